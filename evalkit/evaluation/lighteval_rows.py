@@ -106,11 +106,6 @@ def unjudged_row(name: str, rubric: Rubric, error: str, *, report_disagreement: 
     return row | ({f"{name}_disagreement": math.nan} if report_disagreement else {})
 
 
-def reason_of(error: str) -> str:
-    """The reason in the error of a row, without what is in brackets after it."""
-    return error.partition(" ")[0]
-
-
 def corpus_row(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """The figures of a task.
 

@@ -20,15 +20,7 @@ from evalkit.engine.judging.worklist import unseen_input
 from evalkit.engine.providers import check_ready
 from evalkit.errors import ConfigError, EvalkitError, InputError, JudgeError, MissingExtraError, advise_extra, listed
 from evalkit.evaluation.evaluating import evaluate_spec
-from evalkit.evaluation.lighteval_rows import (
-    EMPTY_ANSWER,
-    TIED,
-    check_rubric,
-    mean_row,
-    reason_of,
-    sample_rows,
-    unjudged_row,
-)
+from evalkit.evaluation.lighteval_rows import EMPTY_ANSWER, TIED, check_rubric, mean_row, sample_rows, unjudged_row
 from evalkit.evaluation.rules_fit_scales import try_rules
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.inputs import item_inputs
@@ -174,15 +166,12 @@ def judge_scorer(
 def _checked(spec: Spec, inputs: Mapping[str, str], options: Options) -> Options:
     check_names(inputs, spec.rubric)
     if spec.rubric.mode == "pairwise":
-        raise ConfigError(
-            f"rubric {spec.rubric.id!r} compares two answers, but Inspect scores one model at a time; use a pointwise "
-            "rubric"
-        )
+        fact = "compares two answers, but Inspect scores one model at a time"
+        raise ConfigError(f"rubric {spec.rubric.id!r} {fact}; use a pointwise rubric")
     limits = [name for name in _LIMITS if getattr(options, name) is not None]
     if limits and options.run is None:
-        raise ConfigError(
-            f"{listed(limits)} would apply to each sample separately; pass run='a name' for all samples together"
-        )
+        advice = "pass run='a name' for all samples together"
+        raise ConfigError(f"{listed(limits)} would apply to each sample separately; {advice}")
     check_rubric(spec.rubric)
     try_rules(spec)
     for judge in () if options.offline else spec.judges:
@@ -205,24 +194,16 @@ def _judged(name: str, spec: Spec, item: Mapping[str, Any], options: Options) ->
 
 def score_of(row: Mapping[str, Any], answer: str, prefix: str = "") -> Score:
     """A row of `sample_rows` as Inspect's score: numbers are its value, the rest its metadata."""
-    numbers = {
-        key: math.nan if value is None else float(value)
-        for key, value in row.items()
-        if isinstance(value, (bool, int, float)) or value is None
-    }
+    known = {key: math.nan if value is None else value for key, value in row.items()}
+    numbers = {key: float(value) for key, value in known.items() if isinstance(value, (bool, int, float))}
     texts = {key: value for key, value in row.items() if key not in numbers}
     judgments = f"{prefix}judgments"
     if judgments in texts:
         texts[judgments] = orjson.loads(texts[judgments])
     error = str(texts.get(f"{prefix}error") or "")
-    reason = _REASONS.get(reason_of(error), "grader_failed") if error else None
-    return Score(
-        value=numbers,
-        answer=answer,
-        explanation=texts.pop(f"{prefix}explanation", None) or None,
-        reason=reason,
-        metadata=texts,
-    )
+    reason = _REASONS.get(error.partition(" ")[0], "grader_failed") if error else None
+    explanation = texts.pop(f"{prefix}explanation", None) or None
+    return Score(value=numbers, answer=answer, explanation=explanation, reason=reason, metadata=texts)
 
 
 def row_of(score: Score, prefix: str) -> dict[str, Any]:

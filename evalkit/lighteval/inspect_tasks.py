@@ -43,6 +43,7 @@ from evalkit.lighteval.scorer_kinds import note_facts
 from evalkit.rubrics.files import parse_yaml, read_text
 
 _log = logging.getLogger("evalkit")
+_ANOTHER = "use another command, such as `evalkit lighteval endpoint`"
 
 
 def with_inspect_fields(task: LightevalTaskConfig) -> LightevalTaskConfig:
@@ -198,10 +199,8 @@ def _number(value: Any, name: str) -> float:
     try:
         return math.nan if value is None else float(value)
     except (TypeError, ValueError):
-        raise ConfigError(
-            f"metric {name!r} gave {type(value).__name__} for an answer, but `lighteval eval` needs one number; use "
-            "another command, such as `evalkit lighteval endpoint`"
-        ) from None
+        fact = f"metric {name!r} gave {type(value).__name__} for an answer, but `lighteval eval` needs one number"
+        raise ConfigError(f"{fact}; {_ANOTHER}") from None
 
 
 _RENAMED = {"frequence_penalty": "frequency_penalty", "log_probs": "logprobs"}
@@ -275,16 +274,14 @@ class EvalCommand:
         scopes = policy.scopes | ({"model": known} if (known := self._answering.get(model)) else {})
         return make(model=model, policy=policy.model_copy(update={"scopes": scopes}), **named)
 
-    def _run(
-        self, run: Callable[..., Any], tasks: list[Any], *args: Any, limit: int | None = None, **named: Any
-    ) -> Any:
+    def _run(self, run: Callable[..., Any], made: list[Any], *args: Any, limit: int | None = None, **named: Any) -> Any:
         """Check, run and read the tasks."""
-        found = [made for made in tasks if made is not None]
+        found = [one for one in made if one is not None]
         models = [*named["model"], *(self._roles or {}).values()]
         self._answering = {model: _content_of(model, named.get("model_args") or {}) for model in models}
         if content := "-".join(filter(None, self._answering.values())):
-            for made in found:  # else a finished task of the same --log-dir would not run again
-                made.version = content
+            for one in found:  # else a finished task of the same --log-dir would not run again
+                one.version = content
         self._check_all(found, limit)
         settings = {_RENAMED.get(name, name): value for name, value in named.items() if value is not None}
         # Inspect would wait 30 s, 60 s, … and up to an hour, ten times, before it says that a task failed
@@ -307,10 +304,7 @@ class EvalCommand:
         if task.sample_fields is None:
             whys = {"+".join(as_list(metric.metric_name)): _why_impossible(metric) for metric in task.metrics}
             name, why = next((name, why) for name, why in whys.items() if why)
-            raise ConfigError(
-                f"`lighteval eval` cannot compute the metric {name!r}, because {why}; use another command, such as "
-                "`evalkit lighteval endpoint`"
-            )
+            raise ConfigError(f"`lighteval eval` cannot compute the metric {name!r}, because {why}; {_ANOTHER}")
         if task.num_fewshots > 0 and task.sample_to_fewshot is None:
             raise ConfigError("the task has no few-shot examples for `lighteval eval` (sample_to_fewshot); use |0")
         names = [one.name for one in _scorers(task)]
@@ -330,9 +324,8 @@ class EvalCommand:
             others = [SimpleNamespace(metric_name=registry_info(one).name, higher_is_better=None, sample_level_fn=None)
                       for one in scorers]  # fmt: skip
             facts[name] = SimpleNamespace(metrics=others or task.metrics, config=task)
-        raise_all(
-            [f"task {listed(tasks, most=3)}: {fault}" if tasks else fault for fault, tasks in self._faults.items()]
-        )
+        faults = self._faults.items()
+        raise_all([f"task {listed(tasks, most=3)}: {fault}" if tasks else fault for fault, tasks in faults])
         if line := nothing_judged({f"{task.name}|0": task.metrics for task in self._tasks.values()}):
             _log.warning("%s", line)
         note_facts(self._answering, facts, docs)

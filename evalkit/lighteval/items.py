@@ -39,10 +39,8 @@ def answers_of(responses: Sequence[Any], docs: Sequence[Any]) -> list[str]:
         When there are not as many responses as documents.
     """
     if len(responses) != len(docs):
-        raise InputError(
-            f"got {counted(len(responses), 'response')} for {counted(len(docs), 'document')}; pass one response per "
-            "document"
-        )
+        found = f"{counted(len(responses), 'response')} for {counted(len(docs), 'document')}"
+        raise InputError(f"got {found}; pass one response per document")
     return [answer_of(response) for response in responses]
 
 
@@ -59,8 +57,7 @@ def items_of(docs: Sequence[Any], responses: Iterable[Any], rubric: Rubric, fiel
     InputError
         When a document lacks an input of the rubric.
     """
-    names = rubric.input_names
-    rows = []
+    names, rows = rubric.input_names, []
     for number, (doc, response) in enumerate(zip(docs, responses, strict=True)):
         row: dict[str, Any] = {"item_id": str(number)}
         for name in names:
@@ -83,13 +80,14 @@ def check_fields(docs: Iterable[Any], rubric: Rubric, fields: Fields) -> None:
         _check({name: value for name, value in row.items() if value is not None}, doc, rubric)
 
 
+def _where(doc: Any) -> str:
+    return f"task {doc.task_name!r}, document {doc.id!r}"
+
+
 def _check(row: Mapping[str, Any], doc: Any, rubric: Rubric) -> None:
     if lacking := [name for name in rubric.required_inputs if name not in row]:
-        there = listed(doc.specific or {})
-        raise InputError(
-            f"task {doc.task_name!r}, document {doc.id!r}: rubric {rubric.id!r} needs {listed(lacking)}; put it into "
-            f"doc.specific (it has {there}), or pass fields="
-        )
+        advice = f"put it into doc.specific (it has {listed(doc.specific or {})}), or pass fields="
+        raise InputError(f"{_where(doc)}: rubric {rubric.id!r} needs {listed(lacking)}; {advice}")
 
 
 def _input(doc: Any, name: str, fields: Fields) -> Any:
@@ -98,11 +96,9 @@ def _input(doc: Any, name: str, fields: Fields) -> Any:
         return _made(place, doc, name)
     if place is None and name == "question":
         return _asked(doc, question_of(doc))
-    specific = doc.specific or {}
-    value = specific.get(place or _FROM_SPECIFIC.get(name, name))
+    value = (doc.specific or {}).get(place or _FROM_SPECIFIC.get(name, name))
     if name == "reference" and place is None and _blank(value):
-        golds = [gold for gold in _golds(doc) if not _blank(gold)]
-        value = golds[0] if golds else None
+        value = next((gold for gold in _golds(doc) if not _blank(gold)), None)
     return None if is_missing(value) or (name in ("reference", "conversation") and _blank(value)) else value
 
 
@@ -164,10 +160,8 @@ def _made(function: Callable[[Any], Any], doc: Any, name: str) -> Any:
     try:
         value = function(doc)
     except (LookupError, TypeError, ValueError, AttributeError) as problem:
-        raise InputError(
-            f"task {doc.task_name!r}, document {doc.id!r}: the function in fields= for input {name!r} raised "
-            f"{type(problem).__name__}: {problem}"
-        ) from problem
+        said = f"the function in fields= for input {name!r} raised {type(problem).__name__}: {problem}"
+        raise InputError(f"{_where(doc)}: {said}") from problem
     return None if is_missing(value) else value
 
 
@@ -178,7 +172,5 @@ def _golds(doc: Any) -> list[Any]:
         return []
 
 
-def _blank(value: Any) -> bool:
-    return (
-        is_missing(value) or (isinstance(value, str) and not value.strip()) or (isinstance(value, list) and not value)
-    )
+def _blank(one: Any) -> bool:
+    return is_missing(one) or (isinstance(one, str) and not one.strip()) or (isinstance(one, list) and not one)

@@ -27,13 +27,7 @@ from evalkit.runs.contract.receipts import RECEIPTS_FILE, Receipt, read_receipts
 from evalkit.runs.contract.scoring_config import Scoring, ScoringConfig
 from evalkit.runs.contract.task_bindings import TaskBindings
 from evalkit.runs.processes.child_process import Child
-from evalkit.runs.processes.lighteval_command import (
-    LIGHTEVAL,
-    TASKS_MODULE,
-    lighteval_environment,
-    lighteval_words,
-    model_facts,
-)
+from evalkit.runs.processes.lighteval_command import LIGHTEVAL, lighteval_words, model_facts, run_variables
 from evalkit.tables import schemas
 
 _log = logging.getLogger("evalkit")
@@ -119,8 +113,7 @@ class LightevalRun:
 
     def _repr_html_(self) -> str:
         rows, rest = results_cells(self.results)
-        caption = f"LightEval run, scoring mode {self.scoring.mode}"
-        table = html_table(rows, texts=["task", "metric"], caption=caption)
+        table = html_table(rows, texts=["task", "metric"], caption=f"LightEval run, scoring mode {self.scoring.mode}")
         notes = [f"<p class='note'>note: {html.escape(one)}</p>" for one in self.notes]
         return html_page([*notes, table, f"<p class='note'>{html.escape(rest)}</p>" if rest else ""])
 
@@ -198,15 +191,14 @@ def run_lighteval(
     name = backend or ("custom" if str(model).endswith(".py") else "accelerate")
     if name == "custom":
         model_facts(name, str(model))  # an error where there is no such file
-    options = {"max_samples": max_samples}
     spec = [tasks] if isinstance(tasks, str) else list(tasks)
     if not "".join(spec).strip(" ,"):
         raise ConfigError("tasks= is empty; name a task, as in tasks='safety_guardrail|0'")
-    words = lighteval_words(name, str(model), spec, place, options, str(custom_tasks or TASKS_MODULE))
+    words = lighteval_words(name, str(model), spec, place, {"max_samples": max_samples}, custom_tasks)
     config = None if scoring.config is None else scoring.config.to_dict()
     for old in place.glob("receipts*.json"):  # of an earlier run in this folder
         old.unlink()
-    environment = lighteval_environment(scoring.mode, config, bound, place)
+    environment = run_variables(scoring.mode, config, bound, place)
     if custom_tasks is not None:  # a module of the working folder is found too
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [environment.get("PYTHONPATH"), str(Path.cwd())]))
     with Child([*LIGHTEVAL, *words, *map(str, args)], environment, place / "run.log", grace_s=_GRACE_S) as child:

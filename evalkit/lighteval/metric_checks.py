@@ -108,5 +108,4 @@ def _lacks(judge: Any) -> str:
 
 def listed_places(places: Sequence[str], most: int = 3) -> str:
     """The first places of a message, and how many there are besides."""
-    more = f"; and {len(places) - most} more" if len(places) > most else ""
-    return "; ".join(places[:most]) + more
+    return "; ".join(places[:most]) + (f"; and {len(places) - most} more" if len(places) > most else "")

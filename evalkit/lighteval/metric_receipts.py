@@ -45,30 +45,18 @@ def leave_receipt(
     costs = [Cost.of(table) for table in tables]
     rules = asdict(spec.rules)
     receipt = Receipt(
-        task=task,
-        metric=metric,
-        scoring_mode=settings.mode,  # type: ignore[arg-type]  # pydantic checks it
+        task=task, metric=metric, scoring_mode=settings.mode,  # type: ignore[arg-type]  # pydantic checks it
         **settings.binding.model_dump(include={"plugin", "plugin_version", "plugin_hash"}),
-        rubric=spec.rubric.id,
-        rubric_version=spec.rubric.version,
-        rubric_hash=spec.rubric.content_hash,
+        rubric=spec.rubric.id, rubric_version=spec.rubric.version, rubric_hash=spec.rubric.content_hash,
         profile=None if profile is None else profile.profile,
         profile_version=None if profile is None else profile.version,
-        samples=spec.samples,
-        criteria_per_call=spec.criteria_per_call if spec.is_grouped else None,
-        aggregation=rules.pop("aggregate"),
-        **rules,
-        report_disagreement=settings.report_disagreement,
-        origins=dict(settings.origins),
-        evalkit_version=__version__,
-        judges=judges,
-        n_judgments=n_wanted,
+        samples=spec.samples, criteria_per_call=spec.criteria_per_call if spec.is_grouped else None,
+        aggregation=rules.pop("aggregate"), **rules, report_disagreement=settings.report_disagreement,
+        origins=dict(settings.origins), evalkit_version=__version__, judges=judges, n_judgments=n_wanted,
         n_unscored=n_wanted - sum(judge.n_scored or 0 for judge in judges),
         n_live=sum(cost.n_live for cost in costs),
-        n_cached=sum(cost.n_cached + cost.n_recorded for cost in costs),
-        cost_usd=_paid(costs),
-        **counts,
-    )
+        n_cached=sum(cost.n_cached + cost.n_recorded for cost in costs), cost_usd=_paid(costs), **counts,
+    )  # fmt: skip
     for warning in receipt.warnings:
         _log.warning("%s", warning)
     try:
@@ -96,13 +84,9 @@ def _judges_used(spec: Spec, tables: Sequence[pd.DataFrame], n_down: int) -> Ite
             reasons["judge_down"] = reasons.get("judge_down", 0) + n_down
         own: dict[str, Any] = {name: getattr(judge, name) for name in _OF_JUDGE}
         yield JudgeUsed(
-            **own,
-            params=dict(judge.params),
-            template=", ".join(template.label for template in templates),
-            template_hash=", ".join(template.hash for template in templates),
-            n_judgments=len(mine) + n_down,
-            n_scored=int(mine["error"].isna().sum()),
-            reasons=reasons,
+            **own, params=dict(judge.params), template=", ".join(template.label for template in templates),
+            template_hash=", ".join(template.hash for template in templates), n_judgments=len(mine) + n_down,
+            n_scored=int(mine["error"].isna().sum()), reasons=reasons,
             served={str(name): int(n) for name, n in mine["model"].value_counts().items()},
             fingerprints={str(name): int(n) for name, n in mine["fingerprint"].value_counts().items()},
-        )
+        )  # fmt: skip

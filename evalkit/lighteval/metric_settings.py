@@ -103,9 +103,8 @@ def resolve(
     bindings = TaskBindings.from_environ() if bindings is None else bindings
     binding = TaskBinding() if task is None else bindings.of_task(task)
     if scoring.mode not in declared.modes:
-        raise ConfigError(
-            f"the metric does not support the scoring mode {scoring.mode!r}; allowed: {', '.join(declared.modes)}"
-        )
+        modes = ", ".join(declared.modes)
+        raise ConfigError(f"the metric does not support the scoring mode {scoring.mode!r}; allowed: {modes}")
     config = scoring.config or ScoringConfig()
     layout = PluginLayout.at(binding.plugin_path) if binding.plugin_path else None
     profile_name = binding.judge_profile or config.profile
@@ -123,9 +122,8 @@ def resolve(
     )
     judges = list(settings.get("judges") or ())
     _check_judges(judges, settings, scoring, profile if profile is not None and profile.judges else declared.profile)
-    templates = {
-        name: _template(name, binding, layout) for name in {judge.template or settings["template"] for judge in judges}
-    }
+    names = {judge.template or settings["template"] for judge in judges}
+    templates = {name: _template(name, binding, layout) for name in names}
     judges = [judge.replace(template=templates[judge.template].label) if judge.template else judge for judge in judges]
     templates |= {template.label: template for template in list(templates.values())}
     if all(judge.template for judge in judges):
@@ -151,8 +149,7 @@ def naming(task: str | None, metric: str) -> Iterator[None]:
     try:
         yield
     except EvalkitError as problem:
-        text = without_place(str(problem), task, metric)
-        raise type(problem)(f"{place_of(task, metric)}: {text}") from None
+        raise type(problem)(f"{place_of(task, metric)}: {without_place(str(problem), task, metric)}") from None
 
 
 def place_of(task: str | None, metric: str | None) -> str:
@@ -163,8 +160,7 @@ def place_of(task: str | None, metric: str | None) -> str:
     >>> place_of("qa|0", "tone"), place_of(None, "tone")
     ("task 'qa|0', metric 'tone'", "metric 'tone'")
     """
-    known = (("task", task), ("metric", metric))
-    return ", ".join(f"{kind} {name!r}" for kind, name in known if name)
+    return ", ".join(f"{kind} {name!r}" for kind, name in (("task", task), ("metric", metric)) if name)
 
 
 def without_place(message: str, task: str | None, metric: str | None) -> str:
@@ -192,10 +188,9 @@ def _rubric(own: Rubric, profile: Profile | None) -> tuple[Rubric, str]:
         return own, "task"
     named = profile.load()
     if named.id != own.id:
-        raise ConfigError(
-            f"profile {profile.profile!r} is for rubric {named.id}@{named.version}, but the metric uses rubric "
-            f"{own.id}@{own.version}; choose a profile for the metric's rubric, or one without a rubric"
-        )
+        fact = f"is for rubric {named.id}@{named.version}, but the metric uses rubric {own.id}@{own.version}"
+        advice = "choose a profile for the metric's rubric, or one without a rubric"
+        raise ConfigError(f"profile {profile.profile!r} {fact}; {advice}")
     return named, "profile"
 
 

@@ -101,22 +101,17 @@ def judge_metric(
         vote=vote, ties=ties, min_self_agreement=min_self_agreement, aggregate=aggregate, quorum=quorum,
     )  # fmt: skip
     if declared.rubric.mode == "pairwise":
-        raise ConfigError(
-            f"rubric {declared.rubric.id!r} compares two answers, but LightEval scores one model at a time; "
-            "use a pointwise rubric"
-        )
+        fact = "compares two answers, but LightEval scores one model at a time"
+        raise ConfigError(f"rubric {declared.rubric.id!r} {fact}; use a pointwise rubric")
     if name is not None and (not isinstance(name, str) or not name.strip()):
         raise ConfigError(
             f"name={name!r} is not a valid name for a metric; pass a string, or omit it to use the rubric's id"
         )
     check_rubric(declared.rubric)
     if wrong := [one for one in fields or {} if one not in declared.rubric.input_names]:
-        raise ConfigError(
-            f"fields= has {listed(wrong)}, but rubric {declared.rubric.id!r} has no such input; its inputs are "
-            f"{listed(declared.rubric.input_names)}"
-        )
-    score = RubricScore(declared, name or declared.rubric.id, dict(fields or {}), dict(options))
-    return batched_metric(score)
+        fact = f"fields= has {listed(wrong)}, but rubric {declared.rubric.id!r} has no such input"
+        raise ConfigError(f"{fact}; its inputs are {listed(declared.rubric.input_names)}")
+    return batched_metric(RubricScore(declared, name or declared.rubric.id, dict(fields or {}), dict(options)))
 
 
 def jury_metric(rubric: Any, **given: Any) -> SampleLevelMetric:
@@ -140,13 +135,9 @@ def jury_metric(rubric: Any, **given: Any) -> SampleLevelMetric:
 def batched_metric(score: Any) -> SampleLevelMetric:
     """The metric of a computation with `name` and `corpus`, called once with all samples of a task."""
     return SampleLevelMetric(
-        metric_name=score.name,
-        higher_is_better=True,
-        category=SamplingMethod.GENERATIVE,
-        sample_level_fn=score,
-        corpus_level_fn=score.corpus,
-        batched_compute=True,
-    )
+        metric_name=score.name, higher_is_better=True, category=SamplingMethod.GENERATIVE, sample_level_fn=score,
+        corpus_level_fn=score.corpus, batched_compute=True,
+    )  # fmt: skip
 
 
 class RubricScore(SampleLevelComputation):
@@ -254,8 +245,7 @@ class RubricScore(SampleLevelComputation):
             settings = self._resolved(task, scoring)
             table = judgments_of(self.name, rows)
             lost = [row for row in rows if row[f"{self.name}_judgments"] == "[]" and not self._is_empty(row)]
-            n_criteria = len(settings.spec.rubric.criteria)
-            n_lost = sum(row.get(f"{self.name}_n_criteria", n_criteria) for row in lost)
+            n_lost = sum(row.get(f"{self.name}_n_criteria", len(settings.spec.rubric.criteria)) for row in lost)
             n_wanted = len(table) + round(n_lost) * settings.spec.samples * len(settings.spec.judges)
             self._leave_receipt(settings, task, items, [table], n_wanted)
 
@@ -297,9 +287,8 @@ def judge_rows(
     as well. `shown` is the name in the log.
     """
     try:
-        asked = {name: value for name, value in options.items() if name != "logged"}
-        given = Options(**{"progress": False, **asked})
-        evaluation = evaluate_spec(spec, items, given, logged=options.get("logged", True))
+        asked = {"progress": False} | {name: value for name, value in options.items() if name != "logged"}
+        evaluation = evaluate_spec(spec, items, Options(**asked), logged=options.get("logged", True))
     except JudgeError as problem:
         _log.error("%s: %s", shown, problem)
         lost = unjudged_row(name, spec.rubric, "judge_down", report_disagreement=report_disagreement)
@@ -314,8 +303,7 @@ class ProgressLog:
     """
 
     def __init__(self, what: str) -> None:
-        self._what = what
-        self._last = time.monotonic()
+        self._what, self._last = what, time.monotonic()
 
     def __call__(self, progress: Any) -> None:
         """Log the engine's counters."""
@@ -338,8 +326,7 @@ def filled_answers(name: str, mode: str, responses: Sequence[Any], docs: Sequenc
     """
     filled = [number for number, answer in enumerate(answers_of(responses, docs)) if answer.strip()]
     if len(filled) < len(docs) and mode != "deterministic":
-        n_empty = len(docs) - len(filled)
-        _log.warning("%s: %d of %d answers are empty and were not judged", name, n_empty, len(docs))
+        _log.warning("%s: %d of %d answers are empty and were not judged", name, len(docs) - len(filled), len(docs))
     return filled
 
 

@@ -102,8 +102,7 @@ def _add_named(
     elif os.path.isdir(place):  # noqa: PTH112
         found["files"] |= {f"{field}/{one}": _fingerprint(path) for one, path in _loaded_from(place, subfolder)}
     elif snapshot := _snapshot(name, revision or "main"):
-        place = snapshot
-        found["revisions"][name] = place.name
+        place, found["revisions"][name] = snapshot, snapshot.name
     if field.count("base of") < 3:
         with suppress(OSError, ValueError, AttributeError):  # it is no adapter
             adapter = json.loads((place / "adapter_config.json").read_bytes())
@@ -177,11 +176,8 @@ def _add_code(found: dict[str, dict[str, Any]], file: Path) -> None:
                 with suppress(OSError):
                     files |= {_shown(one, file): one for one in _weights_at(place) if _is_own(one, file)}
     found["files"] |= {name: _fingerprint(path) for name, path in files.items() if path.is_file()}
-    found["environment"] |= {
-        name: f"sha256:{hashlib.sha256(value.encode(errors='surrogateescape')).hexdigest()[:16]}"
-        for name, value in values.items()
-        if not value.startswith(("/", "~", "."))
-    }
+    found["environment"] |= {name: f"sha256:{hashlib.sha256(value.encode(errors='surrogateescape')).hexdigest()[:16]}"
+                             for name, value in values.items() if not value.startswith(("/", "~", "."))}  # fmt: skip
 
 
 def _modules(file: Path) -> dict[str, Path]:

@@ -120,10 +120,8 @@ def _tasks(wanted: Sequence[str], custom_tasks: Any = None, load_multilingual: b
     if wanted and all(name in own or name in groups for name in wanted):
         return own
     there, lost = _own_tasks(wanted, load_multilingual)
-    if both := sorted(set(own) & set(there)):
-        raise ConfigError(
-            f"tasks {', '.join(both)} of {custom_tasks} have the names of tasks of LightEval; rename them"
-        )
+    if two := sorted(set(own) & set(there)):
+        raise ConfigError(f"tasks {', '.join(two)} of {custom_tasks} have the names of tasks of LightEval; rename them")
     known = own | there
     heads = {name.split(":")[0] for name in known}
     if missing := [name for name in wanted if name not in known and name not in heads]:
@@ -196,12 +194,9 @@ def _check(metric: Any, task: str, docs: Sequence[Any], faults: dict[str, list[s
 
 def _names_twice(task: Any) -> list[str]:
     names = [name for metric in task.metrics for name in names_of(metric)]
-    return [
-        f"task {task.full_name!r} has two metrics named {name!r}, but LightEval stores only one; give one another "
-        "name, as in judge_metric(…, name=…)"
-        for name in dict.fromkeys(names)
-        if names.count(name) > 1
-    ]
+    twice = dict.fromkeys(name for name in names if names.count(name) > 1)
+    return [f"task {task.full_name!r} has two metrics named {name!r}, but LightEval stores only one; give one another "
+            "name, as in judge_metric(…, name=…)" for name in twice]  # fmt: skip
 
 
 def _content(docs: Sequence[Any]) -> str:
@@ -220,11 +215,9 @@ def _keeping_in(folder: Path, plain: Callable[..., None], _cache: Any, model_con
 
 
 def _mending(plain: Callable[..., None], pipeline: Any, responses: Mapping[Any, Sequence[Any]]) -> None:
-    model = {
-        name if part == "files" else f"{_OF_ONE.get(part, part)} {name}": str(value)
-        for part, values in getattr(pipeline, "model_identity", {}).items()
-        for name, value in values.items()
-    }
+    identity = getattr(pipeline, "model_identity", {})
+    model = {name if part == "files" else f"{_OF_ONE.get(part, part)} {name}": str(value)
+             for part, values in identity.items() for name, value in values.items()}  # fmt: skip
     note_facts(model, {task.full_name: task for task in pipeline.tasks_dict.values()}, pipeline.documents_dict)
     for mine in responses.values():
         repair(*mine)

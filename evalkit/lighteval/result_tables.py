@@ -44,8 +44,7 @@ def results_table(results: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
                 row[part] = next((figures[at] for at in names if at in figures), math.nan)
             rows.append(row)
     table = pd.DataFrame(rows, columns=_COLUMNS)
-    whole = [name for name in _WHOLE if (table[name].dropna() % 1 == 0).all()]
-    return table.astype(dict.fromkeys(whole, "Int64"))
+    return table.astype({name: "Int64" for name in _WHOLE if (table[name].dropna() % 1 == 0).all()})
 
 
 def results_cells(table: pd.DataFrame) -> tuple[list[dict[str, str]], str]:
@@ -55,13 +54,8 @@ def results_cells(table: pd.DataFrame) -> tuple[list[dict[str, str]], str]:
     counts = table["metric"].map(lambda name: is_count(name, names))
     shown = table[~absent & ~(counts & table["value"].eq(0))]
     shown = shown.loc[:, [name in _COLUMNS[:3] or bool(shown[name].notna().any()) for name in shown.columns]]
-    cells = [
-        {
-            str(name): _cell(value, "NA" if name == "value" else "", name in _WHOLE or is_count(row["metric"], names))
-            for name, value in row.items()
-        }
-        for row in shown.to_dict("records")
-    ]
+    cells = [{str(name): _cell(value, "NA" if name == "value" else "", name in _WHOLE or is_count(row["metric"], names))
+              for name, value in row.items()} for row in shown.to_dict("records")]  # fmt: skip
     return cells, no_values(zip(table.loc[absent, "task"], table.loc[absent, "metric"], strict=True))
 
 
@@ -75,11 +69,8 @@ def _cell(value: Any, missing: str, whole: bool) -> str:
 
 def _orphans(figures: Mapping[str, float], beside: set[str]) -> list[str]:
     """Metrics that were not judged: they have a coverage but no value."""
-    return [
-        name
-        for full in figures
-        if full.endswith("_coverage") and full not in beside and (name := full.removesuffix("_coverage")) not in figures
-    ]
+    covered = [name.removesuffix("_coverage") for name in figures if name.endswith("_coverage") and name not in beside]
+    return [name for name in covered if name not in figures]
 
 
 def details_table(task: str, details: pd.DataFrame, receipts: Sequence[Receipt]) -> pd.DataFrame:
@@ -111,8 +102,7 @@ def judgments_table(task: str, details: pd.DataFrame, receipts: Sequence[Receipt
     both = both[~both.duplicated([*schemas.JUDGMENT_KEY, "key"])]
     clash = both.duplicated(schemas.JUDGMENT_KEY)
     named = both["judge"].astype("str")
-    judges = named.where(~clash, named + " (" + both["_metric"] + ")")
-    made = both.drop(columns="_metric").assign(judge=judges)
+    made = both.drop(columns="_metric").assign(judge=named.where(~clash, named + " (" + both["_metric"] + ")"))
     return schemas.table("judgments", {name: made[name].array for name in made.columns})
 
 
@@ -124,18 +114,13 @@ def _judgments(metric: str, details: pd.DataFrame, ids: Sequence[str]) -> pd.Dat
 
 
 def _with_judges(frame: pd.DataFrame, judgments: pd.DataFrame, receipt: Receipt) -> pd.DataFrame:
-    votes = vote(
-        judgments,
-        method=receipt.vote or "mean",  # type: ignore[arg-type]  # as it was
-        ties=receipt.ties or "na",  # type: ignore[arg-type]
-        min_self_agreement=receipt.min_self_agreement,
-    )
+    given: dict[str, Any] = {"method": receipt.vote or "mean", "ties": receipt.ties or "na"}  # as it was
+    votes = vote(judgments, **given, min_self_agreement=receipt.min_self_agreement)
     method: Any = receipt.aggregation or "mean"
     scores = aggregate(votes, method=method, quorum=0.5 if receipt.quorum is None else receipt.quorum)
     heads = judgments.drop_duplicates("criterion")
     criteria = list(zip(heads["criterion"].astype(str), heads["level"].astype(str), strict=True))
-    judges = [judge.name for judge in receipt.judges]
-    return wide_table(frame, criteria, judges, judgments, votes, scores)
+    return wide_table(frame, criteria, [judge.name for judge in receipt.judges], judgments, votes, scores)
 
 
 def _items(task: str, details: pd.DataFrame) -> pd.DataFrame:

@@ -76,15 +76,11 @@ class TaskPlan:
     def __str__(self) -> str:
         if self.calls is None or self.n_criteria == 0:
             return self.note
-        factors = (
-            counted(self.n_items or 0, "item"),
-            counted(len(self.judges), "judge"),
-            counted(self.samples, "sample"),
-            counted(self._n_groups, "group of criteria", "groups of criteria")
-            if self.criteria_per_call != 1
-            else counted(self.n_criteria or 0, "criterion", "criteria"),
-        )
-        return f"{' × '.join(factors)} = {self.calls}"
+        criteria = counted(self.n_criteria or 0, "criterion", "criteria")
+        if self.criteria_per_call != 1:
+            criteria = counted(self._n_groups, "group of criteria", "groups of criteria")
+        items, judges = counted(self.n_items or 0, "item"), counted(len(self.judges), "judge")
+        return f"{items} × {judges} × {counted(self.samples, 'sample')} × {criteria} = {self.calls}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,10 +128,8 @@ class PolluxScore(RubricScore):
         super().__init__(declared, name, {}, dict(options))
         self.criteria, self.missing, self.shown = criteria, missing, shown
         if totals := [option for option in _TOTALS if option in options]:
-            raise ConfigError(
-                f"{listed(totals)} is not supported by a metric of several criteria, because it would apply to each "
-                "criterion separately; omit it"
-            )
+            why = "it would apply to each criterion separately; omit it"
+            raise ConfigError(f"{listed(totals)} is not supported by a metric of several criteria, because {why}")
         if missing not in MISSING_CRITERIA:
             raise ConfigError(f"unknown missing={missing!r}; allowed: {', '.join(MISSING_CRITERIA)}")
         if taken := [key for key in shown if key in RESERVED]:
@@ -166,8 +164,7 @@ class PolluxScore(RubricScore):
             row = sample_row(self.name, mine, found, self.missing)
             row[f"{self.name}_n_skipped"] = float(n_known - len(mine))
             if settings.report_disagreement:
-                distances = mean_row("x", [one["x_disagreement"] for one in found.values()])
-                row[f"{self.name}_disagreement"] = distances["x"]
+                row[f"{self.name}_disagreement"] = mean_row("x", [one["x_disagreement"] for one in found.values()])["x"]
             rows.append(row)
         return rows, tables, sum(len(applying[at]) for at in filled)
 
@@ -189,11 +186,9 @@ class PolluxScore(RubricScore):
 
 
 def judge_criteria(
-    settings: MetricSettings,
-    items: pd.DataFrame,
-    applying: Mapping[int, Mapping[str, Criterion]],
+    settings: MetricSettings, items: pd.DataFrame, applying: Mapping[int, Mapping[str, Criterion]],
     options: Mapping[str, Any],
-) -> tuple[dict[int, dict[str, dict[str, Any]]], list[pd.DataFrame]]:
+) -> tuple[dict[int, dict[str, dict[str, Any]]], list[pd.DataFrame]]:  # fmt: skip
     """Judge each item by its own criteria; groups of one criterion run at the same time.
 
     Parameters

@@ -25,15 +25,10 @@ BACKEND_OPTIONS = (*_OF_JUDGE, "max_concurrency", *_OF_RUN, *_OF_LIGHTEVAL)
 
 
 def judge_and_options(
-    model: str,
-    backend: str = "openai",
-    url: str | None = None,
-    api_key: Secret | None = None,
-    max_tokens: int | None = 512,
-    options: Mapping[str, Any] | None = None,
-    hf_provider: str | None = None,
+    model: str, backend: str = "openai", url: str | None = None, api_key: Secret | None = None,
+    max_tokens: int | None = 512, options: Mapping[str, Any] | None = None, hf_provider: str | None = None,
     response_format: Any = None,
-) -> tuple[Judge, Options]:
+) -> tuple[Judge, Options]:  # fmt: skip
     """The judge and the engine's options, from the arguments of `PolluxLLMJudgeMetric`.
 
     Raises
@@ -44,7 +39,6 @@ def judge_and_options(
     options = options or {}
     provider = "openai" if backend == "tgi" or (backend == "vllm" and url) else backend
     is_local = provider in _IN_PROCESS
-    unknown = [name for name in options if name not in BACKEND_OPTIONS]
     if backend not in BACKENDS:
         raise ConfigError(f"unknown judge_backend {backend!r}; allowed: {', '.join(BACKENDS)}")
     if backend == "tgi" and not url:
@@ -54,13 +48,11 @@ def judge_and_options(
         raise ConfigError(f"judge_backend {backend!r} loads the model itself and takes no {name}")
     if hf_provider is not None and backend != "inference-providers":
         raise ConfigError(f"hf_provider is for judge_backend 'inference-providers', not {backend!r}")
-    if unknown:
+    if unknown := [name for name in options if name not in BACKEND_OPTIONS]:
         raise ConfigError(f"unknown backend_options {listed(unknown)}; allowed: {', '.join(BACKEND_OPTIONS)}")
     if options.get("increase_max_tokens_for_reasoning"):
-        raise ConfigError(
-            "backend_options: increase_max_tokens_for_reasoning is not supported, because it guesses from the "
-            "model's name; set max_tokens to what the judge needs"
-        )
+        why = "it guesses from the model's name; set max_tokens to what the judge needs"
+        raise ConfigError(f"backend_options: increase_max_tokens_for_reasoning is not supported, because {why}")
     own = {name: options[name] for name in _OF_JUDGE if name in options}
     params = dict(own.pop("params", None) or {})
     params |= {} if hf_provider is None else {"hf_provider": hf_provider}
@@ -71,15 +63,9 @@ def judge_and_options(
     elif not is_local and (not url or host_of(url) in _OWN_HOSTS):
         # with None, Judge would name the variable that usually holds the key of such a service
         key_name = NO_KEY
-    judge = Judge(
-        provider,
-        model,
-        base_url=url or (_OWN_URL if provider == "openai" else None),
-        api_key_env=key_name,
-        max_tokens=max_tokens,
-        # there is one reply per answer and no mean over samples, so the most likely score is best
-        **{"temperature": 0.0, "params": params, **own},
-    )
+    own = {"temperature": 0.0, **own, "params": params}  # one reply per answer: the most likely score is best
+    base_url = url or (_OWN_URL if provider == "openai" else None)
+    judge = Judge(provider, model, base_url=base_url, api_key_env=key_name, max_tokens=max_tokens, **own)
     _check_now(judge)
     return judge, _run_options(options)
 
@@ -116,8 +102,7 @@ def _as_format(given: Any) -> Any:
     if isinstance(given, Mapping):
         return dict(given)
     if isinstance(given, type) and hasattr(given, "model_json_schema"):
-        schema = {"name": given.__name__, "schema": given.model_json_schema()}
-        return {"type": "json_schema", "json_schema": schema}
+        return {"type": "json_schema", "json_schema": {"name": given.__name__, "schema": given.model_json_schema()}}
     raise ConfigError(
         f"response_format must be a pydantic model (its class) or a mapping in the server's form, not {given!r}"
     )

@@ -132,15 +132,10 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         self._api_key = api_key = Secret.of(api_key)
         self.criteria_name = criteria_name
         self.rubrics = dict(rubrics) if isinstance(rubrics, Mapping) else rubrics
-        self.judge_model_name = judge_model_name
-        self.judge_backend = judge_backend
-        self.url = url
-        self.max_tokens = max_tokens
-        self.backend_options = dict(backend_options or {})
-        self.hf_provider = hf_provider
-        self.response_format = response_format
-        self.include_feedback = include_feedback
-        self.score_pattern = score_pattern
+        self.judge_model_name, self.judge_backend, self.url = judge_model_name, judge_backend, url
+        self.max_tokens, self.backend_options = max_tokens, dict(backend_options or {})
+        self.hf_provider, self.response_format = hf_provider, response_format
+        self.include_feedback, self.score_pattern = include_feedback, score_pattern
         self.feedback_pattern = feedback_pattern
         self.on_unparsed: OnUnparsed = on_unparsed
         self._metric = "pollux"
@@ -176,11 +171,9 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         )  # fmt: skip
         asks_json = self.response_format is not None and self.score_pattern is None
         form = "json" if asks_json else form_of(self.score_pattern)
-        feedback = self.feedback_pattern
-        reading = None if feedback is None else checked_pattern("feedback_pattern", feedback)
-        builder = PolluxPromptBuilder.about(
-            self.criteria_name, self.rubrics, written_form(form), embedded=judge.provider == "fake"
-        )
+        reading = None if self.feedback_pattern is None else checked_pattern("feedback_pattern", self.feedback_pattern)
+        is_fake = judge.provider == "fake"
+        builder = PolluxPromptBuilder.about(self.criteria_name, self.rubrics, written_form(form), embedded=is_fake)
         builder = replace(builder, reply_reader=ReplyReader(form, builder.rubric.criteria[0].scale, reading))
         return Spec(builder.rubric, (judge,), (builder,), samples=1), options
 
@@ -261,9 +254,8 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         try:
             return judge_worklist(Worklist.of(spec, rows), options)
         except (JudgeError, MissingExtraError, ConfigError) as problem:  # a run's other figures must not be lost
-            _log.error(
-                "%s: all %d answers stay unscored (judge_down): %s", spec.judges[0].name, len(rows), _why(spec, problem)
-            )
+            name, why = spec.judges[0].name, _why(spec, problem)
+            _log.error("%s: all %d answers stay unscored (judge_down): %s", name, len(rows), why)
             return None
 
     def _judged_sample(self, row: pd.Series) -> dict[str, Any]:
@@ -291,10 +283,8 @@ def _mode() -> str:
     """The scoring mode: ``judge`` unless the environment sets one."""
     mode = asked_mode() or "judge"
     if mode == "jury":
-        raise ConfigError(
-            "scoring mode 'jury' needs two or more judges, but PolluxLLMJudgeMetric has one; use pollux_metric, or "
-            "the mode 'judge'"
-        )
+        fact = "scoring mode 'jury' needs two or more judges, but PolluxLLMJudgeMetric has one"
+        raise ConfigError(f"{fact}; use pollux_metric, or the mode 'judge'")
     return mode
 
 

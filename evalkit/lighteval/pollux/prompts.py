@@ -91,12 +91,9 @@ def _build_pollux_prompt_text(
     1: верно
     """
     texts = {
-        "question": defuse(question),
-        "gold": defuse(gold) if gold and gold.strip() else None,
-        "answer": defuse(answer),
-        "criteria_name": criteria_name,
-        "rubrics": rubrics if isinstance(rubrics, str) else _lines(rubrics),
-    }
+        "question": defuse(question), "gold": defuse(gold) if gold and gold.strip() else None, "answer": defuse(answer),
+        "criteria_name": criteria_name, "rubrics": rubrics if isinstance(rubrics, str) else _lines(rubrics),
+    }  # fmt: skip
     return "\n\n".join(f"### {_TITLES[name]}:\n{text}" for name, text in texts.items() if text is not None)
 
 
@@ -143,8 +140,7 @@ def get_judge_prompt_pollux(
     >>> message["role"], "Эталонный ответ" in message["content"]
     ('user', True)
     """
-    text = _build_pollux_prompt_text(question, answer, gold, criteria_name, rubrics)
-    return [{"role": "user", "content": text}]
+    return [{"role": "user", "content": _build_pollux_prompt_text(question, answer, gold, criteria_name, rubrics)}]
 
 
 @dataclass(frozen=True)
@@ -173,19 +169,10 @@ class PolluxPromptBuilder(PromptBuilder):
         """The prompt for one item's inputs; several criteria in one call are refused before."""
         del others
         name, scale = criterion.description, criterion.scale
-        text = _build_pollux_prompt_text(
-            inputs["question"], inputs["answer"], inputs.get("reference"), name, dict(scale.items())
-        )
+        question, answer, gold = inputs["question"], inputs["answer"], inputs.get("reference")
+        text = _build_pollux_prompt_text(question, answer, gold, name, dict(scale.items()))
         return Prompt(
-            messages=(Message("user", text),),
-            form=self.template.form,
-            schema=None,
-            rubric=self.rubric.id,
-            rubric_version=self.rubric.version,
-            criterion=name,
-            template=self.template.label,
-            level=criterion.level,
-            codes=scale.codes,
-            inputs=inputs,
-            texts=scale.texts,
-        )
+            messages=(Message("user", text),), form=self.template.form, schema=None, rubric=self.rubric.id,
+            rubric_version=self.rubric.version, criterion=name, template=self.template.label, level=criterion.level,
+            codes=scale.codes, inputs=inputs, texts=scale.texts,
+        )  # fmt: skip

@@ -32,13 +32,9 @@ def part_of(criterion: Criterion, row: Mapping[str, Any]) -> PolluxPart:
     return {
         "score": row["x_raw"] if scored else None,
         "share": row["x_raw"] / max(float(code) for code in criterion.scale.codes) if counted else None,
-        "score_norm": row["x"] if scored else None,
-        "passed": row["x_passed"],
-        "coverage": row["x_coverage"],
-        "critical": criterion.critical,
-        "error": row["x_error"],
-        "explanation": row["x_explanation"],
-    }
+        "score_norm": row["x"] if scored else None, "passed": row["x_passed"], "coverage": row["x_coverage"],
+        "critical": criterion.critical, "error": row["x_error"], "explanation": row["x_explanation"],
+    }  # fmt: skip
 
 
 def is_violated(part: PolluxPart) -> bool | None:
@@ -79,10 +75,9 @@ def score_answer(parts: Mapping[str, PolluxPart], missing: Missing = "na") -> tu
     """
     critical = {key: is_violated(part) for key, part in parts.items() if part["critical"]}
     violated = [key for key, verdict in critical.items() if verdict]
-    shares = [part["share"] for part in parts.values() if not part["critical"]]
-    published = 0.0 if violated else _mean(shares, missing)
-    if not violated and missing == "na" and None in critical.values():
-        published = math.nan
+    published = _mean([part["share"] for part in parts.values() if not part["critical"]], missing)
+    if violated or (missing == "na" and None in critical.values()):
+        published = 0.0 if violated else math.nan
     return published, _mean([part["score_norm"] for part in parts.values()], missing), violated
 
 
@@ -106,18 +101,13 @@ def sample_row(
     n_scored = sum(not is_unscored(part) for part in parts.values())
     judgments = [one for row in judged.values() for one in orjson.loads(row["x_judgments"])]
     return {
-        name: published,
-        f"{name}_plain": plain,
-        f"{name}_violated": float(bool(violated)) if decided else math.nan,
+        name: published, f"{name}_plain": plain, f"{name}_violated": float(bool(violated)) if decided else math.nan,
         f"{name}_critical": ", ".join(violated),
         f"{name}_coverage": sum(part["coverage"] for part in parts.values()) / len(applying),
-        f"{name}_n_criteria": float(len(applying)),
-        f"{name}_n_unscored": float(len(applying) - n_scored),
-        f"{name}_error": "" if not math.isnan(published) else _why(parts),
-        f"{name}_explanation": "\n".join(said),
-        f"{name}_criteria": orjson.dumps(parts).decode(),
-        f"{name}_judgments": orjson.dumps(judgments).decode(),
-    }
+        f"{name}_n_criteria": float(len(applying)), f"{name}_n_unscored": float(len(applying) - n_scored),
+        f"{name}_error": "" if not math.isnan(published) else _why(parts), f"{name}_explanation": "\n".join(said),
+        f"{name}_criteria": orjson.dumps(parts).decode(), f"{name}_judgments": orjson.dumps(judgments).decode(),
+    }  # fmt: skip
 
 
 def _why(parts: Mapping[str, PolluxPart]) -> str:

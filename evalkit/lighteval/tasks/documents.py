@@ -66,13 +66,9 @@ class RowReader:
             instruction = _TOOLS.format(tools=values["tools"])
         gold = specific.get("reference_answer") or specific.get("expected")
         return Doc(
-            task_name=task_name,
-            query=values["question"],
-            instruction=instruction,
-            choices=[gold] if gold else [],
-            gold_index=[0] if gold else [],
-            specific=specific,
-        )
+            task_name=task_name, query=values["question"], instruction=instruction, choices=[gold] if gold else [],
+            gold_index=[0] if gold else [], specific=specific,
+        )  # fmt: skip
 
 
 def transcript(conversation: Sequence[Mapping[str, str]]) -> str | None:

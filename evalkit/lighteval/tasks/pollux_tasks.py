@@ -106,14 +106,11 @@ def criteria_file(source: str) -> Path:
         return data_folder("pollux") / "criteria.json"
     given = os.environ.get(CRITERIA_VARIABLE, "").strip()
     if not given:
-        raise ConfigError(
-            f"the POLLUX data from the Hub has no criteria; set {CRITERIA_VARIABLE} to the path of "
-            "metainfo/criteria.json from the POLLUX project"
-        )
+        advice = f"set {CRITERIA_VARIABLE} to the path of metainfo/criteria.json from the POLLUX project"
+        raise ConfigError(f"the POLLUX data from the Hub has no criteria; {advice}")
     if not Path(given).is_file():
-        raise ConfigError(
-            f"{CRITERIA_VARIABLE}: file {given} not found; set it to metainfo/criteria.json from the POLLUX project"
-        )
+        advice = "set it to metainfo/criteria.json from the POLLUX project"
+        raise ConfigError(f"{CRITERIA_VARIABLE}: file {given} not found; {advice}")
     return Path(given)
 
 
@@ -140,9 +137,7 @@ def pollux_tasks(source: str) -> list[LightevalTaskConfig]:
     readers = {f"pollux:{name}": made(difficulty=name) for name in _STEMS}
     readers |= {f"pollux_type:{slug_of(kind)}": made(kind=kind) for kind in known.tasks}
     metrics = [pollux_metric(known, shown=shown), check_metric("russian", _is_russian, ["in_russian"])]
-    return [
-        make_config(name, place, reader, metrics, tokens=_TOKENS, version=version) for name, reader in readers.items()
-    ]
+    return [make_config(name, place, read, metrics, tokens=_TOKENS, version=version) for name, read in readers.items()]
 
 
 def _is_russian(answer: str, _doc: Any) -> tuple[Mapping[str, float], str]:

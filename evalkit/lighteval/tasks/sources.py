@@ -83,12 +83,10 @@ def data_source(environ: Mapping[str, str] | None = None) -> str:
 
 def data_folder(task: str) -> Path:
     """The folder with a task's shipped rows, ``test.jsonl``."""
-    folder = _DATA / task
-    if not (folder / "test.jsonl").is_file():
-        raise ConfigError(
-            f"the file with the rows of task {task!r}, {folder / 'test.jsonl'}, is missing; install evalkit again"
-        )
-    return folder
+    file = _DATA / task / "test.jsonl"
+    if not file.is_file():
+        raise ConfigError(f"the file with the rows of task {task!r}, {file}, is missing; install evalkit again")
+    return file.parent
 
 
 def place_of(task: str, source: str) -> Place:
@@ -101,16 +99,9 @@ def make_config(
 ) -> LightevalTaskConfig:
     """A task's config: `read` converts a row, `tokens` limits the answers; the metric `answered` is added."""
     return LightevalTaskConfig(
-        name=name,
-        prompt_function=read,
-        hf_repo=place.repo,
-        hf_subset=place.subset,
-        hf_avail_splits=[place.split],
-        evaluation_splits=[place.split],
-        metrics=[*metrics, answered_metric()],
-        generation_size=tokens,
-        version=version,
-    )
+        name=name, prompt_function=read, hf_repo=place.repo, hf_subset=place.subset, hf_avail_splits=[place.split],
+        evaluation_splits=[place.split], metrics=[*metrics, answered_metric()], generation_size=tokens, version=version,
+    )  # fmt: skip
 
 
 def version_of(place: Place, *more: str) -> int:
@@ -120,8 +111,7 @@ def version_of(place: Place, *more: str) -> int:
     """
     file = Path(place.repo) / f"{place.split}.jsonl"
     rows = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else place.repo
-    said = json.dumps([rows, place.subset, place.split, *more])
-    return int(hashlib.sha256(said.encode()).hexdigest()[:5], 16)
+    return int(hashlib.sha256(json.dumps([rows, place.subset, place.split, *more]).encode()).hexdigest()[:5], 16)
 
 
 def check_row(row: Mapping[str, Any], columns: Sequence[str], where: str) -> None:
@@ -147,7 +137,5 @@ def check_row(row: Mapping[str, Any], columns: Sequence[str], where: str) -> Non
             f"{where}: use the task with |0, because LightEval would show few-shot examples without their context"
         )
     if lacking := [name for name in columns if name not in row]:
-        there = sorted(name for name in row if not name.startswith("__"))
-        raise ConfigError(
-            f"{where} lacks the column {listed(lacking)}; expected {', '.join(columns)}, got {listed(there, most=30)}"
-        )
+        there = listed(sorted(name for name in row if not name.startswith("__")), most=30)
+        raise ConfigError(f"{where} lacks the column {listed(lacking)}; expected {', '.join(columns)}, got {there}")

@@ -110,11 +110,9 @@ def score_calls(expected: Sequence[Call], given: Sequence[Call] | None) -> dict[
     whole = _best_sum(expected, given) / larger
     shared = sum((Counter(call.name for call in expected) & Counter(call.name for call in given)).values())
     return {
-        "tool_use": whole,
-        "tool_exact": float(whole == 1.0),
-        "tool_names": 2 * shared / (len(expected) + len(given)),
+        "tool_use": whole, "tool_exact": float(whole == 1.0), "tool_names": 2 * shared / (len(expected) + len(given)),
         "tool_readable": 1.0,
-    }
+    }  # fmt: skip
 
 
 def _best_sum(expected: Sequence[Call], given: Sequence[Call]) -> float:

@@ -89,10 +89,9 @@ class LightevalArtifacts:
 
     def details_file(self, task: str) -> Path | None:
         """The file with the samples of a task; None if LightEval saved none."""
-        moment = self.results_file.stem.removeprefix("results_")  # in the names of all files of one run
-        name = f"details_{task}_{moment}.parquet"
-        files = (self.folder / "details").rglob("details_*.parquet")
-        return next((file for file in files if file.name == name), None)
+        # the moment is in the names of all files of one run
+        name = f"details_{task}_{self.results_file.stem.removeprefix('results_')}.parquet"
+        return next((file for file in (self.folder / "details").rglob("details_*.parquet") if file.name == name), None)
 
 
 def _results(file: Path) -> dict[str, dict[str, float]]:
@@ -104,11 +103,9 @@ def _results(file: Path) -> dict[str, dict[str, float]]:
     results = content.get("results") if isinstance(content, dict) else None
     if not isinstance(results, dict) or not all(isinstance(figures, dict) for figures in results.values()):
         raise InputError(f"{file} is not a results file of LightEval: it has no 'results' by task")
-    return {
-        _task(task): {str(name): float(value) for name, value in figures.items() if type(value) in (int, float)}
-        for task, figures in sorted(results.items())  # LightEval writes them in another order in every run
-        if task != "all"
-    }
+    tasks = sorted(results.keys() - {"all"})  # LightEval writes them in another order in every run
+    return {_task(task): {str(name): float(value) for name, value in results[task].items()
+                          if type(value) in (int, float)} for task in tasks}  # fmt: skip
 
 
 def _task(name: str) -> str:

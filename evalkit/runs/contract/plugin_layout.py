@@ -63,14 +63,10 @@ class PluginLayout:
         file = _module_file(root)
         search, module = _import_name(file)
         return cls(
-            root,
-            module,
-            file,
-            search,
-            {one.stem: one for one in sorted((file.parent / "profiles").glob("*.yaml"))},
+            root, module, file, search, {one.stem: one for one in sorted((file.parent / "profiles").glob("*.yaml"))},
             _versioned(file.parent / "templates", (".jinja", ".j2", ".jinja2")),
             _versioned(file.parent / "rubrics", (".yaml",)),
-        )
+        )  # fmt: skip
 
     @property
     def folder(self) -> Path:
@@ -103,19 +99,15 @@ class PluginLayout:
         if known is not None or self.module.partition(".")[0] in sys.stdlib_module_names:
             if known is not None and _is_file(known, self.file):
                 return known
-            raise ConfigError(
-                f"plugin {self.root}: the name of its module, {self.module!r}, is taken by "
-                f"{getattr(known, '__file__', None) or 'Python itself'}; rename the module"
-            )
+            said = f"is taken by {getattr(known, '__file__', None) or 'Python itself'}; rename the module"
+            raise ConfigError(f"plugin {self.root}: the name of its module, {self.module!r}, {said}")
         if str(self.search) not in sys.path:
             sys.path.append(str(self.search))  # last, so that the plugin's folder hides no library
         if "." in self.module:
             module = importlib.import_module(self.module)
             if not _is_file(module, self.file):
-                raise ConfigError(
-                    f"plugin {self.root}: its module {self.module!r} is imported from another copy, {module.__file__}; "
-                    "remove that copy"
-                )
+                other = f"is imported from another copy, {module.__file__}; remove that copy"
+                raise ConfigError(f"plugin {self.root}: its module {self.module!r} {other}")
             return module
         inside = [str(self.folder)] if self.file.name == "__init__.py" else None
         spec = importlib.util.spec_from_file_location(self.module, self.file, submodule_search_locations=inside)
@@ -139,9 +131,7 @@ def newest(name: str, labels: Iterable[str]) -> str | None:
     ('tone@v10', 'tone@v9')
     """
     mine = [label for label in labels if name in (label, label.rpartition("@")[0])]
-    return max(
-        mine, key=lambda label: [int(part) for part in re.findall(r"\d+", label.rpartition("@")[2])], default=None
-    )
+    return max(mine, key=lambda one: [int(part) for part in re.findall(r"\d+", one.rpartition("@")[2])], default=None)
 
 
 def _is_file(module: ModuleType, file: Path) -> bool:
@@ -161,11 +151,8 @@ def _module_file(root: Path) -> Path:
     named = _entry_module(root)
     found = _named_module(root, named) if named else _only_module(root)
     if found is None:
-        expected = (
-            f"the module {named!r} of its entry point"
-            if named
-            else "a package (with __init__.py), or a project whose package is at src/ or beside its pyproject.toml"
-        )
+        expected = "a package (with __init__.py), or a project whose package is at src/ or beside its pyproject.toml"
+        expected = f"the module {named!r} of its entry point" if named else expected
         raise ConfigError(f"{root} is not a plugin: expected {expected}")
     return found
 
@@ -175,9 +162,8 @@ def _entry_module(root: Path) -> str | None:
     project = root / "pyproject.toml"
     named = read_project(project).get("entry-points", {}).get(ENTRY_POINTS, {}) if project.is_file() else {}
     if len(named) > 1:
-        raise ConfigError(
-            f"{root} contains {len(named)} plugins ({listed(named.values())}); register each package folder separately"
-        )
+        names = listed(named.values())
+        raise ConfigError(f"{root} contains {len(named)} plugins ({names}); register each package folder separately")
     return next(iter(named.values())).partition(":")[0].strip() if named else None
 
 
@@ -193,12 +179,9 @@ def read_project(path: Path) -> Mapping[str, Any]:
 
 
 def _named_module(root: Path, module: str) -> Path | None:
-    for folder in (root / "src", root):
-        base = folder.joinpath(*module.split("."))
-        for file in (base / "__init__.py", base.with_suffix(".py")):
-            if file.is_file():
-                return file
-    return None
+    bases = [folder.joinpath(*module.split(".")) for folder in (root / "src", root)]
+    files = [file for base in bases for file in (base / "__init__.py", base.with_suffix(".py"))]
+    return next((file for file in files if file.is_file()), None)
 
 
 def _only_module(root: Path) -> Path | None:
@@ -214,10 +197,8 @@ def _only_module(root: Path) -> Path | None:
             found = [one for one in found if one.parent.name.lower() == own] or found
         if len(found) > 1:
             names = listed(one.parent.name if one.name == "__init__.py" else one.stem for one in found)
-            raise ConfigError(
-                f"{root} contains more than one package ({names}); add an entry point in the group "
-                f"{ENTRY_POINTS!r} for the plugin's package, or use the package's own folder"
-            )
+            advice = f"the group {ENTRY_POINTS!r} for the plugin's package, or use the package's own folder"
+            raise ConfigError(f"{root} contains more than one package ({names}); add an entry point in {advice}")
         if found:
             return found[0]
     return None
@@ -237,8 +218,7 @@ def _versioned(folder: Path, suffixes: tuple[str, ...]) -> dict[str, Path]:
     """``name@vN`` -> file, by name and number."""
     found: dict[tuple[str, int], Path] = {}
     for path in sorted(folder.glob("*/v*")):
-        match = _VERSIONED.fullmatch(path.name)
-        if match is None or path.suffix not in suffixes:
+        if not (match := _VERSIONED.fullmatch(path.name)) or path.suffix not in suffixes:
             continue
         key = (path.parent.name, int(match[1]))
         if key in found:

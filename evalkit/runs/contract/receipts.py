@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -205,6 +205,9 @@ class _ReceiptsFile(_Part):
     tasks: dict[str, list[Receipt]]
 
 
+File = TypeVar("File", RunFacts, _ReceiptsFile)
+
+
 def receipt_place(environ: Mapping[str, str] | None = None) -> Path | None:
     """The file of ``EVALUATOR_RECEIPT_PATH``; None if it is not set."""
     text = (os.environ if environ is None else environ).get(RECEIPT_VARIABLE, "").strip()
@@ -236,15 +239,13 @@ def write_receipt(receipt: Receipt, path: Path | None = None) -> None:
     ConfigError
         When the file cannot be written, or is something else.
     """
-    place = path or receipt_place()
-    if place is None:
+    if (place := path or receipt_place()) is None:
         return
     with _held(place):
+        known = read_receipts(place) if place.exists() else []
         tasks: dict[str, list[Receipt]] = {}
-        for other in read_receipts(place) if place.exists() else []:
-            if (other.task, other.metric) != (receipt.task, receipt.metric):
-                tasks.setdefault(other.task, []).append(other)
-        tasks.setdefault(receipt.task, []).append(receipt)
+        for one in [*(one for one in known if (one.task, one.metric) != (receipt.task, receipt.metric)), receipt]:
+            tasks.setdefault(one.task, []).append(one)
         with whole(place) as out:
             out.write(_ReceiptsFile(tasks=tasks).model_dump_json(indent=1).encode())
 
@@ -257,8 +258,7 @@ def write_facts(facts: RunFacts, path: Path | None = None) -> None:
     ConfigError
         When the file cannot be written.
     """
-    place = path or receipt_place()
-    if place is None:
+    if (place := path or receipt_place()) is None:
         return
     with _held(place), whole(_beside(place, "facts")) as out:
         out.write(facts.model_dump_json(indent=1).encode())
@@ -287,11 +287,7 @@ def read_receipts(path: str | Path) -> list[Receipt]:
     ConfigError
         When the file is not a file of receipts, or is truncated.
     """
-    place = Path(path)
-    try:
-        tasks = _ReceiptsFile.model_validate_json(place.read_bytes()).tasks
-    except (OSError, ValidationError) as problem:
-        raise ConfigError(f"{place}: not a receipts file of a run: {_said(problem)}") from None
+    tasks = _read(_ReceiptsFile, Path(path), "a receipts file").tasks
     return [receipt for receipts in tasks.values() for receipt in receipts]
 
 
@@ -304,20 +300,19 @@ def read_facts(path: str | Path) -> RunFacts:
         When the file is something else, or is truncated.
     """
     file = _beside(Path(path), "facts")
-    if not file.is_file():
-        return RunFacts()
-    try:
-        return RunFacts.model_validate_json(file.read_bytes())
-    except (OSError, ValidationError) as problem:
-        raise ConfigError(f"{file}: not the facts of a run: {_said(problem)}") from None
+    return _read(RunFacts, file, "the facts") if file.is_file() else RunFacts()
 
 
 def _beside(place: Path, what: str) -> Path:
     return place.with_name(f"{place.stem}.{what}.json")
 
 
-def _said(problem: OSError | ValidationError) -> str:
-    return explain(problem, _ReceiptsFile, redact=True) if isinstance(problem, ValidationError) else str(problem)
+def _read(kind: type[File], place: Path, what: str) -> File:
+    try:
+        return kind.model_validate_json(place.read_bytes())
+    except (OSError, ValidationError) as problem:
+        said = explain(problem, _ReceiptsFile, redact=True) if isinstance(problem, ValidationError) else str(problem)
+        raise ConfigError(f"{place}: not {what} of a run: {said}") from None
 
 
 @contextmanager

@@ -79,10 +79,8 @@ class JudgeConfig(_Part):
     def _has_our_names_and_no_key(cls, values: Any) -> Any:
         if isinstance(values, Mapping):
             if keys := [name for name in values if is_key(str(name))]:
-                raise ValueError(
-                    f"{listed(keys)}: a literal key is not allowed in a scoring config; put the key into an "
-                    "environment variable and set api_key_env to the variable's name"
-                )
+                advice = "put the key into an environment variable and set api_key_env to the variable's name"
+                raise ValueError(f"{listed(keys)}: a literal key is not allowed in a scoring config; {advice}")
             for other, name in _OTHER_NAMES.items():
                 if other in values and name in values:
                     raise ValueError(f"{other} and {name} mean the same; keep one of them")
@@ -102,9 +100,8 @@ class JudgeConfig(_Part):
     @property
     def provider(self) -> str:
         """The provider of evalkit that serves the back end."""
-        if self.judge_backend == "tgi" or (self.judge_backend == "vllm" and self.base_url):
-            return "openai"
-        return self.judge_backend
+        is_server = self.judge_backend == "tgi" or (self.judge_backend == "vllm" and self.base_url)
+        return "openai" if is_server else self.judge_backend
 
     def to_judge(self) -> Judge:
         """The judge without its template, which is looked up when the task is known."""
@@ -149,10 +146,8 @@ class ScoringConfig(_Part):
             raise ValueError("judges: all weights are 0, so no judge is left; give at least one a weight above 0")
         names = [judge.name for judge in self.to_judges()]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(
-                f"judges: two have the name {listed(twice)}; rename one, or use samples to call one judge more than "
-                "once"
-            )
+            advice = "rename one, or use samples to call one judge more than once"
+            raise ValueError(f"judges: two have the name {listed(twice)}; {advice}")
         return self
 
     @classmethod
@@ -168,9 +163,8 @@ class ScoringConfig(_Part):
             return given
         where, values = read_config(given, where)
         if not isinstance(values, Mapping):
-            raise ConfigError(
-                f"{where}: expected a mapping with {', '.join(cls.model_fields)}, got a {type(values).__name__}"
-            )
+            keys = ", ".join(cls.model_fields)
+            raise ConfigError(f"{where}: expected a mapping with {keys}, got a {type(values).__name__}")
         try:
             return cls.model_validate(dict(values))
         except ValidationError as problem:
@@ -246,14 +240,11 @@ class Scoring:
     def check_number(self, n_judges: int, where: str) -> None:
         """ConfigError if the mode does not allow this number of judges; `where` is the place that lists them."""
         if self.mode == "judge" and n_judges > 1:
-            raise ConfigError(
-                f"scoring mode 'judge' takes one judge, and {where} has {n_judges}; keep one, or use the mode 'jury'"
-            )
+            has = f"{where} has {n_judges}; keep one, or use the mode 'jury'"
+            raise ConfigError(f"scoring mode 'judge' takes one judge, and {has}")
         if self.mode == "jury" and n_judges == 1:
-            raise ConfigError(
-                f"scoring mode 'jury' takes two judges or more, and {where} has one; add another, or use the mode "
-                "'judge'"
-            )
+            has = f"{where} has one; add another, or use the mode 'judge'"
+            raise ConfigError(f"scoring mode 'jury' takes two judges or more, and {has}")
 
 
 def asked_mode(environ: Mapping[str, str] | None = None) -> str | None:
@@ -286,9 +277,8 @@ def read_config(given: Any, where: str) -> tuple[str, Any]:
     try:
         values = read_yaml(path) if path.suffix in (".yaml", ".yml") else parse_json(read_text(path), path, ConfigError)
     except RubricError as problem:
-        raise ConfigError(
-            f"{where}: {str(problem)[:300]}; expected a mapping, a JSON string, or a JSON or YAML file"
-        ) from None
+        said = f"{str(problem)[:300]}; expected a mapping, a JSON string, or a JSON or YAML file"
+        raise ConfigError(f"{where}: {said}") from None
     return str(path), values
 
 

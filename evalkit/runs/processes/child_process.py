@@ -30,9 +30,7 @@ class Child(contextlib.AbstractContextManager["Child"]):
     + the signal that killed it), None while it runs.
     """
 
-    def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], log: Path, *, grace_s: float = 5.0
-    ) -> None:
+    def __init__(self, command: Sequence[str], environ: Mapping[str, str], log: Path, *, grace_s: float = 5.0) -> None:
         if not hasattr(os, "killpg"):
             raise ConfigError("this system has no process groups, which runs need; use Linux or macOS")
         self.code: int | None = None
@@ -43,7 +41,7 @@ class Child(contextlib.AbstractContextManager["Child"]):
         with log.open("ab") as out:
             self._guard = subprocess.Popen(  # noqa: S603  # a list of words, no shell
                 [sys.executable, "-I", str(_GUARD), str(grace_s), *command],
-                stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT, env=dict(environment),
+                stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT, env=dict(environ),
                 start_new_session=True,
             )  # fmt: skip
 
@@ -106,9 +104,7 @@ class Tail:
     """
 
     def __init__(self, path: Path, start: int = 0) -> None:
-        self.path = path
-        self._at = start
-        self._rest = ""
+        self.path, self._at, self._rest = path, start, ""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # the new part may end inside a character
 
     def lines(self, *, whole: bool = False) -> Iterator[str]:

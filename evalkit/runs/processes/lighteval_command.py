@@ -28,19 +28,13 @@ TASKS_MODULE = "evalkit.lighteval.plugin"
 """The module in which LightEval finds the tasks of evalkit, of installed bundles, or of the bound plugins."""
 
 _BINDINGS_FILE = "bindings.json"
-_OURS = frozenset(
-    {"custom-tasks", "output-dir", "save-details", "no-save-details", "max-samples", "results-path-template"}
-)
+_OURS = {"custom-tasks", "output-dir", "save-details", "no-save-details", "max-samples", "results-path-template"}
 
 
 def lighteval_words(
-    backend: str,
-    model: str,
-    tasks: Sequence[str],
-    output: Path,
-    options: Mapping[str, Any],
-    custom_tasks: str = TASKS_MODULE,
-) -> list[str]:
+    backend: str, model: str, tasks: Sequence[str], output: Path, options: Mapping[str, Any],
+    custom_tasks: str | Path | None = None,
+) -> list[str]:  # fmt: skip
     """The arguments that follow `LIGHTEVAL` on the command line.
 
     `model` is a name, ``key=value,…`` or a YAML file; for the back end ``custom`` a Python file, or ``NAME=FILE.py``.
@@ -57,7 +51,7 @@ def lighteval_words(
     ['accelerate', 'model_name=gpt2', 'qa|0']
     """
     words = [*_backend(backend), *_model_words(backend, model), ",".join(tasks)]
-    words += ["--custom-tasks", custom_tasks, "--output-dir", str(output), "--save-details"]
+    words += ["--custom-tasks", str(custom_tasks or TASKS_MODULE), "--output-dir", str(output), "--save-details"]
     if options.get("max_samples") is not None:
         words += ["--max-samples", str(options["max_samples"])]
     for name, value in (options.get("flags") or {}).items():
@@ -65,7 +59,7 @@ def lighteval_words(
     return words
 
 
-def lighteval_environment(
+def run_variables(
     mode: str, config: Mapping[str, Any] | None, bindings: TaskBindings | None, output: Path, **own: str
 ) -> dict[str, str]:
     """The variables of this process, with those of the scoring contract set or removed, and `own` ones added."""
@@ -142,13 +136,9 @@ def check_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
     """LightEval's flags without leading dashes; ConfigError for keys and for flags that the run sets itself."""
     plain = {name.lstrip("-").replace("_", "-"): value for name, value in flags.items()}
     if ours := sorted(_OURS & plain.keys()):
-        raise ConfigError(
-            f"evalkit sets LightEval's flag --{ours[0]} for each run; remove it (for fewer samples, set max_samples "
-            "of the run)"
-        )
-    secret = next((name for name in plain if is_key(name)), None)
-    if secret is not None:
-        raise ConfigError(
-            f"--{secret} holds a key, which the registry would store and show; set it in an environment variable"
-        )
+        advice = "remove it (for fewer samples, set max_samples of the run)"
+        raise ConfigError(f"evalkit sets LightEval's flag --{ours[0]} for each run; {advice}")
+    if secret := next((name for name in plain if is_key(name)), None):
+        fact = "holds a key, which the registry would store and show"
+        raise ConfigError(f"--{secret} {fact}; set it in an environment variable")
     return plain

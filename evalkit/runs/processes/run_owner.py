@@ -84,12 +84,10 @@ def environment_facts() -> dict[str, Any]:
     # the properties `name` and `version` would each read the whole metadata file again
     packages = ((one["Name"], one["Version"]) for one in (known.metadata for known in distributions()))
     return {
-        "evalkit": __version__,
-        "python": platform.python_version(),
-        "system": platform.platform(),
+        "evalkit": __version__, "python": platform.python_version(), "system": platform.platform(),
         "host": socket.gethostname(),
         "packages": dict(sorted((name.lower(), version) for name, version in packages if name)),
-    }
+    }  # fmt: skip
 
 
 def kill_leftovers(run_id: str) -> None:

@@ -120,12 +120,10 @@ class Database:
                     f"a registry on PostgreSQL needs an optional package; {advise_extra('registry,postgres')}"
                 ) from None
         path = Path(str(self._url.database))
-        network = network_file_system(path.parent)
-        if network is not None:
-            raise ConfigError(
-                f"registry {path} is on a network file system ({network}), where SQLite's locks do not work; set "
-                "EVALKIT_REGISTRY to a local file or to a PostgreSQL URL"
-            )
+        if (network := network_file_system(path.parent)) is not None:
+            why = f"a network file system ({network}), where SQLite's locks do not work"
+            advice = "set EVALKIT_REGISTRY to a local file or to a PostgreSQL URL"
+            raise ConfigError(f"registry {path} is on {why}; {advice}")
         if self.is_read_only:
             engine = create_engine(self._url, poolclass=NullPool, creator=lambda: _connect_read_only(path))
         else:
@@ -140,8 +138,7 @@ class Database:
         try:
             yield
         except SQLAlchemyError as problem:
-            cause = getattr(problem, "orig", None) or problem
-            message = " ".join(str(cause).split())[:300]
+            message = " ".join(str(getattr(problem, "orig", None) or problem).split())[:300]
             if self.is_read_only and "readonly" in message:
                 message = "it is read-only here; use another one, or run this where its file and folder are writable"
             raise RegistryError(f"registry {self.shown}: {message}") from problem
@@ -161,9 +158,8 @@ def _url_of(address: str) -> URL:
             raise ConfigError("a registry in memory would be lost; use the path of a file")
         return _sqlite(url.database)
     if url.drivername not in ("postgres", "postgresql", "postgresql+psycopg"):
-        raise ConfigError(
-            f"a registry cannot be on {url.drivername!r}; allowed: a file's path, sqlite:///… and postgresql://…"
-        )
+        allowed = "a file's path, sqlite:///… and postgresql://…"
+        raise ConfigError(f"a registry cannot be on {url.drivername!r}; allowed: {allowed}")
     return _password_in_place(url.set(drivername="postgresql+psycopg"))
 
 
@@ -234,10 +230,8 @@ def _upgrade(engine: Engine, shown: str, *, read_only: bool) -> None:
         if now == newest:
             return
         if read_only:
-            raise RegistryError(
-                f"registry {shown} is read-only here and has the schema {now!r}, not {newest!r}; open it once "
-                "where it is writable"
-            )
+            fact = f"is read-only here and has the schema {now!r}, not {newest!r}"
+            raise RegistryError(f"registry {shown} {fact}; open it once where it is writable")
         if now is None and inspect(connection).get_table_names():
             raise RegistryError(f"registry {shown} contains tables of another program; use another database or file")
         config.attributes["connection"] = connection
@@ -245,7 +239,5 @@ def _upgrade(engine: Engine, shown: str, *, read_only: bool) -> None:
             with _migrating:
                 command.upgrade(config, "head")
         except CommandError:
-            raise RegistryError(
-                f"registry {shown} has the schema {now!r}, which this evalkit does not know (the newest that it knows "
-                f"is {newest!r}); use a newer evalkit"
-            ) from None
+            fact = f"which this evalkit does not know (the newest that it knows is {newest!r}); use a newer evalkit"
+            raise RegistryError(f"registry {shown} has the schema {now!r}, {fact}") from None

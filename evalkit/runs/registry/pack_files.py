@@ -7,17 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    AliasChoices,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from evalkit.core.reply_keys import digest
 from evalkit.core.validation_errors import explain
@@ -48,13 +38,22 @@ def _version_text(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _not_blank(value: str | None) -> str | None:
-    if value is not None and not value.strip():
+def _not_blank(value: Any) -> Any:
+    if isinstance(value, str) and not value.strip():
         raise ValueError("expected a name, got a blank text; give a name, or leave the field out")
-    return value
+    return _version_text(value)
 
 
-_Name = Annotated[str | None, BeforeValidator(_version_text), AfterValidator(_not_blank)]
+def _plain_name(task: Any) -> Any:
+    if isinstance(task, str) and ("|" in task or "," in task or task != task.strip()):
+        raise ValueError(f"{task!r} is not a task name; set the number of few-shot examples with the key fewshot")
+    if isinstance(task, str) and (task.startswith("-") or not task.isprintable()):
+        raise ValueError(f"{task!r} is not a task name: it begins with a dash or contains non-printable characters")
+    return task
+
+
+_Name = Annotated[str | None, BeforeValidator(_not_blank)]
+_Task = Annotated[str, BeforeValidator(_plain_name)]
 
 
 class _Strict(BaseModel):
@@ -99,7 +98,7 @@ class PackTask(_Strict):
         `judge_plugin_name`, `judge_plugin_version`, `judge_profile` and `judge_template_id`; None: not set.
     """
 
-    task: str = Field(min_length=1, max_length=200, validation_alias=_TASK)  # type: ignore[pydantic-alias]
+    task: _Task = Field(min_length=1, max_length=200, validation_alias=_TASK)  # type: ignore[pydantic-alias]
     fewshot: int = Field(default=0, ge=0, le=1000)
     weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     overrides: Overrides = Overrides()
@@ -108,15 +107,6 @@ class PackTask(_Strict):
     def spec(self) -> str:
         """As LightEval takes it: ``name|0``."""
         return f"{self.task}|{self.fewshot}"
-
-    @field_validator("task")
-    @classmethod
-    def _plain(cls, task: str) -> str:
-        if "|" in task or "," in task or task != task.strip():
-            raise ValueError(f"{task!r} is not a task name; set the number of few-shot examples with the key fewshot")
-        if task.startswith("-") or not task.isprintable():
-            raise ValueError(f"{task!r} is not a task name: it begins with a dash or contains non-printable characters")
-        return task
 
 
 class PackFile(_Strict):
@@ -197,13 +187,11 @@ def read_pack(source: str | Path | Mapping[str, Any]) -> PackFile:
     try:
         return PackFile.model_validate({str(key): value for key, value in content.items()})
     except ValidationError as error:
-        name = str(content.get("pack", "?"))[:100]
-        raise ConfigError(f"{where}pack {name!r}: {explain(error, PackFile)}") from None
+        raise ConfigError(f"{where}pack {str(content.get('pack', '?'))[:100]!r}: {explain(error, PackFile)}") from None
 
 
 def pack_yaml(pack: Pack) -> str:
     """The pack as YAML for `read_pack`, without the keys that have their default values."""
-    file = PackFile.model_validate(
-        {"pack": pack.name, **pack.model_dump(exclude={"name", "content_hash", "created_at"})}
-    )
+    values = pack.model_dump(exclude={"name", "content_hash", "created_at"})
+    file = PackFile.model_validate({"pack": pack.name, **values})
     return dump_yaml(file.model_dump(mode="json", by_alias=True, exclude_defaults=True))

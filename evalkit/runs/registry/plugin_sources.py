@@ -61,14 +61,10 @@ def locate(uri: str, folder: Path) -> Place:
     path = Path(uri).expanduser()
     if path.exists():
         return Place(str(path.resolve()), path.resolve())
-    if _DOTTED.fullmatch(uri):
-        found = _package(uri)
-        if found is not None:
-            return Place(uri, found)
-    raise ConfigError(
-        f"no plugin at {uri!r}: expected a file or folder, an installed package, or a Git repository "
-        "(git+https://…@REF); install an archive with pip, and give its package"
-    )
+    if _DOTTED.fullmatch(uri) and (found := _package(uri)) is not None:
+        return Place(uri, found)
+    expected = "a file or folder, an installed package, or a Git repository (git+https://…@REF)"
+    raise ConfigError(f"no plugin at {uri!r}: expected {expected}; install an archive with pip, and give its package")
 
 
 def _check_no_password(uri: str) -> None:
@@ -177,16 +173,15 @@ def content_hash(path: Path) -> str:
         When a file cannot be read, or there is none.
     """
     found = hashlib.sha256()
-    n_files = 0
     try:
-        for name, file in _files(path):
+        files = list(_files(path))
+        for name, file in files:
             body = file.read_bytes()
             found.update(f"{len(name)}:{name}:{len(body)}:".encode())
             found.update(body)
-            n_files += 1
     except OSError as problem:
         raise ConfigError(f"plugin {path} cannot be read: {problem.strerror or problem}") from None
-    if not n_files:
+    if not files:
         raise ConfigError(f"plugin {path} contains no files")
     return found.hexdigest()
 

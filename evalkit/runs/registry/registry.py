@@ -95,13 +95,9 @@ class Registry:
         place = locate(uri, self.folder)
         layout = PluginLayout.at(place.path)
         row = PluginRow(
-            name=name,
-            version=version,
-            plugin_type=plugin_type,
-            storage_uri=place.uri,
-            content_hash=content_hash(place.path),
-            requirements=requirements_of(layout),
-        )
+            name=name, version=version, plugin_type=plugin_type, storage_uri=place.uri,
+            content_hash=content_hash(place.path), requirements=requirements_of(layout),
+        )  # fmt: skip
         return Plugin.model_validate(add_row(self.database, row, same=("storage_uri", "plugin_type")))
 
     def check_plugin(self, name: str, version: str | None = None) -> PluginLayout:
@@ -127,10 +123,9 @@ class Registry:
             advice = "restore the files"
             if place.path.is_relative_to(self.folder.resolve()):
                 advice = "remove this copy, so that it is fetched again"
-            raise EntryError(
-                f"plugin {plugin.label} changed since it was registered: {place.path} has the hash {now[:12]}, not "
-                f"{plugin.content_hash[:12]}; {advice}, or register it as a new version"
-            )
+            fact = f"{place.path} has the hash {now[:12]}, not {plugin.content_hash[:12]}"
+            advice += ", or register it as a new version"
+            raise EntryError(f"plugin {plugin.label} changed since it was registered: {fact}; {advice}")
         return layout
 
     def add_template(
@@ -152,12 +147,9 @@ class Registry:
         if response_schema is not None and response_schema.get("type") != "object":
             raise ConfigError(f"response schema of template {template.label}: must be of type object")
         row = TemplateRow(
-            name=template.name,
-            version=template.version,
-            prompt_template=template.source,
-            response_schema=None if response_schema is None else dict(response_schema),
-            content_hash=template.hash,
-        )
+            name=template.name, version=template.version, prompt_template=template.source,
+            response_schema=None if response_schema is None else dict(response_schema), content_hash=template.hash,
+        )  # fmt: skip
         return JudgeTemplate.model_validate(add_row(self.database, row, same=("response_schema",)))
 
     def apply_pack(self, source: str | Path | Mapping[str, Any]) -> Pack:

@@ -35,10 +35,9 @@ def add_row(database: Database, row: Any, same: tuple[str, ...] = ()) -> Any:
             raise
     existing = find_row(database, kind, kind.__tablename__, row.name, row.version)
     if differs := [name for name in ("content_hash", *same) if getattr(existing, name) != getattr(row, name)]:
-        raise ConfigError(
-            f"{row.name}@{row.version} already exists in {kind.__tablename__} with another {', '.join(differs)}; "
-            "versions are never overwritten, so use a new version"
-        )
+        fact = f"already exists in {kind.__tablename__} with another {', '.join(differs)}"
+        advice = "versions are never overwritten, so use a new version"
+        raise ConfigError(f"{row.name}@{row.version} {fact}; {advice}")
     return existing
 
 
@@ -51,8 +50,7 @@ def pack_row(file: PackFile) -> PackRow:
         )
         for position, entry in enumerate(file.tasks)
     ]  # fmt: skip
-    values = file.model_dump(exclude={"tasks"})
-    return PackRow(**values, tasks=tasks, content_hash=file.hash)
+    return PackRow(**file.model_dump(exclude={"tasks"}), tasks=tasks, content_hash=file.hash)
 
 
 def find_row(database: Database, kind: Any, what: str, label: str, version: str | None = None) -> Any:
@@ -81,8 +79,6 @@ def find_row(database: Database, kind: Any, what: str, label: str, version: str 
 def list_rows(database: Database, kind: Any, columns: tuple[str, ...]) -> pd.DataFrame:
     """All rows of a kind, oldest first."""
     with database.session() as session:
-        rows = [
-            {column: getattr(row, column) for column in columns}
-            for row in session.scalars(select(kind).order_by(kind.id)).all()
-        ]
+        found = session.scalars(select(kind).order_by(kind.id)).all()
+        rows = [{column: getattr(row, column) for column in columns} for row in found]
     return pd.DataFrame(rows, columns=list(columns))

@@ -60,21 +60,17 @@ def bind(search: Search, task: PackTask) -> TaskBinding | None:
     if over.judge_plugin_name and layout is None:
         return None  # already a problem, and nothing else can be checked without it
     given: dict[str, Any] = {
-        "plugin": plugin and plugin.name,
-        "plugin_version": plugin and plugin.version,
-        "plugin_path": layout and str(layout.root),
-        "plugin_hash": plugin and plugin.content_hash,
-    }
+        "plugin": plugin and plugin.name, "plugin_version": plugin and plugin.version,
+        "plugin_path": layout and str(layout.root), "plugin_hash": plugin and plugin.content_hash,
+    }  # fmt: skip
     if not is_judged:
         return TaskBinding(**given)
     profile = _profile(search, task, layout)
     _check_judges(search, task, profile, layout)
     return TaskBinding(
-        **given,
-        judge_profile=over.judge_profile,
-        judge_template_id=over.judge_template_id,
+        **given, judge_profile=over.judge_profile, judge_template_id=over.judge_template_id,
         templates=_templates(search, task, profile, layout),
-    )
+    )  # fmt: skip
 
 
 def _plugin(search: Search, task: PackTask) -> tuple[Plugin | None, PluginLayout | None]:

@@ -59,9 +59,8 @@ def leaderboard(registry: Registry, pack: str, *, newest: bool = True) -> pd.Dat
     rows = [_row(run, group, reference or run) for run, group in zip(runs, groups, strict=True)]
     if newest:
         rows = list({(row["group"], *_model(run)): row for run, row in zip(runs, rows, strict=True)}.values())
-    table = pd.DataFrame(rows, columns=list(LEADERBOARD_COLUMNS))
-    table = table.astype({"score": "float64", "stderr": "float64", "coverage": "float64"})
-    table = table.astype({"n_tasks": "int64", "group": "int64"})
+    types = dict.fromkeys(("score", "stderr", "coverage"), "float64") | {"n_tasks": "int64", "group": "int64"}
+    table = pd.DataFrame(rows, columns=list(LEADERBOARD_COLUMNS)).astype(types)
     good = table["score"].where(table["better"] != "low", -table["score"])
     table["rank"] = good.groupby(table["group"]).rank(method="min", ascending=False).astype("Int64")
     return table.sort_values(["group", "rank", "model", "run"], na_position="last", ignore_index=True)
@@ -70,8 +69,7 @@ def leaderboard(registry: Registry, pack: str, *, newest: bool = True) -> pd.Dat
 def _row(run: Run, group: int, reference: Run) -> dict[str, Any]:
     picked = {one.task: _picked(run, one.task) for one in run.tasks}
     missing = [task for task, score in picked.items() if score is None or score.value is None]
-    empty = RunScore("", "", None)
-    counted = [(task.weight, picked[task.task] or empty) for task in run.tasks if task.weight > 0]
+    counted = [(task.weight, picked[task.task] or RunScore("", "", None)) for task in run.tasks if task.weight > 0]
     figures = np.array([(weight, one.value, one.stderr, one.coverage) for weight, one in counted], dtype=np.float64).T
     low = {is_lower_better(run, task, one.metric) for task, one in picked.items() if one is not None}
     better = "mixed" if {True, False} <= low else "low" if True in low else "high" if False in low else None
@@ -105,9 +103,7 @@ def _picked(run: Run, task: str) -> RunScore | None:
     name, _, shots = task.partition("|")
     of_task = [one for one in run.scores if one.task == task]
     of_task = of_task or [one for one in run.scores if one.task == f"{name}:_average|{shots}"]
-    if run.primary_metric is None:
-        return next(iter(of_task), None)
-    return next((one for one in of_task if one.metric == run.primary_metric), None)
+    return next((one for one in of_task if run.primary_metric in (None, one.metric)), None)
 
 
 def _aggregated(rule: str, figures: np.ndarray, *, low: bool) -> tuple[float, float, float]:

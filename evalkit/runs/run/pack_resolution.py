@@ -34,8 +34,7 @@ class Resolution:
 
     def to_dict(self) -> dict[str, Any]:
         """As stored with the run."""
-        bindings = {task: self.bindings.root[task].to_dict() for task in self.bindings}
-        return {**self.hashes, "bindings": bindings}
+        return {**self.hashes, "bindings": {task: one.to_dict() for task, one in self.bindings.root.items()}}
 
 
 def resolve(registry: Registry, pack: Pack, mode: str = "deterministic", config: Any = None) -> Resolution:

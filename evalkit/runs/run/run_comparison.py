@@ -105,9 +105,8 @@ def compare_runs(before: Run, after: Run) -> RunComparison:
     for key in dict.fromkeys([*scores[0], *scores[1]]):
         row = _row(key, runs, [side.get(key) for side in scores], [read(*key) for read in samples])
         metrics = {*metrics_of(before, key[0]), *metrics_of(after, key[0])}
-        row["differs"] = "; ".join(
-            f"{one.what}: {one.text}" for one in changes if one.is_scoring and one.concerns(*key, metrics)
-        )
+        of_key = [one for one in changes if one.is_scoring and one.concerns(*key, metrics)]
+        row["differs"] = "; ".join(f"{one.what}: {one.text}" for one in of_key)
         open_facts = [f"{one.what}: {one.text}" for side in gaps for one in side if one.concerns(*key, metrics)]
         row["not_known"] = "; ".join(dict.fromkeys(open_facts))
         rows.append(row)
@@ -232,17 +231,14 @@ def _cells(table: pd.DataFrame) -> list[dict[str, str]]:
     """The rows as strings; where samples are paired, both means are those of the pairs."""
     return [
         {
-            "task": str(row["task"]),
-            "metric": str(row["metric"]),
+            "task": str(row["task"]), "metric": str(row["metric"]),
             "before": figure(row["before"] if pd.isna(row["paired_before"]) else row["paired_before"], digits=3),
             "after": figure(row["after"] if pd.isna(row["paired_after"]) else row["paired_after"], digits=3),
             "difference": figure(row["difference"], row["low"], row["high"], digits=3),
             "pairs": "NA" if pd.isna(row["n_pairs"]) else str(row["n_pairs"]),
-            "scored": " / ".join(
-                "NA" if pd.isna(row[f"coverage_{side}"]) else f"{row[f'coverage_{side}']:.0%}"
-                for side in ("before", "after")
-            ),
+            "scored": " / ".join("NA" if pd.isna(row[f"coverage_{side}"]) else f"{row[f'coverage_{side}']:.0%}"
+                                 for side in ("before", "after")),
             "notes": "; ".join(filter(None, [row["differs"] and f"differs: {row['differs']}", row["notes"]])),
         }
         for row in table.to_dict("records")
-    ]
+    ]  # fmt: skip

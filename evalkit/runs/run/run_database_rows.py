@@ -41,12 +41,10 @@ def task_rows(session: Session, resolution: Resolution) -> Iterator[RunTaskRow]:
     for position, task in enumerate(resolution.pack.tasks):
         binding = resolution.bindings.of_task(task.task)
         yield RunTaskRow(
-            position=position,
-            task=task.spec,
-            weight=task.weight,
+            position=position, task=task.spec, weight=task.weight,
             plugin_id=plugins.get((binding.plugin or "", binding.plugin_version or "")),
             binding={**binding.to_dict(), "overrides": task.overrides.values} if task.overrides else {},
-        )
+        )  # fmt: skip
 
 
 def put_findings(session: Session, run_id: str, ending: Ending, now: datetime) -> None:
@@ -62,23 +60,16 @@ def put_findings(session: Session, run_id: str, ending: Ending, now: datetime) -
     receipts: dict[str, list[dict[str, Any]]] = {}
     for receipt in ending.receipts:
         receipts.setdefault(receipt.task, []).append(receipt.model_dump(mode="json"))
-    run.receipts = [
-        ReceiptRow(task=task, content={"receipts": contents}, created_at=now) for task, contents in receipts.items()
-    ]
+    run.receipts = [ReceiptRow(task=task, content={"receipts": own}, created_at=now) for task, own in receipts.items()]
 
 
 def read_run(row: RunRow) -> Run:
     """A run with its tasks, scores and receipts."""
     return _read(
-        Run,
-        row,
-        pack=f"{row.pack.name}@{row.pack.version}",
-        tasks=tuple(_read(RunTask, task) for task in row.tasks),
-        scores=tuple(_read(RunScore, score) for score in row.scores),
-        receipts=_receipts(row),
-        primary_metric=row.pack.primary_metric,
-        task_aggregation=row.pack.task_aggregation,
-    )
+        Run, row, pack=f"{row.pack.name}@{row.pack.version}", tasks=tuple(_read(RunTask, task) for task in row.tasks),
+        scores=tuple(_read(RunScore, score) for score in row.scores), receipts=_receipts(row),
+        primary_metric=row.pack.primary_metric, task_aggregation=row.pack.task_aggregation,
+    )  # fmt: skip
 
 
 def _read(kind: type[Record], row: Base, **others: Any) -> Record:
@@ -91,7 +82,7 @@ def _receipts(row: RunRow) -> tuple[Receipt, ...]:
     try:
         return tuple(Receipt.model_validate(one) for receipts in row.receipts for one in receipts.content["receipts"])
     except ValidationError as problem:
-        raise RegistryError(
-            f"run {row.id}: invalid receipts, the records of how it was scored ({explain(problem, Receipt)}); use the "
-            "evalkit version that wrote them"
-        ) from None
+        said = (
+            f"the records of how it was scored ({explain(problem, Receipt)}); use the evalkit version that wrote them"
+        )
+        raise RegistryError(f"run {row.id}: invalid receipts, {said}") from None

@@ -118,9 +118,7 @@ def _is_absent(run: Run, score: RunScore) -> bool:
 
 
 def _whole(value: float | None) -> str:
-    if value is None:
-        return "NA"
-    return f"{value:.0f}" if float(value).is_integer() else f"{value:.1f}"
+    return "NA" if value is None else f"{value:.0f}" if float(value).is_integer() else f"{value:.1f}"
 
 
 def _receipt(receipt: Receipt) -> dict[str, str]:
@@ -128,15 +126,13 @@ def _receipt(receipt: Receipt) -> dict[str, str]:
     plugin = f"{receipt.plugin}@{receipt.plugin_version}" if receipt.plugin else ""
     profile = f"{receipt.profile}@{receipt.profile_version}" if receipt.profile else ""
     return {
-        "task": receipt.task,
-        "metric": receipt.metric,
+        "task": receipt.task, "metric": receipt.metric,
         "rubric": f"{receipt.rubric}@{receipt.rubric_version} ({receipt.rubric_hash[:8]})",
         "by": " ".join(filter(None, [plugin, profile])) or "-",
         "rules": ", ".join(f"{name} {value}" for name, value in rules.items() if value is not None),
-        "scored": count_of(receipt.n_scored, receipt.n_items),
-        "empty": str(receipt.n_empty),
+        "scored": count_of(receipt.n_scored, receipt.n_items), "empty": str(receipt.n_empty),
         "paid now": money(receipt.cost_usd, "NA"),
-    }
+    }  # fmt: skip
 
 
 def _judges(receipts: Iterable[Receipt]) -> Iterator[dict[str, str]]:
@@ -145,18 +141,14 @@ def _judges(receipts: Iterable[Receipt]) -> Iterator[dict[str, str]]:
         for judge in receipt.judges:
             unscored = sorted(judge.reasons.items(), key=lambda one: (-one[1], one[0]))
             row = {
-                "task": receipt.task,
-                "metric": receipt.metric,
-                "judge": judge.name,
-                "model": _model(judge),
-                "server": judge.base_url or judge.service,
-                "template": f"{judge.template} ({judge.template_hash[:8]})",
+                "task": receipt.task, "metric": receipt.metric, "judge": judge.name, "model": _model(judge),
+                "server": judge.base_url or judge.service, "template": f"{judge.template} ({judge.template_hash[:8]})",
                 "weight": f"{judge.weight:g}",
                 "temperature": "NA" if judge.temperature is None else f"{judge.temperature:g}",
                 "max_tokens": "NA" if judge.max_tokens is None else str(judge.max_tokens),
                 "scored": "NA" if judge.n_judgments is None else count_of(judge.n_scored or 0, judge.n_judgments),
                 "unscored": ", ".join(f"{reason} {n}" for reason, n in unscored),
-            }
+            }  # fmt: skip
             if judge.params:
                 row["params"] = json.dumps(judge.params, sort_keys=True, ensure_ascii=False)
             if judge.score:
@@ -203,12 +195,8 @@ def _recorded(run: Run) -> Iterator[tuple[str, str]]:
         if facts.documents:
             parts = [f"{name} {str(value)[:8]}" for name, value in facts.documents.items() if name != "n"]
             yield f"documents of {task}", f"{facts.documents.get('n')} ({', '.join(parts)})"
-    words = [
-        f"{task} {name} (declared by {metric.word})"
-        for task, facts in run.recorded.tasks.items()
-        for name, metric in facts.metrics.items()
-        if metric.word
-    ]
+    words = [f"{task} {name} (declared by {metric.word})" for task, facts in run.recorded.tasks.items()
+             for name, metric in facts.metrics.items() if metric.word]  # fmt: skip
     if words:
         yield "call no model, by their authors' word", first_of(words)
     if run.not_known:

@@ -141,15 +141,13 @@ def _of_receipt(receipt: Receipt) -> Iterator[tuple[About, dict[str, Any]]]:
         yield (
             About("judge", *place, judge.name),
             {
-                "model": f"{judge.provider}:{judge.model}",
-                **_set(judge, _OF_JUDGE),
+                "model": f"{judge.provider}:{judge.model}", **_set(judge, _OF_JUDGE),
                 "params": json.dumps(judge.params, sort_keys=True, ensure_ascii=False),
-                "template": f"{judge.template} ({hashes})",
-                "host": judge.base_url or judge.service,
+                "template": f"{judge.template} ({hashes})", "host": judge.base_url or judge.service,
                 "served": ", ".join(sorted(judge.served)) or ("-" if judge.provider == "fake" else None),
                 "fingerprint": ", ".join(sorted(judge.fingerprints)) or ("-" if _has_revision(judge) else None),
             },
-        )
+        )  # fmt: skip
 
 
 def _set(record: Any, names: Iterable[str]) -> dict[str, Any]:
@@ -230,11 +228,8 @@ def metrics_of(run: Run, task: str) -> list[str]:
 def is_lower_better(run: Run, task: str, metric: str) -> bool | None:
     """Whether low is good in a figure, by the direction that is stored with its metric; None if not known."""
     metrics = metrics_of(run, task)
-    words = {
-        values["direction"]
-        for about, values in run.facts.items()
-        if about.what == "metric" and _concerns(about, task, metric, metrics)
-    }
+    mine = [about for about in run.facts if about.what == "metric" and _concerns(about, task, metric, metrics)]
+    words = {run.facts[about]["direction"] for about in mine}
     word = words.pop() if len(words) == 1 else None
     return None if word is None else bool(word == "lower is better")
 

@@ -176,10 +176,8 @@ class Run:
             try:
                 return RunFacts.model_validate(self.artifacts["facts"])
             except ValidationError as problem:
-                text = explain(problem, RunFacts)
-                raise RegistryError(
-                    f"run {self.id}: invalid facts ({text}); use the evalkit version that wrote them"
-                ) from None
+                said = f"invalid facts ({explain(problem, RunFacts)}); use the evalkit version that wrote them"
+                raise RegistryError(f"run {self.id}: {said}") from None
         old = self.artifacts.get("scorers", {})  # of an earlier evalkit, which called what is its own `deterministic`
         return RunFacts.model_validate(
             {"tasks": {task: {"metrics": {
@@ -210,10 +208,8 @@ class Run:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: all fields, and `facts`, `not_known`, `scored_nothing`, `notes`."""
-        names = [one.name for one in fields(self)]
-        values: dict[str, Any] = orjson.loads(
-            orjson.dumps({name: getattr(self, name) for name in names}, default=Receipt.model_dump)
-        )
+        plain = {one.name: getattr(self, one.name) for one in fields(self)}
+        values: dict[str, Any] = orjson.loads(orjson.dumps(plain, default=Receipt.model_dump))
         facts = [{"what": f"{about.what} {about.judge}".rstrip(), "task": about.task, "metric": about.metric,
                   "values": of_it} for about, of_it in self.facts.items()]  # fmt: skip
         return values | {"facts": facts, **{name: getattr(self, name) for name in _MORE}}

@@ -40,17 +40,12 @@ def read_findings(run: Run) -> Ending:
     receipts.sort(key=lambda receipt: order.get(task_name(receipt.task), len(order)))
     facts = read_facts(place)
     if missing := [one.task for one in run.tasks if not _parts(one.task, artifacts.results)]:
-        raise InputError(
-            f"{artifacts.results_file} has no results for {listed(missing)}; it has results for "
-            f"{listed(artifacts.results)}"
-        )
+        there = f"it has results for {listed(artifacts.results)}"
+        raise InputError(f"{artifacts.results_file} has no results for {listed(missing)}; {there}")
     details = {task: _details(artifacts, task) for task in artifacts.results}
     named = [part for one in run.tasks for part in _parts(one.task, artifacts.results)]
-    scores = [
-        score
-        for task in dict.fromkeys([*named, *artifacts.results])
-        for score in _scores(task, artifacts.results[task], details[task])
-    ]
+    order_of_tasks = dict.fromkeys([*named, *artifacts.results])
+    scores = [one for task in order_of_tasks for one in _scores(task, artifacts.results[task], details[task])]
     tasks = []
     for task in run.tasks:
         frames = [frame for part in _parts(task.task, artifacts.results) if (frame := details[part]) is not None]
@@ -152,12 +147,8 @@ def _receipt_state(run: Run, task: RunTask, receipts: Sequence[Receipt], facts: 
     """The state of a task; ``deterministic`` only if known. In deterministic mode evalkit's judges make no calls."""
     is_asked = run.scoring_mode != "deterministic"
     known = {"own"} if is_asked else {"own", "judge"}
-    scorers = {
-        metric.scorer
-        for other, of_task in facts.tasks.items()
-        if covers(task.task, other)
-        for metric in of_task.metrics.values()
-    }
+    recorded = [of_task for other, of_task in facts.tasks.items() if covers(task.task, other)]
+    scorers = {metric.scorer for of_task in recorded for metric in of_task.metrics.values()}
     if any(covers(task.task, one.task) for one in receipts):
         return "consumed"
     if scorers and scorers <= known and (task.binding or not is_asked):

@@ -37,21 +37,12 @@ class RunStore:
         with self.registry.database.session() as session:
             now = _now(session)
             run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
-            session.add(
-                RunRow(
-                    id=run_id,
-                    pack_id=session.scalars(select(PackRow.id).filter_by(name=pack.name, version=pack.version)).one(),
-                    scoring_mode=resolution.scoring.mode,
-                    resolution=resolution.to_dict(),
-                    status="running",
-                    worker=Owner.here().text,
-                    artifacts={**artifacts, "folder": str(folder / run_id)},
-                    created_at=now,
-                    started_at=now,
-                    tasks=list(task_rows(session, resolution)),
-                    **values,
-                )
-            )
+            pack_id = session.scalars(select(PackRow.id).filter_by(name=pack.name, version=pack.version)).one()
+            session.add(RunRow(
+                id=run_id, pack_id=pack_id, scoring_mode=resolution.scoring.mode, resolution=resolution.to_dict(),
+                status="running", worker=Owner.here().text, artifacts={**artifacts, "folder": str(folder / run_id)},
+                created_at=now, started_at=now, tasks=list(task_rows(session, resolution)), **values,
+            ))  # fmt: skip
         return run_id
 
     def running(self) -> dict[str, Owner]:
@@ -85,8 +76,7 @@ class RunStore:
             When there is none, or several start with `name`.
         """
         with self.registry.database.session() as session:
-            run_id = _id_of(session, name)
-            return read_run(session.get_one(RunRow, run_id))
+            return read_run(session.get_one(RunRow, _id_of(session, name)))
 
     def runs(self, pack: str | None = None, status: str | None = None) -> list[Run]:
         """Runs, oldest first; optionally only those of a pack (``name`` or ``name@version``) or with a status."""
@@ -116,9 +106,8 @@ def _id_of(session: Session, name: str) -> str:
         if found is None:
             raise RegistryError("there are no runs yet; start one with 'evalkit run start PACK --model MODEL'")
         return found
-    ids = session.scalars(
-        select(RunRow.id).where(RunRow.id.startswith(name, autoescape=True)).order_by(RunRow.id)
-    ).all()
+    query = select(RunRow.id).where(RunRow.id.startswith(name, autoescape=True)).order_by(RunRow.id)
+    ids = session.scalars(query).all()
     if name in ids or len(ids) == 1:
         return name if name in ids else ids[0]
     if ids:

@@ -10,13 +10,7 @@ from typing import Any
 from evalkit.errors import ConfigError, EvalkitError, RegistryError
 from evalkit.runs.contract.scoring_config import ScoringConfig, as_given
 from evalkit.runs.processes.child_process import Child
-from evalkit.runs.processes.lighteval_command import (
-    LIGHTEVAL,
-    check_flags,
-    lighteval_environment,
-    lighteval_words,
-    model_facts,
-)
+from evalkit.runs.processes.lighteval_command import LIGHTEVAL, check_flags, lighteval_words, model_facts, run_variables
 from evalkit.runs.processes.run_owner import RUN_VARIABLE, environment_facts, kill_leftovers
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.database import registry_settings
@@ -65,12 +59,9 @@ class Runner:
         poll_s: float = 2.0,
         patience_s: float = 60.0,
     ) -> None:
-        self.registry = registry
-        self.store = RunStore(registry)
+        self.registry, self.store = registry, RunStore(registry)
         self.folder = Path(registry_settings()["runs"] if folder is None else folder)
-        self.command = tuple(command)
-        self.poll_s = poll_s
-        self.patience_s = patience_s
+        self.command, self.poll_s, self.patience_s = tuple(command), poll_s, patience_s
 
     def start(
         self,
@@ -147,9 +138,8 @@ class Runner:
     def _follow(self, run: Run, resolution: Resolution, on_line: Callable[[str], None] | None) -> Ending:
         """Start LightEval, and return when it has ended or the run is cancelled."""
         run.output.mkdir(parents=True, exist_ok=True)
-        environment = lighteval_environment(
-            run.scoring_mode, run.scoring_config, resolution.bindings, run.output, **{RUN_VARIABLE: run.id}
-        )
+        own = {RUN_VARIABLE: run.id}
+        environment = run_variables(run.scoring_mode, run.scoring_config, resolution.bindings, run.output, **own)
         words = lighteval_words(run.backend, run.model, [one.task for one in run.tasks], run.output, run.options)
         next_look = 0.0
         try:

@@ -25,7 +25,7 @@ from evalkit.runs.contract.receipts import (
 )
 from evalkit.runs.contract.scoring_config import CONFIG_VARIABLE, MODE_VARIABLE, Scoring, ScoringConfig
 from evalkit.runs.contract.task_bindings import TaskBindings
-from evalkit.runs.processes.lighteval_command import lighteval_environment
+from evalkit.runs.processes.lighteval_command import run_variables
 
 ONE = {"judge_model_name": "gpt-4o-mini", "judge_backend": "openai"}
 OTHER = {"judge_model_name": "strict", "judge_backend": "fake"}
@@ -43,7 +43,7 @@ def test_nothing_set_is_deterministic():
 def test_deterministic_mode_neither_reads_nor_hands_on_a_config(tmp_path):
     scoring = Scoring.from_environ({MODE_VARIABLE: "deterministic", CONFIG_VARIABLE: "{no json"})
     assert scoring.config is None
-    environ = lighteval_environment("deterministic", {"any": "thing"}, None, tmp_path)
+    environ = run_variables("deterministic", {"any": "thing"}, None, tmp_path)
     assert environ[MODE_VARIABLE] == "deterministic"
     assert CONFIG_VARIABLE not in environ
 
@@ -52,7 +52,7 @@ def test_a_config_reads_back_as_it_was_given(tmp_path):
     given = config(ONE | {"weight": 2, "judge_template_id": "tagged@v1"}, OTHER, aggregation="median", samples=5)
     scoring = Scoring.of("jury", given)
     assert scoring.config is not None
-    environ = lighteval_environment("jury", scoring.config.to_dict(), None, tmp_path)
+    environ = run_variables("jury", scoring.config.to_dict(), None, tmp_path)
     assert json.loads(environ[CONFIG_VARIABLE]) == given
     assert Scoring.from_environ(environ) == scoring
 
