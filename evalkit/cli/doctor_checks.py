@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from evalkit._version import __version__
-from evalkit.core.lists_of_choices import PROVIDERS
+from evalkit.core.providers import PROVIDERS
 from evalkit.errors import CacheError, RubricError
 
 _PACKAGES = ("pandas", "numpy", "scipy", "joblib", "pydantic", "aiohttp")

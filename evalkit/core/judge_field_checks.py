@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from evalkit.core.lists_of_choices import PROVIDERS, SCORE_READINGS
+from evalkit.core.lists_of_choices import SCORE_READINGS
+from evalkit.core.providers import PROVIDERS
 from evalkit.errors import ConfigError
 
 TEXT_FIELDS = ("name", "service", "template", "base_url", "api_key_env", "headers_env")

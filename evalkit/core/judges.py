@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 import orjson
 
 from evalkit.core.judge_field_checks import FIELDS, TEXT_FIELDS, base_url_of, host_of, is_server, with_logprobs
-from evalkit.core.lists_of_choices import PROVIDERS, ScoreReading
+from evalkit.core.lists_of_choices import ScoreReading
+from evalkit.core.providers import PROVIDERS
 from evalkit.core.reply_keys import Params, canonical_json
 from evalkit.core.validation_errors import unknown_key
 from evalkit.errors import ConfigError, guess, listed

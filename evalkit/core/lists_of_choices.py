@@ -1,89 +1,14 @@
 """All lists of choices. Functions, profiles, the scoring config, the command line and widgets read them from here.
 
-The rules from samples to scores, with their arithmetic, are in `evalkit.core.vote_aggregate_rules`.
+Providers are in `evalkit.core.providers`, the rules from samples to scores, with their arithmetic, in
+`evalkit.core.vote_aggregate_rules`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 # -- who judges
-
-
-class Provider(NamedTuple):
-    """All that is known of a provider; its module in `evalkit.engine.providers` has its name, with underscores.
-
-    Attributes
-    ----------
-    meaning
-        Its description.
-    host
-        The host that its key is for; ``local``: in this process.
-    key_variable, url_variable
-        The variables that contain the key and another base URL.
-    address
-        Where calls go without `base_url`, as `check_server` shows it.
-    packages
-        The packages of the extra of its name.
-    logprobs
-        Whether its replies can have log-probabilities.
-    seeds
-        Whether it sends the seed of each sample to a server.
-    batches, batch_share
-        The module that sends its batches, and their price at its own host as a share of that of live calls.
-    price_list
-        Its id in genai-prices.
-    in_lighteval
-        Whether it is a `judge_backend` of a scoring config.
-    """
-
-    meaning: str
-    host: str = "local"
-    key_variable: str | None = None
-    url_variable: str | None = None
-    address: str = ""
-    packages: tuple[str, ...] = ()
-    logprobs: bool = True
-    seeds: bool = False
-    batches: str | None = None
-    batch_share: float = 1.0
-    price_list: str | None = None
-    in_lighteval: bool = True
-
-
-PROVIDERS: dict[str, Provider] = {
-    "openai": Provider(
-        "OpenAI, or any OpenAI-compatible server (base_url)", "api.openai.com", "OPENAI_API_KEY", "OPENAI_BASE_URL",
-        "https://api.openai.com/v1", seeds=True, batches="openai_batches", batch_share=0.5, price_list="openai",
-    ),
-    "anthropic": Provider(
-        "Anthropic, by its own client", "api.anthropic.com", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL",
-        "https://api.anthropic.com", ("anthropic",), logprobs=False, batches="anthropic_batches", batch_share=0.5,
-        price_list="anthropic",
-    ),
-    "litellm": Provider(
-        "any service that LiteLLM reaches", "litellm", address="its provider's address in litellm",
-        packages=("litellm",), seeds=True,
-    ),
-    "inference-providers": Provider(
-        "Hugging Face Inference Providers", "router.huggingface.co", "HF_TOKEN",
-        address="https://router.huggingface.co/v1", packages=("huggingface_hub",), seeds=True,
-    ),
-    "transformers": Provider("a model that evalkit loads, by transformers", packages=("torch", "transformers")),
-    "vllm": Provider("a model that evalkit loads, by vLLM", packages=("vllm",)),
-    "function": Provider("a Python function, as module:function (see Judge.function)", in_lighteval=False),
-    "fake": Provider("an embedded stand-in, not an LLM: free, offline, deterministic"),
-}  # fmt: skip
-"""All providers. ``none`` is not a provider: it means that no judge is called."""
-
-_IN_LIGHTEVAL = [name for name, provider in PROVIDERS.items() if provider.in_lighteval]
-BACKENDS = (*_IN_LIGHTEVAL[:-1], "tgi", _IN_LIGHTEVAL[-1])
-"""`judge_backend` of a scoring config: the providers, and ``tgi``, an OpenAI-compatible server."""
-if TYPE_CHECKING:
-    Backend = str
-else:  # for pydantic, which names what is allowed
-    Backend = Literal[BACKENDS]
-
 
 ScoreReading = Literal["expected", "mode"]
 SCORE_READINGS: tuple[ScoreReading, ...] = get_args(ScoreReading)

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from evalkit.core.lists_of_choices import PROVIDERS
+from evalkit.core.providers import PROVIDERS
 
 KEY_SCHEMA = 1
 """Version of the key format. It is part of every key, so that keys of different formats never match."""

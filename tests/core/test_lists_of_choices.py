@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from places import ROOT
 
-from evalkit.core import lists_of_choices
+from evalkit.core import lists_of_choices, providers
 from evalkit.core import vote_aggregate_rules as rules
 from evalkit.core.settings import Rules
 from evalkit.errors import ConfigError
@@ -44,12 +44,12 @@ def test_profiles_and_scoring_configs_take_every_rule():
     for name in rules.AGGREGATE_RULES:
         assert Profile(profile="p", aggregate=name).aggregate == name
         assert ScoringConfig.of({"aggregation": name}).aggregation == name
-    assert set(lists_of_choices.BACKENDS) == {*lists_of_choices.PROVIDERS, "tgi"} - {"function"}
+    assert set(providers.BACKENDS) == {*providers.PROVIDERS, "tgi"} - {"function"}
 
 
 def test_the_record_of_a_provider_names_what_exists():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    for name, provider in lists_of_choices.PROVIDERS.items():
+    for name, provider in providers.PROVIDERS.items():
         module = import_module(f"evalkit.engine.providers.{name.replace('-', '_')}")
         assert callable(module.check)
         assert callable(module.connect)
@@ -66,10 +66,10 @@ DOCS = ROOT / "docs"
     ("page", "names"),
     [
         ("statistics.md", {*rules.VOTE_RULES, *rules.AGGREGATE_RULES}),
-        ("judges.md", set(lists_of_choices.PROVIDERS)),
+        ("judges.md", set(providers.PROVIDERS)),
         ("rubrics.md", set(lists_of_choices.LEVELS)),
         ("*.md", set(lists_of_choices.REASONS)),
-        ("lighteval.md", {*lists_of_choices.BACKENDS, *lists_of_choices.SCORING_MODES}),
+        ("lighteval.md", {*providers.BACKENDS, *lists_of_choices.SCORING_MODES}),
     ],
 )
 def test_pages_name_every_choice(page, names):

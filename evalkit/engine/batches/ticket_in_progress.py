@@ -21,7 +21,7 @@ from typing import Any
 
 from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
-from evalkit.core.lists_of_choices import PROVIDERS
+from evalkit.core.providers import PROVIDERS
 from evalkit.engine.batches.batch_request_files import keys_in
 from evalkit.engine.batches.batch_results import BatchResults
 from evalkit.engine.batches.ticket import Ticket, shower

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from evalkit.core.judges import Judge
-from evalkit.core.lists_of_choices import PROVIDERS
 from evalkit.core.prompts_and_replies import Message, Prompt, Reply
+from evalkit.core.providers import PROVIDERS
 from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect

@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from evalkit.core.judges import Judge, JudgesLike
-from evalkit.core.lists_of_choices import ON_MISSING, PROVIDERS, OnMissing
+from evalkit.core.lists_of_choices import ON_MISSING, OnMissing
+from evalkit.core.providers import PROVIDERS
 from evalkit.core.settings import (
     RULE_NAMES,
     Place,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from evalkit.core.judges import Judge
-from evalkit.core.lists_of_choices import PROVIDERS
+from evalkit.core.providers import PROVIDERS
 from evalkit.engine.providers.provider_interface import Client, RunSettings
 
 __all__ = ["check_ready", "connect"]

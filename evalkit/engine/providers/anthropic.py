@@ -15,8 +15,8 @@ import orjson
 
 from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
-from evalkit.core.lists_of_choices import PROVIDERS
 from evalkit.core.prompts_and_replies import token_count
+from evalkit.core.providers import PROVIDERS
 from evalkit.engine.providers.api_keys import key_in
 from evalkit.engine.providers.chat_client import ChatClient, client_of_loop
 from evalkit.engine.providers.judge_checks import check_key, check_packages, check_params

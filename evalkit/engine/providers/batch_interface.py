@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from evalkit.core.judges import Judge
-from evalkit.core.lists_of_choices import PROVIDERS
 from evalkit.core.prompts_and_replies import Reply
+from evalkit.core.providers import PROVIDERS
 from evalkit.engine.providers.prices import price_of
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.request import Request

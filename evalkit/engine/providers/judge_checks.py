@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Sequence
 
 from evalkit.core.judges import Judge
-from evalkit.core.lists_of_choices import PROVIDERS
+from evalkit.core.providers import PROVIDERS
 from evalkit.engine.providers.api_keys import headers_in, key_in
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError, advise_extra, listed
 

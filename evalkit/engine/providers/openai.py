@@ -17,7 +17,7 @@ from aiohttp import FormData
 from evalkit._version import __version__
 from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
-from evalkit.core.lists_of_choices import PROVIDERS
+from evalkit.core.providers import PROVIDERS
 from evalkit.engine.providers.chat_client import ChatClient, client_of_loop
 from evalkit.engine.providers.judge_checks import check_key, check_params
 from evalkit.engine.providers.transport import Answer, Transport

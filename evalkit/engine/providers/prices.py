@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from evalkit.core.judges import Judge
-from evalkit.core.lists_of_choices import PROVIDERS
 from evalkit.core.prompts_and_replies import token_count
+from evalkit.core.providers import PROVIDERS
 
 _CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
 _WRITTEN = ("cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens")

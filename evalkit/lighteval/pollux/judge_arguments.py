@@ -7,7 +7,7 @@ from typing import Any
 
 from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
-from evalkit.core.lists_of_choices import BACKENDS, PROVIDERS
+from evalkit.core.providers import BACKENDS, PROVIDERS
 from evalkit.core.settings import Options
 from evalkit.engine.providers.api_keys import NO_KEY, hold_key
 from evalkit.errors import ConfigError, listed

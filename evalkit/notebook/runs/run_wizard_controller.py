@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evalkit.core.lists_of_choices import BACKENDS, SCORING_MODES
+from evalkit.core.lists_of_choices import SCORING_MODES
+from evalkit.core.providers import BACKENDS
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.errors import ConfigError, EvalkitError, InputError
 from evalkit.lighteval.run_cost_forecast import plan_run

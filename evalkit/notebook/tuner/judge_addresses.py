@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evalkit.core.judges import Judge
-from evalkit.core.lists_of_choices import PROVIDERS
+from evalkit.core.providers import PROVIDERS
 from evalkit.errors import ConfigError, listed
 
 OWN = "the provider's own"

@@ -12,7 +12,8 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 
 from evalkit.core.judges import Judge
-from evalkit.core.lists_of_choices import SCORING_MODES, Backend, ScoreReading
+from evalkit.core.lists_of_choices import SCORING_MODES, ScoreReading
+from evalkit.core.providers import Backend
 from evalkit.core.settings import MOST_SAMPLES
 from evalkit.core.validation_errors import explain
 from evalkit.core.vote_aggregate_rules import AggregateRule

@@ -22,8 +22,8 @@ from places import SUPPORT
 
 import evalkit as ek
 from evalkit.core.judges import Judge
-from evalkit.core.lists_of_choices import PROVIDERS
 from evalkit.core.prompts_and_replies import Prompt, Reply
+from evalkit.core.providers import PROVIDERS
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.joblib_memory import ReplyMemory
 from evalkit.engine.judging.specification import Spec

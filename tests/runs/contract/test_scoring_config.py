@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from evalkit.core.lists_of_choices import BACKENDS
+from evalkit.core.providers import BACKENDS
 from evalkit.errors import ConfigError
 from evalkit.runs.contract.receipts import (
     JudgeUsed,
