@@ -163,8 +163,8 @@ def _add_code(found: dict[str, dict[str, Any]], file: Path) -> None:
             trees.append(ast.parse(path.read_bytes()))
     texts = {node.value for tree in trees for node in ast.walk(tree)
              if isinstance(node, ast.Constant) and isinstance(node.value, str)}  # fmt: skip
-    values = {name: os.environ[name] for name in texts & os.environ.keys()
-              if not (is_key(name) or _NO_CHOICE.fullmatch(name))}  # fmt: skip
+    values = {name: value for name, value in os.environ.items()
+              if name in texts and not (is_key(name) or _NO_CHOICE.fullmatch(name))}  # fmt: skip
     imported = {path.absolute() for path in files.values()}
     read = [path for path in map(Path, sorted(_noted)) if _noted[str(path)] and _is_own(path, file)]
     for path in read:
