@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
+
+_AGAIN_S = 0.1  # where Python ignores an error, as in `__del__`, the next one ends the computing
 
 
 class TooSlowError(BaseException):
@@ -24,12 +28,13 @@ def limited(seconds: float) -> Iterator[None]:
         yield
         return
 
-    def stop(*_: object) -> None:
-        raise TooSlowError
+    def stop(_: int, frame: FrameType | None) -> None:
+        if frame is None or all(frame.f_code is not getattr(hook, "__code__", None) for hook in gc.callbacks):
+            raise TooSlowError
 
     before = signal.signal(signal.SIGVTALRM, stop)
     try:
-        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds, _AGAIN_S)
         yield
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
