@@ -5,10 +5,12 @@ the rest is one step further: ``ek.stats``, ``ek.plots``, ``ek.probes``, ``ek.ru
 ``ek.evaluation``, ``ek.notebook``, ``ek.gate``, ``ek.lighteval``, ``ek.runs`` and ``ek.errors``.
 """
 
-from pathlib import Path
+import re as _re
+from pathlib import Path as _Path
 
-from lazy_loader import attach_stub
+from lazy_loader import attach_stub as _attach_stub
 
-__getattr__, __dir__, _names = attach_stub(__name__, __file__)
-_packages = {package.parent.name for package in Path(__file__).parent.glob("*/__init__.py")}
-__all__ = [name for name in _names if name not in _packages]
+__getattr__, __dir__, _ = _attach_stub(__name__, __file__)
+__all__ = _re.findall(
+    r"^from \.\w+ import (\w+)", _Path(__file__).with_suffix(".pyi").read_text("utf-8"), _re.MULTILINE
+)

@@ -107,8 +107,9 @@ def sections(evaluation: Evaluation, reasons: str = "explain") -> Iterator[Secti
 def _summaries(evaluation: Evaluation) -> list[dict[str, Any]]:
     """The rows of the summary; if several criteria can be combined, with a last row for all together."""
     rows = evaluation.summary.to_dict("records")
-    if len(rows) > 1 and evaluation.rubric_scores["n_criteria"].any():
-        whole = summarize(evaluation.rubric_scores, clusters=evaluation.clusters)
+    scores = evaluation.rubric_scores if len(rows) > 1 else None
+    if scores is not None and (scores["n_criteria"].any() or scores["passed"].notna().any()):
+        whole = summarize(scores, clusters=evaluation.clusters)
         rows += whole.assign(criterion=_ALL).to_dict("records")
     return [{str(name): value for name, value in row.items()} for row in rows]
 

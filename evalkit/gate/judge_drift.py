@@ -38,7 +38,7 @@ def measure_drift(works: Iterable[Worklist], options: GateOptions) -> list[Suite
         rubric, since = work.spec.rubric, float(options.refresh)  # type: ignore[arg-type]  # a date was asked for
         stored = replace(options, offline=True, refresh=False, drift=False)
         before, after = (judge_worklist(work, stored, until=until) for until in (since, None))
-        asked, *_ = missing_requests(work, options)  # a failed call leaves the earlier reply
+        asked, *_ = missing_requests(work, replace(options, drift=False))  # a failed call leaves the earlier reply
         late = {key.hex() for request in asked for key in request.keys}
         lost = before["source"].isna(), after["source"].isna() | after["key"].isin(late)
         missing = [set(before.loc[rows.to_numpy(), "item_id"]) for rows in lost]

@@ -79,7 +79,8 @@ def judged(
     """
     rubric = work.spec.rubric
     try:
-        chosen = options if resolved.live else replace(options, offline=True, refresh=False)
+        chosen = replace(options, drift=False)  # which options of judge's own answers cannot have
+        chosen = chosen if resolved.live else replace(chosen, offline=True, refresh=False)
         table = judge_worklist(work, chosen, budget=budget)
     except JudgeError as problem:
         text = f"no judge answered and nothing was scored ({REDACTED})" if options.redact else str(problem)

@@ -175,7 +175,8 @@ class _OwnMetric:
 
     def __init__(self, metric: Any) -> None:
         self._metric, self._names = metric, as_list(metric.metric_name)
-        self.check = getattr(metric.sample_level_fn, "check", None)
+        check = getattr(metric.sample_level_fn, "check", None)
+        self.check = check if callable(check) else None
 
     def __repr__(self) -> str:
         return f"_OwnMetric({self._metric.sample_level_fn})"

@@ -38,8 +38,8 @@ _LIBRARIES = ("evalkit", "lighteval", "torch", "transformers", "vllm", "sglang",
 """Not searched for imports, even where they are run from their sources, which would take minutes."""
 _NOT_OWN = ("/proc", "/sys", "/dev", "/etc", "/lib", "/usr/lib", "/usr/share", "/usr/local/lib")
 _NO_CHOICE = re.compile(
-    r"HOME|PATH|PWD|USER|LOGNAME|TMPDIR|HOSTNAME|.*RANK|.*WORLD_SIZE"
-    r"|(CUDA|SLURM|NCCL|OMP|MKL|TORCH|PYTEST|PYTHON|TOKENIZERS|HF_HUB|XDG)_.*"
+    r"HOME|PATH|PWD|OLDPWD|USER|LOGNAME|SHELL|SHLVL|TMPDIR|HOSTNAME|TERM|COLUMNS|LINES|LANG|DISPLAY|.*RANK|.*WORLD_SIZE"
+    r"|(CUDA|LC|SLURM|NCCL|OMP|MKL|TORCH|PYTEST|PYTHON|TOKENIZERS|HF_HUB|XDG)_.*"
 )
 """Variables that differ from start to start and do not choose what answers."""
 _OF_SERVER = ("root", "parent", "revision", "sha", "digest", "meta")

@@ -139,8 +139,10 @@ def notes_of(row: pd.Series) -> list[Note]:
     >>> notes_of(table.iloc[0])[1]
     Note(reason='nothing varies', figures=('kappa',), kind='figure')
     """
-    facts = row.attrs.get(_FACTS, {}).get(str(row["notes"]))
-    return _flat(row["notes"]) if facts is None else [Note(why, tuple(names), kind) for why, names, kind in facts]
+    value = row["notes"]
+    text = "" if pd.api.types.is_scalar(value) and pd.isna(value) else str(value)
+    facts = row.attrs.get(_FACTS, {}).get(text)
+    return _flat(text) if facts is None else [Note(why, tuple(names), kind) for why, names, kind in facts]
 
 
 def row_notes(table: pd.DataFrame, *names: str) -> list[tuple[str, str]]:

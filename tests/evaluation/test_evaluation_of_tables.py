@@ -205,3 +205,13 @@ def test_no_line_calls_scored_items_unscored() -> None:
         assert evaluation.summary["notes"].isna().all(), text
         combined = set(names.values()) != {"free"} and second is not None
         assert ("all criteria" in text) == combined, text
+
+
+def test_a_pass_rate_of_criteria_without_weight_is_shown() -> None:
+    scale = {0: "bad", 1: "good"}
+    gates = [{"name": name, "scale": scale, "pass_at": 1, "weight": 0} for name in ("polite", "safe")]
+    rubric = Rubric(id="r", inputs=["answer"], criteria=gates)
+    evaluation = ek.evaluate([{"answer": f"answer {n}"} for n in range(8)], rubric, "fake:strict", progress=False)
+    lines = [line for line in str(evaluation).splitlines() if line.startswith("all criteria ")]
+    share = evaluation.rubric_scores["passed"].mean()
+    assert any(line.removeprefix("all criteria").strip().startswith(f"{share:.2f} [") for line in lines), lines

@@ -212,6 +212,23 @@ class TestMisuse:
         with pytest.raises(ConfigError, match="pass a date in the past"):
             GateOptions(judge="fake", drift=True, refresh=True)
 
+    def test_a_judge_that_answers_first_is_compared_too(self, here):
+        text = (
+            "id: sums\nversion: v1\ninputs: [question, answer]\ntemplate: commit_first@v1\n"
+            "criteria:\n  - {name: right, scale: {0: no, 1: yes}, pass_at: 1}\n"
+        )
+        Path("rubrics/sums").mkdir(parents=True)
+        Path("rubrics/sums/v1.yaml").write_text(text, encoding="utf-8")
+        test = {"id": "t", "expected": {"type": "sums", "min_score": 0, "samples": 3, "rubric_version": "v1"}}
+        trace = {"schema_version": 1, "type": "verdict.trace", "request_id": "t", "prompt": "What is 2 + 2?"}
+        write_lines(Path("traces.jsonl"), [trace | {"response": "4"}])
+        config = GateConfig.model_validate({"tests": [test]})
+        run_gate(config, "traces.jsonl", GateOptions(judge="fake"))
+        since = time.time()
+        time.sleep(0.01)
+        result = run_gate(config, "traces.jsonl", GateOptions(judge="fake", refresh=since, drift=True))
+        assert [suite.status for suite in result.suites] == ["pass"], result.suites
+
 
 class TestBaseline:
     def test_a_fall_is_put_down_to_the_judge(self, here):

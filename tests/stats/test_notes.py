@@ -63,3 +63,10 @@ def test_users_get_the_same_table_without_facts():
             assert any("of no item, such as 'none'" in note.reason for note in facts) == (function is align)
             texts = ["; ".join(map(str, notes_of(row))) for _, row in noted.iterrows()]
             assert texts == told["notes"].tolist()
+
+
+def test_a_column_of_the_users_own_is_read_as_its_text():
+    values = [0, ["a", "b"], np.array(["a", "b"]), "", None, np.nan, pd.NA, "one; two"]
+    table = pd.DataFrame({"notes": pd.Series(values, dtype=object)})
+    read = [[str(note) for note in notes_of(row)] for _, row in table.iterrows()]
+    assert read == [["0"], ["['a', 'b']"], ["['a' 'b']"], [], [], [], [], ["one", "two"]]

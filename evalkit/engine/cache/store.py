@@ -75,8 +75,7 @@ class ReplyStore(Maintenance, Tickets):
     True
     """
 
-    open: ClassVar[_Opens]
-    """`open_store`, which is above the stores of all kinds: it assigns itself."""
+    open: ClassVar[_Opens]  # `open_store`, which is above the stores of all kinds: it assigns itself
     database: Database
     claims: Any
     # so that a store that could not be opened can still be printed, as in a traceback with variables

@@ -113,15 +113,16 @@ class RubricTuner(NotebookWidget):
         return tuner
 
     def _open(self, session: Session, widget: Any) -> None:
-        super().__init__(widget)
-        self.session, self._screen = session, TunerController(session, widget, self._jobs)
+        self.session, self._is_drawn = session, False
+        super().__init__(widget)  # from now on, messages come
+        self._screen, self._is_drawn = TunerController(session, widget, self._jobs), True
 
     def _actions(self) -> dict[str, Callable[[Any], object]]:
         return super()._actions() | self._screen.actions()
 
     def receive(self, message: Any) -> None:
         """Do what a message from the screen asks for; a second click on what is paid does not pay twice."""
-        if self._screen.takes(message):
+        if self._is_drawn and self._screen.takes(message):
             super().receive(message)
 
     @property
