@@ -22,7 +22,7 @@ from evalkit.lighteval.pollux.replies import POLLUX_TAGGED_SCORE_RE, ReplyReader
 from evalkit.rubrics import Scale
 from evalkit.rubrics.parsing import Parsed, parser_for
 from evalkit.rubrics.parsing.quotation_marks import PAIRS
-from evalkit.rubrics.prompts.prompt_builder import fenced
+from evalkit.rubrics.prompt_builder import fenced
 
 FIVE = Scale.of({1: "very bad", 2: "bad", 3: "fair", 4: "good", 5: "very good"})
 LETTERS = Scale.of(dict.fromkeys("ABCDE", ""), level="nominal")

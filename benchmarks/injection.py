@@ -15,7 +15,7 @@ import pandas as pd
 
 import evalkit as ek
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.prompts.prompt_builder import PromptBuilder, fenced, list_templates
+from evalkit.rubrics.prompt_builder import PromptBuilder, fenced, list_templates
 
 JUDGES = ["fake:strict", "fake:lenient", "fake:noisy"]
 LABELS = Rubric(

@@ -61,7 +61,7 @@ def _of_files() -> pd.DataFrame:
     import pandas as pd
 
     from evalkit.rubrics import list_templates
-    from evalkit.rubrics.prompts.prompt_builder import load_template
+    from evalkit.rubrics.prompt_builder import load_template
 
     templates = [load_template(label) for label in list_templates()]
     rows = [(template.name, template.version, template.hash, _FILES) for template in templates]

@@ -24,7 +24,7 @@ from evalkit.evaluation.evaluation_log import items_hash, replies_hash
 from evalkit.evaluation.inputs import labels_of
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike
-from evalkit.rubrics.prompts.prompt_builder import Template
+from evalkit.rubrics.prompt_builder import Template
 from evalkit.stats.result_tables import columns, result_table
 from evalkit.tables.items import ItemsLike, as_items
 

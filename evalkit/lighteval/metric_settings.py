@@ -15,7 +15,7 @@ from evalkit.evaluation.rules_fit_scales import try_rules
 from evalkit.rubrics import Profile, Rubric, load_profile
 from evalkit.rubrics.files import rubric_folders
 from evalkit.rubrics.profiles import load_rubric_or_profile
-from evalkit.rubrics.prompts.prompt_builder import Template, list_templates, load_template
+from evalkit.rubrics.prompt_builder import Template, list_templates, load_template
 from evalkit.runs.contract.plugin_layout import PluginLayout, newest
 from evalkit.runs.contract.scoring_config import Scoring, ScoringConfig
 from evalkit.runs.contract.task_bindings import TaskBinding, TaskBindings

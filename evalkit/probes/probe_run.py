@@ -14,7 +14,7 @@ from evalkit.engine.judging.judge import judge_worklist
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, InputError, listed
-from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
+from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.tables import schemas
 from evalkit.tables.grouping import cluster_names
 from evalkit.tables.items import as_items

@@ -2,10 +2,10 @@ from .criteria import Criterion as Criterion
 from .human_labels import extract_labels as extract_labels
 from .parsing import parse_reply as parse_reply
 from .pollux_criteria import load_pollux as load_pollux
+from .preview import build_prompt as build_prompt
 from .profiles import Profile as Profile
 from .profiles import load_profile as load_profile
-from .prompts.preview import build_prompt as build_prompt
-from .prompts.prompt_builder import list_templates as list_templates
+from .prompt_builder import list_templates as list_templates
 from .rubric import Rubric as Rubric
 from .rubrics_by_name import list_rubrics as list_rubrics
 from .rubrics_by_name import load_rubric as load_rubric

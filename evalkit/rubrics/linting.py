@@ -11,7 +11,7 @@ import pandas as pd
 
 from evalkit.errors import RubricError, counted, listed
 from evalkit.rubrics.inputs import item_inputs
-from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
+from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.rubrics.scales import code_text
 from evalkit.tables.items import ItemsLike, as_items
 

@@ -27,7 +27,7 @@ from evalkit.errors import ConfigError, EvalkitWarning, InputError, RubricError
 from evalkit.lighteval.metric_receipts import _judges_used
 from evalkit.rubrics import Profile
 from evalkit.rubrics.parsing.several_criteria import parser_of_group
-from evalkit.rubrics.prompts.prompt_builder import load_template
+from evalkit.rubrics.prompt_builder import load_template
 from evalkit.stats import halo
 
 NAMES = ("clear", "true", "kind")

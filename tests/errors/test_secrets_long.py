@@ -35,7 +35,7 @@ from evalkit.errors.secrets import Secret, find_key, without_keys
 from evalkit.gate import GateConfig, GateOptions
 from evalkit.gate.config_files import load_gate
 from evalkit.lighteval import PolluxLLMJudgeMetric
-from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
+from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.runs.contract.scoring_config import ScoringConfig
 
 OWN = "local-4711-not-of-any-known-shape"

@@ -67,7 +67,7 @@ def test_a_judgment_that_two_metrics_share_stands_there_once(saved):
 def test_a_judge_that_two_metrics_ask_otherwise_is_two_judges(saved, tmp_path):
     template = tmp_path / "rubrics" / "templates" / "other" / "v1.jinja"
     template.parent.mkdir(parents=True)
-    from evalkit.rubrics.prompts.prompt_builder import load_template
+    from evalkit.rubrics.prompt_builder import load_template
 
     template.write_text(load_template("default@v1").source + " ")
     with pytest.MonkeyPatch.context() as patch:

@@ -20,7 +20,7 @@ from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import CacheMiss, EvalkitWarning, InputError
 from evalkit.evaluation import open_evaluation
-from evalkit.rubrics.prompts.prompt_builder import load_template
+from evalkit.rubrics.prompt_builder import load_template
 
 JURY = ["fake:strict", "fake:lenient"]
 FIGURES = ["mean", "low", "high", "pass_rate", "pass_low", "pass_high", "n_scored", "n_items"]

@@ -26,7 +26,7 @@ from lighteval.tasks.requests import Doc
 
 from evalkit.evaluation.lighteval_rows import corpus_row, judgments_of
 from evalkit.lighteval import judge_metric, jury_metric
-from evalkit.rubrics.prompts.prompt_builder import load_template
+from evalkit.rubrics.prompt_builder import load_template
 
 GOOD = '{"explanation": "it agrees with the reference", "score": 2}'
 
@@ -553,7 +553,7 @@ def test_scores_are_not_given_up_for_a_receipt(run, monkeypatch, tmp_path, caplo
 def test_a_registry_may_call_versions_as_it_likes(run, tmp_path):
     import hashlib
 
-    from evalkit.rubrics.prompts.prompt_builder import load_template
+    from evalkit.rubrics.prompt_builder import load_template
 
     text = load_template("default@v1").source
     hashed = hashlib.sha256(text.encode()).hexdigest()

@@ -19,7 +19,7 @@ from evalkit.engine.providers.fake import FakeClient
 from evalkit.errors import EvalkitError, RubricError
 from evalkit.rubrics import Rubric, list_rubrics, load_profile, load_rubric
 from evalkit.rubrics.files import dump_yaml, read_yaml, rubric_folders, shipped_folder, write_new
-from evalkit.rubrics.prompts.prompt_builder import load_template
+from evalkit.rubrics.prompt_builder import load_template
 
 # what YAML readers like to take for something else, and what breaks naive writers
 ODD = ["1", "0", "no", "yes", "null", "~", "1e3", "1_000", "0x1F", "0o7", "true", ".5", ".inf", "2024-01-01",

@@ -14,7 +14,7 @@ from evalkit.errors import RubricError
 from evalkit.rubrics import Rubric, build_prompt, load_profile, load_rubric
 from evalkit.rubrics.files import shipped_folder
 from evalkit.rubrics.pollux_criteria import load_pollux
-from evalkit.rubrics.prompts.prompt_builder import list_templates, load_template
+from evalkit.rubrics.prompt_builder import list_templates, load_template
 
 SHIPPED = (
     "coherence",

@@ -22,7 +22,7 @@ from evalkit.rubrics import Criterion, Rubric
 from evalkit.rubrics.inputs import BEFORE_ANSWER, question_of
 from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_refusal, take_apart
 from evalkit.rubrics.parsing.values_on_scale import Parsed
-from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
+from evalkit.rubrics.prompt_builder import PromptBuilder
 
 
 @dataclass(frozen=True)

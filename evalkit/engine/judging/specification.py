@@ -29,7 +29,7 @@ from evalkit.errors import ConfigError, EvalkitWarning, guess, listed
 from evalkit.rubrics import Profile, Rubric
 from evalkit.rubrics.inputs import check_question
 from evalkit.rubrics.profiles import RubricLike, load_rubric_or_profile
-from evalkit.rubrics.prompts.prompt_builder import PromptBuilder, Template
+from evalkit.rubrics.prompt_builder import PromptBuilder, Template
 
 DEFAULT_SAMPLES = 3
 _DEFAULTS = {"samples": DEFAULT_SAMPLES, "criteria_per_call": 1} | asdict(Rules())

@@ -21,7 +21,7 @@ from evalkit.engine.judging.specification import Spec
 from evalkit.engine.request import TOKENS_PER_CRITERION, Request
 from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics.inputs import item_inputs, question_of, swapped
-from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
+from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.tables.files import LIST_INPUTS
 from evalkit.tables.items import ItemsLike, as_frame, as_items
 from evalkit.tables.lists_in_texts import hold_lists

@@ -18,7 +18,7 @@ from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.rubrics import Rubric, Scale
 from evalkit.rubrics.parsing import Form
 from evalkit.rubrics.profiles import RubricLike, rubric_of
-from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
+from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.rubrics.scales import folded
 from evalkit.tables import schemas
 from evalkit.tables.items import as_frame, is_missing

@@ -12,7 +12,7 @@ from typing import Any
 from evalkit._version import __version__
 from evalkit.core.judges import Judge
 from evalkit.evaluation import Evaluation
-from evalkit.rubrics.prompts.prompt_builder import Template
+from evalkit.rubrics.prompt_builder import Template
 
 _OF_JUDGE = ("name", "temperature", "max_tokens", "weight", "template", "params")
 _PACKAGES = ("pandas", "numpy", "scipy", "joblib", "aiohttp")

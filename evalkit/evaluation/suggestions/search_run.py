@@ -20,7 +20,7 @@ from evalkit.evaluation.suggestions.cases import kinds_of
 from evalkit.evaluation.suggestions.improvement import Improvement, Outcome
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.profiles import judge_dict
-from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
+from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.stats.alignment.held_out_log import ItemSet
 from evalkit.stats.alignment.held_out_tests import FEWEST_TESTED, FEWEST_TESTED_CLUSTERS, HeldOutLog, alpha_of, power_of
 from evalkit.stats.alignment.label_splits import DEV

@@ -9,7 +9,7 @@ from evalkit.core.prompts_and_replies import Message, Prompt
 from evalkit.evaluation.suggestions.cases import Case, Cases
 from evalkit.evaluation.suggestions.edits import PARTS
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.prompts.prompt_builder import fenced
+from evalkit.rubrics.prompt_builder import fenced
 from evalkit.rubrics.scales import code_text
 
 ID = "suggest-edits"

@@ -24,7 +24,7 @@ from evalkit.lighteval.metrics import ProgressLog, RubricScore, batched_metric, 
 from evalkit.lighteval.pollux.criteria import PolluxCriteria, as_gate, criterion_of
 from evalkit.lighteval.pollux.scores import RESERVED, Missing, corpus_of, sample_row
 from evalkit.rubrics import Criterion, Rubric
-from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
+from evalkit.rubrics.prompt_builder import PromptBuilder
 
 _log = logging.getLogger("evalkit")
 _TOTALS = ("budget_usd", "max_calls")

@@ -14,7 +14,7 @@ from typing import Any
 from evalkit.core.prompts_and_replies import Message, Prompt
 from evalkit.errors import RubricError
 from evalkit.rubrics import Criterion, Rubric
-from evalkit.rubrics.prompts.prompt_builder import PromptBuilder, Template
+from evalkit.rubrics.prompt_builder import PromptBuilder, Template
 from evalkit.rubrics.scales import code_text, number
 
 _TITLES = {

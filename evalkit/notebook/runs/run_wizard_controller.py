@@ -17,7 +17,7 @@ from evalkit.notebook.runs.run_progress import UNFINISHED, Follower
 from evalkit.notebook.runs.run_view import RunPanel
 from evalkit.rubrics.files import dump_yaml, write_new
 from evalkit.rubrics.profiles import profile_files
-from evalkit.rubrics.prompts.prompt_builder import list_templates
+from evalkit.rubrics.prompt_builder import list_templates
 from evalkit.runs import Run, Runner
 from evalkit.runs.processes.lighteval_command import BACKENDS as MODEL_BACKENDS
 from evalkit.runs.registry import STARTER_PACK, Pack

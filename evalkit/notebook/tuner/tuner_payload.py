@@ -19,7 +19,7 @@ from evalkit.notebook.tuner.rubric_form import form_of
 from evalkit.notebook.tuner.suggested_edits import improvement_price
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import changes_of
-from evalkit.rubrics.prompts.prompt_builder import list_templates
+from evalkit.rubrics.prompt_builder import list_templates
 
 
 def draft_payload(session: Session, revision: int, message: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from evalkit.core.lists_of_choices import PLUGIN_TYPES
 from evalkit.errors import ConfigError
-from evalkit.rubrics.prompts.prompt_builder import Template
+from evalkit.rubrics.prompt_builder import Template
 from evalkit.runs.contract.plugin_layout import PluginLayout
 from evalkit.runs.registry.database import Database, registry_settings
 from evalkit.runs.registry.database_tables import PackRow, PluginRow, RunRow, TemplateRow

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
 from evalkit.rubrics import Profile, load_profile
-from evalkit.rubrics.prompts.prompt_builder import Template, load_template
+from evalkit.rubrics.prompt_builder import Template, load_template
 from evalkit.runs.contract.plugin_layout import PluginLayout
 from evalkit.runs.contract.scoring_config import Scoring, ScoringConfig
 from evalkit.runs.contract.task_bindings import TaskBinding, TemplateText

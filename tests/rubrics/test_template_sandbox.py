@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from evalkit.errors import RubricError
 from evalkit.rubrics import Rubric, build_prompt
-from evalkit.rubrics.prompts import sandbox
-from evalkit.rubrics.prompts.prompt_builder import PromptBuilder, Template, list_templates, load_template
+from evalkit.rubrics import template_sandbox as sandbox
+from evalkit.rubrics.prompt_builder import PromptBuilder, Template, list_templates, load_template
 
 HEADER = "{#- evalkit\nform: json\n-#}\n"
 SHOWN = "{{ fence('question') }} {{ fence('answer') }}"

@@ -14,7 +14,7 @@ from evalkit.core.reply_keys import digest
 from evalkit.errors import InputError, RubricError
 from evalkit.rubrics import Criterion, Rubric, build_prompt, load_rubric
 from evalkit.rubrics.inputs import item_inputs, swapped
-from evalkit.rubrics.prompts.prompt_builder import fenced, list_templates, reply_schema
+from evalkit.rubrics.prompt_builder import fenced, list_templates, reply_schema
 
 TEXTS = st.text(st.characters(blacklist_categories=("Cs",)), max_size=60)
 
@@ -183,7 +183,7 @@ class TestFence:
 
     def test_a_text_that_holds_its_own_mark_gets_another(self, monkeypatch):
         # no such text can be found, so the hash is made to hit: first "hit", then another
-        from evalkit.rubrics.prompts import prompt_builder as fences
+        from evalkit.rubrics import prompt_builder as fences
 
         class Hash:
             def __init__(self, data: bytes) -> None:

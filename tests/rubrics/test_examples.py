@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError, RubricError
-from evalkit.rubrics.prompts.prompt_builder import PromptBuilder, Template
+from evalkit.rubrics.prompt_builder import PromptBuilder, Template
 
 CRITERIA = [
     {"name": "polite", "scale": {0: "rude", 1: "polite"}, "pass_at": 1},

@@ -8,7 +8,7 @@ from evalkit.core.prompts_and_replies import OWN_ANSWER, Prompt
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.inputs import item_inputs
 from evalkit.rubrics.profiles import RubricLike, rubric_of
-from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
+from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.tables.items import ItemsLike, as_items, column_names
 
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from evalkit.rubrics.criteria import Criterion
     from evalkit.rubrics.parsing import Parsed
-    from evalkit.rubrics.prompts.sandbox import Syntax
     from evalkit.rubrics.rubric import Rubric
+    from evalkit.rubrics.template_sandbox import Syntax
 
 _HEADER = re.compile(r"\A\s*\{#-?\s*evalkit\b(.*?)-?#\}", re.DOTALL)
 _NAME = re.compile(r"([a-z0-9][a-z0-9_-]*)(?:@v([1-9][0-9]*))?")
@@ -116,7 +116,7 @@ class Template:
     def _syntax(self) -> Syntax:
         from jinja2 import TemplateSyntaxError
 
-        from evalkit.rubrics.prompts.sandbox import compiled
+        from evalkit.rubrics.template_sandbox import compiled
 
         try:
             return compiled(self.source)
@@ -149,7 +149,7 @@ class Template:
         known = {} if known is None else known
         if known.keys() >= self._syntax.reads.keys():
             return {name: _filled(texts, fence) for name, texts in known.items()}
-        from evalkit.rubrics.prompts.sandbox import ERRORS, WORK_PER_CHARACTER, metered
+        from evalkit.rubrics.template_sandbox import ERRORS, WORK_PER_CHARACTER, metered
 
         def marked(name: str) -> str:
             return f"{_MARK}{name}{_MARK}" if fence(name) else ""

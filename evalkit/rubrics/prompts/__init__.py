@@ -1,1 +1,0 @@
-"""Prompts: sandboxed templates, fenced inputs, hashes."""
