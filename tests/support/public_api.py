@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import sys
 from importlib import import_module
 
 from places import ROOT
@@ -70,6 +71,7 @@ def _signature(value: object) -> str:
         return "(…)"
     bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
     text = str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+    text = text.replace(sys.executable, "python").replace(str(ROOT), "ROOT")
     return re.sub(r" at 0x[0-9a-f]+", "", text)
 
 
