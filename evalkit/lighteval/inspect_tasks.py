@@ -262,7 +262,7 @@ class EvalCommand:
         try:
             self._refuse(task)
             made = make(task, *args, **named)
-        except Exception as problem:  # noqa: BLE001  # the data, or code of a task: all are told in one message
+        except Exception as problem:  # noqa: BLE001  # the data, or code of a task: all are reported in one message
             self._faults.setdefault(_one_line(problem), []).append(task.name)
             return None
         if made.name in self._tasks:  # named twice, as in bbq,bbq:Age
