@@ -1,5 +1,7 @@
 from .criteria import Criterion as Criterion
 from .human_labels import extract_labels as extract_labels
+from .item_criteria import explode_criteria as explode_criteria
+from .item_criteria import lint_criteria as lint_criteria
 from .parsing import parse_reply as parse_reply
 from .pollux_criteria import load_pollux as load_pollux
 from .preview import build_prompt as build_prompt

@@ -1,5 +1,7 @@
 from .aggregation.aggregating import aggregate as aggregate
 from .aggregation.combining_criteria import combine as combine
+from .aggregation.item_points import at_k as at_k
+from .aggregation.item_points import points as points
 from .aggregation.pairwise_wins import win_rates as win_rates
 from .aggregation.summaries import summarize as summarize
 from .aggregation.system_ranks import rank as rank

@@ -11,6 +11,7 @@ import pandas as pd
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
+from evalkit.stats.aggregation.item_points import summarize_points
 from evalkit.stats.intervals import Interval, effective_clusters, mean_interval, rate_interval, unit_codes
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import cluster_counts, result_table, verdict_codes
@@ -37,7 +38,7 @@ def summarize(
     Parameters
     ----------
     scores
-        The table of `aggregate` or of `combine`. Or the folder of `judge_files`, which stands for
+        The table of `aggregate`, of `combine` or of `points`. Or the folder of `judge_files`, which stands for
         `aggregate(vote(folder))`.
     by
         Further columns to group by, of `scores` or of `items` (``system_id``).
@@ -64,6 +65,11 @@ def summarize(
         - `notes`: why an interval is NA, or that one comes from fewer than 10 effective clusters, or mostly
           from one; else NA.
 
+        Of a table of `points`: `mean` with its interval (mean ± t · cluster error; scores have no bound below), then
+        the `clipped` mean, whose interval is that of the mean with clipped ends, `below_0` (share of items), `worst` and
+        `best` (all open criteria decided against and for the answers), `renormalised` (the mean over scored criteria),
+        `n_criteria`, `n_open` and `n_open_negative`; clusters are those of `group_id`.
+
         Judges are fixed: the intervals are about other items, not other judges.
 
     Raises
@@ -82,6 +88,8 @@ def summarize(
     [[1.25, 0.236, 1.908, 0.5, 4.0]]
     """
     scores = one_table(parts_of(scores, lambda part: aggregate(vote(part))))
+    if {"possible", "n_open"} <= {*getattr(scores, "columns", ())}:
+        return _of_points(scores, [by] if isinstance(by, str) else list(by or []), items, clusters)
     name = "scores" if "criterion" in getattr(scores, "columns", ()) else "rubric_scores"
     frame = check_rows(scores, name, need=_NEED)
     by = [by] if isinstance(by, str) else list(by or [])
@@ -98,6 +106,15 @@ def summarize(
     columns: dict[str, Any] = {key: heads[key].array for key in keys}
     columns |= {str(name): column for name, column in result_table(figures, *_FIGURES).items()}
     return schemas.table("summary", columns)
+
+
+def _of_points(
+    table: pd.DataFrame, by: list[str], items: ItemsLike | None, clusters: ClustersLike | None
+) -> pd.DataFrame:
+    of_items = None if items is None else as_items(items).set_index("item_id")
+    if clusters is None and of_items is not None and "group_id" in of_items:
+        clusters = of_items["group_id"]
+    return summarize_points(_with_columns(table, by, of_items), by, clusters)
 
 
 _FIGURES = (

@@ -1,0 +1,348 @@
+"""Criteria that belong to an item: one row per item and criterion, checked before anything is paid for."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit.errors import InputError, counted, guess, listed
+from evalkit.tables.items import ItemsLike, as_frame, as_items, canonical, is_missing
+from evalkit.tables.lists_in_texts import list_in
+from evalkit.tables.schemas import id_text
+
+# The names of each field, evalkit's own first, then those of public files:
+# HealthBench (criterion, points, tags "axis:..."), PaperBench (requirements, weight, sub_tasks, task_category),
+# DevAI (criteria, requirement_id, prerequisites, category), ResearchRubrics and others (title, description, weight).
+_NAMES = {
+    "text": ("text", "criterion", "criteria", "requirement", "requirements", "question", "description", "title"),
+    "id": ("id", "requirement_id", "criterion_id", "name"),
+    "points": ("points", "weight"),
+    "axis": ("axis", "category", "task_category"),
+    "requires": ("requires", "prerequisites"),
+    "parent": ("parent",),
+    "scale": ("scale",),
+}
+_CHILDREN = ("sub_tasks", "children")
+_COLUMNS = ("criteria", "rubrics", "requirements", "checklist")
+_MADE = ("of_item", "requirement", "points", "axis", "requires", "parent")
+_NUMBERED = re.compile(r"^[ \t]*(?:\(?\d{1,4}[.):]|[-*•])[ \t]+", re.MULTILINE)
+_WORD = re.compile(r"\w+")
+_NEGATION = re.compile(r"\b(?:not|no|never|without|cannot|\w+n't)\b", re.IGNORECASE)
+_FAILURE = re.compile(r"^\W*(?:the \w+ )?(?:fails? to|failed to|does(?: not|n't)|omits?|neglects?|lacks?)\b", re.IGNORECASE)
+_ALIKE = 0.8
+_COMPARED = 300  # criteria of an item whose texts are compared with each other
+
+
+@dataclass(frozen=True, slots=True)
+class ItemCriterion:
+    """A criterion of one item; `parents` are the groups above it with their weights, the nearest first."""
+
+    id: str
+    text: str
+    points: float = 1.0
+    axis: str | None = None
+    requires: tuple[str, ...] = ()
+    parents: tuple[tuple[str, float], ...] = ()
+    scale: Any = None
+
+
+def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str | None = None) -> pd.DataFrame:
+    """Items that bring their own criteria, as one row per item and criterion.
+
+    The rows are ordinary items: judge them with the rubric ``requirement``, and make scores of items with `points`.
+
+    Parameters
+    ----------
+    items
+        Items with a column of criteria. A cell holds a list of texts or mappings, JSON text, or numbered lines. The
+        fields of a mapping: ``text``; optional ``id`` (by default its number, from 1), ``points`` (1; negative for
+        what an answer should not do), ``axis``, ``requires`` (ids of criteria that must be met first), ``parent``
+        (the id of a criterion above it), ``scale``. The fields of HealthBench (``criterion``, ``points``, ``tags``),
+        PaperBench (``requirements``, ``weight``, ``sub_tasks``) and DevAI (``criteria``, ``requirement_id``,
+        ``prerequisites``, ``category``) are read, too.
+    criteria
+        The name of the column; by default ``criteria``, ``rubrics``, ``requirements`` or ``checklist``.
+    item_id
+        The column that holds the ids.
+
+    Returns
+    -------
+    DataFrame
+        In the order of items and criteria:
+
+        - `item_id`: ``item#id``; `of_item`: the item; `group_id`: the item's own, else the item;
+        - `requirement`: the text; `points`: a finite number, not 0; `axis`: text or None;
+        - `requires`: a list of ids within the item; `parent`: the groups above it, nearest first, as a list of
+          [id, weight]. A criterion that others name as their parent (or that has ``sub_tasks``) is such a group: it
+          is not judged and has no row; its points are its weight;
+        - `scale`, if a criterion has one; all other columns of the items.
+
+    Raises
+    ------
+    InputError
+        For items without criteria, and whatever `lint_criteria` lists as an error.
+
+    Examples
+    --------
+    >>> items = [{"item_id": "q1", "answer": "Boil it.", "criteria": [
+    ...     "Names a method", {"text": "Invents a source", "points": -2}]}]
+    >>> explode_criteria(items)[["item_id", "requirement", "points"]].values.tolist()
+    [['q1#1', 'Names a method', 1.0], ['q1#2', 'Invents a source', -2.0]]
+    """
+    frame, cells = _items_and_cells(items, criteria, item_id)
+    rows: list[tuple[int, ItemCriterion]] = []
+    errors: list[str] = []
+    for place, (item, cell) in enumerate(zip(frame["item_id"], cells, strict=True)):
+        try:
+            rows += [(place, criterion) for criterion in _criteria_of(cell)]
+        except InputError as problem:
+            errors.append(f"item {item!r}: {problem}")
+    if errors:
+        raise InputError(f"{counted(len(errors), 'item has', 'items have')} invalid criteria: {'; '.join(errors[:3])}")
+    places, found = [place for place, _ in rows], [criterion for _, criterion in rows]
+    others = frame.drop(columns=["group_id"], errors="ignore").iloc[places].reset_index(drop=True)
+    of_item = others.pop("item_id")
+    ids = of_item.astype(object) + "#" + pd.Series([criterion.id for criterion in found], dtype=object)
+    if ids.duplicated().any():
+        clash = listed(ids[ids.duplicated()].unique())
+        raise InputError(f"two criteria get the same id {clash}: an item's id and a criterion's id contain '#'; rename")
+    exploded = pd.DataFrame({"item_id": ids.astype("str"), "of_item": of_item})
+    groups = frame["group_id"] if "group_id" in frame else pd.Series([None] * len(frame), dtype=object)
+    exploded["group_id"] = groups.where(groups.notna(), frame["item_id"]).iloc[places].to_numpy()
+    exploded["requirement"] = pd.array([criterion.text for criterion in found], dtype="str")
+    exploded["points"] = np.array([criterion.points for criterion in found], dtype=np.float64)
+    exploded["axis"] = pd.Series([criterion.axis for criterion in found], dtype=object)
+    exploded["requires"] = pd.Series([list(criterion.requires) for criterion in found], dtype=object)
+    exploded["parent"] = pd.Series([[[*parent] for parent in criterion.parents] for criterion in found], dtype=object)
+    if any(criterion.scale is not None for criterion in found):
+        exploded["scale"] = pd.Series([criterion.scale for criterion in found], dtype=object)
+    return pd.concat([exploded, others], axis=1)
+
+
+def lint_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str | None = None) -> pd.DataFrame:
+    """What is wrong, or probably not meant, in the criteria of items.
+
+    Parameters
+    ----------
+    items, criteria, item_id
+        As in `explode_criteria`.
+
+    Returns
+    -------
+    DataFrame
+        `severity`, `where` (``item`` or ``item#id``) and `message`. An ``error`` makes `explode_criteria` raise: a cell
+        that is no list of criteria, an empty text, points that are 0 or no finite number, an id that occurs twice,
+        ``requires`` or ``parent`` that is unknown or goes in a circle. A ``note`` may be meant: no positive points (the
+        item has no score), two criteria that read almost alike (of unlike sign, or one of them negated: they contradict
+        each other), wording against the sign ("Fails to ..." with positive points). Of more than 300 criteria, only the first 300 are compared.
+
+    Examples
+    --------
+    >>> lint_criteria([{"item_id": "q1", "criteria": [{"text": "Fails to cite", "points": 2}]}])["message"].tolist()
+    ["words a failure, but has 2 points: should they be negative?"]
+    """
+    frame, cells = _items_and_cells(items, criteria, item_id)
+    rows: list[tuple[str, str, str]] = []
+    for item, cell in zip(frame["item_id"], cells, strict=True):
+        try:
+            rows += [("note", f"{item}{where}", message) for where, message in _notes(_criteria_of(cell))]
+        except InputError as problem:
+            rows.append(("error", item, str(problem)))
+    return pd.DataFrame(rows, columns=["severity", "where", "message"])
+
+
+def _items_and_cells(items: ItemsLike, name: str | None, item_id: str | None) -> tuple[pd.DataFrame, list[Any]]:
+    """The items without their criteria, and the cells of criteria as they came."""
+    frame = as_frame(items)
+    names = [str(column) for column in frame.columns]
+    if name is None:
+        name = next((column for column in _COLUMNS if column in names), None)
+    if name is None or name not in names:
+        hint = guess(name, names) if name else ""
+        wanted = f"{name!r} " if name else "for the criteria (criteria, rubrics, requirements or checklist) "
+        raise InputError(
+            f"the items have no column {wanted}; {hint}available: {listed(names, most=30)}. If the criteria are the "
+            "same for all items, write a rubric instead"
+        )
+    if taken := [column for column in _MADE if column in names and column != name]:
+        if {"of_item", "requirement"} <= {*taken}:
+            raise InputError("these items have one row per criterion already (column of_item)")
+        raise InputError(f"the items have the columns {listed(taken)}, which are made here; rename them")
+    cells = frame[name].tolist()
+    return as_items(frame.drop(columns=[name]), item_id=item_id), cells
+
+
+def _criteria_of(cell: Any) -> list[ItemCriterion]:
+    """The criteria of one item that are judged, checked."""
+    entries = _entries(cell)
+    if not entries:
+        raise InputError("it has no criteria; leave the item out, or give it at least one")
+    flat = [*_flat(entries)]
+    names = [criterion.id for criterion, _ in flat]
+    if len(set(names)) < len(names):
+        doubled = pd.Index(names)[pd.Index(names).duplicated()].unique()
+        raise InputError(f"two criteria have the id {listed(doubled)}; ids are unique within an item")
+    by_id = {criterion.id: criterion for criterion, _ in flat}
+    above = {criterion.id: parent for criterion, parent in flat}
+    required = {key: tuple(name for name in one.requires if name != key) for key, one in by_id.items()}
+    for name, given in (("requires", required), ("parent", _tuples(above))):
+        unknown = {target for targets in given.values() for target in targets} - by_id.keys()
+        if unknown:
+            raise InputError(f"{name} names {listed(sorted(unknown))}, but the item has no such criterion")
+        if circle := _circle(given):
+            raise InputError(f"{name} goes in a circle: {' → '.join(circle)}")
+    groups = {parent for parent in above.values() if parent is not None}
+    if blamed := sorted({target for one in by_id.values() for target in one.requires} & groups):
+        raise InputError(f"requires names {listed(blamed)}, which has criteria below it and is not judged itself")
+    if groups and (negative := sorted(key for key, criterion in by_id.items() if criterion.points < 0)):
+        raise InputError(f"{listed(negative)} has negative points in a tree, where points are weights; they must be > 0")
+    judged = []
+    for key, criterion in by_id.items():
+        if key in groups:
+            continue
+        parents, parent = [], above[key]
+        while parent is not None:
+            parents.append((parent, by_id[parent].points))
+            parent = above[parent]
+        judged.append(replace(criterion, parents=tuple(parents)))
+    return judged
+
+
+def _tuples(above: Mapping[str, str | None]) -> dict[str, tuple[str, ...]]:
+    return {key: () if parent is None else (parent,) for key, parent in above.items()}
+
+
+def _entries(cell: Any) -> list[Any]:
+    if isinstance(cell, np.ndarray):
+        cell = cell.tolist()
+    if isinstance(cell, str):
+        text = cell.strip()
+        if text.startswith("{"):
+            try:
+                cell = json.loads(text)
+            except json.JSONDecodeError as problem:
+                raise InputError(f"its criteria look like JSON, but are not: {problem}") from None
+        elif (values := list_in(text)) is not None:
+            cell = values
+        else:
+            return _lines(text)
+    if isinstance(cell, Mapping):
+        return [cell]
+    if cell is None or is_missing(cell):
+        return []
+    if not isinstance(cell, Sequence):
+        raise InputError(f"its criteria are of type {type(cell).__name__}; give a list, JSON text or numbered lines")
+    return list(cell)
+
+
+def _lines(text: str) -> list[str]:
+    """The criteria of numbered or bulleted lines; a line without number belongs to the criterion before it."""
+    starts = [match.span() for match in _NUMBERED.finditer(text)]
+    if not starts:
+        if "\n" in text:
+            raise InputError(f"its criteria are a text of several lines without numbers ({text[:60]!r}); number them")
+        return [text] if text else []
+    if before := text[: starts[0][0]].strip():
+        raise InputError(f"its numbered criteria begin with a line without number ({before[:60]!r}); number or drop it")
+    ends = [start for start, _ in starts[1:]] + [len(text)]
+    return [text[start:end].strip() for (_, start), end in zip(starts, ends, strict=True)]
+
+
+def _flat(entries: Sequence[Any], parent: str | None = None, prefix: str = "") -> Iterator[tuple[ItemCriterion, str | None]]:
+    """Each criterion and group with the id of its parent, a group before what is below it."""
+    for number, entry in enumerate(entries, start=1):
+        if isinstance(entry, np.ndarray):
+            entry = entry.tolist()
+        fields = {"text": entry} if isinstance(entry, str) else entry
+        if not isinstance(fields, Mapping):
+            raise InputError(f"criterion {number} is of type {type(entry).__name__}; give a text or a mapping")
+        criterion, own_parent = _criterion(fields, f"{prefix}{number}")
+        yield criterion, parent if parent is not None else own_parent
+        below = next((fields[name] for name in _CHILDREN if name in fields), None)
+        if below is not None and len(below):
+            yield from _flat(list(below), criterion.id, f"{criterion.id}.")
+
+
+def _criterion(fields: Mapping[str, Any], number: str) -> tuple[ItemCriterion, str | None]:
+    values = {}
+    for field, names in _NAMES.items():
+        given = [name for name in names if not _is_none(fields.get(name))]
+        values[field] = fields[given[0]] if given else None
+    text = values["text"]
+    where = f"criterion {id_text(values['id']) if values['id'] is not None else number}"
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(f"{where} has no text (fields: {listed(fields, most=12)})")
+    points = 1.0 if values["points"] is None else _points(values["points"], where)
+    axis = values["axis"]
+    if axis is None:
+        tags = [tag for tag in _texts(fields.get("tags"), where) if tag.startswith("axis:")]
+        axis = tags[0].removeprefix("axis:") if tags else None
+    requires = tuple(_texts(values["requires"], where))
+    name = number if values["id"] is None else id_text(values["id"]).strip()
+    if not name:
+        raise InputError(f"{where} has an empty id")
+    parent = None if values["parent"] is None else id_text(values["parent"])
+    axis_text = None if axis is None else str(canonical(axis)).strip() or None
+    return ItemCriterion(name, str(canonical(text)).strip(), points, axis_text, requires, scale=values["scale"]), parent
+
+
+def _is_none(value: Any) -> bool:
+    return value is None or (np.ndim(value) == 0 and not isinstance(value, Mapping) and is_missing(value))
+
+
+def _points(value: Any, where: str) -> float:
+    try:
+        points = math.nan if isinstance(value, (bool, np.bool_)) else float(value)
+    except (TypeError, ValueError):
+        points = math.nan
+    if not math.isfinite(points) or points == 0 or abs(points) > 1e9:
+        raise InputError(f"{where} has points {value!r}; points are numbers between -1e9 and 1e9, not 0")
+    return points
+
+
+def _texts(value: Any, where: str) -> list[str]:
+    if _is_none(value):
+        return []
+    if isinstance(value, str) and (several := list_in(value)) is not None:
+        value = several
+    if isinstance(value, (str, int, float)):
+        value = [value]
+    if not isinstance(value, (Sequence, np.ndarray)):
+        raise InputError(f"{where}: requires and tags are lists of texts, not {type(value).__name__}")
+    return [id_text(one).strip() for one in value]
+
+
+def _circle(given: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """A path that comes back to its start, or nothing."""
+    try:
+        TopologicalSorter(given).prepare()
+    except CycleError as problem:
+        return list(reversed(problem.args[1]))
+    return []
+
+
+def _notes(criteria: Sequence[ItemCriterion]) -> Iterator[tuple[str, str]]:
+    if not any(criterion.points > 0 for criterion in criteria):
+        yield "", "no criterion has positive points: the item has no score"
+    for criterion in criteria:
+        if criterion.id in criterion.requires:
+            yield f"#{criterion.id}", "requires itself, which changes nothing"
+        if criterion.points > 0 and _FAILURE.search(criterion.text):
+            yield f"#{criterion.id}", f"words a failure, but has {criterion.points:g} points: should they be negative?"
+    words = [({*_WORD.findall(one.text.casefold())}, bool(_NEGATION.search(one.text))) for one in criteria[:_COMPARED]]
+    for second, (own, own_not) in enumerate(words):
+        for first, (other, other_not) in enumerate(words[:second]):
+            if own and other and len(own & other) >= _ALIKE * len(own | other):
+                same_sign = (criteria[first].points > 0) == (criteria[second].points > 0)
+                if same_sign != (own_not == other_not):
+                    yield f"#{criteria[second].id}", f"contradicts #{criteria[first].id}: both cannot earn their points"
+                elif same_sign:
+                    yield f"#{criteria[second].id}", f"reads almost like #{criteria[first].id}: it counts twice"

@@ -1,0 +1,448 @@
+"""Criteria of an item's own become one score per item: points, prerequisites, trees; worst and best of k runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from evalkit.core.settings import check_choice
+from evalkit.errors import InputError, counted, listed
+from evalkit.rubrics.item_criteria import explode_criteria
+from evalkit.stats.intervals import Interval, mean_interval, unit_codes
+from evalkit.stats.notes import note_few_clusters
+from evalkit.stats.result_tables import check_whole_numbers, cluster_counts, result_table, verdict_codes
+from evalkit.stats.touched_tables import check_rows
+from evalkit.tables import schemas
+from evalkit.tables.grouping import Floats, Ints, group, refuse_doubles
+from evalkit.tables.items import ItemsLike, as_frame
+from evalkit.tables.lists_in_texts import list_in
+
+_RUN = ["rubric", "rubric_version", "criterion"]
+_TINY = 1e-9
+_EXPLODED = ["item_id", "of_item", "points"]
+
+
+def points(
+    scores: pd.DataFrame,
+    items: ItemsLike,
+    *,
+    missing: Literal["na", "not_met", "renormalise"] = "na",
+    requires: Literal["direct", "transitive", "ignore"] = "direct",
+    by: Literal["axis", "parent"] | None = None,
+) -> pd.DataFrame:
+    """One score per item from its own criteria: points earned, divided by the sum of its positive points.
+
+    Parameters
+    ----------
+    scores
+        The table of `aggregate` on the rows of `explode_criteria`.
+    items
+        These rows, or the items with their criteria. Points, axes and prerequisites are read here, so they can be
+        changed without asking a judge again.
+    missing
+        What an unscored criterion does. ``na`` (default): its item has no score. ``renormalise``: it counts neither in
+        the points nor in what is possible. ``not_met``: it counts as not met. Both are lenient: an unscored *negative*
+        criterion costs nothing under either (on real data, with a tenth of them unread, means are .034 too high).
+    requires
+        ``direct`` (default): a criterion counts as met only if those that it requires are met, too.
+        ``transitive``: also those that these require. ``ignore``: each on its own.
+    by
+        ``axis``: one row per item and axis. ``parent``: one per item and group of a tree, each with the weighted mean
+        of what is below it.
+
+    Returns
+    -------
+    DataFrame
+        Keyed by `rubric, rubric_version, criterion, item_id` (the item's own id) and `by`, with `group_id` and
+        `system_id` of the items:
+
+        - `points` earned, `possible` (sum of positive points), `score` = points / possible, **not clipped**: it may be
+          negative. In a tree, points are shares: each weight divided by the sum of its siblings', down the path;
+        - `low`, `high`: the score with all open criteria decided against and for the answer;
+        - `renormalised`: the score over the scored criteria, whatever `missing` is;
+        - `n_criteria`, `n_scored`, `n_open`, `n_open_negative`, `coverage` (share of the absolute points that are
+          scored, 0-1);
+        - `status`: ``ok``, ``partial`` (some criterion is open, yet there is a score) or ``unscored``; `reason`:
+          ``open_criteria`` or ``no_positive_points``.
+
+        A criterion is worth its `score_norm` times its points. One whose prerequisite is not met is decided, even if
+        it is unscored itself.
+
+    Raises
+    ------
+    InputError
+        For scores of criteria that the items do not have, a criterion that is scored twice in one run, prerequisites
+        that the item does not have, and whatever is wrong with points.
+
+    Examples
+    --------
+    >>> rows = explode_criteria([{"item_id": "q1", "answer": "Boil it.", "criteria": [
+    ...     {"text": "Names a method", "points": 5}, {"text": "Gives a time", "points": 3},
+    ...     {"text": "Invents a source", "points": -2}]}])
+    >>> scores = schemas.table("scores", {
+    ...     "rubric": ["requirement"] * 3, "rubric_version": ["v1"] * 3, "item_id": rows["item_id"],
+    ...     "criterion": ["met"] * 3, "score": [1.0, 0.0, 1.0], "score_norm": [1.0, 0.0, 1.0],
+    ...     "passed": [True, False, True], "status": ["ok"] * 3, "n_judges": [1] * 3, "n_scored": [1] * 3,
+    ...     "tied": [False] * 3})
+    >>> points(scores, rows)[["item_id", "points", "possible", "score"]].values.tolist()
+    [['q1', 3.0, 8.0, 0.375]]
+    """
+    check_choice("missing", missing, ("na", "not_met", "renormalise"))
+    check_choice("requires", requires, ("direct", "transitive", "ignore"))
+    if by is not None:
+        check_choice("by", by, ("axis", "parent"))
+    rows = _exploded(items)
+    frame = check_rows(scores, "scores", need=[*_RUN, "item_id", "score_norm", "passed"])
+    refuse_doubles(frame, [*_RUN, "item_id"], "scores")
+    strange = ~frame["item_id"].isin(rows["item_id"]).to_numpy()
+    if strange.any():
+        fact = f"{counted(int(strange.sum()), 'score is', 'scores are')} of criteria that the items do not have"
+        raise InputError(
+            f"{fact}: {listed(frame.loc[strange, 'item_id'].unique(), most=5)}; pass the rows of explode_criteria that "
+            "were judged, or the scores of these items alone"
+        )
+    tree = _Tree.of(rows)
+    arrows = _arrows(rows) if requires != "ignore" else np.zeros((0, 2), dtype=np.int64)
+    units, unit_rows = _units(rows, tree, by)
+    pieces = []
+    for places in group(frame, _RUN).rows() if len(frame) else [np.zeros(0, dtype=np.int64)]:
+        run = frame.iloc[places]
+        value, met = _values(run, rows)
+        low, high, value = _with_required(value, met, arrows, transitive=requires == "transitive")
+        heads = {key: run[key].iloc[0] if len(run) else None for key in _RUN}
+        pieces.append(_scored(rows, units, unit_rows, tree, (low, high, value), missing, heads))
+    return pd.concat(pieces, ignore_index=True) if len(pieces) > 1 else pieces[0]
+
+
+def _exploded(items: ItemsLike) -> pd.DataFrame:
+    frame = as_frame(items)
+    if "of_item" not in frame.columns:
+        return explode_criteria(items)
+    if lost := [name for name in _EXPLODED if name not in frame.columns]:
+        raise InputError(f"the rows of criteria have no column {listed(lost)}; explode_criteria makes them")
+    # texts, lists and points as they came: `as_items` would read a million of them for nothing
+    rows = frame[[*dict.fromkeys(frame.columns)]].reset_index(drop=True)
+    for name in ("item_id", "of_item"):
+        rows[name] = rows[name].astype("str")
+    refuse_doubles(rows, ["item_id"], "criteria")
+    weights = pd.to_numeric(rows["points"], errors="coerce").to_numpy(dtype=np.float64)
+    wrong = ~np.isfinite(weights) | (weights == 0) | (np.abs(weights) > 1e9)
+    if wrong.any():
+        first = rows.iloc[int(wrong.argmax())]
+        raise InputError(
+            f"{counted(int(wrong.sum()), 'criterion has', 'criteria have')} points that are 0, no number or beyond 1e9; "
+            f"the first: {first['item_id']!r} has {first['points']!r}"
+        )
+    return rows.assign(points=weights)
+
+
+def _lists(column: pd.Series) -> list[list[Any]]:
+    """Cells that hold lists, also after a CSV file."""
+    lists: list[list[Any]] = []
+    for cell in column.tolist():
+        value = list_in(cell) if isinstance(cell, str) else cell
+        lists.append([] if value is None or (np.ndim(value) == 0 and not isinstance(value, list)) else list(value))
+    return lists
+
+
+def _arrows(rows: pd.DataFrame) -> Ints:
+    """Each row with one that it requires."""
+    if "requires" not in rows or not rows["requires"].notna().any():
+        return np.zeros((0, 2), dtype=np.int64)
+    sources: list[int] = []
+    targets: list[str] = []
+    for place, (of_item, names) in enumerate(zip(rows["of_item"], _lists(rows["requires"]), strict=True)):
+        sources += [place] * len(names)
+        targets += [f"{of_item}#{schemas.id_text(name)}" for name in names]
+    found = pd.Index(rows["item_id"]).get_indexer(pd.Index(targets, dtype="str")) if targets else np.zeros(0, np.int64)
+    if (found < 0).any():
+        place = int((found < 0).argmax())
+        raise InputError(
+            f"criterion {rows['item_id'].iloc[sources[place]]!r} requires {targets[place]!r}, which is not in the rows; "
+            "keep it, or pass requires='ignore'"
+        )
+    return np.column_stack([np.array(sources, dtype=np.int64), found.astype(np.int64)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """Shares of the leaves in their item, and in each group above them; rows without tree have none."""
+
+    share: Floats  # of the item: the product of weight / siblings' weights along the path; NaN without tree
+    leaf: Ints  # one entry per leaf and group above it
+    node: list[tuple[str, str]]  # item, group
+    within: Floats  # share of the leaf in the group
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame) -> _Tree:
+        share, leaf, node, within = np.full(len(rows), np.nan), list[int](), list[tuple[str, str]](), list[float]()
+        if "parent" not in rows or not rows["parent"].notna().any():
+            return cls(share, np.zeros(0, np.int64), node, np.zeros(0))
+        paths = _lists(rows["parent"])
+        of_items, weights = rows["of_item"].tolist(), rows["points"].tolist()
+        trees = {item for item, path in zip(of_items, paths, strict=True) if path}
+        chains: dict[int, list[tuple[str, float]]] = {}
+        weight_of: dict[tuple[str, str | None, str], float] = {}
+        for place, (item, path) in enumerate(zip(of_items, paths, strict=True)):
+            if item not in trees:
+                continue
+            chain = [(f"leaf {place}", weights[place]), *((str(name), float(weight)) for name, weight in path)]
+            chains[place] = chain
+            for (name, weight), above in zip(chain, [*(up for up, _ in chain[1:]), None], strict=True):
+                if weight_of.setdefault((item, above, name), weight) != weight or weight <= 0:
+                    raise InputError(f"item {item!r}: group {name!r} has two weights, or one that is not positive")
+        sums: dict[tuple[str, str | None], float] = {}
+        for (item, above, _), weight in weight_of.items():
+            sums[item, above] = sums.get((item, above), 0.0) + weight
+        for place, chain in chains.items():
+            product = 1.0
+            for (_, weight), above in zip(chain, [*(up for up, _ in chain[1:]), None], strict=True):
+                product *= weight / sums[of_items[place], above]
+                if above is not None:
+                    leaf.append(place)
+                    node.append((of_items[place], above))
+                    within.append(product)
+            share[place] = product
+        return cls(share, np.array(leaf, dtype=np.int64), node, np.array(within))
+
+
+def _units(rows: pd.DataFrame, tree: _Tree, by: str | None) -> tuple[pd.DataFrame, tuple[Ints, Ints, Floats]]:
+    """The rows of the result, and for each of their criteria: its unit, its row and its weight there."""
+    every = np.arange(len(rows))
+    weight = np.where(np.isnan(tree.share), rows["points"].to_numpy(dtype=np.float64), tree.share)
+    if by == "parent":
+        keys = pd.DataFrame(tree.node, columns=["of_item", "parent"]).astype("str")
+        if keys.empty:
+            raise InputError("by='parent' needs items with a tree of criteria; these have none")
+        groups = group(keys, ["of_item", "parent"])
+        heads = keys.iloc[groups.first].reset_index(drop=True).assign(row=tree.leaf[groups.first])
+        return heads, (groups.codes, tree.leaf, tree.within)
+    if by == "axis":
+        if "axis" not in rows:
+            raise InputError("by='axis' needs the column axis, which explode_criteria makes")
+        axis = rows["axis"].astype(object).where(rows["axis"].notna(), None)
+        frame = pd.DataFrame({"of_item": rows["of_item"], "axis": axis})
+        groups = group(frame, ["of_item", "axis"], may_miss=["axis"])
+        heads = frame.iloc[groups.first].reset_index(drop=True).assign(row=groups.first)
+        return heads, (groups.codes, every, weight)
+    groups = group(rows, ["of_item"])
+    heads = rows[["of_item"]].iloc[groups.first].reset_index(drop=True).assign(row=groups.first)
+    return heads, (groups.codes, every, weight)
+
+
+def _values(run: pd.DataFrame, rows: pd.DataFrame) -> tuple[Floats, Floats]:
+    """How far each criterion is met (0-1, NaN: open), and whether it counts as met for those that require it."""
+    at = pd.Index(rows["item_id"]).get_indexer(pd.Index(run["item_id"].astype("str")))
+    value, met = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+    norm, verdict = run["score_norm"].to_numpy(dtype=np.float64), verdict_codes(run["passed"]).astype(np.float64)
+    value[at] = norm
+    met[at] = np.where(verdict >= 0, verdict, np.where(np.isnan(norm), np.nan, norm >= 1 - _TINY))
+    return value, met
+
+
+def _with_required(value: Floats, met: Floats, arrows: Ints, *, transitive: bool) -> tuple[Floats, Floats, Floats]:
+    """The least and the greatest value of each criterion, and the value itself, NaN while it is open."""
+    least, most = np.where(np.isnan(met), 0.0, met), np.where(np.isnan(met), 1.0, met)
+    if len(arrows):
+        source, target = arrows.T
+        own_least, own_most = least.copy(), most.copy()
+        while True:
+            floor, ceiling = np.ones(len(value)), np.ones(len(value))
+            np.minimum.at(floor, source, least[target])
+            np.minimum.at(ceiling, source, most[target])
+            if not transitive:
+                break
+            new_least, new_most = own_least * floor, own_most * ceiling
+            if np.array_equal(new_least, least) and np.array_equal(new_most, most):
+                break
+            least, most = new_least, new_most
+    else:
+        floor = ceiling = np.ones(len(value))
+    low, high = np.nan_to_num(value, nan=0.0) * floor, np.where(np.isnan(value), 1.0, value) * ceiling
+    return low, high, np.where(low == high, low, np.nan)
+
+
+def _scored(
+    rows: pd.DataFrame,
+    units: pd.DataFrame,
+    members: tuple[Ints, Ints, Floats],
+    tree: _Tree,
+    values: tuple[Floats, Floats, Floats],
+    missing: str,
+    heads: dict[str, Any],
+) -> pd.DataFrame:
+    unit, row, weight = members
+    low, high, value = (column[row] for column in values)
+
+    def total(numbers: Any) -> Floats:
+        return np.bincount(unit, weights=numbers, minlength=len(units)).astype(np.float64)
+
+    open_, positive = np.isnan(value), np.maximum(weight, 0.0)
+    known = np.where(open_, 0.0, weight * np.nan_to_num(value))
+    possible, possible_scored, earned = total(positive), total(np.where(open_, 0.0, positive)), total(known)
+    ends = np.sort([weight * low, weight * high], axis=0)
+    n_open = total(open_).astype(np.int64)
+
+    def share(numbers: Floats, of: Floats) -> Floats:
+        return np.divide(numbers, of, out=np.full(len(units), np.nan), where=of > 0)
+
+    renormalised = share(earned, possible_scored)
+    score = renormalised if missing == "renormalise" else share(earned, possible)
+    if missing == "na":
+        score = np.where(n_open > 0, np.nan, score)
+    lost = np.isnan(score)
+    columns: dict[str, Any] = {key: pd.Categorical([value] * len(units)) for key, value in heads.items()}
+    columns["item_id"] = units["of_item"].array
+    columns |= {key: units[key].array for key in ("axis", "parent") if key in units}
+    first = rows.iloc[units["row"].to_numpy()]
+    columns |= {name: first[name].array for name in _shared_columns(rows)}
+    columns |= {"points": np.where((n_open > 0) & (missing == "na"), np.nan, earned), "possible": possible}
+    columns |= {"score": score, "low": share(total(ends[0]), possible), "high": share(total(ends[1]), possible)}
+    columns |= {"renormalised": renormalised, "n_criteria": np.bincount(unit, minlength=len(units))}
+    columns |= {"n_scored": np.bincount(unit, minlength=len(units)) - n_open, "n_open": n_open}
+    columns["n_open_negative"] = total(open_ & (weight < 0)).astype(np.int64)
+    columns["coverage"] = share(total(np.where(open_, 0.0, np.abs(weight))), total(np.abs(weight)))
+    status = np.where(lost, "unscored", np.where(n_open > 0, "partial", "ok"))
+    reason = np.where(possible <= 0, "no_positive_points", np.where(lost, "open_criteria", None))
+    columns |= {"status": schemas.categorical(status.astype(object)), "reason": schemas.categorical(reason)}
+    return pd.DataFrame(columns)
+
+
+def _shared_columns(rows: pd.DataFrame) -> list[str]:
+    """Columns of the items themselves: short ones that are equal for all criteria of an item."""
+    names = ["group_id", "system_id"]
+    return [name for name in names if name in rows]
+
+
+def summarize_points(table: pd.DataFrame, by: Sequence[str], clusters: Any) -> pd.DataFrame:
+    """The mean of `points` per run and `by`; see `summarize`."""
+    keys = [*_RUN, *(["axis"] if "axis" in table and "axis" not in by else []), *by]
+    units = unit_codes(table["item_id"], _clusters(table) if clusters is None else clusters)
+    groups = group(table, keys, may_miss=keys)
+    figures = [_point_figures(table.iloc[rows], units[rows]) for rows in groups.rows()]
+    heads = table.iloc[groups.first]
+    made = result_table(figures, *_FIGURES)
+    return pd.DataFrame({key: heads[key].array for key in keys} | {name: made[name].array for name in made})
+
+
+_FIGURES = (
+    "number: mean low high clipped clipped_low clipped_high below_0 worst best renormalised",
+    "count: n_items n_scored n_partial n_criteria n_open n_open_negative n_clusters; number: n_clusters_effective",
+    "text: notes",
+)
+
+
+def _clusters(table: pd.DataFrame) -> pd.Series | None:
+    return pd.Series(table["group_id"].array, index=table["item_id"].array) if "group_id" in table else None
+
+
+def _point_figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
+    score = rows["score"].to_numpy(dtype=np.float64)
+    scored = ~np.isnan(score)
+    interval = mean_interval(score[scored], units[scored])
+    notes = [f"no interval: {interval.reason}"] if interval.reason else []
+    row: dict[str, Any] = {"mean": _mean(score), "low": interval.low, "high": interval.high}
+    ends = (row["mean"], interval.low, interval.high)
+    clipped = [float(np.clip(end, 0, 1)) for end in ends]
+    row |= dict(zip(("clipped", "clipped_low", "clipped_high"), clipped, strict=True))
+    row["below_0"] = float((score[scored] < 0).mean()) if scored.any() else np.nan
+    row |= {"worst": _mean(rows["low"]), "best": _mean(rows["high"]), "renormalised": _mean(rows["renormalised"])}
+    row |= {"n_items": len(rows), "n_scored": int(scored.sum()), "n_partial": int((rows["status"] == "partial").sum())}
+    row |= {name: int(rows[name].sum()) for name in ("n_criteria", "n_open", "n_open_negative")}
+    row |= cluster_counts(units[scored])
+    if interval.reason is None:
+        note_few_clusters(units[scored], notes)
+    if row["n_open_negative"]:
+        open_ = counted(row["n_open_negative"], "open criterion has", "open criteria have")
+        notes.append(f"{open_} negative points: to count them as not met, or to leave them out, raises the mean")
+    return row | {"notes": notes}
+
+
+def _mean(values: Any) -> float:
+    numbers = np.asarray(values, dtype=np.float64)
+    return float(np.nanmean(numbers)) if not np.isnan(numbers).all() else np.nan
+
+
+def at_k(
+    scores: pd.DataFrame, k: int | Sequence[int], *, of: str = "group_id", by: str | Sequence[str] | None = None
+) -> pd.DataFrame:
+    """Worst and best of k runs: what k tries at one prompt give at least, and at most.
+
+    Parameters
+    ----------
+    scores
+        One row per run of a prompt, with `score` (from `points`, `combine` or your own) and the column `of`.
+    k
+        How many runs, or several such numbers.
+    of
+        The column that says which rows are runs of one prompt.
+    by
+        Further columns to group by (``system_id``).
+
+    Returns
+    -------
+    DataFrame
+        One row per `by` and k: `worst` and `best`, the mean over prompts of the lowest (highest) score among k runs,
+        averaged over all C(n, k) choices of k of the prompt's n runs (unbiased), each prompt with equal weight; their
+        95 % intervals by prompt (mean ± t · standard error; simulated coverage 94-96 %); `n_prompts` that count,
+        `n_short` (fewer than k scored runs: left out), `n_runs`, `notes`.
+
+    Raises
+    ------
+    InputError
+        When a column is missing.
+    ConfigError
+        When k is not a whole number ≥ 1.
+
+    Examples
+    --------
+    >>> runs = pd.DataFrame({"group_id": list("aaabbb"), "score": [0, 1, 1, 1, 1, 1]})
+    >>> at_k(runs, [1, 2])[["k", "worst", "best"]].round(3).values.tolist()
+    [[1.0, 0.833, 0.833], [2.0, 0.667, 1.0]]
+    """
+    check_whole_numbers("k", k)
+    sizes = [k] if isinstance(k, (int, np.integer)) else list(k)
+    by = [by] if isinstance(by, str) else list(by or [])
+    if lost := [name for name in (of, "score", *by) if name not in scores.columns]:
+        raise InputError(f"at_k needs the columns {listed(lost)}; the table has {listed(scores.columns, most=30)}")
+    frame = scores.reset_index(drop=True)
+    figures, heads = [], []
+    whole = group(frame, by) if by else None
+    for rows in whole.rows() if whole is not None else [np.arange(len(frame))]:
+        part = frame.iloc[rows]
+        prompts = group(part, [of])
+        score = part["score"].to_numpy(dtype=np.float64)
+        runs = [np.sort(score[places][~np.isnan(score[places])]) for places in prompts.rows()]
+        for size in sizes:
+            worst = np.array([_expected_lowest(run, size) for run in runs if len(run) >= size])
+            best = np.array([-_expected_lowest(-run[::-1], size) for run in runs if len(run) >= size])
+            figures.append(_extreme_figures(worst, best, len(runs)) | {"k": size, "n_runs": int(sum(map(len, runs)))})
+            heads.append([part[name].iloc[0] for name in by])
+    made = result_table(figures, "int64: k; number: worst± best±; count: n_prompts n_short n_runs; text: notes")
+    return pd.concat([pd.DataFrame(heads, columns=by), made], axis=1) if by else made
+
+
+def _expected_lowest(run: Floats, size: int) -> float:
+    """The mean of the lowest of `size` over all choices of so many entries of a sorted run."""
+    n = len(run)
+    chances = [math.comb(n - place - 1, size - 1) / math.comb(n, size) for place in range(n - size + 1)]
+    return float(np.dot(run[: n - size + 1], chances))
+
+
+def _extreme_figures(worst: Floats, best: Floats, n_prompts: int) -> dict[str, Any]:
+    row: dict[str, Any] = {"n_prompts": len(worst), "n_short": n_prompts - len(worst)}
+    notes: list[Any] = []
+    for name, values in (("worst", worst), ("best", best)):
+        interval: Interval = mean_interval(values, np.arange(len(values)))
+        row |= {name: _mean(values) if len(values) else np.nan}
+        row |= {f"{name}_low": interval.low, f"{name}_high": interval.high}
+        if interval.reason:
+            notes.append(f"no interval of {name}: {interval.reason}")
+    if row["n_short"]:
+        notes.append(f"{counted(row['n_short'], 'prompt has', 'prompts have')} fewer runs and no figure")
+    return row | {"notes": notes}
