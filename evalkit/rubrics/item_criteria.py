@@ -36,7 +36,9 @@ _MADE = ("of_item", "requirement", "points", "axis", "requires", "parent")
 _NUMBERED = re.compile(r"^[ \t]*(?:\(?\d{1,4}[.):]|[-*•])[ \t]+", re.MULTILINE)
 _WORD = re.compile(r"\w+")
 _NEGATION = re.compile(r"\b(?:not|no|never|without|cannot|\w+n't)\b", re.IGNORECASE)
-_FAILURE = re.compile(r"^\W*(?:the \w+ )?(?:fails? to|failed to|does(?: not|n't)|omits?|neglects?|lacks?)\b", re.IGNORECASE)
+_FAILURE = re.compile(
+    r"^\W*(?:the \w+ )?(?:fails? to|failed to|does(?: not|n't)|omits?|neglects?|lacks?)\b", re.IGNORECASE
+)
 _ALIKE = 0.8
 _COMPARED = 300  # criteria of an item whose texts are compared with each other
 
@@ -138,16 +140,19 @@ def lint_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str
     Returns
     -------
     DataFrame
-        `severity`, `where` (``item`` or ``item#id``) and `message`. An ``error`` makes `explode_criteria` raise: a cell
-        that is no list of criteria, an empty text, points that are 0 or no finite number, an id that occurs twice,
-        ``requires`` or ``parent`` that is unknown or goes in a circle. A ``note`` may be meant: no positive points (the
-        item has no score), two criteria that read almost alike (of unlike sign, or one of them negated: they contradict
-        each other), wording against the sign ("Fails to ..." with positive points). Of more than 300 criteria, only the first 300 are compared.
+        `severity`, `where` (``item`` or ``item#id``) and `message`:
+
+        - an ``error`` makes `explode_criteria` raise: a cell that is no list of criteria, an empty text, points that
+          are 0 or no finite number, an id that occurs twice, ``requires`` or ``parent`` that is unknown or goes in a
+          circle;
+        - a ``note`` may be meant: no positive points (the item has no score), two criteria that read almost alike (of
+          unlike sign, or one of them negated: they contradict each other), wording against the sign ("Fails to ..."
+          with positive points). Of more than 300 criteria of an item, only the first 300 are compared.
 
     Examples
     --------
     >>> lint_criteria([{"item_id": "q1", "criteria": [{"text": "Fails to cite", "points": 2}]}])["message"].tolist()
-    ["words a failure, but has 2 points: should they be negative?"]
+    ['words a failure, but has 2 points: should they be negative?']
     """
     frame, cells = _items_and_cells(items, criteria, item_id)
     rows: list[tuple[str, str, str]] = []
@@ -173,7 +178,7 @@ def _items_and_cells(items: ItemsLike, name: str | None, item_id: str | None) ->
             "same for all items, write a rubric instead"
         )
     if taken := [column for column in _MADE if column in names and column != name]:
-        if {"of_item", "requirement"} <= {*taken}:
+        if "of_item" in taken:
             raise InputError("these items have one row per criterion already (column of_item)")
         raise InputError(f"the items have the columns {listed(taken)}, which are made here; rename them")
     cells = frame[name].tolist()
@@ -203,7 +208,9 @@ def _criteria_of(cell: Any) -> list[ItemCriterion]:
     if blamed := sorted({target for one in by_id.values() for target in one.requires} & groups):
         raise InputError(f"requires names {listed(blamed)}, which has criteria below it and is not judged itself")
     if groups and (negative := sorted(key for key, criterion in by_id.items() if criterion.points < 0)):
-        raise InputError(f"{listed(negative)} has negative points in a tree, where points are weights; they must be > 0")
+        raise InputError(
+            f"{listed(negative)} has negative points in a tree, where points are weights; they must be > 0"
+        )
     judged = []
     for key, criterion in by_id.items():
         if key in groups:
@@ -256,7 +263,9 @@ def _lines(text: str) -> list[str]:
     return [text[start:end].strip() for (_, start), end in zip(starts, ends, strict=True)]
 
 
-def _flat(entries: Sequence[Any], parent: str | None = None, prefix: str = "") -> Iterator[tuple[ItemCriterion, str | None]]:
+def _flat(
+    entries: Sequence[Any], parent: str | None = None, prefix: str = ""
+) -> Iterator[tuple[ItemCriterion, str | None]]:
     """Each criterion and group with the id of its parent, a group before what is below it."""
     for number, entry in enumerate(entries, start=1):
         if isinstance(entry, np.ndarray):

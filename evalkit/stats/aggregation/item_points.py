@@ -14,7 +14,7 @@ from evalkit.core.settings import check_choice
 from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.item_criteria import explode_criteria
 from evalkit.stats.intervals import Interval, mean_interval, unit_codes
-from evalkit.stats.notes import note_few_clusters
+from evalkit.stats.notes import Notes, note_few_clusters
 from evalkit.stats.result_tables import check_whole_numbers, cluster_counts, result_table, verdict_codes
 from evalkit.stats.touched_tables import check_rows
 from evalkit.tables import schemas
@@ -115,7 +115,7 @@ def points(
         value, met = _values(run, rows)
         low, high, value = _with_required(value, met, arrows, transitive=requires == "transitive")
         heads = {key: run[key].iloc[0] if len(run) else None for key in _RUN}
-        pieces.append(_scored(rows, units, unit_rows, tree, (low, high, value), missing, heads))
+        pieces.append(_scored(rows, units, unit_rows, (low, high, value), missing, heads))
     return pd.concat(pieces, ignore_index=True) if len(pieces) > 1 else pieces[0]
 
 
@@ -135,8 +135,8 @@ def _exploded(items: ItemsLike) -> pd.DataFrame:
     if wrong.any():
         first = rows.iloc[int(wrong.argmax())]
         raise InputError(
-            f"{counted(int(wrong.sum()), 'criterion has', 'criteria have')} points that are 0, no number or beyond 1e9; "
-            f"the first: {first['item_id']!r} has {first['points']!r}"
+            f"{counted(int(wrong.sum()), 'criterion has', 'criteria have')} points that are 0, no number or beyond 1e9; the "
+            f"first: {first['item_id']!r} has {first['points']!r}"
         )
     return rows.assign(points=weights)
 
@@ -163,8 +163,8 @@ def _arrows(rows: pd.DataFrame) -> Ints:
     if (found < 0).any():
         place = int((found < 0).argmax())
         raise InputError(
-            f"criterion {rows['item_id'].iloc[sources[place]]!r} requires {targets[place]!r}, which is not in the rows; "
-            "keep it, or pass requires='ignore'"
+            f"criterion {rows['item_id'].iloc[sources[place]]!r} requires {targets[place]!r}, which is not in the "
+            "rows; keep it, or pass requires='ignore'"
         )
     return np.column_stack([np.array(sources, dtype=np.int64), found.astype(np.int64)])
 
@@ -271,7 +271,6 @@ def _scored(
     rows: pd.DataFrame,
     units: pd.DataFrame,
     members: tuple[Ints, Ints, Floats],
-    tree: _Tree,
     values: tuple[Floats, Floats, Floats],
     missing: str,
     heads: dict[str, Any],
@@ -289,7 +288,8 @@ def _scored(
     n_open = total(open_).astype(np.int64)
 
     def share(numbers: Floats, of: Floats) -> Floats:
-        return np.divide(numbers, of, out=np.full(len(units), np.nan), where=of > 0)
+        shares: Floats = np.divide(numbers, of, out=np.full(len(units), np.nan), where=of > 0)
+        return shares
 
     renormalised = share(earned, possible_scored)
     score = renormalised if missing == "renormalise" else share(earned, possible)
@@ -308,7 +308,8 @@ def _scored(
     columns["n_open_negative"] = total(open_ & (weight < 0)).astype(np.int64)
     columns["coverage"] = share(total(np.where(open_, 0.0, np.abs(weight))), total(np.abs(weight)))
     status = np.where(lost, "unscored", np.where(n_open > 0, "partial", "ok"))
-    reason = np.where(possible <= 0, "no_positive_points", np.where(lost, "open_criteria", None))
+    reason = np.full(len(units), None, dtype=object)
+    reason[lost] = np.where(possible[lost] <= 0, "no_positive_points", "open_criteria")
     columns |= {"status": schemas.categorical(status.astype(object)), "reason": schemas.categorical(reason)}
     return pd.DataFrame(columns)
 
@@ -338,14 +339,17 @@ _FIGURES = (
 
 
 def _clusters(table: pd.DataFrame) -> pd.Series | None:
-    return pd.Series(table["group_id"].array, index=table["item_id"].array) if "group_id" in table else None
+    if "group_id" not in table:
+        return None
+    own = table.drop_duplicates("item_id")
+    return pd.Series(own["group_id"].array, index=own["item_id"].array)
 
 
 def _point_figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
     score = rows["score"].to_numpy(dtype=np.float64)
     scored = ~np.isnan(score)
     interval = mean_interval(score[scored], units[scored])
-    notes = [f"no interval: {interval.reason}"] if interval.reason else []
+    notes: Notes = [f"no interval: {interval.reason}"] if interval.reason else []
     row: dict[str, Any] = {"mean": _mean(score), "low": interval.low, "high": interval.high}
     ends = (row["mean"], interval.low, interval.high)
     clipped = [float(np.clip(end, 0, 1)) for end in ends]
@@ -436,7 +440,7 @@ def _expected_lowest(run: Floats, size: int) -> float:
 
 def _extreme_figures(worst: Floats, best: Floats, n_prompts: int) -> dict[str, Any]:
     row: dict[str, Any] = {"n_prompts": len(worst), "n_short": n_prompts - len(worst)}
-    notes: list[Any] = []
+    notes: Notes = []
     for name, values in (("worst", worst), ("best", best)):
         interval: Interval = mean_interval(values, np.arange(len(values)))
         row |= {name: _mean(values) if len(values) else np.nan}

@@ -66,9 +66,9 @@ def summarize(
           from one; else NA.
 
         Of a table of `points`: `mean` with its interval (mean ± t · cluster error; scores have no bound below), then
-        the `clipped` mean, whose interval is that of the mean with clipped ends, `below_0` (share of items), `worst` and
-        `best` (all open criteria decided against and for the answers), `renormalised` (the mean over scored criteria),
-        `n_criteria`, `n_open` and `n_open_negative`; clusters are those of `group_id`.
+        the `clipped` mean, whose interval is that of the mean with clipped ends, `below_0` (share of items), `worst`
+        and `best` (all open criteria decided against and for the answers), `renormalised` (the mean over scored
+        criteria), `n_criteria`, `n_open` and `n_open_negative`; clusters are those of `group_id`.
 
         Judges are fixed: the intervals are about other items, not other judges.
 

@@ -1,0 +1,181 @@
+"""Criteria of items: every form that a cell may have, and what cannot be."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalkit as ek
+from evalkit.errors import InputError
+from evalkit.rubrics import lint_criteria
+
+TWO = [{"id": "a", "text": "Names a method", "points": 5}, {"id": "b", "text": "Invents a source", "points": -2}]
+FORMS = {
+    "mappings": TWO,
+    "array": np.array(TWO, dtype=object),
+    "json": json.dumps(TWO),
+    "python": str(TWO),
+    "healthbench": [
+        {"criterion": "Names a method", "points": 5, "tags": ["level:example", "axis:accuracy"]},
+        {"criterion": "Invents a source", "points": -2, "tags": ["axis:accuracy"]},
+    ],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_a_cell_gives_the_same_rows(form: str) -> None:
+    rows = ek.explode_criteria([{"item_id": 7, "answer": "x", "criteria": FORMS[form]}])
+    assert rows["requirement"].tolist() == ["Names a method", "Invents a source"]
+    assert rows["points"].tolist() == [5, -2]
+    assert set(rows["of_item"]) == set(rows["group_id"]) == {"7"}
+    assert rows["answer"].tolist() == ["x", "x"]
+    ids = ["7#1", "7#2"] if form == "healthbench" else ["7#a", "7#b"]
+    assert rows["item_id"].tolist() == ids
+    assert rows["axis"].tolist() == ["accuracy" if form == "healthbench" else None] * 2
+
+
+def test_texts_and_numbered_lines_have_one_point_each() -> None:
+    lines = "1. Names a method\n   in one word\n2) Gives a time\n- Is short"
+    for cell in (lines, ["Names a method\n   in one word", "Gives a time", "Is short"]):
+        rows = ek.explode_criteria(pd.DataFrame({"item_id": ["q"], "criteria": [cell]}))
+        assert rows["requirement"].tolist() == ["Names a method\n   in one word", "Gives a time", "Is short"]
+        assert rows["points"].tolist() == [1, 1, 1]
+    assert ek.explode_criteria([{"criteria": "Is it short?"}])["requirement"].tolist() == ["Is it short?"]
+
+
+def test_trees_keep_leaves_with_the_weights_above_them() -> None:
+    nested = {
+        "id": "root", "requirements": "All of it", "weight": 1,
+        "sub_tasks": [
+            {"id": "x", "requirements": "X", "weight": 3, "sub_tasks": [], "task_category": "Code"},
+            {"id": "g", "requirements": "G", "weight": 1, "sub_tasks": [
+                {"id": "y", "requirements": "Y", "weight": 2}, {"id": "z", "requirements": "Z", "weight": 1}]},
+        ],
+    }  # fmt: skip
+    flat = [
+        {"id": "root", "text": "All of it"}, {"id": "x", "text": "X", "points": 3, "axis": "Code", "parent": "root"},
+        {"id": "g", "text": "G", "parent": "root"}, {"id": "y", "text": "Y", "points": 2, "parent": "g"},
+        {"id": "z", "text": "Z", "parent": "g"},
+    ]  # fmt: skip
+    one, other = (ek.explode_criteria([{"item_id": "p", "criteria": cell}]) for cell in (nested, flat))
+    pd.testing.assert_frame_equal(one, other)
+    assert one["parent"].tolist() == [[["root", 1.0]], [["g", 1.0], ["root", 1.0]], [["g", 1.0], ["root", 1.0]]]
+    assert one["axis"].tolist() == ["Code", None, None]
+
+
+def test_devai_names_and_prerequisites_that_are_numbers() -> None:
+    cell = [
+        {"requirement_id": 0, "prerequisites": [], "criteria": "Loads the data", "category": "Data"},
+        {"requirement_id": 1, "prerequisites": [0, 1], "criteria": "Trains a model", "category": "Model"},
+    ]
+    items = [{"item_id": "t", "requirements": cell}]
+    rows = ek.explode_criteria(items)
+    assert rows["requires"].tolist() == [[], ["0", "1"]]
+    assert rows["axis"].tolist() == ["Data", "Model"]
+    assert lint_criteria(items)["message"].tolist() == ["requires itself, which changes nothing"]
+
+
+WRONG = [
+    ([], "no criteria"),
+    (None, "no criteria"),
+    (float("nan"), "no criteria"),
+    ("Is short\nIs long", "number them"),
+    ("Judge these:\n1. Is short", "begin with a line without number"),
+    ('{"id": 1', "look like JSON"),
+    ([3], "of type int"),
+    (7, "of type int"),
+    ([{"text": " "}], "no text"),
+    ([{"id": "a"}], "no text"),
+    ([{"text": "x", "points": 0}], "points 0"),
+    ([{"text": "x", "points": float("nan")}, {"text": "y", "points": float("inf")}], "points inf"),
+    ([{"text": "x", "points": 1e308}], "1e\\+308"),
+    ([{"text": "x", "points": True}], "points True"),
+    ([{"text": "x", "points": "many"}], "'many'"),
+    ([{"id": 1, "text": "x"}, {"id": "1", "text": "y"}], "two criteria have the id '1'"),
+    ([{"text": "x", "requires": ["9"]}], "requires names '9'"),
+    ([{"id": "a", "text": "x", "requires": "b"}, {"id": "b", "text": "y", "requires": "a"}], "in a circle"),
+    ([{"id": "a", "text": "x", "parent": "a"}], "in a circle"),
+    ([{"id": "a", "text": "x"}, {"id": "b", "text": "y", "parent": "a", "points": -1}], "weights"),
+]
+
+
+@pytest.mark.parametrize(("cell", "words"), WRONG)
+def test_what_cannot_be_is_an_error_with_its_item_before_anything_is_asked(cell: object, words: str) -> None:
+    items = [{"item_id": "good", "criteria": ["x"]}, {"item_id": "bad", "criteria": cell}]
+    if words == "points inf":
+        words = "criterion 1 has points nan|points inf|no criteria"  # NaN stands for a missing value: one point
+    with pytest.raises(InputError, match=words) as failure:
+        ek.explode_criteria(items)
+    assert "'bad'" in str(failure.value)
+    assert "'good'" not in str(failure.value)
+    found = lint_criteria(items)
+    assert found[["severity", "where"]].values.tolist() == [["error", "bad"]]
+
+
+def test_ids_that_clash_and_columns_that_are_taken_are_errors() -> None:
+    with pytest.raises(InputError, match="same id 'a#1#2'"):
+        ek.explode_criteria([
+            {"item_id": "a", "criteria": [{"id": "1#2", "text": "x"}]},
+            {"item_id": "a#1", "criteria": [{"id": "2", "text": "y"}]},
+        ])  # fmt: skip
+    with pytest.raises(InputError, match="'points', which are made here"):
+        ek.explode_criteria([{"item_id": "a", "points": 3, "criteria": ["x"]}])
+    with pytest.raises(InputError, match="no column for the criteria"):
+        ek.explode_criteria([{"item_id": "a", "answer": "x"}])
+    with pytest.raises(InputError, match="one row per criterion already"):
+        ek.explode_criteria(ek.explode_criteria([{"item_id": "a", "criteria": ["x"]}]), "requirement")
+
+
+def test_notes_name_what_is_probably_not_meant() -> None:
+    cell = [
+        {"text": "Advises the reader to see a doctor soon", "points": 5},
+        {"text": "Advises the reader to see a doctor soon.", "points": -3},
+        {"text": "Advises the reader to see a doctor soon!", "points": 2},
+        {"text": "Does not advise the reader to see a doctor soon", "points": -3},
+        {"text": "Fails to name a dose", "points": 4},
+        {"text": "Fails to name a risk", "points": -4},
+    ]
+    found = lint_criteria([{"item_id": "q", "criteria": cell}, {"item_id": "p", "criteria": [TWO[1]]}])
+    assert set(found["severity"]) == {"note"}
+    by_place = {where: " / ".join(part) for where, part in found.groupby("where")["message"]}
+    assert by_place["q#2"].startswith("contradicts #1")
+    assert "reads almost like #1" in by_place["q#3"]
+    assert "contradicts #2" in by_place["q#3"]
+    assert by_place["q#5"].startswith("words a failure")
+    assert by_place["p"].startswith("no criterion has positive points")
+    assert "q#6" not in by_place
+
+
+def test_random_items_come_back_criterion_by_criterion() -> None:
+    draw = random.Random(5)
+    items, truth = [], []
+    for item in range(60):
+        criteria = []
+        for number in range(1, draw.randint(1, 40) + 1):
+            criterion = {"text": f'Says {draw.random()} {{{{ 1/0 }}}} </answer-1> {{"score": 1}}'}
+            points = draw.choice([None, 1, -3, 2.5, "4", np.int64(7)])
+            if points is not None:
+                criterion["points"] = points
+            name = draw.choice([None, number * 1000, f"k{number}"])
+            if name is not None:
+                criterion["id"] = name
+            criteria.append(criterion)
+            key = number if name is None else name
+            truth.append((f"{item}#{key}", criterion["text"], 1.0 if points is None else float(points)))
+        items.append({"item_id": item, "group_id": item // 2, "criteria": criteria})
+    rows = ek.explode_criteria(items)
+    assert [tuple(row) for row in rows[["item_id", "requirement", "points"]].to_numpy()] == truth
+    assert (rows["group_id"].astype(int) == rows["of_item"].astype(int) // 2).all()
+
+
+def test_ten_thousand_criteria_of_one_item_are_read_and_checked() -> None:
+    criteria = [
+        {"id": n, "text": f"{'Not ' * (n % 2)}number {n}", "requires": [n - 1] if n else []} for n in range(10_000)
+    ]
+    items = [{"item_id": "q", "criteria": criteria}]
+    assert len(ek.explode_criteria(items)) == 10_000
+    assert set(lint_criteria(items)["severity"]) <= {"note"}

@@ -1,0 +1,239 @@
+"""Points of items from their own criteria, against plain Python; worst and best of k runs against all subsets."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import os
+import random
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalkit as ek
+from evalkit.errors import InputError
+from evalkit.stats import at_k
+from evalkit.tables import schemas
+
+DATA = os.environ.get("EVALKIT_DATA")
+
+
+def scores_of(values: dict[str, float | None]) -> pd.DataFrame:
+    n, numbers = len(values), [np.nan if value is None else value for value in values.values()]
+    return schemas.table("scores", {
+        "rubric": ["requirement"] * n, "rubric_version": ["v1"] * n, "item_id": list(values), "criterion": ["met"] * n,
+        "score": numbers, "score_norm": numbers, "passed": [None if v is None else v >= 1 for v in values.values()],
+        "status": ["unscored" if v is None else "ok" for v in values.values()], "n_judges": [1] * n,
+        "n_scored": [int(v is not None) for v in values.values()], "tied": [False] * n,
+    })  # fmt: skip
+
+
+def worth(criteria: list[dict[str, Any]], value: dict[str, float | None], key: str, how: str) -> float | None:
+    """A criterion's value after its prerequisites, in plain three-valued logic; None: open."""
+    own = value[key]
+    if how == "ignore":
+        return own
+    required = {one["id"]: one["requires"] for one in criteria}
+    names, seen = list(required[key]), set()
+    while names:
+        name = names.pop()
+        if name not in seen:
+            seen.add(name)
+            names += required[name] if how == "transitive" else []
+    verdicts = [None if value[name] is None else value[name] >= 1 for name in seen]
+    if own == 0 or False in verdicts:
+        return 0.0
+    return None if own is None or None in verdicts else own
+
+
+def draw_items(seed: int, n: int) -> tuple[list[dict[str, Any]], dict[str, float | None]]:
+    draw, items, values = random.Random(seed), [], {}
+    for item in range(n):
+        size = draw.randint(1, 7)
+        criteria = [
+            {
+                "id": f"c{k}", "text": f"t{k}", "points": draw.choice([1, 2, 5, 0.5, -1, -4]),
+                "axis": draw.choice(["x", "y", None]),
+                "requires": [f"c{j}" for j in range(k) if draw.random() < 0.3],
+            }
+            for k in range(size)
+        ]  # fmt: skip
+        items.append({"item_id": f"i{item}", "group_id": f"g{item % 5}", "criteria": criteria})
+        values |= {f"i{item}#{one['id']}": draw.choice([0.0, 1.0, 1.0, 0.5, None]) for one in criteria}
+    return items, values
+
+
+@pytest.mark.parametrize("how", ["ignore", "direct", "transitive"])
+def test_points_are_those_of_plain_python(how: Any) -> None:
+    items, values = draw_items(7, 300)
+    rows = ek.explode_criteria(items)
+    shuffled = rows.sample(frac=1, random_state=1).set_index(pd.Index(range(5, 5 + len(rows))))
+    for missing in ("na", "not_met", "renormalise"):
+        table = ek.points(scores_of(values).sample(frac=1, random_state=2), shuffled, missing=missing, requires=how)
+        got = table.set_index("item_id")
+        assert len(got) == len(items)
+        for item in items:
+            criteria, row = item["criteria"], got.loc[item["item_id"]]
+            own = {one["id"]: values[f"{item['item_id']}#{one['id']}"] for one in criteria}
+            worths = {one["id"]: worth(criteria, own, one["id"], how) for one in criteria}
+            weight = {one["id"]: one["points"] for one in criteria}
+            open_ = [key for key, value in worths.items() if value is None]
+            earned = sum(weight[key] * value for key, value in worths.items() if value is not None)
+            possible = sum(w for w in weight.values() if w > 0)
+            scored = sum(w for key, w in weight.items() if w > 0 and key not in open_)
+            base = scored if missing == "renormalise" else possible
+            expected = earned / base if base > 0 and not (missing == "na" and open_) else np.nan
+            assert row["score"] == pytest.approx(expected, nan_ok=True)
+            assert (row["n_criteria"], row["n_open"]) == (len(criteria), len(open_))
+            assert row["n_open_negative"] == sum(weight[key] < 0 for key in open_)
+            assert row["renormalised"] == pytest.approx(earned / scored if scored > 0 else np.nan, nan_ok=True)
+            total = sum(map(abs, weight.values()))
+            assert row["coverage"] == pytest.approx(1 - sum(abs(weight[key]) for key in open_) / total)
+            status = "unscored" if np.isnan(expected) else "partial" if open_ else "ok"
+            assert row["status"] == status
+            assert row["group_id"] == item["group_id"]
+
+
+@pytest.mark.parametrize("how", ["ignore", "direct", "transitive"])
+def test_the_bounds_hold_every_way_in_which_open_criteria_may_end(how: Any) -> None:
+    items, values = draw_items(11, 60)
+    rows = ek.explode_criteria(items)
+    table = ek.points(scores_of(values), rows, requires=how).set_index("item_id")
+    draw = random.Random(3)
+    for _ in range(25):
+        ends = {key: draw.choice([0.0, 0.5, 1.0]) if value is None else value for key, value in values.items()}
+        score = ek.points(scores_of(ends), rows, requires=how).set_index("item_id")["score"]
+        known = score.notna()
+        assert (score[known] >= table["low"][known] - 1e-9).all()
+        assert (score[known] <= table["high"][known] + 1e-9).all()
+
+
+def test_points_by_axis_and_changed_weights_need_no_new_scores() -> None:
+    items, values = draw_items(2, 40)
+    rows, scores = ek.explode_criteria(items), scores_of(values)
+    table = ek.points(scores, rows, by="axis", requires="ignore", missing="not_met")
+    for _, row in table.iterrows():
+        criteria = next(item["criteria"] for item in items if item["item_id"] == row["item_id"])
+        axis = None if pd.isna(row["axis"]) else row["axis"]
+        chosen = [one for one in criteria if one["axis"] == axis]
+        met = sum(one["points"] * (values[f"{row['item_id']}#{one['id']}"] or 0) for one in chosen)
+        possible = sum(one["points"] for one in chosen if one["points"] > 0)
+        assert row["score"] == pytest.approx(met / possible if possible else np.nan, nan_ok=True)
+        assert pd.notna(row["score"]) or row["reason"] == "no_positive_points"
+    doubled = ek.points(scores, rows.assign(points=rows["points"] * 2))
+    assert doubled["score"].tolist() == pytest.approx(ek.points(scores, rows)["score"].tolist(), nan_ok=True)
+    pd.testing.assert_frame_equal(ek.points(scores, items), ek.points(scores, rows))
+
+
+def test_a_tree_weights_its_groups_and_unscored_leaves_travel_up_as_coverage() -> None:
+    cell = {"id": "root", "text": "r", "sub_tasks": [
+        {"id": "x", "text": "x", "weight": 3},
+        {"id": "g", "text": "g", "sub_tasks": [
+            {"id": "y", "text": "y", "weight": 2}, {"id": "z", "text": "z"}]}]}  # fmt: skip
+    rows = ek.explode_criteria([{"item_id": "p", "criteria": cell}])
+    whole = ek.points(scores_of({"p#x": 1.0, "p#y": 0.0, "p#z": 1.0}), rows).iloc[0]
+    assert whole["score"] == pytest.approx(3 / 4 + 1 / 4 * 1 / 3)
+    half = ek.points(scores_of({"p#x": 1.0, "p#y": None, "p#z": 1.0}), rows).iloc[0]
+    assert np.isnan(half["score"])
+    assert half["coverage"] == pytest.approx(1 - 1 / 6)
+    assert (half["low"], half["high"]) == pytest.approx((3 / 4 + 1 / 12, 1.0))
+    nodes = ek.points(scores_of({"p#x": 1.0, "p#y": 0.0, "p#z": 1.0}), rows, by="parent").set_index("parent")["score"]
+    assert nodes.to_dict() == pytest.approx({"root": 5 / 6, "g": 1 / 3})
+    through_csv = rows.assign(**{name: rows[name].astype(str) for name in ("parent", "requires")})
+    assert ek.points(scores_of({"p#x": 1.0, "p#y": 0.0, "p#z": 1.0}), through_csv)["score"].iloc[0] == whole["score"]
+
+
+def test_scores_that_do_not_belong_to_the_items_are_errors() -> None:
+    rows = ek.explode_criteria([{"item_id": "a", "criteria": ["x", {"id": "y", "text": "y", "requires": ["1"]}]}])
+    with pytest.raises(InputError, match="'b#1'"):
+        ek.points(scores_of({"a#1": 1.0, "b#1": 1.0}), rows)
+    twice = pd.concat([scores_of({"a#1": 1.0})] * 2)
+    with pytest.raises(InputError, match="same key"):
+        ek.points(twice, rows)
+    with pytest.raises(InputError, match="'a#1', which is not in the rows"):
+        ek.points(scores_of({"a#y": 1.0}), rows.iloc[1:])
+    for wrong in (0.0, np.nan, 1e308, "x"):
+        with pytest.raises(InputError, match="points that are 0, no number"):
+            ek.points(scores_of({"a#1": 1.0}), rows.astype({"points": object}).assign(points=[wrong, 1.0]))
+    other = scores_of({"a#1": 1.0, "a#y": 1.0}).assign(rubric_version="v2")
+    both = ek.points(pd.concat([scores_of({"a#1": 1.0, "a#y": 0.0}), other]), rows)
+    assert both[["rubric_version", "score"]].values.tolist() == [["v1", 0.5], ["v2", 1.0]]
+
+
+def test_the_summary_shows_mean_clipped_mean_and_ends() -> None:
+    items, values = draw_items(4, 80)
+    items = [item for item in items if any(one["points"] > 0 for one in item["criteria"])]
+    rows = ek.explode_criteria(items)
+    chosen = {key: value for key, value in values.items() if key in set(rows["item_id"])}
+    table = ek.points(scores_of(chosen), rows)
+    row = ek.summarize(table).iloc[0]
+    score = table["score"].dropna()
+    assert row["mean"] == pytest.approx(score.mean())
+    assert row["below_0"] == pytest.approx((score < 0).mean())
+    assert (row["worst"], row["best"]) == pytest.approx((table["low"].mean(), table["high"].mean()))
+    assert (row["n_items"], row["n_scored"], row["n_clusters"]) == (len(items), len(score), 5)
+    assert row["renormalised"] == pytest.approx(table["renormalised"].mean())
+    assert (row["clipped_low"], row["clipped_high"]) == pytest.approx((max(0, row["low"]), min(1, row["high"])))
+    assert "negative points" in row["notes"]
+    by_axis = ek.summarize(ek.points(scores_of(chosen), rows, by="axis"))
+    assert set(by_axis["axis"].dropna()) == {"x", "y"}
+
+
+def test_worst_and_best_of_k_are_the_mean_over_all_subsets() -> None:
+    draw = random.Random(9)
+    runs = {f"p{prompt}": [round(draw.gauss(0.4, 1), 2) for _ in range(draw.randint(2, 6))] for prompt in range(12)}
+    frame = pd.DataFrame([{"group_id": key, "score": value} for key, values in runs.items() for value in values])
+    table = at_k(frame.sample(frac=1, random_state=0), [1, 2, 3, 6]).set_index("k")
+    for k in (1, 2, 3, 6):
+        long_enough = [values for values in runs.values() if len(values) >= k]
+        for name, pick in (("worst", min), ("best", max)):
+            truth = [mean(pick(chosen) for chosen in itertools.combinations(values, k)) for values in long_enough]
+            assert table.loc[k, name] == pytest.approx(mean(truth))
+        assert table.loc[k, "n_short"] == len(runs) - len(long_enough)
+    short = at_k(pd.DataFrame({"group_id": ["a"], "score": [1.0]}), 2).iloc[0]
+    assert np.isnan(short["worst"])
+    assert short["n_short"] == 1
+
+
+@pytest.mark.skipif(DATA is None, reason="no recorded data: set EVALKIT_DATA to its folder")
+def test_published_figures_come_out_to_their_digits() -> None:
+    folder = Path(str(DATA)) / "item_criteria"
+    reference = json.loads((folder / "reference.json").read_text())
+
+    def read(name: str) -> pd.DataFrame:
+        with gzip.open(folder / f"{name}.jsonl.gz", "rt") as lines:
+            return pd.DataFrame([json.loads(line) for line in lines])
+
+    def met(table: pd.DataFrame) -> pd.DataFrame:
+        return scores_of({f"{row.item_id}#{row.criterion}": float(row.met) for row in table.itertuples()})
+
+    rows = ek.explode_criteria(read("devai_items"))
+    for who, name in (("agent", "devai_judgments"), ("human", "devai_labels")):
+        for how, key in (("ignore", "independent"), ("direct", "with_requires")):
+            table = ek.points(met(read(name)), rows, requires=how)  # type: ignore[arg-type]
+            sums = table.groupby("system_id")[["points", "possible"]].sum()
+            for system, share in (sums["points"] / sums["possible"]).items():
+                assert share == pytest.approx(reference["devai"][system][f"{who}_met_{key}"], abs=1e-12)
+    (run,) = reference["healthbench"].values()
+    row = ek.summarize(ek.points(met(read("healthbench_judgments")), ek.explode_criteria(read("healthbench_items"))))
+    assert row["mean"].iloc[0] == pytest.approx(run["mean_part"], abs=1e-12)
+    nodes = read("paperbench_nodes").rename(columns={"node": "id", "weight": "points", "label": "met"})
+    nodes = nodes.sort_values("order", kind="stable")
+    names = ["id", "text", "points", "axis", "parent"]
+    trees = [{"item_id": key, "criteria": part[names].to_dict("records")} for key, part in nodes.groupby("item_id")]
+    leaves = nodes[nodes["met"].notna()].rename(columns={"id": "criterion"})
+    for _, tree in ek.points(met(leaves), ek.explode_criteria(trees)).iterrows():
+        assert tree["score"] == pytest.approx(reference["paperbench"][tree["item_id"]]["score"], abs=1e-12)
+    counts = read("worst_at_k_counts")
+    runs = pd.DataFrame([
+        {"group_id": row.item_id, "system_id": row.system_id, "score": float(run < row.n_met)}
+        for row in counts.itertuples() for run in range(row.n_samples)
+    ])  # fmt: skip
+    for _, row in at_k(runs, [1, 2, 4, 8, 16], by="system_id").iterrows():
+        expected = reference["worst_at_k"][row["system_id"]][f"worst_at_{row['k']}"]
+        assert row["worst"] == pytest.approx(expected, abs=1e-12)
