@@ -35,7 +35,11 @@ _NAME = re.compile(r"([a-z0-9][a-z0-9_-]*)(?:@v([1-9][0-9]*))?")
 _LONGEST = 100_000  # characters of a source
 _VISIBLE = frozenset({"rubric", "criterion", "fence"})
 _STEADY = {"rubric", "criterion"}
-_TOGETHER = {"default": "together@v1", "pairwise": "together@v1"}  # for several criteria in one prompt
+_TOGETHER = {
+    "default": "together@v1",
+    "pairwise": "together@v1",
+    "requirement": "requirements@v1",
+}  # for several criteria in one prompt
 _MARK = secrets.token_hex(16)  # around the name of an input whose fenced text goes there
 
 
@@ -311,14 +315,14 @@ class PromptBuilder:
         RubricError
             When the template can show only one criterion, or requires another form than ``json``.
         """
-        template = self.template
-        if "rubric.criteria" in template.source and template.form == "json":
+        template, loop = self.template, "requirements" if self.rubric.has_requirements else "rubric.criteria"
+        if loop in template.source and template.form == "json":
             return self
         if template.name not in _TOGETHER:
             raise RubricError(
                 f"template {template.label} shows one criterion per prompt, but criteria_per_call asks for several; "
-                "use template 'default' (for pairs: 'pairwise'), write a template with 'form: json' and a loop over "
-                "rubric.criteria, or set criteria_per_call=1"
+                "use template 'default' (for pairs: 'pairwise', for items' own criteria: 'requirement'), write a "
+                f"template with 'form: json' and a loop over {loop}, or set criteria_per_call=1"
             )
         return PromptBuilder(self.rubric, load_template(_TOGETHER[template.name]))
 
@@ -335,6 +339,33 @@ class PromptBuilder:
         )  # fmt: skip
         schema = {"type": "object", "properties": schemas, "required": [*schemas], "additionalProperties": False}
         return replace(prompt, schema=schema, criterion=", ".join(schemas), together=parts)
+
+    @property
+    def shown_inputs(self) -> tuple[str, ...]:
+        """The inputs that the template must show; one for several of an item's criteria shows `requirements`."""
+        names = self.rubric.input_names
+        if not (self.rubric.has_requirements and "requirements" in self.template.source):
+            return names
+        return *(name for name in names if name != "requirement"), "requirements"
+
+    def prompt_of_requirements(self, inputs: Sequence[Mapping[str, Any]]) -> Prompt:
+        """The prompt for several of an item's own criteria: one JSON object with an entry for each, under its number.
+
+        `inputs` are those of the item with each of the criteria; they differ in `requirement` alone.
+        """
+        builder, criterion = self.together, self.rubric.criteria[0]
+        shown = {name: value for name, value in inputs[0].items() if name != "requirement"}
+        prompt = builder.prompt(criterion, shown | {"requirements": [each["requirement"] for each in inputs]})
+        answer = reply_schema(criterion)
+        numbered = {str(number): each for number, each in enumerate(inputs, start=1)}
+        schema = {
+            "type": "object", "properties": dict.fromkeys(numbered, answer), "required": [*numbered],
+            "additionalProperties": False,
+        }  # fmt: skip
+        parts = tuple(
+            replace(prompt, schema=answer, criterion=number, inputs=each) for number, each in numbered.items()
+        )
+        return replace(prompt, schema=schema, together=parts)
 
     def prompt(self, criterion: Criterion, inputs: Mapping[str, Any], others: Sequence[Criterion] = ()) -> Prompt:
         """The prompt for one criterion and one item's inputs; `others` are further criteria of the same call."""
@@ -370,7 +401,7 @@ class PromptBuilder:
         known_as = *(one.name for one in (criterion, *others)), "", *inputs
         prepared = self._prepared.get(known_as)
         if prepared is None:
-            self.template.check(self.rubric.input_names)
+            self.template.check(self.shown_inputs)
             names = tuple(name for name in self.rubric.input_names if name in inputs)
             shown = tuple(
                 _CriterionView(

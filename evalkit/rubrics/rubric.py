@@ -25,7 +25,9 @@ from evalkit.tables.items import ItemsLike, as_items
 _VERSION = re.compile(r"v[1-9][0-9]*")
 _TEMPLATE = re.compile(rf"{files.ID.pattern}(@{_VERSION.pattern})?")
 _INPUT = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\??")
-_RESERVED = frozenset({"rubric", "criterion", "fence", "item_id", "group_id", "system_id"})
+REQUIREMENT = "requirement"
+"""The input that holds an item's own criterion: it is part of the task, and several may share a call."""
+_RESERVED = frozenset({"rubric", "criterion", "fence", "requirements", "item_id", "group_id", "system_id"})
 
 
 class Rubric(FileModel):
@@ -128,6 +130,12 @@ class Rubric(FileModel):
     def required_inputs(self) -> tuple[str, ...]:
         """The inputs that every item must have."""
         return tuple(name for name in self.inputs if not name.endswith("?"))
+
+    @property
+    def has_requirements(self) -> bool:
+        """Whether items bring their criteria: there is one criterion, and `REQUIREMENT` among the required inputs."""
+        alone = len(self.criteria) == 1 and not self.criteria[0].examples
+        return alone and self.mode == "pointwise" and REQUIREMENT in self.required_inputs
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -261,7 +261,10 @@ def _prices(
         rendered[shared] = request.prompt
     one_bill = not asks_singly(judge) and store.facts(judge.service, judge.model).get("n_supported") is True
     prompt_usd = sum(upper_bound(request, 0, price) * (1 if one_bill else len(request.samples)) for request in requests)
-    sizes = [len(work.spec.groups[work.place(row)[1]]) for row in missing] if work.spec.is_grouped else [1]
+    groups = work.spec.groups
+    sizes = (
+        [len(groups[work.place(row)[1]]) * len(work.bundle_of(row)) for row in missing] if work.spec.is_grouped else [1]
+    )
     reply_tokens = _reply_tokens(known, judge.max_tokens, sum(sizes) / len(sizes))
     usd = prompt_usd / BYTES_PER_TOKEN + len(missing) * reply_tokens * price[1] / 1e6
     in_batches = usd * batch_share(judge) if has_batches(judge) else np.nan

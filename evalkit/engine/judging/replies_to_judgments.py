@@ -112,6 +112,7 @@ class Columns(VerdictColumns):
                     form, scale = builder.template.form, criterion.scale
                     readers[key] = CodeReader(form, scale, criterion.name, pairwise, reply_reader, group)
                 self._readers.append(readers[key])
+        self._numbered: dict[tuple[int, int], CodeReader] = {}  # by place and size of a bundle of requirements
         n = worklist.n_rows
         super().__init__(n)
         # by row, if a judge reads distributions: NaN where there is none
@@ -144,6 +145,8 @@ class Columns(VerdictColumns):
         explanations: list[str | None] = []
         for row, reply in zip(rows, replies, strict=True):
             reader = readers[row // by_judge % n_cells]
+            if self._worklist.spec.per_item:
+                reader = self._reader_of_requirement(row, reader)
             if reader.own is None:
                 parsed = reader.parse(reply.get("text"), reply.get("finish_reason"), reply.get("refusal"))
             else:
@@ -186,6 +189,17 @@ class Columns(VerdictColumns):
             self.cost[unknown] = math.nan
         unrecorded, recorded = _SOURCES.index(source or "cache"), _SOURCES.index("recorded")
         self._source[where] = [recorded if reply.get("source") == "recorded" else unrecorded for reply in replies]
+
+    def _reader_of_requirement(self, row: int, reader: CodeReader) -> CodeReader:
+        """The reader of a row of an item's own criterion: by its number, if the reply judges several."""
+        bundle = self._worklist.bundle_of(row)
+        if len(bundle) == 1:
+            return reader
+        number, n = bundle.index(self._worklist.place(row)[0]), len(bundle)
+        if (number, n) not in self._numbered:
+            names = [str(place) for place in range(1, n + 1)]
+            self._numbered[number, n] = CodeReader("json", reader.scale, names[number], pairwise=False, group=names)
+        return self._numbered[number, n]
 
     def _distributed(
         self, row: int, reply: dict[str, Any], parsed: Parsed, reader: CodeReader, made: Floats, *, flip: bool

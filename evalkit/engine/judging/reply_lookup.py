@@ -31,6 +31,7 @@ from evalkit.rubrics.rubrics_by_name import is_found
 _log = logging.getLogger("evalkit")
 
 _CHUNK = 20_000
+_LEFT_OUT = ("unreadable", "truncated", "ambiguous", "off_scale", "empty")
 _ATTEMPTS = 3  # so often is a reply paid that breaks off each time
 
 Bools = npt.NDArray[np.bool_]
@@ -192,6 +193,9 @@ def look_up(worklist: Worklist, options: Options, store: ReplyStore, until: floa
     stored = StoredReplies(worklist, store, recorded, since, until)
     columns, missing = _read(stored, options)
     again: dict[int, bytes] = {}
+    if worklist.spec.per_item:
+        missing |= (again := _asked_alone(stored, columns, missing))
+        missing = {row: key for row, key in sorted(missing.items()) if not (options.offline and row in again)}
     if options.offline and not worklist.spec.exact and columns.recorded.any():
         samples = max(worklist.spec.samples, stored.recorded_samples())
         stored = replace(stored, worklist=worklist.with_samples(samples))
@@ -202,7 +206,7 @@ def look_up(worklist: Worklist, options: Options, store: ReplyStore, until: floa
         broken = _worth_asking(stored, columns.broke_off)
         newer_than = time.time() if broken else newer_than
         unscored = range(worklist.n_rows) if refresh == "unscored" else ()
-        again = _rows_again(worklist, missing, broken.union(row for row in unscored if columns.error(row) is not None))
+        again |= _rows_again(worklist, missing, broken.union(row for row in unscored if columns.error(row) is not None))
         missing = dict(sorted((missing | again).items()))
     n_stored = stored.worklist.n_rows - len(missing)
     if worklist.skipped:
@@ -232,6 +236,21 @@ def _read(stored: StoredReplies, options: Options) -> tuple[Columns, dict[int, b
         columns.read(list(adopted), adopted_keys, replies, source=None)
         missing = {row: key for row, key in missing.items() if row not in adopted}
     return columns, missing
+
+
+def _asked_alone(stored: StoredReplies, columns: Columns, missing: Collection[int]) -> dict[int, bytes]:
+    """Row -> key of what a stored reply on several of an item's criteria left out, and no reply of its own says."""
+    worklist = stored.worklist
+    left_out = {
+        row
+        for row in range(worklist.n_rows)
+        if row not in missing and columns.error(row) in _LEFT_OUT and len(worklist.bundle_of(row)) > 1
+    }
+    worklist.alone.update(left_out)
+    own = stored.of_rows(left_out)
+    columns.read(list(own), *zip(*own.values(), strict=True), source=None) if own else None
+    rows = sorted(left_out - own.keys())
+    return dict(zip(rows, worklist.keys(rows=frozenset(rows)), strict=True))
 
 
 def _worth_asking(stored: StoredReplies, broken: set[int]) -> set[int]:

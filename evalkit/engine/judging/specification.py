@@ -99,13 +99,18 @@ class Spec:
         return tuple(groups)
 
     @property
+    def per_item(self) -> bool:
+        """Whether one reply judges several of an item's own criteria, which the input `REQUIREMENT` holds."""
+        return self.criteria_per_call != 1 and self.rubric.has_requirements
+
+    @property
     def is_grouped(self) -> bool:
         """Whether any reply judges several criteria."""
-        return any(len(group) > 1 for group in self.groups)
+        return self.per_item or any(len(group) > 1 for group in self.groups)
 
     def templates_of(self, builder: PromptBuilder) -> list[Template]:
         """The templates that make the prompts of one of `prompt_builders`: its own, that for several criteria, both."""
-        several = {len(group) > 1 for group in self.groups}
+        several = {True, False} if self.per_item else {len(group) > 1 for group in self.groups}
         makers = [*([builder] if False in several else []), *([builder.together] if True in several else [])]
         return list({maker.template.label: maker.template for maker in makers}.values())
 
@@ -248,9 +253,10 @@ class Spec:
             criteria_per_call=per_call, commits=bool(commits),
         )  # fmt: skip
         if per_call != 1 and spec.is_grouped:
-            _warn_of_short_replies(judges, max(map(len, spec.groups)))
+            size = per_call if spec.per_item and isinstance(per_call, int) else max(map(len, spec.groups))
+            _warn_of_short_replies(judges, size)
             for judge, builder in zip(judges, prompt_builders, strict=True):
-                builder.together.template.check(rubric.input_names)
+                builder.together.template.check(builder.together.shown_inputs)
                 if judge.score or builder.reply_reader is not None:
                     raise ConfigError(
                         f"judge '{judge.name}' has score= or its own function that reads replies, so a reply has "

@@ -22,6 +22,7 @@ from evalkit.engine.request import TOKENS_PER_CRITERION, Request
 from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics.inputs import item_inputs, question_of, swapped
 from evalkit.rubrics.prompt_builder import PromptBuilder
+from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.tables.files import LIST_INPUTS
 from evalkit.tables.items import ItemsLike, as_frame, as_items
 from evalkit.tables.lists_in_texts import hold_lists
@@ -49,6 +50,7 @@ class Worklist:
     ids: Sequence[str]
     skipped: Mapping[int, Reason] = field(default_factory=dict)
     own: Mapping[tuple[int, str], tuple[str, str | None]] = field(default_factory=dict)
+    alone: set[int] = field(default_factory=set)  # rows that a reply on several criteria of their item left unscored
 
     @classmethod
     def of(
@@ -63,7 +65,7 @@ class Worklist:
         """
         rubric = spec.rubric
         column_of = {name: spec.inputs.get(name, name) for name in rubric.input_names}
-        frame = as_items(items, item_id=item_id, columns=column_of.values())
+        frame = as_items(items, item_id=item_id, columns=[*column_of.values(), *(["of_item"] * spec.per_item)])
         columns = {
             name: frame[column].tolist()
             for name, column in column_of.items()
@@ -89,8 +91,9 @@ class Worklist:
 
     def with_samples(self, samples: int) -> Worklist:
         """The same work list with another number of samples."""
-        worklist = replace(self, spec=replace(self.spec, samples=samples))
-        worklist.__dict__.update({name: self.__dict__[name] for name in ("hashes", "parts") if name in self.__dict__})
+        worklist = replace(self, spec=replace(self.spec, samples=samples), alone=set())
+        kept = ("hashes", "parts", "bundles", "bundle_hashes", "bundle_parts")
+        worklist.__dict__.update({name: self.__dict__[name] for name in kept if name in self.__dict__})
         return worklist
 
     @property
@@ -114,6 +117,42 @@ class Worklist:
         if self.spec.rubric.mode != "pairwise":
             return [[digest(inputs)] for inputs in self.inputs]
         return [[digest(inputs), digest(swapped(inputs))] for inputs in self.inputs]
+
+    @cached_property
+    def bundles(self) -> list[tuple[int, ...]]:
+        """For each item number those that one reply judges with it: an item's own criteria, at fixed places."""
+        bundles = [(number,) for number in range(len(self.inputs))]
+        if not self.spec.per_item:
+            return bundles
+        of_item = self.items["of_item"].tolist() if "of_item" in self.items else [None] * len(bundles)
+        together: dict[tuple[Any, str], list[int]] = {}
+        for number, inputs in enumerate(self.inputs):
+            if number not in self.skipped:
+                shared = digest({name: value for name, value in inputs.items() if name != REQUIREMENT})
+                together.setdefault((of_item[number], shared), []).append(number)
+        for numbers in together.values():
+            size = self.spec.criteria_per_call if isinstance(self.spec.criteria_per_call, int) else len(numbers)
+            for first in range(0, len(numbers), size):
+                bundle = tuple(numbers[first : first + size])
+                for number in bundle:
+                    bundles[number] = bundle
+        return bundles
+
+    @cached_property
+    def bundle_hashes(self) -> list[str]:
+        """For each item number the input hash of its bundle."""
+        hashes: dict[tuple[int, ...], str] = {}
+        for bundle in self.bundles:
+            if bundle not in hashes:
+                shared = {name: value for name, value in self.inputs[bundle[0]].items() if name != REQUIREMENT}
+                texts = [self.inputs[number][REQUIREMENT] for number in bundle] if len(bundle) > 1 else []
+                hashes[bundle] = digest(shared | {"requirements": texts}) if texts else self.hashes[bundle[0]][0]
+        return [hashes[bundle] for bundle in self.bundles]
+
+    def bundle_of(self, row: int) -> tuple[int, ...]:
+        """The item numbers that the reply of a row judges."""
+        item = self.place(row)[0]
+        return (item,) if row in self.alone else self.bundles[item]
 
     @property
     def n_unique(self) -> int:
@@ -147,6 +186,16 @@ class Worklist:
             for group in groups
         ]
 
+    @cached_property
+    def bundle_parts(self) -> list[list[KeyParts]]:
+        """As `parts`, of replies on several of an item's own criteria."""
+        if not self.spec.per_item:
+            return self.parts
+        hashes = [digest({"together": builder.together.template.hash}) for builder in self.spec.prompt_builders]
+        return [
+            [replace(parts, template_hash=text) for parts, text in zip(row, hashes, strict=True)] for row in self.parts
+        ]
+
     def keys(
         self, *, content: bool = False, recorded: bool = False, rows: Container[int] | None = None
     ) -> Iterator[bytes]:
@@ -156,6 +205,9 @@ class Worklist:
         """
         maker_of = KeyMaker if recorded else SampleKeys  # a recorded reply has no seed of its own
         makers = [maker_of(parts.as_dict(), content=content) for row in self.parts for parts in row]
+        if self.spec.per_item and not recorded:
+            yield from self._keys_of_bundles(makers, content=content, rows=rows)
+            return
         orders, samples = self.spec.orders, range(self.spec.samples)
         if not recorded:  # "BA" of (x, y) is the same draw as "AB" of (y, x), swapped before the key
             orders = orders[:1] * len(orders)
@@ -169,6 +221,18 @@ class Worklist:
                         first = next(cells)
                         chosen = [sample for sample in samples if first + sample in rows]
                     yield from maker(input_hash, order, chosen)
+
+    def _keys_of_bundles(self, makers: Sequence[Any], *, content: bool, rows: Container[int] | None) -> Iterator[bytes]:
+        several = [SampleKeys(parts.as_dict(), content=content) for row in self.bundle_parts for parts in row]
+        order, n_samples = self.spec.orders[0], self.spec.samples
+        for item, bundle in enumerate(self.bundles):
+            for judge, pair in enumerate(zip(makers, several, strict=True)):
+                first = (item * len(makers) + judge) * n_samples
+                for row in range(first, first + n_samples):
+                    if rows is None or row in rows:
+                        is_several = len(bundle) > 1 and row not in self.alone
+                        input_hash = self.bundle_hashes[item] if is_several else self.hashes[item][0]
+                        yield from pair[is_several](input_hash, order, [row - first])
 
     def recorded_hashes(self, item: int) -> list[str]:
         """Input hash of an item's recorded replies in each order."""
@@ -197,7 +261,10 @@ class Worklist:
         item, criterion, judge, order, sample = self.place(row)
         hashes = self.recorded_hashes(item) if recorded else self.hashes[item]
         key_order = self.spec.orders[order if recorded else 0]
-        parts = replace(self.parts[criterion][judge], input_hash=hashes[order], order=key_order, sample=sample)
+        whole = self.parts
+        if not recorded and len(self.bundle_of(row)) > 1:
+            hashes, whole = [self.bundle_hashes[item]], self.bundle_parts
+        parts = replace(whole[criterion][judge], input_hash=hashes[order], order=key_order, sample=sample)
         return parts if recorded else parts.of_sample(sample)
 
     def requests(self, rows: list[int]) -> list[Request]:
@@ -207,17 +274,33 @@ class Worklist:
         """
         groups, criteria = self.spec.groups, self.spec.rubric.criteria
         samples_of: dict[tuple[int, int, str], set[int]] = {}
-        first: dict[tuple[int, int, str], tuple[int, int]] = {}
+        first: dict[tuple[int, int, str], tuple[tuple[int, ...], int]] = {}
         for row in rows:
             item, criterion, judge, order, sample = self.place(row)
-            cell = groups[criterion][0], judge, self.hashes[item][order]
+            bundle = self.bundle_of(row)
+            cell = (
+                groups[criterion][0],
+                judge,
+                self.hashes[item][order] if len(bundle) == 1 else self.bundle_hashes[item],
+            )
             samples_of.setdefault(cell, set()).add(sample)
-            first.setdefault(cell, (item, order))
+            first.setdefault(cell, (bundle, order))
         makers = [[SampleKeys(parts.as_dict()) for parts in row] for row in self.parts]
+        of_several = [[SampleKeys(parts.as_dict()) for parts in row] for row in self.bundle_parts]
         key_order = self.spec.orders[0]
         requests: list[Request] = []
         for (criterion, judge, input_hash), numbers in samples_of.items():
-            item, order = first[criterion, judge, input_hash]
+            bundle, order = first[criterion, judge, input_hash]
+            if len(bundle) > 1:
+                prompt = partial(
+                    self.spec.prompt_builders[judge].prompt_of_requirements, [self.inputs[item] for item in bundle]
+                )
+                parts = replace(self.bundle_parts[criterion][judge], input_hash=input_hash, order=key_order)
+                samples = tuple(sorted(numbers))
+                keys = tuple(of_several[criterion][judge](input_hash, key_order, samples))
+                requests.append(Request(self.spec.judges[judge], prompt, parts, samples, keys))
+                continue
+            (item,) = bundle
             inputs = swapped(self.inputs[item]) if order else self.inputs[item]
             if self.spec.prompt_builders[judge].template.commits:
                 inputs = {**inputs, OWN_ANSWER: self.own_answer(item, judge)[0]}
