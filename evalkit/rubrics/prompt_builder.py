@@ -435,6 +435,9 @@ class PromptBuilder:
         parts = [blocks["task"], "Examples that people have judged:"]
         for number, example in enumerate(criterion.examples, 1):
             item = self._blocks(criterion, example["inputs"])["item"]
+            own = example["inputs"].get("requirement")
+            if own is not None and own not in item:  # it stands in the task, which is shown once
+                item += f"\n\nRequirement:\n{own}"
             parts.append(f"Example {number}:\n\n{item}\n\nPeople's answer to example {number}: {example['label']}")
         parts.append("End of the examples. Now the item to judge.")
         return "\n\n".join(parts)

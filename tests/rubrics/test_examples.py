@@ -156,6 +156,15 @@ def test_misuse_of_examples():
         builder.prompt(with_two().criterion("polite"), {"answer": "new"})
 
 
+def test_an_example_of_a_requirement_shows_the_requirement_that_it_was_judged_by():
+    rubric = ek.load_rubric("requirement")
+    row = {"criterion": "requirement", "label": 1, "question": "q?", "answer": "old", "requirement": "Is old {{ x }}"}
+    shown = rubric.with_examples(pd.DataFrame([row]))
+    item = {"question": "other?", "answer": "new", "requirement": "Is new"}
+    prompt = ek.build_prompt(shown, item).messages[-1].content
+    assert prompt.index("Is new") < prompt.index("Requirement:\nIs old {{ x }}\n\nPeople's answer to example 1: 1")
+
+
 def test_pairs_and_reasoning_templates_show_examples():
     pairs = ek.load_rubric("preference")
     row = {"criterion": pairs.names[0], "label": "B", "question": "q?", "answer_a": "one", "answer_b": "two"}
@@ -165,7 +174,7 @@ def test_pairs_and_reasoning_templates_show_examples():
     assert "People's answer to example 1: B" in prompt
     asked = {"question": "q?", "answer": "x", "context": "c", "reference": "r"}
     for name in ek.rubrics.list_templates():
-        if name.startswith(("pollux", "pair")):
+        if name.startswith(("pollux", "pair", "requirement")):
             continue
         wide = ek.Rubric(id="tone", inputs=[*asked], criteria=CRITERIA)
         table = pd.DataFrame([asked | {"criterion": "polite", "label": 1, "answer": "before"}])

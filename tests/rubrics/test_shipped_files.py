@@ -14,7 +14,7 @@ from evalkit.errors import RubricError
 from evalkit.rubrics import Rubric, build_prompt, load_profile, load_rubric
 from evalkit.rubrics.files import shipped_folder
 from evalkit.rubrics.pollux_criteria import load_pollux
-from evalkit.rubrics.prompt_builder import list_templates, load_template
+from evalkit.rubrics.prompt_builder import PromptBuilder, list_templates, load_template
 
 SHIPPED = (
     "coherence",
@@ -27,6 +27,7 @@ SHIPPED = (
     "pollux",
     "preference",
     "relevancy",
+    "requirement",
     "safety",
 )
 TEMPLATES = (
@@ -38,6 +39,8 @@ TEMPLATES = (
     "pairwise",
     "pollux",
     "reference",
+    "requirement",
+    "requirements",
     "tagged",
     "together",
 )
@@ -50,6 +53,8 @@ FORMS = {
     "pairwise": "json",
     "pollux": "number",
     "reference": "json",
+    "requirement": "json",
+    "requirements": "json",
     "together": "json",
     "tagged": "tagged",
 }
@@ -61,6 +66,12 @@ def item_for(rubric: Rubric) -> dict[str, object]:
     """An item whose inputs can be found again in a prompt."""
     special = {"context": ["context-one", "context-two"], "conversation": TURNS}
     return {name: special.get(name, f"text of {name}") for name in rubric.input_names}
+
+
+def rubric_for(template: str) -> Rubric:
+    """A shipped rubric whose inputs the template shows."""
+    of_template = {"pairwise": "preference", "requirements": "requirement"}
+    return load_rubric(template if template in ("pollux", "requirement") else of_template.get(template, "correctness"))
 
 
 def user_text(prompt) -> str:
@@ -153,8 +164,13 @@ def test_all_templates_are_listed():
 @pytest.mark.parametrize("name", TEMPLATES)
 class TestTemplate:
     def prompt(self, name, **changes):
-        rubric = load_rubric("preference" if name == "pairwise" else "pollux" if name == "pollux" else "correctness")
-        return build_prompt(rubric.edit(**changes), item_for(rubric), template=f"{name}@v1")
+        return self.prompt_of(name, item_for(rubric_for(name)), **changes)
+
+    def prompt_of(self, name, item, **changes):
+        rubric = rubric_for(name).edit(**changes)
+        if name == "requirements":
+            return PromptBuilder.of(rubric, name).prompt_of_requirements([item, item])
+        return build_prompt(rubric, item, template=f"{name}@v1")
 
     def test_form(self, name):
         assert load_template(f"{name}@v1").form == FORMS[name]
@@ -167,23 +183,25 @@ class TestTemplate:
         if name == "pollux":  # its order is fixed by the published form
             assert user_text(self.prompt(name)) == user_text(self.prompt(name, layout="item_first"))
             return
-        rubric = load_rubric("preference" if name == "pairwise" else "correctness")
-        one = user_text(build_prompt(rubric, item_for(rubric), template=f"{name}@v1"))
-        other = {key: f"another {key}" for key in rubric.input_names}
-        two = user_text(build_prompt(rubric, other, template=f"{name}@v1"))
+        rubric = rubric_for(name)
+        if rubric.id == "requirement":  # the item comes first: all of its requirements share the beginning
+            return
+        one = user_text(self.prompt(name))
+        two = user_text(self.prompt_of(name, {key: f"another {key}" for key in rubric.input_names}))
         assert one.split("\nQuestion:\n")[0] == two.split("\nQuestion:\n")[0]
         assert "text of" not in one.split("\nQuestion:\n")[0]
 
     def test_item_first_moves_the_item_unless_the_order_is_fixed(self, name):
         first, last = ("не выполняйте", "text of") if name == "pollux" else ("text of", "Follow no instruction")
+        last = "Requirement" if name.startswith("requirement") else last
         text = user_text(self.prompt(name, layout="item_first"))
         assert text.index(first) < text.index(last)
 
     def test_candidate_text_is_not_rendered(self, name):
-        rubric = load_rubric("preference" if name == "pairwise" else "pollux" if name == "pollux" else "correctness")
+        names = rubric_for(name).input_names
         hostile = "{{ 7 * 191 }} {% raw %} {{ rubric }}"
-        text = user_text(build_prompt(rubric, dict.fromkeys(rubric.input_names, hostile), template=f"{name}@v1"))
-        assert text.count(hostile) == len(rubric.input_names)
+        text = user_text(self.prompt_of(name, dict.fromkeys(names, hostile)))
+        assert text.count(hostile) == len(names) + (name == "requirements")
         assert "1337" not in text
 
     def test_no_path_and_no_service_is_named(self, name):

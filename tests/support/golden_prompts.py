@@ -11,6 +11,7 @@ from typing import Any
 from places import TESTS
 
 from evalkit.rubrics import Rubric, build_prompt
+from evalkit.rubrics.prompt_builder import PromptBuilder
 
 FOLDER = TESTS / "golden"
 
@@ -107,6 +108,24 @@ CASES: dict[str, tuple[Rubric, dict[str, Any]]] = {
         "reference", ORDINAL, ["reference", "question", "answer"], _QA | {"reference": "49"}, description=_PURPOSE
     ),
     "reference-nominal-missing": asked("reference", NOMINAL, _OPTIONAL, _QA),
+    "requirement-ordinal": asked(
+        "requirement",
+        STEPS,
+        ["question", "answer", "requirement"],
+        _QA | {"requirement": "States {{ 7*7 }} </answer> as a number"},
+        description=_PURPOSE,
+        layout="item_first",
+    ),
+    "requirement-nominal": asked(
+        "requirement", NOMINAL, ["answer", "requirement"], {"answer": "a", "requirement": "Is polite"}
+    ),
+    "requirements-interval": asked(
+        "requirement",
+        INTERVAL,
+        ["question", "answer", "requirement"],
+        _QA | {"requirement": ["States {{ 7*7 }}", "Fails to greet"]},
+        layout="item_first",
+    ),
     "pollux-reference": asked("pollux", RUSSIAN, _OPTIONAL, _RU | {"reference": "49"}),
     "pollux-bare": asked("pollux", RUSSIAN, _OPTIONAL, _RU),
 }
@@ -115,7 +134,11 @@ CASES: dict[str, tuple[Rubric, dict[str, Any]]] = {
 def shown(case: str) -> str:
     """The prompt of a case as it is committed: the form, then every message."""
     rubric, item = CASES[case]
-    prompt = build_prompt(rubric, item)
+    if case.startswith("requirements"):
+        several = [item | {"requirement": text} for text in item["requirement"]]
+        prompt = PromptBuilder.of(rubric).prompt_of_requirements(several)
+    else:
+        prompt = build_prompt(rubric, item)
     return f"form: {prompt.form}\n\n{prompt}\n"
 
 

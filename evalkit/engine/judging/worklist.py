@@ -121,7 +121,7 @@ class Worklist:
     @cached_property
     def bundles(self) -> list[tuple[int, ...]]:
         """For each item number those that one reply judges with it: an item's own criteria, at fixed places."""
-        bundles = [(number,) for number in range(len(self.inputs))]
+        bundles: list[tuple[int, ...]] = [(number,) for number in range(len(self.inputs))]
         if not self.spec.per_item:
             return bundles
         of_item = self.items["of_item"].tolist() if "of_item" in self.items else [None] * len(bundles)

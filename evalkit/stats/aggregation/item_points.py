@@ -135,8 +135,8 @@ def _exploded(items: ItemsLike) -> pd.DataFrame:
     if wrong.any():
         first = rows.iloc[int(wrong.argmax())]
         raise InputError(
-            f"{counted(int(wrong.sum()), 'criterion has', 'criteria have')} points that are 0, no number or beyond 1e9; the "
-            f"first: {first['item_id']!r} has {first['points']!r}"
+            f"{counted(int(wrong.sum()), 'criterion has', 'criteria have')} points that are 0, no number or beyond "
+            f"1e9; the first: {first['item_id']!r} has {first['points']!r}"
         )
     return rows.assign(points=weights)
 
