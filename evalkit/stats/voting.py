@@ -49,7 +49,7 @@ def vote(
     judgments
         The table of `judge`; rows in any order, several rubrics and versions may be in one table. Rows with error
         ``not_asked`` are left out: they are no sample. Or the folder of `judge_files`, which is read part by part.
-        A plain table needs `item_id`, `judge`, and `score` or `label` (and `sample`, `criterion` where there are several).
+        A plain table needs `item_id`, `judge`, and `score` or `label` (and `sample`, `criterion` if there are several).
     method
         What `score` is: the ``mean`` (default) or ``median`` of the scored samples, or ``majority``: the
         modal code. Nominal criteria always use the majority.
@@ -65,8 +65,8 @@ def vote(
         and verdict are NA, `reason` is ``low_agreement``. So does one of several samples that left fewer
         than two to compare. None (default) takes every vote.
     scale
-        What a plain table cannot say: a Scale, a Criterion or a Rubric with its pass rule, ``(low, high)``, a list of codes
-        or of words from bad to good, or a mapping from criterion to one of these. By default the rows' own.
+        What a plain table cannot say: a Scale, a Criterion or a Rubric with its pass rule, ``(low, high)``, a list of
+        codes or of words from bad to good, or a mapping from criterion to one of these. By default the rows' own.
 
     Returns
     -------
@@ -335,7 +335,9 @@ def _spread(samples: _Samples) -> Floats:
     return np.where(complete, np.sqrt(groups.total(within + between, rows) / n), np.nan)
 
 
-def _reason(frame: pd.DataFrame, samples: _Samples, counted: _Samples, verdict: Objects, label: Objects, tied: Flags) -> Objects:
+def _reason(
+    frame: pd.DataFrame, samples: _Samples, counted: _Samples, verdict: Objects, label: Objects, tied: Flags
+) -> Objects:
     without_ends = samples.measured.without_ends[samples.groups.first]
     silent = counted.groups.count(counted.scored) == 0
     reason = np.where(pd.isna(verdict) & pd.isna(label), "tied", verdict)

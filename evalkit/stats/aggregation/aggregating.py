@@ -17,7 +17,15 @@ from evalkit.core.settings import check_choice, check_share
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AVERAGES, AggregateRule
 from evalkit.errors import ConfigError, listed
 from evalkit.rubrics.given_scales import ScaleLike
-from evalkit.rubrics.row_scales import NO_ENDS, PAIR_SCORES, Measures, answer_norms, halfway_labels, measures, nearest_labels
+from evalkit.rubrics.row_scales import (
+    NO_ENDS,
+    PAIR_SCORES,
+    Measures,
+    answer_norms,
+    halfway_labels,
+    measures,
+    nearest_labels,
+)
 from evalkit.rubrics.scales import code_text
 from evalkit.stats.aggregation.dawid_skene_scores import posteriors
 from evalkit.stats.agreement.disagreements import item_disagreement
@@ -74,8 +82,8 @@ def aggregate(
         Judge -> relative weight, ≥ 0, instead of the votes' own; judges not named keep theirs. 0 removes a
         judge. Only ratios count.
     scale
-        What a plain table cannot say: a Scale, a Criterion or a Rubric with its pass rule, ``(low, high)``, a list of codes
-        or of words from bad to good, or a mapping from criterion to one of these. By default the rows' own.
+        What a plain table cannot say: a Scale, a Criterion or a Rubric with its pass rule, ``(low, high)``, a list of
+        codes or of words from bad to good, or a mapping from criterion to one of these. By default the rows' own.
 
     Returns
     -------
