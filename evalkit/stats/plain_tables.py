@@ -33,7 +33,7 @@ _NEAR = 1e-9
 class Keys:
     """The keys of a table as its user has them: the values behind each text, and the column's type; item -> system."""
 
-    values: dict[str, tuple[pd.Index, Any, Any]] = field(default_factory=dict)
+    values: dict[str, tuple[pd.Index | None, Any, Any]] = field(default_factory=dict)
     systems: pd.Series | None = None
 
     def restore(self, table: pd.DataFrame) -> pd.DataFrame:
@@ -44,7 +44,9 @@ class Keys:
         return table.assign(**columns) if columns else table
 
     @staticmethod
-    def _column(column: pd.Series, texts: pd.Index, originals: Any, dtype: Any) -> Any:
+    def _column(column: pd.Series, texts: pd.Index | None, originals: Any, dtype: Any) -> Any:
+        if texts is None:
+            return column.astype(dtype)
         if isinstance(column.dtype, pd.CategoricalDtype):
             places = texts.get_indexer(column.cat.categories.astype(object))[column.cat.codes]
             places = np.where(column.cat.codes < 0, -1, places)
@@ -175,7 +177,9 @@ def _text_keys(frame: pd.DataFrame, *, plain: bool) -> tuple[pd.DataFrame, Keys]
             continue
         column = frame[key]
         kind = "text" if key in ("item_id", "system_id") else "category"
-        if isinstance(column.dtype, pd.StringDtype) and (kind == "text" or not plain):
+        if isinstance(column.dtype, pd.StringDtype):
+            if (plain or kind == "text") and (kind == "category" or column.dtype != "str"):
+                keys.values[key] = (None, None, column.dtype)
             continue
         is_category = isinstance(column.dtype, pd.CategoricalDtype)
         if is_category and kind == "category" and column.cat.categories.inferred_type in ("string", "empty"):
