@@ -185,7 +185,8 @@ def _text_keys(frame: pd.DataFrame, *, plain: bool) -> tuple[pd.DataFrame, Keys]
         if is_category and kind == "category" and column.cat.categories.inferred_type in ("string", "empty"):
             continue
         codes, originals = (column.cat.codes.to_numpy(), column.cat.categories) if is_category else pd.factorize(column)
-        names = [key_text(value) for value in originals]
+        whole = getattr(originals.dtype, "kind", "O") in "iu"
+        names = list(map(str, originals.tolist())) if whole else [key_text(value) for value in originals]
         index = pd.Index(names, dtype=object)
         if index.has_duplicates:
             alike = [
