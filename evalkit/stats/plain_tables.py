@@ -43,6 +43,13 @@ class Keys:
         columns = {name: self._column(table[name], *cells) for name, cells in self.values.items() if name in table}
         return table.assign(**columns) if columns else table
 
+    @classmethod
+    def of_items(cls, items: Any, item_id: str | None = None) -> Keys:
+        """The ids of a DataFrame of items in its column `item_id`; other items have ids as texts."""
+        name = item_id or "item_id"
+        is_column = isinstance(items, pd.DataFrame) and name in items
+        return _text_keys(items[[name]].set_axis(["item_id"], axis=1), plain=False)[1] if is_column else cls()
+
     @staticmethod
     def _column(column: pd.Series, texts: pd.Index | None, originals: Any, dtype: Any) -> Any:
         if texts is None:
