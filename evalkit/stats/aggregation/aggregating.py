@@ -408,7 +408,8 @@ def _status(
     status[missing | (verdict == "no_majority")] = "partial"
     status[lost | (verdict == "tied")] = "tied"
     status[under] = "unscored"
-    reason = np.where(pd.isna(verdict) & tied, "tied", np.where(without_ends & ~tied, NO_ENDS, verdict))
+    reason = np.where(pd.isna(verdict) & tied, "tied", verdict)
+    reason[without_ends & ~np.isnan(score) & pd.isna(verdict)] = NO_ENDS
     if under.any():
         of_unscored = jury.reason.where(~jury.scored)
         reason[under] = most_frequent(jury.groups, of_unscored)[under]
