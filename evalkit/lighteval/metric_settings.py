@@ -56,7 +56,8 @@ class Declared:
             judges = given["judges"]
             panel = [judges] if isinstance(judges, (str, Mapping, Judge)) else judges
             given["judges"] = tuple(Judge.of(one) for one in panel) or None
-        Rules.of({name: value for name, value in given.items() if name in RULE_NAMES})
+        rules = Rules.of({name: value for name, value in given.items() if name in RULE_NAMES})
+        given |= {name: getattr(rules, name) for name in RULE_NAMES if name in given}
         if "samples" in given:
             check_samples(given["samples"])
         if "criteria_per_call" in given:

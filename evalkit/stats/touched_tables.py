@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES
 from evalkit.errors import InputError, counted
 from evalkit.rubrics.row_scales import (
     PAIR_SCORES,
@@ -32,7 +32,8 @@ from evalkit.tables.grouping import Flags, Floats, Ints, Objects
 from evalkit.tables.ties import labels_among, tied_text
 
 _OF_MAJORITY = "votes=majority"  # in `options` of scores: a majority's score may be missing beside a clear verdict
-_UNSCORED = re.compile(r"unscored=\S+")
+_OF_OWN = "votes=own"  # its score and verdict come from a function of the user, so neither binds the other
+_OWN, _UNSCORED = re.compile(r"own=\S"), re.compile(r"unscored=\S+")
 _FITTED = [name for name, rule in AGGREGATE_RULES.items() if rule.all_items]  # score and label need not agree
 _SCALED = ["level", "scale"]
 _SHOWN = [*schemas.JUDGMENT_KEY[2:], "score", "score_norm", "label", "passed", "error"]
@@ -139,12 +140,23 @@ def rescore(table: pd.DataFrame) -> pd.DataFrame:
 def votes_options(votes: pd.DataFrame) -> dict[str, Flags]:
     """What of their own rules bears on scores made of votes, imputed scores and majorities: text -> the votes."""
     if not {"options", "method"} <= {*votes.columns}:
-        return {}
+        return {_OF_OWN: own_rows(votes, "votes")}
     majority = votes["method"].eq("majority") & votes["level"].ne("nominal").astype(bool)
     options, codes = {_OF_MAJORITY: majority.to_numpy(dtype=bool)}, votes["options"].cat.codes.to_numpy()
+    options[_OF_OWN] = own_rows(votes, "votes")
     for code, cell in enumerate(votes["options"].cat.categories):
         options |= {text: options.get(text, False) | (codes == code) for text in _UNSCORED.findall(cell)}
     return options
+
+
+def own_rows(frame: pd.DataFrame, name: str) -> Flags:
+    """The votes or scores that a function of the user made: `options` says so, or `method` names no rule of evalkit."""
+    own, rules = np.zeros(len(frame), dtype=bool), VOTE_RULES if name == "votes" else AGGREGATE_RULES
+    if "method" in frame:
+        own |= (frame["method"].notna() & ~frame["method"].isin(list(rules))).to_numpy(bool)
+    if "options" in frame:
+        own |= frame["options"].astype(object).map(lambda cell: bool(_OWN.match(str(cell)))).to_numpy(bool)
+    return own
 
 
 def _cells(frame: pd.DataFrame, row: int) -> str:
@@ -252,7 +264,7 @@ def _faults(rows: _Rows, name: str) -> dict[str, Flags]:
     if name == "judgments" and {"score", "label", "error"} <= {*frame.columns}:
         faults = _faults_of_judgments(rows)
     elif name in ("votes", "scores"):
-        faults = _faults_of_votes(rows)
+        faults = _faults_of_votes(rows, name)
     if "score" in frame and not np.isnan(rows.norm).all():
         norm = _places(frame, rows.score, rows.label, rows.measured)
         right = (np.abs(rows.norm - norm) <= _NEAR) | (np.isnan(rows.norm) & np.isnan(norm))
@@ -282,12 +294,13 @@ def _faults_of_judgments(rows: _Rows) -> dict[str, Flags]:
     return faults
 
 
-def _faults_of_votes(rows: _Rows) -> dict[str, Flags]:
+def _faults_of_votes(rows: _Rows, name: str) -> dict[str, Flags]:
     """What no rule of voting gives, where no score can be a majority's or stand for unscored samples."""
     frame, score, none = rows.frame, rows.score, pd.Series([None] * len(rows.frame), dtype=object)
     method, options = (frame[key].astype(object) if key in frame else none for key in ("method", "options"))
     loose = {cell: bool(re.search(f"unscored=|{_OF_MAJORITY}", str(cell))) for cell in options.unique()}
     strict = (method.notna() & method.ne("majority")).to_numpy(bool) & ~options.map(loose).to_numpy(bool)
+    bound = ~own_rows(frame, name) & ~options.astype("str").str.contains(_OF_OWN).to_numpy(bool)
     averaged, has_score = ~method.isin(_FITTED).to_numpy(bool), ~np.isnan(score)
     strange, ends = ~rows.known & (rows.measured.nominal | strict), np.zeros(len(frame), dtype=bool)
     strange |= rows.measured.nominal & averaged & has_score & rows.apart
@@ -301,7 +314,9 @@ def _faults_of_votes(rows: _Rows) -> dict[str, Flags]:
         passes = [bool(scale.passed(code)) for code in scale.codes[:: 1 if scale.better == "high" else -1]]
         if scale.has_rule and passes == sorted(passes):  # else the best vote may fail where another passes
             for end in (codes[0], codes[-1]):
-                ends |= certain & (np.abs(score - end) <= near) & (rows.verdict == (0 if scale.passed(end) else 1))
+                ends |= (
+                    certain & bound & (np.abs(score - end) <= near) & (rows.verdict == (0 if scale.passed(end) else 1))
+                )
     unread = frame["n_scored"].eq(0).to_numpy() if "n_scored" in frame else False
     return {
         "there is a verdict and no pass rule": (rows.verdict >= 0) & ~rows.measured.has_rule,

@@ -16,7 +16,7 @@ from evalkit.rubrics.scales import Scale, number
 from evalkit.stats.agreement.krippendorff import Cells, Metric
 from evalkit.stats.intervals import cluster_codes, jackknife_groups
 from evalkit.stats.result_tables import CRITERION_KEY, split_rows
-from evalkit.stats.touched_tables import check_rows
+from evalkit.stats.touched_tables import check_rows, own_rows
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, refuse_doubles, small
 from evalkit.tables.judgment_folders import is_folder, one_table, read_parts
@@ -190,7 +190,11 @@ def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
     label = rows["label"].cat.codes.to_numpy().astype(np.int64)
     # expected scores lie between codes: their distances count, and their labels are the most probable codes
     expected = "score_sd" in rows and rows["score_sd"].notna().any()
-    averaged = form == "votes" and "method" in rows and rows["method"].isin(AVERAGES).all()
+    averaged = (
+        form == "votes"
+        and "method" in rows
+        and (rows["method"].isin(AVERAGES).to_numpy() | own_rows(rows, "votes")).all()
+    )
     by_score = (expected or averaged) and scale.level != "nominal"
     metric: Metric = "interval" if by_score else scale.level
     value = score

@@ -34,6 +34,7 @@ from evalkit.stats.intervals import change_interval, mean_interval, unit_codes
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import cluster_counts, figure_row, result_table
 from evalkit.stats.significance import holm, mcnemar_midp, permuted_samples, sign_flip
+from evalkit.stats.touched_tables import own_rows
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, refuse_doubles
 from evalkit.tables.schemas import LABEL_KEY
@@ -247,11 +248,15 @@ def _sampling(a: Part, b: Part, common: pd.Index, options: _Options) -> dict[str
 
 def _spread(before: Part, after: Part, judges: tuple[str, ...], common: pd.Index) -> dict[str, float]:
     """How much sampling alone moves mean scores: the SD of their difference, and the RMS change of an item."""
-    if common.empty or any("method" in part.rows and part.rows["method"].iloc[0] != "mean" for part in (before, after)):
+    if common.empty or not all(_is_mean(part.rows) for part in (before, after)):
         return {}
     variances = [_sampling_variances(part, judges, common) for part in (before, after)]
     spread = float(np.sqrt(sum(variance.sum(skipna=False) for variance in variances)) / len(common))
     return {"difference_sd": spread, "item_change": float(np.sqrt(2 * variances[0].mean(skipna=False)))}
+
+
+def _is_mean(votes: pd.DataFrame) -> bool:
+    return "method" not in votes or (votes["method"].iloc[0] == "mean" and not own_rows(votes.iloc[:1], "votes").any())
 
 
 def _sampling_variances(part: Part, judges: tuple[str, ...], common: pd.Index) -> pd.Series:
