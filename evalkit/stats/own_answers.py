@@ -146,7 +146,9 @@ def _raised(problem: Exception) -> str:
 
 def _allowed(scale: Scale) -> str:
     if scale.level == "nominal":
-        return f"a label ({', '.join(scale.labels)})"
+        return "a label" + (f" ({', '.join(scale.labels)})" if scale.labels else "")
+    if scale.is_open:
+        return "a number"
     return f"a number from {code_text(scale.lowest)} to {code_text(scale.highest)}"
 
 
@@ -180,6 +182,7 @@ def _answer(returned: Any, scale: Scale, imputed: float | None) -> float | str |
         return None
     if scale.level == "nominal" or isinstance(value, str):
         code = scale.by_value(value) if isinstance(value, (str, int, float)) else None
+        code = scale.named(value) if code is None and isinstance(value, str) else code
         if code is None:
             raise _WrongAnswerError(f"returned {value!r}")
         return code_text(code) if scale.level == "nominal" else float(code)
@@ -187,7 +190,10 @@ def _answer(returned: Any, scale: Scale, imputed: float | None) -> float | str |
         raise _WrongAnswerError(f"returned {value!r}, which is no score")
     if not isinstance(value, (Real, Decimal)):
         raise _WrongAnswerError(f"returned a {'Series' if isinstance(value, pd.Series) else type(value).__name__}")
-    number, ends = float(value), [scale.lowest, scale.highest, *([] if imputed is None else [imputed])]
+    number = float(value)
+    if scale.is_open and np.isfinite(number):
+        return number
+    ends = [scale.lowest, scale.highest, *([] if imputed is None else [imputed])]
     low, high = min(ends), max(ends)
     slack = _TINY * max(1.0, abs(low), abs(high))
     if not low - slack <= number <= high + slack:

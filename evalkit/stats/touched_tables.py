@@ -16,6 +16,7 @@ import pandas as pd
 
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES
 from evalkit.errors import InputError, counted
+from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.row_scales import (
     PAIR_SCORES,
     Measures,
@@ -24,8 +25,10 @@ from evalkit.rubrics.row_scales import (
     measures,
     nearest_labels,
     off_scale,
+    rule_verdicts,
 )
 from evalkit.rubrics.scales import Scale, code_text, number
+from evalkit.stats.plain_tables import Keys, complete
 from evalkit.stats.result_tables import CRITERION_KEY, verdict_codes
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Ints, Objects
@@ -67,7 +70,22 @@ def check_rows(frame: Any, name: str, *, need: Iterable[str] | None = None) -> p
     return table
 
 
-def rescore(table: pd.DataFrame) -> pd.DataFrame:
+def take_rows(
+    source: Any, name: str, *, need: Iterable[str], function: str, scale: Any = None, fallback: Any = None
+) -> tuple[pd.DataFrame, Keys]:
+    """A table of evalkit's own or a plain one (`complete`), checked (`check_rows`); and the keys as its user has them.
+
+    Raises
+    ------
+    InputError
+        As these two.
+    """
+    wanted = list(need)
+    frame, keys = complete(source, name, need=wanted, function=function, scale=scale, fallback=fallback)
+    return check_rows(frame, name, need=wanted), keys
+
+
+def rescore(table: pd.DataFrame, *, scale: ScaleLike | None = None) -> pd.DataFrame:
     """A table whose `score` was changed, with the columns that follow from it computed again.
 
     Only rows that contradict themselves change: other votes and scores keep their verdicts, which come from a vote of
@@ -76,7 +94,10 @@ def rescore(table: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     table
-        Judgments, votes, scores or rubric scores, of which `score` (on nominal scales: `label`) is right.
+        Judgments, votes, scores or rubric scores, of which `score` (on nominal scales: `label`) is right. A plain table
+        (`item_id`, `judge`, `score`) gets these columns.
+    scale
+        What a plain table cannot say, as in `vote`.
 
     Returns
     -------
@@ -103,6 +124,10 @@ def rescore(table: pd.DataFrame) -> pd.DataFrame:
     columns = {*getattr(table, "columns", ())}
     of_scores = "scores" if "criterion" in columns else "rubric_scores"
     name = "judgments" if "sample" in columns else "votes" if "judge" in columns else of_scores
+    keys = Keys()
+    if name != "rubric_scores":
+        wanted = ["score", *(_SCALED if scale is None else ["passed"])]
+        table, keys = complete(table, name, need=wanted, function="rescore", scale=scale)
     frame = _spelled(schemas.check(table, name, need=["score", *_SCALED]), name)
     wrong = np.logical_or.reduce([np.zeros(len(frame), dtype=bool), *_faults(_Rows.of(frame), name).values()])
     rows = _Rows.of(frame.loc[wrong])
@@ -113,7 +138,7 @@ def rescore(table: pd.DataFrame) -> pd.DataFrame:
     nearest, half = nearest_labels(score, rows.measured)
     of_pair = pd.Series(score).map({value: text for text, value in PAIR_SCORES.items()}).to_numpy(dtype=object)
     label = np.where(nominal, np.where(np.isnan(score), label, of_pair), np.where(rows.expected, label, nearest))
-    norm, verdict = _places(old, score, label, rows.measured), _rule(score, label, rows.measured)
+    norm, verdict = _places(old, score, label, rows.measured), rule_verdicts(score, label, rows.measured)
     off = np.abs(norm - 0.5) > 0.5 + _SAME
     if off.any():
         raise InputError(
@@ -134,7 +159,7 @@ def rescore(table: pd.DataFrame) -> pd.DataFrame:
         cells = frame[key].astype(object).to_numpy(copy=True)
         cells[wrong] = new[key]
         frame = frame.assign(**{key: pd.Series(cells, index=frame.index).where(pd.notna(cells), None)})
-    return check_rows(frame, name, need=["score"])
+    return keys.restore(check_rows(frame, name, need=["score"]))
 
 
 def votes_options(votes: pd.DataFrame) -> dict[str, Flags]:
@@ -167,11 +192,11 @@ def _cells(frame: pd.DataFrame, row: int) -> str:
 def _spelled(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """With the scale's spelling of codes; InputError for two scales of one rubric, version and criterion."""
     measured, changed = measures(frame), dict[str, Any]()  # an error for a cell that is no scale
-    scales: dict[tuple[Any, ...], dict[Scale, str]] = {}
+    scales: dict[tuple[Any, ...], dict[tuple[str, str], str]] = {}
     keys = [key for key in CRITERION_KEY if key in frame]
     for *head, level, text in frame[[*keys, *_SCALED]].drop_duplicates().itertuples(index=False, name=None):
         by_scale = scales.setdefault(tuple(head), {})
-        by_scale.setdefault(Scale.from_json(level, text), f"{level} {text}")
+        by_scale.setdefault((level, Scale.from_json(level, text).to_json()), f"{level} {text}")
         if len(by_scale) > 1:
             raise InputError(
                 f"the {name} table has two scales for {', '.join(map(str, head))}: {' and '.join(by_scale.values())}; "
@@ -244,20 +269,6 @@ def _places(frame: pd.DataFrame, score: Floats, label: Objects, measured: Measur
     return norm
 
 
-def _rule(score: Floats, label: Objects, measured: Measures) -> Ints:
-    """The pass rule's verdict on each answer, 1 or 0; −1 without answer or rule."""
-    verdicts = np.full(len(score), -1, dtype=np.int64)
-    for scale, rows in measured.parts():
-        if scale.pass_if is not None:
-            index, texts = pd.factorize(label[rows])
-            codes = [scale.by_value(text) for text in texts]
-            verdicts[rows] = np.array([*(-1 if code is None else code in scale.pass_if for code in codes), -1])[index]
-        elif scale.pass_at is not None:
-            gap = (score[rows] - scale.pass_at) * (1 if scale.better == "high" else -1)
-            verdicts[rows] = np.where(np.isnan(gap), -1, gap >= -_SAME)
-    return verdicts
-
-
 def _faults(rows: _Rows, name: str) -> dict[str, Flags]:
     """Reason -> the rows that it holds for."""
     frame, faults = rows.frame, dict[str, Flags]()
@@ -289,7 +300,7 @@ def _faults_of_judgments(rows: _Rows) -> dict[str, Flags]:
     faults["label is not the code of score"] = exact & rows.apart & (~nominal | ~np.isnan(rows.score))
     if (rows.verdict >= 0).any():  # else the table has no verdicts
         faults["passed is not what the pass rule gives"] = exact & (
-            rows.verdict != _rule(rows.score, rows.label, rows.measured)
+            rows.verdict != rule_verdicts(rows.score, rows.label, rows.measured)
         )
     return faults
 
@@ -305,7 +316,7 @@ def _faults_of_votes(rows: _Rows, name: str) -> dict[str, Flags]:
     strange, ends = ~rows.known & (rows.measured.nominal | strict), np.zeros(len(frame), dtype=bool)
     strange |= rows.measured.nominal & averaged & has_score & rows.apart
     for scale, on_scale in rows.measured.parts():
-        if scale.level == "nominal":
+        if scale.level == "nominal" or scale.is_open:
             continue
         codes, certain = np.array(scale.codes, dtype=float), on_scale & strict
         index, near = np.clip(np.searchsorted(codes, score), 1, len(codes) - 1), _SAME * (codes[-1] - codes[0])

@@ -14,7 +14,8 @@ from evalkit.core.own_rules import OwnRule
 from evalkit.core.settings import check_choice, check_share, checked_rule
 from evalkit.core.vote_aggregate_rules import AVERAGES, VOTE_RULES, VOTE_TIES, VoteRule, VoteTies
 from evalkit.errors import ConfigError
-from evalkit.rubrics.row_scales import Measures, answer_norms, halfway_labels, measures, nearest_labels
+from evalkit.rubrics.given_scales import ScaleLike
+from evalkit.rubrics.row_scales import NO_ENDS, Measures, answer_norms, halfway_labels, measures, nearest_labels
 from evalkit.rubrics.scales import code_text
 from evalkit.stats.order_flips import (
     ONE_ORDER,
@@ -25,9 +26,9 @@ from evalkit.stats.order_flips import (
     order_scores,
     read_once,
 )
-from evalkit.stats.own_answers import OwnAnswers, own_answers
+from evalkit.stats.own_answers import GAVE_NONE, OwnAnswers, own_answers
 from evalkit.stats.result_tables import verdict_codes
-from evalkit.stats.touched_tables import check_rows
+from evalkit.stats.touched_tables import take_rows
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
 from evalkit.tables.judgment_folders import USED, FolderLike, one_table, parts_of
@@ -42,6 +43,7 @@ def vote(
     ties: VoteTies = "na",
     unscored: Literal["drop"] | float = "drop",
     min_self_agreement: float | None = None,
+    scale: ScaleLike | None = None,
 ) -> pd.DataFrame:
     """One vote per judge, item and criterion, from all of the judge's samples.
 
@@ -50,6 +52,7 @@ def vote(
     judgments
         The table of `judge`; rows in any order, several rubrics and versions may be in one table. Rows with error
         ``not_asked`` are left out: they are no sample. Or the folder of `judge_files`, which is read part by part.
+        A plain table needs `item_id`, `judge`, and `score` or `label` (and `sample`, `criterion` where there are several).
     method
         What `score` is: the ``mean`` (default) or ``median`` of the scored samples, or ``majority``: the
         modal code. Nominal criteria always use the majority. Or your own function, such as ``max`` or
@@ -67,6 +70,9 @@ def vote(
         A judge that agrees less than this with itself (0-1, `self_agreement`) gives no vote: score, label
         and verdict are NA, `reason` is ``low_agreement``. So does one of several samples that left fewer
         than two to compare. None (default) takes every vote.
+    scale
+        What a plain table cannot say: a Scale, a Criterion or a Rubric with its pass rule, ``(low, high)``, a list of codes
+        or of words from bad to good, or a mapping from criterion to one of these. By default the rows' own.
 
     Returns
     -------
@@ -80,8 +86,8 @@ def vote(
         - `passed`: True if more than half of all k samples passed, False if more than half failed, else
           NA; unscored samples count in k and on neither side; NA without a pass rule;
         - `reason` why something is NA: ``tied``, ``no_majority`` (unscored samples left neither side more
-          than half), ``one_order``, ``own_rule`` (your function gave NA), or the samples' most frequent error when
-          none was scored;
+          than half), ``one_order``, ``own_rule`` (your function gave NA), that the scale is not known (of a plain table
+          without `scale`: `score_norm` and `passed` are NA), or the samples' most frequent error when none was scored;
         - `agreement` 0-1: the largest group of samples that agree, as a share of all k samples; NA for
           k = 1. `self_agreement` 0-1: the share of pairs of scored samples that agree (Fleiss 1971, P_i;
           unbiased in k); NA under two. Both compare `passed` if there is a pass rule, else the code;
@@ -126,7 +132,7 @@ def vote(
     """
     rule = checked_rule("method", method, VOTE_RULES)
     _check_options(ties, unscored, min_self_agreement)
-    return one_table(_vote(table, rule, ties, unscored, min_self_agreement) for table in parts_of(judgments))
+    return one_table(_vote(table, rule, ties, unscored, min_self_agreement, scale) for table in parts_of(judgments))
 
 
 def _vote(
@@ -135,8 +141,9 @@ def _vote(
     ties: VoteTies,
     unscored: float | Literal["drop"],
     min_self_agreement: float | None,
+    scale: ScaleLike | None,
 ) -> pd.DataFrame:
-    frame = check_rows(judgments, "judgments", need=USED)
+    frame, keys = take_rows(judgments, "judgments", need=USED, function="vote", scale=scale)
     refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
     was_asked = frame["error"].ne("not_asked").fillna(value=True).to_numpy(dtype=bool)
     orders = know_both_orders(frame)[was_asked]
@@ -163,7 +170,7 @@ def _vote(
     columns["passed"] = passed
     columns |= _agreements(samples)
     columns["tied"] = tied | (verdict == "tied")
-    columns["reason"] = schemas.categorical(_reason(frame, samples, counted, verdict, label))
+    columns["reason"] = schemas.categorical(_reason(frame, samples, counted, verdict, label, columns["tied"]))
     weight = pieces["weight"].to_numpy() if "weight" in frame else np.ones(len(pieces))
     columns["weight"] = np.where(np.isnan(weight), 1.0, weight)
     columns["order_flip"] = order_flips(frame, samples.groups, samples.scored, samples.answer)
@@ -181,7 +188,7 @@ def _vote(
     if min_self_agreement is not None:
         unsure = (votes["n_samples"] > 1) & ~(votes["self_agreement"] >= min_self_agreement - 1e-9)
         votes = _without(votes, unsure.to_numpy(), "low_agreement")
-    return votes
+    return keys.restore(votes)
 
 
 def _without(votes: pd.DataFrame, lost: Flags, why: str) -> pd.DataFrame:
@@ -362,11 +369,12 @@ def _spread(samples: _Samples) -> Floats:
     return np.where(complete, np.sqrt(groups.total(within + between, rows) / n), np.nan)
 
 
-def _reason(frame: pd.DataFrame, samples: _Samples, counted: _Samples, verdict: Objects, label: Objects) -> Objects:
+def _reason(frame: pd.DataFrame, samples: _Samples, counted: _Samples, verdict: Objects, label: Objects, tied: Flags) -> Objects:
+    without_ends = samples.measured.without_ends[samples.groups.first]
     silent = counted.groups.count(counted.scored) == 0
     reason = np.where(pd.isna(verdict) & pd.isna(label), "tied", verdict)
-    reason[silent] = most_frequent(samples.groups, frame["error"])[silent]
-    return reason
+    silent_reasons = most_frequent(samples.groups, frame["error"])
+    return np.where(silent, silent_reasons, np.where(without_ends & ~tied & (reason != GAVE_NONE), NO_ENDS, reason))
 
 
 def _options(n_votes: int, method: str, ties: str, unscored: object, least: float | None) -> pd.Categorical[str]:

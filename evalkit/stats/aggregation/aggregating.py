@@ -17,13 +17,16 @@ from evalkit.core.own_rules import OwnRule, aggregate_rule
 from evalkit.core.settings import check_share, checked_rule
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AVERAGES, AggregateRule
 from evalkit.errors import ConfigError, listed
-from evalkit.rubrics.row_scales import PAIR_SCORES, Measures, answer_norms, halfway_labels, measures, nearest_labels
+from evalkit.rubrics.given_scales import ScaleLike
+from evalkit.rubrics.row_scales import NO_ENDS, PAIR_SCORES, Measures, answer_norms, halfway_labels, measures, nearest_labels
+from evalkit.rubrics.scales import code_text
 from evalkit.stats.aggregation.dawid_skene_scores import posteriors
 from evalkit.stats.agreement.disagreements import item_disagreement
 from evalkit.stats.order_flips import OF_ORDERS
 from evalkit.stats.own_answers import GAVE_NONE, own_answers
+from evalkit.stats.plain_tables import key_text
 from evalkit.stats.result_tables import verdict_codes
-from evalkit.stats.touched_tables import check_rows, votes_options
+from evalkit.stats.touched_tables import take_rows, votes_options
 from evalkit.stats.voting import averaged, vote
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
@@ -40,7 +43,8 @@ def aggregate(
     *,
     method: AggregateRule | Callable[..., Any] = "mean",
     quorum: float = 0.5,
-    weights: Mapping[str, float] | None = None,
+    weights: Mapping[Any, float] | None = None,
+    scale: ScaleLike | None = None,
 ) -> pd.DataFrame:
     """One score per item and criterion, from the votes of all judges.
 
@@ -48,7 +52,7 @@ def aggregate(
     ----------
     votes
         The table of `vote`; rows in any order, several rubrics and versions may be in one table. Or the folder of
-        `judge_files`, which stands for `vote(folder)`.
+        `judge_files`, which stands for `vote(folder)`. A plain table needs `item_id`, `judge`, and `score` or `label`.
     method
         - ``mean`` (default) or ``median`` of the votes' scores, weighted;
         - ``majority``: the label with the largest weight; a judge whose vote is tied gives each of its tied labels
@@ -75,6 +79,9 @@ def aggregate(
     weights
         Judge -> relative weight, ≥ 0, instead of the votes' own; judges not named keep theirs. 0 removes a
         judge. Only ratios count.
+    scale
+        What a plain table cannot say: a Scale, a Criterion or a Rubric with its pass rule, ``(low, high)``, a list of codes
+        or of words from bad to good, or a mapping from criterion to one of these. By default the rows' own.
 
     Returns
     -------
@@ -87,7 +94,8 @@ def aggregate(
           weights being a tie (NA); for ``min`` all must pass, for ``max`` one; never from thresholding
           `score`;
         - `reason` why something is NA: ``tied``, ``no_majority`` (judges without a verdict left it open),
-          ``own_rule`` (your function gave NA), or the most frequent reason of the votes when under quorum;
+          ``own_rule`` (your function gave NA), or the most frequent reason of the votes when under quorum, or that
+          the scale is not known;
         - `n_judges`, those that failed included, `n_scored` (ties included), `tied`, `disagreement` (see
           `disagreement`); `tied_labels`: the labels that are equal, as a JSON list, else NA; `score_ab` and `score_ba`
           of pairs: the judges' weighted means in the two orders;
@@ -122,12 +130,20 @@ def aggregate(
     parts = parts_of(votes, vote)
     if aggregate_rule(rule).all_items or weights is not None:
         parts = iter([one_table(parts)])  # all items and judges are needed at once
-    return one_table(_aggregate(table, rule, quorum, weights) for table in parts)
+    return one_table(_aggregate(table, rule, quorum, weights, scale) for table in parts)
 
 
-def _aggregate(votes: pd.DataFrame, method: str, quorum: float, weights: Mapping[str, float] | None) -> pd.DataFrame:
-    frame = check_rows(votes, "votes", need=_NEED)
+def _aggregate(
+    votes: pd.DataFrame,
+    method: str,
+    quorum: float,
+    weights: Mapping[Any, float] | None,
+    scale: ScaleLike | None,
+) -> pd.DataFrame:
+    frame, keys = take_rows(votes, "votes", need=_NEED, function="aggregate", scale=scale)
     refuse_doubles(frame, VOTE_KEY, "votes")
+    if aggregate_rule(method).by_label:
+        frame = _with_numbers_as_labels(frame)
     groups = group(frame, SCORE_KEY)
     jury = _jury(frame, groups, vote_weights(frame, weights), method)
     measured = measures(frame).take(groups.first)
@@ -162,11 +178,21 @@ def _aggregate(votes: pd.DataFrame, method: str, quorum: float, weights: Mapping
     columns |= {"passed": passed, "n_judges": jury.groups.count(), "n_scored": jury.groups.count(jury.scored)}
     columns["tied"] = ~under & (tied | (verdict == "tied"))
     columns["disagreement"] = item_disagreement(jury.groups, jury.measured, jury.norm, jury.label, jury.answered)
-    columns |= _status(jury, under, lost, tied, verdict, score, label)
+    columns |= _status(jury, under, lost, tied, verdict, score, label, measured.without_ends)
     columns["method"] = schemas.categorical(methods)
     columns["options"] = _with_options_of_votes(options, frame, groups)
     columns["tied_labels"] = schemas.categorical(among)
-    return schemas.table("scores", columns | _of_orders(frame, jury))
+    return keys.restore(schemas.table("scores", columns | _of_orders(frame, jury)))
+
+
+def _with_numbers_as_labels(frame: pd.DataFrame) -> pd.DataFrame:
+    """The votes; on a scale without ends, which has no codes, each number is a label."""
+    bare = measures(frame).without_ends & frame["score"].notna().to_numpy() & frame["label"].isna().to_numpy()
+    if not bare.any():
+        return frame
+    labels = frame["label"].astype(object).to_numpy(copy=True)
+    labels[bare] = [code_text(round(float(score), 12)) for score in frame["score"][bare]]
+    return frame.assign(label=schemas.categorical(labels))
 
 
 def _of_orders(frame: pd.DataFrame, jury: _Jury) -> dict[str, Floats]:
@@ -189,12 +215,12 @@ def _with_options_of_votes(own: Any, frame: pd.DataFrame, whole: Groups) -> pd.C
     return schemas.categorical(np.array([cell.strip() or None for cell in options], dtype=object))
 
 
-def vote_weights(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> Floats:
+def vote_weights(frame: pd.DataFrame, weights: Mapping[Any, float] | None) -> Floats:
     """The weight of each vote: from `weights`, else its own, else 1."""
     column = frame["weight"].to_numpy(dtype=np.float64) if "weight" in frame else np.ones(len(frame))
     weight = np.where(np.isnan(column), 1.0, column)
     if weights is not None:
-        judges = frame["judge"].cat.categories
+        judges, weights = frame["judge"].cat.categories, {key_text(name): weight for name, weight in weights.items()}
         unknown = [name for name in weights if name not in judges]
         if unknown and len(frame):
             raise ConfigError(f"unknown judges in weights: {listed(unknown)}; the votes come from {listed(judges)}")
@@ -299,11 +325,13 @@ def _middle(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Objec
 
 def _extreme(jury: _Jury, method: str) -> Flags:
     """The votes that are least good (min) or best (max); all with an answer if nothing orders them."""
-    ordered = jury.answered & ~np.isnan(jury.norm)
+    better = np.where(jury.measured.each([scale.better == "low" for scale in jury.measured.scales]), -1.0, 1.0)
+    value = np.where(jury.measured.without_ends, better * jury.score, jury.norm)
+    ordered = jury.answered & ~np.isnan(value)
     worst = np.full(len(jury.groups), np.inf if method == "min" else -np.inf)
     pick = np.minimum if method == "min" else np.maximum
-    pick.at(worst, jury.groups.codes[ordered], jury.norm[ordered])
-    extreme = ordered & (np.abs(jury.norm - worst[jury.groups.codes]) <= _TINY)
+    pick.at(worst, jury.groups.codes[ordered], value[ordered])
+    extreme = ordered & (np.abs(value - worst[jury.groups.codes]) <= _TINY)
     return np.where(np.isfinite(worst)[jury.groups.codes], extreme, jury.answered)
 
 
@@ -381,7 +409,14 @@ def _verdict(jury: _Jury, measured: Measures, method: str) -> tuple[BooleanArray
 
 
 def _status(
-    jury: _Jury, under: Flags, unscored: Flags, tied: Flags, verdict: Objects, score: Floats, label: Objects
+    jury: _Jury,
+    under: Flags,
+    unscored: Flags,
+    tied: Flags,
+    verdict: Objects,
+    score: Floats,
+    label: Objects,
+    without_ends: Flags,
 ) -> dict[str, pd.Categorical]:
     missing = jury.groups.count(~jury.scored) > 0
     lost = tied & np.isnan(score) & pd.isna(label)
@@ -389,7 +424,8 @@ def _status(
     status[missing | (verdict == "no_majority") | (verdict == GAVE_NONE)] = "partial"
     status[lost | (verdict == "tied")] = "tied"
     status[unscored] = "unscored"
-    reason = np.where(pd.isna(verdict) & tied, "tied", verdict)
+    no_share = without_ends & ~tied & (verdict != GAVE_NONE)
+    reason = np.where(pd.isna(verdict) & tied, "tied", np.where(no_share, NO_ENDS, verdict))
     if under.any():
         of_unscored = jury.reason.where(~jury.scored)
         reason[under] = most_frequent(jury.groups, of_unscored)[under]
