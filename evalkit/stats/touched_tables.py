@@ -7,7 +7,7 @@ verdicts, so in votes and scores it may differ from what the mean score would pa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from evalkit.rubrics.row_scales import (
     rule_verdicts,
 )
 from evalkit.rubrics.scales import Scale, code_text, number
-from evalkit.stats.plain_tables import Keys, complete
+from evalkit.stats.plain_tables import Keys, complete, key_text
 from evalkit.stats.result_tables import CRITERION_KEY, verdict_codes
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Ints, Objects
@@ -83,6 +83,21 @@ def take_rows(
     wanted = list(need)
     frame, keys = complete(source, name, need=wanted, function=function, scale=scale, fallback=fallback)
     return check_rows(frame, name, need=wanted), keys
+
+
+def take_rows_by(
+    source: Any, name: str, by: Sequence[str], *, need: Iterable[str], function: str, scale: Any = None
+) -> tuple[pd.DataFrame, Keys]:
+    """As `take_rows`, for a table in which an item has a row for each value of the columns `by`, such as each system."""
+    options: dict[str, Any] = {"need": list(need), "function": function, "scale": scale}
+    if isinstance(source, pd.DataFrame) and {*source.index.names} - {None, *source.columns}:
+        source = source.reset_index()
+    by = [column for column in by if isinstance(source, pd.DataFrame) and column in source]
+    if not by or "item_id" not in source or {*options["need"], *_SCALED} <= {*source.columns}:
+        return take_rows(source, name, **options)
+    ids, groups = source["item_id"].map(key_text, na_action="ignore"), source.groupby(by, dropna=False).ngroup()
+    frame, keys = take_rows(source.assign(item_id=ids + "\t" + groups.astype(str)), name, **options)
+    return frame.assign(item_id=ids.astype("str").array), keys
 
 
 def rescore(table: pd.DataFrame, *, scale: ScaleLike | None = None) -> pd.DataFrame:

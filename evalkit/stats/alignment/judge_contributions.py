@@ -145,7 +145,7 @@ def jury_value(
         )
     clusters = clusters_for(votes, clusters)
     votes = one_table(parts_of(votes, vote))  # with their weights
-    frame, people = checked(votes, labels if items is None else as_labels(labels, items))
+    frame, people, keys = checked(votes, labels if items is None else as_labels(labels, items), "jury_value")
     frame = frame.assign(weight=vote_weights(frame, weights))
     jury = aggregate(frame, method=rule, quorum=quorum)
     frame = frame.loc[(frame["weight"] > 0).to_numpy()]
@@ -164,7 +164,7 @@ def jury_value(
         rows += _rows(panel, figure, reference, families, counting)
     for sentence in families.sentences():
         warnings.warn(f"{sentence}: the mistakes of these judges do not average out", EvalkitWarning, stacklevel=2)
-    return result_table(rows, *_COLUMNS)
+    return keys.restore(result_table(rows, *_COLUMNS))
 
 
 def _plain(part: pd.DataFrame) -> pd.DataFrame:

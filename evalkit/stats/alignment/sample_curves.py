@@ -122,7 +122,7 @@ def k_curve(
     if frame["order"].notna().any():
         raise InputError("k_curve takes no judgments of pairs (column `order`); pass those of single answers")
     frame = frame.loc[~(frame["weight"] <= 0).to_numpy()] if "weight" in frame else frame
-    votes, people = checked(vote(frame, method=method), people)
+    votes, people, _ = checked(vote(frame, method=method), people, "k_curve")
     samples = dict(iter(frame.groupby(JUDGE_KEY, observed=True, sort=False)))
     rows: list[dict[str, Any]] = []
     for panel in panels(votes, people, clusters=clusters):
