@@ -95,9 +95,12 @@ def take_rows_by(
     by = [column for column in by if isinstance(source, pd.DataFrame) and column in source]
     if not by or "item_id" not in source or {*options["need"], *_SCALED} <= {*source.columns}:
         return take_rows(source, name, **options)
-    ids, groups = source["item_id"].map(key_text, na_action="ignore"), source.groupby(by, dropna=False).ngroup()
-    frame, keys = take_rows(source.assign(item_id=ids + "\t" + groups.astype(str)), name, **options)
-    return frame.assign(item_id=ids.astype("str").array), keys
+    ids = source["item_id"].map(key_text, na_action="ignore").astype("str")
+    apart = ids
+    for column in by:
+        apart = apart + f" ({column} " + source[column].map(key_text).astype("str") + ")"
+    frame, keys = take_rows(source.assign(item_id=apart), name, **options)
+    return frame.assign(item_id=ids.array), keys
 
 
 def rescore(table: pd.DataFrame, *, scale: ScaleLike | None = None) -> pd.DataFrame:

@@ -369,7 +369,9 @@ def _spread(samples: _Samples) -> Floats:
     return np.where(complete, np.sqrt(groups.total(within + between, rows) / n), np.nan)
 
 
-def _reason(frame: pd.DataFrame, samples: _Samples, counted: _Samples, verdict: Objects, label: Objects, tied: Flags) -> Objects:
+def _reason(
+    frame: pd.DataFrame, samples: _Samples, counted: _Samples, verdict: Objects, label: Objects, tied: Flags
+) -> Objects:
     without_ends = samples.measured.without_ends[samples.groups.first]
     silent = counted.groups.count(counted.scored) == 0
     reason = np.where(pd.isna(verdict) & pd.isna(label), "tied", verdict)

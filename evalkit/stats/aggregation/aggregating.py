@@ -18,7 +18,15 @@ from evalkit.core.settings import check_share, checked_rule
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AVERAGES, AggregateRule
 from evalkit.errors import ConfigError, listed
 from evalkit.rubrics.given_scales import ScaleLike
-from evalkit.rubrics.row_scales import NO_ENDS, PAIR_SCORES, Measures, answer_norms, halfway_labels, measures, nearest_labels
+from evalkit.rubrics.row_scales import (
+    NO_ENDS,
+    PAIR_SCORES,
+    Measures,
+    answer_norms,
+    halfway_labels,
+    measures,
+    nearest_labels,
+)
 from evalkit.rubrics.scales import code_text
 from evalkit.stats.aggregation.dawid_skene_scores import posteriors
 from evalkit.stats.agreement.disagreements import item_disagreement
@@ -134,11 +142,7 @@ def aggregate(
 
 
 def _aggregate(
-    votes: pd.DataFrame,
-    method: str,
-    quorum: float,
-    weights: Mapping[Any, float] | None,
-    scale: ScaleLike | None,
+    votes: pd.DataFrame, method: str, quorum: float, weights: Mapping[Any, float] | None, scale: ScaleLike | None
 ) -> pd.DataFrame:
     frame, keys = take_rows(votes, "votes", need=_NEED, function="aggregate", scale=scale)
     refuse_doubles(frame, VOTE_KEY, "votes")
@@ -154,9 +158,7 @@ def _aggregate(
     silent = (jury.groups.count(jury.answered) == 0) & (jury.groups.count(jury.scored) > 0)
     if isinstance(method, OwnRule):
         values, rows = (jury.score, jury.names[jury.label]), jury.answered & ~under[jury.groups.codes]
-        own = own_answers(
-            method, jury.groups, rows, values, jury.weight, measured, jury.of_pairs, pieces[SCORE_KEY]
-        )
+        own = own_answers(method, jury.groups, rows, values, jury.weight, measured, jury.of_pairs, pieces[SCORE_KEY])
         score, label, tied, among = own.score, own.label, own.tied, own.among
         passed, verdict = own.verdict(*_verdict(jury, measured, method))
         methods, options = np.full(len(groups), method.name, dtype=object), np.full(len(groups), f"own={method.where}")
