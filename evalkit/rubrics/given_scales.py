@@ -206,3 +206,4 @@ def cell_of(given: Any, scale: Scale) -> str:
 def same_scale(one: Scale, other: Scale) -> bool:
     """Whether answers mean the same on both: descriptions do not count."""
     return one.level == other.level and one.to_json() == other.to_json()
+

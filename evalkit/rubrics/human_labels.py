@@ -121,11 +121,12 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
             "ek.extract_labels(items, {'criterion': ['annotator1', 'annotator2']})"
         )
     keys = {"annotator": "people"} if "annotator" not in labels else {}
-    if "criterion" not in labels and criteria is not None:
-        if len(criteria) > 1:
+    if "criterion" not in labels:
+        if criteria is None or len(criteria) > 1:
+            why = "" if criteria is None else f", and {listed(criteria)} were judged"
             raise InputError(
-                f"the labels have no column 'criterion', and {listed(criteria)} were judged; add the column, as in "
-                f"labels.assign(criterion={criteria[0]!r})"
+                f"the labels have no column 'criterion'{why}; add the column, as in "
+                f"labels.assign(criterion={(criteria or ['helpfulness'])[0]!r})"
             )
         keys |= dict.fromkeys(["criterion"], criteria[0] if criteria else "score")
     labels = labels.assign(**keys)

@@ -128,9 +128,7 @@ def _refuse_twice(frame: pd.DataFrame, name: str) -> None:
     if not frame.columns.is_unique:
         twice = {*frame.columns[frame.columns.duplicated()]} & {*schemas.TABLES[name]}
         if twice:
-            raise InputError(
-                f"the {name} table has column {listed(sorted(twice))} twice; keep one, or rename the other"
-            )
+            raise InputError(f"the {name} table has column {listed(sorted(twice))} twice; keep one, or rename the other")
 
 
 def _refuse_other_steps(frame: pd.DataFrame, name: str, function: str) -> None:
@@ -141,9 +139,7 @@ def _refuse_other_steps(frame: pd.DataFrame, name: str, function: str) -> None:
     if name == "judgments" and "n_samples" in has and "sample" not in has:
         raise InputError(f"{function}: this is a table of votes, which `vote` has made; {next_step}")
     if name != "scores" and "n_judges" in has and "judge" not in has:
-        raise InputError(
-            f"{function}: this is a table of scores, which `aggregate` has made; summarize or combine takes it"
-        )
+        raise InputError(f"{function}: this is a table of scores, which `aggregate` has made; summarize or combine takes it")
     if name == "votes" and "sample" in has and "n_samples" not in has:
         raise InputError("this is a judgments table, not votes: call vote(judgments) first")
     if name == "scores" and "judge" in has and "n_judges" not in has:
@@ -183,9 +179,7 @@ def _text_keys(frame: pd.DataFrame, *, plain: bool) -> tuple[pd.DataFrame, Keys]
         names = [key_text(value) for value in originals]
         index = pd.Index(names, dtype=object)
         if index.has_duplicates:
-            alike = [
-                value for value, text in zip(originals, names, strict=True) if text == index[index.duplicated()][0]
-            ]
+            alike = [value for value, text in zip(originals, names, strict=True) if text == index[index.duplicated()][0]]
             raise InputError(
                 f"column {key!r} has both {alike[0]!r} and {alike[1]!r}, which are one value; store them alike, as in "
                 f"table[{key!r}].astype(str)"
@@ -259,15 +253,12 @@ def _refuse_doubles(frame: pd.DataFrame, name: str, function: str) -> None:
     cell = ", ".join(
         f"{shown.get(key, key)} {first[key]}"
         for key in keys
-        if key in ("item_id", "judge", "sample", "order")
-        or (key in ("criterion", "rubric") and frame[key].nunique() > 1)
+        if key in ("item_id", "judge", "sample", "order") or (key in ("criterion", "rubric") and frame[key].nunique() > 1)
     )
     fact = f"{function}: {int(alike.sum())} rows of {cell}"
     own = [key for key in keys if key not in _DEFAULTS or frame[key].nunique() > 1]
     if "sample" in keys:
-        raise InputError(
-            f"{fact}: a column `sample` numbers the samples of a judge; `drop_duplicates` removes doubled rows"
-        )
+        raise InputError(f"{fact}: a column `sample` numbers the samples of a judge; `drop_duplicates` removes doubled rows")
     samples = f"a column `sample` makes them samples (table.groupby({own}).cumcount())"
     samples += "" if name == "judgments" else ", which `vote` makes one vote of"
     systems = ""
@@ -378,9 +369,7 @@ class _Answers:
             self._refuse_words(values, criterion)
         if kinds <= {"word", "numeric text"}:
             return self._known(open_scale("nominal"))
-        raise InputError(
-            f"column {values.name!r}, criterion {criterion!r}: {' and '.join(sorted(kinds))}s are mixed; use one kind"
-        )
+        raise InputError(f"column {values.name!r}, criterion {criterion!r}: {' and '.join(sorted(kinds))}s are mixed; use one kind")
 
     @staticmethod
     def _known(given: Any) -> Known:
@@ -398,9 +387,7 @@ class _Answers:
 
     def _row(self, at: Any) -> str:
         cells = self.frame.loc[at]
-        keys = [
-            f"{key.removesuffix('_id')} {cells[key]!s}" for key in ("item_id", "judge", "sample") if key in self.frame
-        ]
+        keys = [f"{key.removesuffix('_id')} {cells[key]!s}" for key in ("item_id", "judge", "sample") if key in self.frame]
         return f"row {at} ({', '.join(keys)})"
 
     def _put(self, rows: Any, values: pd.Series, scale: Scale, criterion: str, *, between: bool) -> None:
@@ -410,9 +397,7 @@ class _Answers:
         meanings = [_meaning(value, scale, spelled, between=between) for value in distinct]
         wrong = [place for place, meaning in enumerate(meanings) if meaning is None]
         if wrong:
-            self._refuse(
-                values, int(np.isin(codes, wrong).argmax()), int(np.isin(codes, wrong).sum()), scale, criterion
-            )
+            self._refuse(values, int(np.isin(codes, wrong).argmax()), int(np.isin(codes, wrong).sum()), scale, criterion)
         scores = np.array([*(meaning[0] for meaning in meanings if meaning), np.nan], dtype=float)
         labels = np.array([*(meaning[1] for meaning in meanings if meaning), None], dtype=object)
         self.score[rows], self.label[rows] = scores[codes], labels[codes]
@@ -426,13 +411,9 @@ class _Answers:
             )
         words = f" ({', '.join(text for text in scale.texts if text)})" if any(scale.texts) else ""
         allowed = ", ".join(scale.labels)
-        allowed = (
-            f"{code_text(scale.codes[0])} to {code_text(scale.codes[-1])}" if scale.level == "interval" else allowed
-        )
+        allowed = f"{code_text(scale.codes[0])} to {code_text(scale.codes[-1])}" if scale.level == "interval" else allowed
         several = self.frame["criterion"].nunique() > 1
-        advice = (
-            "pass the scale of each criterion, as in scale={'criterion': (0, 1), …}" if several else "correct the cell"
-        )
+        advice = "pass the scale of each criterion, as in scale={'criterion': (0, 1), …}" if several else "correct the cell"
         raise InputError(
             f"column {values.name!r}, {self._row(at)}: {value!r} is not on the scale of criterion {criterion!r}, which is "
             f"{allowed}{words} ({n_wrong} such rows); {advice}, or pass the scale= that it is on"
@@ -508,9 +489,7 @@ def _filled(answers: _Answers, name: str, *, pairwise: bool) -> pd.DataFrame:
     answered = ~np.isnan(scores) | ~pd.isna(answers.label)
     reason = "error" if name == "judgments" else "reason"
     texts = _reasons(frame, reason, answered)
-    columns: dict[str, Any] = {
-        reason: schemas.categorical(np.where(answers.kept, texts, np.where(answered, None, texts)))
-    }
+    columns: dict[str, Any] = {reason: schemas.categorical(np.where(answers.kept, texts, np.where(answered, None, texts)))}
     norm = answer_norms(scores, answers.label, measured)
     if "score_norm" in frame:  # one that is given is compared with the score
         given = pd.to_numeric(frame["score_norm"], errors="coerce").to_numpy(dtype=np.float64)
@@ -548,11 +527,7 @@ def _reasons(frame: pd.DataFrame, column: str, answered: Flags) -> Objects:
 
 def _passed(answers: _Answers, frame: pd.DataFrame, measured: Measures, name: str) -> Any:
     """Verdicts of single answers by the pass rule; given ones stay, and a mean of several answers has none."""
-    given = (
-        schemas.as_booleans(frame["passed"].astype(object))
-        if "passed" in frame
-        else pd.Series(None, frame.index, dtype="boolean")
-    )
+    given = schemas.as_booleans(frame["passed"].astype(object)) if "passed" in frame else pd.Series(None, frame.index, dtype="boolean")
     lost = given.notna().to_numpy() & ~measured.has_rule & ~answers.kept
     if lost.any():
         raise InputError(
@@ -562,9 +537,7 @@ def _passed(answers: _Answers, frame: pd.DataFrame, measured: Measures, name: st
     scores = frame["score"].to_numpy(dtype=np.float64)
     verdicts = rule_verdicts(scores, answers.label, measured)
     if name != "judgments":  # no verdict comes from a mean
-        of_several = (
-            np.asarray(frame.get("n_samples", frame.get("n_judges", pd.Series(1, frame.index))), dtype=float) > 1
-        )
+        of_several = np.asarray(frame.get("n_samples", frame.get("n_judges", pd.Series(1, frame.index))), dtype=float) > 1
         codes = np.array([np.nan if text is None or number(text) is None else float(text) for text in answers.label])
         ordinal = measured.each([scale.level == "ordinal" for scale in measured.scales])
         verdicts[of_several | (ordinal & ~(np.abs(codes - scores) <= _NEAR))] = -1

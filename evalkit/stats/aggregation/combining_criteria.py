@@ -130,9 +130,7 @@ def _taken(scores: Any, rubric: Rubric | None, scale: ScaleLike | None) -> tuple
             "others; pass the rubric, or scale={'criterion': (0, 1), …}"
         )
     if len(rubrics) > 1:
-        raise InputError(
-            f"combine: the scores are of {len(rubrics)} rubrics or versions; pass those of one, with its rubric"
-        )
+        raise InputError(f"combine: the scores are of {len(rubrics)} rubrics or versions; pass those of one, with its rubric")
     of_rows = measures(rows)
     scales = [of_rows.scales[code] for code in of_rows.codes]
     criteria = [

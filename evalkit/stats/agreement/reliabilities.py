@@ -114,11 +114,7 @@ def reliability(
     frame, keys = checked(judged, form, scale=scale)
     by_vote = {}
     if full:
-        votes = (
-            checked(vote(frame if isinstance(judged, pd.DataFrame) else judged), "votes")[0]
-            if form == "samples"
-            else frame
-        )
+        votes = checked(vote(frame if isinstance(judged, pd.DataFrame) else judged), "votes")[0] if form == "samples" else frame
         by_vote = {tuple(data.head.values()): data for data in answered(votes, "votes", clusters)}
     rows = [
         data.head | _row(data, by_vote.get(tuple(data.head.values()))) | {"ties": ties, "n_tied": int(data.tied.sum())}

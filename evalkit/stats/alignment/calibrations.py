@@ -278,7 +278,8 @@ def fit_calibration(
 def _checked(judged: JudgedLike, labels: LabelsLike) -> tuple[pd.DataFrame, pd.DataFrame, Keys]:
     """As `checked`; an evaluation stands for its scores, which are what a profile gives."""
     scores = None if isinstance(judged, pd.DataFrame) else getattr(judged, "scores", None)
-    return checked(judged if scores is None else scores, labels_for(judged, labels), "calibrate")
+    people = labels_for(judged, labels) if isinstance(labels, Mapping) else labels
+    return checked(judged if scores is None else scores, people, "calibrate")
 
 
 def _fitted(

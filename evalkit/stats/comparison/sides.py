@@ -64,8 +64,9 @@ def _judgments(source: JudgmentsLike, name: str, scale: ScaleLike | None) -> tup
             f"{name} is not a judgments table and has no .judgments (got {type(source).__name__}); "
             "pass what judge, evaluate or sample_again returned"
         )
-    frame, keys = take_rows(judgments, "judgments", need=NEED, function=f"compare, {name}", scale=scale)
-    return (frame if "key" in frame else frame.assign(key=None)), keys
+    frame, keys = take_rows(judgments, "judgments", need=NEED, function=name, scale=scale)
+    lacking = {name: None for name in ("key", "model") if name not in frame}
+    return (frame.assign(**lacking) if lacking else frame), keys
 
 
 def _finished(source: Any, name: str, scale: ScaleLike | None) -> tuple[pd.DataFrame, pd.DataFrame, Keys] | None:
@@ -73,7 +74,7 @@ def _finished(source: Any, name: str, scale: ScaleLike | None) -> tuple[pd.DataF
     names = [*getattr(source, "columns", ()), *getattr(getattr(source, "index", None), "names", ())]
     if not isinstance(source, (pd.DataFrame, pd.Series)) or "judge" in names:
         return None
-    scores, keys = take_rows(source, "scores", need=_OF_SCORES, function=f"compare, {name}", scale=scale)
+    scores, keys = take_rows(source, "scores", need=_OF_SCORES, function=name, scale=scale)
     votes = scores.assign(judge=pd.Categorical([JURY] * len(scores)))
     empty = schemas.empty("judgments")
     return empty, votes, keys
