@@ -1,4 +1,4 @@
-"""Scales as people write them: the argument `scale=`, and cells of a column `scale` such as ``0-2`` or ``bad, ok, good``."""
+"""Scales as people write them: the argument `scale=`, and cells of a column such as ``0-2`` or ``bad, ok, good``."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _ENDS = re.compile(rf"\(\s*{_NUMBER}\s*,\s*{_NUMBER}\s*\)")
 _LEVEL = re.compile(rf"{_NUMBER}\s*[:=]\s*(\S.*)")
 _BETWEEN = (";", "|", "<", ",", "/", "\n")
 _FORMS = (
-    "a Scale, a Criterion, a Rubric, (low, high), a list of codes such as [0, 1, 2], a list of words from bad to good, or "
-    "a mapping from criterion to one of these"
+    "a Scale, a Criterion, a Rubric, (low, high), a list of codes such as [0, 1, 2], a list of words from bad to good, "
+    "or a mapping from criterion to one of these"
 )
 _OPEN = {level: Scale((), level=level) for level in ("interval", "nominal")}
 
@@ -81,12 +81,12 @@ def scale_of(given: Any, level: Any = None) -> Scale:
         raise ConfigError(f"scale={given!r} is not a scale; pass {_FORMS}")
     codes = list(given)
     if isinstance(given, tuple) and len(codes) == 2 and all(_is_number(code) for code in codes):
-        return _range(*codes, level)
+        return _range(codes[0], codes[1], level)
     return _of_codes(codes, level)
 
 
 def scales_of(given: Any, criteria: Iterable[str], *, sole: bool = False) -> dict[str, Known]:
-    """The scale of each criterion and its cell, as far as `given` says them; `sole` says that the criterion has no name of its own.
+    """The scale of each criterion and its cell, as far as `given` says them; `sole`: the table names no criterion.
 
     Raises
     ------
@@ -101,8 +101,8 @@ def scales_of(given: Any, criteria: Iterable[str], *, sole: bool = False) -> dic
         if unknown:
             lack = "no column `criterion`" if sole else f"criteria {listed(unknown)}"
             raise ConfigError(
-                f"scale= is rubric {given.id!r} with the criteria {listed(given.names)}, but the table has {lack}; pass "
-                "the scale of these rows, or name their criterion"
+                f"scale= is rubric {given.id!r} with the criteria {listed(given.names)}, but the table has {lack}; "
+                "pass the scale of these rows, or name their criterion"
             )
         return {name: _known(given.criterion(name)) for name in names}
     if isinstance(given, Mapping) and not isinstance(given, Scale) and not _is_levels(given, names):
@@ -111,7 +111,8 @@ def scales_of(given: Any, criteria: Iterable[str], *, sole: bool = False) -> dic
         if unknown and not {*names} <= {*by_name}:
             hint = guess(str(unknown[0]), names)
             raise ConfigError(
-                f"scale= names the criteria {listed(unknown)}, which the table does not have; {hint}it has {listed(names)}"
+                f"scale= names the criteria {listed(unknown)}, which the table does not have; {hint}it has "
+                f"{listed(names)}"
             )
         return {name: _known(by_name[name]) for name in names if name in by_name}
     return dict.fromkeys(names, _known(given))
@@ -178,7 +179,7 @@ def _of_text(text: str, level: Any) -> Scale:
         except orjson.JSONDecodeError:
             pass
     if match := _RANGE.fullmatch(text) or _ENDS.fullmatch(text):
-        return _range(*match.groups(), level)
+        return _range(match[1], match[2], level)
     between = next((mark for mark in _BETWEEN if mark in text), None)
     parts = [part.strip().strip("'\"") for part in text.strip("()[]").split(between)] if between else []
     if len(parts) < 2 or not all(parts):
@@ -206,4 +207,3 @@ def cell_of(given: Any, scale: Scale) -> str:
 def same_scale(one: Scale, other: Scale) -> bool:
     """Whether answers mean the same on both: descriptions do not count."""
     return one.level == other.level and one.to_json() == other.to_json()
-

@@ -7,7 +7,7 @@ columns, never guessed from the values; the same rules hold for judgments, votes
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,23 +25,28 @@ from evalkit.tables.items import is_missing
 
 _KEYS = [*schemas.VOTE_KEY, "annotator", "system_id"]
 _DEFAULTS = {"rubric": "table", "rubric_version": "v1", "criterion": "score"}
-_MISSING = "missing"
+_MISSING, _JSON = "missing", '{"codes":'
 _NEAR = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys of a table as its user has them: the values behind each text, and the column's type."""
+    """The keys of a table as its user has them: the values behind each text, and the column's type; item -> system."""
 
-    values: dict[str, tuple[pd.Index, Any, Any]] = field(default_factory=dict)
+    values: dict[str, tuple[pd.Index | None, Any, Any]] = field(default_factory=dict)
+    systems: pd.Series | None = None
 
     def restore(self, table: pd.DataFrame) -> pd.DataFrame:
-        """The table, its keys with the values and types of the user's table."""
+        """The table, its keys with the values and types of the user's table, and the system of each item."""
+        if self.systems is not None and "item_id" in table and "system_id" not in table:
+            table = table.assign(system_id=self.systems.reindex(pd.Index(table["item_id"].astype(object))).array)
         columns = {name: self._column(table[name], *cells) for name, cells in self.values.items() if name in table}
         return table.assign(**columns) if columns else table
 
     @staticmethod
-    def _column(column: pd.Series, texts: pd.Index, originals: Any, dtype: Any) -> Any:
+    def _column(column: pd.Series, texts: pd.Index | None, originals: Any, dtype: Any) -> Any:
+        if texts is None:
+            return column.astype(dtype)
         if isinstance(column.dtype, pd.CategoricalDtype):
             places = texts.get_indexer(column.cat.categories.astype(object))[column.cat.codes]
             places = np.where(column.cat.codes < 0, -1, places)
@@ -85,11 +90,11 @@ def complete(
         return source, Keys()
     is_whole = {*need, "level", "scale"} <= {*frame.columns} and not _is_handwritten(frame)
     if is_whole and scale is None and fallback is None:
-        return _text_keys(frame, plain=False)
+        return _with_systems(*_text_keys(frame, plain=False), carry=name == "votes")
     if not is_whole:
         _refuse_other_steps(frame, name, function)
     _refuse_twice(frame, name)
-    frame, keys = _text_keys(frame, plain=not is_whole)
+    frame, keys = _with_systems(*_text_keys(frame, plain=not is_whole), carry=not is_whole or name == "votes")
     return _completed(frame, name, function, scale, fallback, is_whole=is_whole), keys
 
 
@@ -106,9 +111,7 @@ def _with_index(source: Any) -> Any:
     if not {*levels} - {*source.columns}:
         return source.reset_index(drop=True) if levels else source
     levels = [level for level in levels if level not in source.columns]
-    dropped = [place for place, level in enumerate(source.index.names) if level not in levels]
-    index = source.index.droplevel(dropped) if dropped else source.index
-    return source.set_axis(index, axis=0).reset_index()
+    return source.reset_index(levels).reset_index(drop=True)
 
 
 def _is_handwritten(frame: pd.DataFrame) -> bool:
@@ -117,7 +120,7 @@ def _is_handwritten(frame: pd.DataFrame) -> bool:
     if cells is None:
         cells = pd.Index([*{*map(_hashable, frame["scale"].dropna().tolist())}], dtype=object)
     has_gaps = bool(frame["scale"].isna().any() or frame["level"].isna().any())
-    return has_gaps or any(not (isinstance(cell, str) and cell.startswith('{"codes":')) for cell in cells)
+    return has_gaps or any(not (isinstance(cell, str) and cell.startswith(_JSON)) for cell in cells)
 
 
 def _hashable(cell: Any) -> Any:
@@ -128,7 +131,9 @@ def _refuse_twice(frame: pd.DataFrame, name: str) -> None:
     if not frame.columns.is_unique:
         twice = {*frame.columns[frame.columns.duplicated()]} & {*schemas.TABLES[name]}
         if twice:
-            raise InputError(f"the {name} table has column {listed(sorted(twice))} twice; keep one, or rename the other")
+            raise InputError(
+                f"the {name} table has column {listed(sorted(twice))} twice; keep one, or rename the other"
+            )
 
 
 def _refuse_other_steps(frame: pd.DataFrame, name: str, function: str) -> None:
@@ -139,7 +144,9 @@ def _refuse_other_steps(frame: pd.DataFrame, name: str, function: str) -> None:
     if name == "judgments" and "n_samples" in has and "sample" not in has:
         raise InputError(f"{function}: this is a table of votes, which `vote` has made; {next_step}")
     if name != "scores" and "n_judges" in has and "judge" not in has:
-        raise InputError(f"{function}: this is a table of scores, which `aggregate` has made; summarize or combine takes it")
+        raise InputError(
+            f"{function}: this is a table of scores, which `aggregate` has made; summarize or combine takes it"
+        )
     if name == "votes" and "sample" in has and "n_samples" not in has:
         raise InputError("this is a judgments table, not votes: call vote(judgments) first")
     if name == "scores" and "judge" in has and "n_judges" not in has:
@@ -149,14 +156,14 @@ def _refuse_other_steps(frame: pd.DataFrame, name: str, function: str) -> None:
     answers = {"score", "label"} & has
     if lacking == ["judge"] and answers:
         raise InputError(
-            f"{function}: no column `judge` ({columns}). Rename the column that names the judges to 'judge', or read the "
-            "table with ek.import_judgments(table, rubric, judge='column', score='column'); finished scores without "
-            "judges go into `summarize`"
+            f"{function}: no column `judge` ({columns}). Rename the column that names the judges to 'judge', or read "
+            "the table with ek.import_judgments(table, rubric, judge='column', score='column'); finished scores "
+            "without judges go into `summarize`"
         )
     if lacking or not answers:
-        lacking += [] if answers else ["score or label"]
+        lacking = [f"`{column}`" for column in lacking] + ([] if answers else ["`score` or `label`"])
         raise InputError(
-            f"{function}: no column {' and no '.join(f'`{column}`' for column in lacking)} ({columns}). Rename your columns, "
+            f"{function}: no column {' and no '.join(lacking)} ({columns}). Rename your columns, "
             "as in table.rename(columns={'id': 'item_id', 'mark': 'score'}), or read them with "
             "ek.import_judgments(table, rubric, item='id', judge='model', score='mark')"
         )
@@ -170,16 +177,21 @@ def _text_keys(frame: pd.DataFrame, *, plain: bool) -> tuple[pd.DataFrame, Keys]
             continue
         column = frame[key]
         kind = "text" if key in ("item_id", "system_id") else "category"
-        if isinstance(column.dtype, pd.StringDtype) and (kind == "text" or not plain):
+        if isinstance(column.dtype, pd.StringDtype):
+            if (plain or kind == "text") and (kind == "category" or column.dtype != "str"):
+                keys.values[key] = (None, None, column.dtype)
             continue
         is_category = isinstance(column.dtype, pd.CategoricalDtype)
         if is_category and kind == "category" and column.cat.categories.inferred_type in ("string", "empty"):
             continue
         codes, originals = (column.cat.codes.to_numpy(), column.cat.categories) if is_category else pd.factorize(column)
-        names = [key_text(value) for value in originals]
+        whole = getattr(originals.dtype, "kind", "O") in "iu"
+        names = list(map(str, originals.tolist())) if whole else [key_text(value) for value in originals]
         index = pd.Index(names, dtype=object)
         if index.has_duplicates:
-            alike = [value for value, text in zip(originals, names, strict=True) if text == index[index.duplicated()][0]]
+            alike = [
+                value for value, text in zip(originals, names, strict=True) if text == index[index.duplicated()][0]
+            ]
             raise InputError(
                 f"column {key!r} has both {alike[0]!r} and {alike[1]!r}, which are one value; store them alike, as in "
                 f"table[{key!r}].astype(str)"
@@ -190,6 +202,23 @@ def _text_keys(frame: pd.DataFrame, *, plain: bool) -> tuple[pd.DataFrame, Keys]
         if not is_mixed:
             keys.values[key] = (index, originals, column.dtype)
     return (frame.assign(**texts) if texts else frame), keys
+
+
+def _with_systems(frame: pd.DataFrame, keys: Keys, *, carry: bool) -> tuple[pd.DataFrame, Keys]:
+    """The table, and keys that know the system of each item; InputError for an item of two systems."""
+    if not carry or "system_id" not in frame:
+        return frame, keys
+    pairs = frame[["item_id", "system_id"]].drop_duplicates()
+    several = pairs["item_id"].duplicated().to_numpy()
+    if several.any():
+        item = pairs.loc[several, "item_id"].iloc[0]
+        systems = listed(pairs.loc[pairs["item_id"] == item, "system_id"].tolist())
+        raise InputError(
+            f"item {item!r} has answers of several systems ({systems}); give each answer an id of its own, as in "
+            "table.assign(item_id=table['item_id'].astype(str) + '/' + table['system_id'].astype(str))"
+        )
+    systems_of = pd.Series(pairs["system_id"].array, index=pd.Index(pairs["item_id"].astype(object)))
+    return frame, replace(keys, systems=systems_of)
 
 
 def key_text(value: Any) -> str:
@@ -253,20 +282,23 @@ def _refuse_doubles(frame: pd.DataFrame, name: str, function: str) -> None:
     cell = ", ".join(
         f"{shown.get(key, key)} {first[key]}"
         for key in keys
-        if key in ("item_id", "judge", "sample", "order") or (key in ("criterion", "rubric") and frame[key].nunique() > 1)
+        if key in ("item_id", "judge", "sample", "order")
+        or (key in ("criterion", "rubric") and frame[key].nunique() > 1)
     )
     fact = f"{function}: {int(alike.sum())} rows of {cell}"
     own = [key for key in keys if key not in _DEFAULTS or frame[key].nunique() > 1]
     if "sample" in keys:
-        raise InputError(f"{fact}: a column `sample` numbers the samples of a judge; `drop_duplicates` removes doubled rows")
+        raise InputError(
+            f"{fact}: a column `sample` numbers the samples of a judge; `drop_duplicates` removes doubled rows"
+        )
     samples = f"a column `sample` makes them samples (table.groupby({own}).cumcount())"
-    samples += "" if name == "judgments" else ", which `vote` makes one vote of"
-    systems = ""
-    if "system_id" in frame and frame.loc[alike.to_numpy(), "system_id"].nunique() > 1:
-        systems = "; answers of several systems are items of their own: give each an item_id of its own"
-    advice = f"{samples}, `drop_duplicates` removes them{systems}"
+    samples += "" if name == "judgments" else " for `vote`, which makes one vote of them"
+    advice = f"{samples}, `drop_duplicates` removes them"
     if name == "scores":
-        advice = f"`aggregate` makes one score of several judges' rows (with a column `judge`), {advice}"
+        advice = (
+            "with a column `judge`, `aggregate` makes one score of them; with a column `sample`, `vote` makes one "
+            "vote; `drop_duplicates` removes them"
+        )
     raise InputError(f"{fact}: {advice}")
 
 
@@ -285,20 +317,20 @@ class _Answers:
     def of(cls, frame: pd.DataFrame) -> _Answers:
         n_rows = len(frame)
         nothing = [np.full(n_rows, None, dtype=object) for _ in range(3)]
-        return cls(frame, np.full(n_rows, np.nan), *nothing, np.zeros(n_rows, dtype=bool))
+        return cls(frame, np.full(n_rows, np.nan), nothing[0], nothing[1], nothing[2], np.zeros(n_rows, dtype=bool))
 
     def own(self, rows: Any, criterion: str, given: Known | None) -> Known | None:
         """The scale in the rows' own cells; None if they have none, or an open one.
 
         Raises InputError where it is another one than `given`.
         """
-        own = self._in_cells(rows, criterion)
+        own = self._in_cells(rows, criterion, None if given is None else given[0].level)
         if own is None or own[0].is_open:
             return None
         if given is not None and not same_scale(given[0], own[0]):
             raise InputError(
-                f"criterion {criterion!r} has the scale {own[0].to_json()} in the table and {given[0].to_json()} in scale=; "
-                "pass the scale of the rows, or drop the columns `level` and `scale`"
+                f"criterion {criterion!r} has the scale {_written(own[0])} in the table and {_written(given[0])} in "
+                "scale=; pass the scale of the rows, or drop the columns `level` and `scale`"
             )
         return own
 
@@ -324,7 +356,7 @@ class _Answers:
                 self._put(rows, labels[has_label], scale, criterion, between=may_lie_between)
                 self.score[rows] = scores
 
-    def _in_cells(self, rows: Any, criterion: str) -> Known | None:
+    def _in_cells(self, rows: Any, criterion: str, level_given: str | None) -> Known | None:
         if "scale" not in self.frame:
             return None
         cells = self.frame["scale"].iloc[rows].astype(object)
@@ -332,25 +364,31 @@ class _Answers:
         distinct: dict[str, Known] = {}
         pairs = {(_hashable(cell), level): cell for cell, level in zip(cells, levels, strict=True) if _is_scale(cell)}
         for (_, level), cell in pairs.items():
+            level = level if isinstance(level, str) else level_given
+            if level is None and isinstance(cell, str) and cell.startswith(_JSON):
+                raise InputError(
+                    f"criterion {criterion!r} has a `scale` of `judge` and no `level`; keep both, or pass scale="
+                )
             try:
-                scale = scale_of(cell, level if isinstance(level, str) else None)
+                scale = scale_of(cell, level)
             except (ValueError, TypeError, KeyError) as problem:
                 raise InputError(f"column 'scale', criterion {criterion!r}: {problem}") from None
             distinct.setdefault(f"{scale.level} {scale.to_json()}", (scale, cell_of(cell, scale)))
         if len(distinct) > 1:
+            several = " and ".join(_written(scale) for scale, _ in distinct.values())
             raise InputError(
-                f"criterion {criterion!r} has two scales in the column 'scale': {' and '.join(distinct)}; give the rows of "
-                "one of them another criterion, or pass the rows of each scale separately"
+                f"criterion {criterion!r} has two scales in the column 'scale': {several}; give the rows of one "
+                "of them another criterion, or pass the rows of each scale separately"
             )
         return next(iter(distinct.values()), None)
 
     def _values(self, rows: Any, known: Known | None) -> pd.Series:
         """The answers: `score`, and `label` where a row (on a nominal scale: any row) has no score."""
-        columns = [self.frame[name].iloc[rows] for name in ("score", "label") if name in self.frame]
+        columns: list[pd.Series] = [self.frame[name].iloc[rows] for name in ("score", "label") if name in self.frame]
         some = [column for column in columns if column.notna().any()]
         if len(some) < 2:
             return (some or columns)[0]
-        score, label = some
+        score, label = some[0], some[1]
         if known is not None and known[0].level == "nominal":
             return label
         return score if score.notna().all() else score.astype(object).where(score.notna(), label.astype(object))
@@ -369,7 +407,10 @@ class _Answers:
             self._refuse_words(values, criterion)
         if kinds <= {"word", "numeric text"}:
             return self._known(open_scale("nominal"))
-        raise InputError(f"column {values.name!r}, criterion {criterion!r}: {' and '.join(sorted(kinds))}s are mixed; use one kind")
+        firsts = [next(value for value in _distinct(values) if _kind(value) == kind) for kind in sorted(kinds)]
+        places = [values.index[[value is first for value in values].index(True)] for first in firsts]
+        cells = " and ".join(f"{first!r} in {self._row(at)}" for first, at in zip(firsts, places, strict=True))
+        raise InputError(f"column {values.name!r}, criterion {criterion!r} has {cells}; use one kind of values")
 
     @staticmethod
     def _known(given: Any) -> Known:
@@ -380,14 +421,16 @@ class _Answers:
         words = [place for place, value in enumerate(values) if _is_there(value) and _kind(value) == "word"]
         at = values.index[words[0]]
         raise InputError(
-            f"column 'score', {self._row(at)}: {values[at]!r} is no number, and other rows of criterion {criterion!r} have "
-            f"numbers ({len(words)} of {len(values)} rows have words); clear the cell (NaN is unscored), correct it, or say "
-            "what it means: ek.import_judgments(table, rubric, codes={…})"
+            f"column 'score', {self._row(at)}: {_shown(values[at])} is no number, and other rows of criterion "
+            f"{criterion!r} have numbers ({len(words)} of {len(values)} rows have words); clear the cell (NaN is "
+            "unscored), correct it, or say what it means: ek.import_judgments(table, rubric, codes={…})"
         )
 
     def _row(self, at: Any) -> str:
         cells = self.frame.loc[at]
-        keys = [f"{key.removesuffix('_id')} {cells[key]!s}" for key in ("item_id", "judge", "sample") if key in self.frame]
+        keys = [
+            f"{key.removesuffix('_id')} {cells[key]!s}" for key in ("item_id", "judge", "sample") if key in self.frame
+        ]
         return f"row {at} ({', '.join(keys)})"
 
     def _put(self, rows: Any, values: pd.Series, scale: Scale, criterion: str, *, between: bool) -> None:
@@ -397,7 +440,9 @@ class _Answers:
         meanings = [_meaning(value, scale, spelled, between=between) for value in distinct]
         wrong = [place for place, meaning in enumerate(meanings) if meaning is None]
         if wrong:
-            self._refuse(values, int(np.isin(codes, wrong).argmax()), int(np.isin(codes, wrong).sum()), scale, criterion)
+            self._refuse(
+                values, int(np.isin(codes, wrong).argmax()), int(np.isin(codes, wrong).sum()), scale, criterion
+            )
         scores = np.array([*(meaning[0] for meaning in meanings if meaning), np.nan], dtype=float)
         labels = np.array([*(meaning[1] for meaning in meanings if meaning), None], dtype=object)
         self.score[rows], self.label[rows] = scores[codes], labels[codes]
@@ -406,22 +451,35 @@ class _Answers:
         at, value = values.index[place], values.iloc[place]
         if scale.is_open:
             raise InputError(
-                f"column {values.name!r}, {self._row(at)}: {value!r} is no finite number; clear the cell (NaN is unscored) "
-                "or correct it"
+                f"column {values.name!r}, {self._row(at)}: {_shown(value)} is no finite number; clear the cell (NaN is "
+                "unscored) or correct it"
             )
-        words = f" ({', '.join(text for text in scale.texts if text)})" if any(scale.texts) else ""
-        allowed = ", ".join(scale.labels)
-        allowed = f"{code_text(scale.codes[0])} to {code_text(scale.codes[-1])}" if scale.level == "interval" else allowed
         several = self.frame["criterion"].nunique() > 1
-        advice = "pass the scale of each criterion, as in scale={'criterion': (0, 1), …}" if several else "correct the cell"
+        advice = (
+            "pass the scale of each criterion, as in scale={'criterion': (0, 1), …}" if several else "correct the cell"
+        )
         raise InputError(
-            f"column {values.name!r}, {self._row(at)}: {value!r} is not on the scale of criterion {criterion!r}, which is "
-            f"{allowed}{words} ({n_wrong} such rows); {advice}, or pass the scale= that it is on"
+            f"column {values.name!r}, {self._row(at)}: {_shown(value)} is not on the scale of criterion {criterion!r}, "
+            f"which is {_written(scale)} ({n_wrong} such rows); {advice}, or pass the scale= that it is on"
         )
 
 
 def _is_scale(cell: Any) -> bool:
     return not isinstance(cell, str | float | None) or (isinstance(cell, str) and bool(cell.strip()))
+
+
+def _shown(value: Any) -> str:
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def _written(scale: Scale) -> str:
+    """A scale in a message."""
+    ends = f"{code_text(scale.codes[0])} to {code_text(scale.codes[-1])}"
+    codes = ends if scale.level == "interval" else ", ".join(scale.labels)
+    words = f" ({', '.join(text for text in scale.texts if text)})" if any(scale.texts) else ""
+    rules = [f"{name} {value}" for name in ("pass_at", "pass_if") if (value := getattr(scale, name)) is not None]
+    rules += ["low is better"] * (scale.better == "low")
+    return f"{codes}{words}{f' with {listed_rules}' if (listed_rules := ', '.join(rules)) else ''}"
 
 
 def _is_there(value: Any) -> bool:
@@ -458,7 +516,11 @@ def _meaning(value: Any, scale: Scale, spelled: dict[str, str], *, between: bool
         if code is None:
             return None
         text = code_text(code)
-        return np.nan, spelled.setdefault(text.casefold(), text) if scale.is_open else text
+        if scale.is_open:  # "1.0" and "1", "Good" and "good" are one answer
+            amount = number(text)
+            text = text if amount is None else code_text(amount)
+            text = spelled.setdefault(text.casefold(), text)
+        return np.nan, text
     if isinstance(value, str) and not scale.is_open:
         named = scale.named(value)
         value = value if named is None else named
@@ -489,7 +551,9 @@ def _filled(answers: _Answers, name: str, *, pairwise: bool) -> pd.DataFrame:
     answered = ~np.isnan(scores) | ~pd.isna(answers.label)
     reason = "error" if name == "judgments" else "reason"
     texts = _reasons(frame, reason, answered)
-    columns: dict[str, Any] = {reason: schemas.categorical(np.where(answers.kept, texts, np.where(answered, None, texts)))}
+    columns: dict[str, Any] = {
+        reason: schemas.categorical(pd.Series(texts).mask(answered & ~answers.kept, None).to_numpy(dtype=object))
+    }
     norm = answer_norms(scores, answers.label, measured)
     if "score_norm" in frame:  # one that is given is compared with the score
         given = pd.to_numeric(frame["score_norm"], errors="coerce").to_numpy(dtype=np.float64)
@@ -527,17 +591,24 @@ def _reasons(frame: pd.DataFrame, column: str, answered: Flags) -> Objects:
 
 def _passed(answers: _Answers, frame: pd.DataFrame, measured: Measures, name: str) -> Any:
     """Verdicts of single answers by the pass rule; given ones stay, and a mean of several answers has none."""
-    given = schemas.as_booleans(frame["passed"].astype(object)) if "passed" in frame else pd.Series(None, frame.index, dtype="boolean")
+    given = (
+        schemas.as_booleans(frame["passed"].astype(object))
+        if "passed" in frame
+        else pd.Series(None, frame.index, dtype="boolean")
+    )
     lost = given.notna().to_numpy() & ~measured.has_rule & ~answers.kept
     if lost.any():
+        at = int(lost.argmax())
         raise InputError(
-            f"row {int(lost.argmax())} (item {frame['item_id'].iloc[int(lost.argmax())]}) has a verdict in `passed`, and its "
-            "scale has no pass rule; pass a scale= with one, such as ek.Scale.of({0: '', 1: ''}, pass_at=1), or drop `passed`"
+            f"row {at} (item {frame['item_id'].iloc[at]}) has a verdict in `passed`, and its scale has no pass rule; "
+            "pass a scale= with one, such as ek.Scale.of({0: '', 1: ''}, pass_at=1), or drop `passed`"
         )
     scores = frame["score"].to_numpy(dtype=np.float64)
     verdicts = rule_verdicts(scores, answers.label, measured)
     if name != "judgments":  # no verdict comes from a mean
-        of_several = np.asarray(frame.get("n_samples", frame.get("n_judges", pd.Series(1, frame.index))), dtype=float) > 1
+        of_several = (
+            np.asarray(frame.get("n_samples", frame.get("n_judges", pd.Series(1, frame.index))), dtype=float) > 1
+        )
         codes = np.array([np.nan if text is None or number(text) is None else float(text) for text in answers.label])
         ordinal = measured.each([scale.level == "ordinal" for scale in measured.scales])
         verdicts[of_several | (ordinal & ~(np.abs(codes - scores) <= _NEAR))] = -1

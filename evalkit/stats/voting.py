@@ -52,7 +52,7 @@ def vote(
     judgments
         The table of `judge`; rows in any order, several rubrics and versions may be in one table. Rows with error
         ``not_asked`` are left out: they are no sample. Or the folder of `judge_files`, which is read part by part.
-        A plain table needs `item_id`, `judge`, and `score` or `label` (and `sample`, `criterion` where there are several).
+        A plain table needs `item_id`, `judge`, and `score` or `label` (and `sample`, `criterion` if there are several).
     method
         What `score` is: the ``mean`` (default) or ``median`` of the scored samples, or ``majority``: the
         modal code. Nominal criteria always use the majority. Or your own function, such as ``max`` or
@@ -71,8 +71,8 @@ def vote(
         and verdict are NA, `reason` is ``low_agreement``. So does one of several samples that left fewer
         than two to compare. None (default) takes every vote.
     scale
-        What a plain table cannot say: a Scale, a Criterion or a Rubric with its pass rule, ``(low, high)``, a list of codes
-        or of words from bad to good, or a mapping from criterion to one of these. By default the rows' own.
+        What a plain table cannot say: a Scale, a Criterion or a Rubric with its pass rule, ``(low, high)``, a list of
+        codes or of words from bad to good, or a mapping from criterion to one of these. By default the rows' own.
 
     Returns
     -------

@@ -39,8 +39,8 @@ def combine(
     Parameters
     ----------
     scores
-        The table of `aggregate`, of this very version of the rubric. A plain table needs `item_id`, `criterion` and `score`
-        (or `label`).
+        The table of `aggregate`, of this very version of the rubric. A plain table needs `item_id`, `criterion`, and
+        `score` or `label`.
     rubric
         The rubric; its weights, critical criteria and `pass_at` are used. None: the criteria of the table, in order of
         first appearance, with equal weights.
@@ -126,11 +126,13 @@ def _taken(scores: Any, rubric: Rubric | None, scale: ScaleLike | None) -> tuple
     if measured.without_ends.any():
         unknown = frame["criterion"][measured.without_ends].astype(str).unique()
         raise InputError(
-            f"combine: the scale of criterion {listed(unknown)} is not known, so that its scores have no common unit with "
-            "others; pass the rubric, or scale={'criterion': (0, 1), …}"
+            f"combine: the scale of criterion {listed(unknown)} is not known, so that its scores have no common unit "
+            "with others; pass the rubric, or scale={'criterion': (0, 1), …}"
         )
     if len(rubrics) > 1:
-        raise InputError(f"combine: the scores are of {len(rubrics)} rubrics or versions; pass those of one, with its rubric")
+        raise InputError(
+            f"combine: the scores are of {len(rubrics)} rubrics or versions; pass those of one, with its rubric"
+        )
     of_rows = measures(rows)
     scales = [of_rows.scales[code] for code in of_rows.codes]
     criteria = [
@@ -139,7 +141,7 @@ def _taken(scores: Any, rubric: Rubric | None, scale: ScaleLike | None) -> tuple
     ]
     is_pairs = bool((measured.nominal & frame["score"].notna().to_numpy()).any())
     mode: RubricMode = "pairwise" if is_pairs else "pointwise"
-    return frame, keys, Rubric.model_construct(id="table", criteria=tuple(criteria), mode=mode)
+    return frame, keys, Rubric.model_construct(id="table", inputs=(), criteria=tuple(criteria), mode=mode)
 
 
 def _refuse_others(frame: pd.DataFrame, rubric: Rubric) -> None:

@@ -99,6 +99,8 @@ def check_fit(method: str, criterion: str, scale: Scale, n_judges: int, word: st
     rule, subject = aggregate_rule(method), f"criterion {criterion!r}: {word} {method!r}"
     if rule.most_levels is not None and scale.level == "interval":
         raise ConfigError(f"{subject} counts labels, and an interval scale has none; use 'mean' or 'median'")
+    if rule.most_levels is not None and scale.is_open:
+        raise ConfigError(f"{subject} counts levels, and those of the scale are not known: pass scale=")
     if rule.most_levels is not None and len(scale) > rule.most_levels:
         raise ConfigError(f"{subject} takes scales of 2 to {rule.most_levels} levels, got {len(scale)}; use 'mean'")
     if n_judges < rule.fewest_judges:

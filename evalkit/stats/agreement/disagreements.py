@@ -30,8 +30,8 @@ def disagreement(votes: pd.DataFrame | FolderLike, *, scale: ScaleLike | None = 
         The table of `vote`; judges of weight 0 are left out. Or the folder of `judge_files`, which stands for
         `vote(folder)`. A plain table needs `item_id`, `judge`, and `score` or `label`.
     scale
-        What a plain table cannot say: a Scale, a Criterion or a Rubric with its pass rule, ``(low, high)``, a list of codes
-        or of words from bad to good, or a mapping from criterion to one of these. By default the rows' own.
+        What a plain table cannot say: a Scale, a Criterion or a Rubric with its pass rule, ``(low, high)``, a list of
+        codes or of words from bad to good, or a mapping from criterion to one of these. By default the rows' own.
 
     Returns
     -------
@@ -46,8 +46,8 @@ def disagreement(votes: pd.DataFrame | FolderLike, *, scale: ScaleLike | None = 
         - `split`: do two judges differ in their verdicts (without pass rule: labels)? A judge without one, as by a tie,
           counts on neither side; NA under two verdicts;
         - `dissent_rate` 0-1: share of the judges whose label is not the most frequent one;
-        - `n_judges`, `n_scored`; `notes`: where the ends of the scale are not known, which leaves only `score_range` and
-          `score_sd`.
+        - `n_judges`, `n_scored`; `notes`: says where the ends of the scale are not known, which leaves only
+          `score_range` and `score_sd`.
 
         All are NA where fewer than two judges scored (labels: have one; a tied vote has none).
 
@@ -88,7 +88,7 @@ def _disagreement(votes: pd.DataFrame, scale: ScaleLike | None) -> pd.DataFrame:
     columns |= {"n_judges": groups.count(), "n_scored": groups.count(scored)}
     columns |= dict(zip(("score_range", "score_sd"), _width(groups, score), strict=True))
     without_ends = measured.without_ends[groups.first]
-    columns["notes"] = schemas.categorical(np.where(without_ends, NO_ENDS, None).astype(object))
+    columns["notes"] = schemas.categorical(np.array([None, NO_ENDS], dtype=object)[without_ends.astype(int)])
     return keys.restore(pd.DataFrame(columns))
 
 

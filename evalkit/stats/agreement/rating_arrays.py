@@ -201,7 +201,7 @@ def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
         and (rows["method"].isin(AVERAGES).to_numpy() | own_rows(rows, "votes")).all()
     )
     if form == "votes" and scale.level != "nominal" and ("method" not in rows or rows["method"].isna().all()):
-        averaged = bool((np.isfinite(score) & (label < 0)).any() or scale.level == "interval")  # of a plain table
+        averaged = np.bool_((np.isfinite(score) & (label < 0)).any() or scale.level == "interval")  # of a plain table
     by_score = (expected or averaged) and scale.level != "nominal"
     metric: Metric = "interval" if by_score else scale.level
     value = score

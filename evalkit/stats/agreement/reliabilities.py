@@ -47,8 +47,8 @@ def reliability(
     judged
         Judgments (the samples count: `alpha_single`, comparable over numbers of samples) or votes (each vote
         is one answer: `alpha_vote`, which rises with the number of samples k). Judges of weight 0 are left out. Or
-        the folder of `judge_files`, which stands for its judgments. A plain table needs `item_id`, `judge`, and `score` or
-        `label`; with a column `sample` it counts as judgments.
+        the folder of `judge_files`, which stands for its judgments. A plain table needs `item_id`, `judge`, and `score`
+        or `label`; with a column `sample` it counts as judgments.
     full
         Also `alpha_vote` from judgments, and the figures on labels: Fleiss' kappa and Gwet's AC1 and AC2.
     ties
@@ -58,8 +58,8 @@ def reliability(
     clusters
         item_id -> cluster, for the intervals; the item by default.
     scale
-        What a plain table cannot say: a Scale, a Criterion or a Rubric with its pass rule, ``(low, high)``, a list of codes
-        or of words from bad to good, or a mapping from criterion to one of these. By default the rows' own.
+        What a plain table cannot say: a Scale, a Criterion or a Rubric with its pass rule, ``(low, high)``, a list of
+        codes or of words from bad to good, or a mapping from criterion to one of these. By default the rows' own.
 
     Returns
     -------
@@ -114,7 +114,11 @@ def reliability(
     frame, keys = checked(judged, form, scale=scale)
     by_vote = {}
     if full:
-        votes = checked(vote(frame if isinstance(judged, pd.DataFrame) else judged), "votes")[0] if form == "samples" else frame
+        votes = (
+            checked(vote(frame if isinstance(judged, pd.DataFrame) else judged), "votes")[0]
+            if form == "samples"
+            else frame
+        )
         by_vote = {tuple(data.head.values()): data for data in answered(votes, "votes", clusters)}
     rows = [
         data.head | _row(data, by_vote.get(tuple(data.head.values()))) | {"ties": ties, "n_tied": int(data.tied.sum())}

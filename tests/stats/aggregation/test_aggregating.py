@@ -165,7 +165,7 @@ def test_interval_scale():
 def test_empty_missing_double_and_unknown():
     assert aggregate(schemas.empty("votes")).columns.tolist() == schemas.columns_of("scores")
     votes = votes_of({"a": [1], "b": [2]})
-    with pytest.raises(InputError, match="'level' missing"):
+    with pytest.raises(InputError, match="has a `scale` of `judge` and no `level`"):
         aggregate(votes.drop(columns="level"))
     with pytest.raises(InputError, match="same key as another row"):
         aggregate(pd.concat([votes, votes]))
@@ -307,8 +307,9 @@ def test_combine_refuses_scores_of_another_version():
     with pytest.raises(ConfigError, match="missing='zero'"):
         combine(scores, AB, missing="zero")
     assert combine(schemas.empty("scores"), AB).columns.tolist() == schemas.columns_of("rubric_scores")
-    with pytest.raises(InputError, match="'score_norm' missing"):
-        combine(scores.drop(columns="score_norm"), AB)
+    assert_frame_equal(combine(scores.drop(columns="score_norm"), AB), combine(scores, AB))
+    with pytest.raises(InputError, match="no column `score` or `label`"):
+        combine(scores.drop(columns=["score", "label"]), AB)
 
 
 def test_a_tied_criterion_leaves_the_verdict_open():
