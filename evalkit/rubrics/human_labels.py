@@ -109,16 +109,16 @@ def as_labels(
 def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
     """The labels with the keys that a table of one annotator, or of one criterion, need not have."""
     if isinstance(labels, pd.Series):
-        labels = labels.rename("label").rename_axis(labels.index.name or "item_id")
-    if isinstance(labels, pd.Series) or (isinstance(labels, pd.DataFrame) and {*labels.index.names} & {*LABEL_KEY}):
+        labels = labels.rename("label").to_frame().rename_axis([labels.index.name or "item_id"])
+    if isinstance(labels, pd.DataFrame) and {*labels.index.names} & {*LABEL_KEY} - {*labels.columns}:
         labels = labels.reset_index()
     if not isinstance(labels, pd.DataFrame):
         return labels
     if lacking := [column for column in ("item_id", "label") if column not in labels]:
         raise InputError(
             f"the labels have no column {listed(lacking)} (they have {listed(labels.columns, most=30)}); rename your "
-            "columns, as in labels.rename(columns={'id': 'item_id', 'human': 'label'}), or read columns of the items with "
-            "ek.extract_labels(items, {'criterion': ['annotator1', 'annotator2']})"
+            "columns, as in labels.rename(columns={'id': 'item_id', 'human': 'label'}), or read columns of the items "
+            "with ek.extract_labels(items, {'criterion': ['annotator1', 'annotator2']})"
         )
     keys = {"annotator": "people"} if "annotator" not in labels else {}
     if "criterion" not in labels:

@@ -88,7 +88,7 @@ def take_rows(
 def take_rows_by(
     source: Any, name: str, by: Sequence[str], *, need: Iterable[str], function: str, scale: Any = None
 ) -> tuple[pd.DataFrame, Keys]:
-    """As `take_rows`, for a table in which an item has a row for each value of the columns `by`, such as each system."""
+    """As `take_rows`, for a table in which an item has a row for each value of the columns `by`, such as systems."""
     options: dict[str, Any] = {"need": list(need), "function": function, "scale": scale}
     if isinstance(source, pd.DataFrame) and {*source.index.names} - {None, *source.columns}:
         source = source.reset_index()

@@ -74,7 +74,8 @@ def win_rates(
           Wilson's);
         - `wins`, `losses`, `ties`: a tie is the label ``tie``, or a vote that is tied, as when a judge prefers
           whichever answer stands first;
-        - `n_items` with this system (of scores of single answers: comparisons), `n_scored` of them; `n_one_order` of the others were read in one order alone,
+        - `n_items` with this system (of scores of single answers: comparisons), `n_scored` of them; `n_one_order` of
+          the others were read in one order alone,
           which makes no winner; `worst` and `best`: `win_rate` if what was not read were against this system or for it;
         - `order_mean` with its interval: the mean of the win rates in the two orders, each over all items read in it.
           It uses the items of `n_one_order` too, and what is missing in one order alone does not bias it. Its variance
@@ -137,8 +138,8 @@ def compared(
     if items is None:
         if lacking := [column for column in ("item_id", a, b) if column not in getattr(judged, "columns", ())]:
             raise InputError(
-                f"{name} needs the systems: items with the columns {a!r} and {b!r}, or scores with a column 'system_id' "
-                f"(the table has no column {listed(lacking)})"
+                f"{name} needs the systems: items with the columns {a!r} and {b!r}, or scores with a column "
+                f"'system_id' (the table has no column {listed(lacking)})"
             )
         items = judged[["item_id", a, b]].drop_duplicates("item_id")
     frame, keys = _checked(judged, name)
@@ -170,8 +171,8 @@ def _of_single_answers(
     refuse_doubles(frame, [*key, "system_id"], stage)
     if measures(frame).nominal.any():
         raise InputError(
-            f"{name} of a table with 'system_id' compares scores, and these are labels without an order; pass scale= with "
-            "the labels from bad to good, or a table of pairs with the labels A, B or tie"
+            f"{name} of a table with 'system_id' compares scores, and these are labels without an order; pass scale= "
+            "with the labels from bad to good, or a table of pairs with the labels A, B or tie"
         )
     frame = frame if stage == "votes" else frame.assign(judge=pd.Categorical(["jury"] * len(frame)))
     is_low = measures(frame).each([one.better == "low" for one in measures(frame).scales])

@@ -108,7 +108,8 @@ def checked(
 ) -> tuple[pd.DataFrame, pd.DataFrame, Keys]:
     """Votes or scores (then of the judge ``jury``) and labels, with their types; missing labels have no row.
 
-    With the keys as the user has them, for the result. Of a folder, and of tables of votes one by one, without what takes most room and with item ids as a category.
+    With the keys as the user has them, for the result. Of a folder, and of tables of votes one by one, without what
+    takes most room and with item ids as a category.
 
     Raises
     ------

@@ -54,7 +54,8 @@ def labels_for(judged: object, labels: LabelsLike, criteria: Sequence[str] | Non
         For a mapping if `judged` is a table, and as `as_labels`, which takes the `criteria`.
     """
     attributes = () if isinstance(judged, pd.DataFrame) else ("items", "rubric")
-    return as_labels(labels, *(getattr(judged, name, None) for name in attributes), criteria=criteria)
+    items, rubric = (getattr(judged, name, None) for name in (*attributes, "", "")[:2])
+    return as_labels(labels, items, rubric, criteria)
 
 
 def of_items(labels: pd.DataFrame, items: pd.Series, criteria: pd.Series) -> pd.DataFrame:

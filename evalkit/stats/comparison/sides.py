@@ -70,7 +70,7 @@ def _judgments(source: JudgmentsLike, name: str, scale: ScaleLike | None) -> tup
 
 
 def _finished(source: Any, name: str, scale: ScaleLike | None) -> tuple[pd.DataFrame, pd.DataFrame, Keys] | None:
-    """Of a table of scores without judges: no judgments, the scores as votes of the ``jury``; None for another table."""
+    """Of a table of scores without judges: no judgments, the scores as votes of the ``jury``; else None."""
     names = [*getattr(source, "columns", ()), *getattr(getattr(source, "index", None), "names", ())]
     if not isinstance(source, (pd.DataFrame, pd.Series)) or "judge" in names:
         return None
@@ -94,8 +94,8 @@ def side_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = None) ->
     else:
         judgments, keys = _judgments(source, name, scale)
         refuse_doubles(judgments, JUDGMENT_KEY, "judgments", may_miss=["order"])
-        votes, scores = (None if isinstance(source, pd.DataFrame) else getattr(source, table, None) for table in _MADE)
-        votes = vote(judgments) if votes is None else check_rows(votes, "votes")
+        own, scores = (None if isinstance(source, pd.DataFrame) else getattr(source, table, None) for table in _MADE)
+        votes = vote(judgments) if own is None else check_rows(own, "votes")
         scores = None if scores is None else check_rows(scores, "scores")
     try:
         refuse_doubles(votes, ["rubric", "criterion", "item_id", "judge"], "votes")
