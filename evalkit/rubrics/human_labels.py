@@ -109,7 +109,11 @@ def as_labels(
 def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
     """The labels with the keys that a table of one annotator, or of one criterion, need not have."""
     if isinstance(labels, pd.Series):
-        labels = labels.rename("label").to_frame().rename_axis([labels.index.name or "item_id"])
+        labels = (
+            labels.rename("label")
+            .to_frame()
+            .rename_axis(["item_id" if labels.index.name is None else str(labels.index.name)])
+        )
     if isinstance(labels, pd.DataFrame) and {*labels.index.names} & {*LABEL_KEY} - {*labels.columns}:
         labels = labels.reset_index()
     if not isinstance(labels, pd.DataFrame):

@@ -48,7 +48,6 @@ OF_SCORES = {
     "spread": (spread, lambda xs, ws: (min(xs), min(xs) == max(xs))),
     "abstains": (abstains, lambda xs, ws: (sum(xs) / len(xs), NA) if len(xs) < 3 else (NA, True)),
     "<lambda>": (lambda s: s.quantile(0.25), lambda xs, ws: quartile(xs)),
-    "partial": (functools.partial(sorted, reverse=True), None),  # a list is no answer
 }
 OF_LABELS = {
     "most_frequent": (most_frequent, lambda xs, ws: most_frequent(xs)),
@@ -93,66 +92,54 @@ def same(found, wanted):
 def test_scores_and_verdicts_are_those_of_plain_python_at_both_steps():
     draw, n_cells = random.Random(7), 0
     for scale in (ORDINAL, PLAIN, BINARY, LOW, DECIMAL):
-        codes = [0.0, 0.25, 0.5, 1.0] if scale is DECIMAL else list(scale.codes)
         for name, (function, truth) in OF_SCORES.items():
-            if truth is None or (name in ("spread", "abstains") and not scale.has_rule):
+            if name in ("spread", "abstains") and not scale.has_rule:
                 continue
-            for _ in range(1):
-                weights = {judge: draw.choice([1.0, 1.0, 0.5, 2.0, 3.0]) for judge in "xyz"}
-                given = {
-                    (item, judge): [
-                        draw.choice(codes) if draw.random() > 0.2 else "!cut" for _ in range(draw.choice([1, 2, 3, 4]))
-                    ]
-                    for item in range(25)
-                    for judge in "xyz"
-                    if draw.random() > 0.1
-                }
-                table = judgments(given, scale, weights=weights).sample(frac=1, random_state=draw.randrange(99))
-                votes = ek.vote(table, method=function)
-                assert set(votes["method"]) == {name}
-                of_cell = {}
-                for row in votes.to_dict("records"):
-                    samples = given[int(row["item_id"]), row["judge"]]
-                    read = [float(one) for one in samples if one != "!cut"]
-                    verdict = majority(
-                        [NA if one == "!cut" else scale.passed(one) for one in samples], [1] * len(samples)
-                    )
-                    score, passed = answered(truth(read, [1.0] * len(read)), verdict) if read else (NA, verdict)
-                    if not scale.has_rule:
-                        passed = NA
-                    check(row, score, passed, scale, read)
-                    assert (row["n_samples"], row["n_scored"]) == (len(samples), len(read))
-                    of_cell[row["item_id"], row["judge"]] = row
-                    n_cells += 1
-                quorum = draw.choice([0, 0.5, 1.0])
-                scores = ek.aggregate(votes.sample(frac=1, random_state=1), method=function, quorum=quorum)
-                for row in scores.to_dict("records"):
-                    cells = [cell for (item, _), cell in of_cell.items() if item == row["item_id"]]
-                    ws = [weights[cell["judge"]] for cell in cells]
-                    has_score = [not pd.isna(cell["score"]) for cell in cells]
-                    weight = sum(w for w, cell, has in zip(ws, cells, has_score, strict=True) if has or cell["tied"])
-                    enough = weight >= sum(ws) - 1e-9 if quorum == 1.0 else weight > quorum * sum(ws) + 1e-9
-                    read = [(cell["score"], w) for cell, w, has in zip(cells, ws, has_score, strict=True) if has]
-                    verdict = majority([plain(cell["passed"]) for cell in cells], ws)
-                    if not enough:
-                        score, passed, read = NA, NA, []
-                    elif read:
-                        score, passed = answered(truth(*map(list, zip(*read, strict=True))), verdict)
-                    else:
-                        score, passed = NA, verdict
-                    check(row, score, passed if scale.has_rule else NA, scale, read)
-                    if not enough or (
-                        read and score is NA and plain(row["passed"]) is NA and row["reason"] == "own_rule"
-                    ):
-                        assert row["status"] == "unscored"
-                    n_cells += 1
-                for sparse in (votes, votes.drop(columns="options"), votes.drop(columns=["options", "method"])):
-                    ek.disagreement(sparse)
-                    if sparse is votes or not isinstance(truth([1.0], [1.0]), tuple):
-                        ek.aggregate(sparse)
-                ek.summarize(scores)
-                ek.summarize(ek.aggregate(votes))
+            codes = [0.0, 0.25, 0.5, 1.0] if scale is DECIMAL else list(scale.codes)
+            weights = {judge: draw.choice([1.0, 1.0, 0.5, 2.0, 3.0]) for judge in "xyz"}
+            cells = [(item, judge) for item in range(25) for judge in "xyz" if draw.random() > 0.1]
+            given = {cell: drawn_samples(draw, codes) for cell in cells}
+            table = judgments(given, scale, weights=weights).sample(frac=1, random_state=draw.randrange(99))
+            votes = ek.vote(table, method=function)
+            assert set(votes["method"]) == {name}
+            for row in votes.to_dict("records"):
+                check_vote(row, given[int(row["item_id"]), row["judge"]], truth, scale)
+            quorum = draw.choice([0, 0.5, 1.0])
+            scores = ek.aggregate(votes.sample(frac=1, random_state=1), method=function, quorum=quorum)
+            for row in scores.to_dict("records"):
+                of_item = votes[votes["item_id"] == row["item_id"]].to_dict("records")
+                check_score(row, of_item, [weights[vote["judge"]] for vote in of_item], quorum, truth, scale)
+            n_cells += len(votes) + len(scores)
+            ek.summarize(scores)
+            ek.summarize(ek.aggregate(votes))
+            for sparse in (votes.drop(columns="options"), votes.drop(columns=["options", "method"])):
+                ek.disagreement(sparse)
+                if name not in ("spread", "abstains"):  # without these columns its verdicts contradict its scores
+                    ek.aggregate(sparse)
     assert n_cells > 2_000
+
+
+def drawn_samples(draw, codes):
+    return [draw.choice(codes) if draw.random() > 0.2 else "!cut" for _ in range(draw.choice([1, 2, 3, 4]))]
+
+
+def check_vote(row, samples, truth, scale):
+    read = [float(one) for one in samples if one != "!cut"]
+    verdict = majority([NA if one == "!cut" else scale.passed(one) for one in samples], [1] * len(samples))
+    score, passed = answered(truth(read, [1.0] * len(read)), verdict) if read else (NA, verdict)
+    check(row, score, passed if scale.has_rule else NA, scale, read)
+    assert (row["n_samples"], row["n_scored"]) == (len(samples), len(read))
+
+
+def check_score(row, cells, ws, quorum, truth, scale):
+    has_score = [not pd.isna(cell["score"]) for cell in cells]
+    weight = sum(w for w, cell, has in zip(ws, cells, has_score, strict=True) if has or cell["tied"])
+    enough = weight >= sum(ws) - 1e-9 if quorum == 1.0 else weight > quorum * sum(ws) + 1e-9
+    read = [(cell["score"], w) for cell, w, has in zip(cells, ws, has_score, strict=True) if has and enough]
+    verdict = majority([plain(cell["passed"]) for cell in cells], ws) if enough else NA
+    score, passed = answered(truth(*map(list, zip(*read, strict=True))), verdict) if read else (NA, verdict)
+    check(row, score, passed if scale.has_rule else NA, scale, read)
+    assert (row["status"] == "unscored") == (not enough or (row["reason"] == "own_rule" and plain(row["passed"]) is NA))
 
 
 def check(row, score, passed, scale, read):
@@ -251,7 +238,7 @@ def test_anything_else_is_an_error_that_names_the_cell(what):
         assert text in str(caught.value)
         assert "'item7'" in str(caught.value)
         assert "a number from 0 to 2" in str(caught.value)
-    with pytest.raises(ConfigError, match="a label .art, law, sport."):
+    with pytest.raises(ConfigError, match=r"a label \(art, law, sport\)"):
         ek.vote(judgments({("i", "x"): ["art"]}, NAMES), method=lambda s: 1)
     with pytest.raises(ConfigError, match="no pass rule"):
         ek.vote(judgments({("i", "x"): [1]}, PLAIN), method=lambda s: (1, True))
