@@ -139,7 +139,8 @@ def check_score(row, cells, ws, quorum, truth, scale):
     verdict = majority([plain(cell["passed"]) for cell in cells], ws) if enough else NA
     score, passed = answered(truth(*map(list, zip(*read, strict=True))), verdict) if read else (NA, verdict)
     check(row, score, passed if scale.has_rule else NA, scale, read)
-    assert (row["status"] == "unscored") == (not enough or (row["reason"] == "own_rule" and plain(row["passed"]) is NA))
+    is_silent = row["reason"] == "own_rule" and score is NA and plain(row["passed"]) is NA
+    assert (row["status"] == "unscored") == (is_silent or not enough)
 
 
 def check(row, score, passed, scale, read):
