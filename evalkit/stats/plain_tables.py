@@ -43,6 +43,13 @@ class Keys:
         columns = {name: self._column(table[name], *cells) for name, cells in self.values.items() if name in table}
         return table.assign(**columns) if columns else table
 
+    @classmethod
+    def of_items(cls, items: Any, item_id: str | None = None) -> Keys:
+        """The ids of a DataFrame of items in its column `item_id`; other items have ids as texts."""
+        name = item_id or "item_id"
+        is_column = isinstance(items, pd.DataFrame) and name in items
+        return _text_keys(items[[name]].set_axis(["item_id"], axis=1), plain=False)[1] if is_column else cls()
+
     @staticmethod
     def _column(column: pd.Series, texts: pd.Index | None, originals: Any, dtype: Any) -> Any:
         if texts is None:
@@ -178,7 +185,7 @@ def _text_keys(frame: pd.DataFrame, *, plain: bool) -> tuple[pd.DataFrame, Keys]
         column = frame[key]
         kind = "text" if key in ("item_id", "system_id") else "category"
         if isinstance(column.dtype, pd.StringDtype):
-            if (plain or kind == "text") and (kind == "category" or column.dtype != "str"):
+            if (plain or kind == "text") and (kind == "category" or str(column.dtype) != "str"):
                 keys.values[key] = (None, None, column.dtype)
             continue
         is_category = isinstance(column.dtype, pd.CategoricalDtype)
@@ -345,6 +352,13 @@ class _Answers:
     def read(self, rows: Any, criterion: str, known: Known | None, *, may_lie_between: bool) -> None:
         """Read the answers of one criterion: on this scale, or else on that of their type."""
         values = self._values(rows, known)
+        if values.dtype == object and (
+            several := [*values.map(lambda value: isinstance(value, (list, dict, set)))].count(True)
+        ):
+            raise InputError(
+                f"column {values.name!r} has {several} cells with several values; give each a row of its own, as in "
+                f"table.explode({values.name!r}), and number them in a column `sample`"
+            )
         scale, cell = known or self._by_type(values, criterion)
         self.level[rows], self.scale[rows] = scale.level, cell
         self._put(rows, values, scale, criterion, between=may_lie_between)
@@ -398,18 +412,20 @@ class _Answers:
         dtype = values.dtype
         if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered:
             return self._known(list(dtype.categories))
-        kinds = {_kind(value) for value in _distinct(values)}
-        if kinds == {"bool"}:
+        firsts: dict[str, Any] = {}  # kind -> the first row of it
+        for at, value in values[values.notna()].drop_duplicates().items():
+            if _is_there(value):
+                firsts.setdefault(_kind(value), at)
+        kinds, is_score = {*firsts}, values.name == "score"
+        if kinds and kinds <= {"verdict", "verdict text"}:
             return self._known([False, True])
-        if kinds <= {"number"} or (kinds == {"numeric text"} and values.name == "score"):
+        if kinds <= ({"number", "numeric text"} if is_score else {"number"}):
             return self._known(open_scale("interval"))
-        if "word" in kinds and values.name == "score" and kinds & {"number", "numeric text"}:
+        if is_score and "word" in kinds and kinds & {"number", "numeric text"}:
             self._refuse_words(values, criterion)
-        if kinds <= {"word", "numeric text"}:
+        if kinds <= ({"word", "verdict text"} if is_score else {"word", "verdict text", "numeric text"}):
             return self._known(open_scale("nominal"))
-        firsts = [next(value for value in _distinct(values) if _kind(value) == kind) for kind in sorted(kinds)]
-        places = [values.index[[value is first for value in values].index(True)] for first in firsts]
-        cells = " and ".join(f"{first!r} in {self._row(at)}" for first, at in zip(firsts, places, strict=True))
+        cells = " and ".join(f"{_shown(values[at])} in {self._row(at)}" for at in firsts.values())
         raise InputError(f"column {values.name!r}, criterion {criterion!r} has {cells}; use one kind of values")
 
     @staticmethod
@@ -486,16 +502,12 @@ def _is_there(value: Any) -> bool:
     return not (is_missing(value) or (isinstance(value, str) and not value.strip()))
 
 
-def _distinct(values: pd.Series) -> Iterable[Any]:
-    return (value for value in pd.unique(values.astype(object)) if _is_there(value))
-
-
 def _kind(value: Any) -> str:
     if isinstance(value, str):
         if value.strip().casefold() in ("true", "false"):
-            return "bool"
+            return "verdict text"
         return "word" if number(value) is None else "numeric text"
-    return "bool" if isinstance(value, (bool, np.bool_)) else "number"
+    return "verdict" if isinstance(value, (bool, np.bool_)) else "number"
 
 
 def _plain_number(value: Any) -> float | None:
@@ -561,7 +573,7 @@ def _filled(answers: _Answers, name: str, *, pairwise: bool) -> pd.DataFrame:
     columns |= {"score_norm": norm, "passed": _passed(answers, frame, measured, name)}
     if name == "judgments":
         columns["order"] = frame.get("order", pd.Series(None, frame.index, dtype="category"))
-        columns["sample"] = frame.get("sample", 0)
+        columns["sample"] = _numbered(frame["sample"]) if "sample" in frame else 0
     else:
         columns |= {"n_scored": frame.get("n_scored", answered.astype(np.int64)), "tied": frame.get("tied", False)}
     if name == "votes":
@@ -570,6 +582,16 @@ def _filled(answers: _Answers, name: str, *, pairwise: bool) -> pd.DataFrame:
         columns["n_judges"] = frame.get("n_judges", 1)
         columns["status"] = frame.get("status", pd.Series(np.where(answered, "ok", "unscored"), frame.index))
     return frame.assign(**columns)
+
+
+def _numbered(samples: pd.Series) -> pd.Series:
+    """Whole numbers as they are; other names of samples as numbers in their order."""
+    if samples.isna().any():
+        raise InputError(f"column 'sample' has missing values in {int(samples.isna().sum())} of {len(samples)} rows")
+    numbers = pd.to_numeric(samples.astype(object), errors="coerce")
+    if numbers.isna().any() or (numbers % 1 != 0).any():
+        return pd.Series(pd.factorize(samples.astype(object))[0], index=samples.index)
+    return numbers.astype("int64")
 
 
 def _reasons(frame: pd.DataFrame, column: str, answered: Flags) -> Objects:

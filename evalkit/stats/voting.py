@@ -26,7 +26,7 @@ from evalkit.stats.order_flips import (
     order_scores,
     read_once,
 )
-from evalkit.stats.own_answers import GAVE_NONE, OwnAnswers, own_answers
+from evalkit.stats.own_answers import OwnAnswers, own_answers
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.stats.touched_tables import take_rows
 from evalkit.tables import schemas
@@ -170,7 +170,9 @@ def _vote(
     columns["passed"] = passed
     columns |= _agreements(samples)
     columns["tied"] = tied | (verdict == "tied")
-    columns["reason"] = schemas.categorical(_reason(frame, samples, counted, verdict, label, columns["tied"]))
+    reason = _reason(frame, samples, counted, verdict, label)
+    bare = measured.without_ends & ~np.isnan(score) & pd.isna(verdict)
+    columns["reason"] = schemas.categorical(np.where(bare, NO_ENDS, reason))
     weight = pieces["weight"].to_numpy() if "weight" in frame else np.ones(len(pieces))
     columns["weight"] = np.where(np.isnan(weight), 1.0, weight)
     columns["order_flip"] = order_flips(frame, samples.groups, samples.scored, samples.answer)
@@ -369,14 +371,11 @@ def _spread(samples: _Samples) -> Floats:
     return np.where(complete, np.sqrt(groups.total(within + between, rows) / n), np.nan)
 
 
-def _reason(
-    frame: pd.DataFrame, samples: _Samples, counted: _Samples, verdict: Objects, label: Objects, tied: Flags
-) -> Objects:
-    without_ends = samples.measured.without_ends[samples.groups.first]
+def _reason(frame: pd.DataFrame, samples: _Samples, counted: _Samples, verdict: Objects, label: Objects) -> Objects:
     silent = counted.groups.count(counted.scored) == 0
     reason = np.where(pd.isna(verdict) & pd.isna(label), "tied", verdict)
-    silent_reasons = most_frequent(samples.groups, frame["error"])
-    return np.where(silent, silent_reasons, np.where(without_ends & ~tied & (reason != GAVE_NONE), NO_ENDS, reason))
+    reason[silent] = most_frequent(samples.groups, frame["error"])[silent]
+    return reason
 
 
 def _options(n_votes: int, method: str, ties: str, unscored: object, least: float | None) -> pd.Categorical[str]:

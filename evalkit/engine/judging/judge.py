@@ -27,6 +27,7 @@ from evalkit.engine.judging.worklist import Worklist, gc_paused
 from evalkit.engine.request import Request
 from evalkit.errors import JudgeError, counted
 from evalkit.rubrics.profiles import RubricLike
+from evalkit.stats.plain_tables import Keys
 from evalkit.tables.items import ItemsLike
 
 if TYPE_CHECKING:
@@ -159,7 +160,8 @@ def judge(
         concurrency, retries, budget_usd, max_calls, progress, replies,
         requests_per_minute, tokens_per_minute, run, on_progress,
     )  # fmt: skip
-    return judge_worklist(Worklist.of(spec, items, item_id), options)
+    table = judge_worklist(Worklist.of(spec, items, item_id), options)
+    return Keys.of_items(items, item_id).restore(table)
 
 
 def judge_worklist(
@@ -232,7 +234,7 @@ async def ajudge(*args: Any, **options: Any) -> pd.DataFrame:
     }
     spec = Spec.of(rubric, judges, **spec_arguments)
     chosen = Options(**(arguments | {"offline": True} if is_none(judges) else arguments))
-    return await _ajudged(Worklist.of(spec, items, item_id), chosen)
+    return Keys.of_items(items, item_id).restore(await _ajudged(Worklist.of(spec, items, item_id), chosen))
 
 
 async def _ajudged(worklist: Worklist, options: Options, budget: Budget | None = None) -> pd.DataFrame:

@@ -428,8 +428,8 @@ def _status(
     status[missing | (verdict == "no_majority") | (verdict == GAVE_NONE)] = "partial"
     status[lost | (verdict == "tied")] = "tied"
     status[unscored] = "unscored"
-    no_share = without_ends & ~tied & (verdict != GAVE_NONE)
-    reason = np.where(pd.isna(verdict) & tied, "tied", np.where(no_share, NO_ENDS, verdict))
+    reason = np.where(pd.isna(verdict) & tied, "tied", verdict)
+    reason[without_ends & ~np.isnan(score) & pd.isna(verdict)] = NO_ENDS
     if under.any():
         of_unscored = jury.reason.where(~jury.scored)
         reason[under] = most_frequent(jury.groups, of_unscored)[under]

@@ -138,7 +138,12 @@ def checked(
         if name == "scores":
             frame = frame.assign(judge=pd.Categorical([JURY] * len(frame)))
     people = labels_for(source, labels, list(map(str, frame["criterion"].unique())))
-    if isinstance(source, pd.DataFrame) and "criterion" not in source and people["criterion"].nunique() == 1 and len(frame):
+    if (
+        isinstance(source, pd.DataFrame)
+        and "criterion" not in source
+        and people["criterion"].nunique() == 1
+        and len(frame)
+    ):
         people = people.assign(criterion=frame["criterion"].iloc[:1].repeat(len(people)).array)  # both are of one
     people = people.loc[people["label"].notna().to_numpy()]
     refuse_doubles(people, LABEL_KEY, "labels")
