@@ -1,4 +1,7 @@
-"""Votes: the samples of one judge on one item and criterion become one verdict."""
+"""Votes: the samples of one judge on one item and criterion become one verdict.
+
+Long, but one thing: all methods fill the same columns by the same rules for what is missing, tied or unscored.
+"""
 
 from __future__ import annotations
 
