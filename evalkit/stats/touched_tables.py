@@ -90,9 +90,11 @@ def take_rows_by(
 ) -> tuple[pd.DataFrame, Keys]:
     """As `take_rows`, for a table in which an item has a row for each value of the columns `by`, such as systems."""
     options: dict[str, Any] = {"need": list(need), "function": function, "scale": scale}
+    if isinstance(source, pd.Series) and source.name in ("score", "label"):
+        source = source.to_frame()
     if isinstance(source, pd.DataFrame) and {*source.index.names} - {None, *source.columns}:
         source = source.reset_index()
-    by = [column for column in by if isinstance(source, pd.DataFrame) and column in source]
+    by = [column for column in by if column != "judge" and isinstance(source, pd.DataFrame) and column in source]
     if not by or "item_id" not in source or {*options["need"], *_SCALED} <= {*source.columns}:
         return take_rows(source, name, **options)
     ids = source["item_id"].map(key_text, na_action="ignore").astype("str")

@@ -46,7 +46,8 @@ def summarize(
         `aggregate(vote(folder))`. Or a plain table with `item_id` and `score` (or `label`, and `criterion` where there
         are several); a score that is NA is unscored.
     by
-        Further columns to group by, of `scores` or of `items` (``system_id``).
+        Further columns to group by, of `scores` or of `items` (``system_id``). With ``judge``, `scores` are votes: a
+        row per judge.
     items
         The items; their `group_id`, if there is one, makes the clusters.
     clusters
@@ -93,7 +94,12 @@ def summarize(
     scores = one_table(parts_of(scores, lambda part: aggregate(vote(part))))
     by, columns_there = [by] if isinstance(by, str) else list(by or []), {*getattr(scores, "columns", ())}
     name = "scores" if "criterion" in columns_there or not {*_NEED} <= columns_there else "rubric_scores"
-    if name == "scores":
+    if "judge" in by and "judge" in columns_there:
+        name, need = "votes", [*_NEED[:-1], "judge", "tied"]
+        frame, user_keys = take_rows_by(scores, name, by, need=need, function="summarize", scale=scale)
+        answered = frame[["score", "label"]].notna().any(axis=1) if "label" in frame else frame["score"].notna()
+        frame = frame.assign(status=np.where(frame["tied"], "tied", np.where(answered, "ok", "unscored")))
+    elif name == "scores":
         frame, user_keys = take_rows_by(scores, name, by, need=_NEED, function="summarize", scale=scale)
     else:
         frame, user_keys = check_rows(scores, name, need=_NEED), Keys()
@@ -101,7 +107,7 @@ def summarize(
     frame = _with_columns(frame, by, of_items)
     if clusters is None and of_items is not None and "group_id" in of_items:
         clusters = of_items["group_id"]
-    keys = ["rubric", "rubric_version", *(["criterion"] if name == "scores" else []), *by]
+    keys = ["rubric", "rubric_version", *(["criterion"] if name != "rubric_scores" else []), *by]
     refuse_doubles(frame, [*keys, "item_id"], name, may_miss=by)
     groups = group(frame, keys, may_miss=by)
     units = unit_codes(frame["item_id"], clusters)

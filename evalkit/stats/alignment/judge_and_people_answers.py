@@ -216,7 +216,7 @@ def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, cluste
     for judge in piece["judge"].unique():
         rows = piece.loc[(piece["judge"] == judge).to_numpy()]
         if scale.level == "interval" and not verdicts and not scale.is_open:
-            rows = _with_numbers_as_labels(rows)
+            rows = with_numbers_as_labels(rows)
         judges[str(judge)] = _answers(rows, items, kinds, verdicts=verdicts)
         if "reason" in rows and ONE_ORDER in rows["reason"].cat.categories:
             lost[str(judge)] = np.asarray(items.isin(rows["item_id"][rows["reason"].eq(ONE_ORDER).fillna(value=False)]))
@@ -225,7 +225,7 @@ def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, cluste
     return Panel(head, scale, items, unit, annotators, judges, verdicts, kinds, rates, lost)
 
 
-def _with_numbers_as_labels(rows: pd.DataFrame) -> pd.DataFrame:
+def with_numbers_as_labels(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of an interval scale, of which a vote's label is the nearest end, and people's labels are numbers."""
     texts = [None if np.isnan(score) else code_text(round(float(score), 12)) for score in rows["score"]]
     return rows.assign(label=schemas.categorical(texts))

@@ -69,7 +69,7 @@ def compare(
         The results of `evaluate`, or any objects with `.judgments` (and `.votes`, `.scores`), or judgments tables:
         tables do not define how a jury is aggregated, so they have no row for it. Rubric versions may
         differ; items that only one side has are left out. Plain tables need `item_id` and `score` or `label`; without
-        `judge` they are finished scores, of the ``jury``, which say nothing of what chance alone changes.
+        `judge` they are finished scores, of the ``jury``. Without `sample` they say nothing of what chance changes.
     labels
         Human labels, a long table or, for an evaluation, criterion -> item columns: then `fixed` and `broke` count
         items that became right and wrong against the majority of people; without, items that went from fail to pass
@@ -241,7 +241,7 @@ def kinds_of(a: Part, b: Part, common: pd.Index) -> tuple[Ints, Ints]:
 def _sampling(a: Part, b: Part, common: pd.Index, options: _Options) -> dict[str, Any]:
     """What sampling alone explains: the test of all samples, and the floor of the verdicts."""
     if a.judgments.empty or b.judgments.empty:
-        return {"n_asked_again": 0, "note": "finished scores: cannot tell change from noise without the samples"}
+        return {"n_asked_again": 0, "note": "no samples: cannot tell change from noise"}
     again = asked_again(a.judgments, b.judgments, common)
     row: dict[str, Any] = {"n_asked_again": len(again.items)}
     if again.same:

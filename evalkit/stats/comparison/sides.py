@@ -14,8 +14,10 @@ from evalkit.core.formatting import Bill
 from evalkit.core.settings import Rules
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.given_scales import ScaleLike
+from evalkit.rubrics.row_scales import measures
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
+from evalkit.stats.alignment.judge_and_people_answers import with_numbers_as_labels
 from evalkit.stats.alignment.label_values import HasJudgments
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.measured_floors import Decide
@@ -24,11 +26,11 @@ from evalkit.stats.touched_tables import check_rows, take_rows
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Floats, refuse_doubles
-from evalkit.tables.schemas import JUDGMENT_KEY, SCORE_KEY
+from evalkit.tables.schemas import JUDGMENT_KEY, SCORE_KEY, VOTE_KEY
 
 ROW = ["rubric", "criterion", "judge"]
 NEED = [*JUDGMENT_KEY, "passed", "error", "level", "scale"]
-_OF_SCORES = [*SCORE_KEY, "score", "score_norm", "label", "passed", "tied", "n_scored", "level", "scale"]
+_ANSWERS = ["score", "score_norm", "label", "passed", "tied", "n_scored", "level", "scale"]
 _MADE = ("votes", "scores")
 _USED = [*NEED, "score", "score_norm", "label", "key", "weight", "score_sd", "pass_prob"]
 _USED += ["source", "cost_usd"]
@@ -70,14 +72,19 @@ def _judgments(source: JudgmentsLike, name: str, scale: ScaleLike | None) -> tup
 
 
 def _finished(source: Any, name: str, scale: ScaleLike | None) -> tuple[pd.DataFrame, pd.DataFrame, Keys] | None:
-    """Of a table of scores without judges: no judgments, the scores as votes of the ``jury``; else None."""
+    """Of votes, or scores without judges: no judgments, the votes (scores: of the ``jury``); None for judgments."""
     names = [*getattr(source, "columns", ()), *getattr(getattr(source, "index", None), "names", ())]
-    if not isinstance(source, (pd.DataFrame, pd.Series)) or "judge" in names:
+    if not isinstance(source, (pd.DataFrame, pd.Series)) or "sample" in names:
         return None
-    scores, keys = take_rows(source, "scores", need=_OF_SCORES, function=name, scale=scale)
-    votes = scores.assign(judge=pd.Categorical([JURY] * len(scores)))
-    empty = schemas.empty("judgments")
-    return empty, votes, keys
+    stage, key = ("votes", VOTE_KEY) if "judge" in names else ("scores", SCORE_KEY)
+    frame, keys = take_rows(source, stage, need=[*key, *_ANSWERS], function=name, scale=scale)
+    refuse_doubles(frame, key, stage)
+    votes = frame if stage == "votes" else frame.assign(judge=pd.Categorical([JURY] * len(frame)))
+    of_range = measures(votes).each([one.level == "interval" and not one.is_open for one in measures(votes).scales])
+    if of_range.any():
+        numbers = with_numbers_as_labels(votes)["label"].astype(object)
+        votes = votes.assign(label=schemas.categorical(np.where(of_range, numbers, votes["label"].astype(object))))
+    return schemas.empty("judgments"), votes, keys
 
 
 def side_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = None) -> Side:
@@ -113,7 +120,7 @@ def side_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = None) ->
     rules = getattr(source, "rules", None)
     used = judgments[[name for name in _USED if name in judgments]]
     bill = Bill(0.0, 1, 1) if finished is not None else Bill.of(judgments)  # of unknown price
-    how = "finished scores" if finished is not None else f"{mode} {title}"
+    how = "finished scores" if finished is not None and judges == [JURY] else f"{mode} {title}"
     return Side(used, votes, scores, rules, f"{rubrics}, {how}", mode, bill, keys)
 
 
