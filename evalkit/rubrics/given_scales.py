@@ -104,7 +104,7 @@ def scales_of(given: Any, criteria: Iterable[str], *, sole: bool = False) -> dic
                 f"scale= is rubric {given.id!r} with the criteria {listed(given.names)}, but the table has {lack}; "
                 "pass the scale of these rows, or name their criterion"
             )
-        return {name: _known(given.criterion(name)) for name in names}
+        return {name: known(given.criterion(name)) for name in names}
     if isinstance(given, Mapping) and not isinstance(given, Scale) and not _is_levels(given, names):
         unknown = [name for name in given if str(name) not in names]
         by_name = {str(name): scale for name, scale in given.items() if scale is not None}
@@ -114,11 +114,12 @@ def scales_of(given: Any, criteria: Iterable[str], *, sole: bool = False) -> dic
                 f"scale= names the criteria {listed(unknown)}, which the table does not have; {hint}it has "
                 f"{listed(names)}"
             )
-        return {name: _known(by_name[name]) for name in names if name in by_name}
-    return dict.fromkeys(names, _known(given))
+        return {name: known(by_name[name]) for name in names if name in by_name}
+    return dict.fromkeys(names, known(given))
 
 
-def _known(given: Any) -> Known:
+def known(given: Any) -> Known:
+    """A scale and its cell, as people write it."""
     scale = scale_of(given)
     return scale, cell_of(given, scale)
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric, Scale
-from evalkit.rubrics.given_scales import Known, cell_of, open_scale, same_scale, scale_of, scales_of
+from evalkit.rubrics.given_scales import Known, cell_of, known, open_scale, same_scale, scale_of, scales_of
 from evalkit.rubrics.row_scales import NO_ENDS, PAIR_SCORES, Measures, answer_norms, measures, rule_verdicts
 from evalkit.rubrics.scales import code_text, number
 from evalkit.stats.result_tables import CRITERION_KEY
@@ -68,7 +68,7 @@ class Keys:
 
 
 def complete(
-    source: Any, name: str, *, need: Iterable[str], function: str, scale: Any = None, fallback: Any = None
+    source: Any, name: str, *, need: Iterable[str], function: str, scale: Any = None, fallback: Rubric | None = None
 ) -> tuple[Any, Keys]:
     """A table with the columns of evalkit's own and its keys as texts, unchecked; and what the keys were.
 
@@ -85,7 +85,7 @@ def complete(
     scale
         What a user passed as `scale=`.
     fallback
-        A scale for the criteria of which nothing says one.
+        A rubric for the criteria whose scale nothing else says.
 
     Raises
     ------
@@ -243,7 +243,7 @@ def key_text(value: Any) -> str:
 
 
 def _completed(
-    frame: pd.DataFrame, name: str, function: str, scale: Any, fallback: Any, *, is_whole: bool
+    frame: pd.DataFrame, name: str, function: str, scale: Any, fallback: Rubric | None, *, is_whole: bool
 ) -> pd.DataFrame:
     """The table with the columns of evalkit's own; its keys are texts."""
     frame = frame.reset_index(drop=True)
@@ -261,7 +261,10 @@ def _completed(
     if not is_whole:
         _refuse_doubles(frame, name, function)
     names = list(map(str, pd.unique(frame["criterion"])))
-    scales, others = scales_of(scale, names, sole=sole), scales_of(fallback, names, sole=sole)
+    scales = scales_of(scale, names, sole=sole)
+    others = (
+        {} if fallback is None else {name: known(fallback.criterion(name)) for name in {*names} & {*fallback.names}}
+    )
     answers = _Answers.of(frame)
     for rows in groups.rows():
         criterion = str(frame["criterion"].iloc[rows[0]])
@@ -269,8 +272,8 @@ def _completed(
         if is_whole and own is not None:  # a table of evalkit's own, whose scale is only compared
             answers.keep(rows)
             continue
-        known = own or scales.get(criterion) or others.get(criterion)
-        answers.read(rows, criterion, known, may_lie_between=name != "judgments")
+        measured_on = own or scales.get(criterion) or others.get(criterion)
+        answers.read(rows, criterion, measured_on, may_lie_between=name != "judgments")
     if answers.kept.all() and len(frame):
         return frame
     return _filled(answers, name, pairwise=given is not None and given.mode == "pairwise")
@@ -349,9 +352,9 @@ class _Answers:
             column_cells = self.frame[column].iloc[rows].astype(object)
             cells[rows] = column_cells.where(column_cells.notna(), None)
 
-    def read(self, rows: Any, criterion: str, known: Known | None, *, may_lie_between: bool) -> None:
+    def read(self, rows: Any, criterion: str, measured_on: Known | None, *, may_lie_between: bool) -> None:
         """Read the answers of one criterion: on this scale, or else on that of their type."""
-        values = self._values(rows, known)
+        values = self._values(rows, measured_on)
         if values.dtype == object and (
             several := [*values.map(lambda value: isinstance(value, (list, dict, set)))].count(True)
         ):
@@ -359,7 +362,7 @@ class _Answers:
                 f"column {values.name!r} has {several} cells with several values; give each a row of its own, as in "
                 f"table.explode({values.name!r}), and number them in a column `sample`"
             )
-        scale, cell = known or self._by_type(values, criterion)
+        scale, cell = measured_on or self._by_type(values, criterion)
         self.level[rows], self.scale[rows] = scale.level, cell
         self._put(rows, values, scale, criterion, between=may_lie_between)
         if "label" in self.frame and scale.level != "nominal" and not scale.is_open and values.name == "score":
@@ -396,14 +399,14 @@ class _Answers:
             )
         return next(iter(distinct.values()), None)
 
-    def _values(self, rows: Any, known: Known | None) -> pd.Series:
+    def _values(self, rows: Any, measured_on: Known | None) -> pd.Series:
         """The answers: `score`, and `label` where a row (on a nominal scale: any row) has no score."""
         columns: list[pd.Series] = [self.frame[name].iloc[rows] for name in ("score", "label") if name in self.frame]
         some = [column for column in columns if column.notna().any()]
         if len(some) < 2:
             return (some or columns)[0]
         score, label = some[0], some[1]
-        if known is not None and known[0].level == "nominal":
+        if measured_on is not None and measured_on[0].level == "nominal":
             return label
         return score if score.notna().all() else score.astype(object).where(score.notna(), label.astype(object))
 
@@ -411,27 +414,22 @@ class _Answers:
         """The scale that the type of a column says."""
         dtype = values.dtype
         if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered:
-            return self._known(list(dtype.categories))
+            return known(list(dtype.categories))
         firsts: dict[str, Any] = {}  # kind -> the first row of it
         for at, value in values[values.notna()].drop_duplicates().items():
             if _is_there(value):
                 firsts.setdefault(_kind(value), at)
         kinds, is_score = {*firsts}, values.name == "score"
         if kinds and kinds <= {"verdict", "verdict text"}:
-            return self._known([False, True])
+            return known([False, True])
         if kinds <= ({"number", "numeric text"} if is_score else {"number"}):
-            return self._known(open_scale("interval"))
+            return known(open_scale("interval"))
         if is_score and "word" in kinds and kinds & {"number", "numeric text"}:
             self._refuse_words(values, criterion)
         if kinds <= ({"word", "verdict text"} if is_score else {"word", "verdict text", "numeric text"}):
-            return self._known(open_scale("nominal"))
+            return known(open_scale("nominal"))
         cells = " and ".join(f"{_shown(values[at])} in {self._row(at)}" for at in firsts.values())
         raise InputError(f"column {values.name!r}, criterion {criterion!r} has {cells}; use one kind of values")
-
-    @staticmethod
-    def _known(given: Any) -> Known:
-        scale = scale_of(given)
-        return scale, cell_of(given, scale)
 
     def _refuse_words(self, values: pd.Series, criterion: str) -> None:
         words = [place for place, value in enumerate(values) if _is_there(value) and _kind(value) == "word"]

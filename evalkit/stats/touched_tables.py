@@ -16,6 +16,7 @@ import pandas as pd
 
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES
 from evalkit.errors import InputError, counted
+from evalkit.rubrics import Rubric
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.row_scales import (
     PAIR_SCORES,
@@ -71,7 +72,7 @@ def check_rows(frame: Any, name: str, *, need: Iterable[str] | None = None) -> p
 
 
 def take_rows(
-    source: Any, name: str, *, need: Iterable[str], function: str, scale: Any = None, fallback: Any = None
+    source: Any, name: str, *, need: Iterable[str], function: str, scale: Any = None, fallback: Rubric | None = None
 ) -> tuple[pd.DataFrame, Keys]:
     """A table of evalkit's own or a plain one (`complete`), checked (`check_rows`); and the keys as its user has them.
 

@@ -114,9 +114,7 @@ def combine(
 def _taken(scores: Any, rubric: Rubric | None, scale: ScaleLike | None) -> tuple[pd.DataFrame, Keys, Rubric]:
     """The scores, their keys and the rubric: the one that is passed, or one of the table's criteria."""
     if rubric is not None:
-        is_plain = isinstance(scores, pd.DataFrame) and not {*_NEED} <= {*scores.columns}
-        fallback = rubric if is_plain and scale is None else None
-        frame, keys = take_rows(scores, "scores", need=_NEED, function="combine", scale=scale, fallback=fallback)
+        frame, keys = take_rows(scores, "scores", need=_NEED, function="combine", scale=scale, fallback=rubric)
         _refuse_others(frame, rubric)
         return frame, keys, rubric
     need = [*_NEED, "level", "scale"]
