@@ -165,7 +165,7 @@ def _cells(row: pd.Series, several: bool) -> dict[str, str]:
         texts = [str(row["fixed"]), str(row["broke"]), p_value(row["mcnemar_p_holm"])]
         cells |= dict(zip((good, bad, "p"), ["–"] * 3 if np.isnan(row["effect"]) else texts, strict=True))
     title, names = "mean difference (0-1)", ["mean_difference", "difference_low", "difference_high"]
-    if np.isnan(row["mean_difference"]) and not np.isnan(row.get("score_difference", np.nan)):  # of a scale without ends
+    if np.isnan(row["mean_difference"]) and not np.isnan(row.get("score_difference", np.nan)):
         title, names = "mean difference", ["score_difference", "score_difference_low", "score_difference_high"]
     cells[title] = figure(*row[names], digits=3)
     if row["n_scored"] not in (0, row["n_verdicts"]):
