@@ -122,7 +122,7 @@ def rule_of(given: Any) -> Any:
 
 
 def text_in_file(given: Any) -> str | None:
-    """How a profile holds a rule: the text of a function, with its hash; None for what is no function.
+    """How profiles and receipts hold a rule: the text of a function, with its hash; None for what is no function.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def text_in_file(given: Any) -> str | None:
         return None
     if rule.import_path is None:
         raise ValueError(
-            f"the rule {rule.name!r} cannot be kept in a profile: it is a lambda, defined in a notebook, a script or "
+            f"the rule {rule.name!r} cannot be stored: it is a lambda, defined in a notebook, a script or "
             "another function, or has no Python source, so no other process can import and check it; define it with "
             "def in a module"
         )

@@ -15,7 +15,9 @@ from evalkit.core.own_rules import OwnRule, rule_of
 from evalkit.core.settings import Rules
 from evalkit.errors import ConfigError, EvalkitWarning
 from evalkit.gate.verdict_keys import rules_hash
+from evalkit.lighteval.metric_settings import Declared
 from evalkit.rubrics import Profile
+from evalkit.runs.contract.scoring_config import ScoringConfig
 from evalkit.stats.aggregation.aggregating import aggregate
 
 MODULE = """
@@ -111,10 +113,11 @@ def test_a_profile_keeps_only_what_another_process_can_import(mine, tmp_path):
 
 
 def test_doors_that_take_names_alone_say_so(mine):
-    from evalkit.runs.contract.scoring_config import ScoringConfig
-
     with pytest.raises(ConfigError, match=r"aggregation: must be .*got 'rules_of_mine:lenient'"):
         ScoringConfig.of({"aggregation": "rules_of_mine:lenient"})
+    with pytest.raises(ConfigError, match="'<lambda>' cannot be stored"):
+        Declared.of("correctness", None, vote=lambda scores: scores.max())
+    assert Declared.of("correctness", None, vote=mine.lenient).settings["vote"].import_path == "rules_of_mine:lenient"
     votes = ek.vote(ek.judge(ITEMS, "correctness", JURY))
     labels = [{"item_id": str(n), "criterion": "correctness", "annotator": "a", "label": n % 3} for n in range(6)]
     with pytest.warns(EvalkitWarning, match="share the model family"):
