@@ -78,10 +78,10 @@ class OwnRule(str):
 def _path_of(function: Any) -> str | None:
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
     try:
-        same = attrgetter(name)(sys.modules[str(module)]) is function
+        is_importable = attrgetter(name)(sys.modules[str(module)]) is function
     except (AttributeError, KeyError):
         return None
-    return f"{module}:{name}" if same and module != "__main__" else None
+    return f"{module}:{name}" if is_importable and module != "__main__" else None
 
 
 def _source_of(function: Any) -> str | None:

@@ -27,8 +27,8 @@ def table_of(judged: Judged, name: Literal["votes", "scores"], need: Sequence[st
     """The table passed, or that of an evaluation, with its types restored; votes are also taken for scores."""
     table = judged if isinstance(judged, pd.DataFrame) else getattr(judged, name, judged)
     by_judge = name == "votes" or "judge" in getattr(table, "columns", ())
-    name, wanted = ("votes", [*need, "judge"]) if by_judge else ("scores", list(need))
-    frame, _ = take_rows(table, name, need=wanted, function="the plot")
+    name, columns = ("votes", [*need, "judge"]) if by_judge else ("scores", list(need))
+    frame, _ = take_rows(table, name, need=columns, function="the plot")
     if {"level", "scale"} <= {*frame.columns} and measures(frame).without_ends.any():
         raise InputError(f"a plot shows the place of scores on their scale, and {NO_ENDS} to `vote` or `aggregate`")
     return frame

@@ -134,9 +134,9 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
             )
         keys |= dict.fromkeys(["criterion"], criteria[0] if criteria else "score")
     labels = labels.assign(**keys)
-    own = [key for key in LABEL_KEY if key in labels]
-    doubled = labels["label"].notna() & labels.duplicated(own, keep=False)
-    if "annotator" in keys and labels[doubled].duplicated(own).any():
+    label_key = [key for key in LABEL_KEY if key in labels]
+    doubled = labels["label"].notna() & labels.duplicated(label_key, keep=False)
+    if "annotator" in keys and labels[doubled].duplicated(label_key).any():
         item = labels.loc[doubled, "item_id"].iloc[0]
         raise InputError(
             f"the labels have two rows of item {item!r}; a column 'annotator' says whose label each is, and "

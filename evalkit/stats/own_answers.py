@@ -53,8 +53,8 @@ class OwnAnswers:
         """The verdicts and the reasons of those that are missing, with the function's own."""
         is_own = self.given != _KEPT
         codes = np.where(is_own, self.given, verdict_codes(pd.Series(passed)))
-        own = np.array([None, GAVE_NONE], dtype=object)[(self.given < 0).astype(int)]
-        reason = np.where(is_own, own, reason)
+        own_reason = np.array([None, GAVE_NONE], dtype=object)[(self.given < 0).astype(int)]
+        reason = np.where(is_own, own_reason, reason)
         return BooleanArray(codes == 1, codes < 0), np.where(pd.isna(reason) & self.silent, GAVE_NONE, reason)
 
 
@@ -99,18 +99,18 @@ def own_answers(
     """
     n_groups, nominal = len(groups), measured.nominal
     score, label = np.full(n_groups, np.nan), np.full(n_groups, None, dtype=object)
-    given, silent = np.full(n_groups, _KEPT), np.zeros(n_groups, dtype=bool)
-    at, takes_weights = np.flatnonzero(rows), rule.takes_weights
-    for cell in Groups(groups.codes[at], groups.first).rows():
+    verdicts, silent = np.full(n_groups, _KEPT), np.zeros(n_groups, dtype=bool)
+    counted, takes_weights = np.flatnonzero(rows), rule.takes_weights
+    for cell in Groups(groups.codes[counted], groups.first).rows():
         if not len(cell):
             continue
-        index = at[cell]
+        index = counted[cell]
         number = int(groups.codes[index[0]])
         scale = measured.scales[measured.codes[number]]
         answers = (values[1] if nominal[number] else values[0])[index]
         weights = {"weights": pd.Series(weight[index])} if takes_weights else {}
         try:
-            answer, given[number] = _read(rule.function(_Cell(answers.copy()), **weights), scale, imputed)
+            answer, verdicts[number] = _read(rule.function(_Cell(answers.copy()), **weights), scale, imputed)
         except Exception as problem:
             fault = str(problem) if isinstance(problem, _WrongAnswerError) else _raised(problem)
             raise ConfigError(
@@ -127,7 +127,12 @@ def own_answers(
             score[number] = answer
     nearest, half = nearest_labels(score, measured, low=low)
     return OwnAnswers(
-        score, np.where(nominal, label, nearest), half & ~nominal, halfway_labels(score, measured, half), given, silent
+        score,
+        np.where(nominal, label, nearest),
+        half & ~nominal,
+        halfway_labels(score, measured, half),
+        verdicts,
+        silent,
     )
 
 

@@ -197,12 +197,12 @@ def votes_options(votes: pd.DataFrame) -> dict[str, Flags]:
 
 def own_rows(frame: pd.DataFrame, name: str) -> Flags:
     """The votes or scores that a function of the user made: `options` says so, or `method` names no rule of evalkit."""
-    own, rules = np.zeros(len(frame), dtype=bool), VOTE_RULES if name == "votes" else AGGREGATE_RULES
+    is_own, rules = np.zeros(len(frame), dtype=bool), VOTE_RULES if name == "votes" else AGGREGATE_RULES
     if "method" in frame:
-        own |= (frame["method"].notna() & ~frame["method"].isin(list(rules))).to_numpy(bool)
+        is_own |= (frame["method"].notna() & ~frame["method"].isin(list(rules))).to_numpy(bool)
     if "options" in frame:
-        own |= frame["options"].astype(object).map(lambda cell: bool(_OWN.match(str(cell)))).to_numpy(bool)
-    return own
+        is_own |= frame["options"].astype(object).map(lambda cell: bool(_OWN.match(str(cell)))).to_numpy(bool)
+    return is_own
 
 
 def _cells(frame: pd.DataFrame, row: int) -> str:

@@ -157,9 +157,9 @@ def _vote(
     passed, verdict = _verdict(counted, measured)
     nominal = measured.nominal
     if isinstance(method, OwnRule):
-        own = _own(frame, counted, measured, method, unscored=unscored, low=ties == "low")
-        score, label, tied, among = own.score, own.label, own.tied, own.among
-        passed, verdict = own.verdict(passed, verdict)
+        answers = _own(frame, counted, measured, method, unscored=unscored, low=ties == "low")
+        score, label, tied, among = answers.score, answers.label, answers.tied, answers.among
+        passed, verdict = answers.verdict(passed, verdict)
         methods = np.full(len(nominal), method.name, dtype=object)
     else:
         majority = _majority(counted, measured, ties)

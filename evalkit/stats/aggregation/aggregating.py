@@ -158,9 +158,11 @@ def _aggregate(
     silent = (jury.groups.count(jury.answered) == 0) & (jury.groups.count(jury.scored) > 0)
     if isinstance(method, OwnRule):
         values, rows = (jury.score, jury.names[jury.label]), jury.answered & ~under[jury.groups.codes]
-        own = own_answers(method, jury.groups, rows, values, jury.weight, measured, jury.of_pairs, pieces[SCORE_KEY])
-        score, label, tied, among = own.score, own.label, own.tied, own.among
-        passed, verdict = own.verdict(*_verdict(jury, measured, method))
+        answers = own_answers(
+            method, jury.groups, rows, values, jury.weight, measured, jury.of_pairs, pieces[SCORE_KEY]
+        )
+        score, label, tied, among = answers.score, answers.label, answers.tied, answers.among
+        passed, verdict = answers.verdict(*_verdict(jury, measured, method))
         methods, options = np.full(len(groups), method.name, dtype=object), np.full(len(groups), f"own={method.where}")
     elif aggregate_rule(method).all_items:
         votes_cast = {"item": jury.groups.codes, "judge": jury.judge, "label": jury.names[jury.label]}

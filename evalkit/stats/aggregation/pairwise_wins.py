@@ -175,7 +175,7 @@ def _of_single_answers(
             "with the labels from bad to good, or a table of pairs with the labels A, B or tie"
         )
     frame = frame if stage == "votes" else frame.assign(judge=pd.Categorical(["jury"] * len(frame)))
-    is_low = measures(frame).each([one.better == "low" for one in measures(frame).scales])
+    is_low = measures(frame).each([row_scale.better == "low" for row_scale in measures(frame).scales])
     goods = frame.assign(_good=frame["score"].to_numpy(dtype=np.float64) * np.where(is_low, -1, 1))
     if clusters is None and items is not None and "group_id" in (of_items := as_items(items, item_id=item_id)):
         clusters = of_items.set_index("item_id")["group_id"]
@@ -191,9 +191,9 @@ def _of_single_answers(
     gap = (pairs["_good"] - pairs["_other"]).round(9)
     value = np.where(gap.isna(), np.nan, (np.sign(gap) + 1) / 2)
     none = dict.fromkeys(OF_ORDERS, np.nan)
-    made = pairs[[*JUDGE_KEY, "system", "opponent"]].assign(**none, _told=False, _value=value)
+    comparisons = pairs[[*JUDGE_KEY, "system", "opponent"]].assign(**none, _told=False, _value=value)
     system = {column: keys.values["system_id"] for column in ("system", "opponent") if "system_id" in keys.values}
-    return made.assign(_unit=unit_codes(pairs["item_id"], clusters)), replace(keys, values=keys.values | system)
+    return comparisons.assign(_unit=unit_codes(pairs["item_id"], clusters)), replace(keys, values=keys.values | system)
 
 
 def _read_in_one_order(seen: pd.DataFrame) -> Flags:

@@ -80,7 +80,9 @@ def _finished(source: Any, name: str, scale: ScaleLike | None) -> tuple[pd.DataF
     frame, keys = take_rows(source, stage, need=[*key, *_ANSWERS], function=name, scale=scale)
     refuse_doubles(frame, key, stage)
     votes = frame if stage == "votes" else frame.assign(judge=pd.Categorical([JURY] * len(frame)))
-    of_range = measures(votes).each([one.level == "interval" and not one.is_open for one in measures(votes).scales])
+    of_range = measures(votes).each(
+        [row_scale.level == "interval" and not row_scale.is_open for row_scale in measures(votes).scales]
+    )
     if of_range.any():
         numbers = with_numbers_as_labels(votes)["label"].astype(object)
         votes = votes.assign(label=schemas.categorical(np.where(of_range, numbers, votes["label"].astype(object))))
@@ -101,8 +103,10 @@ def side_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = None) ->
     else:
         judgments, keys = _judgments(source, name, scale)
         refuse_doubles(judgments, JUDGMENT_KEY, "judgments", may_miss=["order"])
-        own, scores = (None if isinstance(source, pd.DataFrame) else getattr(source, table, None) for table in _MADE)
-        votes = vote(judgments) if own is None else check_rows(own, "votes")
+        given_votes, scores = (
+            None if isinstance(source, pd.DataFrame) else getattr(source, table, None) for table in _MADE
+        )
+        votes = vote(judgments) if given_votes is None else check_rows(given_votes, "votes")
         scores = None if scores is None else check_rows(scores, "scores")
     try:
         refuse_doubles(votes, ["rubric", "criterion", "item_id", "judge"], "votes")
@@ -120,8 +124,8 @@ def side_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = None) ->
     rules = getattr(source, "rules", None)
     used = judgments[[name for name in _USED if name in judgments]]
     bill = Bill(0.0, 1, 1) if finished is not None else Bill.of(judgments)  # of unknown price
-    how = "finished scores" if finished is not None and judges == [JURY] else f"{mode} {title}"
-    return Side(used, votes, scores, rules, f"{rubrics}, {how}", mode, bill, keys)
+    title_of_side = "finished scores" if finished is not None and judges == [JURY] else f"{mode} {title}"
+    return Side(used, votes, scores, rules, f"{rubrics}, {title_of_side}", mode, bill, keys)
 
 
 def _ways_of_asking(source: JudgmentsLike, judgments: pd.DataFrame) -> Iterator[str]:
