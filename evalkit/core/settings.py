@@ -18,7 +18,8 @@ from typing import Any, TypedDict, cast
 from urllib.parse import urlsplit
 
 from evalkit.core.lists_of_choices import ON_MISS, RECORDED, OnMiss, Recorded
-from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES, AggregateRule, Rule
+from evalkit.core.own_rules import OwnRule, aggregate_rule, rule_of
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES, Rule
 from evalkit.errors import CacheError, ConfigError, guess, listed
 
 Place = tuple[str, Mapping[str, Any]]
@@ -108,6 +109,8 @@ class Rules:
     aggregate, quorum
         Method and quorum of `evalkit.aggregate`.
 
+    A rule may also be a function, or its import path (see `OwnRule`, which the field then holds).
+
     Raises
     ------
     ConfigError
@@ -126,9 +129,9 @@ class Rules:
     quorum: float = 0.5
 
     def __post_init__(self) -> None:
-        check_choice("vote", self.vote, VOTE_RULES)
+        object.__setattr__(self, "vote", checked_rule("vote", self.vote, VOTE_RULES))
         check_choice("ties", self.ties, VOTE_TIES)
-        check_choice("aggregate", self.aggregate, AGGREGATE_RULES)
+        object.__setattr__(self, "aggregate", checked_rule("aggregate", self.aggregate, AGGREGATE_RULES))
         check_share("quorum", self.quorum)
         if self.min_self_agreement is not None:
             check_share("min_self_agreement", self.min_self_agreement)
@@ -144,7 +147,12 @@ class Rules:
     @property
     def rule(self) -> Rule:
         """What is known of the rule from votes to scores."""
-        return AGGREGATE_RULES[cast(AggregateRule, self.aggregate)]
+        return aggregate_rule(self.aggregate)
+
+    @property
+    def has_own(self) -> bool:
+        """Whether one of the rules is a function of the user."""
+        return isinstance(self.vote, OwnRule) or isinstance(self.aggregate, OwnRule)
 
     @property
     def vote_options(self) -> dict[str, Any]:
@@ -160,10 +168,18 @@ class Rules:
 RULE_NAMES: tuple[str, ...] = tuple(Rules.__slots__)
 
 
-def check_choice(name: str, value: object, allowed: Collection[Any]) -> None:
-    """Raise ConfigError unless the value is an allowed one."""
-    if value not in allowed:
-        raise ConfigError(f"{name}={value!r} is unknown; {guess(value, allowed)}allowed: {listed(allowed)}")
+def check_choice(name: str, value: object, allowed: Collection[Any], besides: str = "") -> None:
+    """Raise ConfigError unless the value is an allowed one; `besides` is what else is allowed."""
+    if value not in [*allowed]:
+        raise ConfigError(f"{name}={value!r} is unknown; {guess(value, allowed)}allowed: {listed(allowed)}{besides}")
+
+
+def checked_rule(name: str, value: Any, rules: Collection[Any]) -> str:
+    """The name of a rule, or an `OwnRule` for a function and for the text of one; ConfigError for anything else."""
+    rule = rule_of(value)
+    if not isinstance(rule, OwnRule):
+        check_choice(name, rule, rules, ", or a function")
+    return cast(str, rule)
 
 
 def check_criteria_per_call(value: Any) -> int | str:

@@ -136,7 +136,7 @@ def _may_follow(given: _Recorded, rubric: Rubric, rules: Rules) -> bool:
     blocks = judge_blocks(given.samples, len(given.judge) if isinstance(given.judge, list) else 1)
     k = len(blocks[0])
     n_yes = [block.count(True) for block in blocks]
-    if rules.rule.all_items:
+    if rules.rule.all_items or rules.has_own:
         return True
     if passed is True:
         return len(blocks) > 1 < m or max(n_yes) >= m * (k // 2 + 1) - (m - 1) * k

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalkit.core.judges import Judge
+from evalkit.core.own_rules import text_in_file
 from evalkit.core.settings import RULE_NAMES, Rules, Settings, check_criteria_per_call, check_samples
 from evalkit.engine.judging.specification import Spec, named_by
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
@@ -56,7 +57,12 @@ class Declared:
             judges = given["judges"]
             panel = [judges] if isinstance(judges, (str, Mapping, Judge)) else judges
             given["judges"] = tuple(Judge.of(one) for one in panel) or None
-        Rules.of({name: value for name, value in given.items() if name in RULE_NAMES})
+        rules = Rules.of({name: value for name, value in given.items() if name in RULE_NAMES})
+        given |= {name: getattr(rules, name) for name in RULE_NAMES if name in given}
+        try:
+            [text_in_file(rules.vote), text_in_file(rules.aggregate)]  # receipts hold them
+        except ValueError as problem:
+            raise ConfigError(str(problem)) from None
         if "samples" in given:
             check_samples(given["samples"])
         if "criteria_per_call" in given:

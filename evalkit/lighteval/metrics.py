@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -49,10 +49,10 @@ def judge_metric(
     samples: int | None = None,
     template: str | None = None,
     criteria_per_call: int | str | None = None,
-    vote: str | None = None,
+    vote: str | Callable[..., Any] | None = None,
     ties: str | None = None,
     min_self_agreement: float | None = None,
-    aggregate: str | None = None,
+    aggregate: str | Callable[..., Any] | None = None,
     quorum: float | None = None,
     name: str | None = None,
     fields: Fields | None = None,
@@ -71,7 +71,7 @@ def judge_metric(
         Judges, profile, samples per judge (default 3), prompt template, and the number of criteria that one reply
         judges (default 1; or ``"all"``).
     vote, ties, min_self_agreement, aggregate, quorum
-        Rules of `evalkit.vote` and `evalkit.aggregate`.
+        Rules of `evalkit.vote` and `evalkit.aggregate`, also your own functions.
     name
         Name of the metric; by default the rubric's id.
     fields

@@ -78,22 +78,71 @@ def extract_labels(
     return check(pd.DataFrame(rows, columns=columns_of("labels"), dtype=object), "labels")
 
 
-def as_labels(labels: LabelsLike, items: ItemsLike | None = None, rubric: RubricLike | None = None) -> pd.DataFrame:
+def as_labels(
+    labels: LabelsLike,
+    items: ItemsLike | None = None,
+    rubric: RubricLike | None = None,
+    criteria: Sequence[str] | None = None,
+) -> pd.DataFrame:
     """Human labels as the long labels table; a mapping is read from the columns of these items.
+
+    A table without `annotator` is of one, ``people``; without `criterion` of the only one of `criteria` (by default
+    those of the rubric).
 
     Raises
     ------
     InputError
-        For a mapping without items, and as `extract_labels`.
+        For a mapping without items, for a table without a column that is needed, and as `extract_labels`.
     """
     if not isinstance(labels, Mapping):
-        return check(labels, "labels", need=[*LABEL_KEY, "label"])
+        if criteria is None and rubric is not None:
+            criteria = rubric_of(rubric).names
+        return check(_with_keys(labels, criteria), "labels", need=[*LABEL_KEY, "label"])
     if items is None:
         raise InputError(
             "labels= refers to columns of the items, but the items are not known here; pass the evaluation instead of "
             f"its tables, or pass labels=ek.extract_labels(items, {dict(labels)!r})"
         )
     return extract_labels(items, labels, rubric=rubric)
+
+
+def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
+    """The labels with the keys that a table of one annotator, or of one criterion, need not have."""
+    if isinstance(labels, pd.Series):
+        labels = (
+            labels.rename("label")
+            .to_frame()
+            .rename_axis(["item_id" if labels.index.name is None else str(labels.index.name)])
+        )
+    if isinstance(labels, pd.DataFrame) and {*labels.index.names} & {*LABEL_KEY} - {*labels.columns}:
+        labels = labels.reset_index()
+    if not isinstance(labels, pd.DataFrame):
+        return labels
+    if lacking := [column for column in ("item_id", "label") if column not in labels]:
+        raise InputError(
+            f"the labels have no column {listed(lacking)} (they have {listed(labels.columns, most=30)}); rename your "
+            "columns, as in labels.rename(columns={'id': 'item_id', 'human': 'label'}), or read columns of the items "
+            "with ek.extract_labels(items, {'criterion': ['annotator1', 'annotator2']})"
+        )
+    keys = {"annotator": "people"} if "annotator" not in labels else {}
+    if "criterion" not in labels:
+        if criteria is None or len(criteria) > 1:
+            why = "" if criteria is None else f", and {listed(criteria)} were judged"
+            raise InputError(
+                f"the labels have no column 'criterion'{why}; add the column, as in "
+                f"labels.assign(criterion={(criteria or ['helpfulness'])[0]!r})"
+            )
+        keys |= dict.fromkeys(["criterion"], criteria[0] if criteria else "score")
+    labels = labels.assign(**keys)
+    label_key = [key for key in LABEL_KEY if key in labels]
+    doubled = labels["label"].notna() & labels.duplicated(label_key, keep=False)
+    if "annotator" in keys and labels[doubled].duplicated(label_key).any():
+        item = labels.loc[doubled, "item_id"].iloc[0]
+        raise InputError(
+            f"the labels have two rows of item {item!r}; a column 'annotator' says whose label each is, and "
+            "labels.drop_duplicates() removes rows that are the same"
+        )
+    return labels
 
 
 def label_text(value: Any, scale: Scale | None) -> str | None:

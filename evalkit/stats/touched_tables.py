@@ -7,14 +7,14 @@ verdicts, so in votes and scores it may differ from what the mean score would pa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES
 from evalkit.errors import InputError, counted
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.given_scales import ScaleLike
@@ -29,14 +29,15 @@ from evalkit.rubrics.row_scales import (
     rule_verdicts,
 )
 from evalkit.rubrics.scales import Scale, code_text, number
-from evalkit.stats.plain_tables import Keys, complete
+from evalkit.stats.plain_tables import Keys, complete, key_text
 from evalkit.stats.result_tables import CRITERION_KEY, verdict_codes
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Ints, Objects
 from evalkit.tables.ties import labels_among, tied_text
 
 _OF_MAJORITY = "votes=majority"  # in `options` of scores: a majority's score may be missing beside a clear verdict
-_UNSCORED = re.compile(r"unscored=\S+")
+_OF_OWN = "votes=own"  # its score and verdict come from a function of the user, so neither binds the other
+_OWN, _UNSCORED = re.compile(r"own=\S"), re.compile(r"unscored=\S+")
 _FITTED = [name for name, rule in AGGREGATE_RULES.items() if rule.all_items]  # score and label need not agree
 _SCALED = ["level", "scale"]
 _SHOWN = [*schemas.JUDGMENT_KEY[2:], "score", "score_norm", "label", "passed", "error"]
@@ -83,6 +84,26 @@ def take_rows(
     needed_columns = list(need)
     frame, keys = complete(source, name, need=needed_columns, function=function, scale=scale, fallback=fallback)
     return check_rows(frame, name, need=needed_columns), keys
+
+
+def take_rows_by(
+    source: Any, name: str, by: Sequence[str], *, need: Iterable[str], function: str, scale: Any = None
+) -> tuple[pd.DataFrame, Keys]:
+    """As `take_rows`, for a table in which an item has a row for each value of the columns `by`, such as systems."""
+    options: dict[str, Any] = {"need": list(need), "function": function, "scale": scale}
+    if isinstance(source, pd.Series) and source.name in ("score", "label"):
+        source = source.to_frame()
+    if isinstance(source, pd.DataFrame) and {*source.index.names} - {None, *source.columns}:
+        source = source.reset_index()
+    by = [column for column in by if column != "judge" and isinstance(source, pd.DataFrame) and column in source]
+    if not by or "item_id" not in source or {*options["need"], *_SCALED} <= {*source.columns}:
+        return take_rows(source, name, **options)
+    ids = source["item_id"].map(key_text, na_action="ignore").astype("str")
+    apart = ids
+    for column in by:
+        apart = apart + f" ({column} " + source[column].map(key_text).astype("str") + ")"
+    frame, keys = take_rows(source.assign(item_id=apart), name, **options)
+    return frame.assign(item_id=ids.array), keys
 
 
 def rescore(table: pd.DataFrame, *, scale: ScaleLike | None = None) -> pd.DataFrame:
@@ -165,12 +186,23 @@ def rescore(table: pd.DataFrame, *, scale: ScaleLike | None = None) -> pd.DataFr
 def votes_options(votes: pd.DataFrame) -> dict[str, Flags]:
     """What of their own rules bears on scores made of votes, imputed scores and majorities: text -> the votes."""
     if not {"options", "method"} <= {*votes.columns}:
-        return {}
+        return {_OF_OWN: own_rows(votes, "votes")}
     majority = votes["method"].eq("majority") & votes["level"].ne("nominal").astype(bool)
     options, codes = {_OF_MAJORITY: majority.to_numpy(dtype=bool)}, votes["options"].cat.codes.to_numpy()
+    options[_OF_OWN] = own_rows(votes, "votes")
     for code, cell in enumerate(votes["options"].cat.categories):
         options |= {text: options.get(text, False) | (codes == code) for text in _UNSCORED.findall(cell)}
     return options
+
+
+def own_rows(frame: pd.DataFrame, name: str) -> Flags:
+    """The votes or scores that a function of the user made: `options` says so, or `method` names no rule of evalkit."""
+    is_own, rules = np.zeros(len(frame), dtype=bool), VOTE_RULES if name == "votes" else AGGREGATE_RULES
+    if "method" in frame:
+        is_own |= (frame["method"].notna() & ~frame["method"].isin(list(rules))).to_numpy(bool)
+    if "options" in frame:
+        is_own |= frame["options"].astype(object).map(lambda cell: bool(_OWN.match(str(cell)))).to_numpy(bool)
+    return is_own
 
 
 def _cells(frame: pd.DataFrame, row: int) -> str:
@@ -264,7 +296,7 @@ def _faults(rows: _Rows, name: str) -> dict[str, Flags]:
     if name == "judgments" and {"score", "label", "error"} <= {*frame.columns}:
         faults = _faults_of_judgments(rows)
     elif name in ("votes", "scores"):
-        faults = _faults_of_votes(rows)
+        faults = _faults_of_votes(rows, name)
     if "score" in frame and not np.isnan(rows.norm).all():
         norm = _places(frame, rows.score, rows.label, rows.measured)
         right = (np.abs(rows.norm - norm) <= _NEAR) | (np.isnan(rows.norm) & np.isnan(norm))
@@ -294,12 +326,13 @@ def _faults_of_judgments(rows: _Rows) -> dict[str, Flags]:
     return faults
 
 
-def _faults_of_votes(rows: _Rows) -> dict[str, Flags]:
+def _faults_of_votes(rows: _Rows, name: str) -> dict[str, Flags]:
     """What no rule of voting gives, where no score can be a majority's or stand for unscored samples."""
     frame, score, none = rows.frame, rows.score, pd.Series([None] * len(rows.frame), dtype=object)
     method, options = (frame[key].astype(object) if key in frame else none for key in ("method", "options"))
     loose = {cell: bool(re.search(f"unscored=|{_OF_MAJORITY}", str(cell))) for cell in options.unique()}
     strict = (method.notna() & method.ne("majority")).to_numpy(bool) & ~options.map(loose).to_numpy(bool)
+    bound = ~own_rows(frame, name) & ~options.astype("str").str.contains(_OF_OWN).to_numpy(bool)
     averaged, has_score = ~method.isin(_FITTED).to_numpy(bool), ~np.isnan(score)
     strange, ends = ~rows.known & (rows.measured.nominal | strict), np.zeros(len(frame), dtype=bool)
     strange |= rows.measured.nominal & averaged & has_score & rows.apart
@@ -313,7 +346,9 @@ def _faults_of_votes(rows: _Rows) -> dict[str, Flags]:
         passes = [bool(scale.passed(code)) for code in scale.codes[:: 1 if scale.better == "high" else -1]]
         if scale.has_rule and passes == sorted(passes):  # else the best vote may fail where another passes
             for end in (codes[0], codes[-1]):
-                ends |= certain & (np.abs(score - end) <= near) & (rows.verdict == (0 if scale.passed(end) else 1))
+                ends |= (
+                    certain & bound & (np.abs(score - end) <= near) & (rows.verdict == (0 if scale.passed(end) else 1))
+                )
     unread = frame["n_scored"].eq(0).to_numpy() if "n_scored" in frame else False
     return {
         "there is a verdict and no pass rule": (rows.verdict >= 0) & ~rows.measured.has_rule,

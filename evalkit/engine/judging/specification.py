@@ -211,6 +211,7 @@ class Spec:
         judges, prompt_builders = _panel(settings.get("judges"), settings["template"], rubric, templates or {})
         samples = check_samples(settings["samples"])
         rules = Rules(**{name: settings[name] for name in RULE_NAMES if name in settings})
+        settings.update({name: getattr(rules, name) for name in RULE_NAMES if name in settings})
         cold = [judge.name for judge in judges if judge.temperature == 0]
         if cold and samples > 1:
             warnings.warn(

@@ -226,13 +226,14 @@ class Drafts:
             For a number out of range or an unknown rule; then nothing changes.
         """
         pool = [judge.replace(weight=active.get(judge.name, judge.weight)) for judge in self.pool]
-        check_choice("aggregate", aggregate, AGGREGATE_RULES)
+        if aggregate != self.aggregate:  # a function of the user stays, and cannot be chosen by its text
+            check_choice("aggregate", aggregate, AGGREGATE_RULES)
         most = max(_MOST_SAMPLES, self._setup.spec.samples)
         if not 1 <= samples <= most:
             raise ConfigError(f"samples must be a whole number from 1 to {most}, got {samples!r}")
         with self._history.lock:
             self.pool, self.active = pool, set(active)
-            self.samples, self.aggregate = samples, aggregate
+            self.samples, self.aggregate = samples, self.aggregate if aggregate == self.aggregate else aggregate
 
     # -- the next run
     def plan(self) -> Plan:

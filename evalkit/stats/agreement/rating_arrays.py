@@ -18,7 +18,7 @@ from evalkit.stats.agreement.krippendorff import Cells, Metric
 from evalkit.stats.intervals import cluster_codes, jackknife_groups
 from evalkit.stats.plain_tables import Keys
 from evalkit.stats.result_tables import CRITERION_KEY, split_rows
-from evalkit.stats.touched_tables import take_rows
+from evalkit.stats.touched_tables import own_rows, take_rows
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, refuse_doubles, small
 from evalkit.tables.judgment_folders import is_folder, one_table, read_parts
@@ -195,7 +195,11 @@ def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
     label = rows["label"].cat.codes.to_numpy().astype(np.int64)
     # expected scores lie between codes: their distances count, and their labels are the most probable codes
     expected = "score_sd" in rows and rows["score_sd"].notna().any()
-    averaged = form == "votes" and "method" in rows and rows["method"].isin(AVERAGES).all()
+    averaged = (
+        form == "votes"
+        and "method" in rows
+        and (rows["method"].isin(AVERAGES).to_numpy() | own_rows(rows, "votes")).all()
+    )
     if form == "votes" and scale.level != "nominal" and ("method" not in rows or rows["method"].isna().all()):
         averaged = np.bool_((np.isfinite(score) & (label < 0)).any() or scale.level == "interval")  # of a plain table
     by_score = (expected or averaged) and scale.level != "nominal"

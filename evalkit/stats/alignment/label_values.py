@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -45,16 +45,17 @@ JudgedLike = pd.DataFrame | HasVotes | FolderLike | Iterator[pd.DataFrame]
 of some items after the other."""
 
 
-def labels_for(judged: object, labels: LabelsLike) -> pd.DataFrame:
+def labels_for(judged: object, labels: LabelsLike, criteria: Sequence[str] | None = None) -> pd.DataFrame:
     """The long labels table; a mapping is read from the items of an evaluation.
 
     Raises
     ------
     InputError
-        For a mapping if `judged` is a table, and as `extract_labels`.
+        For a mapping if `judged` is a table, and as `as_labels`, which takes the `criteria`.
     """
     attributes = () if isinstance(judged, pd.DataFrame) else ("items", "rubric")
-    return as_labels(labels, *(getattr(judged, name, None) for name in attributes))
+    items, rubric = (getattr(judged, name, None) for name in (*attributes, "", "")[:2])
+    return as_labels(labels, items, rubric, criteria)
 
 
 def of_items(labels: pd.DataFrame, items: pd.Series, criteria: pd.Series) -> pd.DataFrame:
@@ -96,6 +97,7 @@ def read_label(text: str, scale: Scale) -> Reading | None:
     scales a number between the codes is a mean of people's codes: a score without label and verdict.
     """
     code = scale.by_value(text)
+    code = scale.named(text) if code is None else code
     if code is not None:
         return Reading(code_text(code), scale.score(code), scale.passed(code))
     verdict = {"true": True, "false": False}.get(text.strip().casefold())
@@ -109,7 +111,9 @@ def read_label(text: str, scale: Scale) -> Reading | None:
 
 def _allowed(scale: Scale) -> str:
     text = ", ".join(scale.labels)
-    if scale.level == "ordinal":
+    if scale.is_open:
+        text = "any number (what words or true and false mean is said by scale=)"
+    elif scale.level == "ordinal":
         text += ", a number between them (a mean)"
     elif scale.level == "interval":
         text = f"any number from {code_text(scale.codes[0])} to {code_text(scale.codes[-1])}"

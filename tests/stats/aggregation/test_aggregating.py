@@ -429,8 +429,8 @@ def test_summary_of_rubric_scores_and_of_nothing():
     made = summarize(schemas.empty("scores"))
     assert made.columns.tolist()[: len(schemas.columns_of("summary"))] == schemas.columns_of("summary")
     assert len(made) == 0
-    with pytest.raises(InputError, match="'passed' missing"):
-        summarize(scored([1]).drop(columns="passed"))
+    with pytest.raises(InputError, match="no column `item_id`"):
+        summarize(scored([1]).drop(columns="item_id"))
 
 
 def test_summary_of_shuffled_rows():

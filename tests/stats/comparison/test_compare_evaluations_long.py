@@ -241,8 +241,8 @@ def test_one_sample_or_no_rule_cannot_tell_change_from_noise():
     assert len(noise_floor(schemas.empty("judgments"))) == 0
     all_lost = noise_floor(side([["!empty", "!empty"]] * 3)).iloc[0]
     assert math.isnan(all_lost["low"])
-    with pytest.raises(InputError, match="'passed' missing"):
-        noise_floor(side([1]).drop(columns="passed"))
+    with pytest.raises(InputError, match="no column `judge`"):
+        noise_floor(side([1]).drop(columns=["judge", "passed"]))
     with pytest.raises(ConfigError, match="samples must be a whole number"):
         noise_floor(side([1]), samples=0)
     with pytest.raises(ConfigError, match="half_width must be a share"):
