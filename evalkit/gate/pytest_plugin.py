@@ -11,26 +11,28 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from evalkit.core.judge_settings import JUDGE_SETTINGS  # loads no other library
+
 if TYPE_CHECKING:
     from evalkit.gate import Trace
     from evalkit.gate.judgment import Judgment
     from evalkit.gate.results_and_exit_code import Measured, MetricResult
 
-_OPTIONS: dict[str, tuple[str, type, str]] = {
+_OPTIONS: dict[str, tuple[str, Any, str]] = {
+    **{
+        setting.flag.removeprefix("judge-"): (setting.metavar, setting.of_flag, setting.text)
+        for setting in JUDGE_SETTINGS.values()
+    },
     "judge": ("JUDGE", str, "provider:model, fake, profile (all its judges), or none (default; makes no calls)"),
-    "model": ("MODEL", str, "model for a judge that names only its provider"),
-    "base-url": ("BASE-URL", str, "OpenAI-compatible server"),
-    "api-key-env": ("API-KEY-ENV", str, "environment variable that holds the key"),
     "profile": ("PROFILE", str, "profile: name or .yaml file (judges, samples, rules)"),
     "cache": ("CACHE", str, "cache folder (default: EVALKIT_CACHE, else the project's)"),
-    "samples": ("K", int, "samples per judge and check (default 3)"),
     "budget-usd": ("USD", float, "spend at most this on live calls, per process"),
     "max-calls": ("N", int, "make at most N calls per check"),
     "concurrency": ("N", int, "at most N calls in flight for one service, model and key"),
     "retries": ("N", int, "retries of a failed call"),
     "requests-per-minute": ("N", float, "at most N requests per minute for one service, model and key"),
     "tokens-per-minute": ("N", float, "at most N tokens per minute for one service, model and key"),
-}  # fmt: skip
+}
 _COUNTED = ("checks", "judgments", "live", "cost_usd", "n_unpriced")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -122,6 +123,7 @@ def run_gate(
     config = config if isinstance(config, GateConfig) else load_gate(config, redact=options.redact)
     baseline = None if config.baseline is None else read_baseline(config.folder / config.baseline)
     resolver = Resolver(config, options, environment)
+    options = replace(options, max_seconds=resolver.of_all.get("max_seconds"))
     parts = [[_Part.of(config, test, expected, resolver) for expected in test.expected] for test in config.tests]
     name = str(traces) if isinstance(traces, (str, Path)) else "the list of traces"
     rows = read_traces(traces, redact=options.redact) if isinstance(traces, (str, Path)) else traces
@@ -146,7 +148,7 @@ def run_gate(
     suites = list(measure_suite(config.suite, tests))
     suites += [] if baseline is None else compare_baseline(baseline, tests)
     suites += drifts
-    notes = (*_notes_on_checks(config, parts, options), *_notes(tasks, options))
+    notes = (*_notes_on_checks(config, parts, options), *_notes(tasks, options, resolver.of_all.source("max_seconds")))
     return GateResult(config.name, tests, tuple(suites), notes, cost, options.strict, _new_judgments(tasks))
 
 
@@ -216,7 +218,8 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
             task.judgment = Judgment(rubric.id, rubric.version, error=missing)
         elif not task.resolved.has_judge:
             if task.resolved.live:
-                fact = f"the judge has no model, so it cannot be called; pass {options.flag('judge-model')} MODEL"
+                named = f"the judge ({task.resolved.sources['judge']})"
+                fact = f"{named} has no model, so it cannot be called; pass {options.flag('judge-model')} MODEL"
                 raise ConfigError(f"{fact}, set VERDICT_JUDGE_MODEL, or use a profile")
             error = (
                 f"no judgment by {rubric.id}@{rubric.version} is recorded in the trace (line {task.trace.line}), "
@@ -231,9 +234,9 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
     for group, work in groups:
         check_callable(work, group[0].resolved, options)
     cost: float | None = 0.0
-    budget = Budget.of(options)
+    budget, began = Budget.of(options), time.time()
     for group, work in groups:
-        judgments, paid = judged(work, group[0].resolved, options, budget)
+        judgments, paid = judged(work, group[0].resolved, options.since(began), budget)
         for task, judgment in zip(group, judgments, strict=True):
             task.judgment = judgment
             if judgment.error is not None:
@@ -264,11 +267,15 @@ def _notes_on_checks(config: GateConfig, parts: Sequence[Sequence[_Part]], optio
         yield f"{'test' if len(names) == 1 else 'tests'} {listed(list(dict.fromkeys(names)), most=5)}: {note}"
 
 
-def _notes(tasks: Iterable[_Task], options: GateOptions) -> Iterator[str]:
+def _notes(tasks: Iterable[_Task], options: GateOptions, time_limit: str) -> Iterator[str]:
     judgments = [task.judgment for task in tasks if task.judgment is not None]
     if any("budget" in (one.reasons or {}) for one in judgments):
         limit = f"{options.max_calls} calls" if options.budget_usd is None else f"US$ {options.budget_usd}"
         yield f"the budget of {limit} was reached; paid replies are stored; run again with a larger budget"
+    if n_stopped := sum((one.reasons or {}).get("stopped", 0) for one in judgments):
+        fact = f"judging reached max_seconds={options.max_seconds:g} ({time_limit})"
+        rest = f"{counted(n_stopped, 'sample')} had no reply by then"
+        yield f"{fact}: {rest}; paid replies are stored; run again to request only the missing ones"
     if n_late := sum((one.reasons or {}).get("timeout", 0) for one in judgments):
         fact = f"{counted(n_late, 'sample')} had no reply in time"
         yield f"{fact}: raise settings.timeout_seconds, or run again to request only the missing replies"

@@ -119,6 +119,11 @@ class Profile(FileModel):
             raise ValueError(f"{fact}; calibrate and freeze again, or remove 'calibration'")
         return self
 
+    @property
+    def label(self) -> str:
+        """``profile name@version``, as the source of a setting."""
+        return f"profile {self.profile}@{self.version}"
+
     def settings_key(self) -> str:
         """A hash of all that a score depends on: rubric, judges, template, samples and rules."""
         names = ("profile", "version", "description", "rubric", "calibration")

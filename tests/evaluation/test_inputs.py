@@ -323,7 +323,7 @@ class TestCommandLine:
         assert main(["plan", *skip, "--json"]) == 0
         made = json.loads(capsys.readouterr().out)
         assert (made["n_skipped"], made["n_to_call"]) == (1, 9)
-        assert made["settings"]["inputs"] == {"value": ["question=prompt", "answer=response"], "source": "flag"}
+        assert made["settings"]["inputs"] == {"value": ["question=prompt", "answer=response"], "source": "flag --input"}
         assert main(["judge", *skip, "--json"]) == 0
         out, err = capsys.readouterr()
         assert [row["error"] for row in json.loads(out)].count("missing_input") == 3

@@ -6,6 +6,7 @@ It is longer than most modules: the steps of one call, and the state after each 
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -69,6 +70,7 @@ def judge(
     progress: bool | None = None,
     replies: bool = False,
     on_progress: Callable[[Any], object] | None = None,
+    max_seconds: float | None = None,
 ) -> pd.DataFrame:
     """Judge items by a rubric; replies in the cache are not paid again.
 
@@ -128,6 +130,9 @@ def judge(
         Add the column `reply` with the raw replies.
     on_progress
         Called with the counters of the run, at most ten times per second.
+    max_seconds
+        Maximum seconds of calls; samples without a reply by then have ``error = "stopped"``. A reply to a call in
+        flight is stored if it comes while the process lives: judge again, and pay only for the rest.
 
     Returns
     -------
@@ -158,7 +163,7 @@ def judge(
     options = Options(
         offline or is_none(judges), on_miss, recorded, refresh, adopt, cache,
         concurrency, retries, budget_usd, max_calls, progress, replies,
-        requests_per_minute, tokens_per_minute, run, on_progress,
+        requests_per_minute, tokens_per_minute, run, on_progress, max_seconds,
     )  # fmt: skip
     table = judge_worklist(Worklist.of(spec, items, item_id), options)
     return Keys.of_items(items, item_id).restore(table)
@@ -172,7 +177,7 @@ def judge_worklist(
     `until` repeats a call of that Unix time offline: later replies do not count, nor do recorded ones unless asked.
     `budget` is shared by several calls; None: one of this call alone, if `options` limit it.
     """
-    lookup = _opened(worklist, options, until)
+    lookup, began = _opened(worklist, options, until), time.time()
     if lookup.missing and not options.offline:
         from evalkit.engine.calls.budget import Budget
         from evalkit.engine.calls.event_loop import fetch
@@ -182,7 +187,7 @@ def judge_worklist(
             lookup = _with_answers(lookup, judge_worklist(first, _options_of_answers(lookup), budget=budget))
         requests, newer_than = _requests(lookup), lookup.newer_than
         with _calling(lookup) as show:
-            store = lookup.stored.store
+            store, options = lookup.stored.store, options.since(began)
             _take(lookup, fetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget))
     return _table(lookup)
 
@@ -238,7 +243,7 @@ async def ajudge(*args: Any, **options: Any) -> pd.DataFrame:
 
 
 async def _ajudged(worklist: Worklist, options: Options, budget: Budget | None = None) -> pd.DataFrame:
-    lookup = _opened(worklist, options)
+    lookup, began = _opened(worklist, options), time.time()
     if lookup.missing and not options.offline:
         from evalkit.engine.calls.budget import Budget
         from evalkit.engine.calls.event_loop import afetch
@@ -248,7 +253,7 @@ async def _ajudged(worklist: Worklist, options: Options, budget: Budget | None =
             lookup = _with_answers(lookup, await _ajudged(first, _options_of_answers(lookup), budget))
         requests, newer_than = _requests(lookup), lookup.newer_than
         with _calling(lookup) as show:
-            store = lookup.stored.store
+            store, options = lookup.stored.store, options.since(began)
             outcomes = afetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget)
             _take(lookup, await outcomes)
     return _table(lookup)
@@ -372,7 +377,7 @@ def _fail(lookup: Lookup, failures: dict[int, Any]) -> None:
     lookup.fail({row: failure.reason for row, failure in failures.items()})
     worklist = lookup.stored.worklist
     names = {row: worklist.spec.judges[worklist.place(row)[2]].name for row in failures}
-    details = Counter((names[row], failure.detail) for row, failure in failures.items())
+    details = Counter((names[row], failure.detail or failure.reason) for row, failure in failures.items())
     if len(failures) == worklist.n_asked and all(failure.reason in _DOWN for failure in failures.values()):
         reasons = "; ".join(f"{name}: {detail}" for name, detail in details)
         raise JudgeError(f"nothing was scored, because no judge could be called. {reasons}")

@@ -8,7 +8,7 @@ value with its source.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -123,7 +123,7 @@ class Spec:
         template: str | None = None,
         rules: Mapping[str, Any] | None = None,
         *,
-        source: str = "argument",
+        source: str | Callable[[str], str] = "argument",
         inputs: Mapping[str, str] | None = None,
         on_missing: OnMissing = "raise",
         criteria_per_call: int | str | None = None,
@@ -144,7 +144,7 @@ class Spec:
         rules
             Some of the fields of `Rules`; None, and those left out, take the profile's, else the default.
         source
-            What `settings` calls the caller: ``argument``, ``flag`` …
+            What `settings` calls the caller, ``argument``, or a function from a setting to its source.
         inputs, on_missing
             As for `judge`.
         criteria_per_call
@@ -177,7 +177,7 @@ class Spec:
         if inputs:
             check_names(inputs, chosen)
             spec.settings.update(inputs=[f"{name}={column}" for name, column in inputs.items()])
-            spec.settings.sources["inputs"] = source
+            spec.settings.sources["inputs"] = source if isinstance(source, str) else source("inputs")
         return replace(spec, inputs=dict(inputs or {}), on_missing=on_missing)
 
     @classmethod
@@ -237,7 +237,7 @@ class Spec:
         exact = profile is not None or settings.sources["samples"] != "default"
         settings["judges"] = judges
         if profile is not None and profile.calibration is not None:
-            settings = settings.changed("calibration", "not applied: scores are raw", f"profile {profile.profile}")
+            settings = settings.changed("calibration", "not applied: scores are raw", profile.label)
         per_call = check_criteria_per_call(settings["criteria_per_call"])
         if per_call == 1:
             del settings["criteria_per_call"]
@@ -297,7 +297,7 @@ def check_provider(text: str, place: str) -> None:
     """ConfigError unless a judge's name begins with a provider, or is ``none`` or ``profile``; `place` named it."""
     if text not in ("none", "profile") and text.partition(":")[0] not in PROVIDERS:
         raise ConfigError(
-            f"{place}: unknown judge {text!r}; {guess(text, PROVIDERS)}"
+            f"{place}: unknown judge {text!r}; {guess(text.partition(':')[0], PROVIDERS)}"
             f"allowed: none, profile, {', '.join(PROVIDERS)}, or provider:model"
         )
 
@@ -313,7 +313,7 @@ def named_by(profile: Profile | None, source: str | None = None) -> list[Place]:
     if profile is None:
         return []
     fields = {name: getattr(profile, name) for name in _NAMES if name in profile.model_fields_set}
-    return [(source or f"profile {profile.profile}", fields | {"judges": fields.get("judges") or None})]
+    return [(source or profile.label, fields | {"judges": fields.get("judges") or None})]
 
 
 def _panel(

@@ -14,7 +14,7 @@ import pandas as pd
 from pandas.arrays import BooleanArray
 
 from evalkit.core.own_rules import OwnRule, aggregate_rule
-from evalkit.core.settings import check_share, checked_rule
+from evalkit.core.settings import LEAST_WEIGHT, MOST_WEIGHT, WEIGHT, check_share, checked_rule, is_weight
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AVERAGES, AggregateRule
 from evalkit.errors import ConfigError, listed
 from evalkit.rubrics.given_scales import ScaleLike
@@ -85,8 +85,8 @@ def aggregate(
         More than this share of the total weight must be scored, else the item stays unscored; 1.0: all of it. A
         tied vote is scored.
     weights
-        Judge -> relative weight, ≥ 0, instead of the votes' own; judges not named keep theirs. 0 removes a
-        judge. Only ratios count.
+        Judge -> relative weight, 0 or from 1e-9 to 1e9, instead of the votes' own; judges not named keep theirs. 0
+        removes a judge. Only ratios count.
     scale
         What a plain table cannot say: a Scale, a Criterion or a Rubric with its pass rule, ``(low, high)``, a list of
         codes or of words from bad to good, or a mapping from criterion to one of these. By default the rows' own.
@@ -230,10 +230,13 @@ def vote_weights(frame: pd.DataFrame, weights: Mapping[Any, float] | None) -> Fl
         unknown = [name for name in weights if name not in judges]
         if unknown and len(frame):
             raise ConfigError(f"unknown judges in weights: {listed(unknown)}; the votes come from {listed(judges)}")
+        wrong = {name: value for name, value in weights.items() if not is_weight(value)}
+        if wrong:
+            raise ConfigError(f"weights {wrong} are invalid: a judge's weight must be {WEIGHT}")
         by_judge = frame["judge"].astype("str").map(weights).to_numpy(dtype=np.float64)
         weight = np.where(np.isnan(by_judge), weight, by_judge)
-    if not np.isfinite(weight).all() or (weight < 0).any():
-        raise ConfigError("a judge's weight must be a number ≥ 0 (0 removes the judge)")
+    if not ((weight == 0) | ((weight >= LEAST_WEIGHT) & (weight <= MOST_WEIGHT))).all():
+        raise ConfigError(f"a judge's weight must be {WEIGHT} (0 removes the judge)")
     return weight
 
 
