@@ -6,6 +6,7 @@ import os
 import threading
 from secrets import token_hex
 
+from evalkit.core.judges import Judge
 from evalkit.errors import ConfigError
 from evalkit.errors.secrets import Secret, watch_key
 
@@ -78,6 +79,19 @@ def headers_in(name: str | None) -> dict[str, Secret]:
     }
 
 
-def key_source(name: str) -> str:
-    """Which key a message is about, in words: ``that in NAME``, or ``the API key passed as an argument``."""
-    return "the API key passed as an argument" if name.startswith(_PREFIX) else f"the value of {name}"
+def key_of(judge: Judge) -> Secret:
+    """The key of a judge: that of its client, else that in its variable; false if none."""
+    return (judge.given.key() if judge.given else Secret()) or key_in(judge.api_key_env)
+
+
+def headers_of(judge: Judge) -> dict[str, Secret]:
+    """The further headers of a judge's requests: those of its client, else those in its variable."""
+    return judge.given.headers if judge.given else headers_in(judge.headers_env)
+
+
+def key_source(judge: Judge) -> str:
+    """Which key a message is about, in words; blank if the judge has none."""
+    if judge.given is not None:
+        return f"that of the client {type(judge.given.client).__name__}" if key_of(judge) else ""
+    name = judge.api_key_env or ""
+    return "the API key passed as an argument" if name.startswith(_PREFIX) else f"the value of {name}" if name else ""

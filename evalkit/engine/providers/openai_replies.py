@@ -302,8 +302,8 @@ def _problem(
             )
         return ProviderError("refused_parameter", detail, status=answer.status, parameter=name, instead=instead)
     if kind in ("auth", "quota") and judge is not None:
-        if judge.api_key_env:
-            detail += f" (the key was {key_source(judge.api_key_env)})"
+        if source := key_source(judge):
+            detail += f" (the key was {source})"
         elif judge.base_url:  # without one, LiteLLM looks for a key itself
             detail += " (no key was sent, because api_key_env is not set)"
     if kind == "quota":
