@@ -81,6 +81,8 @@ class GivenClient:
         self.fetch_key = self.fetch_key or getattr(client, "_api_key_provider", None)
         self.key_header = "api-key" if is_azure and not by_token else "authorization"
         self.headers, self.is_async = _headers(client), _is_async(client, self.create)
+        if is_azure:  # there the key comes before a header of its name
+            self.headers.pop(self.key_header, None)
         self.last_key = Secret()
 
     def key(self) -> Secret:
@@ -120,8 +122,8 @@ def client_address(value: object) -> str | None:
     """
     if _provider_of(value) is None:
         return None
-    address = _address(value)
-    return None if address is None or not is_server(address) else _without_key(address)
+    address = _without_key(_address(value) or "")
+    return address if is_server(address) else None
 
 
 def fields_of(client: object, model: str, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,7 +142,8 @@ def fields_of(client: object, model: str, fields: Mapping[str, Any]) -> dict[str
         raise ConfigError(f"Judge.client takes no {listed(refused)}: it is read off the client; omit it")
     given = GivenClient(client, provider)
     address = _address(client, model)
-    whole = address if address is not None and is_server(address) else None
+    clean = "" if address is None else _without_key(address)
+    whole = clean if is_server(clean) else None
     given.calls = _must_be_called(client, provider, address)
     own_address = fields.get("base_url")
     if own_address is not None and not given.calls:
@@ -155,9 +158,9 @@ def fields_of(client: object, model: str, fields: Mapping[str, Any]) -> dict[str
         given.elsewhere = ELSEWHERE[0]
     if own_address is not None:
         given.elsewhere = None
-    elif whole is None or find_key(whole) or any(_is_set(client, name) for name in _OTHER_SIGN_INS):
+    elif clean != address or whole is None or any(_is_set(client, name) for name in _OTHER_SIGN_INS):
         given.elsewhere = ELSEWHERE[1]
-    url = own_address or (None if whole is None else _without_key(whole))
+    url = own_address or whole
     host = host_of(url or PROVIDERS[provider].address) if whole or own_address else str(fields["service"])
     of_client: dict[str, Any] = {
         "provider": provider,
@@ -257,7 +260,8 @@ def _is_wrapped(client: Any, package: str) -> bool:
     if resource is not None and "create" in vars(resource):
         return True
     module = sys.modules.get(f"{package}.resources.{'.'.join(path)}.{path[-1]}")
-    classes = [getattr(module, name, None) for name in ("Completions", "AsyncCompletions", "Messages", "AsyncMessages")]
+    name = path[-1].capitalize()
+    classes = [getattr(module, each, None) for each in (name, f"Async{name}")]
     functions = [vars(cls).get("create") for cls in classes if cls is not None]
     return any(
         not isinstance(function, FunctionType) or function.__globals__["__name__"].partition(".")[0] != package
@@ -277,8 +281,7 @@ def _address(client: Any, model: str = "") -> str | None:
     further = getattr(client, "default_query", None)
     parts = [query.rstrip("/")]
     if isinstance(further, Mapping) and further:
-        plain = {str(name): value for name, value in further.items() if isinstance(value, (str, int, float))}
-        parts.append(client.qs.stringify(further) if len(plain) < len(further) else urlencode(plain))
+        parts.append(client.qs.stringify(further) if _class_of(client) else urlencode(further))
     query = "&".join(filter(None, parts))
     return f"{base}?{query}" if query else base
 
@@ -352,7 +355,7 @@ def _key_variable(given: GivenClient, host: str) -> str | None:
 
 
 def _headers_variable(given: GivenClient, host: str) -> str | None:
-    """The variable that holds the headers where the client is not; None: none, or only those that evalkit sends anyway."""
+    """The variable that holds the headers where the client is not; None: there are none but those always sent."""
     custom = _CUSTOM[given.provider]
     lines = [line.partition(":") for line in os.environ.get(custom, "").split("\n")]
     there = {name.strip().lower(): Secret(value.strip()) for name, _, value in lines}

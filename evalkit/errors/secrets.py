@@ -132,8 +132,13 @@ class Secret:
         raise TypeError("an API key cannot be pickled; pass the name of its environment variable (api_key_env) instead")
 
 
-def watch_key(key: str | Secret) -> None:
-    """Search for this key from now on: a Secret, or the value of the environment variable with this name."""
+def watch_key(key: str | Secret, *, instead_of: Secret | None = None) -> None:
+    """Search for this key from now on: a Secret, or the value of the environment variable with this name.
+
+    `instead_of` is one that is no longer used, as one that was valid for an hour.
+    """
+    if instead_of in _held:
+        _held.remove(instead_of)
     if isinstance(key, str):
         _watched.add(key)
     elif key not in _held:

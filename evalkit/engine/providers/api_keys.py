@@ -89,9 +89,6 @@ def headers_of(judge: Judge) -> dict[str, Secret]:
     return judge.given.headers if judge.given else headers_in(judge.headers_env)
 
 
-def key_source(judge: Judge) -> str:
-    """Which key a message is about, in words; blank if the judge has none."""
-    if judge.given is not None:
-        return f"that of the client {type(judge.given.client).__name__}" if key_of(judge) else ""
-    name = judge.api_key_env or ""
-    return "the API key passed as an argument" if name.startswith(_PREFIX) else f"the value of {name}" if name else ""
+def key_source(name: str) -> str:
+    """Which key a message is about, in words: ``that in NAME``, or ``the API key passed as an argument``."""
+    return "the API key passed as an argument" if name.startswith(_PREFIX) else f"the value of {name}"

@@ -166,7 +166,7 @@ async def fetch_key(given: GivenClient) -> None:
         what = "a text that no header can hold" if isinstance(key, Secret) else type(key).__name__
         raise ProviderError("auth", f"{who} returned {what}, not a key")
     if key != given.last_key:
-        watch_key(key)
+        watch_key(key, instead_of=given.last_key)
     given.last_key = key
 
 
