@@ -155,7 +155,7 @@ def fields_of(client: object, model: str, fields: Mapping[str, Any]) -> dict[str
         who = f"the {type(client).__name__} passed to Judge.client"
         raise ConfigError(f"{who} states no base_url; pass base_url= (the address of its API), or service= (a name)")
     if _class_of(client) and _has_own_http(client):
-        given.elsewhere = ELSEWHERE[0]
+        given.elsewhere = ELSEWHERE[0] if _needs_variables_alone(client) else ELSEWHERE[1]
     if own_address is not None:
         given.elsewhere = None
     elif clean != address or whole is None or any(_is_set(client, name) for name in _OTHER_SIGN_INS):
@@ -232,6 +232,13 @@ def _is_set(client: Any, name: str) -> bool:
 def _has_own_http(client: Any) -> bool:
     http = type(getattr(client, "_client", None))
     return http.__name__ not in _HTTP_CLIENTS or http.__module__.partition(".")[0] not in _CLASSES
+
+
+def _needs_variables_alone(client: Any) -> bool:
+    """Whether proxy and certificates may be all that an HTTP client adds: its transport is the usual one, unsigned."""
+    http = getattr(client, "_client", None)
+    transport = type(getattr(http, "_transport", None)).__name__
+    return transport in ("HTTPTransport", "AsyncHTTPTransport") and getattr(http, "auth", None) is None
 
 
 def _must_be_called(client: Any, provider: str, address: str | None) -> bool:

@@ -45,7 +45,10 @@ def test_what_stands_for_a_client_is_its_address_and_the_names_of_variables(monk
         (openai.OpenAI(api_key="sk-of-the-gateway-0815", base_url=HOST), "llm.example.org", HOST, "MY_GATEWAY"),
         (openai.OpenAI(api_key="EMPTY", base_url="http://localhost:1/v1"), "local", "http://localhost:1/v1", None),
         (openai.OpenAI(api_key=KEY, base_url="http://[::1]:1/v1"), "local", "http://[::1]:1/v1", "LOCAL_API_KEY"),
-        (openai.OpenAI(api_key=KEY, base_url="http://10.0.0.5/v1"), "10.0.0.5", "http://10.0.0.5/v1", "HOST_10_0_0_5_API_KEY"),
+        (
+            openai.OpenAI(api_key=KEY, base_url="http://10.0.0.5/"),
+            "10.0.0.5", "http://10.0.0.5", "HOST_10_0_0_5_API_KEY",
+        ),
         (
             azure(api_key=KEY), "n.openai.azure.com",
             "https://n.openai.azure.com/openai/deployments/m%201?api-version=2024-10-21", "AZURE_OPENAI_API_KEY",
@@ -61,11 +64,14 @@ def test_what_stands_for_a_client_is_its_address_and_the_names_of_variables(monk
         assert (judge.service, judge.base_url, judge.api_key_env) == (service, base_url, variable)
         by_address = Judge(judge.provider, "m 1", base_url=base_url, temperature=0.0)
         assert judge.identity == by_address.identity
-        assert judge.given is not None and not judge.given.calls
+        assert judge.given is not None
+        assert not judge.given.calls
         for text in (repr(judge), str(judge_dict(judge)), str(Profile(profile="p", judges=(judge,)))):
-            assert KEY not in text and "0815" not in text
+            assert KEY not in text
+            assert "0815" not in text
         for other in (pickle.loads(pickle.dumps(judge)), Judge.of(judge_dict(judge))):
-            assert other == judge and other.ask is None
+            assert other == judge
+            assert other.ask is None
         assert KEY.encode() not in pickle.dumps(judge)
         assert copy.deepcopy(judge).given is judge.given is judge.replace(weight=2).given
         assert judge.replace(base_url="https://other.example.org/v1").ask is None
@@ -97,10 +103,8 @@ def test_headers_need_a_variable_elsewhere_unless_the_environment_has_them(monke
     assert name(openai.OpenAI(api_key=KEY)) is None
     assert name(openai.OpenAI(api_key=KEY, base_url=HOST)) == "OPENAI_CUSTOM_HEADERS"
     given = Judge.client(openai.OpenAI(api_key=KEY, base_url=HOST), "m").given
-    assert given is not None and {name: value.reveal() for name, value in given.headers.items()} == {
-        "x-a": "b",
-        "openai-organization": "org",
-    }
+    assert given is not None
+    assert {name: value.reveal() for name, value in given.headers.items()} == {"x-a": "b", "openai-organization": "org"}
 
 
 class Mine(openai.OpenAI):
@@ -131,7 +135,8 @@ def test_which_clients_are_called_and_what_stands_for_them_elsewhere() -> None:
         assert judge.given is not None and judge.given.calls, client
         assert (judge.given.elsewhere, judge_dict(judge).get("ask")) == (elsewhere, elsewhere)
         assert pickle.loads(pickle.dumps(judge)).ask == elsewhere
-        assert KEY not in repr(judge) + str(judge_dict(judge)) and "pass" not in str(judge.base_url)
+        assert KEY not in repr(judge) + str(judge_dict(judge))
+        assert "pass" not in str(judge.base_url)
         file = YAML().load(str(Profile(profile="p", judges=(judge,))))
         assert Profile(**file).judges[0] == judge
     judge = Judge.client(shape(base_url="https://api.example.org"), "m", base_url="https://api.example.org/openai/v1")

@@ -63,15 +63,17 @@ def _check_elsewhere(judge: Judge) -> None:
     url = judge.base_url or PROVIDERS[judge.provider].address
     proxy = f"{urlsplit(url).scheme.upper()}_PROXY"
     if judge.ask == ELSEWHERE[0]:
-        if proxy_of(url) or os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"):
+        certificates = ["SSL_CERT_FILE", "SSL_CERT_DIR"] if url.startswith("https:") else []
+        if proxy_of(url) or any(map(os.environ.get, certificates)):
             return
+        variables = " or ".join([proxy, *certificates[:1]])
         raise JudgeError(
             f"judge '{judge.name}' was made of a client with an HTTP client of its own (proxy, certificates), which is "
-            f"not in this process, and neither {proxy} nor SSL_CERT_FILE is set here",
+            f"not in this process, and its place is not taken here by {variables}",
             judge=judge.name,
             variable=proxy,
-            advice=f"set {proxy} or SSL_CERT_FILE, or make the judge here with ek.Judge.client; if {url} needs "
-            "neither, remove ask=",
+            advice=f"set {variables}, or make the judge here with ek.Judge.client; if {url} can be reached without, "
+            "remove ask=",
         )
     raise JudgeError(
         f"judge '{judge.name}' was made of a client which is not in this process and which no address stands for",
