@@ -132,7 +132,8 @@ def test_which_clients_are_called_and_what_stands_for_them_elsewhere() -> None:
     ]
     for client, elsewhere in cases:
         judge = Judge.client(client, "m")
-        assert judge.given is not None and judge.given.calls, client
+        assert judge.given is not None
+        assert judge.given.calls, client
         assert (judge.given.elsewhere, judge_dict(judge).get("ask")) == (elsewhere, elsewhere)
         assert pickle.loads(pickle.dumps(judge)).ask == elsewhere
         assert KEY not in repr(judge) + str(judge_dict(judge))
