@@ -31,6 +31,7 @@ _CLASSES = {
 _SHAPES = {"openai": ("chat", "completions", "create"), "anthropic": ("messages", "create")}
 _HTTP_CLIENTS = ("SyncHttpxClientWrapper", "AsyncHttpxClientWrapper")
 _OTHER_SIGN_INS = ("workload_identity", "_provider", "credentials", "_middleware")
+_HOLD_KEYS = ("_azure_ad_token", "api_key", "auth_token")
 _NO_KEYS = ("<missing API key>", "workload-identity-auth")
 _KEYS = ("authorization", "api-key", "x-api-key")
 _OF_PACKAGE = re.compile(r"x-stainless-|(?:accept|content-type|user-agent|anthropic-version)\Z")
@@ -67,8 +68,8 @@ class GivenClient:
     """
 
     __slots__ = (
-        "base_url", "calls", "client", "create", "elsewhere", "fetch_key", "headers", "is_async", "key_header",
-        "last_key", "provider",
+        "_held_in", "base_url", "calls", "client", "create", "elsewhere", "fetch_key", "headers", "is_async",
+        "key_header", "last_key", "provider",
     )  # fmt: skip
 
     def __init__(self, client: Any, provider: str) -> None:
@@ -80,22 +81,22 @@ class GivenClient:
         by_token = self.fetch_key or Secret.of(getattr(client, "_azure_ad_token", None))
         self.fetch_key = self.fetch_key or getattr(client, "_api_key_provider", None)
         self.key_header = "api-key" if is_azure and not by_token else "authorization"
-        self.headers, self.is_async = _headers(client), _is_async(client, self.create)
+        custom = _custom(client)
+        self.headers, self.is_async = _headers(client, custom), _is_async(client, self.create)
         if is_azure:  # there the key comes before a header of its name
             self.headers.pop(self.key_header, None)
         self.last_key = Secret()
+        names = [name for name in _HOLD_KEYS if isinstance(getattr(client, name, None), str)]
+        names = [name for name in names if getattr(client, name) not in ("", *_NO_KEYS)]
+        omits_key = any(not isinstance(value, str) for name, value in custom.items() if name == self.key_header)
+        self._held_in = None if omits_key or not names else names[0]
 
     def key(self) -> Secret:
         """The key that it sends, or sent last; false if there is none."""
-        if self.fetch_key is not None:
-            return self.last_key
-        if any(not isinstance(value, str) for name, value in _custom(self.client).items() if name == self.key_header):
-            return Secret()  # omitted by hand
-        for name in ("_azure_ad_token", "api_key", "auth_token"):
-            key = Secret.of(getattr(self.client, name, None))
-            if isinstance(key, Secret) and key and key not in map(Secret, _NO_KEYS):
-                return key
-        return Secret()
+        if self.fetch_key is None and self._held_in is not None:
+            key = Secret.of(getattr(self.client, self._held_in))
+            return key if isinstance(key, Secret) else Secret()
+        return self.last_key
 
     def __repr__(self) -> str:
         return f"<{type(self.client).__name__}>"
@@ -307,11 +308,10 @@ def _custom(client: Any) -> dict[str, Any]:
     return {str(name).lower(): value for name, value in headers.items()} if isinstance(headers, Mapping) else {}
 
 
-def _headers(client: Any) -> dict[str, Secret]:
+def _headers(client: Any, custom: Mapping[str, Any]) -> dict[str, Secret]:
     """The headers of each request that are not those of every client, without the key."""
     if _class_of(client) is None:
         return {}
-    custom = _custom(client)
     every = {name.lower(): Secret.of(value) for name, value in client.default_headers.items()}
     return {
         name: value

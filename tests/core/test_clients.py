@@ -149,6 +149,22 @@ def test_which_clients_are_called_and_what_stands_for_them_elsewhere() -> None:
     assert Judge.client(shape(), "m", service="inside").service == "inside"
 
 
+def test_a_client_whose_class_is_traced_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = openai.OpenAI(api_key=KEY)
+    resource = type(client.chat.completions)
+    before = resource.create
+
+    class Traced:  # as the packages that trace every client make one
+        def __call__(self, *given: Any, **options: Any) -> Any:
+            return before(*given, **options)
+
+    for replaced in (Traced(), lambda *given, **options: before(*given, **options)):
+        monkeypatch.setattr(resource, "create", replaced)
+        given = Judge.client(client, "m").given
+        assert given is not None
+        assert (given.calls, given.elsewhere) == (True, None)
+
+
 def test_the_address_of_what_is_a_client_and_of_nothing_else() -> None:
     assert client_address(azure(api_key=KEY)) == "https://n.openai.azure.com/openai?api-version=2024-10-21"
     assert client_address(openai.OpenAI(api_key=KEY, default_query={"key": KEY})) == "https://api.openai.com/v1"
