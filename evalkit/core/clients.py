@@ -2,6 +2,8 @@
 
 Only openai's and anthropic's own classes are read off, and only where all they send can be: with the HTTP client that
 the package makes, and a key or a function that returns one. Every other client is called itself.
+
+Over 350 lines, because what is known of the packages' classes and attributes is in this module alone.
 """
 
 from __future__ import annotations
@@ -76,10 +78,10 @@ class GivenClient:
         self.client, self.provider, self.create = client, provider, _SHAPES[provider]
         self.base_url: str | None = None
         self.calls, self.elsewhere = False, None if _class_of(client) else ELSEWHERE[1]
-        is_azure = "Azure" in (_class_of(client) or "")
-        self.fetch_key: Callable[[], Any] | None = getattr(client, "_azure_ad_token_provider", None)
-        by_token = self.fetch_key or Secret.of(getattr(client, "_azure_ad_token", None))
-        self.fetch_key = self.fetch_key or getattr(client, "_api_key_provider", None)
+        is_azure, known = "Azure" in (_class_of(client) or ""), client if _class_of(client) else None
+        self.fetch_key: Callable[[], Any] | None = getattr(known, "_azure_ad_token_provider", None)
+        by_token = self.fetch_key or Secret.of(getattr(known, "_azure_ad_token", None))
+        self.fetch_key = self.fetch_key or getattr(known, "_api_key_provider", None)
         self.key_header = "api-key" if is_azure and not by_token else "authorization"
         custom = _custom(client)
         self.headers, self.is_async = _headers(client, custom), _is_async(client, self.create)

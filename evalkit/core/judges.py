@@ -1,4 +1,7 @@
-"""`Judge`: a model that judges, by provider, model and parameters."""
+"""`Judge`: a model that judges, by provider, model and parameters.
+
+Over 350 lines, because the class documents its fields and has all ways to make a judge.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ belongs to the loop that it was used in first.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import os
 from collections.abc import Iterator, Mapping
@@ -47,16 +48,10 @@ def check(judge: Judge) -> None:
     if judge.given is None or not judge.given.calls:
         return
     check_params(judge)
-    client = judge.given.client
-    is_closed = getattr(client, "is_closed", None)
+    is_closed = getattr(judge.given.client, "is_closed", None)
     if callable(is_closed) and is_closed() is True:
         raise ConfigError(f"the client {judge.given!r} of judge '{judge.name}' is closed; pass an open one")
-    retries = getattr(client, "max_retries", 0)
-    if isinstance(retries, int) and retries and not _takes_options(judge.given):
-        raise ConfigError(
-            f"the client {judge.given!r} of judge '{judge.name}' repeats failed calls itself (max_retries={retries}), "
-            "which would be paid beside evalkit's retries; make it with max_retries=0"
-        )
+    _without_retries(judge.given, judge.name)
 
 
 def _check_elsewhere(judge: Judge) -> None:
@@ -83,12 +78,21 @@ def _check_elsewhere(judge: Judge) -> None:
     )
 
 
-def _takes_options(given: GivenClient) -> bool:
-    """Whether `max_retries` can be set for a copy of the client that still does what the client does."""
+def _without_retries(given: GivenClient, judge: str) -> Any:
+    """A client that does not repeat failed calls: the client itself, or a copy that does what it does."""
     resource = given.client
     for name in given.create[:-1]:
         resource = getattr(resource, "__dict__", {}).get(name)
-    return callable(getattr(given.client, "with_options", None)) and "create" not in getattr(resource, "__dict__", {})
+    retries = getattr(given.client, "max_retries", 0)
+    if not isinstance(retries, int) or not retries:
+        return given.client
+    if "create" not in getattr(resource, "__dict__", {}):  # a copy would lose what was put there
+        with contextlib.suppress(Exception):  # as for a class whose own `__init__` takes other arguments
+            return given.client.with_options(max_retries=0)
+    raise ConfigError(
+        f"the client {given!r} of judge '{judge}' repeats failed calls itself (max_retries={retries}), which would be "
+        "paid beside evalkit's retries; make it with max_retries=0"
+    )
 
 
 def connect(judge: Judge) -> CalledClient:
@@ -106,7 +110,7 @@ class CalledClient(ChatClient):
         self.supports_n = False if given.provider == "anthropic" else None
         self._origin = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}" if "//" in url else url
         self._is_async, self._is_native = given.is_async, given.provider == "anthropic"
-        client = given.client.with_options(max_retries=0) if _takes_options(given) else given.client
+        client = _without_retries(given, judge.name)
         for name in given.create:
             client = getattr(client, name)
         self._create: Any = client
@@ -126,16 +130,19 @@ class CalledClient(ChatClient):
         """The answer as the client read it; of an error, as it came."""
         judge = request.judge
         if self._is_native:
-            from evalkit.engine.providers.anthropic import as_completion, native_body, problem_in
+            from evalkit.engine.providers.anthropic import as_completion, native_body, problem_in, version_for
 
-            answer = await self._called(judge, native_body(request, body))
+            native = native_body(request, body)
+            answer = await self._called(judge, native, version_for(native))
             if 200 <= answer.status < 300:
                 return as_completion(answer, judge)
             raise problem_in(answer, judge, body)
         return await self._called(judge, body)
 
-    async def _called(self, judge: Judge, body: Mapping[str, Any]) -> Answer:
+    async def _called(self, judge: Judge, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Answer:
         arguments = self._arguments(judge, body)
+        if headers and "extra_headers" in self._names:
+            arguments["extra_headers"] = headers
         try:
             with locals_forgotten():
                 async with asyncio.timeout(judge.timeout_s):
@@ -152,8 +159,8 @@ class CalledClient(ChatClient):
             if status is None:
                 raise self._problem(error, judge) from None
             given_headers = dict(getattr(response, "headers", None) or {})
-            headers = {str(name).lower(): str(value) for name, value in given_headers.items()}
-            return Answer(status, headers, self._hidden(_content_of(error)), self._origin, "/v1")
+            lower = {str(name).lower(): str(value) for name, value in given_headers.items()}
+            return Answer(status, lower, self._hidden(_content_of(error)), self._origin, "/v1")
         return Answer(200, {}, self._hidden(_bytes_of(completion)), self._origin, "/v1")
 
     def _arguments(self, judge: Judge, body: Mapping[str, Any]) -> dict[str, Any]:

@@ -117,7 +117,10 @@ class ChatClient:
             return self.key() if self._api_key_env else None
         if self._given.fetch_key is not None:
             await fetch_key(self._given)
-        return self._given.key() or (self.key() if self._api_key_env else None)
+        key = self._given.key()
+        if not key.is_sendable:
+            raise ProviderError("auth", f"the key of the client {self._given!r} has characters that no header can hold")
+        return key or (self.key() if self._api_key_env else None)
 
     def key(self) -> Secret:
         """The key; a `ProviderError` if there is none, or none that a header can hold."""

@@ -168,8 +168,12 @@ def test_the_reply_keys_are_those_of_the_address(service: JudgeServer, tmp_path:
     with judge_server(always=GOOD, proxied=True) as other:
         native = Judge("anthropic", "m", base_url=other.url.removesuffix("/v1"))
         by_address = judged(native, tmp_path / "native")
-        for http in ({}, {"http_client": httpx2.Client()}):
-            client = anthropic.Anthropic(api_key=KEY, base_url=other.url.removesuffix("/v1"), **http)
+        options: Any = {"api_key": KEY, "base_url": other.url.removesuffix("/v1")}
+        for client in (
+            anthropic.Anthropic(**options),
+            anthropic.Anthropic(**options, http_client=httpx2.Client()),
+            anthropic.AsyncAnthropic(**options, http_client=httpx2.AsyncClient()),
+        ):
             live = judged(Judge.client(client, "m"), tmp_path / "native", refresh=True)
             assert live["key"].tolist() == by_address["key"].tolist()
             assert live["score"].tolist() == [2.0] * 3
@@ -282,12 +286,24 @@ def test_a_client_that_cannot_be_asked_is_refused_before_any_call(service: Judge
     closed.close()
     retrying = openai.OpenAI(api_key=KEY, base_url=service.url)
     retrying.chat.completions.create = lambda **_: None  # type: ignore[method-assign]
-    for client, words in [(closed, "is closed"), (retrying, r"max_retries=2.*max_retries=0")]:
+
+    class Mine(openai.OpenAI):
+        def __init__(self, team: str) -> None:
+            super().__init__(api_key=KEY, base_url=service.url, default_headers={"X-Team": team})
+
+    no_header = openai.OpenAI(api_key="a\nb", base_url=service.url)
+    for client, words in [
+        (closed, "is closed"),
+        (retrying, r"max_retries=2.*max_retries=0"),
+        (Mine("a"), r"max_retries=2.*max_retries=0"),
+    ]:
         with pytest.raises(ConfigError, match=words):
             judged(Judge.client(client, "m"), tmp_path)
     own = Judge.client(openai.OpenAI(api_key=KEY, base_url=service.url, http_client=httpx2.Client()), "m")
     with pytest.raises(ConfigError, match=r"sends no batches.*HTTPS_PROXY"):
         ek.submit(ITEMS, "correctness", own, cache=tmp_path)
+    with pytest.raises(JudgeError, match="no header can hold"):
+        judged(Judge.client(no_header, "m"), tmp_path)
     assert not service.seen
 
 
