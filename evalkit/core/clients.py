@@ -78,10 +78,10 @@ class GivenClient:
         self.client, self.provider, self.create = client, provider, _SHAPES[provider]
         self.base_url: str | None = None
         self.calls, self.elsewhere = False, None if _class_of(client) else ELSEWHERE[1]
-        is_azure, known = "Azure" in (_class_of(client) or ""), client if _class_of(client) else None
-        self.fetch_key: Callable[[], Any] | None = getattr(known, "_azure_ad_token_provider", None)
-        by_token = self.fetch_key or Secret.of(getattr(known, "_azure_ad_token", None))
-        self.fetch_key = self.fetch_key or getattr(known, "_api_key_provider", None)
+        is_azure, of_package = "Azure" in (_class_of(client) or ""), client if _class_of(client) else None
+        self.fetch_key: Callable[[], Any] | None = getattr(of_package, "_azure_ad_token_provider", None)
+        by_token = self.fetch_key or Secret.of(getattr(of_package, "_azure_ad_token", None))
+        self.fetch_key = self.fetch_key or getattr(of_package, "_api_key_provider", None)
         self.key_header = "api-key" if is_azure and not by_token else "authorization"
         custom = _custom(client)
         self.headers, self.is_async = _headers(client, custom), _is_async(client, self.create)
@@ -143,42 +143,42 @@ def fields_of(client: object, model: str, fields: Mapping[str, Any]) -> dict[str
     refused = [name for name in ("provider", "ask") if name in fields]
     if refused:
         raise ConfigError(f"Judge.client takes no {listed(refused)}: it is read off the client; omit it")
-    given = GivenClient(client, provider)
+    holder = GivenClient(client, provider)
     address = _address(client, model)
     clean = "" if address is None else _without_key(address)
-    whole = clean if is_server(clean) else None
-    given.calls = _must_be_called(client, provider, address)
+    server = clean if is_server(clean) else None
+    holder.calls = _must_be_called(client, provider, address)
     own_address = fields.get("base_url")
-    if own_address is not None and not given.calls:
+    if own_address is not None and not holder.calls:
         raise ConfigError(
             f"base_url is read off the client ({client_address(client)}); pass a client with another base_url, or "
             "write ek.Judge(…, base_url=…)"
         )
-    if whole is None and own_address is None and "service" not in fields:
+    if server is None and own_address is None and "service" not in fields:
         who = f"the {type(client).__name__} passed to Judge.client"
         raise ConfigError(f"{who} states no base_url; pass base_url= (the address of its API), or service= (a name)")
     if _class_of(client) and _has_own_http(client):
-        given.elsewhere = ELSEWHERE[0] if _needs_variables_alone(client) else ELSEWHERE[1]
+        holder.elsewhere = ELSEWHERE[0] if _needs_variables_alone(client) else ELSEWHERE[1]
     if own_address is not None:
-        given.elsewhere = None
-    elif clean != address or whole is None or any(_is_set(client, name) for name in _OTHER_SIGN_INS):
-        given.elsewhere = ELSEWHERE[1]
-    url = own_address or whole
-    host = host_of(url or PROVIDERS[provider].address) if whole or own_address else str(fields["service"])
+        holder.elsewhere = None
+    elif clean != address or server is None or any(_is_set(client, name) for name in _OTHER_SIGN_INS):
+        holder.elsewhere = ELSEWHERE[1]
+    url = own_address or server
+    host = host_of(url or PROVIDERS[provider].address) if server or own_address else str(fields["service"])
     of_client: dict[str, Any] = {
         "provider": provider,
         "model": model,
         "base_url": url,
         "service": "",
-        "api_key_env": _key_variable(given, host),
-        "headers_env": _headers_variable(given, host),
+        "api_key_env": _key_variable(holder, host),
+        "headers_env": _headers_variable(holder, host),
         **_time_limit(client),
     }
-    if whole is not None and own_address is not None:
-        of_client["service"] = host_of(whole)
-    if of_client["api_key_env"] is not None and given.key():
-        watch_key(given.key())
-    return {**of_client, **fields, "base_url": url, "ask": given}
+    if server is not None and own_address is not None:
+        of_client["service"] = host_of(server)
+    if of_client["api_key_env"] is not None and holder.key():
+        watch_key(holder.key())
+    return {**of_client, **fields, "base_url": url, "ask": holder}
 
 
 def _no_client(client: object) -> ConfigError:
@@ -247,9 +247,9 @@ def _needs_variables_alone(client: Any) -> bool:
 def _must_be_called(client: Any, provider: str, address: str | None) -> bool:
     """Whether evalkit's transport cannot send what a client sends."""
     package = type(client).__module__.partition(".")[0]
-    known = type(client).__name__ == _class_of(client) and package == provider
+    is_plain = type(client).__name__ == _class_of(client) and package == provider
     return (
-        not known
+        not is_plain
         or _has_own_http(client)
         or any(_is_set(client, name) for name in _OTHER_SIGN_INS)
         or address is None
@@ -271,7 +271,7 @@ def _is_wrapped(client: Any, package: str) -> bool:
         return True
     module = sys.modules.get(f"{package}.resources.{'.'.join(path)}.{path[-1]}")
     name = path[-1].capitalize()
-    classes = [getattr(module, each, None) for each in (name, f"Async{name}")]
+    classes = [getattr(module, cls_name, None) for cls_name in (name, f"Async{name}")]
     functions = [vars(cls).get("create") for cls in classes if cls is not None]
     return any(
         not isinstance(function, FunctionType) or function.__globals__["__name__"].partition(".")[0] != package
@@ -347,17 +347,17 @@ def _key_variable(given: GivenClient, host: str) -> str | None:
 
     None: no key is needed.
     """
-    key, own = given.key(), PROVIDERS[given.provider]
+    key, provider = given.key(), PROVIDERS[given.provider]
     if given.fetch_key is None and (not key or key.is_placeholder):
         return None
-    name = own.key_variable if host == own.host else _of_host(host, "API_KEY")
+    name = provider.key_variable if host == provider.host else _of_host(host, "API_KEY")
     if "Azure" in (_class_of(given.client) or ""):
         name = "AZURE_OPENAI_API_KEY" if given.key_header == "api-key" else "AZURE_OPENAI_AD_TOKEN"
     assert name is not None
     if given.fetch_key is not None:
         return name
-    held = {variable for variable, value in os.environ.items() if Secret(value.strip()) == key}
-    variables = sorted(variable for variable in held if re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable))
+    holding = {variable for variable, value in os.environ.items() if Secret(value.strip()) == key}
+    variables = sorted(variable for variable in holding if re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable))
     if name in variables or not variables:
         return f"{name}_2" if name not in variables and os.environ.get(name) else name
     return variables[0]
@@ -367,9 +367,9 @@ def _headers_variable(given: GivenClient, host: str) -> str | None:
     """The variable that holds the headers where the client is not; None: there are none but those always sent."""
     custom = _CUSTOM[given.provider]
     lines = [line.partition(":") for line in os.environ.get(custom, "").split("\n")]
-    there = {name.strip().lower(): Secret(value.strip()) for name, _, value in lines}
+    custom_headers = {name.strip().lower(): Secret(value.strip()) for name, _, value in lines}
     accounts = {name: Secret(os.environ.get(variable, "")) for name, variable in _ACCOUNTS.items()}
     needed = {name: value for name, value in given.headers.items() if value != accounts.get(name)}
-    if all(there.get(name) == value for name, value in needed.items()):
+    if all(custom_headers.get(name) == value for name, value in needed.items()):
         return None if not needed or host == PROVIDERS[given.provider].host else custom
     return _of_host(host, "HEADERS")

@@ -151,10 +151,10 @@ class OpenTicket:
         if provider.url_variable:  # written out: the environment may name another server now
             url = url or f"https://{provider.host}/v1"
         judge = Judge.of({**fields, "base_url": url})
-        for given in self._servers:  # of this address and variable: its key goes nowhere else
-            if isinstance(given, Judge) and given.name == judge.name and _place_of(given) == _place_of(judge):
-                judge = replace(judge, ask=given.ask)
-        servers = {given.base_url if isinstance(given, Judge) else given for given in self._servers}
+        for server in self._servers:  # of this address and variable: its key goes nowhere else
+            if isinstance(server, Judge) and server.name == judge.name and _place_of(server) == _place_of(judge):
+                judge = replace(judge, ask=server.ask)
+        servers = {server.base_url if isinstance(server, Judge) else server for server in self._servers}
         servers |= {None, os.environ.get(provider.url_variable or "")}
         is_known_url = url in servers or host_of(url) == "local" or f"{url}/".startswith(f"https://{provider.host}/")
         secret = judge.api_key_env or judge.headers_env

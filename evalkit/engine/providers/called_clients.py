@@ -106,12 +106,12 @@ class CalledClient(ChatClient):
     def __init__(self, judge: Judge, url: str) -> None:
         super().__init__(judge)
         assert judge.given is not None
-        given: GivenClient = judge.given
-        self.supports_n = False if given.provider == "anthropic" else None
+        holder: GivenClient = judge.given
+        self.supports_n = False if holder.provider == "anthropic" else None
         self._origin = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}" if "//" in url else url
-        self._is_async, self._is_native = given.is_async, given.provider == "anthropic"
-        client = _without_retries(given, judge.name)
-        for name in given.create:
+        self._is_async, self._is_native = holder.is_async, holder.provider == "anthropic"
+        client = _without_retries(holder, judge.name)
+        for name in holder.create:
             client = getattr(client, name)
         self._create: Any = client
         try:
@@ -191,15 +191,15 @@ class CalledClient(ChatClient):
                 maybe_paid=True,
             )
         names = [type(link).__name__ for link in links]
-        what = f"the client {judge.given!r} raised {names[0]}"
+        fact = f"the client {judge.given!r} raised {names[0]}"
         if isinstance(error, TimeoutError) or any("Timeout" in name for name in names):
             is_sent = not any(name in ("ConnectTimeout", "PoolTimeout") for name in names)
-            return ProviderError("timeout", f"no answer from {self._origin} in time ({what})", maybe_paid=is_sent)
+            return ProviderError("timeout", f"no answer from {self._origin} in time ({fact})", maybe_paid=is_sent)
         text = " ".join(str(without_keys(str(error)[:_READ])).split())[:_LONGEST_DETAIL]
         cause = f" ({', '.join(names[1:])})" if names[1:] else ""
         kind: ProblemKind = "client_error" if isinstance(error, _BUGS) else "connection"
         is_sent = kind == "connection" and not any(name in _NOT_SENT for name in names)
-        return ProviderError(kind, f"{what}{cause}: {text}", maybe_paid=is_sent)
+        return ProviderError(kind, f"{fact}{cause}: {text}", maybe_paid=is_sent)
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -166,8 +166,8 @@ async def fetch_key(given: GivenClient) -> None:
         kind: ProblemKind = "auth" if isinstance(error, (TypeError, NameError)) else "connection"
         raise ProviderError(kind, f"{who} raised {type(error).__name__}: {text}") from None
     if not isinstance(key, Secret) or not key or not key.is_sendable:
-        what = "a text that no header can hold" if isinstance(key, Secret) else type(key).__name__
-        raise ProviderError("auth", f"{who} returned {what}, not a key")
+        value_text = "a text that no header can hold" if isinstance(key, Secret) else type(key).__name__
+        raise ProviderError("auth", f"{who} returned {value_text}, not a key")
     if key != given.last_key:
         watch_key(key, instead_of=given.last_key)
     given.last_key = key

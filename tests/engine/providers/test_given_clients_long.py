@@ -231,6 +231,9 @@ def test_refused_parameters_and_probabilities_work_through_a_called_client(tmp_p
         body = server.seen[-1].body
         assert (body["top_k"], body["seed"], body["max_completion_tokens"]) == (3, 5, 512)
         server.always = {"tells": told}
+        report = ek.engine.check_server(judge)
+        assert report.answers
+        assert not report.problems
         expected = judged(Judge.client(client, "m", score="expected"), tmp_path)
         assert server.seen[-1].body["logprobs"] is True
         assert "score_sd" in expected
