@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import quote, urlencode, urlsplit
 
 from evalkit.core.judge_field_checks import host_of, is_server
@@ -45,7 +45,7 @@ _ALLOWED = "OpenAI, AsyncOpenAI, AzureOpenAI, AsyncAzureOpenAI, Anthropic, Async
 
 
 class GivenClient:
-    """A client that a judge was made of. Its key stays in it: pickled, it becomes what `elsewhere` says.
+    """A client that a judge was made of. Its key stays in it: its judge is pickled without it.
 
     Attributes
     ----------
@@ -103,14 +103,11 @@ class GivenClient:
     def __repr__(self) -> str:
         return f"<{type(self.client).__name__}>"
 
-    def __copy__(self) -> GivenClient:
-        return self
-
     def __deepcopy__(self, _: Any) -> GivenClient:
         return self
 
-    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
-        return (type(None), ()) if self.elsewhere is None else (str, (self.elsewhere,))
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a client cannot be pickled; pickle its judge, where the names of variables stand for it")
 
 
 def client_address(value: object) -> str | None:

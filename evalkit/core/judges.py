@@ -371,9 +371,16 @@ class Judge:
         found = found.ask if isinstance(found, Judge) else found
         return f"{module}:{name}" if found is self.ask and module != "__main__" else None
 
+    def __copy__(self) -> Judge:
+        return self
+
+    def __deepcopy__(self, _: Any) -> Judge:
+        return self  # it is immutable, and a copy would have no client
+
     def __getstate__(self) -> dict[str, Any]:
         # a decorated function is no longer found under its own name, so it cannot be pickled as a function
-        return {name: getattr(self, name) for name in self.__slots__} | {"ask": self.import_path or self.ask}
+        ask = self.import_path or (None if isinstance(self.ask, GivenClient) else self.ask)
+        return {name: getattr(self, name) for name in self.__slots__} | {"ask": ask}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():

@@ -10,6 +10,7 @@ from typing import Any
 
 import anthropic
 import httpx2
+import joblib
 import openai
 import pytest
 from ruamel.yaml import YAML
@@ -73,6 +74,7 @@ def test_what_stands_for_a_client_is_its_address_and_the_names_of_variables(monk
             assert other == judge
             assert other.ask is None
         assert KEY.encode() not in pickle.dumps(judge)
+        assert joblib.hash(judge) == joblib.hash(by_address.replace(api_key_env=variable, timeout_s=judge.timeout_s))
         assert copy.deepcopy(judge).given is judge.given is judge.replace(weight=2).given
         assert judge.replace(base_url="https://other.example.org/v1").ask is None
     assert find_key(f"a text with {KEY}") is not None
