@@ -270,7 +270,7 @@ def _opened(worklist: Worklist, options: Options, until: float | None = None) ->
         if not options.offline:
             from evalkit.engine.batches.overdue_tickets import take_overdue
 
-            servers = [judge.base_url for judge in worklist.spec.judges]
+            servers = [judge if judge.given else judge.base_url for judge in worklist.spec.judges]
             if take_overdue(store, set(tickets.values()), servers) and store.in_batches(tickets) != tickets:
                 since = lookup.stored.since  # with refresh, what was collected is as new as live replies
                 return _opened(worklist, options if since is None else replace(options, refresh=since), until)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import numbers
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,6 +17,7 @@ from evalkit.engine.cache.joblib_memory import ReplyMemory
 from evalkit.engine.providers.openai_replies import without_prompt
 from evalkit.engine.providers.prices import cost_of, price_of
 from evalkit.engine.providers.provider_interface import ProblemKind, ProviderError, RunSettings
+from evalkit.engine.providers.threads import in_daemon_thread
 from evalkit.engine.request import Request
 from evalkit.errors import InputError
 from evalkit.errors.secrets import without_keys
@@ -143,31 +142,14 @@ class FunctionClient:
 
     def _in_thread(self, prompt: Prompt) -> asyncio.Future[Any]:
         """Start a thread, which releases its place when it ends."""
-        loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[Any] = loop.create_future()
 
-        def finish(value: Any, problem: ProviderError | None) -> None:
-            self._threads.release()
-            if outcome.done():
-                return
-            if problem is None:
-                outcome.set_result(value)
-            else:
-                outcome.set_exception(problem)
-
-        def work() -> None:
-            value, problem = None, None
+        def call() -> Any:
             try:
-                value = self._function(prompt)
-            except BaseException as error:  # noqa: BLE001  # whatever it is, the call that waits must get it
-                problem = self._problem(error, prompt)
-                problem.__cause__ = error
-            with contextlib.suppress(RuntimeError):  # the process ends, and its loop is closed
-                loop.call_soon_threadsafe(finish, value, problem)
+                return self._function(prompt)
+            except BaseException as error:
+                raise self._problem(error, prompt) from error
 
-        # a daemon: a function that hangs must not keep the process from ending
-        threading.Thread(target=work, name=f"evalkit {self._judge.name}", daemon=True).start()
-        return outcome
+        return in_daemon_thread(call, f"evalkit {self._judge.name}", self._threads.release)
 
     def _problem(self, error: BaseException, prompt: Prompt) -> ProviderError:
         message = " ".join(str(without_keys(str(error)[:4000])).split())
