@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import numbers
+from decimal import Decimal
 from typing import Any
 
 
@@ -39,3 +41,10 @@ def read_json(text: str) -> Any:
         return value
 
     return json.loads(text, object_pairs_hook=without_duplicates, parse_float=to_number, parse_constant=to_number)
+
+
+def plain_number(value: Any) -> Any:
+    """A number of numpy or `decimal` as Python's own, so that it can be stored; other values unchanged."""
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return int(value)
+    return float(value) if isinstance(value, (numbers.Real, Decimal)) and not isinstance(value, bool) else value

@@ -338,7 +338,7 @@ class PromptBuilder:
         origin = self, (*criteria,)
         return replace(prompt, schema=schema, criterion=", ".join(schemas), together=parts, origin=origin)
 
-    def key_hashes(self, criteria: Sequence[Criterion]) -> dict[str, str]:
+    def key_hashes(self, criteria: Sequence[Criterion]) -> dict[str, Any]:
         """The hashes of rubric and template in the key of a reply on these criteria; one alone has its own."""
         rubric_hashes = [self.rubric.prompt_hashes[criterion.name] for criterion in criteria]
         if len(rubric_hashes) == 1:

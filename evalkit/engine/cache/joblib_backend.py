@@ -32,7 +32,7 @@ CallId = Sequence[str]
 """joblib's name of a call: (function id, argument hash); here the second is the reply key in hex."""
 
 
-class ReplyText(str):
+class ReplyText(str):  # noqa: SLOT000  # it has the reply
     """The text of a reply, which has the fields of the reply as attributes (`cost_usd`, `model` …) and as `reply`."""
 
     reply: Reply
@@ -122,10 +122,9 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
     ) -> Any:
         """The stored reply, or the value of a function; KeyError if there is none, as joblib expects."""
         if call_id[0] not in (FUNCTION_ID, TEXT_ID):
-            value = self.store.value(*call_id)
-            if value is None:
-                raise KeyError(f"no value of {call_id[0]} with the key {call_id[1]} in {self.store.place}")
-            return json.loads(value[0])["value"]
+            value = self.store.value(call_id[0], call_id[1])
+            if value is not None:
+                return json.loads(value[0])["value"]
         reply = self.find(call_id)
         if reply is None:
             raise KeyError(f"no reply with the key {call_id[1]} in {self.store.place}")

@@ -94,10 +94,10 @@ class ReplyMemory(Memory):  # type: ignore[misc]
     def cache(
         self,
         func: Callable[..., Any] | None = None,
-        ignore: object = None,
+        ignore: Any = None,
         verbose: int | None = None,
         mmap_mode: object = False,
-        cache_validation_callback: object = None,
+        cache_validation_callback: Any = None,
     ) -> Any:
         """Memoize a function, also a coroutine function; usable as a decorator with or without options.
 
@@ -122,15 +122,11 @@ class ReplyMemory(Memory):  # type: ignore[misc]
 
 
 class Slot(Protocol):
-    """The place in the store of what one call returns.
+    """The place in the store of what one call returns."""
 
-    Attributes
-    ----------
-    call_id
-        joblib's name of the call: the function's id, and the key in hex.
-    """
-
-    call_id: tuple[str, str]
+    @property
+    def call_id(self) -> tuple[str, str]:
+        """Joblib's name of the call: the function's id, and the key in hex."""
 
     def find(self) -> tuple[Any] | None:
         """What is stored, alone in a tuple; None if nothing is."""

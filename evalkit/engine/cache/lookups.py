@@ -282,7 +282,7 @@ class Lookups:
 
     def n_values(self, function: str) -> int:
         """The number of stored values of a function."""
-        query = "SELECT count(*) FROM facts WHERE service = ? AND model = ?"
+        query = "SELECT count(*) FROM facts WHERE service = ? AND model = ? AND length(name) = 64"
         with self.database.reading() as connection:
             return 0 if connection is None else int(connection.execute(query, (VALUES, function)).fetchone()[0])
 

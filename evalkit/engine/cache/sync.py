@@ -19,9 +19,7 @@ _ROWS = (
     "promoted_from, value FROM replies JOIN calls USING (call_id) WHERE key IN ({}) ORDER BY key, generation"
 )
 _VALUES = "SELECT service, model, name, value, learned_at FROM facts WHERE service = ?"
-_ADD_VALUE = (
-    "INSERT INTO facts (service, model, name, value, learned_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-)
+_ADD_VALUE = "INSERT INTO facts (service, model, name, value, learned_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _LOGGED = "SELECT evaluation, created, summary, settings FROM evaluations"
 
 

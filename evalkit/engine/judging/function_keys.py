@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import contextlib
 import dataclasses
 import dis
 import inspect
@@ -15,6 +16,7 @@ import re
 import sys
 import sysconfig
 import textwrap
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
@@ -36,17 +38,16 @@ from evalkit.rubrics.criteria import FileModel
 _SCHEMA = 1
 _PLAIN = (str, bytes, int, float, bool, type(None), list, tuple, dict, set, frozenset)
 _WAITING = (asyncio.Lock, asyncio.Semaphore, asyncio.Event, asyncio.Condition)
-_SESSIONS = {"httpx", "requests", "aiohttp", "urllib3"}
+_SESSIONS = {"httpx", "requests", "aiohttp", "urllib3", "unittest"}
+"""Packages of clients without an address of their own: sessions of HTTP, and mocks."""
 _ADDRESSES = ("base_url", "_base_url", "api_base", "azure_endpoint", "server_url", "endpoint")
 _INNER_CLIENTS = ("_client", "client")
 _MODELS = ("model", "model_name", "model_id", "deployment")
 _GLOBAL_LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTE_LOADS = {"LOAD_ATTR", "LOAD_METHOD"}
 _SECRETS = re.compile(r"key|token|secret|password|credential|auth|header|cookie", re.IGNORECASE)
-_CHANGES = {
-    "add", "append", "appendleft", "clear", "discard", "extend", "extendleft", "insert", "put", "put_nowait", "remove",
-    "update", "write",
-}  # fmt: skip
+_CHANGES = {"add", "append", "appendleft", "clear", "discard", "extend", "extendleft", "insert", "remove", "update"}
+"""Methods of Python's containers that return nothing."""
 _PACKAGE = str(Path(__file__).parents[2])
 
 
@@ -97,7 +98,8 @@ class FunctionKeys:
 
     def reads(self) -> dict[str, str]:
         """What the function reads from globals and closures now: a digest by name."""
-        digests, func = {}, self.func
+        digests: dict[str, str] = {}
+        func = self.func
         while isinstance(func, partial):
             digests["partial"] = self._hashed("what the partial holds", [func.args, func.keywords, digests], ())
             func = func.func
@@ -139,7 +141,7 @@ class FunctionKeys:
         return False
 
     def _hashed(self, what: str, value: Any, seen: tuple[CodeType, ...]) -> str:
-        """joblib's hash of a value; `what` names it in the error."""
+        """Joblib's hash of a value; `what` names it in the error."""
         try:
             return str(_Hasher(self, seen).hash(value))
         except InputError:
@@ -152,7 +154,7 @@ class FunctionKeys:
                 f"@memory.cache(ignore=[…]), else pass what matters of it as an argument; nothing was asked"
             ) from problem
 
-    def stable(self, value: Any, seen: tuple[CodeType, ...]) -> Any:  # noqa: PLR0911  # one line per kind
+    def stable(self, value: Any, seen: tuple[CodeType, ...]) -> Any:  # one line per kind
         """What is hashed in place of a value whose pickle says too much, or cannot be made."""
         if type(value) in _PLAIN:
             return value
@@ -163,8 +165,17 @@ class FunctionKeys:
             return "judge", [getattr(value, name) for name in names], dict(value.params)
         if isinstance(value, FileModel):
             return type(value).__name__, value.to_dict()  # type: ignore[attr-defined]  # of all that are public
-        if isinstance(value, (Memory, ReplyStore)):
-            return "a cache"
+        if isinstance(value, (Memory, ReplyStore, *_WAITING)):
+            return type(value).__name__
+        if dataclasses.is_dataclass(value) and type(value).__module__.startswith("evalkit."):
+            fields = {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.compare}
+            return type(value).__name__, fields
+        code = self._stable_code(value, seen)
+        address = client_address(value) if code is value else None
+        return code if address is None else ("client", address, _settings(value))
+
+    def _stable_code(self, value: Any, seen: tuple[CodeType, ...]) -> Any:
+        """A function, class or module as what it is made of; other values unchanged."""
         if isinstance(value, MemorizedFunc):
             return self._described(value.func, seen)
         if isinstance(value, ModuleType):
@@ -175,13 +186,7 @@ class FunctionKeys:
             return _described_class(value)
         if isinstance(value, (FunctionType, partial)) or (callable(value) and _attribute(value, "__wrapped__")):
             return self._described(value, seen)
-        if isinstance(value, _WAITING):
-            return type(value).__name__
-        if dataclasses.is_dataclass(value) and type(value).__module__.startswith("evalkit."):
-            fields = {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.compare}
-            return type(value).__name__, fields
-        address = client_address(value)
-        return value if address is None else ("client", address, _settings(value))
+        return value
 
     def _described(self, func: Any, seen: tuple[CodeType, ...]) -> Any:
         """A function as what it is made of: its name, and of one's own code source, defaults and what it reads."""
@@ -208,18 +213,19 @@ class FunctionKeys:
     def _values_read(self, func: FunctionType) -> Iterator[tuple[str, Any]]:
         """The names that a function reads from closures and globals, with their values."""
         code, written = func.__code__, _only_written(self._source(func))
+        values: dict[str, Any] = {}
         for name, cell in zip(code.co_freevars, func.__closure__ or (), strict=False):
-            if name not in written:
-                try:
-                    yield name, cell.cell_contents
-                except ValueError:  # not assigned yet
-                    continue
-        for name, attributes in sorted(_loads(code).items()):
-            if name in written or name not in func.__globals__:
+            with contextlib.suppress(ValueError):  # not assigned yet
+                values[name] = cell.cell_contents
+        loads = _loads(code)
+        values |= {name: func.__globals__[name] for name in sorted(loads) if name in func.__globals__}
+        for name, value in values.items():
+            if name in written and (written[name] or isinstance(value, (list, set, dict, deque))):
                 continue
-            value = func.__globals__[name]
             yield name, value
-            if isinstance(value, ModuleType) and _is_own(getattr(value, "__file__", None) or ""):
+            attributes = loads.get(name, ())
+            own_module = isinstance(value, ModuleType) and _is_own(getattr(value, "__file__", None) or "")
+            if own_module or (isinstance(value, type) and _is_own_class(value)):
                 for attribute in sorted(attributes):  # as in settings.MODEL
                     if hasattr(value, attribute):
                         yield f"{name}.{attribute}", getattr(value, attribute)
@@ -241,7 +247,7 @@ def client_address(value: Any) -> str | None:
     """The address of a client of a service, without name, password and query; None if it is no client.
 
     A client is an object with methods that knows its `base_url`; so is what a library's client holds, such as
-    ``client.chat.completions``, and the session of an HTTP library.
+    ``client.chat.completions``. The sessions of HTTP libraries and mocks are clients without an address.
     """
     if _is_record(value):
         return None
@@ -315,13 +321,13 @@ def _layers(func: Any) -> list[Any]:
     An object with ``__call__`` is that method, a partial its function.
     """
     layers: list[Any] = []
-    while func is not None and len(layers) < 50:  # noqa: PLR2004  # a loop of wrappers
+    while func is not None and len(layers) < 50:  # a loop of wrappers
         inner = func.func if isinstance(func, (partial, MemorizedFunc)) else getattr(func, "__func__", func)
         if inner is not func:
             func = inner
             continue
         if not isinstance(func, (FunctionType, BuiltinFunctionType, type)) and not hasattr(func, "__wrapped__"):
-            func = getattr(type(func), "__call__", None)
+            func = getattr(type(func), "__call__", None)  # noqa: B004  # the method itself is wanted
         if isinstance(func, FunctionType) and _is_own(func.__code__.co_filename):
             layers.append(func)
         func = getattr(func, "__wrapped__", None)
@@ -350,9 +356,11 @@ def _described_class(kind: type) -> Any:
         own = _is_own(inspect.getsourcefile(kind) or "")
         return "class", name, textwrap.dedent(inspect.getsource(kind)) if own else ""
     except (OSError, TypeError):  # made in a cell or by a function
-        functions = [one for one in vars(kind).values() if isinstance(one, FunctionType)]
-        own_codes = [one.__code__ for one in functions if _is_own(one.__code__.co_filename)]
-        return "class", name, sorted(map(_code_digest, own_codes))
+        members = dict(vars(kind))
+        codes = [_code_digest(one.__code__) for one in members.values() if isinstance(one, FunctionType)]
+        plain = [f"{name} {one!r}" for name, one in members.items() if type(one) in _PLAIN and name[:2] != "__"]
+        types = [f"{name}: {one}" for name, one in members.get("__annotations__", {}).items()]
+        return "class", name, sorted(codes), sorted(plain), types
 
 
 def _code_digest(code: CodeType) -> str:
@@ -388,14 +396,15 @@ def _source_text(code: CodeType) -> str | None:
 
 def _lambda_text(code: CodeType) -> str | None:
     """The expression of a lambda: a line may have several."""
-    places = [place for place in code.co_positions() if None not in place and place[2:] != (0, 0)]
+    places = [(first, last, start, end) for first, last, start, end in code.co_positions() if first and last and end]
     if not places:
         return None
     (first, start), (last, end) = min((one[0], one[2]) for one in places), max((one[1], one[3]) for one in places)
     lines = [line.encode() for line in linecache.getlines(code.co_filename)[first - 1 : last]]
     lines[-1] = lines[-1][:end]
     lines[0] = lines[0][start:]
-    return f"lambda {code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}: {b''.join(lines).decode()}"
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return f"lambda {', '.join(names)}: (\n{b''.join(lines).decode()}\n)"
 
 
 @lru_cache(maxsize=1024)
@@ -419,36 +428,34 @@ def _loads(code: CodeType) -> Mapping[str, frozenset[str]]:
 
 
 @lru_cache(maxsize=1024)
-def _only_written(source: str) -> frozenset[str]:
+def _only_written(source: str) -> Mapping[str, bool]:
     """The names that a function only changes and never reads, as in ``calls.append(1)`` and ``n += 1``.
 
-    Such a count or log cannot change the answer, and with its value in the key no second call would be found.
+    Such a count or log cannot change the answer, and with its value in the key no second call would be found. False: it
+    does so by a method, which may return something if the value is none of Python's containers.
     """
     try:
-        tree = ast.parse(source)
+        nodes = list(ast.walk(ast.parse(source)))
     except SyntaxError:
-        return frozenset()
-    written: set[str] = set()
-    read: set[str] = set()
-    changed: set[int] = set()  # the nodes that are names in a place where they are changed
-    for node in ast.walk(tree):
+        return {}
+    changed: dict[int, tuple[str, bool]] = {}  # names in a place where they are changed
+    for node in nodes:
         targets: list[ast.expr] = []
+        by_method = isinstance(node, ast.Call)
         if isinstance(node, ast.AugAssign):
             targets = [node.target]
         elif isinstance(node, (ast.Assign, ast.Delete)):
             targets = node.targets
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            called = node.value.func
-            targets = [called] if isinstance(called, ast.Attribute) and called.attr in _CHANGES else []
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
+            targets = [node.func.value]
         for target in targets:
-            inner: ast.expr = target
-            while isinstance(inner, (ast.Attribute, ast.Subscript)):
+            inner = target
+            while isinstance(inner, (ast.Attribute, ast.Subscript)) and not by_method:
                 inner = inner.value
             if isinstance(inner, ast.Name):
-                changed.add(id(inner))
-                written.add(inner.id)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in changed:
-            read.add(node.id)
-    return frozenset(written - read)
-
+                changed[id(inner)] = inner.id, not by_method
+    read = {one.id for one in nodes if isinstance(one, ast.Name) and id(one) not in changed}
+    return {
+        name: all(surely for one, surely in changed.values() if one == name)
+        for name in {name for name, _ in changed.values()} - read
+    }

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MethodType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from joblib.memory import MemorizedFunc
 
@@ -21,15 +22,9 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Prompt, Reply
 from evalkit.core.providers import PROVIDERS
 from evalkit.core.reply_keys import KeyParts, digest
+from evalkit.core.strict_json import plain_number
 from evalkit.engine.cache.joblib_backend import TEXT_ID, ReplyBackend, shown
-from evalkit.engine.cache.joblib_memory import (
-    AsyncMemoizedReply,
-    MemoizedReply,
-    ReplyMemory,
-    ReplySlot,
-    Slot,
-    parts_of,
-)
+from evalkit.engine.cache.joblib_memory import AsyncMemoizedReply, MemoizedReply, ReplyMemory, ReplySlot, Slot, parts_of
 from evalkit.engine.judging.function_keys import FunctionKeys, client_address
 from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, listed
 from evalkit.rubrics.criteria import Criterion
@@ -99,7 +94,7 @@ def memory(
     since: float | None = None,
     verbose: int = 0,
 ) -> Memory:
-    """joblib's `Memory` for functions that ask a judge, over evalkit's cache.
+    """Joblib's `Memory` for functions that ask a judge, over evalkit's cache.
 
     ``@memory.cache`` memoizes any function, also an async one, in one of two ways:
 
@@ -275,21 +270,23 @@ class _CallSlot:
         """See `Slot`."""
         if self.parts is not None:
             kind = "reply" if isinstance(value, Reply) else "text" if isinstance(value, str) else "value"
-            if not self.returns:
+            known = self.returns
+            if value is not None and known != kind and not (known and "value" in (known, kind)):
                 self._learn(kind)
             if kind != "value" and self.returns != "value":
-                future, read = ReplySlot.of(self.backend, self.parts).put(value, started, overwrite=overwrite)
+                slot = ReplySlot.of(self.backend, self.parts)
+                future, read = slot.put(value, started, overwrite=overwrite)
                 return future, lambda stored: self._shown(read(stored))
         name, since = self.memoized._keys.name, self.backend.since
         try:
-            key, text = self.key, as_json({"value": value, "seconds": time.time() - started}, name)
+            key, text = self.key, as_json(value, time.time() - started, name)
         except InputError as error:
             error.value = value  # type: ignore[attr-defined]  # it was paid for
             raise
         self._warn_of_changes()
         overwrite = overwrite or self.memoized.cache_validation_callback is not None
-        future = self.backend.store.put_value(name, key, text, overwrite=overwrite, newer_than=since)
-        return future, lambda stored: json.loads(stored)["value"]
+        stored_text = self.backend.store.put_value(name, key, text, overwrite=overwrite, newer_than=since)
+        return stored_text, lambda stored: json.loads(stored)["value"]
 
     def _learn(self, kind: str) -> None:
         """Keep what the function returns: without a call, a reply of `judge` would not tell."""
@@ -314,45 +311,47 @@ class _CallSlot:
             )
 
 
-def as_json(value: Any, name: str) -> str:
-    """A value as JSON, from which the same value is read again.
+def as_json(value: Any, seconds: float, name: str) -> str:
+    """What a function returned, as JSON from which the same value is read again; numbers of numpy as Python's.
 
     Raises
     ------
     InputError
         If it is none.
     """
-    returned = value["value"]
-    problem = _no_json(returned)
-    if problem:
-        if inspect.iscoroutine(returned):
-            returned.close()
+    try:
+        return json.dumps({"value": _plain(value, ""), "seconds": seconds}, allow_nan=False)
+    except TypeError as problem:
+        if inspect.iscoroutine(value):
+            value.close()
         raise InputError(
             f"{name} returned {problem}, which is no JSON and was not stored; return a text, number, list or dict "
             "(of a client's answer its text or .model_dump(mode='json')); the error's attribute value has what it "
             "returned"
-        )
-    return json.dumps(value, allow_nan=False)
+        ) from None
 
 
-def _no_json(value: Any, path: str = "") -> str:
-    """What keeps a value from being stored as JSON, in words; empty if nothing does."""
+def _plain(value: Any, path: str) -> Any:
+    """A value as JSON has it; TypeError, with what is none and where, if it is no such value."""
     at = f" at {path}" if path else ""
-    if value is None or isinstance(value, (str, bool, int)):
-        return ""
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    value = bool(value) if isinstance(value, np.bool_) else plain_number(value)
+    if isinstance(value, int):
+        return value
     if isinstance(value, float):
-        return "" if math.isfinite(value) else f"the number {value}{at}"
+        if not math.isfinite(value):
+            raise TypeError(f"the number {value}{at}")
+        return value
     if isinstance(value, (list, tuple)):
-        return next((text for place, one in enumerate(value) if (text := _no_json(one, f"{path}[{place}]"))), "")
+        return [_plain(one, f"{path}[{place}]") for place, one in enumerate(value)]
     if isinstance(value, dict):
-        for name, one in value.items():
-            if not isinstance(name, str):
-                return f"a dict with the key {name!r}{at}"
-            if text := _no_json(one, f"{path}[{name!r}]"):
-                return text
-        return ""
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"a dict with the key {key!r}{at}")
+        return {key: _plain(one, f"{path}[{key!r}]") for key, one in value.items()}
     hint = "; define the function with async def" if inspect.iscoroutine(value) else ""
-    return f"{type(value).__module__}.{type(value).__qualname__}{at}{hint}".removeprefix("builtins.")
+    raise TypeError(f"{type(value).__module__}.{type(value).__qualname__}{at}{hint}".removeprefix("builtins."))
 
 
 def _annotated(func: Any) -> str:
@@ -375,9 +374,9 @@ def own_parts(arguments: Mapping[str, Any]) -> KeyParts | None:
     these only the number of the ``sample``, the name of a ``criterion``, and clients of the judge's service.
     """
     rest = {name: value for name, value in arguments.items() if not (name in ("*", "**") and not value)}
-    judge = _taken(rest, lambda name, value: isinstance(value, Judge))
+    judge = _taken(rest, lambda value: isinstance(value, Judge))
     if judge is None:
-        judge = _taken(rest, lambda name, value: isinstance(value, str) and value.partition(":")[0] in PROVIDERS)
+        judge = _taken(rest, lambda value: isinstance(value, str) and value.partition(":")[0] in PROVIDERS)
     sample = rest.pop("sample", 0)
     if judge is None or type(sample) is not int or sample < 0:
         return None
@@ -405,14 +404,14 @@ def _check_client(judge: Judge, name: str, client: Any) -> None:
         )
 
 
-def _taken(rest: dict[str, Any], fits: Callable[[str, Any], bool]) -> Any:
+def _taken(rest: dict[str, Any], fits: Callable[[Any], bool]) -> Any:
     """The only one of the arguments that fits, taken out of them; None if there is none, or more than one."""
-    names = [name for name, value in rest.items() if fits(name, value)]
+    names = [name for name, value in rest.items() if fits(value)]
     return rest.pop(names[0]) if len(names) == 1 else None
 
 
 def _of_prompt(judge: Judge, rest: dict[str, Any]) -> KeyParts | None:
-    prompt = _taken(rest, lambda name, value: isinstance(value, Prompt))
+    prompt = _taken(rest, lambda value: isinstance(value, Prompt))
     if prompt is None or prompt.origin is None or OWN_ANSWER in prompt.inputs:
         return None
     builder, criteria = prompt.origin
@@ -425,16 +424,16 @@ def _of_prompt(judge: Judge, rest: dict[str, Any]) -> KeyParts | None:
 
 
 def _of_rubric(judge: Judge, rest: dict[str, Any]) -> KeyParts | None:
-    criterion = _taken(rest, lambda name, value: isinstance(value, Criterion))
-    rubric = _taken(rest, lambda name, value: isinstance(value, Rubric))
-    item = _taken(rest, lambda name, value: isinstance(value, (Mapping, pd.Series)))
+    criterion = _taken(rest, lambda value: isinstance(value, Criterion))
+    rubric = _taken(rest, lambda value: isinstance(value, Rubric))
+    item = _taken(rest, lambda value: isinstance(value, (Mapping, pd.Series)))
     if item is None and rubric is not None and len(rubric.input_names) == 1:
-        item = _taken(rest, lambda name, value: name != "criterion" and isinstance(value, str))
+        item = _taken(rest, lambda value: isinstance(value, str) and value is not rest.get("criterion"))
         item = None if item is None else {rubric.input_names[0]: item}
     if item is None or (rubric is None and criterion is None):
         return None
     if rubric is None:
-        names = [str(name) for name in item.keys() if name not in _NOT_INPUTS]
+        names = [str(name) for name in [*item] if name not in _NOT_INPUTS]
         rubric = Rubric(id=criterion.name, version="v1", inputs=names, criteria=[criterion])
     chosen = rubric.criterion(rest.pop("criterion", None) if criterion is None else criterion.name)
     if criterion is not None and chosen != criterion:
