@@ -11,9 +11,8 @@ import random
 import sqlite3
 import sys
 import threading
-import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -189,11 +188,15 @@ def test_texts_stay_texts_and_replies_replies(memory: ek.engine.Memory) -> None:
         judge = ek.Judge("fake", "strict" if kind is str else "lenient")
         ask = memory.cache(lambda judge, prompt, given=given: given, ignore=["given"])
         first, second = ask(judge, prompt), ask(judge, prompt)
-        assert isinstance(first, kind) and isinstance(second, kind) and first == second
-        assert first.text == "2" and first.cost_usd == (None if kind is str else 0.5)
+        assert isinstance(first, kind)
+        assert isinstance(second, kind)
+        assert first == second
+        assert first.text == "2"
+        assert first.cost_usd == (None if kind is str else 0.5)
         assert pickle.loads(pickle.dumps(first)) == first
         shelved = ask.call_and_shelve(judge, prompt)
-        assert isinstance(shelved.get(), kind) and shelved.get() == first
+        assert isinstance(shelved.get(), kind)
+        assert shelved.get() == first
 
 
 # --- any other function
@@ -500,7 +503,8 @@ def test_joblibs_options_and_methods(memory: ek.engine.Memory, capsys: pytest.Ca
         ["duration", "input_args", "time"],
         {"text": "'a'"},
     )
-    assert ask.check_call_in_cache("a") and not ask.check_call_in_cache("b")
+    assert ask.check_call_in_cache("a")
+    assert not ask.check_call_in_cache("b")
     valid[0] = False
     assert (ask("a"), len(asked)) == (["a"], 2)
     valid[0] = True
