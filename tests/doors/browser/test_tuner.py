@@ -1039,10 +1039,8 @@ import evalkit as ek, ipywidgets
 items, labels = ek.load_example("facts")
 tuner = ek.RubricTuner(items, "correctness", ["fake:strict", "fake:lenient"], labels, folder=tempfile.mkdtemp())
 browser = ek.notebook.JudgmentBrowser(ek.evaluate(items, "correctness", "fake:strict", samples=1))
-ipywidgets.VBox([
-    ipywidgets.Tab([tuner, browser], titles=["tune", "look"]),
-    ipywidgets.interactive(lambda choice: {"tuner": tuner, "card": ek.start(items)}[choice], choice=["card", "tuner"]),
-])"""
+display(ipywidgets.VBox([ipywidgets.Tab([tuner, browser], titles=["tune", "look"])]))
+ipywidgets.interactive(lambda choice: {"tuner": tuner, "card": ek.start(items)}[choice], choice=["card", "tuner"])"""
 
 
 def test_the_widgets_work_inside_the_layouts_of_ipywidgets(notebook):
