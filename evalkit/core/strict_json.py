@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import numbers
 from decimal import Decimal
 from typing import Any
+
+import numpy as np
 
 
 class DuplicateKeyError(ValueError):
@@ -48,3 +51,32 @@ def plain_number(value: Any) -> Any:
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return int(value)
     return float(value) if isinstance(value, (numbers.Real, Decimal)) and not isinstance(value, bool) else value
+
+
+def plain_json(value: Any, path: str = "") -> Any:
+    """A value as JSON has it, numbers of numpy as Python's; TypeError, with what is none and where, if it is none.
+
+    Examples
+    --------
+    >>> plain_json({"scores": (1, 2.5)})
+    {'scores': [1, 2.5]}
+    """
+    at = f" at {path}" if path else ""
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    value = bool(value) if isinstance(value, np.bool_) else plain_number(value)
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise TypeError(f"the number {value}{at}")
+        return value
+    if isinstance(value, (list, tuple)):
+        return [plain_json(one, f"{path}[{place}]") for place, one in enumerate(value)]
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"a dict with the key {key!r}{at}")
+        return {key: plain_json(one, f"{path}[{key!r}]") for key, one in value.items()}
+    hint = "; define the function with async def" if inspect.iscoroutine(value) else ""
+    raise TypeError(f"{type(value).__module__}.{type(value).__qualname__}{at}{hint}".removeprefix("builtins."))

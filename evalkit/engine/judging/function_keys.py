@@ -5,21 +5,14 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import contextlib
 import dataclasses
-import dis
 import inspect
-import linecache
 import re
-import sys
-import sysconfig
-import textwrap
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
-from functools import lru_cache, partial
-from pathlib import Path
+from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
@@ -32,23 +25,29 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message
 from evalkit.core.reply_keys import digest
 from evalkit.engine.cache.store import ReplyStore
+from evalkit.engine.judging.function_sources import (
+    PLAIN,
+    code_digest,
+    described_class,
+    is_own,
+    is_own_class,
+    layers_of,
+    loads_of,
+    name_of,
+    only_written,
+    source_text,
+)
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.criteria import FileModel
 
 _SCHEMA = 1
-_PLAIN = (str, bytes, int, float, bool, type(None), list, tuple, dict, set, frozenset)
 _WAITING = (asyncio.Lock, asyncio.Semaphore, asyncio.Event, asyncio.Condition)
 _SESSIONS = {"httpx", "requests", "aiohttp", "urllib3", "unittest"}
 """Packages of clients without an address of their own: sessions of HTTP, and mocks."""
 _ADDRESSES = ("base_url", "_base_url", "api_base", "azure_endpoint", "server_url", "endpoint")
 _INNER_CLIENTS = ("_client", "client")
 _MODELS = ("model", "model_name", "model_id", "deployment")
-_GLOBAL_LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
-_ATTRIBUTE_LOADS = {"LOAD_ATTR", "LOAD_METHOD"}
 _SECRETS = re.compile(r"key|token|secret|password|credential|auth|header|cookie", re.IGNORECASE)
-_CHANGES = {"add", "append", "appendleft", "clear", "discard", "extend", "extendleft", "insert", "remove", "update"}
-"""Methods of Python's containers that return nothing."""
-_PACKAGE = str(Path(__file__).parents[2])
 
 
 class FunctionKeys:
@@ -65,15 +64,15 @@ class FunctionKeys:
 
     def __init__(self, func: Any, ignore: Collection[str], sources: dict[str, str] | None = None) -> None:
         self.func, self.ignore, self.sources = func, frozenset(ignore), {} if sources is None else sources
-        self.name = _name(func)
+        self.name = name_of(func)
         self._ignored: set[str] = set()
-        for layer in _layers(func):
+        for layer in layers_of(func):
             self._source(layer)
 
     @property
     def source_digest(self) -> str:
         """The digest of the function's own source."""
-        return digest([self._source(layer) for layer in _layers(self.func)])
+        return digest([self._source(layer) for layer in layers_of(self.func)])
 
     def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name, with defaults and without ignored ones; ``*`` and ``**`` hold the rest."""
@@ -103,7 +102,7 @@ class FunctionKeys:
         while isinstance(func, partial):
             digests["partial"] = self._hashed("what the partial holds", [func.args, func.keywords, digests], ())
             func = func.func
-        for number, layer in enumerate(_layers(func)):
+        for number, layer in enumerate(layers_of(func)):
             for name, value in self._values_read(layer):
                 if not self._is_ignored(name):
                     what = f"{name!r}, which it reads"
@@ -156,7 +155,7 @@ class FunctionKeys:
 
     def stable(self, value: Any, seen: tuple[CodeType, ...]) -> Any:  # one line per kind
         """What is hashed in place of a value whose pickle says too much, or cannot be made."""
-        if type(value) in _PLAIN:
+        if type(value) in PLAIN:
             return value
         if isinstance(value, Message):
             return dict(value)
@@ -183,7 +182,7 @@ class FunctionKeys:
         if isinstance(value, MethodType):
             return "method", value.__self__, self._described(value.__func__, seen)
         if isinstance(value, type):
-            return _described_class(value)
+            return described_class(value)
         if isinstance(value, (FunctionType, partial)) or (callable(value) and _attribute(value, "__wrapped__")):
             return self._described(value, seen)
         return value
@@ -192,12 +191,12 @@ class FunctionKeys:
         """A function as what it is made of: its name, and of one's own code source, defaults and what it reads."""
         if isinstance(func, partial):
             return "partial", self._described(func.func, seen), func.args, func.keywords
-        made_of: list[Any] = [_name(func)]
-        for layer in _layers(func):
+        made_of: list[Any] = [name_of(func)]
+        for layer in layers_of(func):
             if layer.__code__ in seen:
                 continue
-            inner, where = (*seen, layer.__code__), f"which it reads (in {_name(layer)})"
-            defaults = self._hashed(f"a default of {_name(layer)}", [layer.__defaults__, layer.__kwdefaults__], inner)
+            inner, where = (*seen, layer.__code__), f"which it reads (in {name_of(layer)})"
+            defaults = self._hashed(f"a default of {name_of(layer)}", [layer.__defaults__, layer.__kwdefaults__], inner)
             made_of += [self._source(layer), defaults]
             for name, value in self._values_read(layer):
                 if not self._is_ignored(name):
@@ -205,27 +204,27 @@ class FunctionKeys:
         return "function", made_of
 
     def _source(self, func: FunctionType) -> str:
-        key = _code_digest(func.__code__)
+        key = code_digest(func.__code__)
         if key not in self.sources:
-            self.sources[key] = _source_text(func.__code__) or key
+            self.sources[key] = source_text(func.__code__) or key
         return self.sources[key]
 
     def _values_read(self, func: FunctionType) -> Iterator[tuple[str, Any]]:
         """The names that a function reads from closures and globals, with their values."""
-        code, written = func.__code__, _only_written(self._source(func))
+        code, written = func.__code__, only_written(self._source(func))
         values: dict[str, Any] = {}
         for name, cell in zip(code.co_freevars, func.__closure__ or (), strict=False):
             with contextlib.suppress(ValueError):  # not assigned yet
                 values[name] = cell.cell_contents
-        loads = _loads(code)
+        loads = loads_of(code)
         values |= {name: func.__globals__[name] for name in sorted(loads) if name in func.__globals__}
         for name, value in values.items():
             if name in written and (written[name] or isinstance(value, (list, set, dict, deque))):
                 continue
             yield name, value
             attributes = loads.get(name, ())
-            own_module = isinstance(value, ModuleType) and _is_own(getattr(value, "__file__", None) or "")
-            if own_module or (isinstance(value, type) and _is_own_class(value)):
+            own_module = isinstance(value, ModuleType) and is_own(getattr(value, "__file__", None) or "")
+            if own_module or (isinstance(value, type) and is_own_class(value)):
                 for attribute in sorted(attributes):  # as in settings.MODEL
                     if hasattr(value, attribute):
                         yield f"{name}.{attribute}", getattr(value, attribute)
@@ -251,7 +250,7 @@ def client_address(value: Any) -> str | None:
     """
     if _is_record(value):
         return None
-    is_library = not _is_own_class(type(value))
+    is_library = not is_own_class(type(value))
     for owner in (value, *(_attribute(value, name) for name in _INNER_CLIENTS if is_library)):
         for name in _ADDRESSES:
             address = _attribute(owner, name)
@@ -266,7 +265,7 @@ def client_address(value: Any) -> str | None:
 
 def _settings(client: Any) -> list[tuple[str, str]]:
     """What a client says beside its address: the model, and of one's own class all texts that are no secrets."""
-    if not _is_own_class(type(client)):
+    if not is_own_class(type(client)):
         return [(name, str(_attribute(client, name))) for name in _MODELS if isinstance(_attribute(client, name), str)]
     texts = ((name, one) for name, one in vars(client).items() if isinstance(one, (str, float, bool)))
     return sorted((name, str(one)) for name, one in texts if not _SECRETS.search(name) and name not in _ADDRESSES)
@@ -279,11 +278,6 @@ def _attribute(value: Any, name: str) -> Any:
         return getattr(value, name)
     except Exception:  # noqa: BLE001  # there is none, or a property of somebody's class failed
         return None
-
-
-def _is_own_class(kind: type) -> bool:
-    module = sys.modules.get(kind.__module__)
-    return kind.__module__ in ("__main__", "__mp_main__") or _is_own(getattr(module, "__file__", None) or "")
 
 
 def _is_record(value: Any) -> bool:
@@ -302,160 +296,3 @@ def _parameters(func: Any) -> list[str]:
         return [*inspect.signature(func).parameters]
     except (TypeError, ValueError):
         return []
-
-
-def _name(func: Any) -> str:
-    """Module and qualified name; a script is ``__main__`` in all processes that run it."""
-    if isinstance(func, partial):
-        return _name(func.func)
-    inner = getattr(func, "__func__", func)
-    if not hasattr(inner, "__qualname__"):
-        inner = type(inner)
-    module = getattr(inner, "__module__", None) or "builtins"
-    return f"{module.replace('__mp_main__', '__main__')}.{inner.__qualname__}"
-
-
-def _layers(func: Any) -> list[Any]:
-    """The functions of one's own code that a decorated function is made of, from the outermost; not those of libraries.
-
-    An object with ``__call__`` is that method, a partial its function.
-    """
-    layers: list[Any] = []
-    while func is not None and len(layers) < 50:  # a loop of wrappers
-        inner = func.func if isinstance(func, (partial, MemorizedFunc)) else getattr(func, "__func__", func)
-        if inner is not func:
-            func = inner
-            continue
-        if not isinstance(func, (FunctionType, BuiltinFunctionType, type)) and not hasattr(func, "__wrapped__"):
-            func = getattr(type(func), "__call__", None)  # noqa: B004  # the method itself is wanted
-        if isinstance(func, FunctionType) and _is_own(func.__code__.co_filename):
-            layers.append(func)
-        func = getattr(func, "__wrapped__", None)
-    return layers
-
-
-@lru_cache(maxsize=1)
-def _libraries() -> tuple[str, ...]:
-    paths = sysconfig.get_paths()
-    return tuple({*(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")), _PACKAGE})
-
-
-@lru_cache(maxsize=4096)
-def _is_own(file: str) -> bool:
-    """Whether a file is a user's: not of Python, of an installed package or of evalkit. Cells of a notebook are."""
-    if not file or file.startswith("<frozen") or {"site-packages", "dist-packages"} & {*Path(file).parts}:
-        return False
-    return not file.startswith(_libraries())
-
-
-def _described_class(kind: type) -> Any:
-    name = f"{kind.__module__.replace('__mp_main__', '__main__')}.{kind.__qualname__}"
-    if kind.__module__ == "builtins":
-        return "class", name
-    try:
-        own = _is_own(inspect.getsourcefile(kind) or "")
-        return "class", name, textwrap.dedent(inspect.getsource(kind)) if own else ""
-    except (OSError, TypeError):  # made in a cell or by a function
-        members = dict(vars(kind))
-        codes = [_code_digest(one.__code__) for one in members.values() if isinstance(one, FunctionType)]
-        plain = [f"{name} {one!r}" for name, one in members.items() if type(one) in _PLAIN and name[:2] != "__"]
-        types = [f"{name}: {one}" for name, one in members.get("__annotations__", {}).items()]
-        return "class", name, sorted(codes), sorted(plain), types
-
-
-def _code_digest(code: CodeType) -> str:
-    """A digest of what a code object does, the same in all processes of one version of Python."""
-    constants = [
-        _code_digest(one)
-        if isinstance(one, CodeType)
-        else sorted(map(repr, one))
-        if isinstance(one, frozenset)
-        else f"{type(one).__name__} {one!r}"
-        for one in code.co_consts
-    ]
-    names = [code.co_name, *code.co_names, "", *code.co_varnames, "", *code.co_freevars]
-    counts = [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags]
-    return digest([code.co_code.hex(), code.co_exceptiontable.hex(), names, counts, constants])
-
-
-def _source_text(code: CodeType) -> str | None:
-    """The source of a function without its decorators; None if there is none that is surely its own."""
-    linecache.checkcache(code.co_filename)
-    try:
-        lines = inspect.getsourcelines(code)[0]
-        if code.co_name == "<lambda>":
-            return _lambda_text(code)
-        text = textwrap.dedent("".join(lines))
-        node = ast.parse(text).body[0]
-    except Exception:  # noqa: BLE001  # no file, no text of it, or not that of this function
-        return None
-    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or node.name != code.co_name:
-        return None
-    return "\n".join(line.rstrip() for line in text.splitlines()[node.lineno - 1 :])
-
-
-def _lambda_text(code: CodeType) -> str | None:
-    """The expression of a lambda: a line may have several."""
-    places = [(first, last, start, end) for first, last, start, end in code.co_positions() if first and last and end]
-    if not places:
-        return None
-    (first, start), (last, end) = min((one[0], one[2]) for one in places), max((one[1], one[3]) for one in places)
-    lines = [line.encode() for line in linecache.getlines(code.co_filename)[first - 1 : last]]
-    lines[-1] = lines[-1][:end]
-    lines[0] = lines[0][start:]
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return f"lambda {', '.join(names)}: (\n{b''.join(lines).decode()}\n)"
-
-
-@lru_cache(maxsize=1024)
-def _loads(code: CodeType) -> Mapping[str, frozenset[str]]:
-    """The global names that code reads, with the attributes that it reads of each; functions inside it included.
-
-    `inspect.getclosurevars` takes attributes for names, and does not look into comprehensions.
-    """
-    loads: dict[str, set[str]] = {}
-    instructions = list(dis.get_instructions(code))
-    for instruction, after in zip(instructions, [*instructions[1:], None], strict=True):
-        if instruction.opname in _GLOBAL_LOADS:
-            attributes = loads.setdefault(instruction.argval, set())
-            if after is not None and after.opname in _ATTRIBUTE_LOADS:
-                attributes.add(after.argval)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            for name, more in _loads(constant).items():
-                loads.setdefault(name, set()).update(more)
-    return {name: frozenset(attributes) for name, attributes in loads.items()}
-
-
-@lru_cache(maxsize=1024)
-def _only_written(source: str) -> Mapping[str, bool]:
-    """The names that a function only changes and never reads, as in ``calls.append(1)`` and ``n += 1``.
-
-    Such a count or log cannot change the answer, and with its value in the key no second call would be found. False: it
-    does so by a method, which may return something if the value is none of Python's containers.
-    """
-    try:
-        nodes = list(ast.walk(ast.parse(source)))
-    except SyntaxError:
-        return {}
-    changed: dict[int, tuple[str, bool]] = {}  # names in a place where they are changed
-    for node in nodes:
-        targets: list[ast.expr] = []
-        by_method = isinstance(node, ast.Call)
-        if isinstance(node, ast.AugAssign):
-            targets = [node.target]
-        elif isinstance(node, (ast.Assign, ast.Delete)):
-            targets = node.targets
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
-            targets = [node.func.value]
-        for target in targets:
-            inner = target
-            while isinstance(inner, (ast.Attribute, ast.Subscript)) and not by_method:
-                inner = inner.value
-            if isinstance(inner, ast.Name):
-                changed[id(inner)] = inner.id, not by_method
-    read = {one.id for one in nodes if isinstance(one, ast.Name) and id(one) not in changed}
-    return {
-        name: all(surely for one, surely in changed.values() if one == name)
-        for name in {name for name, _ in changed.values()} - read
-    }

@@ -1040,7 +1040,8 @@ items, labels = ek.load_example("facts")
 tuner = ek.RubricTuner(items, "correctness", ["fake:strict", "fake:lenient"], labels, folder=tempfile.mkdtemp())
 browser = ek.notebook.JudgmentBrowser(ek.evaluate(items, "correctness", "fake:strict", samples=1))
 display(ipywidgets.VBox([ipywidgets.Tab([tuner, browser], titles=["tune", "look"])]))
-ipywidgets.interactive(lambda choice: {"tuner": tuner, "card": ek.start(items)}[choice], choice=["card", "tuner"])"""
+shown = {"tuner": tuner, "card": ek.start(items), "-": None}
+ipywidgets.interactive(lambda choice: shown[choice], choice=["-", "card", "tuner"])"""
 
 
 def test_the_widgets_work_inside_the_layouts_of_ipywidgets(notebook):
@@ -1054,6 +1055,7 @@ def test_the_widgets_work_inside_the_layouts_of_ipywidgets(notebook):
     page.get_by_role("tab", name="look").click()
     expect(tab.locator(".ekw").last.locator("tr", has_text="ice-brio")).to_be_visible()
     interactive = page.locator(".widget-interact")
+    interactive.locator("select").first.select_option("card")
     expect(interactive.get_by_label("Role of answer")).to_be_visible()
     interactive.locator("select").first.select_option("tuner")
     expect(interactive.locator(".ekw")).to_contain_text("Agreement with people")  # a second view of the same tuner

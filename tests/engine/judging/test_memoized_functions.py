@@ -321,7 +321,8 @@ def test_what_cannot_be_hashed_is_named_before_anything_is_asked(memory: ek.engi
     ]  # fmt: skip
     with (tmp_path / "log").open("w") as file:
         for name, value in [*held, ("file", file)]:
-            text = f"def helper():\n    return {name}\n@memory.cache%s\ndef ask(text):\n    helper()\n    asked.append(1)\n    return text\n"
+            text = f"def helper():\n    return {name}\n@memory.cache%s\ndef ask(text):\n    helper()\n"
+            text += "    asked.append(1)\n    return text\n"
             for source in (text, text.replace("    helper()\n", f"    str({name})\n")):
                 asked: list[int] = []
                 names = cell(source % "", memory=memory, asked=asked, **{name: value})
@@ -333,9 +334,9 @@ def test_what_cannot_be_hashed_is_named_before_anything_is_asked(memory: ek.engi
                 names = cell(source % f"(ignore=[{name!r}])", memory=memory, asked=asked, **{name: value})
                 assert [names["ask"]("x") for _ in range(2)] == ["x", "x"]
             ask = memory.cache(lambda value: "x")
-            with pytest.raises(InputError, match="the argument 'value' .* cannot be hashed"):
+            with pytest.raises(InputError, match=r"the argument 'value' .* cannot be hashed"):
                 ask(value)
-    with pytest.raises(InputError, match="cannot ignore 'wrong': .* neither takes nor reads it; it takes 'text'"):
+    with pytest.raises(InputError, match=r"cannot ignore 'wrong': .* neither takes nor reads it; it takes 'text'"):
         memory.cache(lambda text: text, ignore=["wrong"])("x")
     with pytest.raises(InputError, match=r"ignore= is a list of names, got the text 'text'; pass \['text'\]"):
         memory.cache(lambda text: text, ignore="text")
@@ -513,7 +514,7 @@ def test_joblibs_options_and_methods(memory: ek.engine.Memory, capsys: pytest.Ca
     assert memory.cache(ask).func is ask.func
     ask("b")
     with pytest.raises(
-        CacheError, match="nothing was removed: 2 values of .*ask in .* clear\\(confirm='delete 2 values'\\)"
+        CacheError, match=r"nothing was removed: 2 values of .*ask in .* clear\(confirm='delete 2 values'\)"
     ):
         ask.clear()
     assert memory.store.stats()["n_replies"] == 0  # values are no replies
