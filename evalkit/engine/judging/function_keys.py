@@ -27,6 +27,7 @@ from evalkit.core.reply_keys import digest
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine.judging.function_sources import (
     PLAIN,
+    changed_attributes,
     code_digest,
     described_class,
     is_own,
@@ -66,6 +67,9 @@ class FunctionKeys:
         self.func, self.ignore, self.sources = func, frozenset(ignore), {} if sources is None else sources
         self.name = name_of(func)
         self._ignored: set[str] = set()
+        self._signature: inspect.Signature | None = None
+        with contextlib.suppress(TypeError, ValueError):  # some functions of C have none
+            self._signature = inspect.signature(func)
         for layer in layers_of(func):
             self._source(layer)
 
@@ -76,9 +80,8 @@ class FunctionKeys:
 
     def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name, with defaults and without ignored ones; ``*`` and ``**`` hold the rest."""
-        try:
-            signature = inspect.signature(self.func)
-        except (TypeError, ValueError):
+        signature = self._signature
+        if signature is None:
             return {"*": args, "**": dict(kwargs)}
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
@@ -125,11 +128,12 @@ class FunctionKeys:
             "reads": dict(reads),
             "arguments": {name: self._hashed(f"the argument {name!r}", value, ()) for name, value in arguments.items()},
         }
-        unused = sorted(self.ignore - self._ignored - {*_parameters(self.func)})
+        parameters = [] if self._signature is None else [*self._signature.parameters]
+        unused = sorted(self.ignore - self._ignored - {*parameters})
         if unused:
             raise InputError(
                 f"memory.cache cannot ignore {listed(unused)}: {self.name} neither takes nor reads it; it takes "
-                f"{listed(_parameters(self.func))}"
+                f"{listed(parameters)}"
             )
         return digest(parts)
 
@@ -263,12 +267,25 @@ def client_address(value: Any) -> str | None:
     return type(value).__qualname__ if is_session else None
 
 
-def _settings(client: Any) -> list[tuple[str, str]]:
-    """What a client says beside its address: the model, and of one's own class all texts that are no secrets."""
-    if not is_own_class(type(client)):
+def _settings(client: Any) -> list[tuple[str, Any]]:
+    """What a client says beside its address: the model, and of one's own class all that is no secret and stays."""
+    kind = type(client)
+    if not is_own_class(kind):
         return [(name, str(_attribute(client, name))) for name in _MODELS if isinstance(_attribute(client, name), str)]
-    texts = ((name, one) for name, one in vars(client).items() if isinstance(one, (str, float, bool)))
-    return sorted((name, str(one)) for name, one in texts if not _SECRETS.search(name) and name not in _ADDRESSES)
+    changed = changed_attributes(kind)  # type: ignore[arg-type]  # a class can be hashed
+    return sorted(
+        (name, value)
+        for name, value in vars(client).items()
+        if _is_setting(value) and not (name in changed or name in _ADDRESSES or _SECRETS.search(name))
+    )
+
+
+def _is_setting(value: Any) -> bool:
+    if isinstance(value, Mapping) and not isinstance(value, (Judge, FileModel)):
+        return all(map(_is_setting, value.values()))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(map(_is_setting, value))
+    return isinstance(value, (*PLAIN, Judge, FileModel))
 
 
 def _attribute(value: Any, name: str) -> Any:
@@ -289,10 +306,3 @@ def _is_record(value: Any) -> bool:
         return True
     names = {name for base in kind.__mro__[:-1] for name in vars(base) if not name.startswith("_")}
     return not any(callable(getattr(kind, name, None)) for name in names)
-
-
-def _parameters(func: Any) -> list[str]:
-    try:
-        return [*inspect.signature(func).parameters]
-    except (TypeError, ValueError):
-        return []

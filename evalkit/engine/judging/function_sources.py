@@ -153,6 +153,27 @@ def loads_of(code: CodeType) -> Mapping[str, frozenset[str]]:
 
 
 @lru_cache(maxsize=1024)
+def changed_attributes(kind: Any) -> frozenset[str]:
+    """The attributes that the methods of a class change after ``__init__``, such as a count of calls."""
+    changed: set[str] = set()
+    for base in kind.__mro__[:-1]:
+        for name, member in vars(base).items():
+            if not isinstance(member, FunctionType) or name in ("__init__", "__post_init__"):
+                continue
+            nodes = list(ast.walk(ast.parse(source_text(member.__code__) or "")))
+            for node in nodes:
+                owner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else node
+                if owner is not node and node.func.attr not in _CHANGES:  # type: ignore[attr-defined]
+                    continue
+                while isinstance(owner, ast.Subscript):
+                    owner = owner.value
+                is_store = isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del))
+                if isinstance(owner, ast.Attribute) and (is_store or owner is not node):
+                    changed.add(owner.attr)
+    return frozenset(changed)
+
+
+@lru_cache(maxsize=1024)
 def only_written(source: str) -> Mapping[str, bool]:
     """The names that a function only changes and never reads, as in ``calls.append(1)`` and ``n += 1``.
 

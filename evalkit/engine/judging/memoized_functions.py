@@ -122,6 +122,8 @@ def memory(
     ------
     CacheError
         If the cache cannot be opened.
+    InputError
+        If it got the function itself.
 
     Examples
     --------
@@ -138,6 +140,11 @@ def memory(
     >>> first, second
     ({'score': 2}, {'score': 2})
     """
+    if callable(cache):
+        raise InputError(
+            "ek.memory takes a cache folder or the address of a server, got a function; write memory = ek.memory(), "
+            "then @memory.cache above the function"
+        )
     return Memory(cache, read_only=read_only, recorded=recorded, since=since, verbose=verbose)
 
 

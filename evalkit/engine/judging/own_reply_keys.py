@@ -27,7 +27,8 @@ def own_parts(arguments: Mapping[str, Any]) -> KeyParts | None:
     They are a judge and a `Prompt` as evalkit built it, or a judge, a `Rubric` or `Criterion`, and one item; beside
     these only the number of the ``sample``, the name of a ``criterion``, and clients of the judge's service.
     """
-    rest = {name: value for name, value in arguments.items() if not (name in ("*", "**") and not value)}
+    rest = {name: value for name, value in arguments.items() if name not in ("*", "**")}
+    rest |= {f"*{number}": value for number, value in enumerate(arguments.get("*", ()))} | arguments.get("**", {})
     judge = _taken(rest, lambda value: isinstance(value, Judge))
     if judge is None:
         judge = _taken(rest, lambda value: isinstance(value, str) and value.partition(":")[0] in PROVIDERS)

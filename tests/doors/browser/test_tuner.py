@@ -1041,7 +1041,7 @@ tuner = ek.RubricTuner(items, "correctness", ["fake:strict", "fake:lenient"], la
 browser = ek.notebook.JudgmentBrowser(ek.evaluate(items, "correctness", "fake:strict", samples=1))
 display(ipywidgets.VBox([ipywidgets.Tab([tuner, browser], titles=["tune", "look"])]))
 shown = {"tuner": tuner, "card": ek.start(items), "-": None}
-ipywidgets.interactive(lambda choice: shown[choice], choice=["-", "card", "tuner"])"""
+ipywidgets.interactive(lambda choice: display(shown[choice]), choice=["-", "card", "tuner"])"""
 
 
 def test_the_widgets_work_inside_the_layouts_of_ipywidgets(notebook):
