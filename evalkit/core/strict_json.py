@@ -61,7 +61,7 @@ def plain_json(value: Any, path: str = "") -> Any:
     >>> plain_json({"scores": (1, 2.5)})
     {'scores': [1, 2.5]}
     """
-    at = f" at {path}" if path else ""
+    where = f" at {path}" if path else ""
     if value is None or isinstance(value, (str, bool)):
         return value
     value = bool(value) if isinstance(value, np.bool_) else plain_number(value)
@@ -69,14 +69,14 @@ def plain_json(value: Any, path: str = "") -> Any:
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise TypeError(f"the number {value}{at}")
+            raise TypeError(f"the number {value}{where}")
         return value
     if isinstance(value, (list, tuple)):
-        return [plain_json(one, f"{path}[{place}]") for place, one in enumerate(value)]
+        return [plain_json(element, f"{path}[{index}]") for index, element in enumerate(value)]
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
-                raise TypeError(f"a dict with the key {key!r}{at}")
-        return {key: plain_json(one, f"{path}[{key!r}]") for key, one in value.items()}
+                raise TypeError(f"a dict with the key {key!r}{where}")
+        return {key: plain_json(member, f"{path}[{key!r}]") for key, member in value.items()}
     hint = "; define the function with async def" if inspect.iscoroutine(value) else ""
-    raise TypeError(f"{type(value).__module__}.{type(value).__qualname__}{at}{hint}".removeprefix("builtins."))
+    raise TypeError(f"{type(value).__module__}.{type(value).__qualname__}{where}{hint}".removeprefix("builtins."))

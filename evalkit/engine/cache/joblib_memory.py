@@ -206,8 +206,8 @@ class MemoizedReply(MemorizedFunc):  # type: ignore[misc]
     def _ask(self, slot: Slot, args: Any, kwargs: Any, *, overwrite: bool = False) -> tuple[Any]:
         self._before_ask(args, kwargs)
         started = time.time()
-        future, read = slot.put(self.func(*args, **kwargs), started, overwrite=overwrite)
-        return (read(future.result()),)
+        future, decode = slot.put(self.func(*args, **kwargs), started, overwrite=overwrite)
+        return (decode(future.result()),)
 
     def _before_ask(self, args: Any, kwargs: Any) -> None:
         self.store_backend.store.check_writable()
@@ -261,8 +261,8 @@ class AsyncMemoizedReply(MemoizedReply, AsyncMemorizedFunc):  # type: ignore[mis
     async def _ask_awaited(self, slot: Slot, args: Any, kwargs: Any, *, overwrite: bool = False) -> tuple[Any]:
         self._before_ask(args, kwargs)
         started = time.time()
-        future, read = slot.put(await self.func(*args, **kwargs), started, overwrite=overwrite)
-        return (read(await asyncio.wrap_future(future)),)
+        future, decode = slot.put(await self.func(*args, **kwargs), started, overwrite=overwrite)
+        return (decode(await asyncio.wrap_future(future)),)
 
 
 def parts_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyParts:

@@ -89,7 +89,7 @@ class FunctionKeys:
         for name, value in bound.arguments.items():
             kind = signature.parameters[name].kind
             if kind is inspect.Parameter.VAR_KEYWORD:
-                values["**"] = {key: one for key, one in value.items() if not self._is_ignored(key)}
+                values["**"] = {key: argument for key, argument in value.items() if not self._is_ignored(key)}
             else:
                 values["*" if kind is inspect.Parameter.VAR_POSITIONAL else name] = value
         if isinstance(self.func, MethodType):
@@ -108,8 +108,8 @@ class FunctionKeys:
         for number, layer in enumerate(layers_of(func)):
             for name, value in self._values_read(layer):
                 if not self._is_ignored(name):
-                    what = f"{name!r}, which it reads"
-                    digests[f"{number} {name}"] = self._hashed(what, value, (layer.__code__,))
+                    role = f"{name!r}, which it reads"
+                    digests[f"{number} {name}"] = self._hashed(role, value, (layer.__code__,))
         return digests
 
     def key(self, arguments: Mapping[str, Any], reads: Mapping[str, str]) -> str:
@@ -171,7 +171,7 @@ class FunctionKeys:
         if isinstance(value, (Memory, ReplyStore, *_WAITING)):
             return type(value).__name__
         if dataclasses.is_dataclass(value) and type(value).__module__.startswith("evalkit."):
-            fields = {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.compare}
+            fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.compare}
             return type(value).__name__, fields
         code = self._stable_code(value, seen)
         address = client_address(value) if code is value else None

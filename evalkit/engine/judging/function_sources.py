@@ -73,30 +73,30 @@ def is_own(file: str) -> bool:
 
 
 def described_class(kind: type) -> Any:
-    """A class as what it is made of: of one's own code its source, or what a cell that defined it left of it."""
+    """A class as what it is made of: of member's own code its source, or what a cell that defined it left of it."""
     name = f"{kind.__module__.replace('__mp_main__', '__main__')}.{kind.__qualname__}"
     if kind.__module__ == "builtins":
         return "class", name
     try:
-        own = is_own(inspect.getsourcefile(kind) or "")
-        return "class", name, textwrap.dedent(inspect.getsource(kind)) if own else ""
+        has_source = is_own(inspect.getsourcefile(kind) or "")
+        return "class", name, textwrap.dedent(inspect.getsource(kind)) if has_source else ""
     except (OSError, TypeError):  # made in a cell or by a function
         members = dict(vars(kind))
-        codes = [code_digest(one.__code__) for one in members.values() if isinstance(one, FunctionType)]
-        plain = [f"{name} {one!r}" for name, one in members.items() if type(one) in PLAIN and name[:2] != "__"]
-        types = [f"{name}: {one}" for name, one in members.get("__annotations__", {}).items()]
+        codes = [code_digest(member.__code__) for member in members.values() if isinstance(member, FunctionType)]
+        plain = [f"{name} {member!r}" for name, member in members.items() if type(member) in PLAIN and name[:2] != "__"]
+        types = [f"{name}: {member}" for name, member in members.get("__annotations__", {}).items()]
         return "class", name, sorted(codes), sorted(plain), types
 
 
 def code_digest(code: CodeType) -> str:
-    """A digest of what a code object does, the same in all processes of one version of Python."""
+    """A digest of what a code object does, the same in all processes of member version of Python."""
     constants = [
-        code_digest(one)
-        if isinstance(one, CodeType)
-        else sorted(map(repr, one))
-        if isinstance(one, frozenset)
-        else f"{type(one).__name__} {one!r}"
-        for one in code.co_consts
+        code_digest(member)
+        if isinstance(member, CodeType)
+        else sorted(map(repr, member))
+        if isinstance(member, frozenset)
+        else f"{type(member).__name__} {member!r}"
+        for member in code.co_consts
     ]
     names = [code.co_name, *code.co_names, "", *code.co_varnames, "", *code.co_freevars]
     counts = [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags]
@@ -124,7 +124,7 @@ def _lambda_text(code: CodeType) -> str | None:
     places = [(first, last, start, end) for first, last, start, end in code.co_positions() if first and last and end]
     if not places:
         return None
-    (first, start), (last, end) = min((one[0], one[2]) for one in places), max((one[1], one[3]) for one in places)
+    (first, start), (last, end) = min((span[0], span[2]) for span in places), max((span[1], span[3]) for span in places)
     lines = [line.encode() for line in linecache.getlines(code.co_filename)[first - 1 : last]]
     lines[-1] = lines[-1][:end]
     lines[0] = lines[0][start:]
@@ -200,10 +200,10 @@ def only_written(source: str) -> Mapping[str, bool]:
                 inner = inner.value
             if isinstance(inner, ast.Name):
                 changed[id(inner)] = inner.id, not by_method
-    read = {one.id for one in nodes if isinstance(one, ast.Name) and id(one) not in changed}
+    read_names = {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in changed}
     return {
-        name: all(surely for one, surely in changed.values() if one == name)
-        for name in {name for name, _ in changed.values()} - read
+        name: all(surely for changed_name, surely in changed.values() if changed_name == name)
+        for name in {name for name, _ in changed.values()} - read_names
     }
 
 

@@ -232,8 +232,8 @@ class _CallSlot:
         """``text``, ``reply`` or ``value``, as annotated or as it was when the function was last called; else empty."""
         memoized = self.memoized
         if not memoized._returns and self.parts is not None:
-            known = self.backend.store.value(memoized._keys.name, _RETURNS + memoized._keys.source_digest)
-            memoized._returns = "" if known is None else json.loads(known[0])
+            stored = self.backend.store.value(memoized._keys.name, _RETURNS + memoized._keys.source_digest)
+            memoized._returns = "" if stored is None else json.loads(stored[0])
         return memoized._returns
 
     @property
@@ -262,8 +262,8 @@ class _CallSlot:
         stored_value = json.loads(value[0])
         is_valid = self.memoized.cache_validation_callback
         if is_valid is not None:
-            shown = {name: repr(argument) for name, argument in self.arguments.items()}
-            if not is_valid({"duration": stored_value["seconds"], "time": value[1], "input_args": shown}):
+            arguments = {name: repr(argument) for name, argument in self.arguments.items()}
+            if not is_valid({"duration": stored_value["seconds"], "time": value[1], "input_args": arguments}):
                 return None
         return (stored_value["value"],)
 
@@ -271,13 +271,13 @@ class _CallSlot:
         """See `Slot`."""
         if self.parts is not None:
             kind = "reply" if isinstance(value, Reply) else "text" if isinstance(value, str) else "value"
-            known = self.returns
-            if value is not None and known != kind and not (known and "value" in (known, kind)):
+            before = self.returns
+            if value is not None and before != kind and not (before and "value" in (before, kind)):
                 self._learn(kind)
             if kind != "value" and self.returns != "value":
                 slot = ReplySlot.of(self.backend, self.parts)
-                future, read = slot.put(value, started, overwrite=overwrite)
-                return future, lambda stored: self._shown(read(stored))
+                future, decode = slot.put(value, started, overwrite=overwrite)
+                return future, lambda stored: self._shown(decode(stored))
         name, since = self.memoized._keys.name, self.backend.since
         try:
             key, text = self.key, as_json(value, time.time() - started, name)

@@ -1038,7 +1038,7 @@ import tempfile
 import evalkit as ek, ipywidgets
 items, labels = ek.load_example("facts")
 tuner = ek.RubricTuner(items, "correctness", ["fake:strict", "fake:lenient"], labels, folder=tempfile.mkdtemp())
-browser = ek.notebook.JudgmentBrowser(ek.evaluate(items, "correctness", "fake:strict", samples=1))
+browser = ek.notebook.JudgmentBrowser(ek.evaluate(items, "correctness", "fake:strict", samples=1, progress=False))
 display(ipywidgets.VBox([ipywidgets.Tab([tuner, browser], titles=["tune", "look"])]))
 shown = {"tuner": tuner, "card": ek.start(items), "-": None}
 ipywidgets.interactive(lambda choice: display(shown[choice]), choice=["-", "card", "tuner"])"""
