@@ -106,7 +106,7 @@ class ReplyMemory(Memory):  # type: ignore[misc]
         """
         if ignore or mmap_mode or cache_validation_callback:
             raise ConfigError(
-                "ReplyMemory.cache takes no ignore=, mmap_mode= or cache_validation_callback=, because the reply "
+                "memory.cache takes no ignore=, mmap_mode= or cache_validation_callback=, because the reply "
                 "key alone decides which reply is reused; to call the function again, use .call(request)"
             )
         if func is None:
@@ -272,7 +272,7 @@ def parts_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyParts:
     if not isinstance(parts, KeyParts):
         kinds = ", ".join(type(argument).__name__ for argument in arguments)
         raise InputError(
-            "a function decorated with ReplyMemory.cache takes one argument, an object with KeyParts in .parts, got "
+            "a function decorated with memory.cache takes one argument, an object with KeyParts in .parts, got "
             f"({kinds})"
         )
     samples = getattr(arguments[0], "samples", None)
@@ -280,7 +280,7 @@ def parts_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyParts:
         return parts
     if len(samples) != 1:
         raise InputError(
-            "a function decorated with ReplyMemory.cache takes a request for one sample, got a request for "
+            "a function decorated with memory.cache takes a request for one sample, got a request for "
             f"{len(samples)} samples"
         )
     return replace(parts, sample=samples[0])
@@ -309,7 +309,7 @@ def reply_of(value: object, started: float) -> Reply:
         now = time.time()
         return Reply(value, created=now, latency_s=now - started)
     raise InputError(
-        f"a function decorated with ReplyMemory.cache must return a Reply or its text, got {type(value).__name__}; "
+        f"a function decorated with memory.cache must return a Reply or its text, got {type(value).__name__}; "
         "nothing was stored"
     )
 

@@ -170,7 +170,7 @@ class MemoizedCall(MemoizedReply):
 
     def __get__(self, instance: object, owner: object = None) -> Any:
         # joblib's own loses self; here it is an argument like others
-        return self if instance is None else MethodType(self, instance)
+        return self if instance is None or isinstance(self.func, staticmethod) else MethodType(self, instance)
 
     def __getstate__(self) -> dict[str, Any]:
         state = {**super().__getstate__(), "_sources": self._keys.sources}

@@ -400,6 +400,20 @@ def test_forms_of_functions(memory: ek.engine.Memory) -> None:
             asked.append(1)
             return self.tone + text
 
+        @classmethod
+        @memory.cache
+        def of_class(cls, text: str) -> str:
+            return f"{cls.__name__} {text}"
+
+        @memory.cache
+        @staticmethod
+        def static(text: str) -> str:
+            return text
+
+    for _ in range(2):
+        assert (Agent.of_class("a"), Agent("x").of_class("a")) == ("Agent a", "Agent a")
+        assert (Agent.static("a"), Agent("x").static("a")) == ("a", "a")
+
     def loud(function: Callable[..., str]) -> Callable[..., str]:
         @functools.wraps(function)
         def wrapper(*args: Any) -> str:
