@@ -16,6 +16,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Message, Prompt
+from evalkit.core.reply_keys import digest
 from evalkit.errors import RubricError, guess, listed
 from evalkit.rubrics.files import file_versions, read_text, rubric_folders
 from evalkit.tables.items import canonical_text
@@ -329,12 +330,21 @@ class PromptBuilder:
         parts = tuple(
             replace(
                 prompt, schema=schemas[one.name], criterion=one.name, level=one.level, codes=one.scale.codes,
-                texts=one.scale.texts,
+                texts=one.scale.texts, origin=(self, (*criteria,)),
             )
             for one in criteria
         )  # fmt: skip
         schema = {"type": "object", "properties": schemas, "required": [*schemas], "additionalProperties": False}
-        return replace(prompt, schema=schema, criterion=", ".join(schemas), together=parts)
+        origin = self, (*criteria,)
+        return replace(prompt, schema=schema, criterion=", ".join(schemas), together=parts, origin=origin)
+
+    def key_hashes(self, criteria: Sequence[Criterion]) -> dict[str, Any]:
+        """The hashes of rubric and template in the key of a reply on these criteria; one alone has its own."""
+        rubric_hashes = [self.rubric.prompt_hashes[criterion.name] for criterion in criteria]
+        if len(rubric_hashes) == 1:
+            return {"rubric_hash": rubric_hashes[0], "template_hash": self.template.hash}
+        template_hash = digest({"together": self.together.template.hash})
+        return {"rubric_hash": digest(rubric_hashes), "template_hash": template_hash}
 
     def prompt(self, criterion: Criterion, inputs: Mapping[str, Any], others: Sequence[Criterion] = ()) -> Prompt:
         """The prompt for one criterion and one item's inputs; `others` are further criteria of the same call."""
@@ -361,6 +371,7 @@ class PromptBuilder:
             codes=criterion.scale.codes,
             inputs=inputs,
             texts=criterion.scale.texts,
+            origin=(self, (criterion, *others)),
         )
 
     def _blocks(

@@ -21,7 +21,6 @@ from evalkit.engine.judging.specification import Spec
 from evalkit.engine.request import TOKENS_PER_CRITERION, Request
 from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics.inputs import item_inputs, question_of, swapped
-from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.tables.files import LIST_INPUTS
 from evalkit.tables.items import ItemsLike, as_frame, as_items
 from evalkit.tables.lists_in_texts import hold_lists
@@ -137,7 +136,7 @@ class Worklist:
                     model=judge.model,
                     rubric=rubric.id,
                     rubric_version=rubric.version,
-                    **_hashes(builder, group),
+                    **builder.key_hashes([rubric.criteria[number] for number in group]),
                     temperature=judge.temperature,
                     max_tokens=judge.max_tokens,
                     params=judge.params,
@@ -231,14 +230,6 @@ class Worklist:
             keys = tuple(makers[criterion][judge](input_hash, key_order, samples))
             requests.append(Request(self.spec.judges[judge], prompt, parts, samples, keys))
         return requests
-
-
-def _hashes(builder: PromptBuilder, group: Sequence[int]) -> dict[str, Any]:
-    """The hashes of rubric and template in a key; those of one criterion alone are the same without groups."""
-    rubric_hashes = [builder.rubric.prompt_hashes[builder.rubric.criteria[number].name] for number in group]
-    if len(rubric_hashes) == 1:
-        return {"rubric_hash": rubric_hashes[0], "template_hash": builder.template.hash}
-    return {"rubric_hash": digest(rubric_hashes), "template_hash": digest({"together": builder.together.template.hash})}
 
 
 def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str:

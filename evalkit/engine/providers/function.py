@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import numbers
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Prompt, Reply
+from evalkit.core.strict_json import plain_number
 from evalkit.engine.cache.joblib_memory import ReplyMemory
 from evalkit.engine.providers.openai_replies import without_prompt
 from evalkit.engine.providers.prices import cost_of, price_of
@@ -44,13 +45,6 @@ def check(judge: Judge) -> None:
 def connect(judge: Judge, run: RunSettings | None = None) -> FunctionClient:
     """The client of a function judge; without a run its replies are not memoized."""
     return FunctionClient(judge, run)
-
-
-def _plain_number(value: Any) -> Any:
-    """A number of numpy or `decimal` as Python's own, so that it can be stored; other values unchanged."""
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        return int(value)
-    return float(value) if isinstance(value, (numbers.Real, Decimal)) and not isinstance(value, bool) else value
 
 
 class FunctionClient:
@@ -98,7 +92,7 @@ class FunctionClient:
                 f"the function of judge '{self._judge.name}' must return the text of a reply or a Reply, got "
                 f"{type(value).__name__}{hint}"
             )
-        value, now = replace(value, **{name: _plain_number(getattr(value, name)) for name in _NUMBERS}), time.time()
+        value, now = replace(value, **{name: plain_number(getattr(value, name)) for name in _NUMBERS}), time.time()
         cost = value.cost_usd
         if cost is None:
             cost = cost_of(price_of(self._judge), value.prompt_tokens, value.completion_tokens)

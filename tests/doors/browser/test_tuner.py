@@ -1031,3 +1031,32 @@ def test_a_click_improves_the_rubric_and_names_the_price_first(notebook):
     expect(box).to_contain_text("round 1, c: level 1: “right; minor slips are fine” fixed")
     assert notebook.errors() == []
     assert notebook.page.console_errors == []
+
+
+LAYOUTS = """\
+import tempfile
+import evalkit as ek, ipywidgets
+items, labels = ek.load_example("facts")
+tuner = ek.RubricTuner(items, "correctness", ["fake:strict", "fake:lenient"], labels, folder=tempfile.mkdtemp())
+browser = ek.notebook.JudgmentBrowser(ek.evaluate(items, "correctness", "fake:strict", samples=1, progress=False))
+display(ipywidgets.VBox([ipywidgets.Tab([tuner, browser], titles=["tune", "look"])]))
+shown = {"tuner": tuner, "card": ek.start(items), "-": None}
+ipywidgets.interactive(lambda choice: display(shown[choice]), choice=["-", "card", "tuner"])"""
+
+
+def test_the_widgets_work_inside_the_layouts_of_ipywidgets(notebook):
+    from playwright.sync_api import expect
+
+    page = notebook.open(LAYOUTS).page
+    tab = page.locator(".widget-tab")
+    expect(tab.locator(".ekw")).to_have_count(2)
+    tab.get_by_role("button", name="Run").first.click()
+    expect(tab.locator(".ekw").first).to_contain_text("Agreement with people")
+    page.get_by_role("tab", name="look").click()
+    expect(tab.locator(".ekw").last.locator("tr", has_text="ice-brio")).to_be_visible()
+    interactive = page.locator(".widget-interact")
+    interactive.locator("select").first.select_option("card")
+    expect(interactive.get_by_label("Role of answer")).to_be_visible()
+    interactive.locator("select").first.select_option("tuner")
+    expect(interactive.locator(".ekw")).to_contain_text("Agreement with people")  # a second view of the same tuner
+    assert notebook.errors() == []
