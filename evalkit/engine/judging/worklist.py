@@ -17,9 +17,10 @@ import pandas as pd
 from evalkit.core.lists_of_choices import SKIPPED, Reason
 from evalkit.core.prompts_and_replies import OWN_ANSWER
 from evalkit.core.reply_keys import KeyMaker, KeyParts, SampleKeys, digest, recorded_hash
-from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.specification import Spec, groups_of
 from evalkit.engine.request import TOKENS_PER_CRITERION, Request
 from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
+from evalkit.rubrics import Rubric
 from evalkit.rubrics.inputs import item_inputs, question_of, swapped
 from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.tables.files import LIST_INPUTS
@@ -235,10 +236,20 @@ class Worklist:
 
 def _hashes(builder: PromptBuilder, group: Sequence[int]) -> dict[str, Any]:
     """The hashes of rubric and template in a key; those of one criterion alone are the same without groups."""
-    rubric_hashes = [builder.rubric.prompt_hashes[builder.rubric.criteria[number].name] for number in group]
-    if len(rubric_hashes) == 1:
-        return {"rubric_hash": rubric_hashes[0], "template_hash": builder.template.hash}
-    return {"rubric_hash": digest(rubric_hashes), "template_hash": digest({"together": builder.together.template.hash})}
+    template = builder.template.hash
+    template = template if len(group) == 1 else digest({"together": builder.together.template.hash})
+    return {"rubric_hash": _rubric_hash(builder.rubric, group), "template_hash": template}
+
+
+def _rubric_hash(rubric: Rubric, group: Sequence[int]) -> str:
+    prompt_hashes = [rubric.prompt_hashes[rubric.criteria[number].name] for number in group]
+    return prompt_hashes[0] if len(prompt_hashes) == 1 else digest(prompt_hashes)
+
+
+def rubric_hashes(rubric: Rubric) -> set[str]:
+    """What its keys may have as `rubric_hash`, for any number of criteria per reply."""
+    n = len(rubric.criteria)
+    return {_rubric_hash(rubric, group) for size in range(1, n + 1) for group in groups_of(rubric.criteria, size)}
 
 
 def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str:
