@@ -49,13 +49,13 @@ def notices(evaluation: Evaluation, criterion: str, what_to_do: str = "") -> lis
         counts = missing["error"].astype(str).value_counts()
         why = ", ".join(f"{n:,} {_words(name)}" for name, n in counts.items() if name not in ("cache_miss", "stopped"))
         text = f"{len(missing):,} of {len(judgments):,} judgments are missing{f' ({why})' if why else ''}."
-        lines.append(_notice(f"{text} {what_to_do.format(n=f'{evaluation.cost.n_missing:,}')}".strip()))
-    lines += [_notice(note[:1].upper() + note[1:] + ".") for note in evaluation.answer_notes]
+        lines.append(notice(f"{text} {what_to_do.format(n=f'{evaluation.cost.n_missing:,}')}".strip()))
+    lines += [notice(note[:1].upper() + note[1:] + ".") for note in evaluation.answer_notes]
     mine = judgments[(judgments["criterion"] == criterion).to_numpy()]
     if n_skipped := mine.loc[mine["error"] == "missing_input", "item_id"].nunique():
-        lines.append(_notice(f"{counted(n_skipped, 'item')} skipped: a required input is missing."))
+        lines.append(notice(f"{counted(n_skipped, 'item')} skipped: a required input is missing."))
     if n_unseen := mine.loc[mine["error"].isin(SKIPPED[1:]), "item_id"].nunique():
-        lines.append(_notice(f"{counted(n_unseen, 'item')} skipped: judges cannot be shown images and files."))
+        lines.append(notice(f"{counted(n_unseen, 'item')} skipped: judges cannot be shown images and files."))
     unread = mine[mine["error"].notna() & ~mine["error"].isin(ENGINE_REASONS)]
     if len(unread):
         reasons = explain(unread)
@@ -63,11 +63,12 @@ def notices(evaluation: Evaluation, criterion: str, what_to_do: str = "") -> lis
         text = f"{len(unread):,} of {len(mine):,} judgments ({len(unread) / len(mine):.1%}) have no score: {by_judge}."
         what_helps = dict(zip(reasons["error"], reasons["what_to_do"], strict=True))
         advice = [f"{_words(name)}: {why}" for name, why in what_helps.items()]
-        lines.append(_notice(text, advice, "unread", unread["item_id"].nunique()))
+        lines.append(notice(text, advice, "unread", unread["item_id"].nunique()))
     return lines
 
 
-def _notice(text: str, advice: list[str] | None = None, filter_name: str = "", n_items: int = 0) -> dict[str, Any]:
+def notice(text: str, advice: list[str] | None = None, filter_name: str = "", n_items: int = 0) -> dict[str, Any]:
+    """One quiet line of the screen (see `notices`)."""
     return {"text": text, "advice": advice or [], "filter": filter_name, "n_items": n_items}
 
 

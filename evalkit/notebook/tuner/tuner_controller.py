@@ -22,6 +22,7 @@ from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.widget_base import Jobs
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.files import file_versions, save_folder
+from evalkit.rubrics.rubrics_by_name import is_found
 
 _PAID_ACTIONS = ("run", "suggest", "improve", "try", "measure")
 
@@ -39,7 +40,9 @@ class TunerController:
         self._draft_message: Mapping[str, Any] = {}
         self._jury_message = self._queue_message = ""
         self._status(text="")
-        self.draw("draft", "jury", "figures", "page", "suggestions")
+        if session.drafts.typed:
+            self._edit(session.drafts.typed)
+        self.draw("draft", "jury", "figures", "page", "suggestions", "notices")
         if session.runs.current:
             self._jobs.do("restore", lambda: self._show_versions(session.runs.current, session.runs.against))
             for key in session.runs.shown_versions:
@@ -130,8 +133,8 @@ class TunerController:
     def actions(self) -> dict[str, Callable[[Any], object]]:
         """Name of an action -> the function that takes its message."""
         return {
-            "form": lambda message: self._edit(message, lambda base, draft: from_form(base, draft, message["form"])),
-            "yaml": lambda message: self._edit(message, lambda base, _draft: from_yaml(base, message["text"])),
+            "form": self._edit,
+            "yaml": self._edit,
             "run": lambda _: self._start_run(),
             "stop": lambda _: self.session.runs.stop(),
             "measure": lambda _: self._start_judging(lambda: self.session.repeats.measure(self.show_progress)),
@@ -217,9 +220,12 @@ class TunerController:
         what = "improve" if improve else "suggest"
         self._start(what, f"waiting for {name}{where and f' at {where}'} to suggest edits …", suggest)
 
-    def _edit(self, message: Mapping[str, Any], make: Callable[[Rubric, Rubric], Rubric]) -> None:
+    def _edit(self, message: Mapping[str, Any]) -> None:
+        def make(base: Rubric, draft: Rubric) -> Rubric:
+            return from_form(base, draft, message["form"]) if "form" in message else from_yaml(base, message["text"])
+
         with self.session.history.lock:  # the worker may save meanwhile
-            self.session.drafts.edit(make, str(message.get("step", "")))
+            self.session.drafts.edit(make, str(message.get("step", "")), message)
             self._draft_message = message
             self.draw("draft")
         if not self.session.drafts.problem:
@@ -318,14 +324,20 @@ class TunerController:
 
     def save(self, rubrics_folder: str | Path | None = None) -> Rubric:
         """Save the draft as the next version of its id (see `Rubric.save`), and report it on screen."""
-        before = self.session.drafts.base.version
-        saved = self.session.save(rubrics_folder)
-        self.redraw_draft()
-        self.draw("figures", "page")
+        before = self.session.drafts.base
+        try:
+            saved = self.session.save(rubrics_folder)
+        finally:
+            self.redraw_draft()
+            self.draw("figures", "page")
         path = file_versions(saved.id, further=[save_folder(rubrics_folder)])[int(saved.version[1:])]
-        meaning = f"{saved.id!r} without a version now means {saved.version} wherever evalkit looks in this folder"
-        older = f"; to use the older one, name '{saved.id}@{before}'" if before != saved.version else ""
-        self._status(text=f"saved as {saved.id}@{saved.version}: {path}. {meaning}{older}")
+        loads = f"{saved.id!r} without a version now means {saved.version} wherever evalkit looks in this folder"
+        if not is_found(saved):
+            rest = f"name the file, or set EVALKIT_RUBRICS={path.parents[1]}"
+            loads = f"evalkit does not look for rubrics in this folder: {rest}"
+        elif before.version != saved.version and is_found(before):
+            loads += f"; to use the older one, name '{saved.id}@{before.version}'"
+        self._status(text=f"saved as {saved.id}@{saved.version}: {path}. {loads}")
         return saved
 
     def _look_held_out(self, message: Mapping[str, Any]) -> None:

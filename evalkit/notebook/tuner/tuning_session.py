@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
@@ -14,8 +12,9 @@ from evalkit.core.judges import JudgesLike
 from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.settings import JudgeOptions
 from evalkit.engine.judging.specification import Spec
-from evalkit.errors import RubricError
-from evalkit.evaluation import Evaluation, promote
+from evalkit.errors import CacheError
+from evalkit.evaluation import Evaluation
+from evalkit.evaluation.freeze_and_calibrate import promote_to
 from evalkit.notebook.judgments.headline_numbers import (
     Cell,
     Point,
@@ -89,12 +88,13 @@ class Session:
     ) -> None:
         rules = {"aggregate": aggregate}
         spec = Spec.of(rubric, judges, samples, template, rules, inputs=inputs, on_missing=on_missing)
-        self.setup = setup = Setup.of(items, spec, item_id, options)
+        self.setup = setup = Setup.of(items, rubric, spec, item_id, options)
         source = setup.source
         self.folder = Path(folder) if folder is not None else source.parent if source is not None else Path.cwd()
         self.name = name or (f"{source.stem}-{spec.rubric.id}" if source is not None else spec.rubric.id)
         self.history = history = History(self.folder / f"{self.name}.tuner.json", spec.judges)
         history.load(spec.rubric.id)
+        history.rename_saved(spec.rubric, only_edited=True)
         self.drafts = drafts = Drafts(setup, history, options.get("budget_usd"))
         self.labels = Labels(setup, history, self.folder / f"{self.name}.labels.jsonl", labels, annotator)
         self.runs = Runs(setup, history, drafts, self.labels)
@@ -158,20 +158,25 @@ class Session:
         ------
         RubricError
             When the draft is invalid, or the folder cannot be written.
+        CacheError
+            When the version is saved, but its replies cannot be stored under it.
         """
-        drafts, versions = self.drafts, self.history.versions
+        drafts = self.drafts
         with self.history.lock:
-            key = drafts.next_version().key
+            drafts.next_version()  # raises for an invalid draft
             saved = drafts.draft.save(rubrics_folder)
-            with suppress(RubricError):  # saved in a folder that is not searched: the tuner adopts the replies anyway
-                promote(f"{saved.id}@{saved.version}", cache=self.setup.cache)
             drafts.base = drafts.draft = saved
-            if key in versions:
-                is_taken = saved.version in {version.name for other, version in versions.items() if other != key}
-                name = versions[key].name if is_taken else saved.version
-                versions[key] = replace(versions[key], base=saved, rubric=saved, name=name)
-                self.runs.reload(key)
-            self.history.save()
+            try:
+                promote_to(saved, self.setup.cache)
+            except CacheError as problem:
+                raise CacheError(
+                    f"saved as {saved.id}@{saved.version}, but the replies that were paid for cannot be stored under "
+                    f"this version ({problem}). The tuner finds them; elsewhere, pass adopt=True"
+                ) from problem
+            finally:
+                for key in self.history.rename_saved(saved):
+                    self.runs.reload(key)
+                self.history.save()
             return saved
 
     # -- figures and items

@@ -55,6 +55,9 @@ class Runs:
         self._setup, self._history, self._drafts, self._labels = setup, history, drafts, labels
         keys = (history.state.get(name) for name in ("current", "against"))
         self.current, self.against = (key if key in history.versions else "" for key in keys)
+        with suppress(ConfigError):  # no judge is selected
+            if drafts.is_other and (key := drafts.next_version().key) in history.versions:
+                self.current, self.against = key, ""  # that of the editor
         self._stop, self._n_busy = threading.Event(), 0
         self._evaluations: dict[str, Evaluation] = {}
         history.parts.append(lambda: {"current": self.current, "against": self.against})
@@ -151,6 +154,7 @@ class Runs:
             self.against = self.current
         self._history.versions[key] = self._history.named(replace(version, name=""))
         self.current = key
+        self._history.notes.clear()
         self._drafts.end_step()
         self._evaluations[key] = evaluation
         for old in set(self._evaluations) - set(self.shown_versions):

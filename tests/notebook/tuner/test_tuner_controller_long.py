@@ -1130,9 +1130,20 @@ def test_the_file_of_a_saved_version_is_named(tuner, tmp_path):
     path = tmp_path / "mine" / saved.id / f"{saved.version}.yaml"
     assert path.exists()
     assert tuner.state["status"]["text"] == (
-        f"saved as {saved.id}@{saved.version}: {path}. '{saved.id}' without a version now means {saved.version} "
-        f"wherever evalkit looks in this folder; to use the older one, name '{saved.id}@v1'"
+        f"saved as {saved.id}@{saved.version}: {path}. evalkit does not look for rubrics in this folder: name the file, "
+        f"or set EVALKIT_RUBRICS={tmp_path / 'mine'}"
     )
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_a_saved_version_is_named_and_the_older_one_only_if_it_loads(tmp_path, monkeypatch, has_file):
+    monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path / "rubrics"))
+    tuner = ek.RubricTuner(ITEMS, RUBRIC.save() if has_file else RUBRIC, JUDGES[:1], folder=tmp_path)
+    tuner.edit(description="Is it so, then?")
+    tuner.save()
+    older = "; to use the older one, name 'r@v1'" if has_file else ""
+    means = f"'r' without a version now means v2 wherever evalkit looks in this folder{older}"
+    assert tuner.state["status"]["text"] == f"saved as r@v2: {tmp_path / 'rubrics/r/v2.yaml'}. {means}"
 
 
 def test_the_code_reads_a_file_and_holds_out_what_the_tuner_holds_out(tmp_path):
