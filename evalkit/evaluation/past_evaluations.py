@@ -145,9 +145,10 @@ def open_evaluation(
         check_names(inputs, spec.rubric)
         spec = replace(spec, inputs=dict(inputs))
     work = Worklist.of(spec, frame)
-    asked = Options(offline=logged["offline"], recorded=logged["recorded"], cache=cache, progress=False)
+    kept = {name: logged[name] for name in ("offline", "recorded", "adopt")}
+    asked = Options(**kept, cache=cache, progress=False)
     given = None if labels is None else labels_of(labels, frame, spec.rubric)
-    replay = replace(asked, offline=True, adopt=logged["adopt"], recorded="use" if asked.offline else asked.recorded)
+    replay = replace(asked, offline=True, recorded="use" if asked.offline else asked.recorded)
     opened = replace(evaluate_worklist(work, frame, replay, given, created), options=asked)
     _check(opened, name[:_SHORT], logged, same_items=items_hash(work)[:_SHORT] == orjson.loads(summary)["items"])
     return opened

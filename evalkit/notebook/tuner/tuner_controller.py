@@ -58,7 +58,8 @@ class TunerController:
             for name in names:
                 setattr(self.widget, name, PAYLOADS[name](self.session, *messages.get(name, ())))
             if "figures" in names:
-                self.widget.price = self.session.repeats.prices.get(self.session.runs.against, "")
+                about = self.session.runs.against, self.session.runs.current
+                self.widget.price = self.session.repeats.prices.get(about, "")
                 if self.widget.figures["measure"]:
                     self._jobs.do("price", self._show_floor_price, "plan")
 

@@ -176,6 +176,7 @@ class Session:
             finally:
                 for key in self.history.rename_saved(saved):
                     self.runs.reload(key)
+                    self.repeats.forget(key)
                 self.history.save()
             return saved
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from evalkit.errors import ConfigError, InputError, RubricError, counted, listed
 from evalkit.evaluation import Evaluation, sample_again
 from evalkit.evaluation.evaluating import evaluate_worklist
 from evalkit.evaluation.evaluation_log import log_evaluation
-from evalkit.evaluation.sampling_again import plan_again
+from evalkit.evaluation.sampling_again import expected_half_width, plan_again
 from evalkit.notebook.tuner.drafts import Drafts, Setup
 from evalkit.notebook.tuner.session_labels import Labels
 from evalkit.notebook.tuner.version_history import History, Version
@@ -143,8 +144,11 @@ class Runs:
 
     def _evaluate(self, work: Worklist, options: Options | None = None) -> Evaluation:
         """The evaluation of a work list; without options, from the cache and without any call."""
-        options = options or self._setup.judging(offline=True, refresh=False)
-        evaluation = evaluate_worklist(work, self._setup.items, options, self._labels.for_rubric(work.spec.rubric))
+        known = options or self._setup.judging(offline=True, refresh=False)
+        evaluation = evaluate_worklist(work, self._setup.items, known, self._labels.for_rubric(work.spec.rubric))
+        if options is None:  # what is asked later, for example to measure chance, is asked as in a run
+            asks = replace(evaluation.options, offline=bool(self._setup.options.get("offline")))
+            evaluation = replace(evaluation, options=asks)
         evaluation.scores, evaluation.disagreement  # noqa: B018  # computed here, in the background
         return evaluation
 
@@ -245,27 +249,43 @@ class RepeatedSamples:
     Attributes
     ----------
     sizes
-        On how many items each version was measured.
+        On how many items each criterion of a version was measured.
     prices
-        What measuring it would ask and cost, in words, where that was planned.
+        What measuring it would ask and cost, in words, where that was planned, by the two versions.
     """
 
     def __init__(self, setup: Setup, history: History, drafts: Drafts, runs: Runs) -> None:
         self._setup, self._history, self._drafts, self._runs = setup, history, drafts, runs
-        self.sizes: dict[str, int] = dict(history.state.get("floor_sizes", {}))
-        self.prices: dict[str, str] = {}
+        sizes, names = history.state.get("floor_sizes", {}), {key: version.rubric.names for key, version in history.versions.items()}
+        self.sizes: dict[str, dict[str, int]] = {  # an older evalkit measured all criteria together
+            key: size if isinstance(size, dict) else dict.fromkeys(names.get(key, ()), size)
+            for key, size in sizes.items()
+        }
+        self.prices: dict[tuple[str, str], str] = {}
         self._tables: dict[str, pd.DataFrame] = {}
         history.parts.append(lambda: {"floor_sizes": self.sizes})
 
+    @property
+    def _criteria(self) -> list[str]:
+        """The criteria that the two versions shown ask in other ways, and that are not measured."""
+        now, last = self._runs.evaluation, self._runs.compared
+        if now is None or last is None:
+            return []
+        rows = [side.judgments[["criterion", "key"]].astype(object).dropna() for side in (now, last)]
+        keys = [set(side.itertuples(index=False, name=None)) for side in rows]
+        new = {name for name, _ in keys[0] - keys[1]} - {*self.sizes.get(self._runs.against, ())}
+        return [name for name in last.rubric.names if name in new]
+
     def price(self) -> str:
         """What `measure` would ask and cost; makes no calls."""
-        key, last = self._runs.against, self._runs.compared
-        if last is not None and key not in self.prices:
-            plan = plan_again(last)
-            size = counted(plan.n_items, "item")
-            size = f"all {size} again" if plan.n_items == len(self._setup.items) else f"{size} again for ± 3 points"
-            self.prices[key] = f"{size}: {counted(plan.n_to_call, 'call')}, {plan.price}"
-        return self.prices.get(key, "")
+        last, about = self._runs.compared, (self._runs.against, self._runs.current)
+        if last is not None and about not in self.prices and (criteria := self._criteria):
+            plan = plan_again(last, criteria=criteria)
+            width = expected_half_width(last, plan.n_items, criteria)
+            points = "" if math.isnan(width) else f" (about ± {max(1, round(100 * width))} points)"
+            which = f"all {plan.n_items} items" if plan.n_items == last.n_unique else counted(plan.n_items, "item")
+            self.prices[about] = f"{which} again{points}: {counted(plan.n_to_call, 'reply', 'replies')}, {plan.price}"
+        return self.prices.get(about, "")
 
     def measure(self, on_progress: Callable[[Any], object] | None = None) -> str:
         """Sample the version compared with again, to measure what chance changes; returns the text of the status line.
@@ -280,9 +300,9 @@ class RepeatedSamples:
         JudgeError, CacheError, ConfigError
             As `sample_again`.
         """
-        key, last = self._runs.against, self._runs.compared
-        if last is None:
-            raise InputError("nothing to measure; choose a version to compare with")
+        key, last, criteria = self._runs.against, self._runs.compared, self._criteria
+        if last is None or not criteria:
+            raise InputError("nothing to measure; choose a version to compare with that judges asked in another way")
 
         def report(progress: Any) -> None:
             if on_progress is not None:
@@ -291,30 +311,49 @@ class RepeatedSamples:
 
         try:
             with self._runs.running():
-                again = self._sample(last, budget_usd=self._drafts.budget_usd, on_progress=report)
+                again = self._sample(last, criteria, budget_usd=self._drafts.budget_usd, on_progress=report)
         except Stopped:
             return "stopped: chance is not measured yet; measure again, and pay only for the rest"
         finally:
-            self.prices.pop(key, None)
-        if n_missing := int(again["error"].isin(NOT_ASKED).sum()):
-            missing = f"{n_missing} of {counted(len(again), 'judgment')} missing"
+            self.prices.clear()
+        lost = again.loc[again["error"].isin(NOT_ASKED).to_numpy(), "error"].astype(str)
+        if len(lost):
+            reasons = ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in lost.value_counts().items())
+            missing = f"{len(lost)} of {counted(len(again), 'judgment')} missing ({reasons})"
             return f"chance is not measured yet: {missing}; measure again, and pay only for the rest"
+        n_items = again["item_id"].nunique()
         with self._history.lock:
-            self._tables[key], self.sizes[key] = again, again["item_id"].nunique()
+            self.sizes[key] = self.sizes.get(key, {}) | dict.fromkeys(again["criterion"].astype(str).unique(), n_items)
+            self.forget(key)
             self._history.save()
-        return f"chance measured on {counted(self.sizes[key], 'item')}"
+        return f"chance measured on {counted(n_items, 'item')}"
 
     def of(self, key: str) -> pd.DataFrame | None:
         """Twice the samples of a version, if no judge is a model or it was measured (then from the cache)."""
         if key not in self._tables:
-            evaluation, size = self._runs.load(key), self.sizes.get(key)
-            again = self._sample(evaluation, n_items=size, offline=True) if size else evaluation.repeats
-            if again is not None:
+            evaluation, measured = self._runs.load(key), self.sizes.get(key, {})
+            tables = [
+                self._sample(evaluation, [name for name in measured if measured[name] == size], size, offline=True)
+                for size in sorted(set(measured.values()))
+            ]
+            if any(table["error"].isin(NOT_ASKED).any() for table in tables):  # other items, or pruned replies
+                del self.sizes[key]
+            elif tables:
+                self._tables[key] = pd.concat(tables, ignore_index=True)
+            elif (again := evaluation.repeats) is not None:
                 self._tables[key] = again
         return self._tables.get(key)
 
-    def _sample(self, evaluation: Evaluation, n_items: int | None = None, **changed: Any) -> pd.DataFrame:
-        return sample_again(evaluation, n_items=n_items, **self._setup.options_with(refresh=False, **changed))
+    def forget(self, key: str) -> None:
+        """Read the samples of a version again: they changed, or the name of its rubric did."""
+        self._tables.pop(key, None)
+        self.prices.clear()
+
+    def _sample(
+        self, evaluation: Evaluation, criteria: list[str], n_items: int | None = None, **changed: Any
+    ) -> pd.DataFrame:
+        options = self._setup.options_with(refresh=False, **changed)
+        return sample_again(evaluation, n_items=n_items, criteria=criteria, **options)
 
 
 def _mark_stopped(evaluation: Evaluation, started: float) -> Evaluation:
