@@ -22,7 +22,7 @@ from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging.own_answer_first import first_stage
 from evalkit.engine.judging.reply_lookup import Hit, StoredReplies, warn_changed_text
 from evalkit.engine.judging.specification import Spec
-from evalkit.engine.judging.worklist import Worklist
+from evalkit.engine.judging.worklist import Worklist, gc_paused
 from evalkit.engine.request import BYTES_PER_TOKEN, TOKENS_PER_CRITERION, asks_singly
 from evalkit.errors import counted
 from evalkit.rubrics.profiles import RubricLike
@@ -175,6 +175,11 @@ def plan_worklist(
     work: Worklist, *, takes_recorded: bool = False, adopt: bool = False, cache: str | Path | None = None
 ) -> Plan:
     """`plan` for a work list that exists already."""
+    with gc_paused():
+        return _planned(work, takes_recorded=takes_recorded, adopt=adopt, cache=cache)
+
+
+def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, cache: str | Path | None) -> Plan:
     store, judges = ReplyStore.open(cache), work.spec.judges
     stored, per_judge = StoredReplies(work, store, takes_recorded), len(work.spec.orders) * work.spec.samples
     n_cached, stored_values = Counter[int](), [list[bytes]() for _ in judges]
