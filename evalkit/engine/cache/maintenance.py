@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -38,6 +38,11 @@ _EVALUATIONS = (
     "WHERE evaluation >= :start AND evaluation < :start || 'g' ORDER BY created DESC, evaluation"  # by the index
 )
 
+_BILLS = (
+    "SELECT call_id, count(*), count(cost_usd), coalesce(sum(cost_usd), 0.0), max(created) FROM replies "
+    "WHERE promoted_from IS NULL GROUP BY call_id"
+)
+
 _JUDGE, _RUBRIC = ("provider", "service", "model"), ("rubric", "rubric_version")
 
 
@@ -60,6 +65,16 @@ class Stats(TypedDict):
     judges: list[dict[str, Any]]
     rubrics: list[dict[str, Any]]
     session: Counts
+
+
+@dataclass(slots=True)
+class PaidRubric:
+    """What the replies to a version of a rubric cost: US$, replies of unknown price, the judges, the last reply."""
+
+    usd: float = 0.0
+    n_unpriced: int = 0
+    judges: set[str] = field(default_factory=set)
+    last: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +148,19 @@ class Maintenance(Lookups):
             rubrics=[entry for _, entry in sorted(sums[_RUBRIC].items())],
             session=self.counters.as_dict(),
         )
+
+    def bills(self) -> dict[tuple[str, str], PaidRubric]:
+        """What the replies to each rubric and version cost; together as much as `stats` says. Reads the whole store."""
+        self._writer.flush()
+        bills: dict[tuple[str, str], PaidRubric] = {}
+        with self.database.reading() as connection:
+            calls = {} if connection is None else call_parts(connection)
+            for number, n, n_priced, usd, created in () if connection is None else connection.execute(_BILLS):
+                parts = calls[number]
+                bill = bills.setdefault((parts["rubric"], parts["rubric_version"]), PaidRubric())
+                bill.usd, bill.n_unpriced, bill.last = bill.usd + usd, bill.n_unpriced + n - n_priced, max(bill.last, created)
+                bill.judges.add(f"{parts['provider']}:{parts['model']}")
+        return bills
 
     def evaluations(self, start: str = "") -> list[tuple[str, float, str, str | None]]:
         """The log of evaluations, newest first: id, Unix time, summary, settings (see `log_evaluation`).

@@ -37,6 +37,14 @@ def plan_line(plan: Plan, budget_usd: float | None) -> str:
     return f"{plan.head}, so the spending limit cannot be kept: pass price= to the judge, or remove the limit"
 
 
+def run_price(plan: Plan) -> str:
+    """What a press of Run asks and costs, in a few words; empty if nothing is asked."""
+    if not plan.n_to_call:
+        return ""
+    usd = "price unknown" if math.isnan(plan.usd) else f"about US$ {plan.usd:.2f}" if plan.usd_at_most else "free"
+    return f"{plan.n_requests:,} request{'s' * (plan.n_requests != 1)}, {usd}"
+
+
 @dataclass(frozen=True, slots=True)
 class Setup:
     """What a session was made with; it does not change.

@@ -14,7 +14,7 @@ from evalkit.errors import EvalkitError, counted
 from evalkit.notebook.judgments.item_table import Query
 from evalkit.notebook.judgments.run_notices import alert_lines
 from evalkit.notebook.tuner.code_snippets import session_code
-from evalkit.notebook.tuner.drafts import plan_line
+from evalkit.notebook.tuner.drafts import plan_line, run_price
 from evalkit.notebook.tuner.judge_addresses import judge_at, server_of
 from evalkit.notebook.tuner.rubric_form import from_form, from_yaml
 from evalkit.notebook.tuner.tuner_payload import PAYLOADS
@@ -47,7 +47,7 @@ class TunerController:
             self._jobs.do("restore", lambda: self._show_versions(session.runs.current, session.runs.against))
             for key in session.runs.shown_versions:
                 self._jobs.do(f"load {key}", partial(self._load, key), "samples")
-        self._plan()
+        self._sum_up()
 
     # -- drawing
     def draw(self, *names: str) -> None:
@@ -84,8 +84,8 @@ class TunerController:
 
     def _status(self, **values: Any) -> None:
         with self.session.history.lock:  # kernel and worker both report
-            plan = self.widget.status.get("plan", "")
-            self.widget.status = {"running": False, "done": 0, "total": 0, "text": "", "plan": plan, **values}
+            kept = {name: self.widget.status.get(name, "") for name in ("plan", "button", "paid")}
+            self.widget.status = {"running": False, "done": 0, "total": 0, "text": "", **kept, **values}
 
     def _failed(self) -> None:
         if not self._running and not self.session.runs.busy:
@@ -105,7 +105,7 @@ class TunerController:
         text = self._draw_run(text, *more)
         if not self._running:  # else a run that was started on screen meanwhile goes on
             self._status(text=text)
-        self._plan()
+        self._sum_up()
 
     def _draw_run(self, text: str, *more: str) -> str:
         self.draw("draft", "figures", "page", "item", "queue", *more)
@@ -120,15 +120,26 @@ class TunerController:
     def _plan(self) -> None:
         self._jobs.do("plan", self._show_plan)
 
+    def _sum_up(self) -> None:
+        """Plan the next run, and say what was paid so far."""
+        self._plan()
+        self._jobs.do("paid", self._show_paid, "plan")
+
+    def _show_paid(self) -> None:
+        paid = self.session.paid()
+        with self.session.history.lock:
+            self.widget.status = {**self.widget.status, "paid": paid}
+
     def _show_plan(self) -> None:
         if not self.session.drafts.problem:
-            plan = ""  # if planning fails, no plan is shown instead of the last one
+            shown = {"plan": "", "button": ""}  # if planning fails, no plan is shown instead of the last one
             try:
-                plan = plan_line(self.session.drafts.plan(), self.session.drafts.budget_usd)
+                plan = self.session.drafts.plan()
+                shown = {"plan": plan_line(plan, self.session.drafts.budget_usd), "button": run_price(plan)}
             finally:
                 self.draw("notices")
                 with self.session.history.lock:
-                    self.widget.status = {**self.widget.status, "plan": plan}
+                    self.widget.status = {**self.widget.status, **shown}
 
     # -- actions
     def actions(self) -> dict[str, Callable[[Any], object]]:
@@ -192,7 +203,7 @@ class TunerController:
                     self._running = False
                     if text is not None:
                         self._status(text=text)
-            self._plan()
+                self._sum_up()
 
         self._jobs.do(name, finish)
 

@@ -8,11 +8,13 @@ from typing import Any, TypeVar, Unpack
 
 import pandas as pd
 
+from evalkit.core.formatting import money
 from evalkit.core.judges import JudgesLike
 from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.settings import JudgeOptions
 from evalkit.engine.judging.specification import Spec
-from evalkit.errors import CacheError
+from evalkit.engine.cache import ReplyStore
+from evalkit.errors import CacheError, counted
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.freeze_and_calibrate import promote_to
 from evalkit.notebook.judgments.headline_numbers import (
@@ -180,6 +182,16 @@ class Session:
                 self.history.save()
             return saved
 
+    def paid(self) -> str:
+        """What this process paid for replies, and what all replies in the cache cost; empty if all are free."""
+        store = ReplyStore.open(self.setup.cache)
+        bills, mine = store.bills().values(), store.counters.as_dict()["paid_usd"]
+        project, n_unpriced = sum(bill.usd for bill in bills), sum(bill.n_unpriced for bill in bills)
+        if not project and not mine:
+            return ""
+        more = f", and {counted(n_unpriced, 'reply', 'replies')} of unknown price" if n_unpriced else ""
+        return f"paid: session {money(mine)}, project {money(project)}{more}"
+
     # -- figures and items
     def _once(self, name: str, about: object, compute: Callable[[], T]) -> T:
         """What `compute` returns; computed again only if what it is about has changed."""
@@ -211,7 +223,9 @@ class Session:
     def floor_missing(self) -> bool:
         """Whether measuring the noise floor of the version compared with would show more than is known."""
         row, _ = self.change() or (None, "")
-        return row is not None and not pd.isna(row["change_p"]) and row["floor_source"] not in (SAME, "measured")
+        is_measured = self.shown_criterion in self.repeats.sizes.get(self.runs.against, {})
+        may_change = row is not None and not pd.isna(row["change_p"])
+        return may_change and not is_measured and row["floor_source"] not in (SAME, "measured")
 
     def points(self) -> dict[str, Point]:
         """The large figure of each of the shown versions, by key."""
