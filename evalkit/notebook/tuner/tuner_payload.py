@@ -180,7 +180,8 @@ def suggestions_payload(session: Session) -> dict[str, Any]:
         "head": suggested.head,
         "notes": list(suggested.notes),
         "rows": [
-            asdict(row.edit) | {"where": row.edit.where, "key": row.key, "effects": list(row.effects)}
+            asdict(row.edit)
+            | {"where": row.edit.where, "key": row.key, "effects": list(row.effects), "base": row.base or suggested.base}
             for row in suggested.rows
         ],
     }

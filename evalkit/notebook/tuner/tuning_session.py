@@ -224,8 +224,9 @@ class Session:
         """Whether measuring the noise floor of the version compared with would show more than is known."""
         row, _ = self.change() or (None, "")
         is_measured = self.shown_criterion in self.repeats.sizes.get(self.runs.against, {})
-        may_change = row is not None and not pd.isna(row["change_p"])
-        return may_change and not is_measured and row["floor_source"] not in (SAME, "measured")
+        if row is None or is_measured or pd.isna(row["change_p"]):
+            return False
+        return row["floor_source"] not in (SAME, "measured")
 
     def points(self) -> dict[str, Point]:
         """The large figure of each of the shown versions, by key."""

@@ -217,8 +217,12 @@ class Runs:
         if key not in self._evaluations:
             if key not in (versions := self._history.versions):
                 raise InputError(f"version {key!r} not found; available: {listed(versions)}")
-            self._evaluations[key] = self._evaluate(self._setup.worklist(versions[key]))
+            self._evaluations[key] = self.stored(versions[key])
         return self._evaluations[key]
+
+    def stored(self, version: Version) -> Evaluation:
+        """The evaluation of what is in the cache for a version, without any call."""
+        return self._evaluate(self._setup.worklist(version))
 
     def replay(self, key: str) -> Evaluation:
         """`load`, and drop what was computed for another evaluation of it."""
@@ -318,7 +322,7 @@ class RepeatedSamples:
             self.prices.clear()
         lost = again.loc[again["error"].isin(NOT_ASKED).to_numpy(), "error"].astype(str)
         if len(lost):
-            reasons = ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in lost.value_counts().items())
+            reasons = ", ".join(f"{n} {str(name).replace('_', ' ')}" for name, n in lost.value_counts().items())
             missing = f"{len(lost)} of {counted(len(again), 'judgment')} missing ({reasons})"
             return f"chance is not measured yet: {missing}; measure again, and pay only for the rest"
         n_items = again["item_id"].nunique()
