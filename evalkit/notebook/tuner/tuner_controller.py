@@ -113,8 +113,9 @@ class TunerController:
         return text or "done: all replies came from the cache"
 
     def _alert_unscored(self) -> None:
-        evaluation = self.session.evaluation
-        self._jobs.alert("" if evaluation is None else "\n".join(alert_lines(evaluation.judgments)))
+        evaluation, runs = self.session.evaluation, self.session.runs
+        lines = [] if evaluation is None else alert_lines(evaluation.judgments, runs.problems.get(runs.current, {}))
+        self._jobs.alert("\n".join(lines))
         self.draw("notices")
 
     def _plan(self) -> None:

@@ -139,7 +139,8 @@ def notices_payload(session: Session) -> list[dict[str, Any]]:
         what_to_do = "They are not in the cache, and offline=True calls no judge."
     elif not session.runs.shows_draft:
         what_to_do = "To request the remaining {n}, choose the rubric and the jury of this version, and press Run."
-    return restored + notices(session.evaluation, session.shown_criterion, what_to_do)
+    problems = session.runs.problems.get(session.runs.current, {})
+    return restored + notices(session.evaluation, session.shown_criterion, what_to_do, problems)
 
 
 def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:

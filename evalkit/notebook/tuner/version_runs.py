@@ -50,6 +50,8 @@ class Runs:
     ----------
     current, against
         The keys of the version shown and of the one that it is compared with, or empty.
+    problems
+        What the servers said in the last run of each version, by judge and reason.
     """
 
     def __init__(self, setup: Setup, history: History, drafts: Drafts, labels: Labels) -> None:
@@ -61,6 +63,7 @@ class Runs:
                 self.current, self.against = key, ""  # that of the editor
         self._stop, self._n_busy = threading.Event(), 0
         self._evaluations: dict[str, Evaluation] = {}
+        self.problems: dict[str, dict[tuple[str, str], str]] = {}
         history.parts.append(lambda: {"current": self.current, "against": self.against})
 
     # -- running
@@ -82,11 +85,13 @@ class Runs:
         """
         with self._history.lock:
             version = version or self._drafts.next_version()
+        self.problems.pop(version.key, None)
         work, end, started = self._setup.worklist(version), RunEnd(""), time.time()
 
         def report(progress: Any) -> None:
             nonlocal end
             end = RunEnd(f"received {counted(progress.done, 'reply', 'replies')}")
+            self.problems[version.key] = dict(progress.problems)
             if on_progress is not None:
                 on_progress(replace(progress, stopped=progress.stopped or self._stop.is_set()))
             self.check_stop()

@@ -1035,7 +1035,8 @@ def test_a_version_whose_replies_are_gone_says_so(session, tmp_path, monkeypatch
     monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "empty"))
     tuner = ek.RubricTuner(ITEMS, RUBRIC, JUDGES[:1], people(), samples=1, folder=tmp_path)
     assert tuner.wait_idle(300)
-    assert tuner.state["notices"][0]["text"] == "4 of 4 judgments are missing. Press Run to request the remaining 4."
+    said = "4 of 4 judgments (100.0%) have no score: 4 without a reply. Press Run to request the remaining 4."
+    assert tuner.state["notices"][0]["text"] == said
     assert len(tuner.versions) == 1
 
 
