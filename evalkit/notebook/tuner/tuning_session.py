@@ -35,7 +35,7 @@ from evalkit.notebook.tuner.drafts import Drafts, Setup
 from evalkit.notebook.tuner.session_labels import Labels
 from evalkit.notebook.tuner.suggested_edits import SuggestedEdits, Suggestions
 from evalkit.notebook.tuner.version_history import History
-from evalkit.notebook.tuner.version_runs import RepeatedSamples, Runs
+from evalkit.notebook.tuner.version_runs import RepeatedSamples, Runs, same_replies
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.profiles import RubricLike
@@ -217,7 +217,15 @@ class Session:
             return None
         repeats = self.repeats.of(self.runs.against)
         about = (now, last, criterion, log.n_edits, repeats is None)
-        return self._once("change", about, lambda: change_from(last, now, log.counted, criterion, repeats))
+
+        def compare() -> tuple[pd.Series | None, str]:
+            row, why = change_from(last, now, log.counted, criterion, repeats)
+            if row is not None and same_replies(now, last, criterion):
+                row = row.copy()
+                row["floor_source"], row["chance_up_to"] = SAME, 0.0
+            return row, why
+
+        return self._once("change", about, compare)
 
     @property
     def floor_missing(self) -> bool:

@@ -30,6 +30,8 @@ from evalkit.tables import schemas
 SHOWN_VERSIONS = 10
 """How many versions, the newest ones, have a point in the strip; their evaluations stay in memory."""
 
+_REPLY = ["item_id", "judge", "order", "sample", "label", "error"]
+
 
 class Stopped(Exception):
     """Raised inside a run to end it."""
@@ -280,10 +282,9 @@ class RepeatedSamples:
         now, last = self._runs.evaluation, self._runs.compared
         if now is None or last is None:
             return []
-        rows = [side.judgments[["criterion", "key"]].astype(object).dropna() for side in (now, last)]
-        keys = [set(side.itertuples(index=False, name=None)) for side in rows]
-        new = {name for name, _ in keys[0] - keys[1]} - {*self.sizes.get(self._runs.against, ())}
-        return [name for name in last.rubric.names if name in new]
+        measured = self.sizes.get(self._runs.against, {})
+        both = [name for name in last.rubric.names if name in now.rubric.names and name not in measured]
+        return [name for name in both if not same_prompts(now, last, name)]
 
     def price(self) -> str:
         """What `measure` would ask and cost; makes no calls."""
@@ -363,6 +364,25 @@ class RepeatedSamples:
     ) -> pd.DataFrame:
         options = self._setup.options_with(refresh=False, **changed)
         return sample_again(evaluation, n_items=n_items, criteria=criteria, **options)
+
+
+def same_prompts(one: Evaluation, other: Evaluation, criterion: str) -> bool:
+    """Whether two versions ask the same judges the same about a criterion that both have."""
+    asked = []
+    for spec in (one.spec, other.spec):
+        assert spec is not None  # a session has no evaluations of tables
+        templates = [builder.template.hash for builder in spec.prompt_builders]
+        asked.append([spec.rubric.prompt_hashes[criterion], templates, spec.judges, spec.samples])
+    return asked[0] == asked[1]
+
+
+def same_replies(one: Evaluation, other: Evaluation, criterion: str) -> bool:
+    """Whether two versions have the same replies, also where those of one were copied to a saved version."""
+    if criterion not in one.rubric.names or criterion not in other.rubric.names:
+        return False
+    rows = [side.judgments[(side.judgments["criterion"] == criterion).to_numpy()] for side in (one, other)]
+    texts = [table[_REPLY].astype(str).to_numpy().tolist() for table in rows]
+    return same_prompts(one, other, criterion) and texts[0] == texts[1]
 
 
 def _mark_stopped(evaluation: Evaluation, started: float) -> Evaluation:
