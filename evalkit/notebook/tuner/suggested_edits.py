@@ -109,7 +109,8 @@ class SuggestedEdits:
         with suppress(ValidationError):
             suggested = TypeAdapter(SuggestedEdits).validate_python(values)
             rows = tuple(row for row in suggested.rows if (row.base or suggested.base) in versions)
-            return replace(suggested, rows=rows)
+            if rows or suggested.head:
+                return replace(suggested, rows=rows)
         return cls()
 
 
