@@ -81,7 +81,9 @@ def history(cache: str | Path | None = None) -> pd.DataFrame:
         each = {name: None if shared[name] is None else shared[name] / n for name in ("paid_usd", "cost_usd")}
         head = {"evaluation": evaluation[:_SHORT], "time": created} | shared | each
         mine = [head | figures for figures in shared["criteria"]]
-        logged[shared["rubric"], shared["rubric_version"].partition("+")[0]] += sum(row["paid_usd"] or 0 for row in mine)
+        logged[shared["rubric"], shared["rubric_version"].partition("+")[0]] += sum(
+            row["paid_usd"] or 0 for row in mine
+        )
         rows += mine
     table = result_table([*rows, *_not_logged(store, logged)], _COLUMNS)
     return table.assign(time=pd.to_datetime(table["time"], unit="s", utc=True))

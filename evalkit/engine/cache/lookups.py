@@ -43,8 +43,8 @@ class Counts(TypedDict):
 class Counters:
     """Thread-safe counters of one store in one process.
 
-    The store itself counts only `stored` and `paid_usd`. Callers that use replies count `hits`, `misses`, `joins` (they waited
-    for a call that was already in flight) and `saved_usd`: a look-up for a plan is not a hit.
+    The store itself counts only `stored` and `paid_usd`. Callers that use replies count `hits`, `misses`, `joins` (they
+    waited for a call that was already in flight) and `saved_usd`: a look-up for a plan is not a hit.
 
     Examples
     --------
@@ -88,6 +88,16 @@ class Counters:
                 hits=self.hits, misses=self.misses, joins=self.joins, stored=self.stored, saved_usd=self.saved_usd,
                 paid_usd=self.paid_usd,
             )  # fmt: skip
+
+
+@dataclass(slots=True)
+class PaidRubric:
+    """What the replies to a version of a rubric cost: US$, replies of unknown price, the judges, the last reply."""
+
+    usd: float = 0.0
+    n_unpriced: int = 0
+    judges: set[str] = field(default_factory=set)
+    last: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from evalkit.core.formatting import money
 from evalkit.core.reply_keys import canonical_json
 from evalkit.engine.cache.database_protocol import REPLIES, Connection
-from evalkit.engine.cache.lookups import Chosen, Counters, Counts, Lookups, call_id, call_parts
+from evalkit.engine.cache.lookups import Chosen, Counters, Counts, Lookups, PaidRubric, call_id, call_parts
 from evalkit.engine.cache.sqlite_schema import ADDED
 from evalkit.engine.cache.writer import Writer, key_makers
 from evalkit.errors import CacheError, counted
@@ -65,16 +65,6 @@ class Stats(TypedDict):
     judges: list[dict[str, Any]]
     rubrics: list[dict[str, Any]]
     session: Counts
-
-
-@dataclass(slots=True)
-class PaidRubric:
-    """What the replies to a version of a rubric cost: US$, replies of unknown price, the judges, the last reply."""
-
-    usd: float = 0.0
-    n_unpriced: int = 0
-    judges: set[str] = field(default_factory=set)
-    last: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +148,11 @@ class Maintenance(Lookups):
             for number, n, n_priced, usd, created in () if connection is None else connection.execute(_BILLS):
                 parts = calls[number]
                 bill = bills.setdefault((parts["rubric"], parts["rubric_version"]), PaidRubric())
-                bill.usd, bill.n_unpriced, bill.last = bill.usd + usd, bill.n_unpriced + n - n_priced, max(bill.last, created)
+                bill.usd, bill.n_unpriced, bill.last = (
+                    bill.usd + usd,
+                    bill.n_unpriced + n - n_priced,
+                    max(bill.last, created),
+                )
                 bill.judges.add(f"{parts['provider']}:{parts['model']}")
         return bills
 

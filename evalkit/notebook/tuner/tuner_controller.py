@@ -1,4 +1,7 @@
-"""What the tuner's screen shows of a session, and what each of its actions does."""
+"""What the tuner's screen shows of a session, and what each of its actions does.
+
+It is one module since an action draws what others draw too: a run the editor, a save the figures.
+"""
 
 from __future__ import annotations
 

@@ -182,7 +182,12 @@ def suggestions_payload(session: Session) -> dict[str, Any]:
         "notes": list(suggested.notes),
         "rows": [
             asdict(row.edit)
-            | {"where": row.edit.where, "key": row.key, "effects": list(row.effects), "base": row.base or suggested.base}
+            | {
+                "where": row.edit.where,
+                "key": row.key,
+                "effects": list(row.effects),
+                "base": row.base or suggested.base,
+            }
             for row in suggested.rows
         ],
     }

@@ -12,8 +12,8 @@ from evalkit.core.formatting import money
 from evalkit.core.judges import JudgesLike
 from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.settings import JudgeOptions
-from evalkit.engine.judging.specification import Spec
 from evalkit.engine.cache import ReplyStore
+from evalkit.engine.judging.specification import Spec
 from evalkit.errors import CacheError, counted
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.freeze_and_calibrate import promote_to
@@ -32,10 +32,11 @@ from evalkit.notebook.judgments.item_table import Page, Query, Row, page_of, row
 from evalkit.notebook.labelling.label_log import LabelEdit, LabelLog
 from evalkit.notebook.labelling.label_queue import Turn, precision
 from evalkit.notebook.tuner.drafts import Drafts, Setup
+from evalkit.notebook.tuner.repeated_samples import RepeatedSamples, same_replies
 from evalkit.notebook.tuner.session_labels import Labels
 from evalkit.notebook.tuner.suggested_edits import SuggestedEdits, Suggestions
 from evalkit.notebook.tuner.version_history import History
-from evalkit.notebook.tuner.version_runs import RepeatedSamples, Runs, same_replies
+from evalkit.notebook.tuner.version_runs import Runs
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.profiles import RubricLike

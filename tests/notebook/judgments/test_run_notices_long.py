@@ -73,7 +73,11 @@ def test_refused_calls_are_reported_loudly(tmp_path):
     said = {"error": {"message": "invalid api key"}}
 
     def refused(body):
-        return {"status": 401, "body": said} if "no. 31" in body["messages"][-1]["content"] and body["model"] == "x" else None
+        return (
+            {"status": 401, "body": said}
+            if "no. 31" in body["messages"][-1]["content"] and body["model"] == "x"
+            else None
+        )
 
     with judge_server(faults=refused) as server:
         tuner = tuner_of(jury(server, "x", "y"), tmp_path, concurrency=1)

@@ -1131,8 +1131,8 @@ def test_the_file_of_a_saved_version_is_named(tuner, tmp_path):
     path = tmp_path / "mine" / saved.id / f"{saved.version}.yaml"
     assert path.exists()
     assert tuner.state["status"]["text"] == (
-        f"saved as {saved.id}@{saved.version}: {path}. evalkit does not look for rubrics in this folder: name the file, "
-        f"or set EVALKIT_RUBRICS={tmp_path / 'mine'}"
+        f"saved as {saved.id}@{saved.version}: {path}. evalkit does not look for rubrics in this folder: "
+        f"name the file, or set EVALKIT_RUBRICS={tmp_path / 'mine'}"
     )
 
 

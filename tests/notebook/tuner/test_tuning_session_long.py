@@ -101,7 +101,9 @@ class Desk:
     def seen(self):
         """What the editor, the strip and the table show."""
         state, evaluation = self.tuner.state, self.tuner.evaluation
-        scores = None if evaluation is None else evaluation.scores[["item_id", "criterion", "score"]].to_numpy().tolist()
+        scores = (
+            None if evaluation is None else evaluation.scores[["item_id", "criterion", "score"]].to_numpy().tolist()
+        )
         names = [version["name"] for version in state["figures"]["versions"]]
         figures = {key: state["figures"][key] for key in ("current", "against")}
         draft = {key: state["draft"][key] for key in ("name", "ran", "form", "undo", "problem")}
@@ -141,7 +143,9 @@ def test_replies_to_several_criteria_at_once_count_for_the_saved_version_too(tmp
 
 
 def tuner_of(folder, rubric=None, **options):
-    made = ek.RubricTuner(ITEMS, ek.Rubric(**FIELDS) if rubric is None else rubric, "fake:strict", folder=folder, **options)
+    made = ek.RubricTuner(
+        ITEMS, ek.Rubric(**FIELDS) if rubric is None else rubric, "fake:strict", folder=folder, **options
+    )
     assert made.wait_idle(60)
     return made
 
@@ -238,7 +242,9 @@ def test_a_version_that_cannot_be_shown_is_counted_and_stays_in_the_file(tmp_pat
     path.write_text(path.read_text().replace('"provider":"fake"', '"provider":"gone"', 1))
     for _ in range(2):
         tuner = tuner_of(tmp_path)
-        assert [note.split(" (")[0] for note in notes_of(tuner)] == ["1 version is in review.tuner.json, but cannot be shown: v1"]
+        assert [note.split(" (")[0] for note in notes_of(tuner)] == [
+            "1 version is in review.tuner.json, but cannot be shown: v1"
+        ]
         tuner.edit("one", scale={1: "nearly so"})
     assert '"provider":"gone"' in path.read_text()
 
@@ -269,7 +275,13 @@ class Wavering:
     def __call__(self, prompt):
         self.calls += 1
         if "suggest" in str(prompt).lower():
-            edit = {"criterion": "one", "part": "level", "code": "1", "text": f"idea {next(self.texts)}", "reason": "so"}
+            edit = {
+                "criterion": "one",
+                "part": "level",
+                "code": "1",
+                "text": f"idea {next(self.texts)}",
+                "reason": "so",
+            }
             return self.reply(json.dumps({"edits": [edit]}))
         return self.reply(self.turns.choice("0022"))
 
