@@ -47,9 +47,10 @@ def _history(args: argparse.Namespace) -> None:
             print("against the labels:")
             put_shown(labelled[["criterion", *AGREEMENT, "n_compared"]])
         print()
-    total, others = table["paid_usd"].sum(), table.loc[table["evaluation"].isna(), "paid_usd"].sum()
-    if total:
-        print(f"paid for all replies in the cache: {money(total)}, of which {money(others)} outside of evaluations")
+    total_usd, others_usd = table["paid_usd"].sum(), table.loc[table["evaluation"].isna(), "paid_usd"].sum()
+    if total_usd:
+        paid = f"{money(total_usd)}, of which {money(others_usd)} outside of evaluations"
+        print(f"paid for all replies in the cache: {paid}")
     shown = min(args.rows, len(evaluations))
     opening = "; ek.evaluation.open_evaluation(ID, items) opens one" if shown else ""
     note(args, f"{shown} of {counted(len(evaluations), 'evaluation')}{opening}")

@@ -78,13 +78,13 @@ def history(cache: str | Path | None = None) -> pd.DataFrame:
     for evaluation, created, summary, _ in store.evaluations():
         shared = orjson.loads(summary)
         n = len(shared["criteria"])  # an older evalkit wrote the sum of all criteria alone
-        each = {name: None if shared[name] is None else shared[name] / n for name in ("paid_usd", "cost_usd")}
-        head = {"evaluation": evaluation[:_SHORT], "time": created} | shared | each
-        mine = [head | figures for figures in shared["criteria"]]
+        usd_each = {name: None if shared[name] is None else shared[name] / n for name in ("paid_usd", "cost_usd")}
+        head = {"evaluation": evaluation[:_SHORT], "time": created} | shared | usd_each
+        criteria_rows = [head | figures for figures in shared["criteria"]]
         logged[shared["rubric"], shared["rubric_version"].partition("+")[0]] += sum(
-            row["paid_usd"] or 0 for row in mine
+            row["paid_usd"] or 0 for row in criteria_rows
         )
-        rows += mine
+        rows += criteria_rows
     table = result_table([*rows, *_not_logged(store, logged)], _COLUMNS)
     return table.assign(time=pd.to_datetime(table["time"], unit="s", utc=True))
 
@@ -97,12 +97,12 @@ def _not_logged(store: ReplyStore, logged: Counter[tuple[str, str]]) -> list[dic
     spare = sum(-usd for usd in open_usd.values() if usd < 0)
     rows = []
     for about, usd in open_usd.items():
-        left = max(0.0, usd - spare)
+        left_usd = max(0.0, usd - spare)
         spare = max(0.0, spare - max(0.0, usd))
-        if left > _LEAST:
+        if left_usd > _LEAST:
             bill = bills[about]
             head = {"time": bill.last, "rubric": about[0], "rubric_version": about[1]}
-            rows.append(head | {"judges": ", ".join(sorted(bill.judges)), "paid_usd": left, "cost_usd": left})
+            rows.append(head | {"judges": ", ".join(sorted(bill.judges)), "paid_usd": left_usd, "cost_usd": left_usd})
     return rows
 
 
@@ -174,8 +174,8 @@ def open_evaluation(
         check_names(inputs, spec.rubric)
         spec = replace(spec, inputs=dict(inputs))
     work = Worklist.of(spec, frame)
-    kept = {name: logged[name] for name in ("offline", "recorded", "adopt")}
-    asked = Options(**kept, cache=cache, progress=False)
+    asked_options = {name: logged[name] for name in ("offline", "recorded", "adopt")}
+    asked = Options(**asked_options, cache=cache, progress=False)
     given = None if labels is None else labels_of(labels, frame, spec.rubric)
     replay = replace(asked, offline=True, recorded="use" if asked.offline else asked.recorded)
     opened = replace(evaluate_worklist(work, frame, replay, given, created), options=asked)

@@ -229,8 +229,8 @@ def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, cache: str | 
     ]  # fmt: skip
     names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_in_batch", "n_to_call", *_PRICES]
     n_requests = sum(
-        len({_prompt_of(work, row) for row in to_call[at]}) if _shares_bill(judge, store) else len(to_call[at])
-        for at, judge in enumerate(judges)
+        len({_prompt_of(work, row) for row in to_call[number]}) if _shares_bill(judge, store) else len(to_call[number])
+        for number, judge in enumerate(judges)
     )
     table, n_first = _with_first_answers(pd.DataFrame(rows, columns=names), work, list(missing), cache)
     n_skipped = len(work.skipped), work.n_unseen

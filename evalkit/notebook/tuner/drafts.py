@@ -151,24 +151,24 @@ class Drafts:
 
     def _restore_rubric(self, state: Mapping[str, Any]) -> None:
         """Take up the draft, unless the cell names another rubric: then one step of undo leads back to it."""
-        given, stored = self.base, state["base"]
-        last = {} if isinstance(stored, str) else stored  # an older evalkit wrote a hash
-        known = {version.rubric.content_hash for version in self._history.versions.values()}
-        known |= {stored if isinstance(stored, str) else Rubric(**stored).content_hash}
-        same_cell = state.get("given") == given.content_hash and bool(last)
-        # the same name, which now means a version that was saved in this session, or the base by any name
-        base = Rubric(**last) if same_cell else given
-        is_saved = self._setup.named == state.get("named", self._setup.named) and given.content_hash in known
-        self.is_other = not (same_cell or is_saved)
+        in_cell, stored = self.base, state["base"]  # an older evalkit wrote the hash of the base
+        base_hash = stored if isinstance(stored, str) else Rubric(**stored).content_hash
+        is_same_cell = state.get("given") == in_cell.content_hash and not isinstance(stored, str)
+        base = Rubric(**stored) if is_same_cell else in_cell
+        hashes = {version.rubric.content_hash for version in self._history.versions.values()}
+        # the name may stand for a version by now that was saved in this session
+        is_same_name = bool(self._setup.named) and self._setup.named == state.get("named")
+        is_saved = in_cell.content_hash == base_hash or (is_same_name and in_cell.content_hash in hashes)
+        self.is_other = not (is_same_cell or is_saved)
         draft = rebase(base, state["draft"])
         self.edits, self.undone = ([*state.get(name, ())] for name in ("edits", "undone"))
         if not self.is_other:
             self.base, self.draft, self.typed = base, draft, dict(state.get("typed", {}))
-        elif draft.content_hash != given.content_hash:
+        elif draft.content_hash != in_cell.content_hash:
             self.edits.append(state["draft"])
             self._history.notes.append(
-                f"This cell names another rubric than the last session ended with, {given.id}@{given.version}, and it "
-                "is in the editor. Undo (↶) brings the last draft back; versions that were run are under Versions."
+                f"This cell names another rubric than the last session ended with, {in_cell.id}@{in_cell.version}, and "
+                "the editor shows it. Undo (↶) brings the last draft back; versions that were run are under Versions."
             )
 
     def _restore_jury(self, jury: Mapping[str, Any]) -> None:

@@ -51,8 +51,8 @@ class RepeatedSamples:
         if now is None or last is None:
             return []
         measured = self.sizes.get(self._runs.against, {})
-        both = [name for name in last.rubric.names if name in now.rubric.names and name not in measured]
-        return [name for name in both if not same_prompts(now, last, name)]
+        common = [name for name in last.rubric.names if name in now.rubric.names and name not in measured]
+        return [name for name in common if not same_prompts(now, last, name)]
 
     def price(self) -> str:
         """What `measure` would ask and cost; makes no calls."""
@@ -136,12 +136,12 @@ class RepeatedSamples:
 
 def same_prompts(one: Evaluation, other: Evaluation, criterion: str) -> bool:
     """Whether two versions ask the same judges the same about a criterion that both have."""
-    asked = []
+    prompts = list[list[Any]]()
     for spec in (one.spec, other.spec):
         assert spec is not None  # a session has no evaluations of tables
         templates = [builder.template.hash for builder in spec.prompt_builders]
-        asked.append([spec.rubric.prompt_hashes[criterion], templates, spec.judges, spec.samples])
-    return asked[0] == asked[1]
+        prompts.append([spec.rubric.prompt_hashes[criterion], templates, spec.judges, spec.samples])
+    return prompts[0] == prompts[1]
 
 
 def same_replies(one: Evaluation, other: Evaluation, criterion: str) -> bool:

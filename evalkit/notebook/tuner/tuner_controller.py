@@ -87,8 +87,8 @@ class TunerController:
 
     def _status(self, **values: Any) -> None:
         with self.session.history.lock:  # kernel and worker both report
-            kept = {name: self.widget.status.get(name, "") for name in ("plan", "button", "paid")}
-            self.widget.status = {"running": False, "done": 0, "total": 0, "text": "", **kept, **values}
+            last_values = {name: self.widget.status.get(name, "") for name in ("plan", "button", "paid")}
+            self.widget.status = {"running": False, "done": 0, "total": 0, "text": "", **last_values, **values}
 
     def _failed(self) -> None:
         if not self._running and not self.session.runs.busy:
@@ -136,14 +136,14 @@ class TunerController:
 
     def _show_plan(self) -> None:
         if not self.session.drafts.problem:
-            shown = {"plan": "", "button": ""}  # if planning fails, no plan is shown instead of the last one
+            status = {"plan": "", "button": ""}  # if planning fails, no plan is shown instead of the last one
             try:
                 plan = self.session.drafts.plan()
-                shown = {"plan": plan_line(plan, self.session.drafts.budget_usd), "button": run_price(plan)}
+                status = {"plan": plan_line(plan, self.session.drafts.budget_usd), "button": run_price(plan)}
             finally:
                 self.draw("notices")
                 with self.session.history.lock:
-                    self.widget.status = {**self.widget.status, **shown}
+                    self.widget.status = {**self.widget.status, **status}
 
     # -- actions
     def actions(self) -> dict[str, Callable[[Any], object]]:

@@ -186,12 +186,12 @@ class Session:
     def paid(self) -> str:
         """What this process paid for replies, and what all replies in the cache cost; empty if all are free."""
         store = ReplyStore.open(self.setup.cache)
-        bills, mine = store.bills().values(), store.counters.as_dict()["paid_usd"]
-        project, n_unpriced = sum(bill.usd for bill in bills), sum(bill.n_unpriced for bill in bills)
-        if not project and not mine:
+        bills, session_usd = store.bills().values(), store.counters.as_dict()["paid_usd"]
+        project_usd, n_unpriced = sum(bill.usd for bill in bills), sum(bill.n_unpriced for bill in bills)
+        if not project_usd and not session_usd:
             return ""
         more = f", and {counted(n_unpriced, 'reply', 'replies')} of unknown price" if n_unpriced else ""
-        return f"paid: session {money(mine)}, project {money(project)}{more}"
+        return f"paid: session {money(session_usd)}, project {money(project_usd)}{more}"
 
     # -- figures and items
     def _once(self, name: str, about: object, compute: Callable[[], T]) -> T:

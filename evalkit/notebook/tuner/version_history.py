@@ -194,8 +194,8 @@ class History:
         for key, version in self.versions.items():
             is_same = version.rubric.content_hash == saved.content_hash and version.rubric.label != saved.label
             if is_same and (version.rubric.edited or not only_edited):
-                taken = {other.name for other in self.versions.values()}
-                name = version.name if saved.version in taken else saved.version
+                names = {earlier.name for earlier in self.versions.values()}
+                name = version.name if saved.version in names else saved.version
                 self.versions[key] = replace(version, base=saved, rubric=saved, name=name)
                 renamed.append(key)
         return renamed

@@ -144,8 +144,8 @@ class Runs:
 
     def _evaluate(self, work: Worklist, options: Options | None = None) -> Evaluation:
         """The evaluation of a work list; without options, from the cache and without any call."""
-        known = options or self._setup.judging(offline=True, refresh=False)
-        evaluation = evaluate_worklist(work, self._setup.items, known, self._labels.for_rubric(work.spec.rubric))
+        run_options = options or self._setup.judging(offline=True, refresh=False)
+        evaluation = evaluate_worklist(work, self._setup.items, run_options, self._labels.for_rubric(work.spec.rubric))
         if options is None:  # what is asked later, for example to measure chance, is asked as in a run
             asks = replace(evaluation.options, offline=bool(self._setup.options.get("offline")))
             evaluation = replace(evaluation, options=asks)
