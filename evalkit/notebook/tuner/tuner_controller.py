@@ -127,7 +127,7 @@ class TunerController:
     def _sum_up(self) -> None:
         """Plan the next run, and say what was paid so far."""
         self._plan()
-        self._jobs.do("paid", self._show_paid, "plan")
+        self._jobs.do("paid", self._show_paid, "samples")
 
     def _show_paid(self) -> None:
         paid = self.session.paid()

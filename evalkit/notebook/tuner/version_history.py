@@ -249,4 +249,4 @@ def _rubric_id(state: Mapping[str, Any]) -> str:
 def _states(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The state of the last session with each rubric, by its id."""
     last = values.get("state", {})
-    return {**values.get("others", {}), _rubric_id(last): last}
+    return {**values.get("others", {}), **({_rubric_id(last): last} if last else {})}
