@@ -228,19 +228,14 @@ def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, cache: str | 
         for number, judge in enumerate(judges)
     ]  # fmt: skip
     names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_in_batch", "n_to_call", *_PRICES]
-    n_requests = sum(
-        len({_prompt_of(work, row) for row in to_call[number]}) if _shares_bill(judge, store) else len(to_call[number])
-        for number, judge in enumerate(judges)
-    )
+    n_requests, groups = 0, work.spec.groups
+    for judge, asked_rows in zip(judges, to_call, strict=True):
+        places = map(work.place, asked_rows if _shares_bill(judge, store) else ())
+        prompts = {(groups[criterion], work.hashes[item][order]) for item, criterion, _, order, _ in places}
+        n_requests += len(prompts) or len(asked_rows)
     table, n_first = _with_first_answers(pd.DataFrame(rows, columns=names), work, list(missing), cache)
     n_skipped = len(work.skipped), work.n_unseen
     return Plan(table, work.shape[0], work.n_unique, store.where, *n_skipped, n_requests + n_first)
-
-
-def _prompt_of(work: Worklist, row: int) -> tuple[int, str]:
-    """The first criterion of a row's call, and its inputs: rows that share both share a prompt."""
-    item, criterion, _, order, _ = work.place(row)
-    return work.spec.groups[criterion][0], work.hashes[item][order]
 
 
 def _shares_bill(judge: Judge, store: ReplyStore) -> bool:

@@ -61,7 +61,9 @@ class RepeatedSamples:
             plan = plan_again(last, criteria=criteria)
             width = expected_half_width(last, plan.n_items, criteria)
             points = "" if math.isnan(width) else f" (about ± {max(1, round(100 * width))} points)"
-            which = f"all {plan.n_items} items" if plan.n_items == len(self._setup.items) else counted(plan.n_items, "item")
+            which = (
+                f"all {plan.n_items} items" if plan.n_items == len(self._setup.items) else counted(plan.n_items, "item")
+            )
             self.prices[about] = f"{which} again{points}: {counted(plan.n_requests, 'request')}, {plan.price}"
         return self.prices.get(about, "")
 
