@@ -340,11 +340,10 @@ class PromptBuilder:
 
     def key_hashes(self, criteria: Sequence[Criterion]) -> dict[str, Any]:
         """The hashes of rubric and template in the key of a reply on these criteria; one alone has its own."""
-        rubric_hashes = [self.rubric.prompt_hashes[criterion.name] for criterion in criteria]
-        if len(rubric_hashes) == 1:
-            return {"rubric_hash": rubric_hashes[0], "template_hash": self.template.hash}
-        template_hash = digest({"together": self.together.template.hash})
-        return {"rubric_hash": digest(rubric_hashes), "template_hash": template_hash}
+        alone = len(criteria) == 1
+        template_hash = self.template.hash if alone else digest({"together": self.together.template.hash})
+        rubric_hash = self.rubric.prompt_hash([criterion.name for criterion in criteria])
+        return {"rubric_hash": rubric_hash, "template_hash": template_hash}
 
     def prompt(self, criterion: Criterion, inputs: Mapping[str, Any], others: Sequence[Criterion] = ()) -> Prompt:
         """The prompt for one criterion and one item's inputs; `others` are further criteria of the same call."""

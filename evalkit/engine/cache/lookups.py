@@ -33,28 +33,29 @@ VALUES = "values of functions"
 
 
 class Counts(TypedDict):
-    """Hits, misses, joins and stored replies (numbers), and US$ saved by hits of known cost."""
+    """Hits, misses, joins and stored replies (numbers); US$ saved by hits, and paid for replies, of known cost."""
 
     hits: int
     misses: int
     joins: int
     stored: int
     saved_usd: float
+    paid_usd: float
 
 
 @dataclass(slots=True, eq=False)
 class Counters:
     """Thread-safe counters of one store in one process.
 
-    The store itself counts only `stored`. Callers that use replies count `hits`, `misses`, `joins` (they waited
-    for a call that was already in flight) and `saved_usd`: a look-up for a plan is not a hit.
+    The store itself counts only `stored` and `paid_usd`. Callers that use replies count `hits`, `misses`, `joins` (they
+    waited for a call that was already in flight) and `saved_usd`: a look-up for a plan is not a hit.
 
     Examples
     --------
     >>> counters = Counters()
     >>> counters.add(hits=3, saved_usd=0.5)
     >>> counters.as_dict()
-    {'hits': 3, 'misses': 0, 'joins': 0, 'stored': 0, 'saved_usd': 0.5}
+    {'hits': 3, 'misses': 0, 'joins': 0, 'stored': 0, 'saved_usd': 0.5, 'paid_usd': 0.0}
     """
 
     hits: int = 0
@@ -62,10 +63,18 @@ class Counters:
     joins: int = 0
     stored: int = 0
     saved_usd: float = 0.0
+    paid_usd: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def add(
-        self, *, hits: int = 0, misses: int = 0, joins: int = 0, stored: int = 0, saved_usd: float | None = 0.0
+        self,
+        *,
+        hits: int = 0,
+        misses: int = 0,
+        joins: int = 0,
+        stored: int = 0,
+        saved_usd: float | None = 0.0,
+        paid_usd: float = 0.0,
     ) -> None:
         """Add to the counts; `saved_usd` None (a reply of unknown price) adds nothing."""
         with self._lock:
@@ -74,13 +83,25 @@ class Counters:
             self.joins += joins
             self.stored += stored
             self.saved_usd += saved_usd or 0.0
+            self.paid_usd += paid_usd
 
     def as_dict(self) -> Counts:
         """A copy of the counts of one moment."""
         with self._lock:
             return Counts(
-                hits=self.hits, misses=self.misses, joins=self.joins, stored=self.stored, saved_usd=self.saved_usd
-            )
+                hits=self.hits, misses=self.misses, joins=self.joins, stored=self.stored, saved_usd=self.saved_usd,
+                paid_usd=self.paid_usd,
+            )  # fmt: skip
+
+
+@dataclass(slots=True)
+class PaidRubric:
+    """What the replies to a version of a rubric cost: US$, replies of unknown price, the judges, the last reply."""
+
+    usd: float = 0.0
+    n_unpriced: int = 0
+    judges: set[str] = field(default_factory=set)
+    last: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,9 @@ def row_of(parts: KeyParts, reply: Reply, *, promoted_from: bytes | None = None)
     )  # fmt: skip
 
 
+_COST, _SOURCE, _PROMOTED = map(REPLIES.index, ("cost_usd", "source", "promoted_from"))
+
+
 @lru_cache(maxsize=1024)
 def key_makers(call: bytes) -> tuple[KeyMaker, KeyMaker]:
     """The makers of keys and of content keys under the shared parts `call` (as of `KeyParts.shared_json`)."""
@@ -303,7 +306,8 @@ class Writer:
         except Exception:
             self._known_by = None  # ids that were given in this transaction are gone with it
             raise
-        self._counters.add(stored=len(appended))
+        paid = (row[_COST] for row in appended if row[_SOURCE] != "recorded" and row[_PROMOTED] is None)
+        self._counters.add(stored=len(appended), paid_usd=sum(usd or 0.0 for usd in paid))
         return values
 
 

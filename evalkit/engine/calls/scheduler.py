@@ -97,7 +97,9 @@ class Scheduler:
     @property
     def progress(self) -> Progress:
         """The counters at this moment."""
-        return replace(self.counts, failed=self.counts.failed.copy(), stopped=self.stopped)
+        return replace(
+            self.counts, failed=self.counts.failed.copy(), problems=self.counts.problems.copy(), stopped=self.stopped
+        )
 
     def stop(self) -> None:
         """Send no new calls; calls in flight finish."""

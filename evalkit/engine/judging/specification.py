@@ -8,7 +8,7 @@ value with its source.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from evalkit.core.settings import (
 )
 from evalkit.engine.request import TOKENS_PER_CRITERION
 from evalkit.errors import ConfigError, EvalkitWarning, guess, listed
-from evalkit.rubrics import Profile, Rubric
+from evalkit.rubrics import Criterion, Profile, Rubric
 from evalkit.rubrics.inputs import check_question
 from evalkit.rubrics.profiles import RubricLike, load_rubric_or_profile
 from evalkit.rubrics.prompt_builder import PromptBuilder, Template
@@ -89,14 +89,7 @@ class Spec:
         The rubric's list is divided at fixed places, so a change of one criterion concerns only its own group.
         """
         criteria = self.rubric.criteria
-        size = len(criteria) if isinstance(self.criteria_per_call, str) else self.criteria_per_call
-        groups = []
-        for index, criterion in enumerate(criteria):
-            first = index // size * size
-            group = range(first, min(first + size, len(criteria)))
-            alone = bool(criterion.examples)
-            groups.append((index,) if alone else tuple(number for number in group if not criteria[number].examples))
-        return tuple(groups)
+        return groups_of(criteria, len(criteria) if isinstance(self.criteria_per_call, str) else self.criteria_per_call)
 
     @property
     def is_grouped(self) -> bool:
@@ -258,6 +251,17 @@ class Spec:
                         f"one verdict, and criteria_per_call={per_call!r} is not possible; set it to 1"
                     )
         return spec
+
+
+def groups_of(criteria: Sequence[Criterion], size: int) -> tuple[tuple[int, ...], ...]:
+    """`Spec.groups` of these criteria, with up to `size` of them in a reply."""
+    groups = []
+    for index, criterion in enumerate(criteria):
+        first = index // size * size
+        group = range(first, min(first + size, len(criteria)))
+        alone = bool(criterion.examples)
+        groups.append((index,) if alone else tuple(number for number in group if not criteria[number].examples))
+    return tuple(groups)
 
 
 def _warn_of_short_replies(judges: Iterable[Judge], n_criteria: int) -> None:

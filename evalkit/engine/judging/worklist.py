@@ -17,9 +17,10 @@ import pandas as pd
 from evalkit.core.lists_of_choices import SKIPPED, Reason
 from evalkit.core.prompts_and_replies import OWN_ANSWER
 from evalkit.core.reply_keys import KeyMaker, KeyParts, SampleKeys, digest, recorded_hash
-from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.specification import Spec, groups_of
 from evalkit.engine.request import TOKENS_PER_CRITERION, Request
 from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
+from evalkit.rubrics import Rubric
 from evalkit.rubrics.inputs import item_inputs, question_of, swapped
 from evalkit.tables.files import LIST_INPUTS
 from evalkit.tables.items import ItemsLike, as_frame, as_items
@@ -230,6 +231,16 @@ class Worklist:
             keys = tuple(makers[criterion][judge](input_hash, key_order, samples))
             requests.append(Request(self.spec.judges[judge], prompt, parts, samples, keys))
         return requests
+
+
+def rubric_hashes(rubric: Rubric) -> set[str]:
+    """What its keys may have as `rubric_hash`, for any number of criteria per reply."""
+    criteria = rubric.criteria
+    return {
+        rubric.prompt_hash([criteria[number].name for number in group])
+        for size in range(1, len(criteria) + 1)
+        for group in groups_of(criteria, size)
+    }
 
 
 def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str:

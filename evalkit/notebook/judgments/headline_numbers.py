@@ -258,8 +258,8 @@ def _scored(evaluation: Evaluation, criterion: str) -> list[Tile]:
     if rows.empty:
         return [Tile("Scored", "NA", "no items")]
     row = rows.iloc[0]
-    missing = int(evaluation.judgments["error"].notna().sum())
-    note = f"items; {counted(missing, 'judgment')} unscored" if missing else "items; all judgments scored"
+    # the notices count the judgments without a score
+    note = "items" if evaluation.judgments["error"].notna().any() else "items; all judgments scored"
     if row["n_tied"]:
         note += f"; {row['n_tied']} tied, so without a {'verdict' if pd.notna(row['pass_rate']) else 'score'}"
     scored = Tile("Scored", count_of(row["n_scored"], row["n_items"]), note)

@@ -85,7 +85,7 @@ function runsPart(ctx) {
   function suggestion(row, at, running, shown) {
     const tried = row.effects.length > 0, name = `suggestion ${at + 1}`;
     const buttons = tried
-      ? `<button data-do="showtry" data-key="try ${at}" data-version="${esc(row.key)}" aria-label="Show ${name}" ${offIf(row.key === shown)}>${row.key === shown ? "Shown" : "Show"}</button>
+      ? `<button data-do="showtry" data-key="try ${at}" data-version="${esc(row.key)}" data-base="${esc(row.base)}" aria-label="Show ${name}" ${offIf(row.key === shown)}>${row.key === shown ? "Shown" : "Show"}</button>
         <button data-do="takeup" data-key="takeup ${at}" data-version="${esc(row.key)}" aria-label="Use ${name} in the rubric">Use it</button>`
       : `<button data-do="try" data-key="try ${at}" data-number="${at}" ${offIf(running)} aria-label="Try ${name}">Try</button>`;
     return `<li><article aria-label="Suggestion ${at + 1}"><h4>${esc(row.where)}</h4><p class="ekw-new">${marked(row.was, row.text)}</p>

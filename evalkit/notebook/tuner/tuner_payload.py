@@ -13,7 +13,7 @@ from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.evaluation.inputs import columns_of
 from evalkit.notebook.judgments.headline_numbers import Point
 from evalkit.notebook.judgments.item_details import item_texts, level_keys
-from evalkit.notebook.judgments.run_notices import notices
+from evalkit.notebook.judgments.run_notices import notice, notices
 from evalkit.notebook.tuner.judge_addresses import OWN, server_of
 from evalkit.notebook.tuner.rubric_form import form_of
 from evalkit.notebook.tuner.suggested_edits import improvement_price
@@ -131,14 +131,16 @@ def page_payload(session: Session) -> dict[str, Any]:
 
 def notices_payload(session: Session) -> list[dict[str, Any]]:
     """What the version shown left open (see `notices`)."""
+    restored = [notice(text) for text in session.history.notes]
     if session.evaluation is None:
-        return []
+        return restored
     what_to_do = "Press Run to request the remaining {n}."
     if session.setup.options.get("offline"):
         what_to_do = "They are not in the cache, and offline=True calls no judge."
     elif not session.runs.shows_draft:
         what_to_do = "To request the remaining {n}, choose the rubric and the jury of this version, and press Run."
-    return notices(session.evaluation, session.shown_criterion, what_to_do)
+    problems = session.runs.problems.get(session.runs.current, {})
+    return restored + notices(session.evaluation, session.shown_criterion, what_to_do, problems)
 
 
 def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:
@@ -179,7 +181,13 @@ def suggestions_payload(session: Session) -> dict[str, Any]:
         "head": suggested.head,
         "notes": list(suggested.notes),
         "rows": [
-            asdict(row.edit) | {"where": row.edit.where, "key": row.key, "effects": list(row.effects)}
+            asdict(row.edit)
+            | {
+                "where": row.edit.where,
+                "key": row.key,
+                "effects": list(row.effects),
+                "base": row.base or suggested.base,
+            }
             for row in suggested.rows
         ],
     }

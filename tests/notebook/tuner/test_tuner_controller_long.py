@@ -1035,7 +1035,8 @@ def test_a_version_whose_replies_are_gone_says_so(session, tmp_path, monkeypatch
     monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "empty"))
     tuner = ek.RubricTuner(ITEMS, RUBRIC, JUDGES[:1], people(), samples=1, folder=tmp_path)
     assert tuner.wait_idle(300)
-    assert tuner.state["notices"][0]["text"] == "4 of 4 judgments are missing. Press Run to request the remaining 4."
+    said = "4 of 4 judgments (100.0%) have no score: 4 without a reply. Press Run to request the remaining 4."
+    assert tuner.state["notices"][0]["text"] == said
     assert len(tuner.versions) == 1
 
 
@@ -1130,9 +1131,20 @@ def test_the_file_of_a_saved_version_is_named(tuner, tmp_path):
     path = tmp_path / "mine" / saved.id / f"{saved.version}.yaml"
     assert path.exists()
     assert tuner.state["status"]["text"] == (
-        f"saved as {saved.id}@{saved.version}: {path}. '{saved.id}' without a version now means {saved.version} "
-        f"wherever evalkit looks in this folder; to use the older one, name '{saved.id}@v1'"
+        f"saved as {saved.id}@{saved.version}: {path}. evalkit does not look for rubrics in this folder: "
+        f"name the file, or set EVALKIT_RUBRICS={tmp_path / 'mine'}"
     )
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_a_saved_version_is_named_and_the_older_one_only_if_it_loads(tmp_path, monkeypatch, has_file):
+    monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path / "rubrics"))
+    tuner = ek.RubricTuner(ITEMS, RUBRIC.save() if has_file else RUBRIC, JUDGES[:1], folder=tmp_path)
+    tuner.edit(description="Is it so, then?")
+    tuner.save()
+    older = "; to use the older one, name 'r@v1'" if has_file else ""
+    means = f"'r' without a version now means v2 wherever evalkit looks in this folder{older}"
+    assert tuner.state["status"]["text"] == f"saved as r@v2: {tmp_path / 'rubrics/r/v2.yaml'}. {means}"
 
 
 def test_the_code_reads_a_file_and_holds_out_what_the_tuner_holds_out(tmp_path):
