@@ -40,7 +40,8 @@ from evalkit.tables.schemas import LABEL_KEY
 
 _COLUMNS = (
     "count: n_common n_clusters; number: n_clusters_effective; count: n_scored n_verdicts changed n_asked_again",
-    "number: change_p change_p_holm chance_up_to floor±; text: floor_source; Int64: fixed broke; text: against",
+    "number: change_p change_p_holm chance_up_to floor±; text: floor_source; Int64: fixed broke; count: n_paired",
+    "text: against",
     "number: effect± mcnemar_p mcnemar_p_holm mean_difference difference_low difference_high difference_sd item_change",
     "number: sign_flip_p sign_flip_p_holm; text: notes",
 )
@@ -103,8 +104,8 @@ def compare(
           `floor_high`: `changed` above it is more than chance explains;
         - `fixed`, `broke`, `against` (``labels`` or ``verdicts``; without pass rule ``distances``: scores that came
           nearer to people's and that moved away from it, an equal distance is neither; NA for nominal criteria and
-          without labels), `effect` = (fixed − broke)/n with a cluster interval (Agresti and Min 2005), `mcnemar_p`
-          (mid-p);
+          without labels), `effect` = (fixed − broke)/n with a cluster interval (Agresti and Min 2005), n being the
+          `n_paired` items that could be fixed or broken, `mcnemar_p` (mid-p);
         - `mean_difference` of `score_norm` (after − before) on the `n_scored` items with a score on both sides, with a
           cluster interval, `sign_flip_p` by clusters;
         - `difference_sd`, `item_change`: the SD that sampling gives `mean_difference`, and the root mean square change
@@ -311,7 +312,7 @@ def _effect(steps: Floats, units: Ints, notes: Notes) -> dict[str, Any]:
     """What became better (steps of 1) and worse (−1), with the test of McNemar."""
     fixed, broke = int((steps > 0).sum()), int((steps < 0).sum())
     row = figure_row("effect", float(steps.mean()), change_interval(steps, units), notes)
-    return row | {"fixed": fixed, "broke": broke, "mcnemar_p": mcnemar_midp(fixed, broke)}
+    return row | {"fixed": fixed, "broke": broke, "n_paired": len(steps), "mcnemar_p": mcnemar_midp(fixed, broke)}
 
 
 def _nearer(a: Part, b: Part, common: pd.Index, units: Ints, labels: Any, notes: Notes) -> dict[str, Any]:
