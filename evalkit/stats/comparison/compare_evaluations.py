@@ -216,7 +216,7 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
         )
     row |= _sampling(a, b, common, options)
     notes += row.pop("note", None), options.note
-    row |= _fixed(a, b, (kind_a, kind_b), common, units, options.labels, notes)
+    row |= {"n_paired": 0} | _fixed(a, b, (kind_a, kind_b), common, units, options.labels, notes)
     row |= _difference(a, b, common, units, notes)
     note_few_clusters(units, notes)
     return row | {"notes": notes}
