@@ -21,7 +21,8 @@ turn turns step steps seed fold split batch round version source url link path f
 reason reasons comment comments note notes text explanation rationale feedback metadata meta min max range scale
 threshold weight weights std stddev sd var variance agreement disagreement kappa alpha entropy certainty uncertainty
 confidence token tokens cost price age gender country language lang locale control cancelled retries retry year
-month attempt attempts page queue hint guideline guidelines
+month attempt attempts page queue hint guideline guidelines role required requires needed ratio schema category
+categories identifier class distribution set for normalized normalised statement strength
 """
 _ABOUT = frozenset(_ABOUT_WORDS.split())
 # A model, a metric or a program gave it.
@@ -32,7 +33,8 @@ prometheus judgelm pandalm autoj predicted prediction predictions predict pred p
 logits logprob logprobs suggestion suggestions suggested suggest proposal proposed reward rm bleu rouge rougel
 bertscore bleurt comet chrf meteor moverscore bartscore unieval geval ragas deepeval trulens metric similarity
 cosine embedding embeddings perplexity ppl loss nli entailment classifier clf detector toxicity perspective elo
-heuristic rule regex baseline o1 o3 o4 prelabel preannotation silver weak pseudo synthetic bot_score judge
+heuristic rule regex baseline o1 o3 o4 prelabel preannotation silver weak pseudo synthetic bot_score judge f1 em
+exact match bm25 retrieval reranker ranker readability vader flesch z ndcg mrr recall precision textstat spacy
 """
 _MACHINE = frozenset(_MACHINE_WORDS.split())
 _MACHINE_START = re.compile(r"(?:gpt|claude|gemini|llama|qwen|mistral|rouge|bleu|deepseek|phi|o[134])\d")
@@ -41,6 +43,7 @@ human humans people person expert experts crowd crowdworker crowdworkers turker 
 customers annotator reviewer rater labeler labeller gold manual manually author student teacher sme
 """
 _PERSON = frozenset(_PERSON_WORDS.split())
+_TEXTS = ("answer", "response", "reference", "summary", "output", "completion", "translation")
 _PEOPLE = _PERSON - {"gold", "manual", "manually", "human", "humans", "people"}
 
 
@@ -103,6 +106,8 @@ def is_about(words: str) -> bool:
     ):
         return True
     if len(parts) > 2 and not _ABOUT.isdisjoint(parts[1:-1]) and parts[-1] not in ("rating", "label", "score", "grade"):
+        return True
+    if parts[0] in ("gold", "human", "expert") and parts[-1] in _TEXTS:
         return True
     # who rated, not what was said: annotator, reviewer_name, rated_by
     return (

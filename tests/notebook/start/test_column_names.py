@@ -100,19 +100,30 @@ def facts() -> Iterator[str]:
 PUBLISHED = {
     "Argilla": (
         "quality.responses",
-        "quality.suggestion quality.suggestion.score quality.suggestion.agent quality.responses.users "
-        "quality.responses.status quality-suggestion-metadata _server_id status",
+        (
+            "quality.suggestion quality.suggestion.score quality.suggestion.agent quality.responses.users "
+            "quality.responses.status quality-suggestion-metadata _server_id status"
+        ),
     ),
     "Label Studio": (
         "sentiment_label",
-        "annotation_id annotator lead_time created_at updated_at total_annotations cancelled_annotations "
-        "total_predictions completed_by inner_id was_cancelled ground_truth_count comment_count",
+        (
+            "annotation_id annotator lead_time created_at updated_at total_annotations cancelled_annotations "
+            "total_predictions completed_by inner_id was_cancelled ground_truth_count comment_count"
+        ),
     ),
     "Prodigy": ("", "_annotator_id _session_id _timestamp _input_hash _task_hash _view_id"),
     "MT-Bench": ("winner", "question_id turn model_a model_b gpt4_judgment"),
     "Chatbot Arena": ("winner", "tstamp anony language turn openai_moderation judge_hash"),
     "PRM800K": ("rating", "labeler timestamp generation is_quality_control_question finish_reason"),
     "SummEval": ("expert_score turker_score", "model_id rouge_score bertscore_score"),
+    "others": (
+        "human_likert_score_1 adjudicated_label annotator_1_label human_annotation score_0 consensus_label my_rating",
+        (
+            "automated_score weak_label_hint label_notes last_human_rating_turn annotation_role score_ratio bm25_score f1_score "
+            "label_schema upvote_ratio min_harmlessness_score_transcript rater_gender gold_answer human_reference"
+        ),
+    ),
     "Scale": ("label", "task_id batch completed_at metadata type"),
     "UltraFeedback": ("rating", "fine-grained_score_source principle models custom_system_prompt"),
 }
