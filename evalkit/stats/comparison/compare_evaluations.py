@@ -18,6 +18,7 @@ from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import take_part
 from evalkit.stats.alignment.label_values import annotators_of, clusters_for, labels_for, of_items
 from evalkit.stats.comparison.comparison_table import JURY, SAME, Comparison
+from evalkit.stats.comparison.decisions import Circumstances, Difference, decide
 from evalkit.stats.comparison.judges_with_new_replies import asked_again
 from evalkit.stats.comparison.measured_floors import (
     NO_REPEATS,
@@ -112,6 +113,10 @@ def compare(
           of one item's score (0-1), for mean scores of two samples and more;
         - `…_holm`: p adjusted over all rows; intervals are not adjusted; `notes`.
 
+        With labels, its `decisions` say for each criterion in one sentence whether to keep ``after``, by `effect` of
+        the jury (or the only judge); printed first. Of many versions that you compare, one is better by chance: the
+        tuner widens the interval for them.
+
     Raises
     ------
     InputError
@@ -158,7 +163,18 @@ def compare(
     for name in ("change_p", "mcnemar_p", "sign_flip_p"):
         table[f"{name}_holm"] = holm(table[name].to_numpy())
     (a, b), (n_only_a, n_only_b) = sides, (len(items[0] - items[1]), len(items[1] - items[0]))
-    return Comparison(a.name, b.name, table, a.bill, b.bill, n_only_a, n_only_b)
+    return Comparison(a.name, b.name, table, a.bill, b.bill, n_only_a, n_only_b, _decisions(table))
+
+
+def _decisions(table: pd.DataFrame) -> dict[str, str]:
+    """Criterion -> the sentence that decides: of the jury, or of the only judge; none without labels."""
+    about = Circumstances("'after'", "'before'", labels="the labels that were given")
+    decisions = {}
+    for criterion, rows in table.groupby("criterion", sort=False, observed=True):
+        decisive = rows[rows["judge"].eq(JURY)] if rows["judge"].eq(JURY).any() else rows
+        if len(decisive) == 1 and Difference.of(row := decisive.iloc[0]) is not None:
+            decisions[str(criterion)] = str(decide(row, about))
+    return decisions
 
 
 def _repeats(floor: JudgmentsLike, side: Side) -> pd.DataFrame:

@@ -120,7 +120,7 @@ PUBLISHED = {
     "others": (
         "human_likert_score_1 adjudicated_label annotator_1_label human_annotation score_0 consensus_label my_rating",
         (
-            "automated_score weak_label_hint label_notes last_human_rating_turn annotation_role score_ratio bm25_score f1_score "
+            "automated_score weak_label_hint label_notes last_human_rating_turn annotation_role score_ratio f1_score "
             "label_schema upvote_ratio min_harmlessness_score_transcript rater_gender gold_answer human_reference"
         ),
     ),
