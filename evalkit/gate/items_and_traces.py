@@ -124,7 +124,9 @@ def _by_input(items: pd.DataFrame, judgments: pd.DataFrame | Evaluation | None) 
     if not isinstance(judgments, Evaluation):
         return items
     columns = {name: column for name, column in judgments.inputs.items() if name != column and column in items.columns}
-    return items.drop(columns=list(columns.values())).assign(**{name: items[one] for name, one in columns.items()})
+    return items.drop(columns=list(columns.values())).assign(
+        **{name: items[column] for name, column in columns.items()}
+    )
 
 
 def _possible_inputs(items: pd.DataFrame) -> set[str]:
@@ -168,15 +170,15 @@ def _line(row: Mapping[str, Any], judged: Mapping[str, Judgment], inputs: Collec
     fields = _fields(row)
     carried = _carried({name: value for name, value in row.items() if name not in inputs})
     # a trace without prompt or response has all its inputs by name
-    whole = fields.keys() if {"prompt", "response"} <= fields.keys() else ()
-    kept = {"item_id", *(name for name, field in _FIELDS.items() if field in whole), *carried}
-    others = {name: value for name, value in row.items() if name not in kept and value is not None}
-    named = {name: value for name, value in others.items() if name in inputs or name in _FIELDS}
-    if not named and not whole:
+    is_whole = {"prompt", "response"} <= fields.keys()
+    written = {"item_id", *carried, *(name for name, field in _FIELDS.items() if is_whole and field in fields)}
+    values = {name: value for name, value in row.items() if name not in written and value is not None}
+    by_name = {name: value for name, value in values.items() if name in inputs or name in _FIELDS}
+    if not by_name and not is_whole:
         raise InputError(f"item {row['item_id']!r} has no inputs; give it those of the rubric, by their names")
-    extra = {name: value for name, value in others.items() if name not in named}
+    extra = {name: value for name, value in values.items() if name not in by_name}
     meta: dict[str, Any] = dict(carried.pop("meta", {}))
-    meta |= ({"inputs": named} if named else {}) | ({"item": extra} if extra else {})
+    meta |= ({"inputs": by_name} if by_name else {}) | ({"item": extra} if extra else {})
     if judged:
         meta["verdict"] = meta.get("verdict", {}) | {"judge": {name: one.to_dict() for name, one in judged.items()}}
     # the id of a repeat ends with its number

@@ -101,17 +101,17 @@ class Judgment:
 
     def of(self, criterion: str) -> Judgment:
         """The judgment by one criterion alone; of a rubric with one criterion, whose parts are unknown, the whole."""
-        one = self.criteria.get(criterion)
-        if one is None:
+        alone = self.criteria.get(criterion)
+        if alone is None:
             return self
-        parts = {name: getattr(one, name) for name in ("score", "passed", "samples", "reasons")}
-        return replace(self, **parts, agreement=agreement_of(one.samples), criteria={criterion: one})
+        parts = {name: getattr(alone, name) for name in ("score", "passed", "samples", "reasons")}
+        return replace(self, **parts, agreement=agreement_of(alone.samples), criteria={criterion: alone})
 
     def redacted(self, word: str) -> Judgment:
         """The judgment with this word in place of what judges wrote."""
         hidden = {
-            name: replace(one, rationales=tuple(replace(text, text=word) for text in one.rationales))
-            for name, one in self.criteria.items()
+            name: replace(criterion, rationales=tuple(replace(text, text=word) for text in criterion.rationales))
+            for name, criterion in self.criteria.items()
         }
         return replace(self, rationale=None if self.rationale is None else word, criteria=hidden)
 
@@ -133,7 +133,7 @@ class Judgment:
     def to_dict(self) -> dict[str, Any]:
         """The judgment in the form that a trace file has."""
         values = {name: getattr(self, name) for name in self.__slots__ if name not in ("rubric", "error", "criteria")}
-        values["criteria"] = {name: asdict(one) for name, one in self.criteria.items()}
+        values["criteria"] = {name: asdict(criterion) for name, criterion in self.criteria.items()}
         kept = ("passed", "score", "agreement")
         return {name: value for name, value in values.items() if value not in (None, {}) or name in kept}
 
@@ -207,22 +207,22 @@ def _criteria(
     """Each criterion of one item, from its rows and its score and verdict in the table of `aggregate`."""
     criteria = {}
     for criterion in rubric.criteria:
-        places = [place for place, name in enumerate(rows["criterion"]) if name == criterion.name]
-        mine = {name: [column[place] for place in places] for name, column in rows.items()}
+        numbers = [number for number, name in enumerate(rows["criterion"]) if name == criterion.name]
+        columns = {name: [column[number] for number in numbers] for name, column in rows.items()}
         score, passed = outcomes[criterion.name]
-        norms = mine.get("score_norm") or [None] * len(places)
-        sides = [_side(rubric, *pair) for pair in zip(norms, mine["passed"], strict=True)]
-        explained = zip(mine["judge"], norms, sides, mine["error"], mine["explanation"], strict=True)
+        norms = columns.get("score_norm") or [None] * len(numbers)
+        sides = [_side(rubric, *pair) for pair in zip(norms, columns["passed"], strict=True)]
+        explained = zip(columns["judge"], norms, sides, columns["error"], columns["explanation"], strict=True)
         rationales = [
             Rationale(str(judge), norm, side, str(text))
             for judge, norm, side, error, text in explained
             if error is None and text is not None
         ]
         ends = {min(rationales, key=_rank), max(rationales, key=_rank)} if rationales else set()
-        explained_ends = tuple(dict.fromkeys(one for one in rationales if one in ends))
-        samples = _samples({criterion.name}, mine)
+        explained_ends = tuple(dict.fromkeys(rationale for rationale in rationales if rationale in ends))
+        samples = _samples({criterion.name}, columns)
         verdict, norm = None if passed is None else bool(passed), None if score is None else float(score)
-        criteria[criterion.name] = CriterionJudgment(norm, verdict, samples, _reasons(mine), explained_ends)
+        criteria[criterion.name] = CriterionJudgment(norm, verdict, samples, _reasons(columns), explained_ends)
     return criteria
 
 
@@ -241,9 +241,9 @@ def _rationale(criteria: Mapping[str, CriterionJudgment], verdict: bool | None, 
     """The first explanation on the side of the verdict, of a criterion that is on this side; while it is open, any."""
     explained = (
         rationale
-        for one in criteria.values()
-        for rationale in one.rationales
-        if verdict is None or _side(rubric, one.score, one.passed) is verdict
+        for criterion in criteria.values()
+        for rationale in criterion.rationales
+        if verdict is None or _side(rubric, criterion.score, criterion.passed) is verdict
     )
     return next((rationale.text for rationale in explained if verdict in (None, rationale.passed)), None)
 

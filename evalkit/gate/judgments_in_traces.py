@@ -91,7 +91,7 @@ def read_recorded(raw: Any, where: str, rubric: Rubric, rules: Rules = _PLAIN, *
         raise InputError(f"{place} contradicts itself: {contradiction}; record the trace again")
     apart = ("samples", "keys", "judge", "source", "criteria")
     values: dict[str, Any] = {name: getattr(given, name) for name in _Recorded.model_fields if name not in apart}
-    values["criteria"] = {name: _criterion(one, given.samples) for name, one in given.criteria.items()}
+    values["criteria"] = {name: _criterion(criterion, given.samples) for name, criterion in given.criteria.items()}
     if given.agreement is None:
         values["agreement"] = agreement_of(given.samples)
     if given.verdict_key is None and given.passed and 2 * given.samples.count(True) <= len(given.samples):
@@ -104,9 +104,9 @@ def read_recorded(raw: Any, where: str, rubric: Rubric, rules: Rules = _PLAIN, *
 
 def _criterion(given: _Criterion, samples: Sequence[bool | None]) -> CriterionJudgment:
     """The recorded part of a criterion; where it has no samples of its own, those of the judgment."""
-    rationales = tuple(Rationale(one.judge, one.score, one.passed, one.text) for one in given.rationales)
-    own = tuple(given.samples or samples)
-    return CriterionJudgment(given.score, given.passed, own, given.reasons, rationales)
+    rationales = tuple(Rationale(text.judge, text.score, text.passed, text.text) for text in given.rationales)
+    samples = tuple(given.samples or samples)
+    return CriterionJudgment(given.score, given.passed, samples, given.reasons, rationales)
 
 
 def _contradiction(given: _Recorded, rubric: Rubric, rules: Rules) -> str | None:
@@ -145,13 +145,22 @@ def _criteria_contradict(given: _Recorded, rubric: Rubric, rules: Rules) -> str 
     k = len(given.samples)
     if unknown := [name for name in given.criteria if name not in rubric.names]:
         return f"criteria has {listed(unknown)}, but the rubric has {listed(rubric.names)}"
-    for name, one in given.criteria.items():
-        if one.samples and len(one.samples) != k:
-            return f"criterion {name!r} has {counted(len(one.samples), 'sample')}, the judgment {k}"
-        if (one.score is not None or one.passed is not None) and one.samples and set(one.samples) == {None}:
+    for name, criterion in given.criteria.items():
+        if criterion.samples and len(criterion.samples) != k:
+            return f"criterion {name!r} has {counted(len(criterion.samples), 'sample')}, the judgment {k}"
+        if (
+            (criterion.score is not None or criterion.passed is not None)
+            and criterion.samples
+            and set(criterion.samples) == {None}
+        ):
             return f"criterion {name!r} has a score or a verdict although no sample of it is scored"
-        if rules == _PLAIN and one.passed is not None and one.samples and one.passed not in one.samples:
-            return f"criterion {name!r} has passed {one.passed}, but no sample of it has"
+        if (
+            rules == _PLAIN
+            and criterion.passed is not None
+            and criterion.samples
+            and criterion.passed not in criterion.samples
+        ):
+            return f"criterion {name!r} has passed {criterion.passed}, but no sample of it has"
     return None
 
 

@@ -30,8 +30,8 @@ def measure(judgment: Judgment, min_score: float | Mapping[str, float] | None = 
         return "error", judgment.error
     if isinstance(min_score, Mapping):
         outcomes = [(name, *measure(judgment.of(name), lowest)) for name, lowest in min_score.items()]
-        status = worst([one for _, one, _ in outcomes])
-        return status, "; ".join(f"{name}: {message}" for name, one, message in outcomes if one == status)
+        status = worst([outcome[1] for outcome in outcomes])
+        return status, "; ".join(f"{name}: {message}" for name, reached, message in outcomes if reached == status)
     samples = judgment.samples
     n_passed, n_unscored = samples.count(True), samples.count(None)
     passed = f"{n_passed} of {counted(len(samples), 'sample')} passed"
@@ -71,13 +71,13 @@ def explanations(measured: Measured, min_score: float | Mapping[str, float] | No
             names = [judgment.judge] if isinstance(judgment.judge, str) else judgment.judge or ["the judge"]
             yield f"{' and '.join(names)}: {judgment.rationale}"
         return
-    for name, one in judgment.criteria.items():
+    for name, criterion in judgment.criteria.items():
         lowest = min_score.get(name) if isinstance(min_score, Mapping) else min_score
         if isinstance(min_score, Mapping) and lowest is None:
             continue
-        if side is not None and _reaches(one.score, one.passed, lowest) is (not side):
+        if side is not None and _reaches(criterion.score, criterion.passed, lowest) is (not side):
             continue
-        for rationale in one.rationales:
+        for rationale in criterion.rationales:
             if side is None or _reaches(rationale.score, rationale.passed, lowest) is side:
                 yield f"{name}, {_named(rationale)}: {rationale.text}"
 

@@ -210,9 +210,9 @@ def _missing_inputs(task: _Task, options: GateOptions) -> str | None:
     if not missing:
         return None
     fact = f"{options.place(task.trace.line)} has no {', '.join(missing)}, which rubric {rubric.id!r} needs"
-    own = [name for name in missing if name not in ("question", "answer", "context")]
-    is_in_file = own and options.place(0) != "the item"
-    return f"{fact}; add {'it' if len(own) == 1 else 'them'} under meta.inputs" if is_in_file else fact
+    by_name = [name for name in missing if name not in ("question", "answer", "context")]
+    is_in_file = by_name and options.place(0) != "the item"
+    return f"{fact}; add {'it' if len(by_name) == 1 else 'them'} under meta.inputs" if is_in_file else fact
 
 
 def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:

@@ -118,11 +118,16 @@ def _hidden(members: Mapping[str, str], shown: Iterable[str]) -> dict[str, str]:
 
 def _without_texts(members: dict[str, str]) -> dict[str, str]:
     """The members of a recorded judgment, with what judges wrote about each criterion redacted."""
-    criteria = orjson.loads(members.get("criteria", "{}"))
-    for one in criteria.values() if isinstance(criteria, dict) else ():
-        for rationale in one.get("rationales") or ():
-            rationale["text"] = REDACTED
-    return members | ({"criteria": orjson.dumps(criteria).decode()} if criteria else {})
+    if "criteria" not in members:
+        return members
+    try:
+        criteria = orjson.loads(members["criteria"])
+        for criterion in criteria.values():
+            for rationale in criterion.get("rationales") or ():
+                rationale["text"] = REDACTED
+    except (AttributeError, TypeError):  # of another tool, in another form
+        return {name: text for name, text in members.items() if name != "criteria"}
+    return members | {"criteria": orjson.dumps(criteria).decode()}
 
 
 def _members(text: str) -> dict[str, str]:

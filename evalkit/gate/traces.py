@@ -87,9 +87,9 @@ class Trace:
     def item(self) -> dict[str, Any]:
         """The trace under the field names that rubrics use."""
         context = None if self.context is None else list(self.context)
-        fields = {"question": self.prompt, "answer": self.answer, "context": context}
-        known = {name: value for name, value in fields.items() if value is not None}
-        return {**(self.extra or {}), **known, **(self.inputs or {})}
+        fields: dict[str, Any] = {"question": self.prompt, "answer": self.answer, "context": context}
+        fields = {name: value for name, value in fields.items() if value is not None}
+        return {**(self.extra or {}), **fields, **(self.inputs or {})}
 
 
 def read_traces(path: str | Path, *, redact: bool = False) -> Iterator[Trace]:
@@ -164,8 +164,8 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
         raise InputError(f"{where}: {problem}") from None
     fields = {"question": ("prompt", prompt), "answer": ("response", answer), "context": ("context", texts)}
     for name, (field, value) in fields.items():
-        named = (inputs or {}).get(name)
-        if None not in (named, value) and value not in (named, [named]):
+        by_name = (inputs or {}).get(name)
+        if None not in (by_name, value) and value not in (by_name, [by_name]):
             fact = f"{where}: meta.inputs.{name} differs from the trace's {field}, so what is judged is unclear"
             raise InputError(f"{fact}; keep one of them")
     extra = given.meta.get("item")
@@ -190,7 +190,7 @@ def _inputs(value: Any, where: str) -> dict[str, Any] | None:
     if value is not None and not isinstance(value, dict):
         fact = f"{where}: meta.inputs: expected a mapping from input to value, got {type(value).__name__}"
         raise InputError(f"{fact}; name each input of the rubric")
-    return {name: one for name, one in (value or {}).items() if one is not None} or None
+    return {name: content for name, content in (value or {}).items() if content is not None} or None
 
 
 def _own(meta: Mapping[str, Any]) -> dict[str, Any]:

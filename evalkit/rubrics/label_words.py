@@ -7,7 +7,7 @@ import re
 _GOOD = "yes y true t pass passed ok okay okey correct accept accepted approve approved valid да верно ✓ ✔ ✅ 👍"
 _BAD = "no n false f fail failed nok incorrect wrong reject rejected invalid нет неверно ✗ ✘ ❌ 👎"
 _BAD_PHRASES = ("not ok", "not okay", "not correct", "not accepted", "not approved", "not valid", "не верно")
-_UNSURE = "unsure unclear undecided unknown uncertain maybe perhaps skip skipped ignore ignored idk dunno none na ? ??"
+_UNSURE = "unsure unclear undecided unknown uncertain skip skipped ignore ignored idk dunno none na ? ??"
 _UNSURE_PHRASES = (
     "not sure",
     "do not know",

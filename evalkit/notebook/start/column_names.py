@@ -77,14 +77,14 @@ def is_machine(words: str) -> bool:
     if parts[0] in _PERSON:
         return False
     names_person = not _PERSON.isdisjoint(parts)
-    for at, part in enumerate(parts):
-        if part == "judge":  # judge_1, judge_a, 2nd_judge: one of several people
-            if at + 1 < len(parts) and len(parts[at + 1]) > 2 and not names_person:
+    for number, word in enumerate(parts, start=1):
+        if word == "judge":  # judge_1, judge_a, 2nd_judge: one of several people
+            if number < len(parts) and len(parts[number]) > 2 and not names_person:
                 return True
-        elif part in ("model", "models"):
+        elif word in ("model", "models"):
             if not names_person:
                 return True
-        elif part in _MACHINE or _MACHINE_START.match(part):
+        elif word in _MACHINE or _MACHINE_START.match(word):
             return True
     return False
 

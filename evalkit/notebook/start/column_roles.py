@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from evalkit.errors import counted
@@ -154,14 +155,16 @@ def group_candidates(columns: Iterable[Column]) -> list[Column]:
 
     One that is called group, or group_id, is the only one.
     """
-    repeated = [one for one in columns if one.is_repeated]
-    named = [one for one in repeated if one.words in _NAMES["group"].split()]
-    named.sort(key=lambda one: _NAMES["group"].split().index(one.words))
-    if named and named[0].words in ("group_id", "group"):
-        return named[:1]
-    few = [one for one in repeated if one.words in _NAMES["few"].split() and len(one.distinct) >= FEW_CLUSTERS]
+    repeated = [column for column in columns if column.is_repeated]
+    names, few = _NAMES["group"].split(), _NAMES["few"].split()
+    groups = sorted(
+        (column for column in repeated if column.words in names), key=lambda column: names.index(column.words)
+    )
+    if groups and groups[0].words in ("group_id", "group"):
+        return groups[:1]
+    groups += [column for column in repeated if column.words in few and len(column.distinct) >= FEW_CLUSTERS]
     divisions: dict[tuple[int, ...], Column] = {}
-    for column in [*named, *few]:
+    for column in groups:
         places: dict[str, int] = {}
         divisions.setdefault(tuple(places.setdefault(text, len(places)) for text in column.texts), column)
     return list(divisions.values())
@@ -169,7 +172,7 @@ def group_candidates(columns: Iterable[Column]) -> list[Column]:
 
 def id_without_use(columns: Iterable[Column]) -> str:
     """Why the column whose name is that of an id is none: it has duplicates or gaps; empty if there is no such one."""
-    column = _named([one for one in columns if one.is_scalar], "id", exact=True)
+    column = _named(filter(attrgetter("is_scalar"), columns), "id", exact=True)
     if column is None:
         return ""
     counts = Counter(column.texts)
@@ -256,8 +259,8 @@ def _guess_labels(free: list[Column], rubric: Rubric, take: Any) -> None:
     """Labels by name and values; columns without such a name only if there are two or more of them."""
     only = len(rubric.criteria) == 1
     for criterion in rubric.criteria:
-        people = [one for one in free if not (is_machine(one.words) or is_about(one.words))]
-        fitting = [one for one in people if one.fits(criterion.scale)]
+        people = [column for column in free if not (is_machine(column.words) or is_about(column.words))]
+        fitting = [column for column in people if column.fits(criterion.scale)]
         named = [one for one in fitting if criterion.name in one.words or (only and one.is_named_as_rating)]
         codes = [one for one in fitting if len(one.values) > 1 and not one.words_read(criterion.scale)]
         plain = [one for one in codes if not NO_LABEL.search(one.words)]
@@ -286,8 +289,8 @@ def new_rubric(columns: Mapping[str, Column], roles: ColumnRoles | None = None) 
     if roles is None:
         texts = [one for one in columns.values() if one.is_text]
         inputs = [name for name in NEW_INPUTS if _named(texts, name, exact=True)]
-        named = [one for one in columns.values() if one.is_named_as_rating]
-        labels = [one for one in named if one.is_number or one.looks_like_labels]
+        ratings = [column for column in columns.values() if column.is_named_as_rating]
+        labels = [column for column in ratings if column.is_number or column.looks_like_labels]
     else:
         inputs = list(dict.fromkeys([*(CHAT_INPUTS if roles.columns("messages") else ()), *roles.inputs]))
         if "answer" in inputs:

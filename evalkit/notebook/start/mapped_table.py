@@ -137,7 +137,7 @@ def role_remarks(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rubr
         yield f"{why}; {fact}" if why else fact
     groups = [] if roles.column("group") else group_candidates(unused)
     if len(groups) > 1:
-        names = listed([one.name for one in groups])
+        names = listed([column.name for column in groups])
         which = f"several columns may say which items belong together: {names}. Use one of them as 'group'"
         yield f"{which}; without a group, intervals treat all items as independent"
     meanings = {"true": "True", "false": "False", "": "no label"}

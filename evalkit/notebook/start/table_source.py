@@ -41,15 +41,15 @@ def _is_literal(text: str) -> bool:
 def _argument(frame: FrameType) -> str:
     """The source of the first argument of the call that this frame is in; empty if it is unknown."""
     positions = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
-    first, last, left, right = positions
+    first, last, start, end = positions
     if None in positions:
         return ""
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)[first - 1 : last]  # type: ignore[operator]
     if not lines:
         return ""
     raw = [line.encode() for line in lines]
-    raw[-1] = raw[-1][:right]
-    raw[0] = raw[0][left:]
+    raw[-1] = raw[-1][:end]
+    raw[0] = raw[0][start:]
     source = b"".join(raw).decode()
     try:
         call = ast.parse(f"({source})", mode="eval").body
@@ -57,6 +57,6 @@ def _argument(frame: FrameType) -> str:
         return ""
     if not isinstance(call, ast.Call):
         return ""
-    named = [keyword.value for keyword in call.keywords if keyword.arg == "table"]
-    argument = next(iter([*call.args, *named]), None)
+    keywords = [keyword.value for keyword in call.keywords if keyword.arg == "table"]
+    argument = next(iter([*call.args, *keywords]), None)
     return "" if argument is None or isinstance(argument, ast.Starred) else ast.unparse(argument)

@@ -87,13 +87,15 @@ def judge_code(judge: Judge) -> str:
     if judge.ask is not None:
         return f"ek.Judge.of({values!r})"
     plain = {entry.name: entry.default for entry in fields(Judge)}
-    given = {name: value for name, value in values.items() if name in plain and value != plain[name]}
-    given = {name: value for name, value in given.items() if name not in ("provider", "model")}
-    for name in sorted(given, key=lambda name: name not in ("service", "api_key_env")):  # those that follow from others
-        fewer = {key: value for key, value in given.items() if key != name}
+    changed = {name: value for name, value in values.items() if name in plain and value != plain[name]}
+    changed = {name: value for name, value in changed.items() if name not in ("provider", "model")}
+    for name in sorted(
+        changed, key=lambda name: name not in ("service", "api_key_env")
+    ):  # those that follow from others
+        fewer = {key: value for key, value in changed.items() if key != name}
         if Judge.of({"provider": judge.provider, "model": judge.model} | fewer) == judge:
-            given = fewer
-    more = "".join(f", {name}={value!r}" for name, value in given.items())
+            changed = fewer
+    more = "".join(f", {name}={value!r}" for name, value in changed.items())
     return f"ek.Judge({judge.provider!r}, {judge.model!r}{more})"
 
 

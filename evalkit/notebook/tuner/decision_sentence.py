@@ -92,13 +92,13 @@ def _without_answer(judgments: pd.DataFrame, evaluation: Evaluation) -> Decision
     names = "the judge" if n_judges == 1 else f"{_word(len(silent))} of {_word(n_judges)} judges"
     why = explain(rows[rows["judge"].astype(str).isin(silent)])
     causes = dict.fromkeys(f"{row.judge}: {str(row.error).replace('_', ' ')}" for row in why.itertuples())
-    others = "" if n_judges == len(silent) else "; the others are not asked again"
+    rest = "" if n_judges == len(silent) else "; the others are not asked again"
     advice = "; ".join(dict.fromkeys(str(row.what_to_do) for row in why.itertuples()))
     reason = (
         f"{advice[:1].upper()}{advice[1:]}. Then press Run to ask for {int(rows['error'].isin(ENGINE_REASONS).sum()):,}"
     )
     return Decision(
-        "no answer", f"Cannot tell: {names} gave no answer.", "; ".join(causes) + ".", f"{reason}{others}.", "run"
+        "no answer", f"Cannot tell: {names} gave no answer.", "; ".join(causes) + ".", f"{reason}{rest}.", "run"
     )
 
 
@@ -131,7 +131,7 @@ def _fullest_wrong_cell(session: Session) -> str:
     wrong = [cell for cell in session.cells() if cell.n and cell.kind in ("false pass", "false fail", "differs")]
     if not wrong:
         return "No label is in a wrong cell."
-    cell = max(wrong, key=lambda one: one.n)
+    cell = max(wrong, key=lambda cell: cell.n)
     jury = " ".join(filter(None, (cell.jury, cell.verdict)))
     kind = "" if cell.kind == "differs" else f", a {cell.kind}"
     return f"Most often wrong: people {cell.human}, jury {jury}{kind} ({counted(cell.n, 'label')})."
@@ -144,8 +144,8 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
     if row is None:
         return Decision("no labels", f"Cannot compare {now} with {last}.", f"{why[:1].upper()}{why[1:]}.")
     labels = session.label_log.counted
-    mine = labels[(labels["criterion"] == session.shown_criterion).to_numpy()]
-    is_dev, held = (mine["part"] == "dev").to_numpy(), session.labels.held_out_difference
+    of_criterion = labels[(labels["criterion"] == session.shown_criterion).to_numpy()]
+    is_dev, difference = (of_criterion["part"] == "dev").to_numpy(), session.labels.held_out_difference
     has_held = bool((~is_dev).any())
     points = {key: point for key, point in session.points().items() if point.value is not None}
     best = max(points, key=lambda key: points[key].value or 0.0, default="")
@@ -156,9 +156,11 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
         labels="the labels that you tune on",
         unseen="held-out labels: not looked at" if has_held else "no labels are held out",
         n_items=len(session.items),
-        dev_share=mine.loc[is_dev, "item_id"].nunique() / max(1, mine["item_id"].nunique()) if has_held else 1.0,
+        dev_share=of_criterion.loc[is_dev, "item_id"].nunique() / max(1, of_criterion["item_id"].nunique())
+        if has_held
+        else 1.0,
         seconds=session.seconds_per_label(),
-        held_out=held if has_held else None,
+        held_out=difference if has_held else None,
         price=session.repeats.prices.get(runs.against, ""),
         worst=_broken_cell(session),
         best="" if best in ("", runs.current) else f"the best so far is {versions[best].name} ({points[best].text})",
@@ -193,7 +195,7 @@ def _broken_cell(session: Session) -> str:
 
 def _leaner(now: Version, last: Version, new: Evaluation, old: Evaluation | None, criterion: str) -> str:
     """Which of two versions is cheaper, else which one's criterion is shorter, and by how much."""
-    costs = [math.nan if one is None else one.judgments["cost_usd"].sum(min_count=1) for one in (new, old)]
+    costs = [math.nan if version is None else version.judgments["cost_usd"].sum(min_count=1) for version in (new, old)]
     if all(cost > 0 for cost in costs) and abs(costs[0] - costs[1]) >= 0.05 * max(costs):
         cheap, dear = (now.name, last.name) if costs[0] < costs[1] else (last.name, now.name)
         less = f"{money(min(costs))} where {dear} cost {money(max(costs))}"

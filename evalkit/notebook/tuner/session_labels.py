@@ -100,8 +100,8 @@ class Labels:
         labels, _ = drop_new_annotators(self.on_scale(criterion, evaluation, counted=True))
         labels = labels.loc[labels["item_id"].isin(scores["item_id"])]
         row = align(scores, labels, clusters=evaluation.clusters, part="held-out", cache=self._cache).iloc[0]
-        held = labels.loc[(labels["part"] == HELD_OUT).to_numpy(), [*LABEL_KEY, "label"]]
-        change = None if against is None else change_of(evaluation, against, held, criterion)[0]
+        hidden = labels.loc[(labels["part"] == HELD_OUT).to_numpy(), [*LABEL_KEY, "label"]]
+        change = None if against is None else change_of(evaluation, against, hidden, criterion)[0]
         difference = None if change is None else Difference.of(change)
         self.held_out_difference = None if difference is None else (difference, int(row["n_looks"]))
         self.held_out = {

@@ -95,8 +95,8 @@ class TunerController:
         paid = f", {bill}" if progress.cost_usd or progress.n_unpriced else ""
         stopping = "stopping: waiting for calls in flight; " if progress.stopped else ""
         text = f"{stopping}{progress.done} of {counted(progress.total, 'reply', 'replies')}{failed}{paid}"
-        done, shown = progress.done + progress.n_failed, self.session.history.versions.get(self.session.runs.current)
-        decision = decision_texts(running(done, progress.total, "" if shown is None else shown.name))
+        done, version = progress.done + progress.n_failed, self.session.history.versions.get(self.session.runs.current)
+        decision = decision_texts(running(done, progress.total, "" if version is None else version.name))
         self._status(running=True, done=done, total=progress.total, text=text, decision=decision)
 
     def show_run(self, text: str, *more: str) -> None:

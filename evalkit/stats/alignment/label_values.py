@@ -240,10 +240,10 @@ def with_codes(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
 
 def _one_notation(text: str, scale: Scale) -> Any:
     """A label as a code, ``true`` or ``false``; empty if the person was unsure, None if it is not on the scale."""
-    named = scale.named(text) if scale.by_value(text) is None else None
-    reading = None if named is not None else read_label(text, scale)
+    code = scale.named(text) if scale.by_value(text) is None else None
+    reading = None if code is not None else read_label(text, scale)
     if reading is None:
-        return named
+        return code
     is_word = reading.label is None and np.isnan(reading.score)
     return verdict_word(text) if is_word else text
 

@@ -176,8 +176,8 @@ def decide(row: Any, about: Circumstances = _NONE) -> Decision:
     """
     plain = Difference.of(row)
     if plain is None:
-        both = f"{about.now} and {about.last}"
-        return Decision("no labels", "Cannot tell: no difference can be computed.", f"{both} need labelled items.")
+        then = f"{about.now} and {about.last} need labelled items."
+        return Decision("no labels", "Cannot tell: no difference can be computed.", then)
     alpha = alpha_for(about.n_versions)
     wide = plain.at(alpha)
     if about.held_out is not None and not is_confirmed(about.held_out):
@@ -224,13 +224,13 @@ def _may_be_chance(row: Any) -> bool:
 def _chance(row: Any, wide: Difference, about: Circumstances) -> Decision:
     moved = f"{_changed(row)}; how many change when the same prompt is asked again is unknown"
     can_measure = not math.isnan(row["change_p"])
-    how = (
+    advice = (
         f"measure chance{about.price and f': {about.price}'}"
         if can_measure
         else ("with one sample per judge it cannot be measured: run both versions with two samples or more")
     )
     verdict, then = "Cannot tell yet: chance is not measured.", f"{wide.text} against {about.last}."
-    return Decision("chance", verdict, then, _sentences(moved, how, _tried(about)), "measure" if can_measure else "")
+    return Decision("chance", verdict, then, _sentences(moved, advice, _tried(about)), "measure" if can_measure else "")
 
 
 def _open(wide: Difference, alpha: float, n_common: int, about: Circumstances) -> Decision:
@@ -260,10 +260,10 @@ def _of_100(against: str, wide: Difference, last: str) -> str:
 
 
 def _changed(row: Any) -> str:
-    what = "score" if row["against"] == "distances" else "verdict"
-    good, bad = ("nearer to people's", "farther") if what == "score" else ("fixed", "broke")
+    noun = "score" if row["against"] == "distances" else "verdict"
+    good, bad = ("nearer to people's", "farther") if noun == "score" else ("fixed", "broke")
     moves = f"{row['fixed']} {good}, {row['broke']} {bad}"
-    return f"{counted(int(row['changed']), what)} changed ({moves})" if what == "verdict" else f"scores: {moves}"
+    return f"{counted(int(row['changed']), noun)} changed ({moves})" if noun == "verdict" else f"scores: {moves}"
 
 
 def _moved(row: Any) -> str:
@@ -278,10 +278,10 @@ def _moved(row: Any) -> str:
 
 def _seen(about: Circumstances) -> str:
     """What held-out labels say, and for how many versions the interval is widened."""
-    seen = about.unseen
+    held_out = about.unseen
     if about.held_out is not None:
-        seen = f"the held-out labels confirm it ({_at_look(*about.held_out).text}, look {about.held_out[1]})"
-    return "".join(f"; {words}" for words in (seen, _tried(about)) if words)
+        held_out = f"the held-out labels confirm it ({_at_look(*about.held_out).text}, look {about.held_out[1]})"
+    return "".join(f"; {words}" for words in (held_out, _tried(about)) if words)
 
 
 def _tried(about: Circumstances) -> str:
