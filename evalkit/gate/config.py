@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
 from evalkit.core.judge_settings import JUDGE_SETTINGS, NOT_SENT
@@ -13,6 +13,11 @@ from evalkit.errors import ConfigError, listed
 from evalkit.gate.checks import CHECKS, one_or_more
 
 Share = Annotated[float, Field(ge=0, le=1)]
+MinScore = Annotated[
+    Annotated[Share, Tag("<number>")] | Annotated[dict[str, Share], Field(min_length=1), Tag("<criteria>")],
+    Discriminator(lambda value: "<criteria>" if isinstance(value, dict) else "<number>"),
+]
+"""The lowest score that passes, or criterion -> that of this criterion."""
 
 
 class _Strict(BaseModel):
@@ -57,8 +62,13 @@ class Settings(JudgeFields):
 
 class _Expectation(JudgeFields):
     type: str
-    min_score: Share | None = None
+    min_score: MinScore | None = None
     rubric_version: str | None = None
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """The criteria that `min_score` names; none if it is a number for the whole rubric."""
+        return tuple(self.min_score) if isinstance(self.min_score, dict) else ()
 
 
 if TYPE_CHECKING:
@@ -111,15 +121,16 @@ class TestInput(_Strict):
     __test__ = False
     prompt: str | None = None
     context: Annotated[list[str], BeforeValidator(one_or_more)] | None = None
+    inputs: dict[str, Any] | None = None
 
 
 class CheckedItem(BaseModel):
-    """An item of the pytest plugin; further keys are further inputs of the rubric."""
+    """An item of the pytest plugin: inputs of the rubric, of which these have a type of their own."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
-    question: str
-    answer: str
+    question: str | None = None
+    answer: str | None = None
     context: Annotated[list[str], BeforeValidator(one_or_more)] | None = None
 
 

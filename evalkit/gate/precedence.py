@@ -12,7 +12,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.settings import Options, Place, Settings
 from evalkit.engine.judging.named_judges import PROFILE, SERVER, named_judges
 from evalkit.engine.judging.specification import DEFAULT_SAMPLES, Spec, check_provider, named_by
-from evalkit.errors import ConfigError, EvalkitError, listed
+from evalkit.errors import ConfigError, EvalkitError, guess, listed
 from evalkit.gate.config import Expected, GateConfig, JudgeFields
 from evalkit.gate.config import Settings as GateSettings
 from evalkit.gate.config_files import place_of
@@ -68,6 +68,10 @@ class GateOptions(Options):
         """A flag of ``evalkit ci``, as messages show it."""
         return f"--{name}"
 
+    def place(self, line: int) -> str:
+        """What was judged, as messages name it."""
+        return f"the trace (line {line})"
+
 
 class PytestOptions(GateOptions):
     """The options of a gate, set by the options of pytest."""
@@ -77,6 +81,10 @@ class PytestOptions(GateOptions):
     def flag(self, name: str) -> str:
         """The option of pytest that sets what this flag of ``evalkit ci`` sets."""
         return f"--verdict-{name.removeprefix('judge-')}"
+
+    def place(self, line: int) -> str:  # noqa: ARG002  # an item of a test is in no file
+        """What was judged, as messages name it."""
+        return "the item"
 
 
 @dataclass(frozen=True)
@@ -154,6 +162,11 @@ class Resolver:
                     raise
                 text = f"{place_of(self._config, test)}, test {test!r}, {expected.type}: {problem}"
                 raise ConfigError(text) from None
+        names = self._resolved[known].spec.rubric.names
+        if unknown := [name for name in expected.criteria if name not in names]:
+            where = f"{place_of(self._config, test)}, test {test!r}, {expected.type}"
+            fact = f"min_score names the criterion {unknown[0]!r}, which the rubric does not have"
+            raise ConfigError(f"{where}: {fact}; {guess(unknown[0], names)}allowed: {listed(names)}")
         return self._resolved[known]
 
     def _resolve(self, rubric_id: str, places: list[Place]) -> Resolved:

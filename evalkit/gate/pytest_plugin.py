@@ -64,7 +64,7 @@ class Verdict:
         item: Mapping[str, Any] | Trace,
         rubric: str,
         *,
-        min_score: float | None = None,
+        min_score: float | Mapping[str, float] | None = None,
         rubric_version: str | None = None,
         samples: int | None = None,
     ) -> Judgment:
@@ -73,11 +73,12 @@ class Verdict:
         Parameters
         ----------
         item
-            ``{"question": …, "answer": …, "context": …}`` and further inputs of the rubric, or a trace.
+            The inputs of the rubric by name, such as ``{"question": …, "answer": …, "context": …}``, or a trace.
         rubric
             The id of a rubric, such as ``faithfulness``. To use a profile, pass ``--verdict-profile``.
         min_score
-            The lowest score that passes, 0-1; None: the verdict must be "passed".
+            The lowest score that passes, 0-1, or criterion -> the lowest score of this criterion that passes; None:
+            the verdict must be "passed".
         rubric_version, samples
             As in the gate's ``expected``.
 
@@ -97,6 +98,8 @@ class Verdict:
         __tracebackhide__ = True
         expected = {"type": rubric, "min_score": min_score, "rubric_version": rubric_version, "samples": samples}
         given = {name: value for name, value in expected.items() if value is not None}
+        if isinstance(min_score, Mapping):
+            given["min_score"] = dict(min_score)
         try:
             tests: list[Any] = [{"id": self._name, "expected": _checked(given, rubric)}]
             result = run_gate(GateConfig(tests=tests), [self._trace(item)], self._options())
@@ -112,6 +115,8 @@ class Verdict:
         return measured.judgment
 
     def _trace(self, item: Mapping[str, Any] | Trace) -> Trace:
+        from dataclasses import replace
+
         from pydantic import ValidationError
 
         from evalkit.core.validation_errors import explain
@@ -120,16 +125,16 @@ class Verdict:
         from evalkit.gate.config import CheckedItem
 
         if isinstance(item, Trace):
-            return Trace(1, self._name, item.prompt, item.context, item.answer, None, item.recorded, item.extra)
+            return replace(item, line=1, request_id=self._name, attempt=None)
         try:
             values = CheckedItem.model_validate(dict(item.items()))  # a row of a table has them, too
         except AttributeError:
             kind = type(item).__name__
-            raise InputError(f"expected a mapping with 'question' and 'answer', or a Trace; got {kind}") from None
+            raise InputError(f"expected a mapping with the inputs of the rubric, or a Trace; got {kind}") from None
         except ValidationError as problem:
             raise InputError(f"the item: {explain(problem, CheckedItem)}") from None
         context = None if values.context is None else tuple(values.context)
-        return Trace(1, self._name, values.question, context, values.answer, extra=values.model_extra)
+        return Trace(1, self._name, values.question, context, values.answer, inputs=values.model_extra)
 
     def _options(self) -> Any:
         from evalkit.gate.precedence import PytestOptions
@@ -173,15 +178,15 @@ def _checked(given: dict[str, Any], rubric: object) -> dict[str, Any]:
 
 
 def _report(metric: MetricResult) -> str:
+    from evalkit.gate.metrics import explanations
+
     lines, judgment = [f"{metric.status}: {metric.type}: {metric.message}"], metric.measured[0].judgment
     if judgment is not None and judgment.samples:
         scored = [one for one in judgment.samples if one is not None]
         counts = f"{len(scored)} of {len(judgment.samples)} scored, {sum(scored)} passed"
         agreement = "NA" if judgment.agreement is None else judgment.agreement
         lines.append(f"samples: {counts}; agreement {agreement}; from {judgment.source}, by {judgment.judge}")
-    if judgment is not None and judgment.rationale:
-        lines.append(f"the judge: {judgment.rationale}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *explanations(metric.measured[0], metric.min_score)])
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from evalkit.errors import InputError, listed
+from evalkit.rubrics.label_words import verdict_word
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.rubrics.scales import Scale
 from evalkit.tables.items import ItemsLike, as_items, is_missing
@@ -37,8 +38,9 @@ def extract_labels(
         For each criterion the column, or the columns, one per annotator: ``{"faithfulness": ["ann1", "ann2"]}``.
     rubric
         Optional: a Rubric, a Profile or the name of one. Each label is checked against the criterion's scale; allowed
-        are codes, level names (the descriptions) and, where the criterion has a pass rule, booleans. On a scale of A
-        and B, ``model_a`` and ``response_b`` count as A and B.
+        are codes, level names (the descriptions) and, where the criterion has a pass rule, booleans and words such as
+        ok, not ok, accept and reject; unsure, ``?`` and the like are no label. On a scale of A and B, ``model_a`` and
+        ``response_b`` count as A and B.
     item_id
         The column that holds the ids.
 
@@ -74,7 +76,8 @@ def extract_labels(
             scale = None if scales is None else scales.criterion(criterion).scale
             for key, value in zip(frame["item_id"], frame[name].tolist(), strict=True):
                 if not is_missing(value) and str(value).strip():
-                    rows.append((key, criterion, name, _label(value, scale, f"item {key!r}, column {name!r}")))
+                    label = _label(value, scale, f"item {key!r}, column {name!r}")
+                    rows += [(key, criterion, name, label)] if label else []
     return check(pd.DataFrame(rows, columns=columns_of("labels"), dtype=object), "labels")
 
 
@@ -146,9 +149,10 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
 
 
 def label_text(value: Any, scale: Scale | None) -> str | None:
-    """A label as text, or None if it is not on the scale.
+    """A label as text, or None if it is not on the scale; empty if the person did not decide, as in *unsure*.
 
-    On a scale of A and B, ``model_a`` and ``response_b`` are read as A and B.
+    On a scale of A and B, ``model_a`` and ``response_b`` are read as A and B. On one with a pass rule, words such as
+    *ok* and *not ok* (see `VERDICT_WORDS`) are ``true`` and ``false``.
     """
     text = str(value).strip()
     word = text.casefold() if text.casefold() in ("true", "false") else None
@@ -161,6 +165,8 @@ def label_text(value: Any, scale: Scale | None) -> str | None:
         code = scale.named(text)
     if code is None and (side := _SIDE.fullmatch(text.casefold())) and {"A", "B"} <= {*scale.codes}:
         code = side[1].upper()
+    if code is None and scale.has_rule:
+        return verdict_word(text)
     return None if code is None else str(code)
 
 
@@ -173,5 +179,5 @@ def _label(value: Any, scale: Scale | None, where: str) -> str:
     text = str(value).strip()
     if text.casefold() in ("true", "false"):
         raise InputError(f"{where}: a boolean label needs a criterion with a pass rule; use a code or a level name")
-    allowed = ", ".join(scale.labels) + (", true, false" if scale.has_rule else "")
+    allowed = ", ".join(scale.labels) + (", true, false, ok, not ok" if scale.has_rule else "")
     raise InputError(f"{where}: label {text!r} is not on the scale; allowed: {allowed}")

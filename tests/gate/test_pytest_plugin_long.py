@@ -56,7 +56,7 @@ def test_bad_by_verdict(verdict):
     assert "2 failed, 1 passed" in said
     assert "fail: faithfulness: score 0" in said
     assert "samples: 3 of 3 scored, 0 passed; agreement 1.0; from live, by fake:strict" in said
-    assert "the judge: " in said
+    assert "\nfaithfulness, fake:strict (0): " in said.replace("E       ", "")
     assert "verdict: 3 checks, 3 judged, " in said
     assert "(US$ 0.0000)" in said
     code, said = ran(tmp_path, test)
@@ -112,7 +112,7 @@ def test_c(verdict):
     assert code == 1
     assert "3 failed" in said
     assert "rubric 'faithfulnes' not found" in said
-    assert "the item: the key 'answer' is missing" in said
+    assert "the item has no answer, context, which rubric 'faithfulness' needs" in said
     assert "min_score" in said
 
 

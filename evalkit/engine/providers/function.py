@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import numbers
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace

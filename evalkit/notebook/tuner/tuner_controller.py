@@ -17,6 +17,7 @@ from evalkit.errors import EvalkitError, counted
 from evalkit.notebook.judgments.item_table import Query
 from evalkit.notebook.judgments.run_notices import alert_lines
 from evalkit.notebook.tuner.code_snippets import session_code
+from evalkit.notebook.tuner.decision_sentence import decision_texts, running
 from evalkit.notebook.tuner.drafts import plan_line, run_price
 from evalkit.notebook.tuner.judge_addresses import judge_at, server_of
 from evalkit.notebook.tuner.rubric_form import from_form, from_yaml
@@ -101,7 +102,9 @@ class TunerController:
         paid = f", {bill}" if progress.cost_usd or progress.n_unpriced else ""
         stopping = "stopping: waiting for calls in flight; " if progress.stopped else ""
         text = f"{stopping}{progress.done} of {counted(progress.total, 'reply', 'replies')}{failed}{paid}"
-        self._status(running=True, done=progress.done + progress.n_failed, total=progress.total, text=text)
+        done, version = progress.done + progress.n_failed, self.session.history.versions.get(self.session.runs.current)
+        decision = decision_texts(running(done, progress.total, "" if version is None else version.name))
+        self._status(running=True, done=done, total=progress.total, text=text, decision=decision)
 
     def show_run(self, text: str, *more: str) -> None:
         """Draw the result of a run that was started by a call, and report its end."""
@@ -284,7 +287,7 @@ class TunerController:
 
     def _choose_criterion(self, message: Mapping[str, Any]) -> None:
         self.session.criterion = message["name"]
-        self.session.labels.held_out = {}
+        self.session.labels.forget_look()
         self.session.query = Query()
         self.draw("page", "item", "figures", "notices")
 

@@ -14,6 +14,7 @@ from evalkit.evaluation.inputs import columns_of
 from evalkit.notebook.judgments.headline_numbers import Point
 from evalkit.notebook.judgments.item_details import item_texts, level_keys
 from evalkit.notebook.judgments.run_notices import notice, notices
+from evalkit.notebook.tuner.decision_sentence import decision_payload
 from evalkit.notebook.tuner.judge_addresses import OWN, server_of
 from evalkit.notebook.tuner.rubric_form import form_of
 from evalkit.notebook.tuner.suggested_edits import improvement_price
@@ -76,6 +77,7 @@ def figures_payload(session: Session) -> dict[str, Any]:
     return {
         "criteria": list(session.shown_rubric.names),
         "criterion": criterion,
+        "decision": decision_payload(session),
         "tiles": [asdict(tile) for tile in session.tiles()],
         "cells": [asdict(cell) for cell in session.cells()],
         "improve": "" if evaluation is None else improvement_price(evaluation, labels.log.counted, criterion),

@@ -249,6 +249,16 @@ class Session:
         row = self._alignment(self.runs.current)
         return None if row is None or pd.isna(row["accuracy_people"]) else float(row["accuracy_people"])
 
+    @property
+    def agreement(self) -> pd.Series | None:
+        """The row of `align` for the jury of the version shown; None without labels on its scale."""
+        return self._alignment(self.runs.current)
+
+    def seconds_per_label(self) -> float | None:
+        """The pace of the annotator (see `LabelLog.seconds_per_label`)."""
+        log = self.labels.log
+        return self._once("pace", (log.n_edits, self.annotator), lambda: log.seconds_per_label(self.annotator))
+
     def _alignment(self, key: str) -> pd.Series | None:
         """Agreement of a version's jury with people; computed once per version and state of the labels."""
         evaluation, criterion, log = self.runs.known(key), self.shown_criterion, self.labels.log
@@ -337,4 +347,6 @@ class Session:
 
     def look_held_out(self) -> dict[str, str]:
         """Agreement of the jury with the held-out labels (see `Labels.look_held_out`)."""
-        return self.labels.look_held_out(self.runs.loaded(), self.shown_criterion)
+        last, criterion = self.runs.compared, self.shown_criterion
+        against = last if last is not None and criterion in last.rubric.names else None
+        return self.labels.look_held_out(self.runs.loaded(), criterion, against)

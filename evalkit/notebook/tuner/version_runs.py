@@ -168,7 +168,7 @@ class Runs:
 
     def _changed(self) -> None:
         """Another evaluation is shown."""
-        self._labels.held_out = {}
+        self._labels.forget_look()
         if self.evaluation is not None:
             self._labels.log.add_scales(self.evaluation.rubric)
 

@@ -20,6 +20,7 @@ from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import take_part
 from evalkit.stats.alignment.label_values import annotators_of, clusters_for, labels_for, of_items
 from evalkit.stats.comparison.comparison_table import JURY, SAME, Comparison
+from evalkit.stats.comparison.decisions import Circumstances, Difference, decide
 from evalkit.stats.comparison.judges_with_new_replies import asked_again
 from evalkit.stats.comparison.measured_floors import (
     NO_REPEATS,
@@ -43,7 +44,8 @@ from evalkit.tables.schemas import LABEL_KEY
 
 _COLUMNS = (
     "count: n_common n_clusters; number: n_clusters_effective; count: n_scored n_verdicts changed n_asked_again",
-    "number: change_p change_p_holm chance_up_to floor±; text: floor_source; Int64: fixed broke; text: against",
+    "number: change_p change_p_holm chance_up_to floor±; text: floor_source; Int64: fixed broke; count: n_paired",
+    "text: against",
     "number: effect± mcnemar_p mcnemar_p_holm mean_difference difference_low difference_high difference_sd item_change",
     "number: sign_flip_p sign_flip_p_holm score_difference±; text: notes",
 )
@@ -110,14 +112,18 @@ def compare(
           `floor_high`: `changed` above it is more than chance explains;
         - `fixed`, `broke`, `against` (``labels`` or ``verdicts``; without pass rule ``distances``: scores that came
           nearer to people's and that moved away from it, an equal distance is neither; NA for nominal criteria and
-          without labels), `effect` = (fixed − broke)/n with a cluster interval (Agresti and Min 2005), `mcnemar_p`
-          (mid-p);
+          without labels), `effect` = (fixed − broke)/n with a cluster interval (Agresti and Min 2005), n being the
+          `n_paired` items that could be fixed or broken, `mcnemar_p` (mid-p);
         - `mean_difference` of `score_norm` (after − before) on the `n_scored` items with a score on both sides, with a
           cluster interval, `sign_flip_p` by clusters;
         - `score_difference` with its interval: the same in the units of the score, where both sides have one scale;
         - `difference_sd`, `item_change`: the SD that sampling gives `mean_difference`, and the root mean square change
           of one item's score (0-1), for mean scores of two samples and more;
         - `…_holm`: p adjusted over all rows; intervals are not adjusted; `notes`.
+
+        With labels, its `decisions` say for each criterion in one sentence whether to keep ``after``, by `effect` of
+        the jury (or the only judge); printed first. Of many versions that you compare, one is better by chance: the
+        tuner widens the interval for them.
 
     Raises
     ------
@@ -167,7 +173,18 @@ def compare(
         table[f"{name}_holm"] = holm(table[name].to_numpy())
     table = sides[0].keys.restore(table)
     (a, b), (n_only_a, n_only_b) = sides, (len(items[0] - items[1]), len(items[1] - items[0]))
-    return Comparison(a.name, b.name, table, a.bill, b.bill, n_only_a, n_only_b)
+    return Comparison(a.name, b.name, table, a.bill, b.bill, n_only_a, n_only_b, _decisions(table))
+
+
+def _decisions(table: pd.DataFrame) -> dict[str, str]:
+    """Criterion -> the sentence that decides: of the jury, or of the only judge; none without labels."""
+    about = Circumstances("'after'", "'before'", labels="the labels that were given")
+    decisions = {}
+    for criterion, rows in table.groupby("criterion", sort=False, observed=True):
+        decisive = rows[rows["judge"].eq(JURY)] if rows["judge"].eq(JURY).any() else rows
+        if len(decisive) == 1 and Difference.of(row := decisive.iloc[0]) is not None:
+            decisions[str(criterion)] = str(decide(row, about))
+    return decisions
 
 
 def _repeats(floor: JudgmentsLike, side: Side) -> pd.DataFrame:
@@ -225,7 +242,7 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
         )
     row |= _sampling(a, b, common, options)
     notes += row.pop("note", None), options.note
-    row |= _fixed(a, b, (kind_a, kind_b), common, units, options.labels, notes)
+    row |= {"n_paired": 0} | _fixed(a, b, (kind_a, kind_b), common, units, options.labels, notes)
     row |= _difference(a, b, common, units, notes)
     note_few_clusters(units, notes)
     return row | {"notes": notes}
@@ -327,7 +344,7 @@ def _effect(steps: Floats, units: Ints, notes: Notes) -> dict[str, Any]:
     """What became better (steps of 1) and worse (−1), with the test of McNemar."""
     fixed, broke = int((steps > 0).sum()), int((steps < 0).sum())
     row = figure_row("effect", float(steps.mean()), change_interval(steps, units), notes)
-    return row | {"fixed": fixed, "broke": broke, "mcnemar_p": mcnemar_midp(fixed, broke)}
+    return row | {"fixed": fixed, "broke": broke, "n_paired": len(steps), "mcnemar_p": mcnemar_midp(fixed, broke)}
 
 
 def _nearer(a: Part, b: Part, common: pd.Index, units: Ints, labels: Any, notes: Notes) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,8 @@ class Comparison:
         What the replies of each side cost when they were bought.
     n_only_before, n_only_after
         Items that only one side has; they are left out.
+    decisions
+        Criterion -> one sentence that decides, by the labels (see `compare`); criteria without labels have none.
     """
 
     before: str
@@ -98,6 +101,7 @@ class Comparison:
     bill_after: Bill
     n_only_before: int
     n_only_after: int
+    decisions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def worse(self) -> list[str]:
@@ -138,7 +142,9 @@ class Comparison:
         return f"<p>{heads}</p>{html_table(self._rows(), caption=caption)}<p class='note'>{notes}</p>"
 
     def _heads(self) -> list[str]:
-        return [f"before: {self.before} ({self.bill_before})", f"after: {self.after} ({self.bill_after})"]
+        heads = [f"before: {self.before} ({self.bill_before})", f"after: {self.after} ({self.bill_after})"]
+        several = self.table["criterion"].nunique() > 1
+        return [*heads, *(f"{name}: {text}" if several else text for name, text in self.decisions.items())]
 
     def _rows(self) -> list[dict[str, str]]:
         several = self.table["criterion"].nunique() > 1
