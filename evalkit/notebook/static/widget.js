@@ -98,9 +98,9 @@ function createWidget(model, el, kind, skeleton) {
   return { root, find, put, get, drawn, send, drawAlert, ask, resetQuery, query, turn, pager, free, end: close, id: `ekw-${Math.random().toString(36).slice(2, 10)}` };
 }
 
-// Rows with `data-<name>`: `onChoose` is called with the value of the chosen one. `pressed` returns whether it handled a
-// key; `other` may handle further keys of a row.
-function rowsOf({ root, find }, name, onChoose, other = () => false) {
+// Rows with `data-<name>`: `onChoose` is called with the value of the chosen one; `follows` is whether the arrow keys choose
+// too. `pressed` returns whether it handled a key; `other` may handle further keys of a row.
+function rowsOf({ root, find }, name, onChoose, other = () => false, follows = true) {
   const all = () => [...root.querySelectorAll(`tr[data-${name}]`)];
   let choosing = null, due = null, chosen = null;
   // Send the last choice now.
@@ -129,11 +129,14 @@ function rowsOf({ root, find }, name, onChoose, other = () => false) {
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key];
     if (to !== undefined) {
       event.preventDefault();
-      if (rows[to]) { rows[to].focus(); choose(rows[to].dataset[name]); }
+      if (!rows[to]) return true;
+      rows[to].focus();
+      if (follows) choose(rows[to].dataset[name]);
+      else rows.forEach((one) => { one.tabIndex = one === rows[to] ? 0 : -1; });
     } else if (!other(row, event) && (event.key === "Enter" || event.key === " ")) {
       event.preventDefault();
       choose(row.dataset[name]);
-      find(".ekw-item").focus();
+      if (follows) find(".ekw-item").focus();
     }
     return true;
   }
