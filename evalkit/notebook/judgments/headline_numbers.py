@@ -21,6 +21,7 @@ from evalkit.stats.comparison.comparison_table import chance_sentences
 from evalkit.stats.notes import notes_of, with_facts
 
 _VERDICTS = {True: "true", False: "false", None: None}
+_SAID = {"true": True, "false": False, "pass": True, "fail": False}
 Mark = Literal["", "better", "worse"]
 Place = Literal["head", "people", "change", "fact"]
 Kind = Literal["same", "near", "false pass", "false fail", "differs", "none"]
@@ -288,8 +289,8 @@ def confusion_cells(rows: Sequence[Row], scale: Scale) -> list[Cell]:
     else, or if several levels have that verdict (see `in_one_notation`).
     """
     people = {label for row in rows for label in row.people.values()}
-    verdicts = people & {"true", "false"} if scale.has_rule else set()
-    by_verdict = people == verdicts  # people gave verdicts only, so verdicts are counted
+    verdicts = {label for label in people if scale.has_rule and _is_verdict(label, scale)}
+    by_verdict = people == verdicts & {"true", "false"}  # people gave verdicts only, so verdicts are counted
     counts: Counter[tuple[str, str | None, str]] = Counter()
     for row in rows:
         jury, verdict = (_VERDICTS[row.passed], "") if by_verdict else (row.jury, row.conflicts.get("", ""))
@@ -334,11 +335,15 @@ def _kind(human: str, jury: str | None, verdict: str, scale: Scale) -> Kind:
     if passed is None:
         return "none"
     if passed == _passes(human, scale):
-        return "same" if human in (jury, "true", "false") else "near"
+        return "same" if human == jury or _is_verdict(human, scale) else "near"
     return "false pass" if passed else "false fail"
 
 
 def _passes(label: str, scale: Scale) -> bool | None:
     if not scale.has_rule:
         return None
-    return label == "true" if label in ("true", "false") else implied_verdict(label, scale)
+    return _SAID[label] if _is_verdict(label, scale) else implied_verdict(label, scale)
+
+
+def _is_verdict(label: str, scale: Scale) -> bool:
+    return label in _SAID and label not in scale.labels

@@ -258,13 +258,14 @@ def _votes(evaluation: Evaluation, criterion: str) -> dict[str, tuple[tuple[str,
 def in_one_notation(labels: Iterable[str], scale: Scale) -> dict[str, str]:
     """Each label as the level that it means; a verdict as the only level that has it.
 
-    A verdict that several levels have stays a verdict, and so do all verdicts if people gave nothing else.
+    A verdict that several levels have is ``pass`` or ``fail``. If people gave nothing but such verdicts, all stay ``true``
+    and ``false``.
 
     Examples
     --------
     >>> scale = Scale.of({0: "no", 1: "nearly", 2: "yes"}, pass_at=2)
     >>> in_one_notation(["true", "false", "1.0", "2"], scale)
-    {'true': '2', 'false': 'false', '1.0': '1', '2': '2'}
+    {'true': '2', 'false': 'fail', '1.0': '1', '2': '2'}
     >>> in_one_notation(["True", "false"], scale)
     {'True': 'true', 'false': 'false'}
     """
@@ -274,16 +275,14 @@ def in_one_notation(labels: Iterable[str], scale: Scale) -> dict[str, str]:
         for label, reading in readings.items()
         if reading is not None and reading.label is None and reading.passed is not None
     }
-    of_verdict = {
-        verdict: [code for code in scale.labels if implied_verdict(code, scale) is verdict] for verdict in (True, False)
-    }
-    if len(verdicts) == len(readings) and any(len(levels) > 1 for levels in of_verdict.values()):
-        of_verdict = {True: [], False: []}
+    levels_of = {passed: [code for code in scale.labels if implied_verdict(code, scale) is passed] for passed in (True, False)}
+    plain = len(verdicts) == len(readings) and any(len(levels) > 1 for levels in levels_of.values())
     read = {}
     for label, reading in readings.items():
         if label in verdicts:
-            levels = of_verdict[bool(verdicts[label])]
-            read[label] = levels[0] if len(levels) == 1 else str(verdicts[label]).lower()
+            passed = bool(verdicts[label])
+            level = levels_of[passed][0] if len(levels_of[passed]) == 1 else "pass" if passed else "fail"
+            read[label] = str(passed).lower() if plain else level
         else:
             read[label] = label if reading is None or reading.label is None else reading.label
     return read
@@ -338,7 +337,7 @@ def page_of(rows: list[Row], query: Query, size: int = PAGE) -> Page:
     page = min(max(0, query.page), n_pages - 1)
     names = rows[0].item_columns if rows else ()
     values = {name: sorted({row.item_columns[name] for row in rows}, key=_by_number) for name in names}
-    start, annotators = page * size, list(dict.fromkeys(who for row in rows for who in row.people))
+    start, annotators = page * size, sorted({who for row in rows for who in row.people})
     return Page(kept[start : start + size], len(kept), page, n_pages, start, annotators, counts, values)
 
 

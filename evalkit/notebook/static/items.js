@@ -150,7 +150,7 @@ function itemsPart(ctx) {
   function inputs(shown, forms = {}) {
     const sorted = [...shown].sort(([one], [other]) => (forms[other]?.judged || false) - (forms[one]?.judged || false));
     return `<div class="ekw-ins">${sorted.map(([name, text]) => { const form = forms[name] || {}, all = look.unfolded.has(name);
-      return `<section aria-label="${esc(name)}"><h4>${esc(name)}${form.judged ? " <small>judged</small>" : ""}</h4><div class="ekw-fold ${all ? "ekw-all" : ""} ${form.judged ? "ekw-long" : ""}">${body(text, form)}</div><button class="ekw-quiet" data-do="fold" data-key="fold ${esc(name)}" data-name="${esc(name)}" aria-expanded="${all}" hidden></button></section>`; }).join("")}</div>`;
+      return `<section aria-label="${esc(name)}"><h4>${esc(name)}${form.judged ? " (judged)" : ""}</h4><div class="ekw-fold ${all ? "ekw-all" : ""} ${form.judged ? "ekw-long" : ""}">${body(text, form)}</div><button class="ekw-quiet" data-do="fold" data-key="fold ${esc(name)}" data-name="${esc(name)}" aria-expanded="${all}" hidden></button></section>`; }).join("")}</div>`;
   }
   // A control stands only where something is folded; how many lines a text has depends on the width.
   function measureFolds() {

@@ -104,17 +104,18 @@ function render({ model, el }) {
     uncell: () => ask({ cell: null }),
     filter: (one) => ask({ filter: one.getAttribute("aria-pressed") === "true" ? "all" : one.dataset.name }),
     turn: (one) => ctx.turn(Number(one.dataset.step)),
-    select: (one) => items.open(one.dataset.id),
+    select: (one) => { one.focus({ preventScroll: true }); items.open(one.dataset.id); },
     label: (one) => label(get("item").item_id, one.dataset.label),
     unlabel: () => label(get("item").item_id, null),
   };
-  const rows = rowsOf(ctx, "id", items.open, (row, event) => {
-    if (event.key.length > 1 || event.key === " " || event.ctrlKey || event.metaKey || event.altKey) return false;
-    const { codes = [], keys = [] } = get("page"), code = codes[keys.indexOf(event.key)];
-    if (code === undefined || get("figures").browse) return false;
-    send({ do: "label", item_id: row.dataset.id, criterion: get("figures").criterion, label: code });
+  // The key of a level labels the row or the open item that has the focus; for the criterion on screen.
+  function labelled({ key, target, ctrlKey, metaKey, altKey }) {
+    const item_id = target.dataset.id ?? (target.closest(".ekw-item") && get("item").item_id), { codes = [], keys = [] } = get("page"), code = codes[keys.indexOf(key)];
+    if (!item_id || code === undefined || ctrlKey || metaKey || altKey || get("figures").browse || target.matches("input, select, textarea")) return false;
+    send({ do: "label", item_id, criterion: get("figures").criterion, label: code });
     return true;
-  }, false);
+  }
+  const rows = rowsOf(ctx, "id", items.open, () => false, false);
   // J and K: the next and the previous item, while one is open and nobody types
   function stepped({ key, target, ctrlKey, metaKey, altKey }) {
     const by = { j: 1, k: -1 }[key];
@@ -143,7 +144,7 @@ function render({ model, el }) {
       event.preventDefault();
       return ACTIONS[event.shiftKey ? "redo_edit" : "undo_edit"]();
     }
-    if (queue.pressed(event) || stepped(event)) return;
+    if (queue.pressed(event) || labelled(event) || stepped(event)) return;
     if (event.key === "Escape" && event.target.closest(".ekw-item, tr[data-id]") && items.close()) return;
     if (rows.pressed(event)) return;
     if (event.key === "Enter" && event.target.matches("[data-new]")) ACTIONS.judge();
