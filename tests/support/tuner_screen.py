@@ -83,7 +83,17 @@ TEXTS = [
     "Floats? Timezones are hard.\n\n```python\nfor order in orders:\n    total += order.price\n```\nSum decimals instead.",
 ]
 DIFF = "@@ -3,4 +3,9 @@\n CREATE INDEX orders_by_day ON orders (created_on);\n+ALTER TABLE orders ADD COLUMN state text NOT NULL;\n-ALTER TABLE orders DROP COLUMN is_open;\n"
-WORDS = ["unusable", "misleading", "incomplete", "passable", "acceptable", "good", "very good", "excellent", "outstanding"]
+WORDS = [
+    "unusable",
+    "misleading",
+    "incomplete",
+    "passable",
+    "acceptable",
+    "good",
+    "very good",
+    "excellent",
+    "outstanding",
+]
 
 
 def tuner_of(
@@ -101,11 +111,18 @@ def tuner_of(
     rows = []
     for at in range(n_items):
         diff = DIFF + "".join(f" line {line} of the file\n" for line in range(4 * (at % 5)))
-        rows.append({"item_id": f"CR-{1001 + at}", "comment": TEXTS[at % len(TEXTS)], "diff": diff, "team": f"t{at % 3}"})
+        rows.append(
+            {"item_id": f"CR-{1001 + at}", "comment": TEXTS[at % len(TEXTS)], "diff": diff, "team": f"t{at % 3}"}
+        )
     names = WORDS[:codes] if words else [str(code) for code in range(codes)]
     level = {"level": "nominal", "pass_if": names[codes // 2 :]} if words else {"pass_at": names[codes // 2]}
     made = [
-        {"name": name, "description": text, "scale": {code: f"what {code} means, in some words" for code in names}, **level}
+        {
+            "name": name,
+            "description": text,
+            "scale": {code: f"what {code} means, in some words" for code in names},
+            **level,
+        }
         for name, text in [
             ("correct", "Is what the comment says true of the changed lines? Compare with the diff."),
             ("actionable", "Does the author know what to do next after reading the comment?"),
@@ -119,20 +136,38 @@ def tuner_of(
             draft = sum(map(ord, "".join(prompt.texts))) // 7
             at = (sum(map(ord, prompt.inputs["comment"] + prompt.inputs["diff"])) + draft * (number + 1)) % codes
             key = "label" if words else "score"
-            return json.dumps({"explanation": "It is so, because the cause is named and the line is given.", key: names[at] if words else at})
+            return json.dumps(
+                {
+                    "explanation": "It is so, because the cause is named and the line is given.",
+                    key: names[at] if words else at,
+                }
+            )
 
         return ek.Judge.function(reply, name=f"provider:judge-{number}", version="1")
 
     labels = pd.DataFrame(
         [
-            {"item_id": row["item_id"], "criterion": criterion["name"], "annotator": ["Anna", "Ben", "Chris", "Dana", "Eve"][who], "label": names[(at + who) % codes]}
+            {
+                "item_id": row["item_id"],
+                "criterion": criterion["name"],
+                "annotator": ["Anna", "Ben", "Chris", "Dana", "Eve"][who],
+                "label": names[(at + who) % codes],
+            }
             for at, row in enumerate(rows)
             for criterion in made
             for who in range(people)
             if (at + who) % 7
         ]
     )
-    tuner = ek.RubricTuner(rows, rubric, [judge(number) for number in range(judges)], labels, samples=3, folder=folder, cache=folder / "cache")
+    tuner = ek.RubricTuner(
+        rows,
+        rubric,
+        [judge(number) for number in range(judges)],
+        labels,
+        samples=3,
+        folder=folder,
+        cache=folder / "cache",
+    )
     for version in range(versions):
         if version:
             tuner.edit("correct", scale={names[0] if words else int(names[0]): f"edited {version} times"})
@@ -187,9 +222,18 @@ def main(folder: Path | None) -> int:
 
     n_wrong = n_points = 0
     with running_browser() as browser:
-        for codes, judges, words, versions in [(3, 3, False, 2), (2, 1, False, 3), (5, 2, False, 10), (9, 6, True, 10), (9, 6, False, 4), (7, 4, True, 5)]:
+        for codes, judges, words, versions in [
+            (3, 3, False, 2),
+            (2, 1, False, 3),
+            (5, 2, False, 10),
+            (9, 6, True, 10),
+            (9, 6, False, 4),
+            (7, 4, True, 5),
+        ]:
             with tempfile.TemporaryDirectory() as place:
-                tuner = tuner_of(Path(place), codes=codes, judges=judges, words=words, versions=versions, people=1 + judges % 5)
+                tuner = tuner_of(
+                    Path(place), codes=codes, judges=judges, words=words, versions=versions, people=1 + judges % 5
+                )
                 page = browser.new_page(color_scheme="dark" if judges % 2 else "light")
                 screen = Screen(page, tuner)
                 for state in ("closed", "open"):
@@ -200,7 +244,16 @@ def main(folder: Path | None) -> int:
                         n_points += found["points"]
                         if found["findings"]:
                             n_wrong += 1
-                            print(codes, judges, words, state, width, len(found["findings"]), *found["findings"][:5], sep="\n   ")
+                            print(
+                                codes,
+                                judges,
+                                words,
+                                state,
+                                width,
+                                len(found["findings"]),
+                                *found["findings"][:5],
+                                sep="\n   ",
+                            )
                         if folder is not None and width in (700, 860, 1020, 1260, 1420, 1900, 2560):
                             page.screenshot(path=folder / f"{codes}-{judges}-{'words-' * words}{state}-{width}.png")
                 page.close()

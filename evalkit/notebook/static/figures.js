@@ -72,23 +72,23 @@ function figuresPart(ctx) {
     const none = rows.every(({ human }) => human === "true" || human === "false") ? "no verdict" : "no label";
     const labels = shortLabels([...new Set(rows.map(({ human }) => human))]), full = (cell) => [cell.jury ?? none, cell.verdict].filter(Boolean).join(" ");
     const kind = (cell) => (cell.kind === "none" && cell.jury === null ? none : KINDS[cell.kind]), most = Math.max(1, ...cells.map((cell) => cell.n));
-    const few = columns.length < 5, starts = (list, at, name) => at > 0 && list[at][name] !== list[at - 1][name];
-    const groups = ["fail", "pass", ""].map((name) => [name, columns.filter((cell) => (cell.jury_passed === null ? "" : verdict(cell.jury_passed)) === name).length]).filter(([, n]) => n);
-    const line = (at) => (starts(columns, at, "jury_passed") ? "ekw-from" : "");
+    const few = columns.length < 5, group = (cell) => (cell.jury === null || cell.jury_passed === null ? "" : verdict(cell.jury_passed));
+    const groups = ["fail", "pass", ""].map((name) => [name, columns.filter((cell) => group(cell) === name).length]).filter(([, n]) => n);
+    const line = (at) => (at && group(columns[at]) !== group(columns[at - 1]) ? "ekw-from" : "");
     const button = (cell) => {
       const key = cells.indexOf(cell), on = chosen && chosen[0] === cell.human && chosen[1] === cell.jury && (chosen[2] || "") === cell.verdict;
       const share = cell.kind === "none" ? 0 : Math.round((32 * cell.n) / most);
       return `<button class="ekw-cell ekw-${esc(cell.kind.replace(" ", "-"))}" style="--p:${share}%" data-do="cell" data-key="cell ${key}" data-cell="${key}" aria-pressed="${Boolean(on)}" ${cell.n ? "" : "disabled"}
         aria-label="people ${esc(cell.human)}, jury ${esc(full(cell))}: ${counted(cell.n, "label")}, ${esc(kind(cell))}"><b>${+cell.n || "·"}</b>${few ? `<small>${esc(kind(cell))}</small>` : ""}</button>`;
     };
-    const head = (cell, at) => `<th scope="col" class="${line(at)}" title="${esc(full(cell))}">${cell.jury === null ? `none${cell.verdict ? `<br>${esc(cell.verdict)}` : ""}` : `<span class="ekw-sr">${esc(full(cell))}</span><span aria-hidden="true">${esc(labels.of(cell.jury))}${cell.verdict ? `<br><small>${esc({ pass: "▲", fail: "▼" }[cell.verdict] || "–")}</small>` : ""}</span>`}</th>`;
+    const head = (cell, at) => `<th scope="col" class="${line(at)}" title="${esc(full(cell))}"><span class="ekw-sr">${esc(full(cell))}</span><span aria-hidden="true">${cell.jury === null ? "<small>none</small>" : esc(labels.of(cell.jury))}${cell.verdict ? `<br><small>${esc({ pass: "▲", fail: "▼" }[cell.verdict] || "–")}</small>` : ""}</span></th>`;
     region.style.setProperty("--columns", columns.length);
     region.classList.toggle("ekw-words", labels.words);
     region.classList.toggle("ekw-few", few);
-    region.classList.toggle("ekw-many", columns.length > 12);
+    region.classList.toggle("ekw-many", columns.length > (labels.words ? 10 : 12));
     const above = groups.length > 1 ? `<tr><td></td>${groups.map(([name, n], at) => `<th ${name ? 'scope="colgroup"' : ""} colspan="${n}" class="${at ? "ekw-from" : ""}">${name && !at ? "jury: " : ""}${name}</th>`).join("")}</tr>` : "";
     put(".ekw-matrix", `${title}<table><thead>${above}<tr><td><small>people</small></td>${columns.map(head).join("")}</tr></thead><tbody>${rows
-      .map((row, at) => `<tr class="${starts(rows, at, "human_passed") ? "ekw-from-row" : ""}"><th scope="row">${labels.words ? `<small>${esc(labels.of(row.human))}</small> ` : ""}${esc(row.human)}</th>${columns.map((column, n) => `<td class="${line(n)}">${button(cells.find((cell) => cell.human === row.human && same(cell, column)))}</td>`).join("")}</tr>`).join("")}</tbody></table>
+      .map((row, at) => `<tr class="${at && row.human_passed !== rows[at - 1].human_passed ? "ekw-from-row" : ""}"><th scope="row">${labels.words ? `<small>${esc(labels.of(row.human))}</small> ` : ""}${esc(row.human)}</th>${columns.map((column, n) => `<td class="${line(n)}">${button(cells.find((cell) => cell.human === row.human && same(cell, column)))}</td>`).join("")}</tr>`).join("")}</tbody></table>
       <p>Each person's label counts once. ${groups.length > 1 ? "Orange frame: people and jury give different verdicts. Thick lines: from where on an item passes. " : ""}Press a cell to see its items.${cells.some((cell) => cell.verdict && cell.n)
         ? " ▲ or ▼ below a label: most judges passed (▲) or failed (▼) the item, though the level nearest to their mean says otherwise. The verdict counts." : ""}</p>`);
   }

@@ -74,19 +74,19 @@ function itemsPart(ctx) {
   function drawTools(page, query) {
     const filters = Object.entries(FILTERS).filter(([name]) => (!page.filters || page.filters.includes(name)) && (name !== "tied" || page.counts.tied || query.filter === "tied"));
     put(".ekw-filters", filters.map(([name, [sign, title]]) => `<button data-do="filter" data-key="filter ${name}" data-name="${name}" aria-pressed="${name === query.filter}" ${page.counts[name] || name === query.filter || name === "all" ? "" : "disabled"}>${sign ? `<span aria-hidden="true">${sign}</span> ` : ""}${esc(title)} <i>${+page.counts[name]}</i></button>`).join(""));
-    if (document.activeElement === find("[data-search]")) return;
     const option = (value, title, on) => `<option value="${esc(value)}" ${on ? "selected" : ""}>${esc(title)}</option>`, chosen = chosenText(page);
     const orders = query.column ? [...ORDERS, ["column", false, query.column[0]], ["column", true, `${query.column[0]}, falling`]] : ORDERS;
-    put(".ekw-tools", `${page.inputs.length > 1 ? `<label class="ekw-short">Text <select data-text data-key="text">${page.inputs.map((name) => option(name, page.judged_inputs.includes(name) ? `${name} (judged)` : name, name === chosen)).join("")}${option(EACH, "one line of each", chosen === EACH)}</select></label>` : ""}
+    put(".ekw-choose", `${page.inputs.length > 1 ? `<label class="ekw-short">Text <select data-text data-key="text">${page.inputs.map((name) => option(name, page.judged_inputs.includes(name) ? `${name} (judged)` : name, name === chosen)).join("")}${option(EACH, "one line of each", chosen === EACH)}</select></label>` : ""}
       <label class="ekw-short">Order <select data-order data-key="order">${orders.map(([sort, down, title]) => option(JSON.stringify([sort, down]), title, sort === query.sort && down === query.down)).join("")}</select></label>
-      ${columnSelect(page.item_columns, query.column)}<input type="search" data-search data-key="search" aria-label="Search items" placeholder="Search" value="${esc(query.search)}">`);
+      ${columnSelect(page.item_columns, query.column)}`);
+    if (document.activeElement !== find("[data-search]")) put(".ekw-search", `<input type="search" data-search data-key="search" aria-label="Search items" placeholder="Search" value="${esc(query.search)}">`);
   }
   const judgesOf = (page) => [...new Set(page.rows.flatMap((row) => row.votes.map(([who]) => who)))];
   function drawRows() {
     const page = get("page"), query = page.query || {}, item = get("item").item_id;
     root.classList.toggle("ekw-unjudged", !page.judged);
     if (!page.judged) {
-      ["filters", "tools", "legend", "foot"].forEach((name) => put(`.ekw-${name}`, ""));
+      ["filters", "choose", "search", "legend", "foot"].forEach((name) => put(`.ekw-${name}`, ""));
       put(".ekw-list", `<div class="ekw-first"><h3>${counted(page.n_items, "item")}, nothing judged yet</h3><ol><li>Read the plan below Run: the number of calls and their cost.</li>
         <li>Run. Replies are cached: nothing is paid twice.</li><li>Look at the items that need review, label them, edit the rubric, run again: you see what the edit fixed and broke, and how much of that may be chance.</li></ol></div>`);
       return;
@@ -143,8 +143,8 @@ function itemsPart(ctx) {
   // A text with its lines. Fenced code in it, and code as a whole, have a fixed width; a diff has coloured lines.
   function body(text, form) {
     if (form.turns?.length) return form.turns.map(([who, said]) => `<div class="ekw-turn"><b>${esc(who)}</b><div class="ekw-prose">${esc(said)}</div></div>`).join("");
-    if (form.kind === "diff") return `<pre class="ekw-diff-text">${text.split("\n").map((line) => `<span class="${/^\+(?!\+\+)/.test(line) ? "ekw-plus" : /^-(?!--)/.test(line) ? "ekw-minus" : ""}">${esc(line) || " "}</span>`).join("")}</pre>`;
-    if (form.kind && form.kind !== "text") return `<pre>${esc(text)}</pre>`;
+    if (form.kind === "diff") return `<pre class="ekw-diff-text">${text.trimEnd().split("\n").map((line) => `<span class="${/^\+(?!\+\+)/.test(line) ? "ekw-plus" : /^-(?!--)/.test(line) ? "ekw-minus" : ""}">${esc(line) || " "}</span>`).join("")}</pre>`;
+    if (form.kind && form.kind !== "text") return `<pre>${esc(text.trimEnd())}</pre>`;
     return text.split(/^```.*$/m).map((part, at) => (at % 2 ? `<pre>${esc(part.replace(/^\n|\n$/g, ""))}</pre>` : part.trim() ? `<div class="ekw-prose">${esc(at ? part.replace(/^\n/, "") : part)}</div>` : "")).join("");
   }
   function inputs(shown, forms = {}) {

@@ -14,7 +14,7 @@ const SKELETON = `
   <section class="ekw-item" data-stay aria-label="Item" tabindex="-1"></section>
   <section class="ekw-matrix" aria-label="Where jury and people differ"></section>
   <section class="ekw-rows" aria-label="Items" tabindex="-1">
-    <div class="ekw-filters" role="toolbar" aria-label="Which items"></div><div class="ekw-tools"></div><p class="ekw-legend"></p>
+    <div class="ekw-filters" role="toolbar" aria-label="Which items"></div><div class="ekw-tools"><div class="ekw-choose"></div><div class="ekw-search"></div></div><p class="ekw-legend"></p>
     <div class="ekw-list"></div><div class="ekw-foot"></div></section>
   <section class="ekw-edit" aria-label="Rubric" tabindex="-1"><div class="ekw-editor"></div></section>
   <section class="ekw-more" aria-label="Figures, jury, suggestions, versions">
