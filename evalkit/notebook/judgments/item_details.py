@@ -119,7 +119,8 @@ def input_forms(
     }
 
 
-_DIFF = re.compile(r"^(diff --git |@@ .*@@|Index: |--- \S.*\n\+\+\+ )", re.MULTILINE)
+DIFF = re.compile(r"^(diff --git |@@ .*@@|Index: |--- \S.*\n\+\+\+ )", re.MULTILINE)
+"""Is found in a diff."""
 _CODE = re.compile(
     r"""\s*(?:[\w.\[\]"']+\s*[-+*/|&]?=\s*\S|[\w.]+\(.*\)[;:]?\s*$|[})\]]+[;,)]*\s*$|@\w|//|/\*|\#include|</?\w+[^>]*>\s*$
     |(?:def|class|import|from|return|if|elif|else|for|while|try|except|finally|with|raise|async|await|const|let|var
@@ -140,7 +141,7 @@ def kind_of_text(text: str) -> str:
     >>> kind_of_text("# Title\n\n- one\n- two"), kind_of_text("Is x = 2?")
     ('text', 'text')
     """
-    if _DIFF.search(text):
+    if DIFF.search(text):
         return "diff"
     if text.lstrip()[:1] in ("{", "["):
         try:

@@ -11,7 +11,7 @@ import pandas as pd
 from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import kinds_of
-from evalkit.notebook.judgments.item_details import judged_inputs, kind_of_text, level_keys
+from evalkit.notebook.judgments.item_details import DIFF, judged_inputs, level_keys
 from evalkit.notebook.labelling.label_log import labels_on_scale
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.label_values import annotators_of, read_label
@@ -258,8 +258,8 @@ def _votes(evaluation: Evaluation, criterion: str) -> dict[str, tuple[tuple[str,
 def in_one_notation(labels: Iterable[str], scale: Scale) -> dict[str, str]:
     """Each label as the level that it means; a verdict as the only level that has it.
 
-    A verdict that several levels have is ``pass`` or ``fail``. If people gave nothing but such verdicts, all stay ``true``
-    and ``false``.
+    A verdict that several levels have is ``pass`` or ``fail``. If people gave nothing but such verdicts, all stay
+    ``true`` and ``false``.
 
     Examples
     --------
@@ -275,7 +275,8 @@ def in_one_notation(labels: Iterable[str], scale: Scale) -> dict[str, str]:
         for label, reading in readings.items()
         if reading is not None and reading.label is None and reading.passed is not None
     }
-    levels_of = {passed: [code for code in scale.labels if implied_verdict(code, scale) is passed] for passed in (True, False)}
+    verdict_of = {code: implied_verdict(code, scale) for code in scale.labels}
+    levels_of = {passed: [code for code in verdict_of if verdict_of[code] is passed] for passed in (True, False)}
     plain = len(verdicts) == len(readings) and any(len(levels) > 1 for levels in levels_of.values())
     read = {}
     for label, reading in readings.items():
@@ -296,7 +297,7 @@ def _texts(evaluation: Evaluation) -> list[dict[str, str]]:
         for row, value in zip(texts, items[column].tolist(), strict=True):
             if text := value_text(value, name):
                 head = text[:_LONGEST_TEXT]
-                if kind_of_text(head) == "diff":
+                if DIFF.search(head):
                     head = "  ".join(
                         line for line in head.splitlines() if line[:1] in ("+", "-") and line[1:2] != line[:1]
                     )

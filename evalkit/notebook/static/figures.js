@@ -5,13 +5,15 @@ const KINDS = {
 
 function figuresPart(ctx) {
   const { root, find, put, get } = ctx;
+  const SHORT = { "Agreement with people": "Agreement", "People among themselves": "People with each other" };
   const STRIP = ["Kappa", "Pass rate", "Mean (0-1)"]; // of the small figures, those in the strip
   function drawTop() {
     root.classList.toggle("ekw-browse", Boolean(get("figures").browse));
     const figures = get("figures"), several = (figures.criteria || []).length > 1;
     put(".ekw-tabs", several ? figures.criteria.map((name) => `<button data-do="criterion" data-key="criterion ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === figures.criterion}">${esc(name)}</button>`).join("") : "");
-    const tiles = figures.tiles || [], first = tiles.find((tile) => tile.place === "head"), decision = figures.decision?.verdict ? figures.decision : null;
-    const measure = figures.measure && typeof get("price") === "string" ? `<div class="ekw-held"><button data-do="measure" data-key="measure" ${offIf(get("status").running)}>Measure chance: ${esc(get("price"))}</button></div>` : "";
+    const tiles = figures.tiles || [], first = tiles.find((tile) => tile.place === "head"), status = get("status"), said = (status.running && status.decision) || figures.decision, decision = said?.verdict ? said : null;
+    const button = figures.measure && typeof get("price") === "string" ? `<button data-do="measure" data-key="measure" ${offIf(status.running)}>Measure chance: ${esc(get("price"))}</button>` : "";
+    const inReason = decision?.action === "measure" ? button : "", measure = button && !inReason ? `<div class="ekw-held">${button}</div>` : "";
     const held = figures.held_out || {};
     const looked = held.looks
       ? `<span>held-out: agreement <b>${esc(held.agreement)}</b>, kappa <b>${esc(held.kappa)}</b> (${esc(held.compared)}; ${esc(held.looks)})</span>`
@@ -24,9 +26,9 @@ function figuresPart(ctx) {
     const others = Object.entries(figures.other_criteria || {}).map(([name, n]) => `${counted(n, "label")} of “${name}”`);
     const gone = others.length ? `<div class="ekw-held">Not counted: ${esc(others.join(", "))}; the version shown has no such criterion.</div>` : "";
     const newcomers = Object.entries(figures.newcomers || {}).map(([who, n]) => `<div class="ekw-held">${counted(n, "label")} of ${esc(who)} ${n === 1 ? "is" : "are"} not in the figures. <button data-do="count_labels" data-key="count ${esc(who)}" data-name="${esc(who)}">Count labels of ${esc(who)}</button></div>`).join("");
-    put(".ekw-decision", decision ? drawDecision(decision) : first ? `<p class="ekw-say"><b>${esc(first.title)}</b> ${interval(first.value)} <span class="ekw-moved ekw-${esc(first.mark || "as")}">${esc(first.moved)}</span></p><p>${esc(first.note)}</p>` : "");
+    put(".ekw-decision", decision ? drawDecision(decision, inReason) : first ? `<p class="ekw-say"><b>${esc(first.title)}</b> ${interval(first.value)} <span class="ekw-moved ekw-${esc(first.mark || "as")}">${esc(first.moved)}</span></p><p>${esc(first.note)}</p>` : "");
     const facts = tiles.filter((tile) => (decision || tile !== first) && (tile.place !== "fact" || figures.browse || STRIP.includes(tile.title)));
-    put(".ekw-facts", facts.map((tile) => `<span class="${tile.place === "fact" && !figures.browse ? "ekw-less" : ""}">${esc(tile.title)} <b>${interval(tile.value)}</b>${tile.place === "head" ? ` ${esc(tile.note.split(/[;·]/)[0])}` : ""}${tile.moved ? ` <span class="ekw-${esc(tile.mark || "as")}">${esc(tile.moved)}</span>` : ""}</span>`).join(""));
+    put(".ekw-facts", facts.map((tile) => `<span class="${tile.place === "fact" && !figures.browse ? "ekw-less" : ""}">${esc(SHORT[tile.title] || tile.title)} <b>${interval(tile.value)}</b>${tile.place === "head" ? ` ${esc(tile.note.match(/^\d+ of \d+/)?.[0] || "")}` : ""}${tile.moved ? ` <span class="ekw-${esc(tile.mark || "as")}">${esc(tile.moved)}</span>` : ""}</span>`).join(""));
     put(".ekw-tiles", tiles.map(drawTile).join(""));
     find('[data-box="figures"]').hidden = !tiles.length;
     put(".ekw-points", drawPoints(figures));
@@ -34,19 +36,15 @@ function figuresPart(ctx) {
     put(".ekw-notes", measure + split + strays + off + gone + newcomers);
   }
   const interval = (value) => esc(value).replace(/ \[(.*)\]/, " <i>[$1]</i>");
-  const drawDecision = (one) => `<p class="ekw-say"><b>${one.sign ? `<span class="ekw-${esc(one.mark || "as")}" aria-hidden="true">${esc(one.sign)}</span> ` : ""}${esc(one.verdict)}</b> ${esc(one.then)}</p><p>${esc(one.reason)} ${drawAction(one.action)}</p>`;
-  // The button of the decision does what a button elsewhere does.
-  function drawAction(name) {
-    const title = { measure: `Measure chance${get("price") ? `: ${get("price")}` : ""}`, run: "Run", held_out: "Look at held-out labels", queue: "Label next" }[name];
-    return title ? `<button data-do="${name}" data-key="decided ${name}" ${offIf(get("status").running)}>${esc(title)}</button>` : "";
-  }
+  const drawDecision = (one, button) => `<p class="ekw-say"><b>${one.sign ? `<span class="ekw-${esc(one.mark || "as")}" aria-hidden="true">${esc(one.sign)}</span> ` : ""}${esc(one.verdict)}</b> ${esc(one.then)}</p><p>${esc(one.reason)} ${button}</p>`;
   const drawTile = (tile) => `<div class="ekw-tile ekw-at-${esc(tile.place)}"><dt>${esc(tile.title)}</dt><dd><b>${interval(tile.value)}</b>${
     tile.moved ? `<span class="ekw-moved ekw-${esc(tile.mark || "as")}">${esc(tile.moved)}</span>` : ""}<small>${esc(tile.note)}</small></dd></div>`;
   // Where there is no room for the points, two lists choose the versions.
   function drawPick({ versions = [], current, against }) {
-    if (versions.length < 2) return "";
+    const { paid } = get("status"), sum = paid ? `<small class="ekw-paid">${esc(paid)}</small>` : "";
+    if (versions.length < 2) return sum;
     const list = (pick, title, chosen, none) => `<label class="ekw-short">${title} <select data-pick="${pick}" data-key="pick ${pick}">${none}${versions.map(({ key, name, point }) => `<option value="${esc(key)}" ${key === chosen ? "selected" : ""}>${esc(name)}${point && point.value !== null ? `: ${point.value.toFixed(2)}` : ""}</option>`).reverse().join("")}</select></label>`;
-    return list("shown", "Shown", current, "") + list("against", "Compared with", against, `<option value="" ${against ? "" : "selected"}>nothing</option>`);
+    return list("shown", "Shown", current, "") + list("against", "Compared with", against, `<option value="" ${against ? "" : "selected"}>nothing</option>`) + sum;
   }
   // One point with its interval per version; the dashed line is that of people among themselves.
   function drawPoints({ versions = [], axis, people, current, against }) {
@@ -86,7 +84,7 @@ function figuresPart(ctx) {
     region.classList.toggle("ekw-words", labels.words);
     region.classList.toggle("ekw-few", few);
     region.classList.toggle("ekw-many", columns.length > (labels.words ? 10 : 12));
-    const above = groups.length > 1 ? `<tr><td></td>${groups.map(([name, n], at) => `<th ${name ? 'scope="colgroup"' : ""} colspan="${n}" class="${at ? "ekw-from" : ""}">${name && !at ? "jury: " : ""}${name}</th>`).join("")}</tr>` : "";
+    const above = groups.length > 1 ? `<tr><td></td>${groups.map(([name, n], at) => (name ? `<th scope="colgroup" colspan="${n}" class="${at ? "ekw-from" : ""}">${at ? "" : "jury: "}${name}</th>` : `<td colspan="${n}" class="ekw-from"></td>`)).join("")}</tr>` : "";
     put(".ekw-matrix", `${title}<table><thead>${above}<tr><td><small>people</small></td>${columns.map(head).join("")}</tr></thead><tbody>${rows
       .map((row, at) => `<tr class="${at && row.human_passed !== rows[at - 1].human_passed ? "ekw-from-row" : ""}"><th scope="row">${labels.words ? `<small>${esc(labels.of(row.human))}</small> ` : ""}${esc(row.human)}</th>${columns.map((column, n) => `<td class="${line(n)}">${button(cells.find((cell) => cell.human === row.human && same(cell, column)))}</td>`).join("")}</tr>`).join("")}</tbody></table>
       <p>Each person's label counts once. ${groups.length > 1 ? "Orange frame: people and jury give different verdicts. Thick lines: from where on an item passes. " : ""}Press a cell to see its items.${cells.some((cell) => cell.verdict && cell.n)

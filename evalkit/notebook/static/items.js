@@ -87,7 +87,7 @@ function itemsPart(ctx) {
     root.classList.toggle("ekw-unjudged", !page.judged);
     if (!page.judged) {
       ["filters", "choose", "search", "legend", "foot"].forEach((name) => put(`.ekw-${name}`, ""));
-      put(".ekw-list", `<div class="ekw-first"><h3>${counted(page.n_items, "item")}, nothing judged yet</h3><ol><li>Read the plan below Run: the number of calls and their cost.</li>
+      put(".ekw-list", `<div class="ekw-first"><h3>${counted(page.n_items, "item")}, nothing judged yet</h3><ol><li>Read the plan above: the number of calls and their cost.</li>
         <li>Run. Replies are cached: nothing is paid twice.</li><li>Look at the items that need review, label them, edit the rubric, run again: you see what the edit fixed and broke, and how much of that may be chance.</li></ol></div>`);
       return;
     }

@@ -9,7 +9,7 @@ const SKELETON = `
   <div class="ekw-says"><div class="ekw-decision" role="status"></div><div class="ekw-facts"></div><div class="ekw-pick"></div></div>
   <div class="ekw-points"></div>
 </section>
-<div class="ekw-below"><div class="ekw-done" role="status"></div><div class="ekw-notices" role="status" data-keep></div><section class="ekw-notes" aria-label="Notes on the labels"></section></div>
+<div class="ekw-below"><div class="ekw-plan"></div><div class="ekw-done" role="status"></div><div class="ekw-notices" role="status" data-keep></div><section class="ekw-notes" aria-label="Notes on the labels"></section></div>
 <div class="ekw-grid">
   <section class="ekw-item" data-stay aria-label="Item" tabindex="-1"></section>
   <section class="ekw-matrix" aria-label="Where jury and people differ"></section>

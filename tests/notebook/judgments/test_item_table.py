@@ -118,9 +118,11 @@ TEXTS = {
         "x = 1\ny = x + 2\nprint(y)",
     ],
     "text": [
-        "", "One line.", "x = 2", "# Title\n\n- first\n- second\n\nAnd a sentence.", "1. First, do this.\n2. Then do that.",
+        "", "One line.", "x = 2", "# Title\n\n- first\n- second\n\nAnd a sentence.", 
+        "1. First, do this.\n2. Then do that.",
         "Dear all,\n\nwe return the form for you to sign.\nFor questions, ask me.\n\nBest,\nAnna",
-        "Use this:\n\n```python\nx = 1\n```\nIt works.", "[see the appendix]", "{name} is missing", "From here on it rains.\nWhere it stops nobody knows.",
+        "Use this:\n\n```python\nx = 1\n```\nIt works.", "[see the appendix]", "{name} is missing",
+        "From here on it rains.\nWhere it stops nobody knows.",
         "| a | b |\n| --- | --- |\n| 1 | 2 |", "If it rains, stay in.\nIf not, go out.\nWhile there, call me.",
     ],
 }  # fmt: skip
