@@ -16,12 +16,14 @@ import pandas as pd
 
 import evalkit as ek
 
-WIDTHS = [*range(700, 2561, 80), 2560]
-FILE_BROWSER = {1280: 848, 1440: 1008, 1920: 1488, 2560: 2128}
-"""Window -> the room that JupyterLab leaves for an output beside its file browser."""
+ROOM = [848, 1008, 1078, 1108, 1238, 1488, 1696, 2128]
+"""Widths that hosts leave: JupyterLab beside its file browser, Notebook 7, marimo."""
 
-PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Tuner</title><style>html{color-scheme:light dark}
-body{margin:0;padding:8px;background:light-dark(#fffffe,#16181c)}</style></head><body><main id="host"></main></body></html>"""
+WIDTHS = sorted({*range(700, 2561, 80), *ROOM, 2560})
+
+PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Tuner</title><style>
+html{color-scheme:light dark}body{margin:0;padding:8px;background:light-dark(#fffffe,#16181c)}</style></head>
+<body><main id="host"></main></body></html>"""
 
 START = """async ([script, style, state]) => {
     const sheet = document.createElement('style');
@@ -30,7 +32,8 @@ START = """async ([script, style, state]) => {
     const module = await import(URL.createObjectURL(new Blob([script], { type: 'text/javascript' })));
     const heard = new Map();
     window.model = {
-        get: (name) => state[name], on: (event, call) => heard.set(event, [...(heard.get(event) || []), call]), off: () => {},
+        get: (name) => state[name], off: () => {},
+        on: (event, call) => heard.set(event, [...(heard.get(event) || []), call]),
         send: (message) => window.toPython(JSON.stringify(message)),
     };
     window.fromPython = (changed) => {
@@ -43,11 +46,11 @@ START = """async ([script, style, state]) => {
 FINDINGS = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
 
 TEXTS = [
-    "Anyone can call /admin/export: the other admin routes have @requires('admin') and this one does not. "
-    "Since dump_all() contains e-mail addresses, this should block the merge.",
+    ("Anyone can call /admin/export: the other admin routes have @requires('admin') and this one does not. "
+    "Since dump_all() contains e-mail addresses, this should block the merge."),
     "Please improve this.",
-    "The new column is NOT NULL without a default, so this migration fails on any table that already has rows. "
-    "Add it nullable, backfill in batches, then set the constraint in a second migration.",
+    ("The new column is NOT NULL without a default, so this migration fails on any table that already has rows. "
+    "Add it nullable, backfill in batches, then set the constraint in a second migration."),
     "Floats? Timezones are hard.\n\n```python\nfor order in orders:\n    total += order.price\n```\nSum decimals.",
 ]  # fmt: skip
 DIFF = """@@ -3,4 +3,9 @@
@@ -199,7 +202,7 @@ class Screen:
         self.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def findings(self) -> dict[str, Any]:
-        """What is wrong at this width, the height of the strip, the width of the texts, and the points that were hit."""
+        """What is wrong at this width, the height of the strip, the width of the texts, the points that were hit."""
         found: dict[str, Any] = self.page.evaluate(FINDINGS)
         return found
 

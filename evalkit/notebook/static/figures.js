@@ -28,7 +28,7 @@ function figuresPart(ctx) {
     const newcomers = Object.entries(figures.newcomers || {}).map(([who, n]) => `<div class="ekw-held">${counted(n, "label")} of ${esc(who)} ${n === 1 ? "is" : "are"} not in the figures. <button data-do="count_labels" data-key="count ${esc(who)}" data-name="${esc(who)}">Count labels of ${esc(who)}</button></div>`).join("");
     put(".ekw-decision", decision ? drawDecision(decision, inReason) : first ? `<p class="ekw-say"><b>${esc(first.title)}</b> ${interval(first.value)} <span class="ekw-moved ekw-${esc(first.mark || "as")}">${esc(first.moved)}</span></p><p>${esc(first.note)}</p>` : "");
     const facts = tiles.filter((tile) => (decision || tile !== first) && (tile.place !== "fact" || figures.browse || STRIP.includes(tile.title)));
-    put(".ekw-facts", facts.map((tile) => `<span class="${tile.place === "fact" && !figures.browse ? "ekw-less" : ""}">${esc(SHORT[tile.title] || tile.title)} <b>${interval(tile.value)}</b>${tile.place === "head" ? ` ${esc(tile.note.match(/^\d+ of \d+/)?.[0] || "")}` : ""}${tile.moved ? ` <span class="ekw-${esc(tile.mark || "as")}">${esc(tile.moved)}</span>` : ""}</span>`).join(""));
+    put(".ekw-facts", facts.map((tile) => `<span class="${tile.place === "fact" && !figures.browse ? "ekw-less" : ""}">${esc(SHORT[tile.title] || tile.title)} <b>${interval(tile.value)}</b>${tile.place === "head" ? ` ${esc(tile.note.match(/^\d+ of \d+/)?.[0] || "")}` : ""}${tile.moved ? ` <span class="ekw-${esc(tile.mark || "as")}">${esc(tile.moved.replace(" on dev labels", ""))}</span>` : ""}</span>`).join(""));
     put(".ekw-tiles", tiles.map(drawTile).join(""));
     find('[data-box="figures"]').hidden = !tiles.length;
     put(".ekw-points", drawPoints(figures));

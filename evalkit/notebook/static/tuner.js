@@ -6,8 +6,8 @@ const SKELETON = `
 <section class="ekw-queue" data-stay aria-label="Label queue" tabindex="-1"></section>
 <section class="ekw-top" aria-label="Figures">
   <div class="ekw-bar"><div class="ekw-tabs" role="group" aria-label="Criterion"></div><div class="ekw-run"></div></div>
-  <div class="ekw-says"><div class="ekw-decision" role="status"></div><div class="ekw-facts"></div><div class="ekw-pick"></div></div>
-  <div class="ekw-points"></div>
+  <div class="ekw-says"><div class="ekw-decision" role="status"></div><div class="ekw-pick"></div></div>
+  <div class="ekw-points"></div><div class="ekw-facts"></div>
 </section>
 <div class="ekw-below"><div class="ekw-plan"></div><div class="ekw-done" role="status"></div><div class="ekw-notices" role="status" data-keep></div><section class="ekw-notes" aria-label="Notes on the labels"></section></div>
 <div class="ekw-grid">

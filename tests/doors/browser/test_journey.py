@@ -8,7 +8,7 @@ from tuner_page import FORGIVING, SUPPORT, run, tile
 COVERED = """() => {
     const controls = [...document.querySelectorAll('.ekw :is(button, input, select, textarea, summary)')];
     return controls.filter((control) => {
-        if (!control.checkVisibility({visibilityProperty: true})) return false;
+        if (!control.checkVisibility({visibilityProperty: true}) || control.closest('.ekw-skips')) return false;
         control.scrollIntoView({block: 'center', inline: 'nearest', behavior: 'instant'});
         const box = control.getBoundingClientRect();
         const hit = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);

@@ -118,7 +118,7 @@ TEXTS = {
         "x = 1\ny = x + 2\nprint(y)",
     ],
     "text": [
-        "", "One line.", "x = 2", "# Title\n\n- first\n- second\n\nAnd a sentence.", 
+        "", "One line.", "x = 2", "# Title\n\n- first\n- second\n\nAnd a sentence.",
         "1. First, do this.\n2. Then do that.",
         "Dear all,\n\nwe return the form for you to sign.\nFor questions, ask me.\n\nBest,\nAnna",
         "Use this:\n\n```python\nx = 1\n```\nIt works.", "[see the appendix]", "{name} is missing",
