@@ -76,10 +76,10 @@ function itemsPart(ctx) {
     put(".ekw-filters", filters.map(([name, [sign, title]]) => `<button data-do="filter" data-key="filter ${name}" data-name="${name}" aria-pressed="${name === query.filter}" ${page.counts[name] || name === query.filter || name === "all" ? "" : "disabled"}>${sign ? `<span aria-hidden="true">${sign}</span> ` : ""}${esc(title)} <i>${+page.counts[name]}</i></button>`).join(""));
     const option = (value, title, on) => `<option value="${esc(value)}" ${on ? "selected" : ""}>${esc(title)}</option>`, chosen = chosenText(page);
     const orders = query.column ? [...ORDERS, ["column", false, query.column[0]], ["column", true, `${query.column[0]}, falling`]] : ORDERS;
-    put(".ekw-choose", `${page.inputs.length > 1 ? `<label class="ekw-short">Text <select data-text data-key="text">${page.inputs.map((name) => option(name, page.judged_inputs.includes(name) ? `${name} (judged)` : name, name === chosen)).join("")}${option(EACH, "one line of each", chosen === EACH)}</select></label>` : ""}
-      <label class="ekw-short">Order <select data-order data-key="order">${orders.map(([sort, down, title]) => option(JSON.stringify([sort, down]), title, sort === query.sort && down === query.down)).join("")}</select></label>
+    put(".ekw-choose", `${page.inputs.length > 1 ? `<label class="ekw-short">Text <select data-text data-key="text" aria-label="Text of the rows">${page.inputs.map((name) => option(name, page.judged_inputs.includes(name) ? `${name} (judged)` : name, name === chosen)).join("")}${option(EACH, "one line of each", chosen === EACH)}</select></label>` : ""}
+      <label class="ekw-short">Order <select data-order data-key="order" aria-label="Order of the rows">${orders.map(([sort, down, title]) => option(JSON.stringify([sort, down]), title, sort === query.sort && down === query.down)).join("")}</select></label>
       ${columnSelect(page.item_columns, query.column)}`);
-    if (document.activeElement !== find("[data-search]")) put(".ekw-search", `<input type="search" data-search data-key="search" aria-label="Search items" placeholder="Search" value="${esc(query.search)}">`);
+    if (ctx.focused() !== find("[data-search]")) put(".ekw-search", `<input type="search" data-search data-key="search" aria-label="Search items" placeholder="Search" value="${esc(query.search)}">`);
   }
   const judgesOf = (page) => [...new Set(page.rows.flatMap((row) => row.votes.map(([who]) => who)))];
   function drawRows() {
@@ -105,9 +105,9 @@ function itemsPart(ctx) {
     const body = page.rows.map((row) => `<tr data-do="select" data-key="row ${esc(row.item_id)}" data-id="${esc(row.item_id)}" tabindex="${row.item_id === focus ? 0 : -1}" aria-selected="${row.item_id === item}">
       <td class="ekw-g">${marks(row)}</td><th scope="row" class="ekw-t">${text(row, page, chosen)}</th>${column ? `<td class="ekw-x">${esc(row.item_columns[column])}</td>` : ""}${shows ? `<td class="ekw-p">${people(row, annotators)}</td>` : ""}
       <td class="ekw-j">${chip(row.jury, row.passed, row.people_passed, "jury", row.conflicts[""])}</td>${judges.map((name) => `<td class="ekw-k">${row.votes.filter(([who]) => who === name).map(([who, label, passed]) => chip(label, passed, row.people_passed, who, row.conflicts[who])).join("")}</td>`).join("")}</tr>`).join("");
-    const at = [...root.querySelectorAll("tr[data-id]")].indexOf(document.activeElement);
+    const at = [...root.querySelectorAll("tr[data-id]")].indexOf(ctx.focused());
     put(".ekw-list", `<table role="grid" aria-label="Judged items" aria-rowcount="${+page.n}"><thead><tr>${head}</tr></thead><tbody>${body || `<tr><td colspan="${4 + judges.length}" class="ekw-empty">No item matches. Clear the filter or the search.</td></tr>`}</tbody></table>`);
-    const left = [...root.querySelectorAll("tr[data-id]")], lost = at >= 0 && !root.contains(document.activeElement);
+    const left = [...root.querySelectorAll("tr[data-id]")], lost = at >= 0 && !root.contains(ctx.focused());
     if (lost) { // a labelled row has left the filter: the next one has the focus
       const next = left[Math.min(at, left.length - 1)];
       if (next) { left.forEach((row) => { row.tabIndex = row === next ? 0 : -1; }); next.focus(); }
@@ -196,7 +196,7 @@ function itemsPart(ctx) {
     if (!ctx.wanted || get("item").item_id !== ctx.wanted) return;
     ctx.wanted = null;
     const panel = find(".ekw-item");
-    if (!panel.contains(document.activeElement)) panel.focus({ preventScroll: true });
+    if (!panel.contains(ctx.focused())) panel.focus({ preventScroll: true });
     const top = panel.getBoundingClientRect().top, strip = parseFloat(root.style.getPropertyValue("--top")) || 0;
     if (top < strip || top > window.innerHeight * 0.6) panel.scrollIntoView({ block: "start" });
   }

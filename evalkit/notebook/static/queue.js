@@ -21,13 +21,13 @@ function queuePart(ctx, { judgeArticles, inputs, measureFolds }) {
   };
   const DISPUTED = "Items drawn by how much the judges disagree, for improving the rubric. Figures that weight labels by their chance of being drawn use them (corpus_estimate); agreement does not.";
   function drawQueue() {
-    const queue = get("queue"), focused = root.contains(document.activeElement), was = root.classList.contains("ekw-labelling");
+    const queue = get("queue"), focused = root.contains(ctx.focused()), was = root.classList.contains("ekw-labelling");
     if (queue.answers === waiting) waiting = "";
     root.classList.toggle("ekw-labelling", Boolean(queue.open));
     put(".ekw-queue", queue.open ? html(queue) : "");
     measureFolds();
     if (!focused) return;
-    if (queue.open && !region.contains(document.activeElement)) region.focus({ preventScroll: true });
+    if (queue.open && !region.contains(ctx.focused())) region.focus({ preventScroll: true });
     if (!queue.open && was) find('[data-do="queue"]')?.focus();
     if (queue.open) find(".ekw-queue-head").scrollIntoView({ block: "nearest" });
   }

@@ -408,7 +408,7 @@ ek.notebook.JudgmentBrowser(judgments, items)"""
     browser.get_by_label("Column of the items").select_option("system_id: cora")
     expect(browser.locator(".ekw-foot")).to_contain_text("8 of 24 items")
     browser.get_by_label("Column of the items").select_option("show system_id")
-    order, text = browser.get_by_label("Order"), browser.get_by_label("Text", exact=True)
+    order, text = browser.get_by_label("Order of the rows"), browser.get_by_label("Text of the rows")
     order.select_option("system_id, falling")
     expect(browser.locator("tr[data-id]").first).to_contain_text("cora")
     order.select_option("system_id")
@@ -652,7 +652,7 @@ def test_a_quick_person_loses_no_label_and_long_and_foreign_texts_fit(notebook):
     tuner = notebook.open(ODD).tuner
     run(tuner)
     rows, item = tuner.locator("tr[data-id]"), tuner.get_by_role("region", name="Item", exact=True)
-    tuner.get_by_label("Order").select_option("by id")  # this order stays while one labels
+    tuner.get_by_label("Order of the rows").select_option("by id")  # this order stays while one labels
     expect(rows.first).to_have_attribute("data-id", "i0")
     rows.first.focus()
     for code in "0101x":  # quicker than the items come; x is no level
@@ -703,7 +703,7 @@ def test_what_a_person_does_goes_by_what_is_on_screen_and_by_what_was_done_befor
     # the order is chosen before the filter is answered
     unlabelled = tuner.get_by_role("button", name="No label")
     unlabelled.click()
-    tuner.get_by_label("Order").select_option("by id")
+    tuner.get_by_label("Order of the rows").select_option("by id")
     expect(rows.first).to_have_attribute("data-id", "i0")
     expect(unlabelled).to_have_attribute("aria-pressed", "true")
     tuner.get_by_role("button", name="All").click()

@@ -81,7 +81,7 @@ def test_reading(page, tmp_path):
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     assert page.evaluate("() => document.activeElement.dataset.id") == rows.first.get_attribute("data-id")
-    page.get_by_label("Order").select_option("as in the file")
+    page.get_by_label("Order of the rows").select_option("as in the file")
     screen.settle()
     page.keyboard.press("Shift+Tab")
     rows.first.focus()
@@ -99,7 +99,7 @@ def test_reading(page, tmp_path):
 
     # the longest diff is folded, the next item's folds are closed again; code and prose in their fonts
     fold = item.locator("[data-do=fold]:visible")
-    assert fold.inner_text() == "Show all 22 lines"
+    assert fold.inner_text() == "Show all 20 lines"
     fold.click()
     assert fold.inner_text() == "Fold"
     high = item.locator(".ekw-fold").last
@@ -108,7 +108,7 @@ def test_reading(page, tmp_path):
     screen.settle()
     page.keyboard.press("j")
     screen.settle()
-    assert fold.inner_text() == "Show all 22 lines"
+    assert fold.inner_text() == "Show all 20 lines"
     assert item.locator(".ekw-plus").inner_text().startswith("+ALTER")
     page.keyboard.press("Escape")
     screen.settle()
@@ -120,6 +120,6 @@ def test_reading(page, tmp_path):
     screen.settle()
     opened = page.locator(".ekw-criterion[open] > summary")
     assert [one.inner_text().split()[0] for one in opened.all()] == ["tone"]
-    page.get_by_label("Text", exact=True).select_option("one line of each")
+    page.get_by_label("Text of the rows").select_option("one line of each")
     assert rows.first.locator(".ekw-one").count() == 2
     assert page.console_errors == []
