@@ -114,7 +114,7 @@ function itemsPart(ctx) {
       else find("[data-search]").focus();
     }
     const cell = query.cell ? `<button data-do="uncell" data-key="uncell">× people ${esc(query.cell[0])}, jury ${esc([query.cell[1] ?? "none", query.cell[2]].filter(Boolean).join(" "))}</button>` : "";
-    put(".ekw-foot", `<span role="status">${page.n ? `${page.start + 1}–${page.start + page.rows.length} of ` : ""}${+page.n} of ${counted(page.n_items, "item")}</span>${cell}<span class="ekw-push"></span>${ctx.pager(page)}`);
+    put(".ekw-foot", `<span role="status">${page.n_pages > 1 ? `${page.start + 1}–${page.start + page.rows.length} · ` : ""}${+page.n} of ${counted(page.n_items, "item")}</span>${cell}<span class="ekw-push"></span>${ctx.pager(page)}`);
     if (look.turning && page.rows.length) { // J or K has turned the page
       const turned = page.rows.at(look.turning > 0 ? 0 : -1);
       look.turning = 0;
