@@ -84,7 +84,8 @@ KEY = """async () => {
     return (performance.now() - started) / 1000;
 }"""
 PLAN = """async (text) => {
-    const level = document.querySelector('.ekw [data-part=text]'), plan = () => document.querySelector('.ekw-plan').textContent;
+    const level = document.querySelector(".ekw [data-part=text]");
+    const plan = () => document.querySelector(".ekw-plan").textContent;
     const before = plan(), started = performance.now();
     level.value = text;
     level.dispatchEvent(new Event('input', { bubbles: true }));
@@ -168,7 +169,7 @@ def large_in_browser() -> bool:
         keys = [page.evaluate(KEY) for _ in range(20)]
         plans = []
         for at in range(5):
-            plans.append(page.evaluate(PLAN, f"no, in version {at}"))
+            plans.append(page.evaluate(PLAN, "no" if at % 2 else f"no, in version {at}"))  # and back: another plan
             page.wait_for_timeout(1_500)
         tabs = 0
         page.locator(".ekw [data-to]").first.evaluate("(one) => one.focus()")
