@@ -321,20 +321,20 @@ def value_turns(value: Any, name: str = "") -> list[tuple[str, str]]:
         return []
     try:
         canonical_value = canonical(value)
-        shown = conversation_value(canonical_value) if name == "conversation" else forms.shown_value(canonical_value)
+        content = conversation_value(canonical_value) if name == "conversation" else forms.shown_value(canonical_value)
     except InputError:
         return []
-    if isinstance(shown, list):
-        messages = forms.read_messages(shown)
+    if isinstance(content, list):
+        messages = forms.read_messages(content)
         return [] if messages is None else [(heading, text) for _, heading, text in turns(messages)]
     if (
-        not isinstance(shown, str)
-        or len(starts := list(_SPEAKER_LINE.finditer(shown))) < 2
-        or shown[: starts[0].start()].strip()
+        not isinstance(content, str)
+        or len(starts := list(_SPEAKER_LINE.finditer(content))) < 2
+        or content[: starts[0].start()].strip()
     ):
         return []
-    ends = [start.start() for start in starts[1:]] + [len(shown)]
-    return [(start[1], shown[start.end() : end].strip()) for start, end in zip(starts, ends, strict=True)]
+    ends = [start.start() for start in starts[1:]] + [len(content)]
+    return [(start[1], content[start.end() : end].strip()) for start, end in zip(starts, ends, strict=True)]
 
 
 def value_text(value: Any, name: str = "") -> str:

@@ -56,8 +56,8 @@ def item_detail(
     inputs = item_texts(items, evaluation.input_columns, item_id)
     judges = [_judge(vote, mine) for vote in records(votes)]
     judged_texts = judged_inputs(rubric, criterion, list(evaluation.input_columns))
-    shown = {"inputs": inputs, "forms": input_forms(items, evaluation.input_columns, item_id, judged_texts)}
-    return {"item_id": item_id, "criterion": criterion, **shown, "prompt": prompt, "judges": judges}
+    texts = {"inputs": inputs, "forms": input_forms(items, evaluation.input_columns, item_id, judged_texts)}
+    return {"item_id": item_id, "criterion": criterion, **texts, "prompt": prompt, "judges": judges}
 
 
 def side_by_side(now: list[dict[str, Any]], before: list[dict[str, Any]]) -> dict[str, Any]:
@@ -94,13 +94,13 @@ def judged_inputs(rubric: Rubric, criterion: str, names: Sequence[str]) -> list[
     >>> judged_inputs(load_rubric("faithfulness"), "faithfulness", ["question", "answer", "context"])
     ['answer']
     """
-    if found := [name for name in ("answer", "answer_a", "answer_b") if name in names]:
-        return found
+    if answers := [name for name in ("answer", "answer_a", "answer_b") if name in names]:
+        return answers
     for text in (rubric.criterion(criterion).description, rubric.description):
         words = re.sub(r"[_\W]+", " ", text.casefold())
         places = [(f" {words} ".find(f" {name.casefold().replace('_', ' ')} "), name) for name in names]
-        if named := sorted(place for place in places if place[0] >= 0):
-            return [named[0][1]]
+        if mentions := sorted(place_and_name for place_and_name in places if place_and_name[0] >= 0):
+            return [mentions[0][1]]
     return list(names[-1:])
 
 

@@ -149,9 +149,9 @@ def rows_of(
     mine = labels_on_scale(labels, criterion, evaluation.rubric)
     dev, held = mine[mine["part"] == "dev"], set(mine.loc[mine["part"] == "held-out", "item_id"])
     given: dict[str, dict[str, str]] = {}
-    read = in_one_notation(dev["label"].astype(str).unique().tolist(), scale)
+    level_of = in_one_notation(dev["label"].astype(str).unique().tolist(), scale)
     for item, who, label in dev[["item_id", "annotator", "label"]].astype(str).itertuples(index=False):
-        given.setdefault(item, {})[who] = read[label]
+        given.setdefault(item, {})[who] = level_of[label]
     kinds: dict[str, int] = {}
     truth = annotators_of(dev, ids, scale, kinds, criterion).together("majority").kind
     scores = _by_item(evaluation.scores, criterion, ids)
@@ -278,15 +278,15 @@ def in_one_notation(labels: Iterable[str], scale: Scale) -> dict[str, str]:
     verdict_of = {code: implied_verdict(code, scale) for code in scale.labels}
     levels_of = {passed: [code for code in verdict_of if verdict_of[code] is passed] for passed in (True, False)}
     plain = len(verdicts) == len(readings) and any(len(levels) > 1 for levels in levels_of.values())
-    read = {}
+    levels: dict[str, str] = {}
     for label, reading in readings.items():
         if label in verdicts:
             passed = bool(verdicts[label])
             level = levels_of[passed][0] if len(levels_of[passed]) == 1 else "pass" if passed else "fail"
-            read[label] = str(passed).lower() if plain else level
+            levels[label] = str(passed).lower() if plain else level
         else:
-            read[label] = label if reading is None or reading.label is None else reading.label
-    return read
+            levels[label] = label if reading is None or reading.label is None else reading.label
+    return levels
 
 
 def _texts(evaluation: Evaluation) -> list[dict[str, str]]:
