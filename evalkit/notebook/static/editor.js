@@ -150,6 +150,7 @@ function editorPart(ctx) {
     },
     remove: (one) => {
       const gone = one.closest(".ekw-criterion"), near = gone.nextElementSibling || gone.previousElementSibling;
+      if (near) near.open = true;
       removeElement(gone, near ? near.querySelector("summary") : find('[data-do="criterion_new"]'));
     },
   };
