@@ -119,8 +119,8 @@ def input_forms(
     }
 
 
-DIFF = re.compile(r"^(diff --git |@@ .*@@|Index: |--- \S.*\n\+\+\+ )", re.MULTILINE)
-"""Is found in a diff."""
+_LONGEST_TEXT, _SHOWN_TEXT = 2_000, 400
+_DIFF = re.compile(r"^(diff --git |@@ .*@@|Index: |--- \S.*\n\+\+\+ )", re.MULTILINE)
 _CODE = re.compile(
     r"""\s*(?:[\w.\[\]"']+\s*[-+*/|&]?=\s*\S|[\w.]+\(.*\)[;:]?\s*$|[})\]]+[;,)]*\s*$|@\w|//|/\*|\#include|</?\w+[^>]*>\s*$
     |(?:def|class|import|from|return|if|elif|else|for|while|try|except|finally|with|raise|async|await|const|let|var
@@ -141,7 +141,7 @@ def kind_of_text(text: str) -> str:
     >>> kind_of_text("# Title\n\n- one\n- two"), kind_of_text("Is x = 2?")
     ('text', 'text')
     """
-    if DIFF.search(text):
+    if _DIFF.search(text):
         return "diff"
     if text.lstrip()[:1] in ("{", "["):
         try:
@@ -155,6 +155,22 @@ def kind_of_text(text: str) -> str:
         return "text"
     n_code = sum(bool(_CODE.match(line)) and not _BULLET.match(line) for line in lines)
     return "code" if 2 * n_code >= len(lines) else "text"
+
+
+def row_texts(evaluation: Evaluation) -> list[dict[str, str]]:
+    """The inputs that each item has, cut; of a diff only the changed lines."""
+    items, columns = evaluation.items, evaluation.input_columns
+    texts: list[dict[str, str]] = [{} for _ in range(len(items))]
+    for name, column in columns.items():
+        for row, value in zip(texts, items[column].tolist(), strict=True):
+            if text := value_text(value, name):
+                head = text[:_LONGEST_TEXT]
+                if _DIFF.search(head):
+                    head = "  ".join(
+                        line for line in head.splitlines() if line[:1] in ("+", "-") and line[1:2] != line[:1]
+                    )
+                row[name] = " ".join(head.split())[:_SHOWN_TEXT]
+    return texts
 
 
 def level_keys(scale: Scale) -> list[str]:

@@ -11,7 +11,7 @@ import pandas as pd
 from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import kinds_of
-from evalkit.notebook.judgments.item_details import DIFF, judged_inputs, level_keys
+from evalkit.notebook.judgments.item_details import judged_inputs, level_keys, row_texts
 from evalkit.notebook.labelling.label_log import labels_on_scale
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.label_values import annotators_of, read_label
@@ -21,7 +21,6 @@ from evalkit.tables.messages import value_text
 
 PAGE = 25
 _MOST_VALUES, _LONGEST_VALUE = 30, 60
-_LONGEST_TEXT, _SHOWN_TEXT = 2_000, 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +162,7 @@ def rows_of(
             last = kinds_of(_by_item(against.scores, criterion, ids), scale, kinds)
     votes = _votes(evaluation, criterion)
     apart = list(records(_by_item(evaluation.disagreement, criterion, ids)[["disagreement", "split"]]))
-    texts, columns = _texts(evaluation), _item_columns(evaluation, set(labels["annotator"].astype(str)))
+    texts, columns = row_texts(evaluation), _item_columns(evaluation, set(labels["annotator"].astype(str)))
     judged = judged_inputs(evaluation.rubric, criterion, list(evaluation.input_columns))
     jury = list(records(scores[["label", "passed", "status"]]))
     judgments = evaluation.judgments
@@ -287,22 +286,6 @@ def in_one_notation(labels: Iterable[str], scale: Scale) -> dict[str, str]:
         else:
             levels[label] = label if reading is None or reading.label is None else reading.label
     return levels
-
-
-def _texts(evaluation: Evaluation) -> list[dict[str, str]]:
-    """The inputs that each item has, cut; of a diff only the changed lines."""
-    items, columns = evaluation.items, evaluation.input_columns
-    texts: list[dict[str, str]] = [{} for _ in range(len(items))]
-    for name, column in columns.items():
-        for row, value in zip(texts, items[column].tolist(), strict=True):
-            if text := value_text(value, name):
-                head = text[:_LONGEST_TEXT]
-                if DIFF.search(head):
-                    head = "  ".join(
-                        line for line in head.splitlines() if line[:1] in ("+", "-") and line[1:2] != line[:1]
-                    )
-                row[name] = " ".join(head.split())[:_SHOWN_TEXT]
-    return texts
 
 
 def _item_columns(evaluation: Evaluation, annotators: set[str]) -> dict[str, list[str]]:
