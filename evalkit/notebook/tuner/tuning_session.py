@@ -295,14 +295,18 @@ class Session:
             return {}
         detail = item_detail(now, item_id, criterion, self.setup.cache)
         labels = self.labels.log.of(item_id, criterion)
-        held = any(row.held for row in self.rows() if row.item_id == item_id)
-        shown = {who: label for who, label in labels.items() if not held or who == self.labels.annotator}
+        row = next(row for row in self.rows() if row.item_id == item_id)
+        shown = {
+            who: row.people.get(who, label)
+            for who, label in labels.items()
+            if not row.held or who == self.labels.annotator
+        }
         scale = now.rubric.criterion(criterion).scale
         if last is not None and criterion in last.rubric.names:
             before = item_detail(last, item_id, criterion, self.setup.cache)["judges"]
             names = [self.history.versions[key].name for key in (self.runs.current, self.runs.against)]
             detail |= {"versions": names, **side_by_side(detail["judges"], before)}
-        return detail | {"labels": shown, "held": held, "codes": list(scale.labels), "keys": level_keys(scale)}
+        return detail | {"labels": shown, "held": row.held, "codes": list(scale.labels), "keys": level_keys(scale)}
 
     # -- labels
     def label(self, item_id: str, label: str | None, *, criterion: str | None = None, source: str = "given") -> None:

@@ -174,20 +174,23 @@ def test_the_matrix_counts_labels_and_names_errors(session):
     }
 
 
-def test_levels_and_verdicts_of_people_have_rows_of_their_own(tmp_path):
+def test_a_label_is_counted_once_however_people_write_it(tmp_path):
+    """A verdict is the only level that has it; where several have it, it has a row of its own among those."""
     record(RUBRIC, ["2", "0", "2", "1"])
-    session = start(tmp_path, people({"a": "true", "b": "0", "c": "false", "d": "2"}))
+    session = start(tmp_path, people({"a": "true", "b": "0", "c": "FALSE", "d": "2.0"}))
     session.run()
     seen = {(cell.human, cell.jury): (cell.n, cell.kind) for cell in session.cells() if cell.n}
     assert seen == {
-        ("true", "2"): (1, "same"),
+        ("2", "2"): (1, "same"),
         ("0", "0"): (1, "same"),
-        ("false", "2"): (1, "false pass"),
+        ("fail", "2"): (1, "false pass"),
         ("2", "1"): (1, "false fail"),
     }
-    assert list(dict.fromkeys(cell.human for cell in session.cells())) == ["0", "1", "2", "false", "true"]
-    session.query = Query(cell=("false", "2", ""))
+    assert list(dict.fromkeys(cell.human for cell in session.cells())) == ["0", "1", "fail", "2"]
+    session.query = Query(cell=("fail", "2", ""))
     assert [row.item_id for row in session.page().rows] == ["c"]
+    session.query = Query(cell=("2", "1", ""))
+    assert [row.people for row in session.page().rows] == [{"ann": "2"}]
 
 
 def test_rows_come_in_the_order_of_what_needs_eyes(session):
@@ -1755,17 +1758,17 @@ def test_what_cannot_be_browsed_is_refused():
         ek.notebook.JudgmentBrowser(judgments.head(0))
 
 
-def test_a_browser_shows_only_columns_and_filters_that_have_rows():
+def test_a_browser_shows_only_filters_that_have_rows():
     items, _ = ek.load_example("support")
     two = ek.judge(items, "faithfulness", ["fake:strict", "fake:broken"], samples=2)
     page = ek.notebook.JudgmentBrowser(two, items).state["page"]
-    assert page["columns"] == ["item", "jury", "judges", "split", "text"]
+    assert (page["judged_inputs"], page["annotators"], page["start"]) == (["answer"], [], 0)
     assert page["filters"] == ["all", "unscored"]  # half of the replies unread: means differ, verdicts do not
     jury = ek.judge(items, "faithfulness", ["fake:strict", "fake:lenient"], samples=1)
     assert ek.notebook.JudgmentBrowser(jury, items).state["page"]["filters"] == ["all", "split", "tied"]
     # one judge cannot disagree, one that answers everything leaves nothing unscored, and ids alone have no text
     page = ek.notebook.JudgmentBrowser(two[(two["judge"] == "fake:strict") & (two["sample"] == 0)]).state["page"]
-    assert page["columns"] == ["item", "jury", "judges"]
+    assert page["inputs"] == []
     assert page["filters"] == ["all"]
 
 
