@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -74,7 +75,7 @@ def scale_of(given: Any, level: Any = None) -> Scale:
     if isinstance(given, Mapping):
         return _of_levels(given, level)
     if isinstance(given, pd.CategoricalDtype):
-        given = list(given.categories)
+        return _of_codes(list(given.categories), level)
     if isinstance(given, (set, frozenset)):  # has no order
         return Scale.of(dict.fromkeys(sorted(map(str, given))), level="nominal")
     if not isinstance(given, Iterable):
@@ -182,13 +183,13 @@ def _of_text(text: str, level: Any) -> Scale:
     if match := _RANGE.fullmatch(text) or _ENDS.fullmatch(text):
         return _range(match[1], match[2], level)
     between = next((mark for mark in _BETWEEN if mark in text), None)
-    parts = [part.strip().strip("'\"") for part in text.strip("()[]").split(between)] if between else []
-    if len(parts) < 2 or not all(parts):
+    words = [word.strip().strip("'\"") for word in text.strip("()[]").split(between)] if between else []
+    if len(words) < 2 or not all(words):
         raise ConfigError(f"scale {text!r} is not a scale; write '0-2', '0, 1, 2' or 'bad, ok, good', or pass {_FORMS}")
-    levels = [_LEVEL.fullmatch(part) for part in parts]
+    levels = [_LEVEL.fullmatch(word) for word in words]
     if all(levels):
         return Scale.of({match[1]: match[2] for match in levels if match}, level=level or "ordinal")
-    return _of_codes(parts, level)
+    return _of_codes(words, level)
 
 
 def cell_of(given: Any, scale: Scale) -> str:
@@ -207,4 +208,4 @@ def cell_of(given: Any, scale: Scale) -> str:
 
 def same_scale(one: Scale, other: Scale) -> bool:
     """Whether answers mean the same on both: descriptions do not count."""
-    return one.level == other.level and one.to_json() == other.to_json()
+    return replace(one, texts=()) == replace(other, texts=())

@@ -192,8 +192,8 @@ def _text_keys(frame: pd.DataFrame, *, plain: bool) -> tuple[pd.DataFrame, Keys]
         if is_category and kind == "category" and column.cat.categories.inferred_type in ("string", "empty"):
             continue
         codes, originals = (column.cat.codes.to_numpy(), column.cat.categories) if is_category else pd.factorize(column)
-        whole = getattr(originals.dtype, "kind", "O") in "iu"
-        names = list(map(str, originals.tolist())) if whole else [key_text(value) for value in originals]
+        is_integer = getattr(originals.dtype, "kind", "O") in "iu"
+        names = list(map(str, originals.tolist())) if is_integer else [key_text(value) for value in originals]
         index = pd.Index(names, dtype=object)
         if index.has_duplicates:
             alike = [
@@ -247,13 +247,13 @@ def _completed(
 ) -> pd.DataFrame:
     """The table with the columns of evalkit's own; its keys are texts."""
     frame = frame.reset_index(drop=True)
-    given = next((source for source in (scale, fallback) if isinstance(source, Rubric)), None)
+    rubric = next((source for source in (scale, fallback) if isinstance(source, Rubric)), None)
     sole = "criterion" not in frame
     fills: dict[str, str] = {**_DEFAULTS}
-    if given is not None:
-        fills |= {"rubric": given.id, "rubric_version": given.label}
-        if len(given.criteria) == 1:
-            fills["criterion"] = given.names[0]
+    if rubric is not None:
+        fills |= {"rubric": rubric.id, "rubric_version": rubric.label}
+        if len(rubric.criteria) == 1:
+            fills["criterion"] = rubric.names[0]
     for column, text in fills.items():
         if column not in frame:
             frame[column] = pd.Categorical.from_codes(np.zeros(len(frame), np.int8), pd.Index([text], dtype="str"))
@@ -262,21 +262,21 @@ def _completed(
         _refuse_doubles(frame, name, function)
     names = list(map(str, pd.unique(frame["criterion"])))
     scales = scales_of(scale, names, sole=sole)
-    others = (
+    of_rubric = (
         {} if fallback is None else {name: known(fallback.criterion(name)) for name in {*names} & {*fallback.names}}
     )
     answers = _Answers.of(frame)
     for rows in groups.rows():
         criterion = str(frame["criterion"].iloc[rows[0]])
-        own = answers.own(rows, criterion, scales.get(criterion))
-        if is_whole and own is not None:  # a table of evalkit's own, whose scale is only compared
+        own_scale = answers.own(rows, criterion, scales.get(criterion))
+        if is_whole and own_scale is not None:  # a table of evalkit's own, whose scale is only compared
             answers.keep(rows)
             continue
-        measured_on = own or scales.get(criterion) or others.get(criterion)
+        measured_on = own_scale or scales.get(criterion) or of_rubric.get(criterion)
         answers.read(rows, criterion, measured_on, may_lie_between=name != "judgments")
     if answers.kept.all() and len(frame):
         return frame
-    return _filled(answers, name, pairwise=given is not None and given.mode == "pairwise")
+    return _filled(answers, name, pairwise=rubric is not None and rubric.mode == "pairwise")
 
 
 def _refuse_doubles(frame: pd.DataFrame, name: str, function: str) -> None:
@@ -288,20 +288,19 @@ def _refuse_doubles(frame: pd.DataFrame, name: str, function: str) -> None:
         return
     first = frame.loc[doubled].iloc[0]
     alike = (frame[keys] == first[keys]).all(axis=1)
-    shown = {"item_id": "item"}
     cell = ", ".join(
-        f"{shown.get(key, key)} {first[key]}"
+        f"{key.removesuffix('_id')} {first[key]}"
         for key in keys
         if key in ("item_id", "judge", "sample", "order")
         or (key in ("criterion", "rubric") and frame[key].nunique() > 1)
     )
     fact = f"{function}: {int(alike.sum())} rows of {cell}"
-    own = [key for key in keys if key not in _DEFAULTS or frame[key].nunique() > 1]
+    own_keys = [key for key in keys if key not in _DEFAULTS or frame[key].nunique() > 1]
     if "sample" in keys:
         raise InputError(
             f"{fact}: a column `sample` numbers the samples of a judge; `drop_duplicates` removes doubled rows"
         )
-    samples = f"a column `sample` makes them samples (table.groupby({own}).cumcount())"
+    samples = f"a column `sample` makes them samples (table.groupby({own_keys}).cumcount())"
     samples += "" if name == "judgments" else " for `vote`, which makes one vote of them"
     advice = f"{samples}, `drop_duplicates` removes them"
     if name == "scores":
@@ -334,15 +333,15 @@ class _Answers:
 
         Raises InputError where it is another one than `given`.
         """
-        own = self._in_cells(rows, criterion, None if given is None else given[0].level)
-        if own is None or own[0].is_open:
+        own_scale = self._in_cells(rows, criterion, None if given is None else given[0].level)
+        if own_scale is None or own_scale[0].is_open:
             return None
-        if given is not None and not same_scale(given[0], own[0]):
+        if given is not None and not same_scale(given[0], own_scale[0]):
             raise InputError(
-                f"criterion {criterion!r} has the scale {_written(own[0])} in the table and {_written(given[0])} in "
-                "scale=; pass the scale of the rows, or drop the columns `level` and `scale`"
+                f"criterion {criterion!r} has the scale {_written(own_scale[0])} in the table and {_written(given[0])} "
+                "in scale=; pass the scale of the rows, or drop the columns `level` and `scale`"
             )
-        return own
+        return own_scale
 
     def keep(self, rows: Any) -> None:
         """Leave the rows as they are."""
@@ -378,7 +377,7 @@ class _Answers:
             return None
         cells = self.frame["scale"].iloc[rows].astype(object)
         levels = self.frame["level"].iloc[rows] if "level" in self.frame else pd.Series(None, cells.index, dtype=object)
-        distinct: dict[str, Known] = {}
+        distinct: dict[Scale, Known] = {}
         pairs = {(_hashable(cell), level): cell for cell, level in zip(cells, levels, strict=True) if _is_scale(cell)}
         for (_, level), cell in pairs.items():
             level = level if isinstance(level, str) else level_given
@@ -390,7 +389,7 @@ class _Answers:
                 scale = scale_of(cell, level)
             except (ValueError, TypeError, KeyError) as problem:
                 raise InputError(f"column 'scale', criterion {criterion!r}: {problem}") from None
-            distinct.setdefault(f"{scale.level} {scale.to_json()}", (scale, cell_of(cell, scale)))
+            distinct.setdefault(replace(scale, texts=()), (scale, cell_of(cell, scale)))
         if len(distinct) > 1:
             several = " and ".join(_written(scale) for scale, _ in distinct.values())
             raise InputError(
@@ -416,9 +415,9 @@ class _Answers:
         if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered:
             return known(list(dtype.categories))
         firsts: dict[str, Any] = {}  # kind -> the first row of it
-        for at, value in values[values.notna()].drop_duplicates().items():
+        for row, value in values[values.notna()].drop_duplicates().items():
             if _is_there(value):
-                firsts.setdefault(_kind(value), at)
+                firsts.setdefault(_kind(value), row)
         kinds, is_score = {*firsts}, values.name == "score"
         if kinds and kinds <= {"verdict", "verdict text"}:
             return known([False, True])
@@ -428,31 +427,31 @@ class _Answers:
             self._refuse_words(values, criterion)
         if kinds <= ({"word", "verdict text"} if is_score else {"word", "verdict text", "numeric text"}):
             return known(open_scale("nominal"))
-        cells = " and ".join(f"{_shown(values[at])} in {self._row(at)}" for at in firsts.values())
+        cells = " and ".join(f"{_shown(values[row])} in {self._row(row)}" for row in firsts.values())
         raise InputError(f"column {values.name!r}, criterion {criterion!r} has {cells}; use one kind of values")
 
     def _refuse_words(self, values: pd.Series, criterion: str) -> None:
-        words = [place for place, value in enumerate(values) if _is_there(value) and _kind(value) == "word"]
-        at = values.index[words[0]]
+        words = [position for position, value in enumerate(values) if _is_there(value) and _kind(value) == "word"]
+        row = values.index[words[0]]
         raise InputError(
-            f"column 'score', {self._row(at)}: {_shown(values[at])} is no number, and other rows of criterion "
+            f"column 'score', {self._row(row)}: {_shown(values[row])} is no number, and other rows of criterion "
             f"{criterion!r} have numbers ({len(words)} of {len(values)} rows have words); clear the cell (NaN is "
             "unscored), correct it, or say what it means: ek.import_judgments(table, rubric, codes={…})"
         )
 
-    def _row(self, at: Any) -> str:
-        cells = self.frame.loc[at]
+    def _row(self, row: Any) -> str:
+        cells = self.frame.loc[row]
         keys = [
             f"{key.removesuffix('_id')} {cells[key]!s}" for key in ("item_id", "judge", "sample") if key in self.frame
         ]
-        return f"row {at} ({', '.join(keys)})"
+        return f"row {row} ({', '.join(keys)})"
 
     def _put(self, rows: Any, values: pd.Series, scale: Scale, criterion: str, *, between: bool) -> None:
         """Scores and labels of the rows, in the units and words of the scale."""
-        codes, distinct = pd.factorize(values.astype(object))
+        codes, distinct = pd.factorize(values)
         spelled: dict[str, str] = {}
         meanings = [_meaning(value, scale, spelled, between=between) for value in distinct]
-        wrong = [place for place, meaning in enumerate(meanings) if meaning is None]
+        wrong = [position for position, meaning in enumerate(meanings) if meaning is None]
         if wrong:
             self._refuse(
                 values, int(np.isin(codes, wrong).argmax()), int(np.isin(codes, wrong).sum()), scale, criterion
@@ -461,20 +460,20 @@ class _Answers:
         labels = np.array([*(meaning[1] for meaning in meanings if meaning), None], dtype=object)
         self.score[rows], self.label[rows] = scores[codes], labels[codes]
 
-    def _refuse(self, values: pd.Series, place: int, n_wrong: int, scale: Scale, criterion: str) -> None:
-        at, value = values.index[place], values.iloc[place]
+    def _refuse(self, values: pd.Series, position: int, n_wrong: int, scale: Scale, criterion: str) -> None:
+        row, value = values.index[position], values.iloc[position]
         if scale.is_open:
             raise InputError(
-                f"column {values.name!r}, {self._row(at)}: {_shown(value)} is no finite number; clear the cell (NaN is "
-                "unscored) or correct it"
+                f"column {values.name!r}, {self._row(row)}: {_shown(value)} is no finite number; clear the cell (NaN "
+                "is unscored) or correct it"
             )
         several = self.frame["criterion"].nunique() > 1
         advice = (
             "pass the scale of each criterion, as in scale={'criterion': (0, 1), …}" if several else "correct the cell"
         )
         raise InputError(
-            f"column {values.name!r}, {self._row(at)}: {_shown(value)} is not on the scale of criterion {criterion!r}, "
-            f"which is {_written(scale)} ({n_wrong} such rows); {advice}, or pass the scale= that it is on"
+            f"column {values.name!r}, {self._row(row)}: {_shown(value)} is not on the scale of criterion "
+            f"{criterion!r}, which is {_written(scale)} ({n_wrong} such rows); {advice}, or pass its own scale="
         )
 
 
@@ -532,8 +531,8 @@ def _meaning(value: Any, scale: Scale, spelled: dict[str, str], *, between: bool
             text = spelled.setdefault(text.casefold(), text)
         return np.nan, text
     if isinstance(value, str) and not scale.is_open:
-        named = scale.named(value)
-        value = value if named is None else named
+        code_named = scale.named(value)
+        value = value if code_named is None else code_named
         value = {"true": 1, "false": 0}.get(value.strip().casefold(), value) if isinstance(value, str) else value
     amount = _plain_number(value)
     if amount is None:
@@ -566,8 +565,8 @@ def _filled(answers: _Answers, name: str, *, pairwise: bool) -> pd.DataFrame:
     }
     norm = answer_norms(scores, answers.label, measured)
     if "score_norm" in frame:  # one that is given is compared with the score
-        given = pd.to_numeric(frame["score_norm"], errors="coerce").to_numpy(dtype=np.float64)
-        norm = np.where(answers.kept | ~(np.isnan(norm) | np.isnan(given)), given, norm)
+        given_norm = pd.to_numeric(frame["score_norm"], errors="coerce").to_numpy(dtype=np.float64)
+        norm = np.where(answers.kept | ~(np.isnan(norm) | np.isnan(given_norm)), given_norm, norm)
     columns |= {"score_norm": norm, "passed": _passed(answers, frame, measured, name)}
     if name == "judgments":
         columns["order"] = frame.get("order", pd.Series(None, frame.index, dtype="category"))
@@ -599,9 +598,9 @@ def _reasons(frame: pd.DataFrame, column: str, answered: Flags) -> Objects:
         cells = frame[name].astype(object).to_numpy()
         has_text = np.array([_is_there(cell) for cell in cells], dtype=bool)
         if name == "error" and (has_text & answered).any():
-            at = int((has_text & answered).argmax())
+            row = int((has_text & answered).argmax())
             raise InputError(
-                f"row {at} (item {frame['item_id'].iloc[at]}) has both an answer and the error {str(cells[at])!r} "
+                f"row {row} (item {frame['item_id'].iloc[row]}) has both an answer and the error {str(cells[row])!r} "
                 f"({int((has_text & answered).sum())} such rows); clear one of the two"
             )
         texts = np.where(has_text & pd.isna(texts), cells, texts)
@@ -611,16 +610,16 @@ def _reasons(frame: pd.DataFrame, column: str, answered: Flags) -> Objects:
 
 def _passed(answers: _Answers, frame: pd.DataFrame, measured: Measures, name: str) -> Any:
     """Verdicts of single answers by the pass rule; given ones stay, and a mean of several answers has none."""
-    given = (
+    verdicts_given = (
         schemas.as_booleans(frame["passed"].astype(object))
         if "passed" in frame
         else pd.Series(None, frame.index, dtype="boolean")
     )
-    lost = given.notna().to_numpy() & ~measured.has_rule & ~answers.kept
+    lost = verdicts_given.notna().to_numpy() & ~measured.has_rule & ~answers.kept
     if lost.any():
-        at = int(lost.argmax())
+        row = int(lost.argmax())
         raise InputError(
-            f"row {at} (item {frame['item_id'].iloc[at]}) has a verdict in `passed`, and its scale has no pass rule; "
+            f"row {row} (item {frame['item_id'].iloc[row]}) has a verdict in `passed`, and its scale has no pass rule; "
             "pass a scale= with one, such as ek.Scale.of({0: '', 1: ''}, pass_at=1), or drop `passed`"
         )
     scores = frame["score"].to_numpy(dtype=np.float64)
@@ -633,4 +632,4 @@ def _passed(answers: _Answers, frame: pd.DataFrame, measured: Measures, name: st
         ordinal = measured.each([scale.level == "ordinal" for scale in measured.scales])
         verdicts[of_several | (ordinal & ~(np.abs(codes - scores) <= _NEAR))] = -1
     by_rule = pd.array([None if verdict < 0 else bool(verdict) for verdict in verdicts], dtype="boolean")
-    return given.where(given.notna() | answers.kept, pd.Series(by_rule, frame.index))
+    return verdicts_given.where(verdicts_given.notna() | answers.kept, pd.Series(by_rule, frame.index))

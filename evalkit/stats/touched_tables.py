@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -81,9 +81,9 @@ def take_rows(
     InputError
         As these two.
     """
-    wanted = list(need)
-    frame, keys = complete(source, name, need=wanted, function=function, scale=scale, fallback=fallback)
-    return check_rows(frame, name, need=wanted), keys
+    needed_columns = list(need)
+    frame, keys = complete(source, name, need=needed_columns, function=function, scale=scale, fallback=fallback)
+    return check_rows(frame, name, need=needed_columns), keys
 
 
 def take_rows_by(
@@ -147,8 +147,8 @@ def rescore(table: pd.DataFrame, *, scale: ScaleLike | None = None) -> pd.DataFr
     name = "judgments" if "sample" in columns else "votes" if "judge" in columns else of_scores
     keys = Keys()
     if name != "rubric_scores":
-        wanted = ["score", *(_SCALED if scale is None else ["passed"])]
-        table, keys = complete(table, name, need=wanted, function="rescore", scale=scale)
+        needed_columns = ["score", *(_SCALED if scale is None else ["passed"])]
+        table, keys = complete(table, name, need=needed_columns, function="rescore", scale=scale)
     frame = _spelled(schemas.check(table, name, need=["score", *_SCALED]), name)
     wrong = np.logical_or.reduce([np.zeros(len(frame), dtype=bool), *_faults(_Rows.of(frame), name).values()])
     rows = _Rows.of(frame.loc[wrong])
@@ -213,11 +213,11 @@ def _cells(frame: pd.DataFrame, row: int) -> str:
 def _spelled(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """With the scale's spelling of codes; InputError for two scales of one rubric, version and criterion."""
     measured, changed = measures(frame), dict[str, Any]()  # an error for a cell that is no scale
-    scales: dict[tuple[Any, ...], dict[tuple[str, str], str]] = {}
+    scales: dict[tuple[Any, ...], dict[Scale, str]] = {}
     keys = [key for key in CRITERION_KEY if key in frame]
     for *head, level, text in frame[[*keys, *_SCALED]].drop_duplicates().itertuples(index=False, name=None):
         by_scale = scales.setdefault(tuple(head), {})
-        by_scale.setdefault((level, Scale.from_json(level, text).to_json()), f"{level} {text}")
+        by_scale.setdefault(replace(Scale.from_json(level, text), texts=()), f"{level} {text}")
         if len(by_scale) > 1:
             raise InputError(
                 f"the {name} table has two scales for {', '.join(map(str, head))}: {' and '.join(by_scale.values())}; "
