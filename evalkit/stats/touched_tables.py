@@ -2,6 +2,7 @@
 
 Which rows no function of evalkit can have made was derived and simulated for every rule: a verdict comes from a vote of
 verdicts, so in votes and scores it may differ from what the mean score would pass.
+Long, but one thing: what the columns of a row say of each other, checked and computed by the same rules.
 """
 
 from __future__ import annotations

@@ -173,6 +173,19 @@ def test_what_is_missing_is_an_error_that_says_what_to_do(what):
     assert "not a votes table" not in str(caught.value)
 
 
+def test_votes_are_summarized_by_judge_and_compared():
+    both = pd.DataFrame({"item_id": [*range(10)] * 2, "judge": [1] * 10 + [2] * 10, "score": [0, 1] * 5 + [2, 1] * 5})
+    by_judge = ek.summarize(both, by="judge")
+    assert by_judge[["judge", "mean", "n_items"]].values.tolist() == [[1, 0.5, 10], [2, 1.5, 10]]
+    by_both = ek.summarize(both.set_index(["item_id", "judge"])["score"], by="judge")
+    assert by_both["mean"].tolist() == [0.5, 1.5]
+    later = ek.vote(both.assign(score=both["score"] / 2 + 1), scale=(0, 2))  # votes may lie between codes
+    table = ek.compare(ek.vote(both, scale=(0, 2)), later).table
+    assert table[["judge", "score_difference"]].values.tolist() == [[1, 0.75], [2, 0.25]]
+    assert table["changed"].tolist() == [10, 5]
+    assert "cannot tell change from noise" in table["notes"].iloc[0]
+
+
 def test_few_or_no_rows_and_tables_of_groupby():
     scores = PLAIN.groupby("item_id").agg(score=("score", "mean"))
     assert ek.summarize(scores)["mean"].tolist() == [0.5]

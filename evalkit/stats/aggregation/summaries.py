@@ -93,6 +93,7 @@ def summarize(
     """
     scores = one_table(parts_of(scores, lambda part: aggregate(vote(part))))
     by, columns_there = [by] if isinstance(by, str) else list(by or []), {*getattr(scores, "columns", ())}
+    columns_there |= {*getattr(getattr(scores, "index", None), "names", ())}
     name = "scores" if "criterion" in columns_there or not {*_NEED} <= columns_there else "rubric_scores"
     if "judge" in by and "judge" in columns_there:
         name, need = "votes", [*_NEED[:-1], "judge", "tied"]

@@ -66,8 +66,8 @@ def split_labels(labels: LabelsLike, clusters: ClustersLike | None = None) -> pd
     has_label = people["label"].notna().to_numpy()
     counts = people.loc[has_label].groupby("criterion", observed=True)["item_id"].nunique()
     is_split = people["criterion"].astype("str").map(counts.to_dict()).fillna(0).to_numpy() >= FEWEST
-    part = np.where(is_held_out & is_split, HELD_OUT, DEV)
-    people = people.assign(part=pd.Categorical(part, categories=[DEV, HELD_OUT]))
+    part_names = np.where(is_held_out & is_split, HELD_OUT, DEV)
+    people = people.assign(part=pd.Categorical(part_names, categories=[DEV, HELD_OUT]))
     if not isinstance(labels, pd.DataFrame) or "item_id" not in labels:
         return people
     if is_numeric_dtype(labels["item_id"]):
