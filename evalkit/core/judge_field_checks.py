@@ -45,6 +45,15 @@ def is_server(url: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname) and port_fits and "@" not in parts.netloc
 
 
+NOT_SENT_IF_NULL = ("temperature", "max_tokens")
+"""The fields whose ``null`` is a value: the request then has no such parameter."""
+
+
+def without_nulls(fields: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The fields of a judge in a file without those that are ``null`` and so not set (all but `NOT_SENT_IF_NULL`)."""
+    return {name: value for name, value in fields.items() if value is not None or name in NOT_SENT_IF_NULL}
+
+
 def _is_number(value: object) -> bool:
     return is_number(value) and value >= 0
 

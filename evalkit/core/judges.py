@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import orjson
 
-from evalkit.core.judge_field_checks import FIELDS, TEXT_FIELDS, base_url_of, host_of, is_server, with_logprobs
+from evalkit.core.judge_field_checks import FIELDS, TEXT_FIELDS, base_url_of, host_of, is_server, with_logprobs, without_nulls
 from evalkit.core.lists_of_choices import ScoreReading
 from evalkit.core.providers import PROVIDERS
 from evalkit.core.reply_keys import Params, canonical_json
@@ -51,7 +51,7 @@ class Judge:
     max_tokens
         Longest reply in tokens, ≥ 1, or None: not sent (``anthropic`` needs one).
     weight
-        Relative weight in a jury, ≥ 0; 0 removes the judge from scores.
+        Relative weight in a jury: 0, or from 1e-9 to 1e9; 0 removes the judge from scores.
     template
         A prompt template for this judge only, ``name@version`` or ``name``; by default the rubric's.
     base_url
@@ -202,7 +202,7 @@ class Judge:
                 model = "strict"
             return cls(provider.strip(), model.strip())
         if isinstance(judge, Mapping):
-            fields = dict(judge)
+            fields = without_nulls(judge)
             unknown = [str(name) for name in fields if name not in cls.__slots__]
             if unknown:
                 raise ConfigError(f"judge: {unknown_key(unknown[0], cls.__slots__)}")

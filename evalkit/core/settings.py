@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self, TypedDict, cast
 from urllib.parse import urlsplit
@@ -185,16 +185,31 @@ def is_number(value: Any) -> bool:
     >>> [is_number(value) for value in (1, 0.5, True, "1", float("nan"), float("inf"), 10**400)]
     [True, True, False, False, False, False, False]
     """
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return isinstance(value, Real) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
+LEAST_WEIGHT, MOST_WEIGHT = 1e-9, 1e9
 WEIGHT = "0, or a number from 1e-9 to 1e9"
 """The weights that can be added and multiplied without loss."""
 
 
 def is_weight(value: Any) -> bool:
     """Whether a value is a weight: see `WEIGHT`."""
-    return is_number(value) and (value == 0 or 1e-9 <= value <= 1e9)
+    return is_number(value) and (value == 0 or LEAST_WEIGHT <= value <= MOST_WEIGHT)
+
+
+def weight_of(value: Any) -> float:
+    """A weight for pydantic, checked; ValueError for anything else.
+
+    Examples
+    --------
+    >>> weight_of(1e308)
+    Traceback (most recent call last):
+    ValueError: must be 0, or a number from 1e-9 to 1e9, got 1e+308
+    """
+    if is_weight(value):
+        return float(value)
+    raise ValueError(f"must be {WEIGHT}, got {value!r:.60}")
 
 
 def check_share(name: str, value: object) -> None:
@@ -230,7 +245,7 @@ def check_samples(samples: Any, name: str = "samples") -> int:
 def check_limit(name: str, value: Any, where: str | None = None) -> Any:
     """A limit of `Options`, checked; `where` is its name in the error message."""
     kind, sign, limit = _LIMITS[name]
-    is_kind = is_number(value) and (isinstance(value, int) or kind == "a number")
+    is_kind = is_number(value) and isinstance(value, int if kind == "a whole number" else (int, float))
     if is_kind and (value >= limit if sign == "≥" else value > limit):
         return value
     raise ConfigError(f"{where or name} must be {kind} {sign} {limit}, not {value!r}")

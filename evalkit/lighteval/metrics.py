@@ -24,6 +24,7 @@ from evalkit.evaluation.lighteval_rows import (
     alpha_of,
     check_rubric,
     corpus_row,
+    disagreement_row,
     is_scored,
     judgments_of,
     sample_rows,
@@ -86,7 +87,7 @@ def judge_metric(
         have `<name>_<criterion>`, 0-1), `_passed` (None: open), `_coverage` (share of the judgments that have a
         score), `_agreement` (largest share of one verdict; NaN with one sample), `_explanation`, `_error` (``""``
         when scored), `_judgments` (the judgments table's rows as JSON), and for juries with `report_disagreement`
-        `_disagreement`. Corpus: `<name>`, `_stderr`, `_n` (samples behind the mean), `_pass_rate`, `_n_verdicts` (the
+        `_disagreement`, of which the corpus has the mean, `_disagreement_stderr` and `_disagreement_n`. Corpus: `<name>`, `_stderr`, `_n` (samples behind the mean), `_pass_rate`, `_n_verdicts` (the
         samples behind the pass rate), `_coverage`, `_n_unscored`, `_n_empty`, and for juries `_alpha`. In
         deterministic mode nothing is judged: `_coverage` is 0 and there is no score.
 
@@ -257,7 +258,8 @@ class RubricScore(SampleLevelComputation):
         mode = Scoring.from_environ().mode
         if mode == "deterministic":
             return {f"{self.name}_coverage": 0.0}
-        return self._figures(rows) | ({f"{self.name}_alpha": alpha_of(self.name, rows)} if mode == "jury" else {})
+        among = {f"{self.name}_alpha": alpha_of(self.name, rows)} if mode == "jury" else {}
+        return self._figures(rows) | among | disagreement_row(self.name, rows)
 
     def _figures(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         return corpus_row(self.name, rows)

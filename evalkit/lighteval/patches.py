@@ -6,6 +6,7 @@ LightEval 0.13 has no hooks for these, so a few of its functions are wrapped; a 
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import hashlib
 import json
@@ -42,6 +43,7 @@ def prepare() -> None:
       ``EVALKIT_LIGHTEVAL_CACHE`` names. They are reused only for the same documents, not for the same row numbers, and
       only if the same model answers (`model_identity`), not one of the same name.
     - LiteLLM's own cache, which LightEval puts into the working folder, is there, too.
+    - A task that a pack lists under several profiles is scored under each, and the model answers it once.
     - Tasks without stop sequences work with every model.
     - Half a surrogate pair in a document or an answer becomes U+FFFD: LightEval's files cannot store it, and one such
       answer would lose the whole run.
@@ -60,6 +62,7 @@ def prepare() -> None:
     _wrap(registry.Registry, "__init__", functools.partial(_noting_tasks, wanted))
     registry.Registry.load_all_task_configs = functools.partial(_tasks, wanted)  # type: ignore[method-assign]
     _wrap(Pipeline, "_init_tasks_and_requests", functools.partial(_checking, documents))
+    _wrap(Pipeline, "_run_model", _answering_once)
     _wrap(Pipeline, "_post_process_outputs", _mending)
     _wrap(SampleCache, "_dump_sample", _keeping_texts)
     _wrap(SampleCache, "__init__", functools.partial(_keeping_in, folder))
@@ -116,6 +119,31 @@ def _tasks(wanted: Sequence[str], custom_tasks: Any = None, load_multilingual: b
     own: dict[str, Any] = {}
     if custom_tasks is not None:
         own = Registry._extract_configs(Registry.create_custom_tasks_module(custom_tasks))
+    copies = {name: task for name, task in _copies().items() if name in wanted and name not in own}
+    wanted = [copies.get(name, name) for name in wanted]
+    known = _known_tasks(own, wanted, custom_tasks, load_multilingual)
+    return known | {
+        f"{copy_name}{name.removeprefix(task)}": _renamed(config, f"{copy_name}{name.removeprefix(task)}")
+        for copy_name, task in copies.items()
+        for name, config in known.items()
+        if name == task or name.startswith(f"{task}:")
+    }
+
+
+def _copies() -> dict[str, str]:
+    """Copies of tasks under another profile -> the task."""
+    return {name: one.copy_of for name, one in TaskBindings.from_environ().root.items() if one.copy_of is not None}
+
+
+def _renamed(config: Any, name: str) -> Any:
+    made = copy.copy(config)
+    made.name, made.full_name = name, f"{name}|{config.num_fewshots}"
+    return made
+
+
+def _known_tasks(
+    own: dict[str, Any], wanted: Sequence[str], custom_tasks: Any, load_multilingual: bool
+) -> dict[str, Any]:
     groups = {name.split(":")[0] for name in own}
     if wanted and all(name in own or name in groups for name in wanted):
         return own
@@ -212,6 +240,30 @@ def _keeping_in(folder: Path, plain: Callable[..., None], _cache: Any, model_con
     if model_config.cache_dir == default:
         model_config.cache_dir = str(folder)
     plain(model_config)
+
+
+def _answering_once(plain: Callable[[], dict[Any, list[Any]]], pipeline: Any) -> dict[Any, list[Any]]:
+    """Let the model answer the documents of a task once, and give copies of the task the same answers."""
+    copies, every = _copies(), pipeline.sampling_docs
+    asked: dict[Any, list[Any]] = {}
+    places: dict[Any, list[int]] = {}
+    for method, docs in every.items():
+        asked[method], places[method], first = [], [], dict[tuple[str, str], int]()
+        for doc in docs:
+            name, bar, shots = doc.task_name.partition("|")
+            head = name.partition(":")[0]
+            task = f"{copies.get(head, head)}{name.removeprefix(head)}{bar}{shots}"
+            place = first.setdefault((task, _content([doc])), len(asked[method]))
+            if place == len(asked[method]) or task == doc.task_name:  # a task may have two equal documents of its own
+                place = len(asked[method])
+                asked[method].append(doc)
+            places[method].append(place)
+    pipeline.sampling_docs = asked
+    try:
+        answers = plain()
+    finally:
+        pipeline.sampling_docs = every
+    return {method: [copy.copy(mine[place]) for place in places[method]] for method, mine in answers.items()}
 
 
 def _mending(plain: Callable[..., None], pipeline: Any, responses: Mapping[Any, Sequence[Any]]) -> None:

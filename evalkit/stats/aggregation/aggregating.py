@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from pandas.arrays import BooleanArray
 
-from evalkit.core.settings import check_choice, check_share
+from evalkit.core.settings import LEAST_WEIGHT, MOST_WEIGHT, WEIGHT, check_choice, check_share, is_weight
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AVERAGES, AggregateRule
 from evalkit.errors import ConfigError, listed
 from evalkit.rubrics.row_scales import PAIR_SCORES, Measures, answer_norms, halfway_labels, measures, nearest_labels
@@ -67,7 +67,7 @@ def aggregate(
         More than this share of the total weight must be scored, else the item stays unscored; 1.0: all of it. A
         tied vote is scored.
     weights
-        Judge -> relative weight, ≥ 0, instead of the votes' own; judges not named keep theirs. 0 removes a
+        Judge -> relative weight, 0 or from 1e-9 to 1e9, instead of the votes' own; judges not named keep theirs. 0 removes a
         judge. Only ratios count.
 
     Returns
@@ -184,10 +184,13 @@ def vote_weights(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> Fl
         unknown = [name for name in weights if name not in judges]
         if unknown and len(frame):
             raise ConfigError(f"unknown judges in weights: {listed(unknown)}; the votes come from {listed(judges)}")
+        wrong = {name: value for name, value in weights.items() if not is_weight(value)}
+        if wrong:
+            raise ConfigError(f"weights {wrong} are invalid: a judge's weight must be {WEIGHT}")
         by_judge = frame["judge"].astype("str").map(weights).to_numpy(dtype=np.float64)
         weight = np.where(np.isnan(by_judge), weight, by_judge)
-    if not np.isfinite(weight).all() or (weight < 0).any():
-        raise ConfigError("a judge's weight must be a number ≥ 0 (0 removes the judge)")
+    if not ((weight == 0) | ((weight >= LEAST_WEIGHT) & (weight <= MOST_WEIGHT))).all():
+        raise ConfigError(f"a judge's weight must be {WEIGHT} (0 removes the judge)")
     return weight
 
 
