@@ -239,7 +239,16 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "folder": _value("DIR", "logs and output of runs (default: runs/ in the cache folder)"),
     "registry": _value("URL", _REGISTRY),
 }
-LIMITS = ("budget-usd", "max-calls", "max-seconds", "concurrency", "retries", "requests-per-minute", "tokens-per-minute", "run")
+LIMITS = (
+    "budget-usd",
+    "max-calls",
+    "max-seconds",
+    "concurrency",
+    "retries",
+    "requests-per-minute",
+    "tokens-per-minute",
+    "run",
+)
 """Flags for how much judging may spend, and how fast it may send."""
 
 

@@ -80,8 +80,10 @@ def _judges(args: argparse.Namespace, profile: Profile | None) -> list[Judge] | 
         text, source = settings["judge"], settings.source("judge")
         text = text if isinstance(text, str) else next(one for one in text if ":" not in one)
         raise ConfigError(f"{source}: the judge {text!r} has no model; name {text}:MODEL, or pass --judge-model MODEL")
-    if settings.source("base_url").startswith("flag ") and named.judges and not any(
-        judge.is_llm for judge in named.judges
+    if (
+        settings.source("base_url").startswith("flag ")
+        and named.judges
+        and not any(judge.is_llm for judge in named.judges)
     ):
         fact = "--judge-base-url cannot be set for the judge 'fake', which runs inside evalkit and has no server"
         raise ConfigError(f"{fact}; remove it")

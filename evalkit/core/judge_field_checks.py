@@ -54,7 +54,7 @@ def without_nulls(fields: Mapping[Any, Any]) -> dict[Any, Any]:
     return {name: value for name, value in fields.items() if value is not None or name in NOT_SENT_IF_NULL}
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: Any) -> bool:
     return is_number(value) and value >= 0
 
 
@@ -66,7 +66,10 @@ _PRICE = "two numbers (US$ per million prompt and completion tokens), or three (
 FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(TEXT_FIELDS, ("a string", lambda value: value is None or isinstance(value, str))),
     "temperature": ("a number ≥ 0 or None", lambda value: value is None or _is_number(value)),
-    "max_tokens": ("a whole number ≥ 1 or None", lambda value: value is None or (type(value) is int and value >= 1 and is_number(value))),
+    "max_tokens": (
+        "a whole number ≥ 1 or None",
+        lambda value: value is None or (type(value) is int and value >= 1 and is_number(value)),
+    ),
     "weight": (WEIGHT, is_weight),
     "timeout_s": ("a number of seconds > 0", lambda value: _is_number(value) and value > 0),
     "price": (_PRICE, lambda value: value is None or _is_price(value)),

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import orjson
 
-from evalkit.core.judge_field_checks import FIELDS, TEXT_FIELDS, base_url_of, host_of, is_server, with_logprobs, without_nulls
+from evalkit.core.judge_field_checks import (
+    FIELDS,
+    TEXT_FIELDS,
+    base_url_of,
+    host_of,
+    is_server,
+    with_logprobs,
+    without_nulls,
+)
 from evalkit.core.lists_of_choices import ScoreReading
 from evalkit.core.providers import PROVIDERS
 from evalkit.core.reply_keys import Params, canonical_json

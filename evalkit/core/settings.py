@@ -185,7 +185,8 @@ def is_number(value: Any) -> bool:
     >>> [is_number(value) for value in (1, 0.5, True, "1", float("nan"), float("inf"), 10**400)]
     [True, True, False, False, False, False, False]
     """
-    return isinstance(value, Real) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    number: Any = value
+    return isinstance(value, Real) and not isinstance(value, bool) and bool(abs(number) <= sys.float_info.max)
 
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-9, 1e9
@@ -212,9 +213,9 @@ def weight_of(value: Any) -> float:
     raise ValueError(f"must be {WEIGHT}, got {value!r:.60}")
 
 
-def check_share(name: str, value: object) -> None:
+def check_share(name: str, value: Any) -> None:
     """Raise ConfigError unless the value is a number from 0 to 1."""
-    if not is_number(value) or not 0 <= value <= 1:  # type: ignore[operator]  # a number
+    if not is_number(value) or not 0 <= value <= 1:
         raise ConfigError(f"{name} must be a number from 0 to 1, got {value!r}")
 
 
@@ -336,10 +337,10 @@ class Options:
         return cls(**options)
 
     def since(self, began: float) -> Self:
-        """The same options with the seconds that are left, if they have begun at this time by `time.monotonic`."""
+        """The same options with the seconds that are left, if they hold from this Unix time on."""
         if self.max_seconds is None:
             return self
-        return replace(self, max_seconds=max(_NO_TIME, self.max_seconds - (time.monotonic() - began)))
+        return replace(self, max_seconds=max(_NO_TIME, self.max_seconds - (time.time() - began)))
 
     def __post_init__(self) -> None:
         for name, allowed in (("on_miss", ON_MISS), ("recorded", RECORDED)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
@@ -79,10 +80,12 @@ def sample_again(
     own = {"cache": asked.cache, "offline": asked.offline, "recorded": asked.recorded}
     chosen = Options.of("sample_again", own | options)
     n = min(len(ids), items_for(0.0, half_width)) if n_items is None else _checked(n_items, len(ids))
-    budget = Budget.of(chosen)
+    budget, began = Budget.of(chosen), time.time()
     for _ in range(_ROUNDS):
-        judgments = judge_worklist(_work(evaluation, ids[:n], exact=not chosen.offline), chosen, budget=budget)
-        if n_items is not None or n == len(ids) or judgments["error"].eq("budget").any():
+        judgments = judge_worklist(
+            _work(evaluation, ids[:n], exact=not chosen.offline), chosen.since(began), budget=budget
+        )
+        if n_items is not None or n == len(ids) or judgments["error"].isin(["budget", "stopped"]).any():
             break
         floors = _shown(evaluation, judgments)
         widest = max((floor.ends.high - floor.ends.low for floor in floors), default=0.0) / 2

@@ -25,8 +25,8 @@ _SHOWN = (*JUDGE_SETTINGS, "rubric_version")
 class GateOptions(Options):
     """The options of a gate: those of `judge` (`cache`, `refresh`, `budget_usd`, `concurrency` …) and its own.
 
-    `budget_usd`, `max_calls` and `max_seconds` apply to the gate as a whole. `refresh` also ignores the judgments in the
-    traces.
+    `budget_usd`, `max_calls` and `max_seconds` apply to the gate as a whole. `refresh` also ignores the judgments in
+    the traces.
 
     Attributes
     ----------

@@ -234,7 +234,7 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
     for group, work in groups:
         check_callable(work, group[0].resolved, options)
     cost: float | None = 0.0
-    budget, began = Budget.of(options), time.monotonic()
+    budget, began = Budget.of(options), time.time()
     for group, work in groups:
         judgments, paid = judged(work, group[0].resolved, options.since(began), budget)
         for task, judgment in zip(group, judgments, strict=True):

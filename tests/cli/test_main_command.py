@@ -342,9 +342,15 @@ def test_groups_are_the_units_of_intervals(run) -> None:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--judge", "openai"], "flag --judge: the judge 'openai' has no model; name openai:MODEL, or pass --judge-model MODEL"),
+        (
+            ["--judge", "openai"],
+            "flag --judge: the judge 'openai' has no model; name openai:MODEL, or pass --judge-model MODEL",
+        ),
         (["--judge", "gpt-4o-mini"], "--judge: unknown judge 'gpt-4o-mini'; allowed: none, profile, openai, "),
-        (["--judge", "opnai:m"], "flag --judge: unknown judge 'opnai:m'; did you mean 'openai'? allowed: none, profile, openai, "),
+        (
+            ["--judge", "opnai:m"],
+            "flag --judge: unknown judge 'opnai:m'; did you mean 'openai'? allowed: none, profile, openai, ",
+        ),
         (["--judge", "fake:stern"], "unknown persona 'stern'"),
         (["--judge", "openai:m"], "environment variable OPENAI_API_KEY is not set"),
         (["--judge", "none"], "no profile with judges was passed; pass one, or name a judge"),

@@ -187,9 +187,7 @@ def test_the_page_names_each_flag_and_variable() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("door", DOORS)
-def test_the_first_place_that_sets_a_value_counts(
-    door: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_first_place_that_sets_a_value_counts(door: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     n_cases = 0
     for setting, (values, default) in VALUES.items():
@@ -261,7 +259,7 @@ def test_an_invalid_value_is_named_with_its_source(setting: str, capsys: pytest.
             continue
         with pytest.raises(ValidationError, match="must be"):
             GateSettings(**{setting: value})
+        config = GateConfig(tests=[{"id": "t", "expected": {"type": "faithfulness"}}])
         with pytest.raises(ConfigError, match=rf"^flag --{row.flag} must be|^{setting} must be"):
-            config = GateConfig(tests=[{"id": "t", "expected": {"type": "faithfulness"}}])
             Resolver(config, GateOptions(**{setting: value}), {})
     assert variable_place({row.variable: "  "})[1] == {}, "a blank variable is not set"

@@ -114,9 +114,11 @@ def test_what_the_caller_names_comes_before_the_profile_and_that_before_the_defa
     named = door(NAMED, True)
     for name in ("judges", "samples", "aggregate"):
         assert named[name][0] == NAMED[name]
-        assert named[name][1] in ("argument", f"flag --{name.removesuffix('s') if name == 'judges' else name}", "config") or (
-            named[name][1] == "flag --judge-samples"
-        )
+        assert named[name][1] in (
+            "argument",
+            f"flag --{name.removesuffix('s') if name == 'judges' else name}",
+            "config",
+        ) or (named[name][1] == "flag --judge-samples")
     assert named["vote"][0] in (NAMED["vote"], OF_PROFILE["vote"]), "the tuner has no vote of its own"
     for name, (value, source) in door({}, True).items():
         assert value == OF_PROFILE[name]

@@ -370,7 +370,8 @@ def test_one_task_under_two_profiles_is_answered_once_and_a_replaced_rule_is_sai
     shell("pack", "apply", "pack.yaml")
     (tmp_path / "model.py").write_text(
         MODEL.replace("\\\\n", "\\n").replace(
-            'doc.specific["reference_answer"]', 'str(doc.specific["context"])[:40] + " and a dragon flew over it"'
+            'doc.specific["reference_answer"]',
+            'str((doc.specific or {}).get("context"))[2:42] + " and a dragon flew over it"',
         )
     )
     judges = [{"judge_model_name": name, "judge_backend": "fake"} for name in ("strict", "lenient")]
@@ -396,7 +397,8 @@ def test_one_task_under_two_profiles_is_answered_once_and_a_replaced_rule_is_sai
     for task in ("grounded_qa|0", "grounded_qa+conservative|0"):
         apart = scores[task, "faithfulness_disagreement"]
         assert 0 < apart["value"] <= 1
-        assert apart["coverage"] == 1.0
+        n = scores[task, "faithfulness_disagreement_n"]["value"]
+        assert n == round(4 * apart["coverage"]) >= 3, "an item that one judge leaves unscored has none"
         assert apart["stderr"] is not None
         assert (task, "faithfulness_alpha") in scores
     shell(*start, "forced.json")

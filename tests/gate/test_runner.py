@@ -79,10 +79,16 @@ def test_precedence_names_where_each_value_came_from() -> None:
 
     assert sources({}, GateOptions())["samples"] == "settings.samples"
     assert sources({}, GateOptions(), samples=4)["samples"] == "expected.samples"
-    assert sources({"VERDICT_JUDGE_SAMPLES": "1"}, GateOptions(), samples=4)["samples"] == "variable VERDICT_JUDGE_SAMPLES"
-    assert sources({"VERDICT_JUDGE_SAMPLES": "1"}, GateOptions(samples=3), samples=4)["samples"] == "flag --judge-samples"
+    assert (
+        sources({"VERDICT_JUDGE_SAMPLES": "1"}, GateOptions(), samples=4)["samples"] == "variable VERDICT_JUDGE_SAMPLES"
+    )
+    assert (
+        sources({"VERDICT_JUDGE_SAMPLES": "1"}, GateOptions(samples=3), samples=4)["samples"] == "flag --judge-samples"
+    )
     assert sources({"VERDICT_JUDGE": "none"}, GateOptions())["judge"] == "variable VERDICT_JUDGE"
-    with pytest.raises(ConfigError, match="variable VERDICT_JUDGE_TEMPERATURE must be a number ≥ 0, or 'none', got 'warm'"):
+    with pytest.raises(
+        ConfigError, match="variable VERDICT_JUDGE_TEMPERATURE must be a number ≥ 0, or 'none', got 'warm'"
+    ):
         sources({"VERDICT_JUDGE_TEMPERATURE": "warm"}, GateOptions())
 
 

@@ -132,6 +132,7 @@ def judge(
     max_seconds
         Maximum seconds of calls; samples without a reply by then have ``error = "stopped"``. A reply to a call in
         flight is stored if it comes while the process lives: judge again, and pay only for the rest.
+
     Returns
     -------
     pandas.DataFrame
@@ -174,7 +175,7 @@ def judge_worklist(
     `until` repeats a call of that Unix time offline: later replies do not count, nor do recorded ones unless asked.
     `budget` is shared by several calls; None: one of this call alone, if `options` limit it.
     """
-    lookup, began = _opened(worklist, options, until), time.monotonic()
+    lookup, began = _opened(worklist, options, until), time.time()
     if lookup.missing and not options.offline:
         from evalkit.engine.calls.budget import Budget
         from evalkit.engine.calls.event_loop import fetch
@@ -240,7 +241,7 @@ async def ajudge(*args: Any, **options: Any) -> pd.DataFrame:
 
 
 async def _ajudged(worklist: Worklist, options: Options, budget: Budget | None = None) -> pd.DataFrame:
-    lookup, began = _opened(worklist, options), time.monotonic()
+    lookup, began = _opened(worklist, options), time.time()
     if lookup.missing and not options.offline:
         from evalkit.engine.calls.budget import Budget
         from evalkit.engine.calls.event_loop import afetch

@@ -67,8 +67,8 @@ def aggregate(
         More than this share of the total weight must be scored, else the item stays unscored; 1.0: all of it. A
         tied vote is scored.
     weights
-        Judge -> relative weight, 0 or from 1e-9 to 1e9, instead of the votes' own; judges not named keep theirs. 0 removes a
-        judge. Only ratios count.
+        Judge -> relative weight, 0 or from 1e-9 to 1e9, instead of the votes' own; judges not named keep theirs. 0
+        removes a judge. Only ratios count.
 
     Returns
     -------

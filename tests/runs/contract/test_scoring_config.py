@@ -96,7 +96,11 @@ MISUSE = {
     ),
     "aggregation misspelt": ("judge", config(ONE, aggregation="avg"), "'mean', 'median', 'majority', 'min', 'max'"),
     "weights all zero": ("jury", config(ONE | {"weight": 0}, OTHER | {"weight": 0}), "all weights are 0"),
-    "negative weight": ("judge", config(ONE | {"weight": -1}), "weight: must be 0, or a number from 1e-9 to 1e9, got -1"),
+    "negative weight": (
+        "judge",
+        config(ONE | {"weight": -1}),
+        "weight: must be 0, or a number from 1e-9 to 1e9, got -1",
+    ),
     "a literal key": ("judge", config(ONE | {"api_key": "sk-very-secret"}), "api_key_env"),
     "a key as the variable's name": ("judge", config(ONE | {"api_key_env": "sk-very-secret"}), "environment variable"),
     "a password in the address": ("judge", config(ONE | {"base_url": "http://u:sk-very-secret@h/v1"}), "base_url"),
