@@ -87,9 +87,10 @@ def judge_metric(
         have `<name>_<criterion>`, 0-1), `_passed` (None: open), `_coverage` (share of the judgments that have a
         score), `_agreement` (largest share of one verdict; NaN with one sample), `_explanation`, `_error` (``""``
         when scored), `_judgments` (the judgments table's rows as JSON), and for juries with `report_disagreement`
-        `_disagreement`, of which the corpus has the mean, `_disagreement_stderr` and `_disagreement_n`. Corpus: `<name>`, `_stderr`, `_n` (samples behind the mean), `_pass_rate`, `_n_verdicts` (the
-        samples behind the pass rate), `_coverage`, `_n_unscored`, `_n_empty`, and for juries `_alpha`. In
-        deterministic mode nothing is judged: `_coverage` is 0 and there is no score.
+        `_disagreement`. Corpus: `<name>`, `_stderr`, `_n` (samples behind the mean), `_pass_rate`, `_n_verdicts` (the
+        samples behind the pass rate), `_coverage`, `_n_unscored`, `_n_empty`, and for juries `_alpha` and, with
+        `report_disagreement`, the mean `_disagreement` with its `_stderr` and `_n`. In deterministic mode nothing is
+        judged: `_coverage` is 0 and there is no score.
 
     Raises
     ------

@@ -246,24 +246,33 @@ def _answering_once(plain: Callable[[], dict[Any, list[Any]]], pipeline: Any) ->
     """Let the model answer the documents of a task once, and give copies of the task the same answers."""
     copies, every = _copies(), pipeline.sampling_docs
     asked: dict[Any, list[Any]] = {}
-    places: dict[Any, list[int]] = {}
+    places: dict[Any, dict[int, int]] = {}
     for method, docs in every.items():
-        asked[method], places[method], first = [], [], dict[tuple[str, str], int]()
-        for doc in docs:
-            name, bar, shots = doc.task_name.partition("|")
-            head = name.partition(":")[0]
-            task = f"{copies.get(head, head)}{name.removeprefix(head)}{bar}{shots}"
-            place = first.setdefault((task, _content([doc])), len(asked[method]))
-            if place == len(asked[method]) or task == doc.task_name:  # a task may have two equal documents of its own
-                place = len(asked[method])
+        asked[method], places[method], first = [], {}, dict[tuple[str, str], int]()
+        tasks = [_task_of(doc.task_name, copies) for doc in docs]
+        # LightEval shuffles the tasks, so a copy may come before its task
+        for index in sorted(range(len(docs)), key=lambda index: tasks[index] != docs[index].task_name):
+            doc, new = docs[index], len(asked[method])
+            known = first.setdefault((tasks[index], _content([doc])), new)
+            is_copy = tasks[index] != doc.task_name  # a task may have two equal documents, which are answered apart
+            places[method][index] = known if is_copy else new
+            if places[method][index] == new:
                 asked[method].append(doc)
-            places[method].append(place)
     pipeline.sampling_docs = asked
     try:
         answers = plain()
     finally:
         pipeline.sampling_docs = every
-    return {method: [copy.copy(mine[place]) for place in places[method]] for method, mine in answers.items()}
+    return {
+        method: [copy.copy(given[places[method][index]]) for index in range(len(every[method]))]
+        for method, given in answers.items()
+    }
+
+
+def _task_of(name: str, copies: Mapping[str, str]) -> str:
+    """LightEval's name of the task of which another may be a copy, also one of a group: ``a+p:b|0`` -> ``a:b|0``."""
+    head = name.partition("|")[0].partition(":")[0]
+    return f"{copies.get(head, head)}{name.removeprefix(head)}"
 
 
 def _mending(plain: Callable[..., None], pipeline: Any, responses: Mapping[Any, Sequence[Any]]) -> None:

@@ -147,7 +147,7 @@ class PackFile(_Strict):
                 name += f"+{re.sub(r'[^A-Za-z0-9._-]+', '-', Path(over.judge_profile).stem)}"
             names.add(name)
             tasks.append(entry.model_copy(update={"task": name, "overrides": over}))
-        self.__dict__["tasks"] = tuple(tasks)
+        self.__dict__ |= {"tasks": tuple(tasks), "overrides": Overrides()}
         return self
 
     @model_validator(mode="after")
