@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from evalkit.core.judges import Judge
 from evalkit.core.providers import BACKENDS
 from evalkit.errors import ConfigError
+from evalkit.notebook.runs.run_form import RunForm
+from evalkit.rubrics import Profile
 from evalkit.runs.contract.receipts import (
     JudgeUsed,
     Receipt,
@@ -23,9 +26,6 @@ from evalkit.runs.contract.receipts import (
     write_facts,
     write_receipt,
 )
-from evalkit.core.judges import Judge
-from evalkit.notebook.runs.run_form import RunForm
-from evalkit.rubrics import Profile
 from evalkit.runs.contract.scoring_config import CONFIG_VARIABLE, MODE_VARIABLE, Scoring, ScoringConfig
 from evalkit.runs.contract.task_bindings import TaskBindings
 from evalkit.runs.processes.lighteval_command import run_variables
@@ -407,7 +407,9 @@ def test_null_is_not_sent_or_not_set_in_a_config_a_judge_and_pollux():
         for given in (plain, nulls):
             (by_config,) = Scoring.of("judge", config(given | {name: None})).config.to_judges()
             fields = {"provider": "openai", "model": "gpt-4o-mini", name: None}
-            by_judge = Judge.of(fields | dict.fromkeys(("weight", "template", "base_url", "name", "price", "timeout_s")))
+            by_judge = Judge.of(
+                fields | dict.fromkeys(("weight", "template", "base_url", "name", "price", "timeout_s"))
+            )
             assert by_config == by_judge == Judge("openai", "gpt-4o-mini", **{name: None})
     (left_out,) = Scoring.of("judge", config(nulls)).config.to_judges()
     assert left_out == Judge("openai", "gpt-4o-mini")

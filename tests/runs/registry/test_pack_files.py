@@ -36,7 +36,7 @@ def test_overrides_of_the_pack_hold_for_what_a_task_leaves_open() -> None:
         assert pack({"task": "a", "overrides": given}, overrides=whole).tasks[0].overrides.values == expected
     assert pack({"task": "a"}, overrides=whole).tasks[0].overrides.values == whole
     assert pack({"task": "a"}).tasks[0].overrides.values == {}
-    with pytest.raises(ConfigError, match="unknown key 'overrides.judge_profil'; did you mean 'judge_profile'"):
+    with pytest.raises(ConfigError, match=r"unknown key 'overrides.judge_profil'; did you mean 'judge_profile'"):
         pack({"task": "a"}, overrides={"judge_profil": "strict"})
 
 
@@ -53,7 +53,7 @@ def test_a_task_under_several_profiles_gets_several_names(wide: bool, tmp_path: 
     path.write_text(dump_yaml(made.model_dump(mode="json", by_alias=True)), encoding="utf-8")
     assert read_pack(path) == made, "what is written reads back as the same pack"
     for twice in (others[:1] * 2, [{"task": "c"}, {"task": "c"}]):
-        with pytest.raises(ConfigError, match="listed more than once; .* give each another judge_profile"):
+        with pytest.raises(ConfigError, match=r"listed more than once; .* give each another judge_profile"):
             pack(first, *others[:1], *twice)
 
 
