@@ -24,9 +24,9 @@ _NONE = (
 def spec_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """Rubric or profile, judges, samples and template: what all of evalkit's judging functions take."""
     rubric = _rubric_or_profile(args)
-    asked = {name: getattr(args, name) for name in ("template", "criteria_per_call")}
-    asked |= {"samples": judge_settings(args)[0].get("samples")}
-    return {"rubric": rubric, "judges": _judges(args, None if isinstance(rubric, str) else rubric)} | asked
+    others = {name: getattr(args, name) for name in ("template", "criteria_per_call")}
+    others |= {"samples": judge_settings(args)[0].get("samples")}
+    return {"rubric": rubric, "judges": _judges(args, None if isinstance(rubric, str) else rubric)} | others
 
 
 def data_arguments(args: argparse.Namespace) -> dict[str, Any]:
@@ -47,8 +47,8 @@ def _rubric_or_profile(args: argparse.Namespace) -> Any:
 
 def flags_of(args: argparse.Namespace) -> dict[str, Any]:
     """The settings of judges that the flags name; None: not named."""
-    found = {name: getattr(args, setting.flag.replace("-", "_"), None) for name, setting in JUDGE_SETTINGS.items()}
-    return found | {"judge": getattr(args, "judge", None) or None}
+    values = {name: getattr(args, setting.flag.replace("-", "_"), None) for name, setting in JUDGE_SETTINGS.items()}
+    return values | {"judge": getattr(args, "judge", None) or None}
 
 
 def judge_settings(args: argparse.Namespace) -> tuple[Settings, list[Place]]:
@@ -75,20 +75,20 @@ def _judges(args: argparse.Namespace, profile: Profile | None) -> list[Judge] | 
         return "none"
     if "none" in texts and not isinstance(texts, str):
         raise ConfigError(f"--judge {', '.join(texts)}: {_NONE}")
-    named = named_judges(places, profile)
-    if named.source == "missing":
+    panel = named_judges(places, profile)
+    if panel.source == "missing":
         text, source = settings["judge"], settings.source("judge")
-        text = text if isinstance(text, str) else next(one for one in text if ":" not in one)
+        text = text if isinstance(text, str) else next(name for name in text if ":" not in name)
         raise ConfigError(f"{source}: the judge {text!r} has no model; name {text}:MODEL, or pass --judge-model MODEL")
     if (
         settings.source("base_url").startswith("flag ")
-        and named.judges
-        and not any(judge.is_llm for judge in named.judges)
+        and panel.judges
+        and not any(judge.is_llm for judge in panel.judges)
     ):
         fact = "--judge-base-url cannot be set for the judge 'fake', which runs inside evalkit and has no server"
         raise ConfigError(f"{fact}; remove it")
-    judges = named.changed(settings)
-    return None if named.of_profile and judges == named.judges else list(judges) or None
+    judges = panel.changed(settings)
+    return None if panel.of_profile and judges == panel.judges else list(judges) or None
 
 
 def source_of(args: argparse.Namespace) -> Callable[[str], str]:

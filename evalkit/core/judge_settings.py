@@ -135,5 +135,5 @@ def variable_place(environ: Mapping[str, str] | None = None, *, without: Mapping
 
 def fields_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `Judge` that settings change."""
-    named = {setting.field: settings[name] for name, setting in JUDGE_SETTINGS.items() if name in settings}
-    return {field: None if value == NOT_SENT else value for field, value in named.items() if field is not None}
+    fields = {setting.field: settings[name] for name, setting in JUDGE_SETTINGS.items() if name in settings}
+    return {field: None if value == NOT_SENT else value for field, value in fields.items() if field is not None}

@@ -120,25 +120,26 @@ def _tasks(wanted: Sequence[str], custom_tasks: Any = None, load_multilingual: b
     if custom_tasks is not None:
         own = Registry._extract_configs(Registry.create_custom_tasks_module(custom_tasks))
     copies = {name: task for name, task in _copies().items() if name in wanted and name not in own}
-    wanted = [copies.get(name, name) for name in wanted]
-    known = _known_tasks(own, wanted, custom_tasks, load_multilingual)
-    return known | {
+    originals = [copies.get(name, name) for name in wanted]
+    tasks = _known_tasks(own, originals, custom_tasks, load_multilingual)
+    return tasks | {
         f"{copy_name}{name.removeprefix(task)}": _renamed(config, f"{copy_name}{name.removeprefix(task)}")
         for copy_name, task in copies.items()
-        for name, config in known.items()
+        for name, config in tasks.items()
         if name == task or name.startswith(f"{task}:")
     }
 
 
 def _copies() -> dict[str, str]:
     """Copies of tasks under another profile -> the task."""
-    return {name: one.copy_of for name, one in TaskBindings.from_environ().root.items() if one.copy_of is not None}
+    bindings = TaskBindings.from_environ().root
+    return {name: binding.copy_of for name, binding in bindings.items() if binding.copy_of is not None}
 
 
 def _renamed(config: Any, name: str) -> Any:
-    made = copy.copy(config)
-    made.name, made.full_name = name, f"{name}|{config.num_fewshots}"
-    return made
+    renamed = copy.copy(config)
+    renamed.name, renamed.full_name = name, f"{name}|{config.num_fewshots}"
+    return renamed
 
 
 def _known_tasks(
@@ -245,27 +246,27 @@ def _keeping_in(folder: Path, plain: Callable[..., None], _cache: Any, model_con
 def _answering_once(plain: Callable[[], dict[Any, list[Any]]], pipeline: Any) -> dict[Any, list[Any]]:
     """Let the model answer the documents of a task once, and give copies of the task the same answers."""
     copies, every = _copies(), pipeline.sampling_docs
-    asked: dict[Any, list[Any]] = {}
+    sent: dict[Any, list[Any]] = {}
     places: dict[Any, dict[int, int]] = {}
     for method, docs in every.items():
-        asked[method], places[method], first = [], {}, dict[tuple[str, str], int]()
+        sent[method], places[method], first = [], {}, dict[tuple[str, str], int]()
         tasks = [_task_of(doc.task_name, copies) for doc in docs]
         # LightEval shuffles the tasks, so a copy may come before its task
         for index in sorted(range(len(docs)), key=lambda index: tasks[index] != docs[index].task_name):
-            doc, new = docs[index], len(asked[method])
-            known = first.setdefault((tasks[index], _content([doc])), new)
+            doc, new = docs[index], len(sent[method])
+            earlier = first.setdefault((tasks[index], _content([doc])), new)
             is_copy = tasks[index] != doc.task_name  # a task may have two equal documents, which are answered apart
-            places[method][index] = known if is_copy else new
+            places[method][index] = earlier if is_copy else new
             if places[method][index] == new:
-                asked[method].append(doc)
-    pipeline.sampling_docs = asked
+                sent[method].append(doc)
+    pipeline.sampling_docs = sent
     try:
         answers = plain()
     finally:
         pipeline.sampling_docs = every
     return {
-        method: [copy.copy(given[places[method][index]]) for index in range(len(every[method]))]
-        for method, given in answers.items()
+        method: [copy.copy(responses[places[method][index]]) for index in range(len(every[method]))]
+        for method, responses in answers.items()
     }
 
 

@@ -30,16 +30,16 @@ class NamedJudges:
 
         Only a flag gives the judges of a profile another server or key.
         """
-        named = {
+        changes = {
             name: value
             for name, value in settings.items()
             if name in JUDGE_SETTINGS and settings.source(name) != "default"
             if not (self.of_profile and name in SERVER and not settings.source(name).startswith("flag "))
         }
         try:
-            return tuple(with_changes(judge, fields_of(named)) for judge in self.judges)
+            return tuple(with_changes(judge, fields_of(changes)) for judge in self.judges)
         except ConfigError as problem:
-            name = next((name for name in named if f"{JUDGE_SETTINGS[name].field} of " in str(problem)), None)
+            name = next((name for name in changes if f"{JUDGE_SETTINGS[name].field} of " in str(problem)), None)
             raise ConfigError(f"{settings.source(name)}: {problem}" if name else str(problem)) from None
 
 
@@ -57,24 +57,24 @@ def named_judges(
     ConfigError
         For an unknown provider, or what contradicts itself; the message begins with the source.
     """
-    own = () if profile is None else profile.judges
-    of_profile = NamedJudges(own, profile.label if profile is not None and own else None, bool(own))
+    of_file = () if profile is None else profile.judges
+    of_profile = NamedJudges(of_file, profile.label if profile is not None and of_file else None, bool(of_file))
     entries = [
         (source, {**values, "judge": None} if values.get("judge") in ("none", ["none"]) else values)
         for source, values in places
     ]
-    named = Settings.of(*entries)
-    model = named.get("model")
-    if "judge" not in named:
-        return of_profile if model is None else NamedJudges((Judge("openai", model),), named.source("model"))
+    first = Settings.of(*entries)
+    model = first.get("model")
+    if "judge" not in first:
+        return of_profile if model is None else NamedJudges((Judge("openai", model),), first.source("model"))
     ranks = {name: _rank(name, entries) for name in ("judge", "model")}
-    source, texts = named.source("judge"), [named["judge"]] if isinstance(named["judge"], str) else named["judge"]
+    source, texts = first.source("judge"), [first["judge"]] if isinstance(first["judge"], str) else first["judge"]
     has_models = all(":" in text or text in (PROFILE, "fake") for text in texts)
     if model is not None and (
         (ranks["model"] == ranks["judge"] and has_models and texts != ["fake"])
         or (ranks["model"] < ranks["judge"] and texts == [PROFILE])
     ):
-        fact = f"{source}: judge {texts[0]!r} cannot be combined with model {model!r} of {named.source('model')}"
+        fact = f"{source}: judge {texts[0]!r} cannot be combined with model {model!r} of {first.source('model')}"
         raise ConfigError(f"{fact}; keep one of them")
     judges, sources = list[Judge](), dict[str, None]()
     for text in texts:
@@ -83,7 +83,7 @@ def named_judges(
         if text == PROFILE:
             if len(texts) > 1:
                 raise ConfigError(f"{source}: the judge 'profile' is all judges of the profile; name no other judge")
-            if not own:
+            if not of_file:
                 lack = f"no profile is named; add {flag('profile')} P"
                 if profile is not None:
                     lack = f"{profile.profile!r} names no judge; name one with {flag('judge')} provider:model"
@@ -94,11 +94,11 @@ def named_judges(
         )  # fmt: skip
         if is_first:
             judges.append(Judge.of(f"{provider}:{model}"))
-            sources[named.source("model")] = None
+            sources[first.source("model")] = None
         elif own_model:
             judges.append(Judge.of(text))
             sources[source] = None
-        elif any(provider in ("fake", judge.provider) for judge in own) and len(texts) == 1:
+        elif any(provider in ("fake", judge.provider) for judge in of_file) and len(texts) == 1:
             return of_profile
         elif provider == "fake":
             judges.append(Judge.of("fake:strict"))

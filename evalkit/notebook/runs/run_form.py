@@ -81,10 +81,10 @@ class RunForm(BaseModel):
         if unknown:
             raise ConfigError(f"unknown field {', '.join(unknown)}; allowed: {', '.join(values)}")
         if config is not None:
-            read = ScoringConfig.of(config).to_dict()
+            written = ScoringConfig.of(config).to_dict()
             judges = [{name: NOT_SENT if value is None else value for name, value in judge.items()}
-                      for judge in read.get("judges", ())]  # fmt: skip
-            values |= RunForm().model_dump(include=set(ScoringConfig.model_fields)) | read | {"judges": judges}
+                      for judge in written.get("judges", ())]  # fmt: skip
+            values |= RunForm().model_dump(include=set(ScoringConfig.model_fields)) | written | {"judges": judges}
         return RunForm.model_validate(values | changes)
 
     @property

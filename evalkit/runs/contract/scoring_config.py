@@ -264,13 +264,13 @@ class Scoring:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Messages about settings of the config that have no effect in this mode, or replace those of its profile."""
-        found, config = list[str](), self.config
+        texts, config = list[str](), self.config
         if config is not None and self.mode == "judge" and config.report_disagreement:
-            found.append("report_disagreement has no effect in scoring mode 'judge', because there is only one judge")
+            texts.append("report_disagreement has no effect in scoring mode 'judge', because there is only one judge")
         if config is not None and config.profile is not None:
             with suppress(EvalkitError):  # raised where the profile is needed, or it is one of a plugin
-                found += config.replaced(load_profile(config.profile), is_bound=False)
-        return tuple(found)
+                texts += config.replaced(load_profile(config.profile), is_bound=False)
+        return tuple(texts)
 
     def check_number(self, n_judges: int, where: str) -> None:
         """ConfigError if the mode does not allow this number of judges; `where` is the place that lists them."""

@@ -86,10 +86,10 @@ class Overrides(_Strict):
 
     def over(self, shared: Overrides) -> Overrides:
         """These overrides, and those of the whole pack that they leave open; null leaves out one of the pack."""
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        if "judge_plugin_name" in given:  # the pack's version is that of the pack's plugin
-            given.setdefault("judge_plugin_version", None)
-        return Overrides(**(shared.values | given)) if shared else self
+        values = {name: getattr(self, name) for name in self.model_fields_set}
+        if "judge_plugin_name" in values:  # the pack's version is that of the pack's plugin
+            values.setdefault("judge_plugin_version", None)
+        return Overrides(**(shared.values | values)) if shared else self
 
 
 class PackTask(_Strict):
