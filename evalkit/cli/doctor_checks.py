@@ -36,7 +36,7 @@ def check_machine(cache: str | None = None) -> dict[str, Any]:
 
     problems: list[str] = []
     places = {name: shown_cache(os.environ.get(name)) or "not set" for name in _PLACES}
-    variables = [one.variable for one in JUDGE_SETTINGS.values() if os.environ.get(one.variable)]
+    variables = [row.variable for row in JUDGE_SETTINGS.values() if os.environ.get(row.variable)]
     return {
         "versions": {"evalkit": __version__, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
         | {name: installed_version(name) or "missing" for name in _PACKAGES},
