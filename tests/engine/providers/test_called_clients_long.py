@@ -103,7 +103,7 @@ def test_evalkit_sends_what_the_client_sends(monkeypatch: pytest.MonkeyPatch, tm
     chance = random.Random(40)
     names = ["OpenAI", "AsyncOpenAI", "AzureOpenAI", "AsyncAzureOpenAI", "Anthropic", "AsyncAnthropic"]
     with judge_server(always=GOOD, proxied=True) as server:
-        for number in range(60):
+        for number in range(42):
             name = names[number % 6]
             made = anthropic if "nthropic" in name else openai
             options = options_of(name, server.url.removesuffix("/v1"), chance)
