@@ -29,11 +29,11 @@ from evalkit.engine.judging.function_sources import (
     PLAIN,
     changed_attributes,
     code_digest,
-    described_class,
     is_own,
     is_own_class,
     layers_of,
     loads_of,
+    methods_of,
     name_of,
     only_written,
     source_text,
@@ -175,7 +175,7 @@ class FunctionKeys:
             return type(value).__name__, fields
         code = self._stable_code(value, seen)
         address = client_address(value) if code is value else None
-        return code if address is None else ("client", address, _settings(value))
+        return code if address is None else ("client", address, self._settings(value))
 
     def _stable_code(self, value: Any, seen: tuple[CodeType, ...]) -> Any:
         """A function, class or module as what it is made of; other values unchanged."""
@@ -186,7 +186,7 @@ class FunctionKeys:
         if isinstance(value, MethodType):
             return "method", value.__self__, self._described(value.__func__, seen)
         if isinstance(value, type):
-            return described_class(value)
+            return self._described_class(value)
         if isinstance(value, (FunctionType, partial)) or (callable(value) and _attribute(value, "__wrapped__")):
             return self._described(value, seen)
         return value
@@ -206,6 +206,32 @@ class FunctionKeys:
                 if not self._is_ignored(name):
                     made_of.append((name, self._hashed(f"{name!r}, {where}", value, inner)))
         return "function", made_of
+
+    def _described_class(self, kind: type) -> Any:
+        """A class of one's own as its methods, fields and plain attributes; another one as its name."""
+        name = name_of(kind)
+        if not is_own_class(kind):
+            return "class", name
+        methods = [(member, self._source(method)) for member, method in methods_of(kind)]
+        types = [f"{field}: {hint}" for field, hint in vars(kind).get("__annotations__", {}).items()]
+        changed, members = self._changed(kind), vars(kind).items()
+        plain = [(member, value) for member, value in members if _is_setting(value) and member[:2] != "__"]
+        return "class", name, methods, types, [pair for pair in plain if pair[0] not in changed]
+
+    def _changed(self, kind: type) -> set[str]:
+        """The attributes that the methods of a class change once it is made."""
+        later = [method for member, method in methods_of(kind) if member not in ("__init__", "__post_init__")]
+        return {attribute for method in later for attribute in changed_attributes(self._source(method))}
+
+    def _settings(self, client: Any) -> list[tuple[str, Any]]:
+        """What a client says beside its address: the model, and of one's own class all that is no secret and stays."""
+        if not is_own_class(type(client)):
+            models = ((name, _attribute(client, name)) for name in _MODELS)
+            return [(name, str(value)) for name, value in models if isinstance(value, str)]
+        left_out = self._changed(type(client)) | {*_ADDRESSES}
+        values = vars(client).items()
+        settings = [(name, value) for name, value in values if _is_setting(value) and not _SECRETS.search(name)]
+        return sorted((name, value) for name, value in settings if name not in left_out)
 
     def _source(self, func: FunctionType) -> str:
         key = code_digest(func.__code__)
@@ -265,19 +291,6 @@ def client_address(value: Any) -> str | None:
                     return f"{parts.scheme}://{parts.hostname}{port}{parts.path.rstrip('/')}"
     is_session = any(base.__module__.partition(".")[0] in _SESSIONS for base in type(value).__mro__)
     return type(value).__qualname__ if is_session else None
-
-
-def _settings(client: Any) -> list[tuple[str, Any]]:
-    """What a client says beside its address: the model, and of one's own class all that is no secret and stays."""
-    kind = type(client)
-    if not is_own_class(kind):
-        return [(name, str(_attribute(client, name))) for name in _MODELS if isinstance(_attribute(client, name), str)]
-    changed = changed_attributes(kind)  # type: ignore[arg-type]  # a class can be hashed
-    return sorted(
-        (name, value)
-        for name, value in vars(client).items()
-        if _is_setting(value) and not (name in changed or name in _ADDRESSES or _SECRETS.search(name))
-    )
 
 
 def _is_setting(value: Any) -> bool:

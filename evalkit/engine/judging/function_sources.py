@@ -9,7 +9,7 @@ import linecache
 import sys
 import sysconfig
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType
@@ -72,20 +72,13 @@ def is_own(file: str) -> bool:
     return not file.startswith(_libraries())
 
 
-def described_class(kind: type) -> Any:
-    """A class as what it is made of: of member's own code its source, or what a cell that defined it left of it."""
-    name = f"{kind.__module__.replace('__mp_main__', '__main__')}.{kind.__qualname__}"
-    if kind.__module__ == "builtins":
-        return "class", name
-    try:
-        has_source = is_own(inspect.getsourcefile(kind) or "")
-        return "class", name, textwrap.dedent(inspect.getsource(kind)) if has_source else ""
-    except (OSError, TypeError):  # made in a cell or by a function
-        members = dict(vars(kind))
-        codes = [code_digest(member.__code__) for member in members.values() if isinstance(member, FunctionType)]
-        plain = [f"{name} {member!r}" for name, member in members.items() if type(member) in PLAIN and name[:2] != "__"]
-        types = [f"{name}: {member}" for name, member in members.get("__annotations__", {}).items()]
-        return "class", name, sorted(codes), sorted(plain), types
+def methods_of(kind: type) -> Iterator[tuple[str, FunctionType]]:
+    """The methods of a class and its bases that are of one's own code."""
+    for base in kind.__mro__[:-1]:
+        for name, member in vars(base).items():
+            inner = getattr(member, "__func__", member)
+            if isinstance(inner, FunctionType) and is_own(inner.__code__.co_filename):
+                yield name, inner
 
 
 def code_digest(code: CodeType) -> str:
@@ -153,23 +146,23 @@ def loads_of(code: CodeType) -> Mapping[str, frozenset[str]]:
 
 
 @lru_cache(maxsize=1024)
-def changed_attributes(kind: Any) -> frozenset[str]:
-    """The attributes that the methods of a class change after ``__init__``, such as a count of calls."""
+def changed_attributes(source: str) -> frozenset[str]:
+    """The attributes that a method changes, such as a count of calls."""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except SyntaxError:
+        return frozenset()
     changed: set[str] = set()
-    for base in kind.__mro__[:-1]:
-        for name, member in vars(base).items():
-            if not isinstance(member, FunctionType) or name in ("__init__", "__post_init__"):
-                continue
-            nodes = list(ast.walk(ast.parse(source_text(member.__code__) or "")))
-            for node in nodes:
-                owner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else node
-                if owner is not node and node.func.attr not in _CHANGES:  # type: ignore[attr-defined]
-                    continue
-                while isinstance(owner, ast.Subscript):
-                    owner = owner.value
-                is_store = isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del))
-                if isinstance(owner, ast.Attribute) and (is_store or owner is not node):
-                    changed.add(owner.attr)
+    for node in nodes:
+        owner: ast.AST = node
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
+            owner = node.func.value
+        elif not isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del)):
+            continue
+        while isinstance(owner, ast.Subscript):
+            owner = owner.value
+        if isinstance(owner, ast.Attribute):
+            changed.add(owner.attr)
     return frozenset(changed)
 
 

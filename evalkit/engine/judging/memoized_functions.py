@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import time
@@ -173,6 +174,8 @@ class MemoizedCall(MemoizedReply):
         return self if instance is None or isinstance(self.func, staticmethod) else MethodType(self, instance)
 
     def __getstate__(self) -> dict[str, Any]:
+        with contextlib.suppress(InputError):  # so that the sources of what it reads travel too
+            self._keys.reads()
         state = {**super().__getstate__(), "_sources": self._keys.sources}
         del state["_keys"]
         return state
