@@ -61,7 +61,7 @@ class Desk:
         rubric = named.get(self.origin, "review")
         judges = None if self.origin == "profile" else [self.judge]
         self.tuner = ek.RubricTuner("items.jsonl", rubric, judges, samples=1)
-        assert self.tuner.wait_idle(60)
+        assert self.tuner.wait_idle(300)
 
     # -- what a person does
     def edit(self, name="one"):
@@ -95,7 +95,7 @@ class Desk:
 
     def do(self, **message):
         self.tuner.receive(message)
-        assert self.tuner.wait_idle(60)
+        assert self.tuner.wait_idle(300)
         assert self.tuner.state["alert"] == ""
 
     def seen(self):
@@ -114,7 +114,7 @@ class Desk:
 def test_nothing_is_paid_twice_and_nothing_is_lost_whatever_the_rubric_came_from(origin, tmp_path, monkeypatch):
     dice = random.Random(origin)
     with judge_server() as server:
-        for number in range(3):
+        for number in range(2):
             desk = Desk(origin, tmp_path / str(number) / "project", server.url, monkeypatch)
             server.paid.clear()
             # as it was lost: own file, edited, run, saved, frozen
@@ -146,13 +146,13 @@ def tuner_of(folder, rubric=None, **options):
     made = ek.RubricTuner(
         ITEMS, ek.Rubric(**FIELDS) if rubric is None else rubric, "fake:strict", folder=folder, **options
     )
-    assert made.wait_idle(60)
+    assert made.wait_idle(300)
     return made
 
 
 def do(tuner, **message):
     tuner.receive(message)
-    assert tuner.wait_idle(60)
+    assert tuner.wait_idle(300)
 
 
 def notes_of(tuner):
@@ -167,7 +167,7 @@ def test_what_was_typed_and_is_invalid_comes_back_with_its_problem(tmp_path):
         do(tuner, **message)
         problem = tuner.state["draft"]["problem"]
         assert problem
-        for _ in range(3):
+        for _ in range(2):
             tuner = tuner_of(tmp_path)
             assert (tuner.state["draft"]["problem"], tuner.state["alert"]) == (problem, "")
             assert tuner.state["draft"]["typed"] == {name: message[name] for name in message if name != "do"}
@@ -295,7 +295,7 @@ def wavering_tuner(folder, judge, n_labels=0):
     labels = pd.DataFrame(rows, columns=["item_id", "criterion", "annotator", "label"]) if rows else None
     known = ek.Judge.function(judge, name="own", version="1", price=(1.0, 1.0))
     made = ek.RubricTuner(items, ek.Rubric(**FIELDS), known, labels, folder=folder, samples=2)
-    assert made.wait_idle(60)
+    assert made.wait_idle(300)
     return made
 
 
