@@ -161,7 +161,7 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
         else 1.0,
         seconds=session.seconds_per_label(),
         held_out=difference if has_held else None,
-        price=session.repeats.prices.get(runs.against, ""),
+        price=session.repeats.prices.get((runs.against, runs.current), ""),
         worst=_broken_cell(session),
         best="" if best in ("", runs.current) else f"the best so far is {versions[best].name} ({points[best].text})",
         leaner=_leaner(
