@@ -95,12 +95,12 @@ def complete(
     frame = _with_index(source)
     if not isinstance(frame, pd.DataFrame):
         return source, Keys()
+    _refuse_twice(frame, name)
     is_whole = {*need, "level", "scale"} <= {*frame.columns} and not _is_handwritten(frame)
     if is_whole and scale is None and fallback is None:
         return _with_systems(*_text_keys(frame, plain=False), carry=name == "votes")
     if not is_whole:
         _refuse_other_steps(frame, name, function)
-    _refuse_twice(frame, name)
     frame, keys = _with_systems(*_text_keys(frame, plain=not is_whole), carry=not is_whole or name == "votes")
     return _completed(frame, name, function, scale, fallback, is_whole=is_whole), keys
 
