@@ -80,7 +80,7 @@ class SuggestedEdits:
             for row in found.table.to_dict("records")
         ]
         draft = ["The wording is in the draft now; Run judges the other items."] * (found.outcome == "kept")
-        head = f"from {base.name}: {tried}"
+        head = f"{tried}; started from {base.name}"
         return cls(base.key, (), name, found.criterion, 0, head, (outcome, *draft, *path, *found.notes))
 
     @property

@@ -361,7 +361,7 @@ def test_improve_starts_from_the_draft_and_keeps_the_suggestions_that_were_tried
     tuner.edit("one", scale={2: "wholly"})  # not run
     do(tuner, do="improve", judge=name)
     assert tuner.state["alert"] == ""
-    assert tuner.state["suggestions"]["head"].startswith("from v1.2: ")
+    assert tuner.state["suggestions"]["head"].endswith("; started from v1.2")
     assert tuner.state["suggestions"]["rows"] == tried
     assert tuner.rubric.criterion("one").scale[2] == "wholly"
     again = wavering_tuner(tmp_path, judge, 120)
