@@ -92,7 +92,7 @@ def complete(
     InputError
         For a table of another step, a missing column, two rows with one key, and answers that cannot be read.
     """
-    frame = _with_index(source)
+    frame = with_index(source)
     if not isinstance(frame, pd.DataFrame):
         return source, Keys()
     _refuse_twice(frame, name)
@@ -105,7 +105,7 @@ def complete(
     return _completed(frame, name, function, scale, fallback, is_whole=is_whole), keys
 
 
-def _with_index(source: Any) -> Any:
+def with_index(source: Any) -> Any:
     """The table with the keys of its index as columns; of a Series, its values as the column of its name."""
     if isinstance(source, pd.Series) and source.name in ("score", "label"):
         source = source.to_frame()

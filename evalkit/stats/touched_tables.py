@@ -30,7 +30,7 @@ from evalkit.rubrics.row_scales import (
     rule_verdicts,
 )
 from evalkit.rubrics.scales import Scale, code_text, number
-from evalkit.stats.plain_tables import Keys, complete, key_text
+from evalkit.stats.plain_tables import Keys, complete, key_text, with_index
 from evalkit.stats.result_tables import CRITERION_KEY, verdict_codes
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Ints, Objects
@@ -92,10 +92,7 @@ def take_rows_by(
 ) -> tuple[pd.DataFrame, Keys]:
     """As `take_rows`, for a table in which an item has a row for each value of the columns `by`, such as systems."""
     options: dict[str, Any] = {"need": list(need), "function": function, "scale": scale}
-    if isinstance(source, pd.Series) and source.name in ("score", "label"):
-        source = source.to_frame()
-    if isinstance(source, pd.DataFrame) and {*source.index.names} - {None, *source.columns}:
-        source = source.reset_index()
+    source = with_index(source)
     by = [column for column in by if column != "judge" and isinstance(source, pd.DataFrame) and column in source]
     if not by or "item_id" not in source or {*options["need"], *_SCALED} <= {*source.columns}:
         return take_rows(source, name, **options)
