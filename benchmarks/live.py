@@ -1,7 +1,8 @@
 """Live calls, stored, beside a bare aiohttp loop and AsyncOpenAI on the same loopback server.
 
-100 ms and 0 ms of latency, 64 and 256 in flight; each run is a process of its own with an empty cache, the three
-take turns, medians count. ``python benchmarks/live.py 100 64`` measures one setting. Needs the stub server (see
+The judge is named by its address, made of a client that is read off, and made of one that is called itself. 100 ms and
+0 ms of latency, 64 and 256 in flight; each run is a process of its own with an empty cache, all take turns, medians
+count. ``python benchmarks/live.py 100 64`` measures one setting. Needs the stub server (see
 `stub.py`).
 """
 
@@ -30,14 +31,27 @@ SETTINGS = ((100, 64, 500), (0, 64, 500), (100, 256, 2000), (0, 256, 2000))
 """Latency in ms, calls in flight, calls."""
 
 
-def judge_once(base: str, concurrency: int, n: int, cache: str | None = None) -> None:
+def judge_of(base: str, kind: str) -> ek.Judge:
+    """The judge, by its ``address``, of a client that is ``read`` off, or of one that is ``called`` (in threads)."""
+    fields = {"temperature": 0.0}
+    if kind == "address":
+        return ek.Judge("openai", "gpt-4o-mini", base_url=f"{base}/v1", **fields)
+    import openai
+
+    http = openai.DefaultHttpxClient() if kind == "called" else None
+    client = openai.OpenAI(api_key="EMPTY", base_url=f"{base}/v1", http_client=http)
+    client.chat.completions.create  # noqa: B018  # loads the module
+    return ek.Judge.client(client, "gpt-4o-mini", **fields)
+
+
+def judge_once(base: str, concurrency: int, n: int, kind: str = "address", cache: str | None = None) -> None:
     """One run into an empty cache (a new folder by default); all verdicts must be true. Prints its figures."""
     import evalkit.engine.providers.openai  # noqa: F401  # imports are not measured: the floors have theirs before the clock
 
     items = rows(needed_folder(), n)
     with tempfile.TemporaryDirectory() as folder:
         ek.judge(items[:1], RUBRIC, "fake:strict", samples=1, item_id="id", cache=Path(folder, "warm"))
-        judge = ek.Judge("openai", "gpt-4o-mini", base_url=f"{base}/v1", temperature=0.0)
+        judge = judge_of(base, kind)
         used, started = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
         table = ek.judge(
             items,
@@ -69,13 +83,15 @@ def run(command: list[str], base: str, n: int) -> dict[str, Any]:
 
 
 def compared(folder: Path, latency: int, concurrency: int, n: int) -> dict[str, list[dict[str, Any]]]:
-    """The runs of all three, in turn."""
+    """The runs of all, in turn."""
     with stub_server(folder, latency_ms=latency) as base:
         floor = ["--base", f"{base}/v1", "--n", str(n), "--conc", str(concurrency)]
         commands = {
             "evalkit, stored": [__file__, "--once", base, str(concurrency), str(n)],
             "bare aiohttp": [str(folder / "floor_aiohttp.py"), *floor],
             "AsyncOpenAI": [str(folder / "floor_openai.py"), *floor],
+            "evalkit, client read off": [__file__, "--once", base, str(concurrency), str(n), "read"],
+            "evalkit, client called": [__file__, "--once", base, str(concurrency), str(n), "called"],
         }
         seen: dict[str, list[dict[str, Any]]] = {name: [] for name in commands}
         for _ in range(RUNS):
@@ -103,13 +119,16 @@ def main() -> int:
             f"  evalkit: {last['paid']} paid, {last['max_in_flight']} in flight at most, "
             f"{last['connections']} connections"
         )
-        ours, bare, openai = (
+        ours, bare, openai, read, called = (
             {key: statistics.median(one[key] for one in runs) for key in ("wall_s", "cpu_s")} for runs in seen.values()
         )
         wall, cpu = ours["wall_s"] / bare["wall_s"], ours["cpu_s"] / openai["cpu_s"]
+        by_client = [each["cpu_s"] / openai["cpu_s"] for each in (read, called)]
+        print("  CPU beside AsyncOpenAI: client read off {:.2f} ×, called itself {:.2f} ×".format(*by_client))
         if (latency, concurrency) == (100, 64):
             met &= bar("wall, as a multiple of the bare loop", wall, 1.2)
             met &= bar("CPU, as a multiple of AsyncOpenAI", cpu, 0.5)
+            met &= bar("CPU of a client read off, as a multiple of AsyncOpenAI", by_client[0], 0.5)
         else:
             print(f"  wall {wall:.2f} × the bare loop, CPU {cpu:.2f} × AsyncOpenAI")
     return int(not met)
@@ -117,6 +136,6 @@ def main() -> int:
 
 if __name__ == "__main__":
     if "--once" in sys.argv:
-        judge_once(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+        judge_once(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), *sys.argv[5:])
         sys.exit(0)
     sys.exit(main())

@@ -68,6 +68,6 @@ def main() -> int:
 
 if __name__ == "__main__":
     if "--once" in sys.argv:
-        judge_once(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5])
+        judge_once(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), cache=sys.argv[5])
         sys.exit(0)
     sys.exit(main())

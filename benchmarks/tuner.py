@@ -76,10 +76,26 @@ CLICK = """async () => {
     while (shown() === before) await new Promise((done) => requestAnimationFrame(done));
     return (performance.now() - started) / 1000;
 }"""
+KEY = """async () => {
+    const rows = [...document.querySelectorAll('.ekw tr[data-id]')], started = performance.now();
+    document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown', bubbles: true }));
+    await new Promise((done) => requestAnimationFrame(done));
+    if (!rows.includes(document.activeElement)) throw new Error('no row has the focus');
+    return (performance.now() - started) / 1000;
+}"""
+PLAN = """async (text) => {
+    const level = document.querySelector(".ekw [data-part=text]");
+    const plan = () => document.querySelector(".ekw-plan").textContent;
+    const before = plan(), started = performance.now();
+    level.value = text;
+    level.dispatchEvent(new Event('input', { bubbles: true }));
+    while (plan() === before) await new Promise((done) => requestAnimationFrame(done));
+    return (performance.now() - started) / 1000;
+}"""
 PAINT = """async () => {
     const started = performance.now();
     window.jupyterapp.commands.execute('notebook:run-cell');
-    while (!document.querySelector('.ekw .ekw-plan')) await new Promise((done) => requestAnimationFrame(done));
+    while (!document.querySelector('.ekw .ekw-run button')) await new Promise((done) => requestAnimationFrame(done));
     return (performance.now() - started) / 1000;
 }"""
 
@@ -116,6 +132,57 @@ def in_browser(n: int, rounds: int) -> tuple[list[float], float] | None:
         return seconds, painted
 
 
+LARGE = """
+import evalkit as ek
+items = [{"item_id": f"i{at}", "question": f"When was station {at} opened?", "answer": f"In {1850 + at % 150}.",
+          "people": at % 3} for at in range(2_000)]
+rubric = ek.Rubric(id="large", inputs=["question", "answer"], criteria=[
+    {"name": name, "scale": {0: "no", 1: "nearly", 2: "yes"}, "pass_at": 2} for name in ("a", "b", "c")])
+tuner = ek.RubricTuner(items, rubric, ["fake:strict", "fake:lenient"], {"a": "people"}, samples=1, name="large")
+tuner.run()
+"""
+SHOWN = """
+tuner = ek.RubricTuner(items, rubric, ["fake:strict", "fake:lenient"], {"a": "people"}, samples=1, name="large")
+tuner"""
+
+
+def large_in_browser() -> bool:
+    """2,000 items, 3 criteria, 2 judges: first paint, an arrow key, the plan after an edit, Tabs to the table."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+    from labs import Notebook, missing, running_browser, running_lab
+
+    if why := missing():
+        print(f"not timed in a browser: {why}")
+        return True
+    with tempfile.TemporaryDirectory() as root, running_lab(Path(root)) as lab, running_browser() as browser:
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.set_default_timeout(120_000)
+        notebook = Notebook(page, lab)
+        notebook.open("import evalkit as ek", SHOWN, run=False)
+        notebook.run_code(LARGE)
+        page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-cell-and-select-next')")
+        notebook.idle()
+        painted = page.evaluate(PAINT)
+        page.locator("tr[data-id]").first.wait_for()
+        notebook.run_code("tuner.wait_idle(60)")
+        page.locator("tr[data-id]").first.focus()
+        keys = [page.evaluate(KEY) for _ in range(20)]
+        plans = []
+        for at in range(5):
+            plans.append(page.evaluate(PLAN, "no" if at % 2 else f"no, in version {at}"))  # and back: another plan
+            page.wait_for_timeout(1_500)
+        tabs = 0
+        page.locator(".ekw [data-to]").first.evaluate("(one) => one.focus()")
+        page.keyboard.press("Enter")
+        tabs = 1 if page.evaluate("() => !!document.activeElement.closest('tr[data-id]')") else 99
+        notebook.close()
+    name = "2,000 items x 3 criteria x 2 judges in the browser"
+    met = bar(f"first paint, {name}", painted, 1.5, " s")
+    met &= bar(f"an arrow key, {name}", statistics.median(keys), 0.05, " s")
+    met &= bar(f"plan after an edit, {name}", statistics.median(plans), 0.5, " s")
+    return bar("Tabs to the table", tabs, 10, "") and met
+
+
 def main() -> int:
     with own_cache():
         tuner, _ = made(200)
@@ -141,6 +208,7 @@ def main() -> int:
             if n == 200:
                 met &= bar("click to tiles in the browser, 200 items", statistics.median(seen[0]), 0.5, " s")
                 met &= bar("first paint in the browser", seen[1], 1.0, " s")
+    met &= large_in_browser()
     return 0 if met else 1
 
 

@@ -40,6 +40,7 @@ from .engine import collect as collect
 from .engine import record as record
 from .engine import import_judgments as import_judgments
 from .engine import explain as explain
+from .engine import memory as memory
 
 # from judgments to scores
 from .stats import vote as vote

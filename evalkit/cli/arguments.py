@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from evalkit.core.lists_of_choices import ON_MISS, ON_MISSING, RECORDED, SCORE_READINGS
+from evalkit.core.judge_settings import FLAGS, JUDGE_SETTINGS
+from evalkit.core.lists_of_choices import ON_MISS, ON_MISSING, RECORDED
 from evalkit.core.settings import RULE_NAMES, Options
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
 
@@ -41,8 +42,8 @@ class Parser(argparse.ArgumentParser):
     def add_what(self) -> None:
         """What is judged, and by whom."""
         group = self.add_argument_group("what is judged, and by whom")
-        judge = ("judge", "judge-model", "judge-base-url", "judge-api-key-env", "judge-temperature", "judge-max-tokens")
-        add_flags(group, "rubric", "profile", *judge, "judge-score", "template", "criteria-per-call", "samples")
+        judge = (flag for flag in FLAGS if flag != "max-seconds")
+        add_flags(group, "rubric", "profile", *judge, "template", "criteria-per-call")
 
     def add_judging(self, *, n_items: str | None = None) -> None:
         """Items (`n_items` as `nargs` of argparse), what is judged, and the cache."""
@@ -118,10 +119,9 @@ def read_as(expected: str, read: Callable[[str], Any]) -> Callable[[str], Any]:
     return read_text
 
 
-def number_or(word: str, number: Callable[[str], float] = float) -> Callable[[str], Any]:
+def number_or(word: str) -> Callable[[str], Any]:
     """The reader of a number, or of one word in its place."""
-    kind = "a whole number" if number is int else "a number"
-    return read_as(f"{kind} or {word!r}", lambda text: text if text == word else number(text))
+    return read_as(f"a number or {word!r}", lambda text: text if text == word else float(text))
 
 
 def _moment(text: str) -> float:
@@ -189,7 +189,6 @@ _JUDGE = (
     "provider:model, as in openai:gpt-4o-mini; repeat for a jury; 'fake' needs no model and no network; "
     "'profile': all judges of the profile; 'none': no calls, only cached replies of the profile's judges"
 )
-_SCORE = "read the score from log-probabilities: their mean over the codes, or the most probable code"
 _INPUT = "column that holds an input of the rubric, if it has another name, as in answer=response; repeat for others"
 _ON_MISSING = "an item without a required input is an error (default), or skipped and unscored"
 _ON_MISS_OFFLINE = "offline, a missing reply is a row with an error (default), or exit code 2"
@@ -201,18 +200,12 @@ _QUORUM = "an item is scored if more than this share of its judges (by weight) s
 _REGISTRY = "SQLite file or postgresql://… (default: EVALKIT_REGISTRY, else registry.sqlite of the cache folder)"
 _FLAGS: dict[str, dict[str, Any]] = {
     # what is judged, and by whom
+    **{one.flag: _value(one.metavar, one.text, type=one.of_flag) for one in JUDGE_SETTINGS.values()},
     "rubric": _value("R", "rubric: id, id@version or a .yaml file"),
     "profile": _value("P", "profile: name or .yaml file (rubric, judges, samples, rules)"),
     "judge": _value("J", _JUDGE, action="append", default=[]),
-    "judge-model": _value("MODEL", "model for a --judge that names only its provider"),
-    "judge-base-url": _value("URL", "OpenAI-compatible server, as in http://localhost:8000/v1"),
-    "judge-api-key-env": _value("NAME", "environment variable that holds the key"),
-    "judge-temperature": _value("T", "default 1.0; 'none' sends no temperature", type=number_or("none")),
-    "judge-max-tokens": _value("N", "default 512; 'none' sends no limit", type=number_or("none", int)),
-    "judge-score": {"choices": SCORE_READINGS, "help": _SCORE},
     "criteria-per-call": _value("N|all", "criteria that one call judges (default 1)", type=_per_call),
     "template": _value("T", "prompt template instead of the rubric's, as in tagged@v1"),
-    "samples": _value("K", "samples per judge, item and criterion (default 3)", type=int),
     # where replies and items come from
     "item-id": _value("COLUMN", "column that holds the ids (default: item_id, else the row)"),
     "input": _value("INPUT=COLUMN", _INPUT, action="append", default=[], dest="inputs", type=_input),
@@ -246,14 +239,24 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "folder": _value("DIR", "logs and output of runs (default: runs/ in the cache folder)"),
     "registry": _value("URL", _REGISTRY),
 }
-LIMITS = ("budget-usd", "max-calls", "concurrency", "retries", "requests-per-minute", "tokens-per-minute", "run")
+LIMITS = (
+    "budget-usd",
+    "max-calls",
+    "max-seconds",
+    "concurrency",
+    "retries",
+    "requests-per-minute",
+    "tokens-per-minute",
+    "run",
+)
 """Flags for how much judging may spend, and how fast it may send."""
 
 
 def add_flags(parser: Any, *names: str) -> None:
     """Shared flags, by their names."""
     for name in names:
-        parser.add_argument(f"--{name}", **_FLAGS[name])
+        short = ["--samples"] if name == "judge-samples" else []
+        parser.add_argument(f"--{name}", *short, **_FLAGS[name])
 
 
 def opened(args: argparse.Namespace) -> contextlib.closing[Registry]:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import LIMITS, Commands, Parser, add_command, add_flags, add_value
-from evalkit.cli.settings_from_flags import options_of
+from evalkit.cli.settings_from_flags import flags_of, options_of
 from evalkit.cli.stderr_messages import note, tell
+from evalkit.core.judge_settings import FLAGS
 from evalkit.errors import ConfigError, counted
 
 if TYPE_CHECKING:
@@ -64,12 +65,11 @@ def _add_traces(parser: Parser) -> Any:
         action="append",
     )
     group.add_argument("--no-judge", action="store_true", help="the same as --judge none")
-    add_value(group, "--judge-samples", "K", "samples per judge and test (default 3)", type=int)
     text = "ignore recorded and cached judgments, and call again"
     group.add_argument("--judge-refresh", action="store_true", help=text)
     text = "do not use replies that were copied from another rubric version"
     group.add_argument("--no-promoted", action="store_true", help=text)
-    add_flags(group, "judge-model", "judge-base-url", "judge-api-key-env", "profile", *LIMITS, "cache")
+    add_flags(group, *(flag for flag in FLAGS if flag not in ("judge", "max-seconds")), "profile", *LIMITS, "cache")
     output = parser.add_argument_group("output")
     output.add_argument("--redact", action="store_true", help="write [REDACTED] in place of all prompts and answers")
     add_flags(output, "quiet")
@@ -106,14 +106,13 @@ def _options(args: argparse.Namespace) -> GateOptions:
     if judges == ["none"] and args.judge_refresh:
         fact = "--judge-refresh (call the judge again) and --judge none (make no calls) contradict each other"
         raise ConfigError(f"{fact}; remove one of them")
-    names = ("model", "samples", "base_url", "api_key_env", "refresh")
-    asked = {name: getattr(args, f"judge_{name}") for name in names}
+    asked = flags_of(args) | {"judge": judges[0] if judges else None, "refresh": args.judge_refresh}
     own = {name: getattr(args, name) for name in ("profile", "no_promoted", "strict", "redact")}
     if args.drift is not None:
         if args.judge_refresh:
             raise ConfigError("--drift already calls the judge again; remove --judge-refresh")
         asked |= {"refresh": args.drift, "drift": True}
-    return GateOptions(judge=judges[0] if judges else None, **asked, **own, **options_of(args))
+    return GateOptions(**own, **(options_of(args) | asked))
 
 
 def _check_places(args: argparse.Namespace, baseline: Path | None) -> None:
@@ -139,8 +138,8 @@ def _check_places(args: argparse.Namespace, baseline: Path | None) -> None:
 
 def _tell_ways_out(args: argparse.Namespace, result: GateResult) -> None:
     files = f"--config {shlex.quote(args.config)} --trace-file {shlex.quote(args.trace_file)}"
-    names = ("profile", "judge_samples", "judge_base_url", "judge_api_key_env", "cache")
-    given = {name.replace("_", "-"): getattr(args, name) for name in names if getattr(args, name) is not None}
+    names = ("profile", *(flag for flag in FLAGS if flag not in ("judge", "judge-model")), "cache")
+    given = {name: value for name in names if (value := getattr(args, name.replace("-", "_"))) is not None}
     more = "".join(f" --{name} {shlex.quote(str(value))}" for name, value in given.items())
     judge = shlex.quote(_judge_of(result) or (args.judge_model and f"openai:{args.judge_model}") or "openai:MODEL")
     own = "" if args.cache is None else f" --cache {shlex.quote(args.cache)}"
@@ -204,4 +203,4 @@ def _record(args: argparse.Namespace) -> int:
         tell(f"not judged: {counted(len(lost) - 20, 'more test')}")
     for text in result.notes:
         tell(text)
-    return 2 if (lost and not result.has_judgments) or "budget" in result.reasons else 0
+    return 2 if (lost and not result.has_judgments) or {"budget", "stopped"} & result.reasons else 0

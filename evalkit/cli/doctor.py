@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_value
 from evalkit.cli.reading_and_printing import in_words, put_document
+from evalkit.cli.settings_from_flags import judge_settings
+from evalkit.core.judge_settings import FLAGS
+from evalkit.errors import ConfigError
 
 if TYPE_CHECKING:
     from evalkit.engine.calls.server_check import ServerReport
@@ -19,7 +22,7 @@ def add(commands: Commands) -> None:
     add_flags(parser, "cache", "json")
     server = parser.add_argument_group("also check a judge's server, with at most two tiny calls")
     add_value(server, "--judge", "JUDGE", "provider:model, as in openai:gpt-4o-mini")
-    add_flags(server, "judge-base-url", "judge-api-key-env")
+    add_flags(server, *(flag for flag in FLAGS if flag not in ("judge", "judge-samples", "max-seconds")))
 
 
 def _doctor(args: argparse.Namespace) -> None:
@@ -42,8 +45,11 @@ def _doctor(args: argparse.Namespace) -> None:
 
 
 def _server(args: argparse.Namespace) -> ServerReport:
-    from evalkit.core.judges import Judge
     from evalkit.engine.calls.server_check import check_server
+    from evalkit.engine.judging.named_judges import named_judges
 
-    judge, changes = Judge.of(args.judge), {"base_url": args.judge_base_url, "api_key_env": args.judge_api_key_env}
-    return check_server(judge.replace(**{name: value for name, value in changes.items() if value is not None}))
+    settings, places = judge_settings(args)
+    judges = named_judges(places).changed(settings)
+    if not judges:
+        raise ConfigError(f"--judge {args.judge} has no model; pass --judge PROVIDER:MODEL, or --judge-model MODEL")
+    return check_server(judges[0])

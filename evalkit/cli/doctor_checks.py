@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from evalkit._version import __version__
+from evalkit.core.judge_settings import JUDGE_SETTINGS
 from evalkit.core.providers import PROVIDERS
 from evalkit.errors import CacheError, RubricError
 
@@ -35,12 +36,13 @@ def check_machine(cache: str | None = None) -> dict[str, Any]:
 
     problems: list[str] = []
     places = {name: shown_cache(os.environ.get(name)) or "not set" for name in _PLACES}
+    variables = [row.variable for row in JUDGE_SETTINGS.values() if os.environ.get(row.variable)]
     return {
         "versions": {"evalkit": __version__, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
         | {name: installed_version(name) or "missing" for name in _PACKAGES},
         "cache": _cache(cache, problems),
         "rubrics": _rubrics(problems),
-        "settings": places | {name: "set" if os.environ.get(name) else "not set" for name in KEYS},
+        "settings": places | {name: "set" if os.environ.get(name) else "not set" for name in (*KEYS, *variables)},
         "extras": {name: _extra(modules) for name, modules in EXTRAS.items()},
         "problems": problems,
     }

@@ -120,7 +120,8 @@ def _evaluation(args: argparse.Namespace) -> Evaluation:
             raise ConfigError("ITEMS is missing; name the file of items to judge, or pass --judgments FILE")
         arguments = spec_arguments(args) | data_arguments(args) | rules_of(args)
         return evaluate(read_items(args), labels=labels, **arguments, **options_of(args))
-    judging = [f"--{name}" for name in ("judge", "profile", "samples", "template") if getattr(args, name)]
+    names = ("judge", "profile", "judge_samples", "template")
+    judging = [f"--{name.removeprefix('judge_')}" for name in names if getattr(args, name)]
     if judging:
         raise ConfigError(f"--judgments reads existing judgments and calls no judges; remove {', '.join(judging)}")
     judgments = read_table(args.judgments, "judgments")

@@ -31,6 +31,7 @@ def add(commands: Commands) -> None:
 
 def _history(args: argparse.Namespace) -> None:
     from evalkit import history
+    from evalkit.core.formatting import money
     from evalkit.evaluation.evaluation_log import AGREEMENT, SUMMARY
 
     table = history(args.cache)
@@ -39,22 +40,27 @@ def _history(args: argparse.Namespace) -> None:
         return
     evaluations = list(table.groupby("evaluation", sort=False))
     for _, rows in evaluations[: args.rows]:
-        print(_what(rows.iloc[0]))
+        print(_what(rows))
         put_shown(rows[["criterion", *SUMMARY, "disagreement"]])
         labelled = rows[rows["n_compared"].notna()]
         if len(labelled):
             print("against the labels:")
             put_shown(labelled[["criterion", *AGREEMENT, "n_compared"]])
         print()
+    total_usd, others_usd = table["paid_usd"].sum(), table.loc[table["evaluation"].isna(), "paid_usd"].sum()
+    if total_usd:
+        paid = f"{money(total_usd)}, of which {money(others_usd)} outside of evaluations"
+        print(f"paid for all replies in the cache: {paid}")
     shown = min(args.rows, len(evaluations))
     opening = "; ek.evaluation.open_evaluation(ID, items) opens one" if shown else ""
     note(args, f"{shown} of {counted(len(evaluations), 'evaluation')}{opening}")
 
 
-def _what(row: pd.Series) -> str:
+def _what(rows: pd.DataFrame) -> str:
     """What was judged, when, by what and at what cost."""
     from evalkit.core.formatting import money
 
+    row, sums = rows.iloc[0], rows[["cost_usd", "paid_usd"]].sum(skipna=False)
     parts = [
         row["evaluation"],
         f"{row['time']:%Y-%m-%d %H:%M} UTC",
@@ -62,6 +68,6 @@ def _what(row: pd.Series) -> str:
         f"{row['judges']}, {counted(row['samples'], 'sample')}",
         f"template {row['template']}",
         row["rules"],
-        f"cost {money(row['cost_usd'])}, of which {money(row['paid_usd'])} paid then",
+        f"cost {money(sums['cost_usd'])}, of which {money(sums['paid_usd'])} paid then",
     ]
     return fill(one_line(" · ".join(parts)), get_terminal_size((100, 24)).columns, subsequent_indent="  ")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_value
 from evalkit.cli.ci import RECORD_USAGE
 from evalkit.cli.reading_and_printing import check_output, put, put_document, put_either, read_items
-from evalkit.cli.settings_from_flags import data_arguments, options_of, rules_of, spec_arguments
+from evalkit.cli.settings_from_flags import data_arguments, options_of, rules_of, source_of, spec_arguments
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, counted
 
@@ -108,8 +108,8 @@ def _plan(args: argparse.Namespace) -> None:
     from evalkit.engine.judging.specification import Spec
 
     arguments: dict[str, Any] = spec_arguments(args) | data_arguments(args)
-    spec = Spec.of(**arguments, rules=rules_of(args), source="flag")
-    source = "flag" if args.rubric or spec.profile is None else f"profile {spec.profile.profile}"
+    spec = Spec.of(**arguments, rules=rules_of(args), source=source_of(args))
+    source = "flag --rubric" if args.rubric or spec.profile is None else spec.profile.label
     others = ((spec.settings.source(name), {name: value}) for name, value in spec.settings.items())
     settings = Settings.of((source, {"rubric": f"{spec.rubric.id}@{spec.rubric.label}"}), *others)
     result = plan(read_items(args), **arguments, recorded=args.recorded, adopt=args.adopt, cache=args.cache)

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from evalkit.core.settings import RULE_NAMES, Options
+from evalkit.core.judge_settings import JUDGE_SETTINGS, flag_place, variable_place
+from evalkit.core.settings import RULE_NAMES, Options, Place, Settings
 from evalkit.errors import ConfigError
 
 if TYPE_CHECKING:
     from evalkit.core.judges import Judge
+    from evalkit.rubrics import Profile
 
-_CHANGES = ("base_url", "api_key_env", "temperature", "max_tokens", "score")
+_CHANGES = ("model", *(name for name, setting in JUDGE_SETTINGS.items() if setting.field is not None))
+_NONE = (
+    "the judge 'none' means the judges of a profile, without calls: pass --profile, and no other --judge flag. To read "
+    "the cached replies of other judges, name these judges and pass --offline"
+)
 
 
 def spec_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """Rubric or profile, judges, samples and template: what all of evalkit's judging functions take."""
-    asked = {name: getattr(args, name) for name in ("samples", "template", "criteria_per_call")}
-    return {"rubric": _rubric_or_profile(args), "judges": _judges(args)} | asked
+    rubric = _rubric_or_profile(args)
+    others = {name: getattr(args, name) for name in ("template", "criteria_per_call")}
+    others |= {"samples": judge_settings(args)[0].get("samples")}
+    return {"rubric": rubric, "judges": _judges(args, None if isinstance(rubric, str) else rubric)} | others
 
 
 def data_arguments(args: argparse.Namespace) -> dict[str, Any]:
@@ -36,40 +45,64 @@ def _rubric_or_profile(args: argparse.Namespace) -> Any:
     return profile if args.rubric is None else profile.with_rubric(args.rubric)
 
 
-def _judges(args: argparse.Namespace) -> list[Judge] | Literal["none"] | None:
-    """The judges that the flags name; None leaves them to the profile, and so does ``none``, which makes no calls."""
-    names = args.judge
-    changes = {name: getattr(args, f"judge_{name}") for name in _CHANGES}
-    changes = {name: None if value == "none" else value for name, value in changes.items() if value is not None}
-    if "none" in names or "profile" in names:
-        if len(names) > 1 or changes or args.judge_model or (names == ["profile"] and args.profile is None):
-            raise ConfigError(
-                "--judge none and --judge profile mean the judges of a profile: pass --profile as well, and no other "
-                "--judge flag. To read the cached replies of other judges, name these judges and pass --offline"
-            )
-        return "none" if names == ["none"] else None
-    if not names and (changes or args.judge_model):
-        text = "--judge-… flags change the settings of a judge, but --judge is missing; name the judge with --judge"
-        raise ConfigError(text)
-    if args.judge_model and all(":" in name or name == "fake" for name in names):
-        fact = "--judge-model applies only to a --judge that names just a provider (such as openai)"
-        raise ConfigError(f"{fact}, not to {names[0]!r}; remove --judge-model")
-    if "base_url" in changes and all(name.partition(":")[0] == "fake" for name in names):
+def flags_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The settings of judges that the flags name; None: not named."""
+    values = {name: getattr(args, setting.flag.replace("-", "_"), None) for name, setting in JUDGE_SETTINGS.items()}
+    return values | {"judge": getattr(args, "judge", None) or None}
+
+
+def judge_settings(args: argparse.Namespace) -> tuple[Settings, list[Place]]:
+    """The settings of judges that flags and variables name, and these places."""
+    flags = flag_place(flags_of(args))
+    places = [flags, variable_place(without=flags[1])]
+    return Settings.of(*places), places
+
+
+def _judges(args: argparse.Namespace, profile: Profile | None) -> list[Judge] | Literal["none"] | None:
+    """The judges that flags and variables name or change; None leaves them to the profile.
+
+    ``none``, which makes no calls, leaves them to it as well.
+    """
+    from evalkit.engine.judging.named_judges import named_judges
+
+    settings, places = judge_settings(args)
+    if args.profile is not None and profile is not None and profile.judges:
+        places = places[:1]  # only a flag changes the judges of a profile that a flag names
+    texts = Settings.of(*places).get("judge") or []
+    if texts in ("none", ["none"]):
+        if changed := [name for name, value in flags_of(args).items() if name in _CHANGES and value is not None]:
+            raise ConfigError(f"--{JUDGE_SETTINGS[changed[0]].flag} changes a judge, but {_NONE}")
+        return "none"
+    if "none" in texts and not isinstance(texts, str):
+        raise ConfigError(f"--judge {', '.join(texts)}: {_NONE}")
+    panel = named_judges(places, profile)
+    if panel.source == "missing":
+        text, source = settings["judge"], settings.source("judge")
+        text = text if isinstance(text, str) else next(name for name in text if ":" not in name)
+        raise ConfigError(f"{source}: the judge {text!r} has no model; name {text}:MODEL, or pass --judge-model MODEL")
+    if (
+        settings.source("base_url").startswith("flag ")
+        and panel.judges
+        and not any(judge.is_llm for judge in panel.judges)
+    ):
         fact = "--judge-base-url cannot be set for the judge 'fake', which runs inside evalkit and has no server"
         raise ConfigError(f"{fact}; remove it")
-    return [_judge(name, args.judge_model, changes) for name in names] or None
+    judges = panel.changed(settings)
+    return None if panel.of_profile and judges == panel.judges else list(judges) or None
 
 
-def _judge(text: str, model: str | None, changes: dict[str, Any]) -> Judge:
-    from evalkit.core.judges import Judge
-    from evalkit.engine.judging.specification import check_provider, with_changes
+def source_of(args: argparse.Namespace) -> Callable[[str], str]:
+    """The source of a setting that the command passes on: a flag, or a variable."""
+    settings, _ = judge_settings(args)
+    judges = [settings.source(name) for name in settings if name not in ("samples", "max_seconds")]
 
-    if ":" not in text and text != "fake":
-        check_provider(text, "--judge")
-        if not model:
-            raise ConfigError(f"--judge {text} has no model; pass --judge {text}:MODEL, or --judge-model MODEL")
-        text = f"{text}:{model}"
-    return with_changes(Judge.of(text), changes)
+    def source(name: str) -> str:
+        if name == "judges":
+            return ", ".join(dict.fromkeys(judges)) or "flag --judge"
+        flag = {"inputs": "input"}.get(name, name.replace("_", "-"))
+        return settings.source(name) if name in settings else f"flag --{flag}"
+
+    return source
 
 
 def rules_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -80,4 +113,6 @@ def rules_of(args: argparse.Namespace) -> dict[str, Any]:
 def options_of(args: argparse.Namespace) -> dict[str, Any]:
     """How judges are called: the options of `judge`."""
     options = {name: getattr(args, name) for name in Options.__slots__ if hasattr(args, name)}
+    if hasattr(args, "max_seconds"):
+        options["max_seconds"] = judge_settings(args)[0].get("max_seconds")
     return options | {"progress": False if args.quiet else None}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import math
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,6 +10,7 @@ from urllib.parse import urlsplit
 
 from evalkit.core.lists_of_choices import SCORE_READINGS
 from evalkit.core.providers import PROVIDERS
+from evalkit.core.settings import WEIGHT, is_number, is_weight
 from evalkit.errors import ConfigError
 
 TEXT_FIELDS = ("name", "service", "template", "base_url", "api_key_env", "headers_env")
@@ -45,8 +45,17 @@ def is_server(url: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname) and port_fits and "@" not in parts.netloc
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+NOT_SENT_IF_NULL = ("temperature", "max_tokens")
+"""The fields whose ``null`` is a value: the request then has no such parameter."""
+
+
+def without_nulls(fields: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The fields of a judge in a file without those that are ``null`` and so not set (all but `NOT_SENT_IF_NULL`)."""
+    return {name: value for name, value in fields.items() if value is not None or name in NOT_SENT_IF_NULL}
+
+
+def _is_number(value: Any) -> bool:
+    return is_number(value) and value >= 0
 
 
 def _is_price(value: Any) -> bool:
@@ -57,8 +66,11 @@ _PRICE = "two numbers (US$ per million prompt and completion tokens), or three (
 FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(TEXT_FIELDS, ("a string", lambda value: value is None or isinstance(value, str))),
     "temperature": ("a number ≥ 0 or None", lambda value: value is None or _is_number(value)),
-    "max_tokens": ("a whole number ≥ 1 or None", lambda value: value is None or (type(value) is int and value >= 1)),
-    "weight": ("a number ≥ 0", _is_number),
+    "max_tokens": (
+        "a whole number ≥ 1 or None",
+        lambda value: value is None or (type(value) is int and value >= 1 and is_number(value)),
+    ),
+    "weight": (WEIGHT, is_weight),
     "timeout_s": ("a number of seconds > 0", lambda value: _is_number(value) and value > 0),
     "price": (_PRICE, lambda value: value is None or _is_price(value)),
     "score": ("'expected', 'mode' or None", lambda value: value is None or value in SCORE_READINGS),

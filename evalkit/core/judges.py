@@ -1,4 +1,7 @@
-"""`Judge`: a model that judges, by provider, model and parameters."""
+"""`Judge`: a model that judges, by provider, model and parameters.
+
+Over 350 lines, because the class documents its fields and has all ways to make a judge.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import orjson
 
-from evalkit.core.judge_field_checks import FIELDS, TEXT_FIELDS, base_url_of, host_of, is_server, with_logprobs
+from evalkit.core.clients import ELSEWHERE, GivenClient, fields_of
+from evalkit.core.judge_field_checks import (
+    FIELDS,
+    TEXT_FIELDS,
+    base_url_of,
+    host_of,
+    is_server,
+    with_logprobs,
+    without_nulls,
+)
 from evalkit.core.lists_of_choices import ScoreReading
 from evalkit.core.providers import PROVIDERS
 from evalkit.core.reply_keys import Params, canonical_json
@@ -51,7 +63,7 @@ class Judge:
     max_tokens
         Longest reply in tokens, ≥ 1, or None: not sent (``anthropic`` needs one).
     weight
-        Relative weight in a jury, ≥ 0; 0 removes the judge from scores.
+        Relative weight in a jury: 0, or from 1e-9 to 1e9; 0 removes the judge from scores.
     template
         A prompt template for this judge only, ``name@version`` or ``name``; by default the rubric's.
     base_url
@@ -74,7 +86,7 @@ class Judge:
         the tokens' log-probabilities, which adds ``logprobs`` and ``top_logprobs`` to `params`. Not in the reply key.
     ask
         For the provider ``function``: the Python function, or its import path ``module:function``.
-        Not part of the reply key: see `Judge.function`.
+        Not part of the reply key: see `Judge.function`. For a judge of `Judge.client`: the client.
 
     Raises
     ------
@@ -157,7 +169,7 @@ class Judge:
             if PROVIDERS[self.provider].host == "local":
                 raise ConfigError(f"{who} is not called over HTTP and takes no headers_env; omit it")
         if self.provider != "function":
-            if self.ask is not None:
+            if self.ask is not None and not isinstance(self.ask, GivenClient) and self.ask not in ELSEWHERE:
                 raise ConfigError(f"{who} has ask=…, which only judges of the provider 'function' take; omit ask=")
         elif not callable(self.ask) and not (isinstance(self.ask, str) and ":" in self.ask):
             text = f"{who} needs ask=…: a Python function, or its import path 'module:function'; see Judge.function"
@@ -202,7 +214,7 @@ class Judge:
                 model = "strict"
             return cls(provider.strip(), model.strip())
         if isinstance(judge, Mapping):
-            fields = dict(judge)
+            fields = without_nulls(judge)
             unknown = [str(name) for name in fields if name not in cls.__slots__]
             if unknown:
                 raise ConfigError(f"judge: {unknown_key(unknown[0], cls.__slots__)}")
@@ -264,6 +276,51 @@ class Judge:
         return made if ask is None else made(ask)
 
     @classmethod
+    def client(cls, client: Any, model: str, **fields: Any) -> Judge:
+        """A judge that is asked as a client of openai or anthropic asks, with its key.
+
+        Address, key (or the function that returns one), headers, query, organisation and time limit are read off the
+        client, and evalkit's own transport sends them. A client with an HTTP client of its own (proxy, certificates),
+        of a class that extends openai's, of another package, or whose calls another package traces, is called itself,
+        without its retries: a synchronous one in threads, an asynchronous one on the event loop of evalkit.
+
+        Parameters
+        ----------
+        client
+            An ``OpenAI``, ``AsyncOpenAI``, ``AzureOpenAI``, ``AsyncAzureOpenAI``, ``Anthropic`` or ``AsyncAnthropic``,
+            or an object of their shape (``chat.completions.create`` or ``messages.create``).
+        model
+            The model's name as the service knows it; for Azure the deployment.
+        **fields
+            Further fields of a judge. `api_key_env` and `headers_env` name the variables that hold key and headers in
+            other processes, where the judge is asked by its address; by default those that hold them here, or names
+            that are made of the host's. The key itself is in no file, pickle, log or message.
+
+        Returns
+        -------
+        Judge
+            Its replies have the keys of a judge with the same address.
+
+        Raises
+        ------
+        ConfigError
+            For what is no client, or a client that states no address.
+        """
+        judge = cls(**fields_of(client, model, fields))
+        judge.ask.base_url = judge.base_url  # type: ignore[union-attr]
+        return judge
+
+    @property
+    def given(self) -> GivenClient | None:
+        """The client that this judge was made of, if it sends to this judge's address."""
+        client = self.ask
+        if not isinstance(client, GivenClient) or client.provider != self.provider:
+            return None
+        default_url = PROVIDERS[self.provider].address
+        own_url, client_url = ((url or default_url).removesuffix("/v1") for url in (self.base_url, client.base_url))
+        return client if own_url == client_url else None
+
+    @classmethod
     def _imported(cls, path: str) -> Judge:
         """The function judge at ``module:name``."""
         found = cls._at(path)
@@ -306,9 +363,14 @@ class Judge:
 
     @property
     def import_path(self) -> str | None:
-        """``module:function``, from which another process can import `ask`; None if it cannot, such as for a lambda."""
+        """``module:function``, from which another process can import `ask`; None if it cannot, such as for a lambda.
+
+        For a client, what stands for it there.
+        """
         if self.ask is None or isinstance(self.ask, str):
             return self.ask
+        if isinstance(self.ask, GivenClient):
+            return self.ask.elsewhere
         module, name = getattr(self.ask, "__module__", ""), getattr(self.ask, "__qualname__", "")
         try:
             found = attrgetter(name)(sys.modules[module])
@@ -317,9 +379,16 @@ class Judge:
         found = found.ask if isinstance(found, Judge) else found
         return f"{module}:{name}" if found is self.ask and module != "__main__" else None
 
+    def __copy__(self) -> Judge:
+        return self
+
+    def __deepcopy__(self, _: Any) -> Judge:
+        return self  # it is immutable, and a copy would have no client
+
     def __getstate__(self) -> dict[str, Any]:
         # a decorated function is no longer found under its own name, so it cannot be pickled as a function
-        return {name: getattr(self, name) for name in self.__slots__} | {"ask": self.import_path or self.ask}
+        ask = self.import_path or (None if isinstance(self.ask, GivenClient) else self.ask)
+        return {name: getattr(self, name) for name in self.__slots__} | {"ask": ask}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
@@ -344,6 +413,8 @@ class Judge:
                 changes.setdefault("service", "")
             changes.setdefault("api_key_env", None)  # a key never follows to another host, nor do headers
             changes.setdefault("headers_env", None)
+            if isinstance(self.ask, GivenClient) or self.ask in ELSEWHERE:
+                changes.setdefault("ask", None)
         return replace(self, **changes)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -29,12 +29,51 @@ def token_count(value: object) -> int | None:
     return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One chat message: `role` is ``system``, ``user`` or ``assistant``."""
+class Message(dict[str, str]):
+    """One chat message, as clients of chat services take it: a read-only dict with `role` and `content`.
 
-    role: str
-    content: str
+    Both are attributes too; `role` is ``system``, ``user`` or ``assistant``.
+
+    Examples
+    --------
+    >>> message = Message("user", "2 + 2?")
+    >>> message == {"role": "user", "content": "2 + 2?"}, message.role, message.content
+    (True, 'user', '2 + 2?')
+    """
+
+    __slots__ = ()
+
+    def __init__(self, role: str = "", content: str = "") -> None:
+        super().__init__(role=role, content=content)
+
+    @property
+    def role(self) -> str:
+        """Who speaks."""
+        return self["role"]
+
+    @property
+    def content(self) -> str:
+        """What is said."""
+        return self["content"]
+
+    def __repr__(self) -> str:
+        return f"Message(role={self.role!r}, content={self.content!r})"
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash((self.role, self.content))
+
+    def _read_only(self, *_: object, **__: object) -> Any:
+        # all samples and tries of a prompt share its messages
+        raise TypeError("the messages of a prompt are read-only; change copies: [dict(m) for m in prompt.messages]")
+
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _read_only
+
+    def __reduce__(self) -> tuple[type[Message], tuple[str, str]]:
+        return Message, (self.role, self.content)
+
+    def __setstate__(self, state: list[str]) -> None:
+        """Open what an evalkit pickled whose messages were no dicts."""
+        dict.update(self, zip(("role", "content"), state, strict=True))
 
 
 def without_system(messages: Sequence[Message]) -> list[Message]:
@@ -56,7 +95,7 @@ class Prompt:
     Attributes
     ----------
     messages
-        The chat messages, in order.
+        The chat messages, in order: dicts that every client of a chat service takes as they are.
     form
         Required form of the reply: ``json``, ``tagged``, ``number``, ``label`` or ``regex:PATTERN``.
     schema
@@ -68,6 +107,9 @@ class Prompt:
         means, for judges that run inside evalkit. Not sent.
     together
         If one reply judges several criteria, a prompt of the same messages for each of them; else empty. Not sent.
+    origin
+        The builder that rendered the prompt, and the criteria that it asks for: `memory` makes the reply key of them.
+        None for a prompt that was made by hand. Not sent.
     """
 
     messages: tuple[Message, ...]
@@ -82,6 +124,7 @@ class Prompt:
     inputs: Mapping[str, Any]
     texts: tuple[str, ...] = ()
     together: tuple[Prompt, ...] = ()
+    origin: tuple[Any, tuple[Any, ...]] | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def n_bytes(self) -> int:

@@ -9,20 +9,24 @@ import contextlib
 import math
 import os
 import sys
+import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, Self, TypedDict, cast
 from urllib.parse import urlsplit
 
 from evalkit.core.lists_of_choices import ON_MISS, RECORDED, OnMiss, Recorded
-from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES, AggregateRule, Rule
+from evalkit.core.own_rules import OwnRule, aggregate_rule, rule_of
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES, Rule
 from evalkit.errors import CacheError, ConfigError, guess, listed
 
-Place = tuple[str, Mapping[str, Any]]
-"""A source of values (``argument``, ``flag``, ``variable``, ``profile strict``, ``default``) and its values."""
+Place = tuple[str | Callable[[str], str], Mapping[str, Any]]
+"""A source of values (``argument``, ``profile strict@1``, ``default``), or one per setting, and the values."""
+
+_NO_TIME = 1e-9
 
 Refresh = bool | float | datetime | date | str
 
@@ -30,7 +34,7 @@ _LIMITS = {
     "concurrency": ("a whole number", "≥", 1),
     **dict.fromkeys(("retries", "max_calls"), ("a whole number", "≥", 0)),
     "budget_usd": ("a number", "≥", 0),
-    **dict.fromkeys(("requests_per_minute", "tokens_per_minute"), ("a number", ">", 0)),
+    **dict.fromkeys(("requests_per_minute", "tokens_per_minute", "max_seconds"), ("a number", ">", 0)),
 }
 
 
@@ -61,7 +65,8 @@ class Settings(dict[str, Any]):
         for source, named in places:
             for name, value in named.items():
                 if value is not None and name not in settings:
-                    settings[name], settings.sources[name] = value, source
+                    settings[name] = value
+                    settings.sources[name] = source if isinstance(source, str) else source(name)
         return settings
 
     def source(self, name: str) -> str:
@@ -108,6 +113,8 @@ class Rules:
     aggregate, quorum
         Method and quorum of `evalkit.aggregate`.
 
+    A rule may also be a function, or its import path (see `OwnRule`, which the field then holds).
+
     Raises
     ------
     ConfigError
@@ -126,9 +133,9 @@ class Rules:
     quorum: float = 0.5
 
     def __post_init__(self) -> None:
-        check_choice("vote", self.vote, VOTE_RULES)
+        object.__setattr__(self, "vote", checked_rule("vote", self.vote, VOTE_RULES))
         check_choice("ties", self.ties, VOTE_TIES)
-        check_choice("aggregate", self.aggregate, AGGREGATE_RULES)
+        object.__setattr__(self, "aggregate", checked_rule("aggregate", self.aggregate, AGGREGATE_RULES))
         check_share("quorum", self.quorum)
         if self.min_self_agreement is not None:
             check_share("min_self_agreement", self.min_self_agreement)
@@ -144,7 +151,12 @@ class Rules:
     @property
     def rule(self) -> Rule:
         """What is known of the rule from votes to scores."""
-        return AGGREGATE_RULES[cast(AggregateRule, self.aggregate)]
+        return aggregate_rule(self.aggregate)
+
+    @property
+    def has_own(self) -> bool:
+        """Whether one of the rules is a function of the user."""
+        return isinstance(self.vote, OwnRule) or isinstance(self.aggregate, OwnRule)
 
     @property
     def vote_options(self) -> dict[str, Any]:
@@ -160,10 +172,18 @@ class Rules:
 RULE_NAMES: tuple[str, ...] = tuple(Rules.__slots__)
 
 
-def check_choice(name: str, value: object, allowed: Collection[Any]) -> None:
-    """Raise ConfigError unless the value is an allowed one."""
-    if value not in allowed:
-        raise ConfigError(f"{name}={value!r} is unknown; {guess(value, allowed)}allowed: {listed(allowed)}")
+def check_choice(name: str, value: object, allowed: Collection[Any], besides: str = "") -> None:
+    """Raise ConfigError unless the value is an allowed one; `besides` is what else is allowed."""
+    if value not in [*allowed]:
+        raise ConfigError(f"{name}={value!r} is unknown; {guess(value, allowed)}allowed: {listed(allowed)}{besides}")
+
+
+def checked_rule(name: str, value: Any, rules: Collection[Any]) -> str:
+    """The name of a rule, or an `OwnRule` for a function and for the text of one; ConfigError for anything else."""
+    rule = rule_of(value)
+    if not isinstance(rule, OwnRule):
+        check_choice(name, rule, rules, ", or a function")
+    return cast(str, rule)
 
 
 def check_criteria_per_call(value: Any) -> int | str:
@@ -173,9 +193,45 @@ def check_criteria_per_call(value: Any) -> int | str:
     raise ConfigError(f"criteria_per_call must be a whole number from 1, or 'all', got {value!r}")
 
 
-def check_share(name: str, value: object) -> None:
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite number that a float can hold, and no boolean.
+
+    Examples
+    --------
+    >>> [is_number(value) for value in (1, 0.5, True, "1", float("nan"), float("inf"), 10**400)]
+    [True, True, False, False, False, False, False]
+    """
+    number: Any = value
+    return isinstance(value, Real) and not isinstance(value, bool) and bool(abs(number) <= sys.float_info.max)
+
+
+LEAST_WEIGHT, MOST_WEIGHT = 1e-9, 1e9
+WEIGHT = "0, or a number from 1e-9 to 1e9"
+"""The weights that can be added and multiplied without loss."""
+
+
+def is_weight(value: Any) -> bool:
+    """Whether a value is a weight: see `WEIGHT`."""
+    return is_number(value) and (value == 0 or LEAST_WEIGHT <= value <= MOST_WEIGHT)
+
+
+def weight_of(value: Any) -> float:
+    """A weight for pydantic, checked; ValueError for anything else.
+
+    Examples
+    --------
+    >>> weight_of(1e308)
+    Traceback (most recent call last):
+    ValueError: must be 0, or a number from 1e-9 to 1e9, got 1e+308
+    """
+    if is_weight(value):
+        return float(value)
+    raise ValueError(f"must be {WEIGHT}, got {value!r:.60}")
+
+
+def check_share(name: str, value: Any) -> None:
     """Raise ConfigError unless the value is a number from 0 to 1."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+    if not is_number(value) or not 0 <= value <= 1:
         raise ConfigError(f"{name} must be a number from 0 to 1, got {value!r}")
 
 
@@ -203,6 +259,15 @@ def check_samples(samples: Any, name: str = "samples") -> int:
     return number
 
 
+def check_limit(name: str, value: Any, where: str | None = None) -> Any:
+    """A limit of `Options`, checked; `where` is its name in the error message."""
+    kind, sign, limit = _LIMITS[name]
+    is_kind = is_number(value) and isinstance(value, int if kind == "a whole number" else (int, float))
+    if is_kind and (value >= limit if sign == "≥" else value > limit):
+        return value
+    raise ConfigError(f"{where or name} must be {kind} {sign} {limit}, not {value!r}")
+
+
 class JudgeOptions(TypedDict, total=False):
     """Options of `judge` that other functions take as ``**options``, so that editors can list and check them."""
 
@@ -222,6 +287,7 @@ class JudgeOptions(TypedDict, total=False):
     tokens_per_minute: float | None
     run: str | None
     on_progress: Callable[[Any], object] | None
+    max_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +315,9 @@ class Options:
     on_progress
         Called with the engine's `Progress` at most ten times per second, in the caller's thread. An exception that it
         raises stops the run; calls in flight are awaited and stored.
+    max_seconds
+        Maximum seconds of calls, or None. Samples without a reply by then have ``error = "stopped"``; a reply to a call
+        in flight is stored if it comes while the process lives.
 
     Raises
     ------
@@ -272,6 +341,7 @@ class Options:
     tokens_per_minute: float | None = None
     run: str | None = None
     on_progress: Callable[[Any], object] | None = None
+    max_seconds: float | None = None
 
     @classmethod
     def of(cls, function: str, options: Mapping[str, Any]) -> Options:
@@ -282,18 +352,19 @@ class Options:
             raise TypeError(text)
         return cls(**options)
 
+    def since(self, began: float) -> Self:
+        """The same options with the seconds that are left, if they hold from this Unix time on."""
+        if self.max_seconds is None:
+            return self
+        return replace(self, max_seconds=max(_NO_TIME, self.max_seconds - (time.time() - began)))
+
     def __post_init__(self) -> None:
         for name, allowed in (("on_miss", ON_MISS), ("recorded", RECORDED)):
             if getattr(self, name) not in allowed:
                 raise ConfigError(f"unknown {name}={getattr(self, name)!r}; allowed: {', '.join(allowed)}")
-        for name, (kind, sign, limit) in _LIMITS.items():
-            value = getattr(self, name)
-            if value is None and name not in ("concurrency", "retries"):
-                continue
-            is_number = isinstance(value, int if kind == "a whole number" else (int, float)) and math.isfinite(value)
-            fits = is_number and not isinstance(value, bool) and (value >= limit if sign == "≥" else value > limit)
-            if not fits:
-                raise ConfigError(f"{name} must be {kind} {sign} {limit}, not {value!r}")
+        for name in _LIMITS:
+            if getattr(self, name) is not None or name in ("concurrency", "retries"):
+                check_limit(name, getattr(self, name))
         if self.run is not None and not (isinstance(self.run, str) and self.run.strip()):
             raise ConfigError(f"run= must be a name, such as 'october', not {self.run!r}")
         if not isinstance(self.refresh, bool) and self.refresh != "unscored":

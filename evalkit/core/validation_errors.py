@@ -101,7 +101,8 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
 
 
 def _problem(detail: Any, model: type[BaseModel], *, redact: bool) -> Problem:
-    place, kind = detail["loc"], detail["type"]
+    # what stands in angle brackets is no key but the tag of a union
+    place, kind = tuple(key for key in detail["loc"] if str(key)[:1] != "<"), detail["type"]
     problem = Problem(place, kind, "")
     if kind == "extra_forbidden":
         return problem._replace(text=unknown_key(problem.key, _allowed_keys(model, place[:-1])))

@@ -1,10 +1,11 @@
 from .batches.ticket import Ticket as Ticket
 from .cache import ReplyStore as ReplyStore
-from .cache.joblib_memory import ReplyMemory as ReplyMemory
 from .calls.server_check import check_server as check_server
 from .judging.explain_unscored import explain as explain
 from .judging.judge import ajudge as ajudge
 from .judging.judge import judge as judge
+from .judging.memoized_functions import Memory as Memory
+from .judging.memoized_functions import memory as memory
 from .judging.planning import Plan as Plan
 from .judging.planning import plan as plan
 from .judging.submit_and_collect import collect as collect

@@ -36,6 +36,10 @@ _PAIR = re.compile(r"(?:(?<=[?&;#,\s])|^)([A-Za-z][\w.-]*)=([^&#;,\s([{<\\][^&#;
 _QUERY = re.compile(r"(?<=[?&;])([A-Za-z][\w.-]*)=([^&#;,\s'\"\[]+)")
 _HEADER = re.compile(r"^\s*((?i:authorization|cookie|[a-z]+-[a-z-]+)):\s*\S")  # "X-Api-Key: …", not "Token: …"
 _SHORTEST = 8  # a shorter key is a placeholder, as "none" or "EMPTY", that other texts may hold
+_PLACEHOLDERS = (
+    "-", "dummy", "empty", "fake", "lm-studio", "local", "na", "no-key", "none", "not-needed", "null", "ollama",
+    "placeholder", "sk-no-key-required", "unused", "x",
+)  # fmt: skip
 _LONG = 16
 _FOLDERS = ("PWD", "OLDPWD")  # variables of every shell: working directories, though "pwd" names a password elsewhere
 _NOT_KEPT = "[not kept]"
@@ -73,11 +77,20 @@ class Secret:
 
     def hide_in(self, text: str) -> str:
         """The text with ``…`` for this key."""
-        return text.replace(self._value, "…") if self._value else text
+        return text.replace(self._value, "…") if self._is_hidden else text
 
     def hide_in_bytes(self, content: bytes) -> bytes:
         """As `hide_in`, for bytes."""
-        return content.replace(self._value.encode(), "…".encode()) if self._value else content
+        return content.replace(self._value.encode(), "…".encode()) if self._is_hidden else content
+
+    @property
+    def _is_hidden(self) -> bool:
+        return len(self._value) >= _SHORTEST and not self.is_placeholder
+
+    @property
+    def is_placeholder(self) -> bool:
+        """Whether it is one of the words that people write where a server needs no key, as ``EMPTY`` or ``ollama``."""
+        return self._value.lower() in _PLACEHOLDERS
 
     @property
     def is_sendable(self) -> bool:
@@ -119,8 +132,13 @@ class Secret:
         raise TypeError("an API key cannot be pickled; pass the name of its environment variable (api_key_env) instead")
 
 
-def watch_key(key: str | Secret) -> None:
-    """Search for this key from now on: a Secret, or the value of the environment variable with this name."""
+def watch_key(key: str | Secret, *, instead_of: Secret | None = None) -> None:
+    """Search for this key from now on: a Secret, or the value of the environment variable with this name.
+
+    `instead_of` is one that is no longer used, as one that was valid for an hour.
+    """
+    if instead_of in _held:
+        _held.remove(instead_of)
     if isinstance(key, str):
         _watched.add(key)
     elif key not in _held:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Unpack
@@ -33,10 +33,10 @@ def evaluate(
     *,
     samples: int | None = None,
     labels: LabelsLike | None = None,
-    vote: str | None = None,
+    vote: str | Callable[..., Any] | None = None,
     ties: str | None = None,
     min_self_agreement: float | None = None,
-    aggregate: str | None = None,
+    aggregate: str | Callable[..., Any] | None = None,
     quorum: float | None = None,
     template: str | None = None,
     criteria_per_call: int | Literal["all"] | None = None,
@@ -55,7 +55,7 @@ def evaluate(
         Human labels: the long labels table, or for each criterion the item columns with its labels (see
         `extract_labels`). Labels of other items are left out.
     vote, ties, min_self_agreement, aggregate, quorum
-        Rules of `vote` and `aggregate` (defaults: the profile's, else mean, mean, over half).
+        Rules of `vote` and `aggregate`, also your own functions (defaults: the profile's, else mean, mean, over half).
     **options
         Other options of `judge`: ``offline``, ``refresh``, ``adopt``, ``budget_usd``, ``cache`` …
 
@@ -113,7 +113,8 @@ def evaluate_worklist(
         spec = replace(spec, samples=int(judgments["sample"].max()) + 1)  # recorded ones are taken as they are
     clusters, n = cluster_names(items, work.clusters), work.n_unique
     # for later calls, without budgets and callbacks
-    later = Options(offline=options.offline, recorded=options.recorded, cache=options.cache, progress=False)
+    later_options = {name: getattr(options, name) for name in ("offline", "recorded", "adopt", "cache")}
+    later = Options(**later_options, progress=False)
     again = partial(sample_again, half_width=0.02, progress=False)
     fields = (items, spec.rubric, spec.rules, judgments, labels, clusters, n, later)
     return Evaluation(*fields, spec, spec.inputs, again)

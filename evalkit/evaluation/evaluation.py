@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -92,10 +93,10 @@ class Evaluation:
         labels: LabelsLike | None = None,
         rubric: RubricLike | None = None,
         *,
-        vote: str | None = None,
+        vote: str | Callable[..., Any] | None = None,
         ties: str | None = None,
         min_self_agreement: float | None = None,
-        aggregate: str | None = None,
+        aggregate: str | Callable[..., Any] | None = None,
         quorum: float | None = None,
         item_id: str | None = None,
         inputs: Mapping[str, str] | None = None,

@@ -17,6 +17,7 @@ from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors.secrets import without_keys
+from evalkit.evaluation.cost import Cost
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.rubrics.profiles import judge_dict
 
@@ -111,7 +112,7 @@ def _summary(evaluation: Evaluation, items: str) -> dict[str, Any]:
         "rules": ", ".join(f"{name} {value}" for name, value in rules.items() if value is not None),
         "items": items[:10],
         "paid_usd": cost.paid_usd,
-        "cost_usd": None if cost.paid_usd is None or cost.reused_usd is None else cost.paid_usd + cost.reused_usd,
+        "cost_usd": _sum(cost),
         "criteria": _figures(evaluation),
     }
 
@@ -123,4 +124,19 @@ def _figures(evaluation: Evaluation) -> Any:
     if evaluation.alignment is not None:
         jury = evaluation.alignment.drop_duplicates("criterion").set_index("criterion")  # its row is the first
         table = table.join(jury.assign(n_compared=jury["n_verdicts"])[[*AGREEMENT, "n_compared"]])
+    table = table.join(_costs(evaluation.judgments))
     return orjson.loads(table.reset_index().to_json(orient="records", double_precision=15))
+
+
+def _costs(judgments: pd.DataFrame) -> pd.DataFrame:
+    """What the replies to each criterion cost; one that several criteria share is that of the first."""
+    once = judgments.loc[(judgments["key"].isna() | ~judgments["key"].duplicated()).to_numpy()]
+    if "own_key" in once:
+        once = once.assign(own_key=once["own_key"].mask(once["own_key"].duplicated().to_numpy()))
+    costs = {str(name): Cost.of(rows) for name, rows in once.groupby("criterion", observed=False)}
+    sums = {name: (cost.paid_usd, _sum(cost)) for name, cost in costs.items()}
+    return pd.DataFrame.from_dict(sums, orient="index", columns=["paid_usd", "cost_usd"], dtype="float64")
+
+
+def _sum(cost: Cost) -> float | None:
+    return None if cost.paid_usd is None or cost.reused_usd is None else cost.paid_usd + cost.reused_usd

@@ -11,12 +11,12 @@ from evalkit.core.judges import JudgesLike
 from evalkit.core.settings import Rules
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging.specification import Spec
-from evalkit.engine.judging.worklist import Worklist
+from evalkit.engine.judging.worklist import Worklist, rubric_hashes
 from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, RubricError, listed
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.inputs import known_spec
-from evalkit.rubrics import Profile, Rubric, list_rubrics, load_profile, load_rubric
-from evalkit.rubrics.files import file_versions, save_folder, write_new
+from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
+from evalkit.rubrics.files import save_folder, write_new
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.rubrics.rubrics_by_name import is_found
@@ -80,7 +80,7 @@ def freeze(
     kept = None if calibration is None else _checked_calibration(calibration, evaluation)
     profile = _existing(target, spec, evaluation.rules, kept)
     rubric = _saved(spec.rubric, target, rubrics_folder) if profile is None else profile.load()
-    _promote(evaluation, spec, rubric, save_folder(rubrics_folder), cache)
+    _promote(evaluation, spec, rubric, cache)
     return profile or _write(target, _profile(target.stem, rubric, spec, evaluation.rules, kept))
 
 
@@ -276,7 +276,7 @@ def promote(rubric: str, old: str | None = None, new: str | None = None, *, cach
     ----------
     rubric
         The version they are to count for, as in ``"support@v3"``: replies to unchanged criteria of all other versions,
-        and of edits of them, then count. Or the id alone, with `old` and `new`.
+        and of edits of them, then count, wherever their files are. Or the id alone, with `old` and `new`.
     old, new
         The two versions, as in ``"v2", "v3"``.
     cache
@@ -292,29 +292,29 @@ def promote(rubric: str, old: str | None = None, new: str | None = None, *, cach
     RubricError
         When a version is not found, or the two have no criterion in common.
     """
-    store = ReplyStore.open(cache)
     if old is None or new is None:
-        after, known = load_rubric(rubric), list_rubrics()
-        hashes = set(after.prompt_hashes.values())
-        others = known.loc[known["id"].eq(after.id) & known["version"].ne(after.version), "version"]
-        return sum(store.promote(after.id, version, after.version, hashes) for version in reversed(others.tolist()))
+        return promote_to(load_rubric(rubric), cache)
     before, after = load_rubric(f"{rubric}@{old}"), load_rubric(f"{rubric}@{new}")
-    hashes = set(before.prompt_hashes.values()) & set(after.prompt_hashes.values())
+    hashes = rubric_hashes(before) & rubric_hashes(after)
     if not hashes:
         raise RubricError(
             f"replies of {rubric}@{old} cannot be used for {rubric}@{new}, because no criterion has the same prompt "
             "in both"
         )
-    return store.promote(rubric, old, new, hashes)
+    return ReplyStore.open(cache).promote(rubric, old, new, hashes)
 
 
-def _promote(evaluation: Evaluation, spec: Spec, saved: Rubric, folder: Path, cache: str | Path | None) -> None:
+def promote_to(rubric: Rubric, cache: str | Path | None) -> int:
+    """Let the replies to unchanged criteria of all other versions count for this one, wherever their files are."""
+    return ReplyStore.open(cache).promote(rubric.id, None, rubric.version, rubric_hashes(rubric))
+
+
+def _promote(evaluation: Evaluation, spec: Spec, saved: Rubric, cache: str | Path | None) -> None:
     """Let all replies of the evaluation, its own and adopted ones, count for the saved version."""
     work = Worklist.of(spec, evaluation.items)
     asked = {*map(bytes.hex, work.keys()), *map(bytes.hex, work.keys(recorded=True))}
-    adopted = not set(evaluation.judgments["key"].dropna()) <= asked
-    others = [f"v{number}" for number in file_versions(saved.id, further=[folder])] if adopted else []
-    hashes = set(spec.rubric.prompt_hashes.values())
-    for version in dict.fromkeys([spec.rubric.version, *others]):
-        if version != saved.version:
-            ReplyStore.open(cache).promote(saved.id, version, saved.version, hashes)
+    if spec.rubric.version != saved.version:
+        hashes = rubric_hashes(spec.rubric)
+        ReplyStore.open(cache).promote(saved.id, spec.rubric.version, saved.version, hashes)
+    if not set(evaluation.judgments["key"].dropna()) <= asked:
+        promote_to(saved, cache)

@@ -152,6 +152,18 @@ def mean_row(name: str, values: Sequence[float]) -> dict[str, float]:
     return {name: float(known.mean()) if n else math.nan, f"{name}_stderr": stderr, f"{name}_n": float(n)}
 
 
+def disagreement_row(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The mean disagreement of the samples that have one, if the run reports it: see `mean_row`.
+
+    Examples
+    --------
+    >>> disagreement_row("x", [{"x_disagreement": 0.5}, {"x_disagreement": 0.0}, {"x_disagreement": float("nan")}])
+    {'x_disagreement': 0.25, 'x_disagreement_stderr': 0.25, 'x_disagreement_n': 2.0}
+    """
+    key = f"{name}_disagreement"
+    return mean_row(key, [row[key] for row in rows]) if rows and key in rows[0] else {}
+
+
 def judgments_of(name: str, rows: Sequence[Mapping[str, Any]], ids: Sequence[str] | None = None) -> pd.DataFrame:
     """The judgments table of a task, read from its stored samples."""
     lists = [orjson.loads(row[f"{name}_judgments"] or "[]") for row in rows]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from evalkit.stats.result_tables import columns, result_table
 from evalkit.tables.items import ItemsLike, as_items
 
 _SHORT = 10
+_LEAST = 1e-9  # US$: sums of floats differ in the last digits
 _COLUMNS = columns(
     "str: evaluation; number: time; str: rubric rubric_version criterion judges; Int64: samples",
     "str: template rules items; number: mean low high pass_rate pass_low pass_high; Int64: n_verdicts n_scored n_items",
@@ -40,7 +42,9 @@ def history(cache: str | Path | None = None) -> pd.DataFrame:
     """The evaluations that `evaluate` wrote into the log of a cache, newest first.
 
     Each evaluation is listed once, with the time when it was first made: if it is repeated with the same settings,
-    items, replies and labels, nothing is added.
+    items, replies and labels, nothing is added. The last rows have no id: they hold what the other replies in the cache
+    cost, by rubric and version. These were bought by `judge`, `sample_again`, `suggest_edits` and `improve`, in the
+    tuner too, or by a run that was killed. So the sum of `paid_usd` is what all replies in the cache cost.
 
     Parameters
     ----------
@@ -55,8 +59,9 @@ def history(cache: str | Path | None = None) -> pd.DataFrame:
         units) with `low` and `high`, `pass_rate` with `pass_low` and `pass_high` over
         `n_verdicts` items, `n_scored` of `n_items`,
         `disagreement` (mean over the items); `accuracy` and `kappa` of the jury against the labels, with their
-        intervals, on `n_compared` items; `paid_usd` (paid in that call) and `cost_usd` (what its replies cost when
-        they were bought). What is unknown is NA.
+        intervals, on `n_compared` items; `paid_usd` (paid in that call for replies to the criterion; a reply to several
+        criteria counts for the first) and `cost_usd` (what its replies cost when they were bought). What is unknown is
+        NA.
 
     Examples
     --------
@@ -68,13 +73,37 @@ def history(cache: str | Path | None = None) -> pd.DataFrame:
     >>> history(folder)[["rubric", "criterion", "judges", "n_scored", "n_items"]].values.tolist()
     [['correctness', 'correctness', 'fake:strict', 1, 1]]
     """
-    rows = []
-    for evaluation, created, summary, _ in ReplyStore.open(cache).evaluations():
+    store, rows = ReplyStore.open(cache), list[dict[str, Any]]()
+    logged = Counter[tuple[str, str]]()
+    for evaluation, created, summary, _ in store.evaluations():
         shared = orjson.loads(summary)
-        head = {"evaluation": evaluation[:_SHORT], "time": created} | shared
-        rows += [head | figures for figures in shared["criteria"]]
-    table = result_table(rows, _COLUMNS)
+        n = len(shared["criteria"])  # an older evalkit wrote the sum of all criteria alone
+        usd_each = {name: None if shared[name] is None else shared[name] / n for name in ("paid_usd", "cost_usd")}
+        head = {"evaluation": evaluation[:_SHORT], "time": created} | shared | usd_each
+        criteria_rows = [head | figures for figures in shared["criteria"]]
+        logged[shared["rubric"], shared["rubric_version"].partition("+")[0]] += sum(
+            row["paid_usd"] or 0 for row in criteria_rows
+        )
+        rows += criteria_rows
+    table = result_table([*rows, *_not_logged(store, logged)], _COLUMNS)
     return table.assign(time=pd.to_datetime(table["time"], unit="s", utc=True))
+
+
+def _not_logged(store: ReplyStore, logged: Counter[tuple[str, str]]) -> list[dict[str, Any]]:
+    """What replies cost that no evaluation in the log bought, by rubric and version."""
+    bills = store.bills()
+    open_usd = {about: bill.usd - logged[about] for about, bill in bills.items()}
+    # of an evaluation whose judges answered first themselves, a part is stored under the template's name
+    spare = sum(-usd for usd in open_usd.values() if usd < 0)
+    rows = []
+    for about, usd in open_usd.items():
+        left_usd = max(0.0, usd - spare)
+        spare = max(0.0, spare - max(0.0, usd))
+        if left_usd > _LEAST:
+            bill = bills[about]
+            head = {"time": bill.last, "rubric": about[0], "rubric_version": about[1]}
+            rows.append(head | {"judges": ", ".join(sorted(bill.judges)), "paid_usd": left_usd, "cost_usd": left_usd})
+    return rows
 
 
 def open_evaluation(
@@ -145,9 +174,10 @@ def open_evaluation(
         check_names(inputs, spec.rubric)
         spec = replace(spec, inputs=dict(inputs))
     work = Worklist.of(spec, frame)
-    asked = Options(offline=logged["offline"], recorded=logged["recorded"], cache=cache, progress=False)
+    asked_options = {name: logged[name] for name in ("offline", "recorded", "adopt")}
+    asked = Options(**asked_options, cache=cache, progress=False)
     given = None if labels is None else labels_of(labels, frame, spec.rubric)
-    replay = replace(asked, offline=True, adopt=logged["adopt"], recorded="use" if asked.offline else asked.recorded)
+    replay = replace(asked, offline=True, recorded="use" if asked.offline else asked.recorded)
     opened = replace(evaluate_worklist(work, frame, replay, given, created), options=asked)
     _check(opened, name[:_SHORT], logged, same_items=items_hash(work)[:_SHORT] == orjson.loads(summary)["items"])
     return opened

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
-from evalkit.core.vote_aggregate_rules import AggregateRule
 from evalkit.engine.judging.specification import Spec
 from evalkit.stats.aggregation.aggregating import no_weight
 from evalkit.stats.aggregation.dawid_skene_scores import check_fit
@@ -22,4 +19,4 @@ def try_rules(spec: Spec, word: str = "method") -> None:
     if not n_judges:
         raise no_weight("0")
     for criterion in spec.rubric.criteria:
-        check_fit(cast(AggregateRule, spec.rules.aggregate), criterion.name, criterion.scale, n_judges, word)
+        check_fit(spec.rules.aggregate, criterion.name, criterion.scale, n_judges, word)

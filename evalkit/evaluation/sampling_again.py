@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
@@ -17,23 +20,28 @@ from evalkit.engine.judging.planning import Plan, plan_worklist
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import InputError
 from evalkit.evaluation.inputs import known_spec
+from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.measured_floors import Floor, changed_halves, measured_floor
 from evalkit.stats.comparison.noise_floors import check_half_width, items_for, noise_floor
 from evalkit.stats.comparison.sides import parts_of, side_of
 from evalkit.stats.result_tables import check_whole_numbers
+from evalkit.tables import schemas
 
 if TYPE_CHECKING:
     from evalkit.evaluation.evaluation import Evaluation
 
-_SPREAD = 0.65
-"""Variance of the share of changing halves, per floor: between .4 and .7 for most judges of three samples."""
 _FLOOR = 0.1  # assumed if there is no range
-_ROUNDS = 4
+_ROUNDS = 8
 
 
 def sample_again(
-    evaluation: Evaluation, *, half_width: float = 0.03, n_items: int | None = None, **options: Unpack[JudgeOptions]
+    evaluation: Evaluation,
+    *,
+    half_width: float = 0.03,
+    n_items: int | None = None,
+    criteria: Sequence[str] | None = None,
+    **options: Unpack[JudgeOptions],
 ) -> pd.DataFrame:
     """Draw twice the samples from an evaluation's judges, on random items, to measure its noise floor.
 
@@ -47,11 +55,14 @@ def sample_again(
         What `evaluate` returned.
     half_width
         Items are drawn until the interval of the floor is this wide on each side: 0.03 is ±3 points, which takes about
-        77 items at a floor of .03 and 250 at .09. `plan_again` shows the price.
+        77 items at a floor of .03 and 250 at .09; more if items are in groups. `plan_again` shows the price.
     n_items
         Draw this many items instead.
+    criteria
+        Ask these criteria only, for example those that an edit changed; by default, and if one reply judges several
+        criteria, all.
     **options
-        Options of `judge`: budget_usd, max_calls, cache …; by default cache and offline as in the evaluation.
+        Options of `judge`: budget_usd, max_calls, cache …; by default cache, offline and adopt as in the evaluation.
 
     Returns
     -------
@@ -76,24 +87,31 @@ def sample_again(
     check_half_width(half_width)
     ids = _drawn(evaluation)
     asked = evaluation.options
-    own = {"cache": asked.cache, "offline": asked.offline, "recorded": asked.recorded}
+    own = {"cache": asked.cache, "offline": asked.offline, "recorded": asked.recorded, "adopt": asked.adopt}
     chosen = Options.of("sample_again", own | options)
-    n = min(len(ids), items_for(0.0, half_width)) if n_items is None else _checked(n_items, len(ids))
-    budget = Budget.of(chosen)
+    n = _enough(evaluation, ids, 0.0, half_width) if n_items is None else _checked(n_items, len(ids))
+    budget, began = Budget.of(chosen), time.time()
     for _ in range(_ROUNDS):
-        judgments = judge_worklist(_work(evaluation, ids[:n], exact=not chosen.offline), chosen, budget=budget)
-        if n_items is not None or n == len(ids) or judgments["error"].eq("budget").any():
+        work = _work(evaluation, ids[:n], criteria, exact=not chosen.offline)
+        judgments = judge_worklist(work, chosen.since(began), budget=budget)
+        if n_items is not None or n == len(ids) or judgments["error"].isin(["budget", "stopped"]).any():
             break
         floors = _shown(evaluation, judgments)
         widest = max((floor.ends.high - floor.ends.low for floor in floors), default=0.0) / 2
         if widest <= half_width or not floors:
             break
-        spread = max(floor.spread for floor in floors)
-        n = min(len(ids), max(n + 10, math.ceil(1.1 * items_for(spread, half_width))))
-    return judgments
+        n = min(len(ids), max(n + 10, math.ceil(n * (widest / half_width) ** 2)))
+    # of the whole rubric, also if only some of its criteria were asked
+    return judgments.assign(rubric_version=schemas.categorical([evaluation.rubric.label] * len(judgments)))
 
 
-def plan_again(evaluation: Evaluation, *, half_width: float = 0.03, n_items: int | None = None) -> Plan:
+def plan_again(
+    evaluation: Evaluation,
+    *,
+    half_width: float = 0.03,
+    n_items: int | None = None,
+    criteria: Sequence[str] | None = None,
+) -> Plan:
     """The calls and cost of `sample_again`. Makes no calls.
 
     How many items it takes depends on the floor, which is not known before: here the middle of the range that the
@@ -109,12 +127,38 @@ def plan_again(evaluation: Evaluation, *, half_width: float = 0.03, n_items: int
     check_half_width(half_width)
     ids = _drawn(evaluation)
     if n_items is None:
-        known = noise_floor(evaluation.judgments, clusters=evaluation.clusters)
-        floor = float(((known["low"] + known["high"]) / 2).fillna(_FLOOR).max()) if len(known) else _FLOOR
-        n_items = min(len(ids), items_for(math.sqrt(_SPREAD * floor), half_width))
-    work = _work(evaluation, ids[: _checked(n_items, len(ids))])
+        n_items = _enough(evaluation, ids, _expected(evaluation, criteria), half_width)
+    work = _work(evaluation, ids[: _checked(n_items, len(ids))], criteria)
     asked = evaluation.options
-    return plan_worklist(work, takes_recorded=asked.recorded == "use", cache=asked.cache)
+    return plan_worklist(work, takes_recorded=asked.recorded == "use", adopt=asked.adopt, cache=asked.cache)
+
+
+def expected_half_width(evaluation: Evaluation, n_items: int, criteria: Sequence[str] | None = None) -> float:
+    """How wide on each side the interval of the floor will be, if the floor is as `plan_again` assumes."""
+    return _half_width(evaluation, _drawn(evaluation)[:n_items], _expected(evaluation, criteria))
+
+
+def _expected(evaluation: Evaluation, criteria: Sequence[str] | None) -> float:
+    """The middle of the range of the floor that the samples allow."""
+    judgments = evaluation.judgments
+    if criteria is not None:
+        judgments = judgments[judgments["criterion"].isin(criteria).to_numpy()]
+    known = noise_floor(judgments, clusters=evaluation.clusters)
+    return float(((known["low"] + known["high"]) / 2).fillna(_FLOOR).max()) if len(known) else _FLOOR
+
+
+def _half_width(evaluation: Evaluation, ids: list[str], floor: float) -> float:
+    shares = np.full(len(ids), floor)
+    shares[::2] *= 1 - 1e-6  # that items differ is what the interval of `measured_floor` takes for granted
+    ends = measured_floor(pd.Series(shares, index=pd.Index(ids, dtype=object)), evaluation.clusters).ends
+    return (ends.high - ends.low) / 2
+
+
+def _enough(evaluation: Evaluation, ids: list[str], floor: float, half_width: float) -> int:
+    """The first items that give an interval of this half-width at this floor; all, if they do not."""
+    fewest = min(len(ids), items_for(0.0, half_width))
+    sizes = range(fewest, len(ids))
+    return fewest + bisect_left(sizes, True, key=lambda n: _half_width(evaluation, ids[:n], floor) <= half_width)
 
 
 def _checked(n_items: int, most: int) -> int:
@@ -134,10 +178,16 @@ def _drawn(evaluation: Evaluation) -> list[str]:
     return [ids[at] for at in np.random.default_rng(0).permutation(len(ids))]
 
 
-def _work(evaluation: Evaluation, ids: list[str], *, exact: bool = True) -> Worklist:
+def _work(
+    evaluation: Evaluation, ids: list[str], criteria: Sequence[str] | None = None, *, exact: bool = True
+) -> Worklist:
     """Twice the samples of these items; without `exact`, the recorded ones."""
     asked = known_spec(evaluation.spec, "sampling again")
     spec = replace(asked, samples=2 * asked.samples, exact=exact)
+    if criteria is not None and not spec.is_grouped:
+        rubric = asked.rubric.edit(criteria=[asked.rubric.criterion(name) for name in dict.fromkeys(criteria)])
+        builders = tuple(PromptBuilder.of(rubric, builder.template) for builder in asked.prompt_builders)
+        spec = replace(spec, rubric=rubric, prompt_builders=builders)
     return Worklist.of(spec, evaluation.items.loc[evaluation.items["item_id"].isin(ids).to_numpy()])
 
 

@@ -48,7 +48,7 @@ class Check:
     check: Callable[[Any, str], tuple[Status, str]]
     notes: Callable[[Any, bool], list[str]] = lambda *_: []
 
-    def status_of(self, compiled: Any, answer: str, *, redact: bool = False) -> tuple[Status, str]:
+    def status_of(self, compiled: Any, answer: str | None, *, redact: bool = False) -> tuple[Status, str]:
         """Status of one answer; with `redact`, the message quotes neither answer nor expectation.
 
         A check that cannot be decided (an unresolved ``$ref``, an answer nested too deeply, a pattern that takes too
@@ -61,6 +61,8 @@ class Check:
         """
         if isinstance(compiled, ConfigError):
             return "error", str(compiled)
+        if answer is None:
+            return "error", "the trace has no response to check; add it, or omit the check"
         try:
             with limited(_SECONDS):
                 status, message = self.check(compiled, answer)

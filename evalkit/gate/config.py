@@ -5,17 +5,38 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, create_model, model_validator
+from pydantic_core import PydanticCustomError
 
-from evalkit.errors import listed
+from evalkit.core.judge_settings import JUDGE_SETTINGS, NOT_SENT
+from evalkit.errors import ConfigError, listed
 from evalkit.gate.checks import CHECKS, one_or_more
 
 Share = Annotated[float, Field(ge=0, le=1)]
-Whole = Annotated[int, Field(ge=1)]
+MinScore = Annotated[
+    Annotated[Share, Tag("<number>")] | Annotated[dict[str, Share], Field(min_length=1), Tag("<criteria>")],
+    Discriminator(lambda value: "<criteria>" if isinstance(value, dict) else "<number>"),
+]
+"""The lowest score that passes, or criterion -> that of this criterion."""
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def _checked(name: str) -> BeforeValidator:
+    """The check of a setting's value by the table that all doors read; ``null`` is not sent, or not set."""
+    setting = JUDGE_SETTINGS[name]
+
+    def check(value: Any) -> Any:
+        if value is None:
+            return NOT_SENT if NOT_SENT in setting.expected else None
+        try:
+            return setting.check(value, name)
+        except ConfigError:
+            raise PydanticCustomError("setting", "must be {expected}", {"expected": setting.expected}) from None
+
+    return BeforeValidator(check)
 
 
 class JudgeFields(_Strict):
@@ -23,15 +44,17 @@ class JudgeFields(_Strict):
 
     judge: str | None = None
     model: str | None = None
-    samples: Whole | None = None
-    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    max_tokens: Whole | None = None
+    samples: Annotated[Any, _checked("samples")] = None
+    temperature: Annotated[Any, _checked("temperature")] = None
+    max_tokens: Annotated[Any, _checked("max_tokens")] = None
 
 
 class Settings(JudgeFields):
-    """Defaults for all tests: judge, samples, timeout in seconds, server."""
+    """Defaults for all tests: those of `JUDGE_SETTINGS`, and the version of rubrics."""
 
-    timeout_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
+    score: Annotated[Any, _checked("score")] = None
+    timeout_seconds: Annotated[Any, _checked("timeout_seconds")] = 60.0
+    max_seconds: Annotated[Any, _checked("max_seconds")] = None
     rubric_version: str | None = None
     base_url: str | None = None
     api_key_env: str | None = None
@@ -39,8 +62,13 @@ class Settings(JudgeFields):
 
 class _Expectation(JudgeFields):
     type: str
-    min_score: Share | None = None
+    min_score: MinScore | None = None
     rubric_version: str | None = None
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """The criteria that `min_score` names; none if it is a number for the whole rubric."""
+        return tuple(self.min_score) if isinstance(self.min_score, dict) else ()
 
 
 if TYPE_CHECKING:
@@ -93,15 +121,16 @@ class TestInput(_Strict):
     __test__ = False
     prompt: str | None = None
     context: Annotated[list[str], BeforeValidator(one_or_more)] | None = None
+    inputs: dict[str, Any] | None = None
 
 
 class CheckedItem(BaseModel):
-    """An item of the pytest plugin; further keys are further inputs of the rubric."""
+    """An item of the pytest plugin: inputs of the rubric, of which these have a type of their own."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
-    question: str
-    answer: str
+    question: str | None = None
+    answer: str | None = None
     context: Annotated[list[str], BeforeValidator(one_or_more)] | None = None
 
 

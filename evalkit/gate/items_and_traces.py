@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from evalkit.tables.files import records
 from evalkit.tables.items import ItemsLike, as_items
 from evalkit.tables.schemas import check
 
-_OWN = ("item_id", "question", "answer", "context")
+_FIELDS = {"question": "prompt", "context": "context", "answer": "response"}
+"""Input -> field of a trace, where it is text."""
 _CARRIED = {"model": str, "provider": str, "attempt": int, "meta": Mapping}
 _RECORDED = (
     "item_id", "rubric", "rubric_version", "passed", "score", "agreement", "samples", "n_samples", "n_scored", "judge",
@@ -37,8 +38,9 @@ def to_traces(items: ItemsLike, judgments: pd.DataFrame | Evaluation | None, pat
     ----------
     items
         As for `judge`; `question` becomes the prompt, `answer` the response, `context` the context, `item_id` the
-        ``request_id``; columns `model`, `provider`, `attempt` and `meta` (a mapping) become those fields of the trace,
-        other columns become ``meta.item``.
+        ``request_id``; columns `model`, `provider`, `attempt` and `meta` (a mapping) become those fields of the trace.
+        Other inputs of the rubric are written by name to ``meta.inputs``, other columns to ``meta.item``. Without
+        judgments the rubric is unknown: if there is no `question` or no `answer`, all other columns are inputs.
     judgments
         The table of `judge` (aggregated by the default rules), an `Evaluation` (aggregated by its rules), or None for
         traces without judgments. Judgments unscored because a reply is missing (timeout, cache miss) are left out.
@@ -53,7 +55,7 @@ def to_traces(items: ItemsLike, judgments: pd.DataFrame | Evaluation | None, pat
     Raises
     ------
     InputError
-        When an item has no `question` or `answer`, or a judged item is not among the items.
+        When an item has no inputs at all, or a judged item is not among the items.
 
     Examples
     --------
@@ -67,17 +69,13 @@ def to_traces(items: ItemsLike, judgments: pd.DataFrame | Evaluation | None, pat
     >>> n, back.loc[0, "answer"], recorded[["rubric", "n_samples"]].values.tolist()
     (1, '4', [['faithfulness', 3]])
     """
-    frame = as_items(items)
-    missing = [name for name in ("question", "answer") if name not in frame.columns]
-    if missing:
-        fact = f"the items have no column {' and '.join(map(repr, missing))}"
-        raise InputError(f"{fact}; add it, because each trace needs a question and an answer")
-    by_item = {} if judgments is None else _judgments_by_item(judgments, frame)
+    frame = _by_input(as_items(items), judgments)
+    by_item, inputs = ({}, _possible_inputs(frame)) if judgments is None else _judgments_by_item(judgments, frame)
     missing = sorted(set(by_item) - set(frame["item_id"]))
     if missing:
         fact = f"{counted(len(missing), 'judged item')} not found among the items (the first: {missing[0]!r})"
         raise InputError(f"{fact}; pass all items that were judged")
-    lines = [_line(row, by_item.get(row["item_id"], {})) for row in records(frame)]
+    lines = [_line(row, by_item.get(row["item_id"], {}), inputs) for row in records(frame)]
     write_whole(path, lines)
     return len(lines)
 
@@ -88,9 +86,9 @@ def from_traces(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     Returns
     -------
     items : DataFrame
-        One row per trace: `item_id` (the ``request_id``, else ``line N``; repeats end with their attempt), `question`,
-        `answer`, `context` (a list) and, where any trace has them, `model`, `provider`, `attempt`, `meta` (without
-        evalkit's own keys) and the columns of ``meta.item``.
+        One row per trace: `item_id` (the ``request_id``, else ``line N``; repeats end with their attempt) and, where
+        any trace has them, `question`, `answer`, `context` (a list), the inputs of ``meta.inputs``, `model`,
+        `provider`, `attempt`, `meta` (without evalkit's own keys) and the columns of ``meta.item``.
     recorded : DataFrame
         One row per trace and rubric: `item_id`, `rubric`, `rubric_version`, `passed`, `score` (0-1), `agreement`,
         `samples` (True, False or None each), `n_samples`, `n_scored`, `judge`, `rationale`, `cost_usd`.
@@ -121,10 +119,28 @@ def from_traces(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     return items, pd.DataFrame(recorded, columns=list(_RECORDED))
 
 
-def _judgments_by_item(judgments: pd.DataFrame | Evaluation, items: pd.DataFrame) -> dict[str, dict[str, Judgment]]:
-    """item_id -> rubric id -> judgment."""
+def _by_input(items: pd.DataFrame, judgments: pd.DataFrame | Evaluation | None) -> pd.DataFrame:
+    """The items with the inputs of an evaluation's rubric under their own names."""
+    if not isinstance(judgments, Evaluation):
+        return items
+    columns = {name: column for name, column in judgments.inputs.items() if name != column and column in items.columns}
+    return items.drop(columns=list(columns.values())).assign(
+        **{name: items[column] for name, column in columns.items()}
+    )
+
+
+def _possible_inputs(items: pd.DataFrame) -> set[str]:
+    """Which columns are inputs of an unknown rubric: if there is no question or no answer, all but ids."""
+    has_both = {"question", "answer"} <= {*items.columns}
+    return set() if has_both else {*items.columns} - {"item_id", "group_id", "system_id", *_CARRIED}
+
+
+def _judgments_by_item(
+    judgments: pd.DataFrame | Evaluation, items: pd.DataFrame
+) -> tuple[dict[str, dict[str, Judgment]], set[str]]:
+    """item_id -> rubric id -> judgment; and the names of the inputs of these rubrics."""
     if isinstance(judgments, Evaluation):
-        items = judgments.items
+        items = _by_input(judgments.items, judgments)
         parts = [(judgments.judgments, judgments.rubric, judgments.rules)]
     else:
         table = check(judgments, "judgments", need=_NEED)
@@ -137,6 +153,7 @@ def _judgments_by_item(judgments: pd.DataFrame | Evaluation, items: pd.DataFrame
             for one, version in names.itertuples(index=False)
         ]
     by_item: dict[str, dict[str, Judgment]] = {}
+    inputs = {name for _, rubric, _ in parts for name in rubric.input_names}
     for table, rubric, rules in parts:
         if rubric.mode == "pairwise":
             raise InputError(f"rubric {rubric.id} compares two answers, but a trace has one; use a pointwise rubric")
@@ -146,23 +163,28 @@ def _judgments_by_item(judgments: pd.DataFrame | Evaluation, items: pd.DataFrame
         for item, judgment in found.items():
             if judgment.is_final:
                 by_item.setdefault(item, {})[rubric.id] = judgment
-    return by_item
+    return by_item, inputs
 
 
-def _line(row: Mapping[str, Any], judged: Mapping[str, Judgment]) -> bytes:
-    context = [row["context"]] if isinstance(row.get("context"), str) else row.get("context")
-    carried = _carried(row)
-    extra = {name: value for name, value in row.items() if name not in (*_OWN, *carried) and value is not None}
-    meta: dict[str, Any] = carried.pop("meta", {})
-    if extra:
-        meta["item"] = extra
+def _line(row: Mapping[str, Any], judged: Mapping[str, Judgment], inputs: Collection[str]) -> bytes:
+    fields = _fields(row)
+    carried = _carried({name: value for name, value in row.items() if name not in inputs})
+    # a trace without prompt or response has all its inputs by name
+    is_whole = {"prompt", "response"} <= fields.keys()
+    written = {"item_id", *carried, *(name for name, field in _FIELDS.items() if is_whole and field in fields)}
+    values = {name: value for name, value in row.items() if name not in written and value is not None}
+    by_name = {name: value for name, value in values.items() if name in inputs or name in _FIELDS}
+    if not by_name and not is_whole:
+        raise InputError(f"item {row['item_id']!r} has no inputs; give it those of the rubric, by their names")
+    extra = {name: value for name, value in values.items() if name not in by_name}
+    meta: dict[str, Any] = dict(carried.pop("meta", {}))
+    meta |= ({"inputs": by_name} if by_name else {}) | ({"item": extra} if extra else {})
     if judged:
         meta["verdict"] = meta.get("verdict", {}) | {"judge": {name: one.to_dict() for name, one in judged.items()}}
     # the id of a repeat ends with its number
     request = str(row["item_id"]).removesuffix(f" #{carried['attempt']}" if "attempt" in carried else "")
     line: dict[str, Any] = {"schema_version": 1, "type": "verdict.trace", "request_id": request}
-    line |= {"prompt": _text(row, "question")} | ({} if context is None else {"context": context})
-    line |= {"response": _text(row, "answer")} | carried | ({"meta": meta} if meta else {})
+    line |= fields | carried | ({"meta": meta} if meta else {})
     options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
     return orjson.dumps(line, default=str, option=options)
 
@@ -175,8 +197,13 @@ def _carried(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if isinstance(value, _CARRIED[name])}
 
 
-def _text(row: Mapping[str, Any], name: str) -> str:
-    value = row[name]
-    if not isinstance(value, str):
-        raise InputError(f"item {row['item_id']!r}: {name} must be a string, got {type(value).__name__}")
-    return value
+def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Prompt, context and response of a trace: of the inputs those that are text, and a context of texts."""
+    fields: dict[str, Any] = {}
+    for name, field in _FIELDS.items():
+        value = row.get(name)
+        if isinstance(value, str):
+            fields[field] = [value] if field == "context" else value
+        elif field == "context" and isinstance(value, list) and all(isinstance(text, str) for text in value):
+            fields[field] = value
+    return fields

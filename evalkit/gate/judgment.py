@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -18,7 +18,34 @@ from evalkit.stats.aggregation.combining_criteria import combine
 from evalkit.stats.voting import vote
 
 _COSTS = ("prompt_tokens", "completion_tokens", "cost_usd")
-_COLUMNS = ("criterion", "judge", "weight", "sample", "passed", "error", "explanation", "source", "key", *_COSTS)
+_COLUMNS = (
+    *("criterion", "judge", "weight", "sample", "score_norm", "passed", "error", "explanation", "source", "key"),
+    *_COSTS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rationale:
+    """What a judge wrote about one criterion: its name, the 0-1 score and the verdict (None: none), the text."""
+
+    judge: str
+    score: float | None
+    passed: bool | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CriterionJudgment:
+    """One criterion of a judgment: 0-1 score, verdict, samples and reasons as in `Judgment`.
+
+    `rationales` has at most two of its explanations: of the lowest and of the highest score that was given.
+    """
+
+    score: float | None
+    passed: bool | None
+    samples: tuple[bool | None, ...] = ()
+    reasons: Mapping[str, int] | None = None
+    rationales: tuple[Rationale, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +65,7 @@ class Judgment:
     agreement
         Largest share of one verdict among all samples, 0-1, None for one sample.
     rationale
-        The first explanation that agrees with the verdict.
+        The first explanation that agrees with the verdict, of a criterion that does.
     judge
         Name of the judge, or names.
     keys, verdict_key, parts
@@ -49,6 +76,8 @@ class Judgment:
         Why samples are unscored, with counts.
     error
         Why there is no judgment at all.
+    criteria
+        Criterion -> its part of the judgment; empty where another tool recorded none.
     """
 
     rubric: str
@@ -68,6 +97,23 @@ class Judgment:
     cost_usd: float | None = None
     reasons: Mapping[str, int] | None = None
     error: str | None = None
+    criteria: Mapping[str, CriterionJudgment] = field(default_factory=dict)
+
+    def of(self, criterion: str) -> Judgment:
+        """The judgment by one criterion alone; of a rubric with one criterion, whose parts are unknown, the whole."""
+        alone = self.criteria.get(criterion)
+        if alone is None:
+            return self
+        parts = {name: getattr(alone, name) for name in ("score", "passed", "samples", "reasons")}
+        return replace(self, **parts, agreement=agreement_of(alone.samples), criteria={criterion: alone})
+
+    def redacted(self, word: str) -> Judgment:
+        """The judgment with this word in place of what judges wrote."""
+        hidden = {
+            name: replace(criterion, rationales=tuple(replace(text, text=word) for text in criterion.rationales))
+            for name, criterion in self.criteria.items()
+        }
+        return replace(self, rationale=None if self.rationale is None else word, criteria=hidden)
 
     @property
     def is_scored(self) -> bool:
@@ -86,7 +132,8 @@ class Judgment:
 
     def to_dict(self) -> dict[str, Any]:
         """The judgment in the form that a trace file has."""
-        values = {name: getattr(self, name) for name in self.__slots__ if name not in ("rubric", "error")}
+        values = {name: getattr(self, name) for name in self.__slots__ if name not in ("rubric", "error", "criteria")}
+        values["criteria"] = {name: asdict(criterion) for name, criterion in self.criteria.items()}
         kept = ("passed", "score", "agreement")
         return {name: value for name, value in values.items() if value not in (None, {}) or name in kept}
 
@@ -106,7 +153,15 @@ def judgments_of(
     if not len(table):
         return {}
     votes = vote(table, **rules.vote_options)
-    scores = combine(aggregate(votes, **rules.aggregate_options), rubric).set_index("item_id")
+    of_criteria = aggregate(votes, **rules.aggregate_options)
+    scores = combine(of_criteria, rubric).set_index("item_id")
+    outcomes: dict[tuple[str, str], Any] = {
+        (str(item), str(name)): tuple(None if pd.isna(value) else value for value in values)
+        for item, name, *values in of_criteria[["item_id", "criterion", "score_norm", "passed"]]
+        .astype(object)
+        .to_numpy()
+    }
+    ruled = {criterion.name for criterion in rubric.criteria if criterion.scale.has_rule}
     known = [name for name in _COLUMNS if name in table]
     columns = {name: table[name].astype(object).where(table[name].notna(), None).tolist() for name in known}
     judgments = {}
@@ -114,10 +169,11 @@ def judgments_of(
         rows = {name: [column[place] for place in places] for name, column in columns.items()}
         combined: Any = scores.loc[str(item)]
         score, passed = combined["score_norm"], combined["passed"]
-        verdict, samples = None if pd.isna(passed) else bool(passed), _samples(rubric, rows)
+        verdict, samples = None if pd.isna(passed) else bool(passed), _samples(ruled, rows)
         weights = dict(zip(rows["judge"], rows.get("weight") or [1.0] * len(places), strict=True))
-        explained = zip(rows["passed"], rows["explanation"], strict=True)
-        texts = (str(text) for side, text in explained if text is not None and verdict in (None, bool(side)))
+        criteria = _criteria(
+            rubric, rows, {name: outcomes.get((str(item), name), (None, None)) for name in rubric.names}
+        )
         readings = readings_of((parts.get(str(item)) or {}).get("judges") or ())
         hash_of_rules = rules_hash(rubric, rules, list(weights.values()), readings)
         keys = tuple(str(key) for key in rows["key"] if key is not None)  # a skipped item has none
@@ -129,24 +185,75 @@ def judgments_of(
             source="live" if "live" in rows["source"] else "cache",
             samples=samples,
             agreement=agreement_of(samples),
-            rationale=next(texts, None),
+            rationale=_rationale(criteria, verdict, rubric),
             judge=str(rows["judge"][0]) if len(weights) == 1 else tuple(map(str, weights)),
             keys=keys,
             verdict_key=verdict_key(keys, len(samples) // len(weights), hash_of_rules),
             parts=dict(parts.get(str(item), {})) | {"rules_hash": hash_of_rules},
-            reasons=dict(Counter(reason for reason in rows["error"] if reason is not None)) or None,
+            reasons=_reasons(rows),
+            criteria=criteria,
             **{name: _sum(rows[name]) for name in _COSTS if name in rows},
         )
     return judgments
 
 
-def _samples(rubric: Rubric, rows: Mapping[str, list[Any]]) -> tuple[bool | None, ...]:
-    """Per judge and sample whether it passes: it does if all criteria with a pass rule pass."""
-    ruled = {criterion.name for criterion in rubric.criteria if criterion.scale.has_rule}
+def _reasons(rows: Mapping[str, list[Any]]) -> dict[str, int] | None:
+    return dict(Counter(reason for reason in rows["error"] if reason is not None)) or None
+
+
+def _criteria(
+    rubric: Rubric, rows: Mapping[str, list[Any]], outcomes: Mapping[str, tuple[Any, Any]]
+) -> dict[str, CriterionJudgment]:
+    """Each criterion of one item, from its rows and its score and verdict in the table of `aggregate`."""
+    criteria = {}
+    for criterion in rubric.criteria:
+        numbers = [number for number, name in enumerate(rows["criterion"]) if name == criterion.name]
+        columns = {name: [column[number] for number in numbers] for name, column in rows.items()}
+        score, passed = outcomes[criterion.name]
+        norms = columns.get("score_norm") or [None] * len(numbers)
+        sides = [_side(rubric, *pair) for pair in zip(norms, columns["passed"], strict=True)]
+        explained = zip(columns["judge"], norms, sides, columns["error"], columns["explanation"], strict=True)
+        rationales = [
+            Rationale(str(judge), norm, side, str(text))
+            for judge, norm, side, error, text in explained
+            if error is None and text is not None
+        ]
+        ends = {min(rationales, key=_rank), max(rationales, key=_rank)} if rationales else set()
+        explained_ends = tuple(dict.fromkeys(rationale for rationale in rationales if rationale in ends))
+        samples = _samples({criterion.name}, columns)
+        verdict, norm = None if passed is None else bool(passed), None if score is None else float(score)
+        criteria[criterion.name] = CriterionJudgment(norm, verdict, samples, _reasons(columns), explained_ends)
+    return criteria
+
+
+def _side(rubric: Rubric, norm: float | None, passed: Any) -> bool | None:
+    """On which side of the verdict a score of a criterion is: by the rubric's own rule, else by the criterion's."""
+    if rubric.pass_at is not None and norm is not None:
+        return norm >= rubric.pass_at - 1e-9
+    return None if passed is None else bool(passed)
+
+
+def _rank(rationale: Rationale) -> tuple[bool, float]:
+    return rationale.passed is True, 0.5 if rationale.score is None else rationale.score
+
+
+def _rationale(criteria: Mapping[str, CriterionJudgment], verdict: bool | None, rubric: Rubric) -> str | None:
+    """The first explanation on the side of the verdict, of a criterion that is on this side; while it is open, any."""
+    explained = (
+        rationale
+        for criterion in criteria.values()
+        for rationale in criterion.rationales
+        if verdict is None or _side(rubric, criterion.score, criterion.passed) is verdict
+    )
+    return next((rationale.text for rationale in explained if verdict in (None, rationale.passed)), None)
+
+
+def _samples(criteria: Collection[str], rows: Mapping[str, list[Any]]) -> tuple[bool | None, ...]:
+    """Per judge and sample whether it passes: it does if all these criteria (if there are none: all of its) pass."""
     names = ("criterion", "judge", "sample", "passed", "error")
     by_sample: dict[tuple[Any, Any], list[bool | None]] = {}
     for criterion, judge, sample, passed, error in zip(*(rows[name] for name in names), strict=True):
-        if not ruled or criterion in ruled:
+        if not criteria or criterion in criteria:
             by_sample.setdefault((judge, sample), []).append(None if error is not None else bool(passed))
     return tuple(None if None in passed else all(passed) for passed in by_sample.values())
 

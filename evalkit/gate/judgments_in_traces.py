@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -10,15 +11,34 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from evalkit.core.lists_of_choices import Reason
 from evalkit.core.settings import Rules
 from evalkit.core.validation_errors import explain
-from evalkit.errors import InputError, counted
+from evalkit.errors import InputError, counted, listed
 from evalkit.gate.config import Share
-from evalkit.gate.judgment import Judgment, agreement_of, judge_blocks
+from evalkit.gate.judgment import CriterionJudgment, Judgment, Rationale, agreement_of, judge_blocks
 from evalkit.gate.verdict_keys import rules_hash
 from evalkit.rubrics import Rubric, Scale
 
 _SLACK = 1e-3
 _TINY = 1e-9
 _PLAIN = Rules()
+
+
+class _Rationale(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    judge: str = ""
+    score: Share | None = None
+    passed: bool | None = None
+    text: str
+
+
+class _Criterion(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    score: Share | None
+    passed: bool | None = None
+    samples: list[bool | None] = []
+    reasons: Mapping[str, int] | None = None
+    rationales: list[_Rationale] = []
 
 
 class _Recorded(BaseModel):
@@ -40,10 +60,11 @@ class _Recorded(BaseModel):
     cost_usd: float | None = None
     reasons: dict[Reason, int] | None = None
     error: str | None = None
+    criteria: dict[str, _Criterion] = {}
 
 
 RECORDED = tuple(name for name in _Recorded.model_fields if name not in ("rationale", "error"))
-"""The fields of a recorded judgment, except texts written by a judge or a server."""
+"""The fields of a recorded judgment, except texts written by a judge or a server; those in `criteria` are apart."""
 
 
 def read_recorded(raw: Any, where: str, rubric: Rubric, rules: Rules = _PLAIN, *, redact: bool = False) -> Judgment:
@@ -68,8 +89,9 @@ def read_recorded(raw: Any, where: str, rubric: Rubric, rules: Rules = _PLAIN, *
         raise InputError(f"{place}: {explain(problem, _Recorded, redact=redact)}; record the trace again") from None
     if contradiction := _contradiction(given, rubric, rules):
         raise InputError(f"{place} contradicts itself: {contradiction}; record the trace again")
-    names = [name for name in _Recorded.model_fields if name not in ("samples", "keys", "judge", "source")]
-    values: dict[str, Any] = {name: getattr(given, name) for name in names}
+    apart = ("samples", "keys", "judge", "source", "criteria")
+    values: dict[str, Any] = {name: getattr(given, name) for name in _Recorded.model_fields if name not in apart}
+    values["criteria"] = {name: _criterion(criterion, given.samples) for name, criterion in given.criteria.items()}
     if given.agreement is None:
         values["agreement"] = agreement_of(given.samples)
     if given.verdict_key is None and given.passed and 2 * given.samples.count(True) <= len(given.samples):
@@ -78,6 +100,13 @@ def read_recorded(raw: Any, where: str, rubric: Rubric, rules: Rules = _PLAIN, *
     return Judgment(
         rubric=rubric.id, source="trace", samples=tuple(given.samples), keys=tuple(given.keys), judge=judge, **values
     )
+
+
+def _criterion(given: _Criterion, samples: Sequence[bool | None]) -> CriterionJudgment:
+    """The recorded part of a criterion; where it has no samples of its own, those of the judgment."""
+    rationales = tuple(Rationale(text.judge, text.score, text.passed, text.text) for text in given.rationales)
+    samples = tuple(given.samples or samples)
+    return CriterionJudgment(given.score, given.passed, samples, given.reasons, rationales)
 
 
 def _contradiction(given: _Recorded, rubric: Rubric, rules: Rules) -> str | None:
@@ -91,6 +120,8 @@ def _contradiction(given: _Recorded, rubric: Rubric, rules: Rules) -> str | None
             return f"agreement {given.agreement} although {shown} ({share:.4g})"
     if given.error is not None and (given.passed is not None or given.score is not None):
         return f"passed {given.passed} and score {given.score} although an error is recorded"
+    if contradiction := _criteria_contradict(given, rubric, rules):
+        return contradiction
     # with several criteria, each can have votes although no sample has all
     is_one = not is_own or len(rubric.criteria) == 1
     if is_one and not yes and not no and (given.passed is not None or given.score is not None):
@@ -108,6 +139,29 @@ def _contradiction(given: _Recorded, rubric: Rubric, rules: Rules) -> str | None
     if low - _SLACK <= given.score <= high + _SLACK:
         return None
     return f"score {given.score} although {counted(yes, 'sample')} passed and {no} failed"
+
+
+def _criteria_contradict(given: _Recorded, rubric: Rubric, rules: Rules) -> str | None:
+    k = len(given.samples)
+    if unknown := [name for name in given.criteria if name not in rubric.names]:
+        return f"criteria has {listed(unknown)}, but the rubric has {listed(rubric.names)}"
+    for name, criterion in given.criteria.items():
+        if criterion.samples and len(criterion.samples) != k:
+            return f"criterion {name!r} has {counted(len(criterion.samples), 'sample')}, the judgment {k}"
+        if (
+            (criterion.score is not None or criterion.passed is not None)
+            and criterion.samples
+            and set(criterion.samples) == {None}
+        ):
+            return f"criterion {name!r} has a score or a verdict although no sample of it is scored"
+        if (
+            rules == _PLAIN
+            and criterion.passed is not None
+            and criterion.samples
+            and criterion.passed not in criterion.samples
+        ):
+            return f"criterion {name!r} has passed {criterion.passed}, but no sample of it has"
+    return None
 
 
 def _rounding(share: float) -> float:
@@ -136,7 +190,7 @@ def _may_follow(given: _Recorded, rubric: Rubric, rules: Rules) -> bool:
     blocks = judge_blocks(given.samples, len(given.judge) if isinstance(given.judge, list) else 1)
     k = len(blocks[0])
     n_yes = [block.count(True) for block in blocks]
-    if rules.rule.all_items:
+    if rules.rule.all_items or rules.has_own:
         return True
     if passed is True:
         return len(blocks) > 1 < m or max(n_yes) >= m * (k // 2 + 1) - (m - 1) * k

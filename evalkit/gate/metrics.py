@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from evalkit.errors import counted
 from evalkit.gate.config import Expected
-from evalkit.gate.judgment import Judgment
+from evalkit.gate.judgment import Judgment, Rationale
 from evalkit.gate.precedence import Resolved
 from evalkit.gate.results_and_exit_code import Measured, MetricResult, Status, worst
 
 _TINY = 1e-9
 
 
-def measure(judgment: Judgment, min_score: float | None = None) -> tuple[Status, str]:
+def measure(judgment: Judgment, min_score: float | Mapping[str, float] | None = None) -> tuple[Status, str]:
     """Status of one judgment, and the reason (the table in docs/gate.md).
+
+    With a mapping from criterion to the lowest score of this criterion, only these criteria count: the status is the
+    worst of theirs.
 
     Examples
     --------
@@ -25,9 +28,15 @@ def measure(judgment: Judgment, min_score: float | None = None) -> tuple[Status,
     """
     if judgment.error is not None:
         return "error", judgment.error
+    if isinstance(min_score, Mapping):
+        outcomes = [(name, *measure(judgment.of(name), lowest)) for name, lowest in min_score.items()]
+        status = worst([outcome[1] for outcome in outcomes])
+        return status, "; ".join(f"{name}: {message}" for name, reached, message in outcomes if reached == status)
     samples = judgment.samples
     n_passed, n_unscored = samples.count(True), samples.count(None)
     passed = f"{n_passed} of {counted(len(samples), 'sample')} passed"
+    if min_score is not None and judgment.passed is None and not n_passed:  # without a pass rule
+        passed = f"{len(samples) - n_unscored} of {counted(len(samples), 'sample')} scored"
     reasons = ", ".join(f"{name} {count}" for name, count in sorted((judgment.reasons or {}).items()))
     unscored = f"{n_unscored} of {counted(len(samples), 'sample')} unscored" + (f" ({reasons})" if reasons else "")
     if judgment.score is None or n_unscored == len(samples):
@@ -45,6 +54,42 @@ def measure(judgment: Judgment, min_score: float | None = None) -> tuple[Status,
     if n_unscored:
         return "warn", f"{reached}; {unscored}"
     return ("warn", f"{reached}; the samples differ") if len(set(samples)) > 1 else ("pass", reached)
+
+
+def explanations(measured: Measured, min_score: float | Mapping[str, float] | None = None) -> Iterator[str]:
+    """What the judges wrote, each with criterion, judge and score: of the criteria that led to the status.
+
+    Beside ``fail`` stand only explanations of scores that fail, beside ``pass``, ``warn`` and ``flaky`` only those of
+    scores that pass; beside ``error``, which is no verdict, the lowest and the highest.
+    """
+    judgment = measured.judgment
+    if judgment is None:
+        return
+    side = None if measured.status == "error" else measured.status != "fail"
+    if not judgment.criteria:  # recorded by another tool
+        if judgment.rationale and judgment.passed is side:
+            names = [judgment.judge] if isinstance(judgment.judge, str) else judgment.judge or ["the judge"]
+            yield f"{' and '.join(names)}: {judgment.rationale}"
+        return
+    for name, criterion in judgment.criteria.items():
+        lowest = min_score.get(name) if isinstance(min_score, Mapping) else min_score
+        if isinstance(min_score, Mapping) and lowest is None:
+            continue
+        if side is not None and _reaches(criterion.score, criterion.passed, lowest) is (not side):
+            continue
+        for rationale in criterion.rationales:
+            if side is None or _reaches(rationale.score, rationale.passed, lowest) is side:
+                yield f"{name}, {_named(rationale)}: {rationale.text}"
+
+
+def _reaches(score: float | None, passed: bool | None, lowest: float | None) -> bool | None:
+    """Whether a score reaches the lowest that passes; without such a number, the verdict."""
+    return passed if lowest is None else None if score is None else score >= lowest - _TINY
+
+
+def _named(rationale: Rationale) -> str:
+    score = "" if rationale.score is None else f" ({rationale.score:.4g})"
+    return f"{rationale.judge or 'the judge'}{score}"
 
 
 def over_repeats(expected: Expected, measured: Sequence[Measured], resolved: Resolved | None = None) -> MetricResult:

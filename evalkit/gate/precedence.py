@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ValidationError
-
+from evalkit.core.judge_settings import JUDGE_SETTINGS, flag_place, variable_place
 from evalkit.core.judges import Judge
-from evalkit.core.settings import Options, Place, Settings, check_samples
-from evalkit.core.validation_errors import explain
-from evalkit.engine.judging.specification import DEFAULT_SAMPLES, Spec, check_provider, named_by, with_changes
-from evalkit.errors import ConfigError, EvalkitError, listed
+from evalkit.core.settings import Options, Place, Settings
+from evalkit.engine.judging.named_judges import PROFILE, SERVER, named_judges
+from evalkit.engine.judging.specification import DEFAULT_SAMPLES, Spec, check_provider, named_by
+from evalkit.errors import ConfigError, EvalkitError, guess, listed
 from evalkit.gate.config import Expected, GateConfig, JudgeFields
 from evalkit.gate.config import Settings as GateSettings
 from evalkit.gate.config_files import place_of
 from evalkit.rubrics import Rubric, load_profile, load_rubric
 
-_PROFILE = "profile"  # as the name of a judge: all judges of the profile
-_VARIABLES = {name: f"VERDICT_JUDGE_{name.upper()}" for name in JudgeFields.model_fields} | {"judge": "VERDICT_JUDGE"}
-_SHOWN = (*JudgeFields.model_fields, "rubric_version", "timeout_seconds", "base_url", "api_key_env")
+_SHOWN = (*JUDGE_SETTINGS, "rubric_version")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateOptions(Options):
     """The options of a gate: those of `judge` (`cache`, `refresh`, `budget_usd`, `concurrency` …) and its own.
 
-    `budget_usd` and `max_calls` apply to the gate as a whole. `refresh` also ignores the judgments in the traces.
+    `budget_usd`, `max_calls` and `max_seconds` apply to the gate as a whole. `refresh` also ignores the judgments in
+    the traces.
 
     Attributes
     ----------
-    judge, model, samples, base_url, api_key_env, profile
-        The judge, its server and the number of samples, as the flags of ``evalkit ci`` set them; None: not set. The
-        judge ``profile`` is all judges of the profile.
+    judge, model, samples, temperature, max_tokens, score, base_url, api_key_env, timeout_seconds, profile
+        The judge, its settings and the number of samples, as the flags of ``evalkit ci`` set them; None: not set. The
+        judge ``profile`` is all judges of the profile. The temperature or number of tokens ``none`` is not sent.
     no_promoted
         Reject replies that were promoted from another rubric version.
     strict
@@ -49,8 +46,12 @@ class GateOptions(Options):
     judge: str | None = None
     model: str | None = None
     samples: int | None = None
+    temperature: float | str | None = None
+    max_tokens: int | str | None = None
+    score: str | None = None
     base_url: str | None = None
     api_key_env: str | None = None
+    timeout_seconds: float | None = None
     profile: str | None = None
     no_promoted: bool = False
     strict: bool = False
@@ -67,6 +68,10 @@ class GateOptions(Options):
         """A flag of ``evalkit ci``, as messages show it."""
         return f"--{name}"
 
+    def place(self, line: int) -> str:
+        """What was judged, as messages name it."""
+        return f"the trace (line {line})"
+
 
 class PytestOptions(GateOptions):
     """The options of a gate, set by the options of pytest."""
@@ -76,6 +81,10 @@ class PytestOptions(GateOptions):
     def flag(self, name: str) -> str:
         """The option of pytest that sets what this flag of ``evalkit ci`` sets."""
         return f"--verdict-{name.removeprefix('judge-')}"
+
+    def place(self, line: int) -> str:  # noqa: ARG002  # an item of a test is in no file
+        """What was judged, as messages name it."""
+        return "the item"
 
 
 @dataclass(frozen=True)
@@ -110,42 +119,29 @@ class Resolved:
         return rubric.id, rubric.version, asked, judges, self.has_judge, self.live
 
 
-def variables(environment: Mapping[str, str]) -> dict[str, Any]:
-    """The values of ``VERDICT_JUDGE…``; ConfigError for an invalid one.
-
-    Examples
-    --------
-    >>> variables({"VERDICT_JUDGE_SAMPLES": "5"})
-    {'samples': 5}
-    """
-    texts = {name: environment.get(variable, "").strip() for name, variable in _VARIABLES.items()}
-    try:
-        fields = JudgeFields.model_validate({name: text for name, text in texts.items() if text}, strict=False)
-    except ValidationError as problem:
-        name = str(problem.errors()[0]["loc"][0])
-        text = f"{_VARIABLES[name]}={texts[name]!r} is invalid ({explain(problem, JudgeFields)})"
-        raise ConfigError(f"{text}; correct or unset it") from None
-    return fields.model_dump(exclude_none=True)
-
-
 class Resolver:
     """Resolves the expectations of one configuration; rubrics and specs are made once."""
 
     def __init__(self, config: GateConfig, options: GateOptions, environment: Mapping[str, str] | None = None) -> None:
         self._config, self.options = config, options
-        if options.samples is not None:
-            check_samples(options.samples, options.flag("judge-samples"))
-        flags = {name: getattr(options, name) for name in ("judge", "model", "samples", "base_url", "api_key_env")}
-        by_variables = variables(os.environ if environment is None else environment)
-        self._places: list[Place] = [("flag", flags), ("variable", by_variables)]
-        check_provider(options.judge or "none", options.flag("judge"))
-        check_provider(by_variables.get("judge", "none"), "VERDICT_JUDGE")
+        flags = flag_place({name: getattr(options, name) for name in JUDGE_SETTINGS}, options.flag)
+        self._places: list[Place] = [flags, variable_place(environment, without=flags[1])]
+        first = Settings.of(*self._places)
+        check_provider(first.get("judge", "none"), first.source("judge"))
         name = options.profile
         if name is None and config.profile is not None:
             path = config.folder / config.profile
             name = str(path) if path.is_file() else config.profile
         self.profile = None if name is None else load_profile(name)
+        self._in_file: Place = self._place("settings", config.settings.model_dump(exclude_unset=True))
+        self.of_all = Settings.of(*self._places, self._in_file)
+        """The settings of all expectations."""
         self._resolved: dict[Any, Resolved] = {}
+
+    def _place(self, key: str, values: Mapping[str, Any]) -> Place:
+        """Values of the file, whose source is the key there."""
+        where = f"{self._config.name}: " if self._config.name else ""
+        return lambda name: f"{where}{key}.{name}", values
 
     def of(self, test: str, expected: Expected) -> Resolved:
         """The settings of one expectation.
@@ -158,42 +154,46 @@ class Resolver:
         own = {name: getattr(expected, name) for name in (*JudgeFields.model_fields, "rubric_version")}
         known = (expected.type, *own.values())
         if known not in self._resolved:
-            in_file: list[Place] = [(f"expected of {expected.type}", own)]
-            in_file.append(("settings", self._config.settings.model_dump(exclude_unset=True)))
+            in_file = [self._place("expected", own), self._in_file]
             try:
                 self._resolved[known] = self._resolve(expected.type, [*self._places, *in_file])
             except EvalkitError as problem:
+                if str(problem).startswith(("flag ", "variable ")):  # the file is not to blame
+                    raise
                 text = f"{place_of(self._config, test)}, test {test!r}, {expected.type}: {problem}"
                 raise ConfigError(text) from None
+        names = self._resolved[known].spec.rubric.names
+        if unknown := [name for name in expected.criteria if name not in names]:
+            where = f"{place_of(self._config, test)}, test {test!r}, {expected.type}"
+            fact = f"min_score names the criterion {unknown[0]!r}, which the rubric does not have"
+            raise ConfigError(f"{where}: {fact}; {guess(unknown[0], names)}allowed: {listed(names)}")
         return self._resolved[known]
 
     def _resolve(self, rubric_id: str, places: list[Place]) -> Resolved:
         default = {"judge": "none", "samples": DEFAULT_SAMPLES, "timeout_seconds": GateSettings().timeout_seconds}
         settings = Settings.of(*places, *named_by(self.profile), ("default", default))
         rubric, version_source = self._rubric(rubric_id, settings)
-        judges, model_source, is_of_profile = self._judges(places)
+        if self.options.profile is not None and self.profile is not None and self.profile.judges:
+            places = places[:1]  # only a flag changes the judges of a profile that a flag names
+        named = named_judges(places, self.profile, self.options.flag)
         live = settings["judge"] != "none" and not self.options.offline
-        if live and not (is_of_profile and settings["judge"] == _PROFILE):
-            _refuse_others(settings, judges, self.options)
+        if live and not (named.of_profile and settings["judge"] == PROFILE):
+            _refuse_others(settings, named.judges, self.options)
         sources = {name: settings.source(name) for name in _SHOWN if name in settings}
-        sources |= {"rubric_version": version_source} | ({} if model_source is None else {"model": model_source})
-        changes = {name: settings[name] for name in ("temperature", "max_tokens") if name in settings}
-        changes["timeout_s"] = settings["timeout_seconds"]
-        for name in ("base_url", "api_key_env"):
-            if is_of_profile and sources.get(name) == "settings":  # meant for the judges that the file names
-                del sources[name]
-            elif name in settings:
-                changes[name] = settings[name]
-        settings = settings.changed("judges", [with_changes(judge, changes) for judge in judges] or "fake:strict")
+        sources |= {"rubric_version": version_source} | ({} if named.source is None else {"model": named.source})
+        judges = named.changed(settings)
+        if named.of_profile:
+            sources = {name: one for name, one in sources.items() if name not in SERVER or one.startswith("flag ")}
+        settings = settings.changed("judges", list(judges) or "fake:strict")
         spec = Spec.resolve(rubric, settings, profile=self.profile)
-        return Resolved(spec, bool(judges), live, sources, is_of_profile)
+        return Resolved(spec, bool(judges), live, sources, named.of_profile)
 
     def _rubric(self, rubric_id: str, settings: Settings) -> tuple[Rubric, str]:
         """The rubric, and where its version came from."""
         version, profile = settings.get("rubric_version"), self.profile
         own_id, _, own_version = str(profile and profile.rubric).partition("@")
         if profile is not None and own_id == rubric_id and version in (None, own_version):
-            rubric, source = profile.load(), f"profile {profile.profile}"
+            rubric, source = profile.load(), profile.label
         else:
             rubric = load_rubric(f"{rubric_id}@{version}" if version else rubric_id)
             source = settings.sources.get("rubric_version", "newest")
@@ -203,52 +203,17 @@ class Resolver:
             raise ConfigError(f"rubric {rubric.id!r} gives no verdict, because it has no pass rule; set its pass_at")
         return rubric, source
 
-    def _judges(self, places: list[Place]) -> tuple[list[Judge], str | None, bool]:
-        """The judges, where their model came from (``missing``: it is not named), and whether a profile names them."""
-        profile = self.profile
-        own = [] if profile is None else list(profile.judges)
-        of_profile = own, None if profile is None or not own else f"profile {profile.profile}", bool(own)
-        if own and self.options.profile is not None:
-            places = places[:1]  # only a flag changes the judges of a profile that a flag names
-        entries = [
-            (place, {**values, "judge": None} if values.get("judge") == "none" else values) for place, values in places
-        ]
-        named = Settings.of(*entries)
-        text, model = named.get("judge"), named.get("model")
-        if text is None:
-            return of_profile if model is None else ([Judge("openai", model)], named.source("model"), False)
-        check_provider(text, "judge")
-        provider, _, own_model = text.partition(":")
-        order = [place for place, _ in places]
-        is_changed = model is not None and order.index(named.source("model")) <= order.index(named.source("judge"))
-        if is_changed and (own_model or provider == _PROFILE):
-            fact = f"judge {text!r} cannot be combined with model {model!r} (from {named.source('model')})"
-            raise ConfigError(f"{fact}; keep one of them")
-        if own_model:
-            return [Judge.of(text)], named.source("judge"), False
-        if model is not None and provider != _PROFILE and (is_changed or provider != "fake"):
-            return [Judge.of(f"{provider}:{model}")], named.source("model"), False
-        if provider == _PROFILE and not own:
-            lack = f"no profile is named; add {self.options.flag('profile')} P"
-            if profile is not None:
-                judge = self.options.flag("judge")
-                lack = f"{profile.profile!r} names no judge; name one with {judge} provider:model"
-            raise ConfigError(f"judge 'profile' stands for the judges of a profile, but {lack}")
-        if any(provider in (_PROFILE, "fake", judge.provider) for judge in own):
-            return of_profile
-        return ([Judge.of("fake:strict")], "default", False) if provider == "fake" else ([], "missing", False)
 
-
-def _refuse_others(settings: Settings, judges: list[Judge], options: GateOptions) -> None:
+def _refuse_others(settings: Settings, judges: Sequence[Judge], options: GateOptions) -> None:
     """Raise if a judge of another provider than the named one would be called (docs/adr/0011)."""
-    text, place = settings["judge"], settings.source("judge")
+    text = settings["judge"]
     provider = text.partition(":")[0]
     others = [judge.name for judge in judges if judge.provider != provider]
     if not others:
         return
     flag = options.flag("judge")
-    shown = {"flag": f"{flag} {text}", "variable": f"VERDICT_JUDGE={text}"}.get(place, f"judge: {text} of {place}")
     whom, judge = ("none of them", "fake:strict") if provider == "fake" else ("one judge", f"{provider}:MODEL")
+    shown = f"{settings.source('judge')}: judge {text!r}"
     fact = f"{shown} calls only judges of {provider!r}, but the judges include {listed(others)}"
     ways = f"to call all judges of the profile, pass {flag} profile; to call {whom}, pass {flag} {judge}"
     raise ConfigError(f"{fact}; {ways}")

@@ -11,26 +11,28 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from evalkit.core.judge_settings import JUDGE_SETTINGS  # loads no other library
+
 if TYPE_CHECKING:
     from evalkit.gate import Trace
     from evalkit.gate.judgment import Judgment
     from evalkit.gate.results_and_exit_code import Measured, MetricResult
 
-_OPTIONS: dict[str, tuple[str, type, str]] = {
+_OPTIONS: dict[str, tuple[str, Any, str]] = {
+    **{
+        setting.flag.removeprefix("judge-"): (setting.metavar, setting.of_flag, setting.text)
+        for setting in JUDGE_SETTINGS.values()
+    },
     "judge": ("JUDGE", str, "provider:model, fake, profile (all its judges), or none (default; makes no calls)"),
-    "model": ("MODEL", str, "model for a judge that names only its provider"),
-    "base-url": ("BASE-URL", str, "OpenAI-compatible server"),
-    "api-key-env": ("API-KEY-ENV", str, "environment variable that holds the key"),
     "profile": ("PROFILE", str, "profile: name or .yaml file (judges, samples, rules)"),
     "cache": ("CACHE", str, "cache folder (default: EVALKIT_CACHE, else the project's)"),
-    "samples": ("K", int, "samples per judge and check (default 3)"),
     "budget-usd": ("USD", float, "spend at most this on live calls, per process"),
     "max-calls": ("N", int, "make at most N calls per check"),
     "concurrency": ("N", int, "at most N calls in flight for one service, model and key"),
     "retries": ("N", int, "retries of a failed call"),
     "requests-per-minute": ("N", float, "at most N requests per minute for one service, model and key"),
     "tokens-per-minute": ("N", float, "at most N tokens per minute for one service, model and key"),
-}  # fmt: skip
+}
 _COUNTED = ("checks", "judgments", "live", "cost_usd", "n_unpriced")
 
 
@@ -62,7 +64,7 @@ class Verdict:
         item: Mapping[str, Any] | Trace,
         rubric: str,
         *,
-        min_score: float | None = None,
+        min_score: float | Mapping[str, float] | None = None,
         rubric_version: str | None = None,
         samples: int | None = None,
     ) -> Judgment:
@@ -71,11 +73,12 @@ class Verdict:
         Parameters
         ----------
         item
-            ``{"question": …, "answer": …, "context": …}`` and further inputs of the rubric, or a trace.
+            The inputs of the rubric by name, such as ``{"question": …, "answer": …, "context": …}``, or a trace.
         rubric
             The id of a rubric, such as ``faithfulness``. To use a profile, pass ``--verdict-profile``.
         min_score
-            The lowest score that passes, 0-1; None: the verdict must be "passed".
+            The lowest score that passes, 0-1, or criterion -> the lowest score of this criterion that passes; None:
+            the verdict must be "passed".
         rubric_version, samples
             As in the gate's ``expected``.
 
@@ -95,6 +98,8 @@ class Verdict:
         __tracebackhide__ = True
         expected = {"type": rubric, "min_score": min_score, "rubric_version": rubric_version, "samples": samples}
         given = {name: value for name, value in expected.items() if value is not None}
+        if isinstance(min_score, Mapping):
+            given["min_score"] = dict(min_score)
         try:
             tests: list[Any] = [{"id": self._name, "expected": _checked(given, rubric)}]
             result = run_gate(GateConfig(tests=tests), [self._trace(item)], self._options())
@@ -110,6 +115,8 @@ class Verdict:
         return measured.judgment
 
     def _trace(self, item: Mapping[str, Any] | Trace) -> Trace:
+        from dataclasses import replace
+
         from pydantic import ValidationError
 
         from evalkit.core.validation_errors import explain
@@ -118,16 +125,16 @@ class Verdict:
         from evalkit.gate.config import CheckedItem
 
         if isinstance(item, Trace):
-            return Trace(1, self._name, item.prompt, item.context, item.answer, None, item.recorded, item.extra)
+            return replace(item, line=1, request_id=self._name, attempt=None)
         try:
             values = CheckedItem.model_validate(dict(item.items()))  # a row of a table has them, too
         except AttributeError:
             kind = type(item).__name__
-            raise InputError(f"expected a mapping with 'question' and 'answer', or a Trace; got {kind}") from None
+            raise InputError(f"expected a mapping with the inputs of the rubric, or a Trace; got {kind}") from None
         except ValidationError as problem:
             raise InputError(f"the item: {explain(problem, CheckedItem)}") from None
         context = None if values.context is None else tuple(values.context)
-        return Trace(1, self._name, values.question, context, values.answer, extra=values.model_extra)
+        return Trace(1, self._name, values.question, context, values.answer, inputs=values.model_extra)
 
     def _options(self) -> Any:
         from evalkit.gate.precedence import PytestOptions
@@ -171,15 +178,15 @@ def _checked(given: dict[str, Any], rubric: object) -> dict[str, Any]:
 
 
 def _report(metric: MetricResult) -> str:
+    from evalkit.gate.metrics import explanations
+
     lines, judgment = [f"{metric.status}: {metric.type}: {metric.message}"], metric.measured[0].judgment
     if judgment is not None and judgment.samples:
         scored = [one for one in judgment.samples if one is not None]
         counts = f"{len(scored)} of {len(judgment.samples)} scored, {sum(scored)} passed"
         agreement = "NA" if judgment.agreement is None else judgment.agreement
         lines.append(f"samples: {counts}; agreement {agreement}; from {judgment.source}, by {judgment.judge}")
-    if judgment is not None and judgment.rationale:
-        lines.append(f"the judge: {judgment.rationale}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *explanations(metric.measured[0], metric.min_score)])
 
 
 @pytest.fixture

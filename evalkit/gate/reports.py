@@ -12,6 +12,7 @@ import orjson
 from evalkit.core.formatting import money
 from evalkit.core.printable_text import printable
 from evalkit.errors import counted
+from evalkit.gate.metrics import explanations
 from evalkit.gate.results_and_exit_code import STATUSES, GateResult, Measured, TestResult
 
 _NO_XML = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
@@ -46,6 +47,7 @@ def _judgment(one: Measured) -> dict[str, Any]:
     names = ("rubric_version", "passed", "score", "source", "agreement", "judge", "verdict_key", "cost_usd", "error")
     values = {name: getattr(one.judgment, name) for name in (*names, "rationale")}
     values |= {"samples": list(one.judgment.samples), "line": one.line, "attempt": one.attempt}
+    values["criteria"] = {name: asdict(criterion) for name, criterion in one.judgment.criteria.items()}
     return values | {"status": one.status, "input_hash": one.input_hash}
 
 
@@ -76,19 +78,19 @@ def _case(result: GateResult, name: str, status: str, message: str, detail: str)
 
 
 def _detail(test: TestResult) -> str:
-    """Each metric with the source of its judgment and the judge's explanation; for repeats also each status."""
+    """Each metric with the source of its judgment and what the judges wrote; for repeats also each status."""
     lines = []
     for metric in test.metrics:
         lines.append(f"{metric.type}: {metric.status}: {metric.message}")
         for one in metric.measured:
-            parts = [f"{one.status}: {one.message}"] if len(metric.measured) > 1 else []
             source = None if one.judgment is None else one.judgment.source
-            if one.judgment is not None and source is not None:
-                parts.append(f"the judge: {one.judgment.rationale or 'no explanation'}")
-            if parts:
-                repeat = "" if one.attempt is None else f", attempt {one.attempt}"
-                origin = "" if source is None else f", from {source}"
-                lines.append(f"  line {one.line}{repeat}{origin}: {'; '.join(parts)}")
+            explained = [] if source is None else list(explanations(one, metric.min_score)) or ["no explanation"]
+            repeat = "" if one.attempt is None else f", attempt {one.attempt}"
+            head = f"  line {one.line}{repeat}" + ("" if source is None else f", from {source}")
+            if len(metric.measured) > 1:
+                lines += [f"{head}: {one.status}: {one.message}", *(f"    {text}" for text in explained)]
+            else:
+                lines += [f"{head}: {text}" for text in explained]
     return "\n".join(lines)
 
 
@@ -156,11 +158,14 @@ def _counted(result: GateResult) -> str:
     return tests + (f"; suite: {suite}" if suite else "") + ("" if result.cost_usd == 0 else f"; paid now: {cost}")
 
 
-def _explanation(test: TestResult) -> list[str]:
-    """The judge's first explanation among the metrics with the test's status, shortened."""
-    worst = [one for metric in test.metrics if metric.status == test.status for one in metric.measured]
-    texts = [one.judgment.rationale for one in worst if one.judgment is not None and one.judgment.rationale]
-    return [f"       the judge: {_short(texts[0], _LINE)}"] if texts else []
+def _explanations(test: TestResult) -> list[str]:
+    """What the judges wrote, of the first repeat with the worst status of each metric that has the test's status."""
+    texts = list[str]()
+    for metric in test.metrics:
+        if metric.status == test.status and metric.measured:
+            first = min(metric.measured, key=lambda one: STATUSES.index(one.status))
+            texts += explanations(first, metric.min_score)
+    return [f"       {_short(text, _LINE)}" for text in texts]
 
 
 def as_text(result: GateResult) -> str:
@@ -168,7 +173,7 @@ def as_text(result: GateResult) -> str:
     lines = []
     for test in result.tests:
         if test.status != "pass":
-            lines += [f"{test.status:5}  {test.id}: {test.message}", *_explanation(test)]
+            lines += [f"{test.status:5}  {test.id}: {test.message}", *_explanations(test)]
     lines += [f"{one.status:5}  {one.name} ({one.type}): {one.message}" for one in result.suites]
     lines.append(_counted(result))
     return printable("\n".join(" ".join(line.split("\n")) for line in lines))

@@ -44,7 +44,7 @@ class MetricResult:
     status: Status
     message: str
     measured: tuple[Measured, ...] = ()
-    min_score: float | None = None
+    min_score: float | Mapping[str, float] | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     of_profile: bool = False
 

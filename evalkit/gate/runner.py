@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from evalkit.gate.suite_bounds import compare_baseline, measure_suite, read_base
 from evalkit.gate.trace_matching import Match, match
 from evalkit.gate.traces import REDACTED, Trace, read_traces
 from evalkit.gate.verdict_keys import difference, input_hashes
+from evalkit.tables.items import is_missing
 
 _PLAIN = GateOptions()
 
@@ -34,11 +36,13 @@ _PLAIN = GateOptions()
 class _Task:
     """One trace with one expectation, and its judgment once there is one.
 
+    `criteria` are those with a lowest score of their own, which the judgment must have apart.
     `rejected` is the reason why the judgment recorded in the trace does not count. `resolved` is None for a check.
     """
 
     resolved: Any
     trace: Trace
+    criteria: tuple[str, ...] = ()
     rejected: str = ""
     judgment: Judgment | None = None
     input_hash: str | None = None
@@ -122,13 +126,14 @@ def run_gate(
     config = config if isinstance(config, GateConfig) else load_gate(config, redact=options.redact)
     baseline = None if config.baseline is None else read_baseline(config.folder / config.baseline)
     resolver = Resolver(config, options, environment)
+    options = replace(options, max_seconds=resolver.of_all.get("max_seconds"))
     parts = [[_Part.of(config, test, expected, resolver) for expected in test.expected] for test in config.tests]
     name = str(traces) if isinstance(traces, (str, Path)) else "the list of traces"
     rows = read_traces(traces, redact=options.redact) if isinstance(traces, (str, Path)) else traces
     matches = match(config.tests, rows, name, redact=options.redact)
     for mine, found in zip(parts, matches, strict=True):
         for part in mine:
-            part.tasks = [_Task(part.resolved, trace) for trace in found.traces]
+            part.tasks = [_Task(part.resolved, trace, part.expected.criteria) for trace in found.traces]
     tasks = [task for mine in parts for part in mine for task in part.tasks if task.resolved is not None]
     _use_recorded(tasks, name, options)
     cost = _judge(tasks, options)
@@ -139,14 +144,14 @@ def run_gate(
             task.input_hash = hashed
     if options.redact:
         for task in tasks:
-            if task.judgment is not None and task.judgment.rationale is not None:
-                task.judgment = replace(task.judgment, rationale=REDACTED)
+            if task.judgment is not None:
+                task.judgment = task.judgment.redacted(REDACTED)
     results = zip(config.tests, matches, parts, strict=True)
     tests = tuple(_test(test.id, found, mine, options) for test, found, mine in results)
     suites = list(measure_suite(config.suite, tests))
     suites += [] if baseline is None else compare_baseline(baseline, tests)
     suites += drifts
-    notes = (*_notes_on_checks(config, parts, options), *_notes(tasks, options))
+    notes = (*_notes_on_checks(config, parts, options), *_notes(tasks, options, resolver.of_all.source("max_seconds")))
     return GateResult(config.name, tests, tuple(suites), notes, cost, options.strict, _new_judgments(tasks))
 
 
@@ -169,8 +174,10 @@ def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> 
             task.rejected = f"samples: recorded {len(recorded.samples)}, needed {n_samples}"
         elif not recorded.is_final:
             task.rejected = "samples: some were recorded without a reply"
-        elif recorded.verdict_key and (missing := _missing_inputs(task)):
+        elif recorded.verdict_key and (missing := _missing_inputs(task, options)):
             task.rejected = missing
+        elif lacking := [name for name in task.criteria if name not in recorded.criteria and len(rubric.names) > 1]:
+            task.rejected = f"criteria: recorded without {listed(lacking)}, for which min_score has a bound"
         else:
             task.judgment = recorded
     for group in _groups(task for task in tasks if task.judgment is not None and task.judgment.verdict_key):
@@ -199,12 +206,15 @@ def _groups(tasks: Iterable[_Task]) -> list[list[_Task]]:
     return list(groups.values())
 
 
-def _missing_inputs(task: _Task) -> str | None:
+def _missing_inputs(task: _Task, options: GateOptions) -> str | None:
     rubric = task.resolved.spec.rubric
-    missing = [name for name in rubric.required_inputs if name not in task.trace.item]
+    missing = [name for name in rubric.required_inputs if is_missing(task.trace.item.get(name))]
     if not missing:
         return None
-    return f"the trace (line {task.trace.line}) has no {', '.join(missing)}, which rubric {rubric.id!r} needs"
+    fact = f"{options.place(task.trace.line)} has no {', '.join(missing)}, which rubric {rubric.id!r} needs"
+    by_name = [name for name in missing if name not in ("question", "answer", "context")]
+    is_in_file = by_name and options.place(0) != "the item"
+    return f"{fact}; add {'it' if len(by_name) == 1 else 'them'} under meta.inputs" if is_in_file else fact
 
 
 def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
@@ -212,11 +222,12 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
     unjudged = [task for task in tasks if task.judgment is None]
     for task in unjudged:
         rubric = task.resolved.spec.rubric
-        if missing := _missing_inputs(task):
+        if missing := _missing_inputs(task, options):
             task.judgment = Judgment(rubric.id, rubric.version, error=missing)
         elif not task.resolved.has_judge:
             if task.resolved.live:
-                fact = f"the judge has no model, so it cannot be called; pass {options.flag('judge-model')} MODEL"
+                named = f"the judge ({task.resolved.sources['judge']})"
+                fact = f"{named} has no model, so it cannot be called; pass {options.flag('judge-model')} MODEL"
                 raise ConfigError(f"{fact}, set VERDICT_JUDGE_MODEL, or use a profile")
             error = (
                 f"no judgment by {rubric.id}@{rubric.version} is recorded in the trace (line {task.trace.line}), "
@@ -231,9 +242,9 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
     for group, work in groups:
         check_callable(work, group[0].resolved, options)
     cost: float | None = 0.0
-    budget = Budget.of(options)
+    budget, began = Budget.of(options), time.time()
     for group, work in groups:
-        judgments, paid = judged(work, group[0].resolved, options, budget)
+        judgments, paid = judged(work, group[0].resolved, options.since(began), budget)
         for task, judgment in zip(group, judgments, strict=True):
             task.judgment = judgment
             if judgment.error is not None:
@@ -264,11 +275,15 @@ def _notes_on_checks(config: GateConfig, parts: Sequence[Sequence[_Part]], optio
         yield f"{'test' if len(names) == 1 else 'tests'} {listed(list(dict.fromkeys(names)), most=5)}: {note}"
 
 
-def _notes(tasks: Iterable[_Task], options: GateOptions) -> Iterator[str]:
+def _notes(tasks: Iterable[_Task], options: GateOptions, time_limit: str) -> Iterator[str]:
     judgments = [task.judgment for task in tasks if task.judgment is not None]
     if any("budget" in (one.reasons or {}) for one in judgments):
         limit = f"{options.max_calls} calls" if options.budget_usd is None else f"US$ {options.budget_usd}"
         yield f"the budget of {limit} was reached; paid replies are stored; run again with a larger budget"
+    if n_stopped := sum((one.reasons or {}).get("stopped", 0) for one in judgments):
+        fact = f"judging reached max_seconds={options.max_seconds:g} ({time_limit})"
+        rest = f"{counted(n_stopped, 'sample')} had no reply by then"
+        yield f"{fact}: {rest}; paid replies are stored; run again to request only the missing ones"
     if n_late := sum((one.reasons or {}).get("timeout", 0) for one in judgments):
         fact = f"{counted(n_late, 'sample')} had no reply in time"
         yield f"{fact}: raise settings.timeout_seconds, or run again to request only the missing replies"
@@ -301,5 +316,5 @@ def _test(name: str, found: Match, parts: Sequence[_Part], options: GateOptions)
     status = worst([metric.status for metric in metrics])
     message = "; ".join(f"{metric.type}: {metric.message}" for metric in metrics if metric.status == status)
     first = found.traces[0]
-    texts = (REDACTED, REDACTED) if options.redact else (first.prompt, first.answer)
+    texts = [REDACTED if text is not None and options.redact else text for text in (first.prompt, first.answer)]
     return TestResult(name, status, message, tuple(metrics), *texts)

@@ -95,8 +95,10 @@ def _rewritten(line: bytes, judged: Mapping[str, Any] | None, *, redact: bool) -
         judge[name] = orjson.dumps(value.to_dict() if isinstance(value, Judgment) else dict(value)).decode()
     if redact:
         members = _hidden(members, _SHOWN)
+        inputs = _hidden(_members(meta.get("inputs", "null")), ())
         meta, verdict = _hidden(meta, ("attempt",)), _hidden(verdict, ())
-        judge = {name: _joined(_hidden(_members(text), RECORDED)) for name, text in judge.items()}
+        meta |= {"inputs": _joined(inputs)} if inputs else {}
+        judge = {name: _joined(_without_texts(_hidden(_members(text), RECORDED))) for name, text in judge.items()}
     if judge:
         verdict["judge"] = _joined(judge)
     if verdict:
@@ -112,6 +114,20 @@ def _hidden(members: Mapping[str, str], shown: Iterable[str]) -> dict[str, str]:
         name: text if name in shown or text in _NOTHING else f"[{_HIDDEN}]" if name == "context" else _HIDDEN
         for name, text in members.items()
     }
+
+
+def _without_texts(members: dict[str, str]) -> dict[str, str]:
+    """The members of a recorded judgment, with what judges wrote about each criterion redacted."""
+    if "criteria" not in members:
+        return members
+    try:
+        criteria = orjson.loads(members["criteria"])
+        for criterion in criteria.values():
+            for rationale in criterion.get("rationales") or ():
+                rationale["text"] = REDACTED
+    except (AttributeError, TypeError):  # of another tool, in another form
+        return {name: text for name, text in members.items() if name != "criteria"}
+    return members | {"criteria": orjson.dumps(criteria).decode()}
 
 
 def _members(text: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from evalkit.gate.config import GateTest
 from evalkit.gate.traces import REDACTED, Trace
-from evalkit.tables.items import canonical_text
+from evalkit.tables.items import canonical, canonical_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,10 @@ def _match(
 
 def _differs(test: GateTest, trace: Trace, prompt: str | None, name: str, *, redact: bool) -> str | None:
     context = None if test.input.context is None else tuple(canonical_text(text) for text in test.input.context)
-    for field, expected, actual in (("prompt", prompt, trace.prompt), ("context", context, trace.context)):
+    pairs = [("prompt", prompt, trace.prompt), ("context", context, trace.context)]
+    inputs = (test.input.inputs or {}).items()
+    pairs += [(name, canonical(value), canonical(trace.item.get(name))) for name, value in inputs]
+    for field, expected, actual in pairs:
         if expected is not None and expected != actual:
             shown = (REDACTED, REDACTED) if redact else (_start(expected), _start(actual))
             fact = f"test {test.id!r} and its trace ({name}, line {trace.line}) differ in {field}"

@@ -29,7 +29,7 @@ class _Line(BaseModel):
     schema_version: Literal[1]
     type: Literal["verdict.trace"]
     request_id: str | None = None
-    prompt: str
+    prompt: str | None = None
     context: list[str] | str | None = None
     response: str | None = None
     text: str | None = None
@@ -48,7 +48,8 @@ class Trace:
     line
         Its line number, from 1.
     request_id, prompt, context, answer
-        The input and the answer (``response`` or ``text``): NFC with LF line ends, context as a tuple or None.
+        The input and the answer (``response`` or ``text``): NFC with LF line ends, context as a tuple or None. Prompt
+        and answer are None in a trace that has only inputs by name.
     attempt
         Number of a repeat (``attempt``, or ``meta.attempt``), or None.
     recorded
@@ -59,19 +60,22 @@ class Trace:
         The model that answered.
     own
         All other keys of ``meta``.
+    inputs
+        ``meta.inputs``: inputs of rubrics by their names, such as ``{"diff": …, "comment": …}``.
     """
 
     line: int
     request_id: str | None
-    prompt: str
+    prompt: str | None
     context: tuple[str, ...] | None
-    answer: str
+    answer: str | None
     attempt: int | None = None
     recorded: Mapping[str, Any] | None = None
     extra: Mapping[str, Any] | None = None
     model: str | None = None
     provider: str | None = None
     own: Mapping[str, Any] | None = None
+    inputs: Mapping[str, Any] | None = None
 
     @property
     def name(self) -> str:
@@ -82,8 +86,10 @@ class Trace:
     @property
     def item(self) -> dict[str, Any]:
         """The trace under the field names that rubrics use."""
-        item: dict[str, Any] = {**(self.extra or {}), "question": self.prompt, "answer": self.answer}
-        return item if self.context is None else item | {"context": list(self.context)}
+        context = None if self.context is None else list(self.context)
+        fields: dict[str, Any] = {"question": self.prompt, "answer": self.answer, "context": context}
+        fields = {name: value for name, value in fields.items() if value is not None}
+        return {**(self.extra or {}), **fields, **(self.inputs or {})}
 
 
 def read_traces(path: str | Path, *, redact: bool = False) -> Iterator[Trace]:
@@ -113,7 +119,7 @@ def read_traces(path: str | Path, *, redact: bool = False) -> Iterator[Trace]:
         raise InputError(f"{path} cannot be read: {(problem.strerror or str(problem)).lower()}") from None
     if empty:
         fact = f"{path} has no traces; write one trace per line, as JSON with schema_version 1"
-        raise InputError(f"{fact}, type verdict.trace, prompt and response")
+        raise InputError(f"{fact}, type verdict.trace, prompt and response (or meta.inputs)")
 
 
 def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
@@ -134,9 +140,14 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
         raise InputError(f"{fact}; flatten it (only meta may be nested, and not that deep)") from None
     except DuplicateKeyError as problem:
         raise InputError(f"{where}: {problem}; keep one") from None
-    if (given.response is None) == (given.text is None):
-        fields = "both response and text" if given.text is not None else "neither response nor text"
-        raise InputError(f"{where}: the trace has {fields}; it needs exactly one of the two")
+    inputs = _inputs(given.meta.get("inputs"), where)
+    if given.response is not None and given.text is not None:
+        raise InputError(f"{where}: the trace has both response and text; it needs exactly one of the two")
+    answer = given.text if given.response is None else given.response
+    if not inputs and (given.prompt is None or answer is None):
+        lacking = "no prompt" if given.prompt is None else "neither response nor text"
+        advice = "add it, or the inputs of its rubric by name under meta.inputs"
+        raise InputError(f"{where}: the trace has {lacking}; {advice}")
     attempt = given.meta.get("attempt", given.attempt)
     if (attempt is not None and type(attempt) is not int) or given.attempt not in (None, attempt):
         values = REDACTED if redact else f"{given.attempt!r} (meta.attempt: {attempt!r})"
@@ -148,9 +159,15 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
         raise InputError(text)
     context = [given.context] if isinstance(given.context, str) else given.context
     try:
-        prompt, texts, answer = canonical([given.prompt, context, given.response or given.text or ""])
+        prompt, texts, answer, inputs = canonical([given.prompt, context, answer, inputs])
     except InputError as problem:
         raise InputError(f"{where}: {problem}") from None
+    fields = {"question": ("prompt", prompt), "answer": ("response", answer), "context": ("context", texts)}
+    for name, (field, value) in fields.items():
+        by_name = (inputs or {}).get(name)
+        if None not in (by_name, value) and value not in (by_name, [by_name]):
+            fact = f"{where}: meta.inputs.{name} differs from the trace's {field}, so what is judged is unclear"
+            raise InputError(f"{fact}; keep one of them")
     extra = given.meta.get("item")
     return Trace(
         line=number,
@@ -164,12 +181,21 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
         model=given.model,
         provider=given.provider,
         own=_own(given.meta) or None,
+        inputs=inputs,
     )
+
+
+def _inputs(value: Any, where: str) -> dict[str, Any] | None:
+    """The inputs by name in a trace's `meta`, without those that are null; None if there are none."""
+    if value is not None and not isinstance(value, dict):
+        fact = f"{where}: meta.inputs: expected a mapping from input to value, got {type(value).__name__}"
+        raise InputError(f"{fact}; name each input of the rubric")
+    return {name: content for name, content in (value or {}).items() if content is not None} or None
 
 
 def _own(meta: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a trace's `meta` that are not evalkit's."""
-    own = {name: value for name, value in meta.items() if name not in ("attempt", "item", "verdict")}
+    own = {name: value for name, value in meta.items() if name not in ("attempt", "inputs", "item", "verdict")}
     verdict = meta.get("verdict")
     others = {name: value for name, value in verdict.items() if name != "judge"} if isinstance(verdict, dict) else {}
     return own | ({"verdict": others} if others else {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -76,10 +76,10 @@ def judge_scorer(
     samples: int | None = None,
     template: str | None = None,
     criteria_per_call: int | Literal["all"] | None = None,
-    vote: str | None = None,
+    vote: str | Callable[..., Any] | None = None,
     ties: str | None = None,
     min_self_agreement: float | None = None,
-    aggregate: str | None = None,
+    aggregate: str | Callable[..., Any] | None = None,
     quorum: float | None = None,
     inputs: dict[str, str] | None = None,
     on_missing: OnMissing = "skip",
@@ -100,7 +100,7 @@ def judge_scorer(
     judges, samples, template, criteria_per_call
         As for `evalkit.judge`.
     vote, ties, min_self_agreement, aggregate, quorum
-        Rules of `evalkit.vote` and `evalkit.aggregate`.
+        Rules of `evalkit.vote` and `evalkit.aggregate`, also your own functions.
     inputs
         Input of the rubric -> key of the sample's metadata. By default ``answer`` is the model's output, ``question``
         the last message of the user before it, ``conversation`` the other messages before the answer, with calls of

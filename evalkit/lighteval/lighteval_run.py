@@ -64,9 +64,9 @@ class LightevalRun:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What each judge left unscored, and why; tasks without any score come first."""
+        """What each judge left unscored, and why; tasks without any score come first. What the config replaces."""
         receipts = sorted(self.receipts, key=lambda one: not one.scored_nothing)
-        return tuple(said for receipt in receipts for said in receipt.warnings)
+        return (*(said for receipt in receipts for said in receipt.warnings), *self.scoring.warnings)
 
     @cached_property
     def results(self) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalkit.core.judges import Judge
+from evalkit.core.own_rules import text_in_file
 from evalkit.core.settings import RULE_NAMES, Rules, Settings, check_criteria_per_call, check_samples
 from evalkit.engine.judging.specification import Spec, named_by
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
@@ -56,7 +57,12 @@ class Declared:
             judges = given["judges"]
             panel = [judges] if isinstance(judges, (str, Mapping, Judge)) else judges
             given["judges"] = tuple(Judge.of(one) for one in panel) or None
-        Rules.of({name: value for name, value in given.items() if name in RULE_NAMES})
+        rules = Rules.of({name: value for name, value in given.items() if name in RULE_NAMES})
+        given |= {name: getattr(rules, name) for name in RULE_NAMES if name in given}
+        try:
+            [text_in_file(rules.vote), text_in_file(rules.aggregate)]  # receipts hold them
+        except ValueError as problem:
+            raise ConfigError(str(problem)) from None
         if "samples" in given:
             check_samples(given["samples"])
         if "criteria_per_call" in given:
@@ -82,7 +88,8 @@ def resolve(
     """Resolve the settings of a metric.
 
     Each setting is taken from the first of these that sets it: a judge's own `judge_template_id`, the task's binding,
-    the scoring config, the profile of either, the metric, the metric's profile, the rubric.
+    the scoring config, the profile of either, the metric, the metric's profile, the rubric. The rule of a bound profile
+    comes before the config's `aggregation`, unless that is forced.
 
     Parameters
     ----------
@@ -114,7 +121,7 @@ def resolve(
     rubric, rubric_source = _rubric(declared.rubric, profile)
     settings = Settings.of(
         ("binding", {"template": binding.judge_template_id}),
-        ("config", _of_config(config)),
+        ("config", _of_config(config, profile if binding.judge_profile else None)),
         *named_by(profile, "profile"),
         ("task", declared.settings),
         *named_by(declared.profile, "profile"),
@@ -171,13 +178,14 @@ def without_place(message: str, task: str | None, metric: str | None) -> str:
     return message
 
 
-def _of_config(config: ScoringConfig) -> dict[str, Any]:
-    """The settings that the scoring config names."""
+def _of_config(config: ScoringConfig, bound: Profile | None) -> dict[str, Any]:
+    """The settings that the scoring config names; of a profile that is bound, the rule stays."""
     judges = [
         judge.replace(template=own.judge_template_id) if own.judge_template_id else judge
         for judge, own in zip(config.to_judges(), config.judges, strict=True)
     ]
-    aggregate = config.aggregation if "aggregation" in config.model_fields_set else None
+    is_kept = bound is not None and "aggregate" in bound.model_fields_set and not config.force_aggregation
+    aggregate = config.aggregation if "aggregation" in config.model_fields_set and not is_kept else None
     asked = {"samples": config.samples, "criteria_per_call": config.criteria_per_call}
     return {"judges": judges or None, "aggregate": aggregate} | asked
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -24,6 +24,7 @@ from evalkit.evaluation.lighteval_rows import (
     alpha_of,
     check_rubric,
     corpus_row,
+    disagreement_row,
     is_scored,
     judgments_of,
     sample_rows,
@@ -49,10 +50,10 @@ def judge_metric(
     samples: int | None = None,
     template: str | None = None,
     criteria_per_call: int | str | None = None,
-    vote: str | None = None,
+    vote: str | Callable[..., Any] | None = None,
     ties: str | None = None,
     min_self_agreement: float | None = None,
-    aggregate: str | None = None,
+    aggregate: str | Callable[..., Any] | None = None,
     quorum: float | None = None,
     name: str | None = None,
     fields: Fields | None = None,
@@ -71,7 +72,7 @@ def judge_metric(
         Judges, profile, samples per judge (default 3), prompt template, and the number of criteria that one reply
         judges (default 1; or ``"all"``).
     vote, ties, min_self_agreement, aggregate, quorum
-        Rules of `evalkit.vote` and `evalkit.aggregate`.
+        Rules of `evalkit.vote` and `evalkit.aggregate`, also your own functions.
     name
         Name of the metric; by default the rubric's id.
     fields
@@ -87,8 +88,9 @@ def judge_metric(
         score), `_agreement` (largest share of one verdict; NaN with one sample), `_explanation`, `_error` (``""``
         when scored), `_judgments` (the judgments table's rows as JSON), and for juries with `report_disagreement`
         `_disagreement`. Corpus: `<name>`, `_stderr`, `_n` (samples behind the mean), `_pass_rate`, `_n_verdicts` (the
-        samples behind the pass rate), `_coverage`, `_n_unscored`, `_n_empty`, and for juries `_alpha`. In
-        deterministic mode nothing is judged: `_coverage` is 0 and there is no score.
+        samples behind the pass rate), `_coverage`, `_n_unscored`, `_n_empty`, and for juries `_alpha` and, with
+        `report_disagreement`, the mean `_disagreement` with its `_stderr` and `_n`. In deterministic mode nothing is
+        judged: `_coverage` is 0 and there is no score.
 
     Raises
     ------
@@ -257,7 +259,8 @@ class RubricScore(SampleLevelComputation):
         mode = Scoring.from_environ().mode
         if mode == "deterministic":
             return {f"{self.name}_coverage": 0.0}
-        return self._figures(rows) | ({f"{self.name}_alpha": alpha_of(self.name, rows)} if mode == "jury" else {})
+        among = {f"{self.name}_alpha": alpha_of(self.name, rows)} if mode == "jury" else {}
+        return self._figures(rows) | among | disagreement_row(self.name, rows)
 
     def _figures(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         return corpus_row(self.name, rows)

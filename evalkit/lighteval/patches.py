@@ -6,6 +6,7 @@ LightEval 0.13 has no hooks for these, so a few of its functions are wrapped; a 
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import hashlib
 import json
@@ -42,6 +43,7 @@ def prepare() -> None:
       ``EVALKIT_LIGHTEVAL_CACHE`` names. They are reused only for the same documents, not for the same row numbers, and
       only if the same model answers (`model_identity`), not one of the same name.
     - LiteLLM's own cache, which LightEval puts into the working folder, is there, too.
+    - A task that a pack lists under several profiles is scored under each, and the model answers it once.
     - Tasks without stop sequences work with every model.
     - Half a surrogate pair in a document or an answer becomes U+FFFD: LightEval's files cannot store it, and one such
       answer would lose the whole run.
@@ -60,6 +62,7 @@ def prepare() -> None:
     _wrap(registry.Registry, "__init__", functools.partial(_noting_tasks, wanted))
     registry.Registry.load_all_task_configs = functools.partial(_tasks, wanted)  # type: ignore[method-assign]
     _wrap(Pipeline, "_init_tasks_and_requests", functools.partial(_checking, documents))
+    _wrap(Pipeline, "_run_model", _answering_once)
     _wrap(Pipeline, "_post_process_outputs", _mending)
     _wrap(SampleCache, "_dump_sample", _keeping_texts)
     _wrap(SampleCache, "__init__", functools.partial(_keeping_in, folder))
@@ -116,6 +119,32 @@ def _tasks(wanted: Sequence[str], custom_tasks: Any = None, load_multilingual: b
     own: dict[str, Any] = {}
     if custom_tasks is not None:
         own = Registry._extract_configs(Registry.create_custom_tasks_module(custom_tasks))
+    copies = {name: task for name, task in _copies().items() if name in wanted and name not in own}
+    originals = [copies.get(name, name) for name in wanted]
+    tasks = _known_tasks(own, originals, custom_tasks, load_multilingual)
+    return tasks | {
+        f"{copy_name}{name.removeprefix(task)}": _renamed(config, f"{copy_name}{name.removeprefix(task)}")
+        for copy_name, task in copies.items()
+        for name, config in tasks.items()
+        if name == task or name.startswith(f"{task}:")
+    }
+
+
+def _copies() -> dict[str, str]:
+    """Copies of tasks under another profile -> the task."""
+    bindings = TaskBindings.from_environ().root
+    return {name: binding.copy_of for name, binding in bindings.items() if binding.copy_of is not None}
+
+
+def _renamed(config: Any, name: str) -> Any:
+    renamed = copy.copy(config)
+    renamed.name, renamed.full_name = name, f"{name}|{config.num_fewshots}"
+    return renamed
+
+
+def _known_tasks(
+    own: dict[str, Any], wanted: Sequence[str], custom_tasks: Any, load_multilingual: bool
+) -> dict[str, Any]:
     groups = {name.split(":")[0] for name in own}
     if wanted and all(name in own or name in groups for name in wanted):
         return own
@@ -212,6 +241,39 @@ def _keeping_in(folder: Path, plain: Callable[..., None], _cache: Any, model_con
     if model_config.cache_dir == default:
         model_config.cache_dir = str(folder)
     plain(model_config)
+
+
+def _answering_once(plain: Callable[[], dict[Any, list[Any]]], pipeline: Any) -> dict[Any, list[Any]]:
+    """Let the model answer the documents of a task once, and give copies of the task the same answers."""
+    copies, every = _copies(), pipeline.sampling_docs
+    sent: dict[Any, list[Any]] = {}
+    places: dict[Any, dict[int, int]] = {}
+    for method, docs in every.items():
+        sent[method], places[method], first = [], {}, dict[tuple[str, str], int]()
+        tasks = [_task_of(doc.task_name, copies) for doc in docs]
+        # LightEval shuffles the tasks, so a copy may come before its task
+        for index in sorted(range(len(docs)), key=lambda index: tasks[index] != docs[index].task_name):
+            doc, new = docs[index], len(sent[method])
+            earlier = first.setdefault((tasks[index], _content([doc])), new)
+            is_copy = tasks[index] != doc.task_name  # a task may have two equal documents, which are answered apart
+            places[method][index] = earlier if is_copy else new
+            if places[method][index] == new:
+                sent[method].append(doc)
+    pipeline.sampling_docs = sent
+    try:
+        answers = plain()
+    finally:
+        pipeline.sampling_docs = every
+    return {
+        method: [copy.copy(responses[places[method][index]]) for index in range(len(every[method]))]
+        for method, responses in answers.items()
+    }
+
+
+def _task_of(name: str, copies: Mapping[str, str]) -> str:
+    """LightEval's name of the task of which another may be a copy, also one of a group: ``a+p:b|0`` -> ``a:b|0``."""
+    head = name.partition("|")[0].partition(":")[0]
+    return f"{copies.get(head, head)}{name.removeprefix(head)}"
 
 
 def _mending(plain: Callable[..., None], pipeline: Any, responses: Mapping[Any, Sequence[Any]]) -> None:

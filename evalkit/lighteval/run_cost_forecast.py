@@ -91,9 +91,12 @@ class RunPlan:
     ----------
     tasks
         The plans of the tasks, in the order of the pack.
+    notes
+        Settings that the run replaces, or that have no effect.
     """
 
     tasks: tuple[TaskPlan, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def calls(self) -> int:
@@ -130,7 +133,7 @@ class RunPlan:
         return lines + [f"not known yet: {one.task} ({one.note})" for one in unknown]
 
     def __str__(self) -> str:
-        return "\n".join(self.lines())
+        return "\n".join([*self.lines(), *(f"note: {note}" for note in self.notes)])
 
     def _cost(self) -> str:
         prices = {judge.name: price_of(judge) for task in self.tasks if task.calls for judge in task.judges}
@@ -175,7 +178,8 @@ def plan_run(
     """
     resolution = resolve(registry, registry.pack(pack), scoring_mode, scoring_config)
     if scoring_mode == "deterministic":
-        return RunPlan(tuple(TaskPlan(task.task, None, 0, (), 1) for task in resolution.pack.tasks))
+        none = tuple(TaskPlan(task.task, None, 0, (), 1) for task in resolution.pack.tasks)
+        return RunPlan(none, resolution.warnings)
     runs = RunStore(registry).runs(resolution.pack.label, "succeeded")
     config = resolution.scoring.config or ScoringConfig()
     shared = load_profile(config.profile) if config.profile else None
@@ -197,7 +201,7 @@ def plan_run(
         note = "; ".join(unknown or filter(None, [items_note, criteria_note]))
         tasks.append(TaskPlan(task.task, n_items, n_criteria, tuple(settings["judges"]), settings["samples"], note,
                               settings["criteria_per_call"]))  # fmt: skip
-    return RunPlan(tuple(tasks))
+    return RunPlan(tuple(tasks), resolution.warnings)
 
 
 def _n_items(task: PackTask, runs: Sequence[Run]) -> tuple[int | None, str]:
@@ -207,7 +211,7 @@ def _n_items(task: PackTask, runs: Sequence[Run]) -> tuple[int | None, str]:
         limit = run.options.get("max_samples")
         if n_samples is not None and (limit is None or n_samples < limit):  # it took all that there are
             return n_samples, f"{counted(n_samples, 'item')} in an earlier run"
-    file = _OWN_DATA / task.task / "test.jsonl"
+    file = _OWN_DATA / (task.copy_of or task.task) / "test.jsonl"
     if not _is_own(task) or not file.is_file():
         return None, "its first run will show its number of items"
     n_rows = sum(bool(line.strip()) for line in file.read_bytes().splitlines())
@@ -229,9 +233,10 @@ def _n_criteria(task: PackTask, runs: Sequence[Run], profile: Profile | None) ->
             return 0, "no judge scored it in an earlier run"
     if profile is not None and profile.rubric is not None:
         return len(profile.load().names), f"criteria of {profile.rubric}"
-    if not _is_own(task) or task.task not in _OWN_RUBRICS:
+    name = task.copy_of or task.task
+    if not _is_own(task) or name not in _OWN_RUBRICS:
         return None, "its first run will show what its judges score"
-    rubric = _OWN_RUBRICS[task.task]
+    rubric = _OWN_RUBRICS[name]
     return (0, "no judge scores it") if rubric is None else (len(load_rubric(rubric).names), f"criteria of {rubric}")
 
 

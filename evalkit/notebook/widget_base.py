@@ -123,15 +123,34 @@ class Jobs:
 class NotebookWidget:
     """An object that draws itself in a notebook, and as HTML and text if no widget can be drawn.
 
+    It stands for its widget wherever ipywidgets takes one (`VBox`, `Tab`, `AppLayout`, `interactive` …), and has what
+    every widget has, such as `layout` and `observe`.
+
     Attributes
     ----------
     widget
-        The ipywidget, to be placed in a layout of your own.
+        The ipywidget.
     """
 
     def __init__(self, widget: Any) -> None:
         self.widget, self._jobs = widget, Jobs(widget)
         widget.on_msg(lambda _widget, message, _buffers: self.receive(message))
+
+    @property
+    def __class__(self) -> Any:  # all that ipywidgets asks is isinstance
+        return type(self.widget) if "widget" in self.__dict__ else type(self)
+
+    @__class__.setter
+    def __class__(self, kind: Any) -> None:
+        raise TypeError(f"the class of a {type(self).__name__} cannot be set to {kind.__name__}")
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and "widget" in self.__dict__:
+            from anywidget import AnyWidget
+
+            if hasattr(AnyWidget, name):  # what every widget has, and not the parts of this screen
+                return getattr(self.widget, name)
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     @property
     def state(self) -> dict[str, Any]:

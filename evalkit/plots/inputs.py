@@ -9,8 +9,9 @@ import pandas as pd
 
 from evalkit.errors import InputError
 from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.row_scales import NO_ENDS, measures
 from evalkit.stats.alignment.label_values import HasJudgments, labels_for
-from evalkit.stats.touched_tables import check_rows
+from evalkit.stats.touched_tables import take_rows
 from evalkit.tables.grouping import group
 
 RUBRIC_KEY = ["rubric", "rubric_version", "criterion"]
@@ -26,7 +27,11 @@ def table_of(judged: Judged, name: Literal["votes", "scores"], need: Sequence[st
     """The table passed, or that of an evaluation, with its types restored; votes are also taken for scores."""
     table = judged if isinstance(judged, pd.DataFrame) else getattr(judged, name, judged)
     by_judge = name == "votes" or "judge" in getattr(table, "columns", ())
-    return check_rows(table, "votes" if by_judge else "scores", need=[*need, *(["judge"] if by_judge else [])])
+    name, columns = ("votes", [*need, "judge"]) if by_judge else ("scores", list(need))
+    frame, _ = take_rows(table, name, need=columns, function="the plot")
+    if {"level", "scale"} <= {*frame.columns} and measures(frame).without_ends.any():
+        raise InputError(f"a plot shows the place of scores on their scale, and {NO_ENDS} to `vote` or `aggregate`")
+    return frame
 
 
 def labels_of(judged: Judged, labels: LabelsLike | None) -> pd.DataFrame:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -38,6 +39,8 @@ class ProbeRun:
         What is left of `budget_usd` and `max_calls`; None without these limits.
     n_skipped
         Items that lack a required input or hold an image; they are not among `items`.
+    began
+        Unix time from which `max_seconds` counts.
     """
 
     spec: Spec
@@ -46,6 +49,7 @@ class ProbeRun:
     clusters: Mapping[str, Any] | pd.Series
     budget: Budget | None = None
     n_skipped: int = 0
+    began: float = field(default_factory=time.time)
 
     @classmethod
     def of(cls, spec: Spec, items: Any, item_id: str | None, clusters: Any, options: Mapping[str, Any]) -> ProbeRun:
@@ -72,7 +76,9 @@ class ProbeRun:
         options = replace(self.options, **changes)
         # replies recorded for an item with the changed text are stored under the item's own id
         ids = items[_ORIGIN].tolist() if _ORIGIN in items.columns else None
-        judgments = judge_worklist(Worklist.of(spec or self.spec, items, ids=ids), options, budget=self.budget)
+        judgments = judge_worklist(
+            Worklist.of(spec or self.spec, items, ids=ids), options.since(self.began), budget=self.budget
+        )
         if spec is None and not self.spec.exact and len(judgments):  # recorded samples are taken as they are
             self.spec = replace(self.spec, samples=int(judgments["sample"].max()) + 1)
         # a rubric narrowed to one criterion has another label

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, field_validator, model_validator
 
 from evalkit.core.lists_of_choices import Better, Level
+from evalkit.core.settings import weight_of
 from evalkit.core.validation_errors import explain, unknown_key
 from evalkit.errors import EvalkitError, RubricError, listed
 from evalkit.rubrics.scales import Scale, number
@@ -59,7 +60,7 @@ class Criterion(FileModel):
     steps
         Evaluation steps for templates that show them (G-Eval).
     weight
-        Relative weight in `combine`, ≥ 0.
+        Relative weight in `combine`: 0, or from 1e-9 to 1e9.
     critical
         A failed critical criterion makes the rubric score 0.
     examples
@@ -85,7 +86,7 @@ class Criterion(FileModel):
     pass_if: tuple[int | float | str, ...] | None = None
     better: Better = "high"
     steps: tuple[str, ...] = ()
-    weight: float = Field(default=1.0, ge=0, allow_inf_nan=False, strict=True)
+    weight: Annotated[float, BeforeValidator(weight_of)] = 1.0
     critical: bool = False
     examples: tuple[dict[str, Any], ...] = ()
 

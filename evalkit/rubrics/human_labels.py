@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from evalkit.errors import InputError, listed
+from evalkit.rubrics.label_words import verdict_word
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.rubrics.scales import Scale
 from evalkit.tables.items import ItemsLike, as_items, is_missing
@@ -37,8 +38,9 @@ def extract_labels(
         For each criterion the column, or the columns, one per annotator: ``{"faithfulness": ["ann1", "ann2"]}``.
     rubric
         Optional: a Rubric, a Profile or the name of one. Each label is checked against the criterion's scale; allowed
-        are codes, level names (the descriptions) and, where the criterion has a pass rule, booleans. On a scale of A
-        and B, ``model_a`` and ``response_b`` count as A and B.
+        are codes, level names (the descriptions) and, where the criterion has a pass rule, booleans and words such as
+        ok, not ok, accept and reject; unsure, ``?`` and the like are no label. On a scale of A and B, ``model_a`` and
+        ``response_b`` count as A and B.
     item_id
         The column that holds the ids.
 
@@ -74,20 +76,31 @@ def extract_labels(
             scale = None if scales is None else scales.criterion(criterion).scale
             for key, value in zip(frame["item_id"], frame[name].tolist(), strict=True):
                 if not is_missing(value) and str(value).strip():
-                    rows.append((key, criterion, name, _label(value, scale, f"item {key!r}, column {name!r}")))
+                    label = _label(value, scale, f"item {key!r}, column {name!r}")
+                    rows += [(key, criterion, name, label)] if label else []
     return check(pd.DataFrame(rows, columns=columns_of("labels"), dtype=object), "labels")
 
 
-def as_labels(labels: LabelsLike, items: ItemsLike | None = None, rubric: RubricLike | None = None) -> pd.DataFrame:
+def as_labels(
+    labels: LabelsLike,
+    items: ItemsLike | None = None,
+    rubric: RubricLike | None = None,
+    criteria: Sequence[str] | None = None,
+) -> pd.DataFrame:
     """Human labels as the long labels table; a mapping is read from the columns of these items.
+
+    A table without `annotator` is of one, ``people``; without `criterion` of the only one of `criteria` (by default
+    those of the rubric).
 
     Raises
     ------
     InputError
-        For a mapping without items, and as `extract_labels`.
+        For a mapping without items, for a table without a column that is needed, and as `extract_labels`.
     """
     if not isinstance(labels, Mapping):
-        return check(labels, "labels", need=[*LABEL_KEY, "label"])
+        if criteria is None and rubric is not None:
+            criteria = rubric_of(rubric).names
+        return check(_with_keys(labels, criteria), "labels", need=[*LABEL_KEY, "label"])
     if items is None:
         raise InputError(
             "labels= refers to columns of the items, but the items are not known here; pass the evaluation instead of "
@@ -96,10 +109,50 @@ def as_labels(labels: LabelsLike, items: ItemsLike | None = None, rubric: Rubric
     return extract_labels(items, labels, rubric=rubric)
 
 
-def label_text(value: Any, scale: Scale | None) -> str | None:
-    """A label as text, or None if it is not on the scale.
+def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
+    """The labels with the keys that a table of one annotator, or of one criterion, need not have."""
+    if isinstance(labels, pd.Series):
+        labels = (
+            labels.rename("label")
+            .to_frame()
+            .rename_axis(["item_id" if labels.index.name is None else str(labels.index.name)])
+        )
+    if isinstance(labels, pd.DataFrame) and {*labels.index.names} & {*LABEL_KEY} - {*labels.columns}:
+        labels = labels.reset_index()
+    if not isinstance(labels, pd.DataFrame):
+        return labels
+    if lacking := [column for column in ("item_id", "label") if column not in labels]:
+        raise InputError(
+            f"the labels have no column {listed(lacking)} (they have {listed(labels.columns, most=30)}); rename your "
+            "columns, as in labels.rename(columns={'id': 'item_id', 'human': 'label'}), or read columns of the items "
+            "with ek.extract_labels(items, {'criterion': ['annotator1', 'annotator2']})"
+        )
+    keys = {"annotator": "people"} if "annotator" not in labels else {}
+    if "criterion" not in labels:
+        if criteria is None or len(criteria) > 1:
+            why = "" if criteria is None else f", and {listed(criteria)} were judged"
+            raise InputError(
+                f"the labels have no column 'criterion'{why}; add the column, as in "
+                f"labels.assign(criterion={(criteria or ['helpfulness'])[0]!r})"
+            )
+        keys |= dict.fromkeys(["criterion"], criteria[0] if criteria else "score")
+    labels = labels.assign(**keys)
+    label_key = [key for key in LABEL_KEY if key in labels]
+    doubled = labels["label"].notna() & labels.duplicated(label_key, keep=False)
+    if "annotator" in keys and labels[doubled].duplicated(label_key).any():
+        item = labels.loc[doubled, "item_id"].iloc[0]
+        raise InputError(
+            f"the labels have two rows of item {item!r}; a column 'annotator' says whose label each is, and "
+            "labels.drop_duplicates() removes rows that are the same"
+        )
+    return labels
 
-    On a scale of A and B, ``model_a`` and ``response_b`` are read as A and B.
+
+def label_text(value: Any, scale: Scale | None) -> str | None:
+    """A label as text, or None if it is not on the scale; empty if the person did not decide, as in *unsure*.
+
+    On a scale of A and B, ``model_a`` and ``response_b`` are read as A and B. On one with a pass rule, words such as
+    *ok* and *not ok* (see `VERDICT_WORDS`) are ``true`` and ``false``.
     """
     text = str(value).strip()
     word = text.casefold() if text.casefold() in ("true", "false") else None
@@ -112,6 +165,8 @@ def label_text(value: Any, scale: Scale | None) -> str | None:
         code = scale.named(text)
     if code is None and (side := _SIDE.fullmatch(text.casefold())) and {"A", "B"} <= {*scale.codes}:
         code = side[1].upper()
+    if code is None and scale.has_rule:
+        return verdict_word(text)
     return None if code is None else str(code)
 
 
@@ -124,5 +179,5 @@ def _label(value: Any, scale: Scale | None, where: str) -> str:
     text = str(value).strip()
     if text.casefold() in ("true", "false"):
         raise InputError(f"{where}: a boolean label needs a criterion with a pass rule; use a code or a level name")
-    allowed = ", ".join(scale.labels) + (", true, false" if scale.has_rule else "")
+    allowed = ", ".join(scale.labels) + (", true, false, ok, not ok" if scale.has_rule else "")
     raise InputError(f"{where}: label {text!r} is not on the scale; allowed: {allowed}")

@@ -111,8 +111,10 @@ def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: 
         raise InputError(f"{counted(len(errors), 'item has', 'items have')} invalid criteria: {'; '.join(errors[:3])}")
     places, found = [place for place, _ in rows], [criterion for _, criterion in rows]
     others = frame.drop(columns=["group_id"], errors="ignore").iloc[places].reset_index(drop=True)
-    of_item = others.pop("item_id")
-    ids = of_item.astype(object) + "#" + pd.Series([criterion.id for criterion in found], dtype=object)
+    texts, name = others.pop("item_id"), item_id or "item_id"
+    source = as_frame(items)
+    of_item = source[name].iloc[places].reset_index(drop=True) if name in source else texts
+    ids = texts.astype(object) + "#" + pd.Series([criterion.id for criterion in found], dtype=object)
     if ids.duplicated().any():
         clash = listed(ids[ids.duplicated()].unique())
         raise InputError(f"two criteria get the same id {clash}: an item's id and a criterion's id contain '#'; rename")

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, PrivateAttr, ValidatorFunctionWrapHandler, field_validator, model_validator
 
 from evalkit.core.formatting import html_text
 from evalkit.core.judges import Judge, JudgesLike
+from evalkit.core.own_rules import text_in_file
 from evalkit.core.reply_keys import digest
 from evalkit.core.settings import MOST_SAMPLES, check_criteria_per_call
 from evalkit.core.vote_aggregate_rules import AggregateRule, VoteRule, VoteTies
@@ -44,6 +45,7 @@ class Profile(FileModel):
         is unscored.
     aggregate, quorum
         How votes become a score; more than `quorum` (0-1) of the weight must be scored, and 1 means all of it.
+        A function of yours, here or in `vote`, is held as ``module:name@sha256 of its source``.
     calibration
         What `Calibration.to_dict` gave: date, figure, key and maps. Nothing applies it by itself; it is refused if the
         key is not that of these settings.
@@ -83,6 +85,15 @@ class Profile(FileModel):
     def _text(cls, version: Any) -> Any:
         return str(version) if isinstance(version, (int, float)) and not isinstance(version, bool) else version
 
+    @field_validator("vote", "aggregate", mode="wrap")
+    @classmethod
+    def _own_rule(cls, rule: Any, allowed: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            text = text_in_file(rule)
+        except ConfigError as problem:
+            raise ValueError(str(problem)) from None
+        return allowed(rule) if text is None else text
+
     @field_validator("criteria_per_call", mode="before")
     @classmethod
     def _per_call(cls, value: Any) -> Any:
@@ -107,6 +118,11 @@ class Profile(FileModel):
             fact = "its calibration was fitted with another rubric, judge, template, number of samples or rule"
             raise ValueError(f"{fact}; calibrate and freeze again, or remove 'calibration'")
         return self
+
+    @property
+    def label(self) -> str:
+        """``profile name@version``, as the source of a setting."""
+        return f"profile {self.profile}@{self.version}"
 
     def settings_key(self) -> str:
         """A hash of all that a score depends on: rubric, judges, template, samples and rules."""

@@ -16,6 +16,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Message, Prompt
+from evalkit.core.reply_keys import digest
 from evalkit.errors import RubricError, guess, listed
 from evalkit.rubrics.files import file_versions, read_text, rubric_folders
 from evalkit.tables.items import canonical_text
@@ -333,12 +334,20 @@ class PromptBuilder:
         parts = tuple(
             replace(
                 prompt, schema=schemas[one.name], criterion=one.name, level=one.level, codes=one.scale.codes,
-                texts=one.scale.texts,
+                texts=one.scale.texts, origin=(self, (*criteria,)),
             )
             for one in criteria
         )  # fmt: skip
         schema = {"type": "object", "properties": schemas, "required": [*schemas], "additionalProperties": False}
-        return replace(prompt, schema=schema, criterion=", ".join(schemas), together=parts)
+        origin = self, (*criteria,)
+        return replace(prompt, schema=schema, criterion=", ".join(schemas), together=parts, origin=origin)
+
+    def key_hashes(self, criteria: Sequence[Criterion]) -> dict[str, Any]:
+        """The hashes of rubric and template in the key of a reply on these criteria; one alone has its own."""
+        alone = len(criteria) == 1
+        template_hash = self.template.hash if alone else digest({"together": self.together.template.hash})
+        rubric_hash = self.rubric.prompt_hash([criterion.name for criterion in criteria])
+        return {"rubric_hash": rubric_hash, "template_hash": template_hash}
 
     @property
     def shown_inputs(self) -> tuple[str, ...]:
@@ -392,6 +401,7 @@ class PromptBuilder:
             codes=criterion.scale.codes,
             inputs=inputs,
             texts=criterion.scale.texts,
+            origin=(self, (criterion, *others)),
         )
 
     def _blocks(

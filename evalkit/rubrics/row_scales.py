@@ -14,7 +14,9 @@ from evalkit.rubrics.scales import Scale, code_text
 from evalkit.tables.grouping import Flags, Floats, Ints, Objects, group
 from evalkit.tables.ties import tied_text
 
-_TOLERANCE = 1e-9
+_TOLERANCE, _NEAR = 1e-9, 1e-6
+NO_ENDS = "the scale is not known: pass scale="
+"""The reason why a score has no share of its scale, and no verdict."""
 PAIR_SCORES = {"A": 1.0, "B": 0.0, "tie": 0.5}
 """Scores of the labels of pairwise rubrics."""
 
@@ -38,6 +40,11 @@ class Measures:
     def nominal(self) -> Flags:
         """Per row: is the scale nominal?"""
         return self.each([scale.level == "nominal" for scale in self.scales])
+
+    @property
+    def without_ends(self) -> Flags:
+        """Per row: are the answers numbers of a scale whose ends are not known, so that no share can be computed?"""
+        return self.each([scale.is_open and scale.level != "nominal" for scale in self.scales])
 
     @property
     def has_rule(self) -> Flags:
@@ -116,6 +123,8 @@ def off_scale(scores: Floats, labels: pd.Series[Any], measured: Measures, *, bet
     """
     off = np.zeros(len(scores), dtype=bool)
     for scale, rows in measured.parts():
+        if scale.is_open:
+            continue
         if scale.level == "nominal":
             known = {code_text(code) for code in scale.codes}
             strange = np.array([name not in known for name in labels.cat.categories] + [False])
@@ -163,3 +172,17 @@ def halfway_labels(scores: Floats, measured: Measures, tied: Flags) -> Objects:
         for value in np.unique(scores[at]) if scale.level != "nominal" else ():
             cells[at[scores[at] == value]] = tied_text(scale.around(float(value)))
     return cells
+
+
+def rule_verdicts(score: Floats, label: Objects, measured: Measures) -> Ints:
+    """The pass rule's verdict on each answer, 1 or 0; −1 without answer or rule."""
+    verdicts = np.full(len(score), -1, dtype=np.int64)
+    for scale, rows in measured.parts():
+        if scale.pass_if is not None:
+            index, texts = pd.factorize(label[rows])
+            codes = [scale.by_value(text) for text in texts]
+            verdicts[rows] = np.array([*(-1 if code is None else code in scale.pass_if for code in codes), -1])[index]
+        elif scale.pass_at is not None:
+            gap = (score[rows] - scale.pass_at) * (1 if scale.better == "high" else -1)
+            verdicts[rows] = np.where(np.isnan(gap), -1, gap >= -_NEAR)
+    return verdicts

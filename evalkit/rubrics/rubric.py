@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Self, cast
@@ -188,6 +188,11 @@ class Rubric(FileModel):
                 content["examples"] = [[one["inputs"], one["label"]] for one in criterion.examples]
             hashes[criterion.name] = digest(shared | {"criterion": content})
         return hashes
+
+    def prompt_hash(self, names: Sequence[str]) -> str:
+        """The hash in the key of a reply on these criteria."""
+        hashes = [self.prompt_hashes[name] for name in names]
+        return hashes[0] if len(hashes) == 1 else digest(hashes)
 
     def __str__(self) -> str:
         return files.dump_yaml(self.to_dict())

@@ -65,9 +65,10 @@ class Scale(Mapping[Code, str]):
     Attributes
     ----------
     codes
-        Numbers in rising order (ordinal, interval) or texts in the order given (nominal).
+        Numbers in rising order (ordinal, interval) or texts in the order given (nominal). None if the scale is open:
+        any number (interval) or any text (nominal) is an answer, and nothing has a place between two ends.
     texts
-        The meaning of each code; empty if the scale was read from a table.
+        The meaning of each code; empty if the scale was read from a table of `judge`.
     level
         ``nominal`` (texts without order), ``ordinal`` (only the listed numbers) or ``interval``
         (any number from the lowest to the highest code).
@@ -176,12 +177,14 @@ class Scale(Mapping[Code, str]):
         """
         if self.level == "nominal":
             wanted = folded(value)
+            if self.is_open:
+                return canonical_text(value).strip() or None if isinstance(value, str) else wanted
             return next((code for code in self.codes if str(code).casefold() == wanted), None)
         found = number(value)
         if found is None:
             return None
         if self.level == "interval":
-            return found if self.lowest <= found <= self.highest else None
+            return found if self.is_open or self.lowest <= found <= self.highest else None
         return found if found in self.codes else None
 
     def by_value(self, value: object) -> Code | None:
@@ -206,14 +209,19 @@ class Scale(Mapping[Code, str]):
         return found[0] if len(found) == 1 else None
 
     @property
+    def is_open(self) -> bool:
+        """True if the codes, or the ends, are not known."""
+        return not self.codes
+
+    @property
     def lowest(self) -> float:
-        """The lowest numeric code."""
-        return float(self.codes[0])
+        """The lowest numeric code; NaN if the scale is open."""
+        return math.nan if self.is_open else float(self.codes[0])
 
     @property
     def highest(self) -> float:
-        """The highest numeric code."""
-        return float(self.codes[-1])
+        """The highest numeric code; NaN if the scale is open."""
+        return math.nan if self.is_open else float(self.codes[-1])
 
     @property
     def has_rule(self) -> bool:
@@ -230,15 +238,14 @@ class Scale(Mapping[Code, str]):
         return math.nan if self.level == "nominal" else float(code)
 
     def norm(self, code: Code) -> float:
-        """The score on 0-1, 1 being good; nominal: 1 or 0 by the pass rule, NaN without one.
+        """The score on 0-1, 1 being good; nominal: 1 or 0 by the pass rule, NaN without one; NaN if the scale is open.
 
         The mean of ordinal codes assumes that their steps are equal.
         """
         if self.level == "nominal":
             passed = self.passed(code)
             return math.nan if passed is None else float(passed)
-        low, high = float(self.codes[0]), float(self.codes[-1])
-        share = (float(code) - low) / (high - low)
+        share = (float(code) - self.lowest) / (self.highest - self.lowest)
         return 1.0 - share if self.better == "low" else share
 
     def passed(self, code: Code) -> bool | None:
@@ -253,9 +260,9 @@ class Scale(Mapping[Code, str]):
     def nearest(self, score: float) -> tuple[Code | None, bool]:
         """The listed code nearest to a score, and whether two are equally near (then the code is None).
 
-        NaN has no nearest code.
+        NaN has no nearest code, and an open scale has none.
         """
-        if math.isnan(score):
+        if math.isnan(score) or self.is_open:
             return None, False
         codes = [float(code) for code in self.codes]
         at = bisect_left(codes, score)
@@ -281,11 +288,11 @@ class Scale(Mapping[Code, str]):
     @staticmethod
     @lru_cache(maxsize=1024)
     def from_json(level: Level, text: str) -> Scale:
-        """The scale of a `level` and a `scale` cell (without descriptions)."""
+        """The scale of a `level` and a `scale` cell (without descriptions, unless it has `texts`)."""
         values = orjson.loads(text)
         pass_if = values.pop("pass_if", None)
-        codes = tuple(values.pop("codes"))
-        return Scale(codes, level=level, pass_if=None if pass_if is None else tuple(pass_if), **values)
+        codes, texts = tuple(values.pop("codes")), tuple(values.pop("texts", ()))
+        return Scale(codes, texts, level, pass_if=None if pass_if is None else tuple(pass_if), **values)
 
 
 def folded(value: object) -> str | None:

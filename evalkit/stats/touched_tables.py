@@ -2,20 +2,23 @@
 
 Which rows no function of evalkit can have made was derived and simulated for every rule: a verdict comes from a vote of
 verdicts, so in votes and scores it may differ from what the mean score would pass.
+Long, but one thing: what the columns of a row say of each other, checked and computed by the same rules.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES
 from evalkit.errors import InputError, counted
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.row_scales import (
     PAIR_SCORES,
     Measures,
@@ -24,15 +27,18 @@ from evalkit.rubrics.row_scales import (
     measures,
     nearest_labels,
     off_scale,
+    rule_verdicts,
 )
 from evalkit.rubrics.scales import Scale, code_text, number
+from evalkit.stats.plain_tables import Keys, complete, key_text, with_index
 from evalkit.stats.result_tables import CRITERION_KEY, verdict_codes
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Ints, Objects
 from evalkit.tables.ties import labels_among, tied_text
 
 _OF_MAJORITY = "votes=majority"  # in `options` of scores: a majority's score may be missing beside a clear verdict
-_UNSCORED = re.compile(r"unscored=\S+")
+_OF_OWN = "votes=own"  # its score and verdict come from a function of the user, so neither binds the other
+_OWN, _UNSCORED = re.compile(r"own=\S"), re.compile(r"unscored=\S+")
 _FITTED = [name for name, rule in AGGREGATE_RULES.items() if rule.all_items]  # score and label need not agree
 _SCALED = ["level", "scale"]
 _SHOWN = [*schemas.JUDGMENT_KEY[2:], "score", "score_norm", "label", "passed", "error"]
@@ -66,7 +72,39 @@ def check_rows(frame: Any, name: str, *, need: Iterable[str] | None = None) -> p
     return table
 
 
-def rescore(table: pd.DataFrame) -> pd.DataFrame:
+def take_rows(
+    source: Any, name: str, *, need: Iterable[str], function: str, scale: Any = None, fallback: Rubric | None = None
+) -> tuple[pd.DataFrame, Keys]:
+    """A table of evalkit's own or a plain one (`complete`), checked (`check_rows`); and the keys as its user has them.
+
+    Raises
+    ------
+    InputError
+        As these two.
+    """
+    needed_columns = list(need)
+    frame, keys = complete(source, name, need=needed_columns, function=function, scale=scale, fallback=fallback)
+    return check_rows(frame, name, need=needed_columns), keys
+
+
+def take_rows_by(
+    source: Any, name: str, by: Sequence[str], *, need: Iterable[str], function: str, scale: Any = None
+) -> tuple[pd.DataFrame, Keys]:
+    """As `take_rows`, for a table in which an item has a row for each value of the columns `by`, such as systems."""
+    options: dict[str, Any] = {"need": list(need), "function": function, "scale": scale}
+    source = with_index(source)
+    by = [column for column in by if column != "judge" and isinstance(source, pd.DataFrame) and column in source]
+    if not by or "item_id" not in source or {*options["need"], *_SCALED} <= {*source.columns}:
+        return take_rows(source, name, **options)
+    ids = source["item_id"].map(key_text, na_action="ignore").astype("str")
+    apart = ids
+    for column in by:
+        apart = apart + f" ({column} " + source[column].map(key_text).astype("str") + ")"
+    frame, keys = take_rows(source.assign(item_id=apart), name, **options)
+    return frame.assign(item_id=ids.array), keys
+
+
+def rescore(table: pd.DataFrame, *, scale: ScaleLike | None = None) -> pd.DataFrame:
     """A table whose `score` was changed, with the columns that follow from it computed again.
 
     Only rows that contradict themselves change: other votes and scores keep their verdicts, which come from a vote of
@@ -75,7 +113,10 @@ def rescore(table: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     table
-        Judgments, votes, scores or rubric scores, of which `score` (on nominal scales: `label`) is right.
+        Judgments, votes, scores or rubric scores, of which `score` (on nominal scales: `label`) is right. A plain table
+        (`item_id`, `judge`, `score`) gets these columns.
+    scale
+        What a plain table cannot say, as in `vote`.
 
     Returns
     -------
@@ -102,6 +143,10 @@ def rescore(table: pd.DataFrame) -> pd.DataFrame:
     columns = {*getattr(table, "columns", ())}
     of_scores = "scores" if "criterion" in columns else "rubric_scores"
     name = "judgments" if "sample" in columns else "votes" if "judge" in columns else of_scores
+    keys = Keys()
+    if name != "rubric_scores":
+        needed_columns = ["score", *(_SCALED if scale is None else ["passed"])]
+        table, keys = complete(table, name, need=needed_columns, function="rescore", scale=scale)
     frame = _spelled(schemas.check(table, name, need=["score", *_SCALED]), name)
     wrong = np.logical_or.reduce([np.zeros(len(frame), dtype=bool), *_faults(_Rows.of(frame), name).values()])
     rows = _Rows.of(frame.loc[wrong])
@@ -112,7 +157,7 @@ def rescore(table: pd.DataFrame) -> pd.DataFrame:
     nearest, half = nearest_labels(score, rows.measured)
     of_pair = pd.Series(score).map({value: text for text, value in PAIR_SCORES.items()}).to_numpy(dtype=object)
     label = np.where(nominal, np.where(np.isnan(score), label, of_pair), np.where(rows.expected, label, nearest))
-    norm, verdict = _places(old, score, label, rows.measured), _rule(score, label, rows.measured)
+    norm, verdict = _places(old, score, label, rows.measured), rule_verdicts(score, label, rows.measured)
     off = np.abs(norm - 0.5) > 0.5 + _SAME
     if off.any():
         raise InputError(
@@ -133,18 +178,29 @@ def rescore(table: pd.DataFrame) -> pd.DataFrame:
         cells = frame[key].astype(object).to_numpy(copy=True)
         cells[wrong] = new[key]
         frame = frame.assign(**{key: pd.Series(cells, index=frame.index).where(pd.notna(cells), None)})
-    return check_rows(frame, name, need=["score"])
+    return keys.restore(check_rows(frame, name, need=["score"]))
 
 
 def votes_options(votes: pd.DataFrame) -> dict[str, Flags]:
     """What of their own rules bears on scores made of votes, imputed scores and majorities: text -> the votes."""
     if not {"options", "method"} <= {*votes.columns}:
-        return {}
+        return {_OF_OWN: own_rows(votes, "votes")}
     majority = votes["method"].eq("majority") & votes["level"].ne("nominal").astype(bool)
     options, codes = {_OF_MAJORITY: majority.to_numpy(dtype=bool)}, votes["options"].cat.codes.to_numpy()
+    options[_OF_OWN] = own_rows(votes, "votes")
     for code, cell in enumerate(votes["options"].cat.categories):
         options |= {text: options.get(text, False) | (codes == code) for text in _UNSCORED.findall(cell)}
     return options
+
+
+def own_rows(frame: pd.DataFrame, name: str) -> Flags:
+    """The votes or scores that a function of the user made: `options` says so, or `method` names no rule of evalkit."""
+    is_own, rules = np.zeros(len(frame), dtype=bool), VOTE_RULES if name == "votes" else AGGREGATE_RULES
+    if "method" in frame:
+        is_own |= (frame["method"].notna() & ~frame["method"].isin(list(rules))).to_numpy(bool)
+    if "options" in frame:
+        is_own |= frame["options"].astype(object).map(lambda cell: bool(_OWN.match(str(cell)))).to_numpy(bool)
+    return is_own
 
 
 def _cells(frame: pd.DataFrame, row: int) -> str:
@@ -159,7 +215,7 @@ def _spelled(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     keys = [key for key in CRITERION_KEY if key in frame]
     for *head, level, text in frame[[*keys, *_SCALED]].drop_duplicates().itertuples(index=False, name=None):
         by_scale = scales.setdefault(tuple(head), {})
-        by_scale.setdefault(Scale.from_json(level, text), f"{level} {text}")
+        by_scale.setdefault(replace(Scale.from_json(level, text), texts=()), f"{level} {text}")
         if len(by_scale) > 1:
             raise InputError(
                 f"the {name} table has two scales for {', '.join(map(str, head))}: {' and '.join(by_scale.values())}; "
@@ -232,27 +288,13 @@ def _places(frame: pd.DataFrame, score: Floats, label: Objects, measured: Measur
     return norm
 
 
-def _rule(score: Floats, label: Objects, measured: Measures) -> Ints:
-    """The pass rule's verdict on each answer, 1 or 0; −1 without answer or rule."""
-    verdicts = np.full(len(score), -1, dtype=np.int64)
-    for scale, rows in measured.parts():
-        if scale.pass_if is not None:
-            index, texts = pd.factorize(label[rows])
-            codes = [scale.by_value(text) for text in texts]
-            verdicts[rows] = np.array([*(-1 if code is None else code in scale.pass_if for code in codes), -1])[index]
-        elif scale.pass_at is not None:
-            gap = (score[rows] - scale.pass_at) * (1 if scale.better == "high" else -1)
-            verdicts[rows] = np.where(np.isnan(gap), -1, gap >= -_SAME)
-    return verdicts
-
-
 def _faults(rows: _Rows, name: str) -> dict[str, Flags]:
     """Reason -> the rows that it holds for."""
     frame, faults = rows.frame, dict[str, Flags]()
     if name == "judgments" and {"score", "label", "error"} <= {*frame.columns}:
         faults = _faults_of_judgments(rows)
     elif name in ("votes", "scores"):
-        faults = _faults_of_votes(rows)
+        faults = _faults_of_votes(rows, name)
     if "score" in frame and not np.isnan(rows.norm).all():
         norm = _places(frame, rows.score, rows.label, rows.measured)
         right = (np.abs(rows.norm - norm) <= _NEAR) | (np.isnan(rows.norm) & np.isnan(norm))
@@ -277,22 +319,23 @@ def _faults_of_judgments(rows: _Rows) -> dict[str, Flags]:
     faults["label is not the code of score"] = exact & rows.apart & (~nominal | ~np.isnan(rows.score))
     if (rows.verdict >= 0).any():  # else the table has no verdicts
         faults["passed is not what the pass rule gives"] = exact & (
-            rows.verdict != _rule(rows.score, rows.label, rows.measured)
+            rows.verdict != rule_verdicts(rows.score, rows.label, rows.measured)
         )
     return faults
 
 
-def _faults_of_votes(rows: _Rows) -> dict[str, Flags]:
+def _faults_of_votes(rows: _Rows, name: str) -> dict[str, Flags]:
     """What no rule of voting gives, where no score can be a majority's or stand for unscored samples."""
     frame, score, none = rows.frame, rows.score, pd.Series([None] * len(rows.frame), dtype=object)
     method, options = (frame[key].astype(object) if key in frame else none for key in ("method", "options"))
     loose = {cell: bool(re.search(f"unscored=|{_OF_MAJORITY}", str(cell))) for cell in options.unique()}
     strict = (method.notna() & method.ne("majority")).to_numpy(bool) & ~options.map(loose).to_numpy(bool)
+    bound = ~own_rows(frame, name) & ~options.astype("str").str.contains(_OF_OWN).to_numpy(bool)
     averaged, has_score = ~method.isin(_FITTED).to_numpy(bool), ~np.isnan(score)
     strange, ends = ~rows.known & (rows.measured.nominal | strict), np.zeros(len(frame), dtype=bool)
     strange |= rows.measured.nominal & averaged & has_score & rows.apart
     for scale, on_scale in rows.measured.parts():
-        if scale.level == "nominal":
+        if scale.level == "nominal" or scale.is_open:
             continue
         codes, certain = np.array(scale.codes, dtype=float), on_scale & strict
         index, near = np.clip(np.searchsorted(codes, score), 1, len(codes) - 1), _SAME * (codes[-1] - codes[0])
@@ -301,7 +344,9 @@ def _faults_of_votes(rows: _Rows) -> dict[str, Flags]:
         passes = [bool(scale.passed(code)) for code in scale.codes[:: 1 if scale.better == "high" else -1]]
         if scale.has_rule and passes == sorted(passes):  # else the best vote may fail where another passes
             for end in (codes[0], codes[-1]):
-                ends |= certain & (np.abs(score - end) <= near) & (rows.verdict == (0 if scale.passed(end) else 1))
+                ends |= (
+                    certain & bound & (np.abs(score - end) <= near) & (rows.verdict == (0 if scale.passed(end) else 1))
+                )
     unread = frame["n_scored"].eq(0).to_numpy() if "n_scored" in frame else False
     return {
         "there is a verdict and no pass rule": (rows.verdict >= 0) & ~rows.measured.has_rule,

@@ -1,7 +1,11 @@
-"""Votes: the samples of one judge on one item and criterion become one verdict."""
+"""Votes: the samples of one judge on one item and criterion become one verdict.
+
+Long, but one thing: all methods fill the same columns by the same rules for what is missing, tied or unscored.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -9,10 +13,12 @@ import numpy as np
 import pandas as pd
 from pandas.arrays import BooleanArray
 
-from evalkit.core.settings import check_choice, check_share
+from evalkit.core.own_rules import OwnRule
+from evalkit.core.settings import check_choice, check_share, checked_rule
 from evalkit.core.vote_aggregate_rules import AVERAGES, VOTE_RULES, VOTE_TIES, VoteRule, VoteTies
 from evalkit.errors import ConfigError
-from evalkit.rubrics.row_scales import Measures, answer_norms, halfway_labels, measures, nearest_labels
+from evalkit.rubrics.given_scales import ScaleLike
+from evalkit.rubrics.row_scales import NO_ENDS, Measures, answer_norms, halfway_labels, measures, nearest_labels
 from evalkit.rubrics.scales import code_text
 from evalkit.stats.order_flips import (
     ONE_ORDER,
@@ -23,8 +29,9 @@ from evalkit.stats.order_flips import (
     order_scores,
     read_once,
 )
+from evalkit.stats.own_answers import OwnAnswers, own_answers
 from evalkit.stats.result_tables import verdict_codes
-from evalkit.stats.touched_tables import check_rows
+from evalkit.stats.touched_tables import take_rows
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
 from evalkit.tables.judgment_folders import USED, FolderLike, one_table, parts_of
@@ -35,10 +42,11 @@ from evalkit.tables.ties import tied_cells
 def vote(
     judgments: pd.DataFrame | FolderLike,
     *,
-    method: VoteRule = "mean",
+    method: VoteRule | Callable[..., Any] = "mean",
     ties: VoteTies = "na",
     unscored: Literal["drop"] | float = "drop",
     min_self_agreement: float | None = None,
+    scale: ScaleLike | None = None,
 ) -> pd.DataFrame:
     """One vote per judge, item and criterion, from all of the judge's samples.
 
@@ -47,9 +55,13 @@ def vote(
     judgments
         The table of `judge`; rows in any order, several rubrics and versions may be in one table. Rows with error
         ``not_asked`` are left out: they are no sample. Or the folder of `judge_files`, which is read part by part.
+        A plain table needs `item_id`, `judge`, and `score` or `label` (and `sample`, `criterion` if there are several).
     method
         What `score` is: the ``mean`` (default) or ``median`` of the scored samples, or ``majority``: the
-        modal code. Nominal criteria always use the majority.
+        modal code. Nominal criteria always use the majority. Or your own function, such as ``max`` or
+        ``np.median``: it is called for each vote with the scores of the scored samples (a Series; labels on
+        nominal scales), and also with ``weights=`` if it has a parameter of that name. It returns a number on
+        the scale, a label, NA, or ``(score, passed)``; the verdict stays that of the samples unless it gives one.
     ties
         ``na`` (default): a tie has no label (and, under ``majority``, no score). To reproduce published
         studies: ``low`` takes the lowest of the tied codes, ``mean`` makes `score` their mean. Nominal
@@ -61,6 +73,9 @@ def vote(
         A judge that agrees less than this with itself (0-1, `self_agreement`) gives no vote: score, label
         and verdict are NA, `reason` is ``low_agreement``. So does one of several samples that left fewer
         than two to compare. None (default) takes every vote.
+    scale
+        What a plain table cannot say: a Scale, a Criterion or a Rubric with its pass rule, ``(low, high)``, a list of
+        codes or of words from bad to good, or a mapping from criterion to one of these. By default the rows' own.
 
     Returns
     -------
@@ -74,14 +89,15 @@ def vote(
         - `passed`: True if more than half of all k samples passed, False if more than half failed, else
           NA; unscored samples count in k and on neither side; NA without a pass rule;
         - `reason` why something is NA: ``tied``, ``no_majority`` (unscored samples left neither side more
-          than half), ``one_order``, or the samples' most frequent error when none was scored;
+          than half), ``one_order``, ``own_rule`` (your function gave NA), that the scale is not known (of a plain table
+          without `scale`: `score_norm` and `passed` are NA), or the samples' most frequent error when none was scored;
         - `agreement` 0-1: the largest group of samples that agree, as a share of all k samples; NA for
           k = 1. `self_agreement` 0-1: the share of pairs of scored samples that agree (Fleiss 1971, P_i;
           unbiased in k); NA under two. Both compare `passed` if there is a pass rule, else the code;
         - `n_samples` (k), `n_scored`, `tied` (label or verdict), `weight`, `level`, `scale`;
         - `order_flip` (pairwise only): do the majority labels of the two orders differ? NA if one has none;
-        - `method`: what was used (nominal criteria: ``majority``); `options`: what else, as in
-          ``ties=low unscored=0``; NA if nothing;
+        - `method`: what was used (nominal criteria: ``majority``; the name of your function); `options`: what else,
+          as in ``ties=low unscored=0`` or ``own=module:name``; NA if nothing;
         - `tied_labels`: if two or more labels are equal, which, as a JSON list; else NA. A tie is a scored answer
           (it counts in `n_scored`) without one label;
         - `score_sd`, if the judgments have it: the standard deviation of the judge's score if it were drawn once, in
@@ -102,7 +118,8 @@ def vote(
         When columns are missing, a judgment is in the table twice, one is neither scored nor in error, or a score or
         label is not on its scale; for a folder also when parts of it are missing, or an item is in two files.
     ConfigError
-        For an unknown option.
+        For an unknown option; for a function of your own that raises an exception, or gives what is no answer on the
+        scale: the message names the item, criterion and judge.
 
     Examples
     --------
@@ -113,19 +130,23 @@ def vote(
     ...     "scale": ['{"codes":[0,1,2],"better":"high","pass_at":2}'] * 3})
     >>> vote(judgments)[["score", "label", "passed", "self_agreement"]].round(3).values.tolist()
     [[1.667, '2', True, 0.333]]
+    >>> vote(judgments, method=min)[["score", "label", "passed", "method"]].values.tolist()
+    [[1.0, '1', True, 'min']]
     """
-    _check_options(method, ties, unscored, min_self_agreement)
-    return one_table(_vote(table, method, ties, unscored, min_self_agreement) for table in parts_of(judgments))
+    rule = checked_rule("method", method, VOTE_RULES)
+    _check_options(ties, unscored, min_self_agreement)
+    return one_table(_vote(table, rule, ties, unscored, min_self_agreement, scale) for table in parts_of(judgments))
 
 
 def _vote(
     judgments: pd.DataFrame,
-    method: VoteRule,
+    method: str,
     ties: VoteTies,
     unscored: float | Literal["drop"],
     min_self_agreement: float | None,
+    scale: ScaleLike | None,
 ) -> pd.DataFrame:
-    frame = check_rows(judgments, "judgments", need=USED)
+    frame, keys = take_rows(judgments, "judgments", need=USED, function="vote", scale=scale)
     refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
     was_asked = frame["error"].ne("not_asked").fillna(value=True).to_numpy(dtype=bool)
     orders = know_both_orders(frame)[was_asked]
@@ -133,11 +154,18 @@ def _vote(
     samples = _samples(frame)
     counted = samples if unscored == "drop" else _impute(samples, float(unscored))
     measured = samples.measured.take(samples.groups.first)
-    majority = _majority(counted, measured, ties)
-    middle = _middle(counted, measured, method, ties) if method != "majority" else majority
-    nominal = measured.nominal
-    score, label, tied, among = (np.where(nominal, modal, mean) for modal, mean in zip(majority, middle, strict=True))
     passed, verdict = _verdict(counted, measured)
+    nominal = measured.nominal
+    if isinstance(method, OwnRule):
+        answers = _own(frame, counted, measured, method, unscored=unscored, low=ties == "low")
+        score, label, tied, among = answers.score, answers.label, answers.tied, answers.among
+        passed, verdict = answers.verdict(passed, verdict)
+        methods = np.full(len(nominal), method.name, dtype=object)
+    else:
+        majority = _majority(counted, measured, ties)
+        middle = _middle(counted, measured, method, ties) if method != "majority" else majority
+        score, label, tied, among = (np.where(nominal, *pair) for pair in zip(majority, middle, strict=True))
+        methods = np.where(nominal, "majority", method).astype(object)
     names = [name for name in (*VOTE_KEY, "level", "scale", "weight") if name in frame]
     pieces = frame[names].iloc[samples.groups.first]  # not the explanations: with one sample that is the whole table
     columns: dict[str, Any] = {key: pieces[key].array for key in [*VOTE_KEY, "level", "scale"]}
@@ -145,12 +173,14 @@ def _vote(
     columns["passed"] = passed
     columns |= _agreements(samples)
     columns["tied"] = tied | (verdict == "tied")
-    columns["reason"] = schemas.categorical(_reason(frame, samples, counted, verdict, label))
+    reason = _reason(frame, samples, counted, verdict, label)
+    bare = measured.without_ends & ~np.isnan(score) & pd.isna(verdict)
+    columns["reason"] = schemas.categorical(np.where(bare, NO_ENDS, reason))
     weight = pieces["weight"].to_numpy() if "weight" in frame else np.ones(len(pieces))
     columns["weight"] = np.where(np.isnan(weight), 1.0, weight)
     columns["order_flip"] = order_flips(frame, samples.groups, samples.scored, samples.answer)
-    columns["method"] = schemas.categorical(np.where(nominal, "majority", method).astype(object))
-    columns["options"] = _options(len(nominal), ties, unscored, min_self_agreement)
+    columns["method"] = schemas.categorical(methods)
+    columns["options"] = _options(len(nominal), method, ties, unscored, min_self_agreement)
     columns["tied_labels"] = schemas.categorical(among)
     columns["first_rate"] = np.where(orders[samples.groups.first], first_rates(frame, samples.groups), np.nan)
     if "score_sd" in frame:
@@ -163,7 +193,7 @@ def _vote(
     if min_self_agreement is not None:
         unsure = (votes["n_samples"] > 1) & ~(votes["self_agreement"] >= min_self_agreement - 1e-9)
         votes = _without(votes, unsure.to_numpy(), "low_agreement")
-    return votes
+    return keys.restore(votes)
 
 
 def _without(votes: pd.DataFrame, lost: Flags, why: str) -> pd.DataFrame:
@@ -175,8 +205,7 @@ def _without(votes: pd.DataFrame, lost: Flags, why: str) -> pd.DataFrame:
     return votes.assign(**masked, tied=votes["tied"] & ~lost, reason=reason)
 
 
-def _check_options(method: str, ties: str, unscored: object, least: float | None) -> None:
-    check_choice("method", method, VOTE_RULES)
+def _check_options(ties: str, unscored: object, least: float | None) -> None:
     check_choice("ties", ties, VOTE_TIES)
     if least is not None:
         check_share("min_self_agreement", least)
@@ -279,6 +308,24 @@ def _middle(samples: _Samples, measured: Measures, method: str, ties: str) -> tu
     return averaged(method, samples.groups, rows, samples.score, weight, measured, low=ties == "low")
 
 
+def _own(
+    frame: pd.DataFrame, samples: _Samples, measured: Measures, rule: OwnRule, *, unscored: Any, low: bool
+) -> OwnAnswers:
+    of_pairs = samples.groups.count(samples.measured.nominal & ~np.isnan(samples.score)) > 0
+    return own_answers(
+        rule,
+        samples.groups,
+        samples.scored,
+        (samples.score, samples.names[samples.answer]),
+        samples.weight,
+        measured,
+        of_pairs,
+        frame.iloc[samples.groups.first],
+        imputed=None if unscored == "drop" else float(unscored),
+        low=low,
+    )
+
+
 def averaged(
     method: str, groups: Groups, rows: Flags, score: Floats, weight: Floats, measured: Measures, *, low: bool = False
 ) -> tuple[Floats, Objects, Flags, Objects]:
@@ -334,8 +381,9 @@ def _reason(frame: pd.DataFrame, samples: _Samples, counted: _Samples, verdict: 
     return reason
 
 
-def _options(n_votes: int, ties: str, unscored: object, least: float | None) -> pd.Categorical[str]:
-    options = [] if ties == "na" else [f"ties={ties}"]
+def _options(n_votes: int, method: str, ties: str, unscored: object, least: float | None) -> pd.Categorical[str]:
+    options = [f"own={method.where}"] if isinstance(method, OwnRule) else []
+    options += [] if ties == "na" else [f"ties={ties}"]
     if unscored != "drop":
         options.append(f"unscored={code_text(float(unscored))}")  # type: ignore[arg-type]
     if least is not None:

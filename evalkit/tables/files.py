@@ -42,6 +42,8 @@ def _form(path: Path) -> str:
 def read_frame(path: str | Path) -> pd.DataFrame:
     """A DataFrame from a file, values as in the file: text stays text, cells of a CSV file are text.
 
+    The name of a data set on the Hugging Face hub gives its split ``train``, as in `load_items`.
+
     An empty cell of a CSV file is a missing value, quoted or not, and only the columns `context` and `conversation` are
     read as lists, as JSON or as pandas writes them (``"['a', 'b']"``). Use JSONL or parquet for empty texts, and for
     other lists and mappings.
@@ -50,8 +52,10 @@ def read_frame(path: str | Path) -> pd.DataFrame:
     ------
     InputError
         When the file is missing, empty, of an unknown format, or broken; JSONL errors name the line.
+    MissingExtraError
+        When parquet or a hub data set needs a package that is not installed.
     """
-    frame = _read(Path(path))
+    frame = _read(Path(path)) if _is_file(path) else as_frame(_load_hub(str(path), split="train", name=None))
     if not len(frame.columns):
         raise InputError(f"{path} has no rows")
     return frame
@@ -277,10 +281,15 @@ def load_items(
     """
     if not isinstance(source, (str, Path)):
         return as_items(source, item_id=item_id)
-    path = Path(source)
-    if path.exists() or (path.suffix and not path.suffix[1:2].isdigit()):  # a data set's name may end in v1.5
-        return as_items(read_frame(path), item_id=item_id)
+    if _is_file(source):
+        return as_items(read_frame(source), item_id=item_id)
     return as_items(_load_hub(str(source), split=split, name=name), item_id=item_id)
+
+
+def _is_file(source: str | Path) -> bool:
+    """Whether this names a file, and not a data set on the hub, whose name may end in v1.5."""
+    path = Path(source)
+    return path.exists() or isinstance(source, Path) or bool(path.suffix and not path.suffix[1:2].isdigit())
 
 
 def _load_hub(source: str, *, split: str, name: str | None) -> Any:

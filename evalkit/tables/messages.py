@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,10 @@ ANSWER: Message = {"role": "answer", "content": "(The answer, which is shown apa
 
 _ROLES = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bot": "assistant", "observation": "tool"}
 _COLUMNS = ("question", "answer", "conversation")
+_SPEAKER_LINE = re.compile(
+    r"^[ \t]*\**(user|assistant|system|tool|human|ai|bot|agent|customer|client|model|student|teacher)\**[ \t]*:\**",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 def split_messages(items: pd.DataFrame, column: str, inputs: Iterable[str] = _COLUMNS) -> pd.DataFrame:
@@ -297,6 +302,39 @@ def _called(call: Mapping[str, Any]) -> str:
 def as_json(value: Any) -> str:
     """A value as JSON, indented."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2).decode()
+
+
+def value_turns(value: Any, name: str = "") -> list[tuple[str, str]]:
+    r"""Who said or did what, and the text, in the order of the turns; empty if the value is no conversation.
+
+    A text is one if at least two of its lines start with a speaker, as in ``User: …``. `name` is the input of the
+    rubric that has the value.
+
+    Examples
+    --------
+    >>> value_turns([{"role": "user", "content": "Is it on?"}, {"role": "assistant", "content": "Yes."}])
+    [('user', 'Is it on?'), ('assistant', 'Yes.')]
+    >>> value_turns("User: Is it on?\nAssistant: Yes.\nIt is."), value_turns("Note: it is on.")
+    ([('User', 'Is it on?'), ('Assistant', 'Yes.\nIt is.')], [])
+    """
+    if is_missing(value) or isinstance(value, (bool, int, float)):
+        return []
+    try:
+        canonical_value = canonical(value)
+        content = conversation_value(canonical_value) if name == "conversation" else forms.shown_value(canonical_value)
+    except InputError:
+        return []
+    if isinstance(content, list):
+        messages = forms.read_messages(content)
+        return [] if messages is None else [(heading, text) for _, heading, text in turns(messages)]
+    if (
+        not isinstance(content, str)
+        or len(starts := list(_SPEAKER_LINE.finditer(content))) < 2
+        or content[: starts[0].start()].strip()
+    ):
+        return []
+    ends = [start.start() for start in starts[1:]] + [len(content)]
+    return [(start[1], content[start.end() : end].strip()) for start, end in zip(starts, ends, strict=True)]
 
 
 def value_text(value: Any, name: str = "") -> str:

@@ -113,7 +113,7 @@ def _coerced(column: Any, kind: str) -> Any:
         cells = column.astype(object)
         is_boolean = kind in ("bool", "boolean")
         # whole numbers with gaps stay exact
-        column = _booleans(cells) if is_boolean else pd.to_numeric(cells, dtype_backend="numpy_nullable")
+        column = as_booleans(cells) if is_boolean else pd.to_numeric(cells, dtype_backend="numpy_nullable")
     if kind in ("int64", "Int64") and column.dtype.kind == "f" and (column.dropna() % 1 != 0).any():
         raise ValueError("it contains a number that is not an integer")  # astype would cut it
     return column if column.dtype == kind else column.astype(cast(Any, kind))
@@ -130,7 +130,8 @@ def id_text(value: Any) -> str:
     return str(value)
 
 
-def _booleans(column: pd.Series) -> pd.Series:
+def as_booleans(column: pd.Series) -> pd.Series:
+    """Verdicts as pandas' boolean; their texts are read, too."""
     words = {"true": True, "false": False}
     values = column.map(lambda value: words.get(value.lower(), value) if isinstance(value, str) else value)
     return values.where(values.notna(), None).astype("boolean")

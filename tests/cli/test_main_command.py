@@ -243,11 +243,11 @@ def test_plan_counts_what_is_to_be_asked(run) -> None:
     assert found["judges"][0]["n_cached"] == 4
     code, out, _ = run("plan", "items.jsonl", *FAKE)
     assert out.startswith("4 items, 12 judgments: 4 cached (33%), 8 to call")
-    assert re.search("^rubric +faithfulness@v1 +flag$", out, re.MULTILINE)
-    assert found["settings"]["rubric"] == {"value": "faithfulness@v1", "source": "flag"}
+    assert re.search("^rubric +faithfulness@v1 +flag --rubric$", out, re.MULTILINE)
+    assert found["settings"]["rubric"] == {"value": "faithfulness@v1", "source": "flag --rubric"}
     run("freeze", "p.yaml", *FAKE, "--quiet")
     found = json.loads(run("plan", "items.jsonl", "--profile", "p.yaml", "--json")[1])
-    assert found["settings"]["rubric"]["source"] == "profile p"
+    assert found["settings"]["rubric"]["source"] == "profile p@1"
 
 
 @pytest.mark.long
@@ -342,24 +342,27 @@ def test_groups_are_the_units_of_intervals(run) -> None:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--judge", "openai"], "--judge openai has no model"),
+        (
+            ["--judge", "openai"],
+            "flag --judge: the judge 'openai' has no model; name openai:MODEL, or pass --judge-model MODEL",
+        ),
         (["--judge", "gpt-4o-mini"], "--judge: unknown judge 'gpt-4o-mini'; allowed: none, profile, openai, "),
-        (["--judge", "opnai:m"], "unknown judge provider 'opnai'; did you mean 'openai'? allowed: openai, "),
+        (
+            ["--judge", "opnai:m"],
+            "flag --judge: unknown judge 'opnai:m'; did you mean 'openai'? allowed: none, profile, openai, ",
+        ),
         (["--judge", "fake:stern"], "unknown persona 'stern'"),
         (["--judge", "openai:m"], "environment variable OPENAI_API_KEY is not set"),
         (["--judge", "none"], "no profile with judges was passed; pass one, or name a judge"),
         (["--judge", "none", "--profile", "strict"], "no profile with judges was passed"),
         (["--judge", "none", "--judge", "fake"], "and no other --judge flag"),
         (["--judge", "fake", "--judge", "fake:strict"], "are the same"),
-        (
-            ["--judge", "fake", "--judge-model", "m"],
-            "--judge-model applies only to a --judge that names just a provider (such as openai), not to 'fake'",
-        ),
+        (["--judge", "fake", "--judge-model", "m"], "unknown persona 'm'"),
+        (["--judge", "openai:a", "--judge-model", "b"], "flag --judge: judge 'openai:a' cannot be combined with model"),
         (["--judge", "fake", "--judge-base-url", "http://localhost:1"], "runs inside evalkit and has no server"),
         (["--judge", "anthropic:m", "--judge-score", "mode"], "gives no log-probabilities"),
-        (["--judge-temperature", "0"], "--judge is missing"),
+        (["--judge-temperature", "0"], "no judge is named"),
         ([], "no judge is named"),
-        (["--judge", "fake", "--samples", "0"], "samples must be a whole number from 1 to 1000, not 0"),
         (["--judge", "fake", "--concurrency", "0"], "concurrency must be a whole number ≥ 1, not 0"),
         (
             ["--judge", "fake", "--offline", "--refresh"],
@@ -811,7 +814,7 @@ def test_doctor_names_what_is_broken(run, monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_every_option_of_judge_is_a_flag(command: str) -> None:
     names = set(inspect.signature(ek.judge).parameters) | set(Options.__slots__)
     # these are arguments or flags of another name: --judge, --judge-…, --quiet; on_progress takes a function
-    names -= {"items", "judges", "progress", "on_progress"}
+    names -= {"items", "judges", "samples", "progress", "on_progress"}
     args = parser_of_commands().parse_args([command, "items.jsonl", "--out", "x.html"])
     assert names - set(vars(args)) == set()
     assert set(options_of(args)) == set(Options.__slots__) - {"on_progress"}
@@ -941,4 +944,4 @@ def test_the_judge_profile_is_all_judges_of_the_profile(run):
     assert set(judges[1]) == {"fake:strict", "fake:first"}
     for flags in (("--judge", "profile"), ("--profile", "two.yaml", "--judge", "profile", "--judge", "fake")):
         code, _, err = run(*asked, *flags)
-        assert (code, "pass --profile as well, and no other --judge flag" in err) == (2, True)
+        assert (code, "profile" in err) == (2, True)

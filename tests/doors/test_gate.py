@@ -210,9 +210,13 @@ def test_a_budget_that_is_reached(here: Path, judge: JudgeServer) -> None:
         ),
         (("--judge-refresh",), {}, "the judge is 'none'"),
         (("--no-judge", "--judge", "fake"), {}, "with --trace-file, --judge takes one judge, got fake, none"),
-        (("--judge-samples", "0"), {}, "--judge-samples must be a whole number from 1 to 1000, not 0"),
-        ((), {"VERDICT_JUDGE_SAMPLES": "many"}, "VERDICT_JUDGE_SAMPLES='many' is invalid"),
-        (("--judge", "openai"), {}, "the judge has no model, so it cannot be called"),
+        (("--judge-samples", "0"), {}, "--samples: the value must be a whole number from 1 to 1000, got '0'"),
+        (
+            (),
+            {"VERDICT_JUDGE_SAMPLES": "many"},
+            "variable VERDICT_JUDGE_SAMPLES must be a whole number from 1 to 1000, got 'many'",
+        ),
+        (("--judge", "openai"), {}, "the judge (flag --judge) has no model, so it cannot be called"),
     ],
     ids=["refresh-none", "refresh-default", "no-judge", "samples", "variable", "no-model"],
 )

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from page_blocks import blocks_of
 from places import ROOT
+from servers import judge_server
 
 pytest.importorskip("ipykernel", reason="the notebook extra is not installed")
 nbformat = pytest.importorskip("nbformat", reason="nbval is not installed")
@@ -179,3 +180,60 @@ def test_a_notebook_written_as_the_page_says_passes_strictly_cold_and_warm(tmp_p
     bare = run(*check, cache="own")  # what the file of replacements is for
     assert "2 failed, 4 passed" in bare
     assert all(f"::Cell {at} " in bare for at in (1, 5))
+
+
+JUDGED = (
+    (
+        "import evalkit as ek\n"
+        "judge = ek.Judge('openai', 'judge-7b', base_url={url!r}, api_key_env='NBVAL_KEY')\n"
+        "items = [{{'question': f'{{n}}?', 'answer': f'ITEM-{{n % 3}}', 'reference': 'r'}} for n in range(4)]\n"
+        "memory = ek.memory()"
+    ),
+    "evaluation = ek.evaluate(items, 'correctness', judge, samples=2)\nevaluation",
+    (
+        "@memory.cache\ndef shorter(text):\n"
+        "    from urllib.request import Request, urlopen\n    import json, os\n"
+        "    body = json.dumps({{'model': 'judge-7b', 'messages': [{{'role': 'user', 'content': text}}]}}).encode()\n"
+        "    request = Request({url!r} + '/chat/completions', body, {{'Content-Type': 'application/json'}})\n"
+        "    return json.load(urlopen(request))['choices'][0]['message']['content']\n"
+        "shorter('ITEM-2')"
+    ),
+)
+
+
+def test_a_notebook_with_a_real_judge_is_checked_against_its_recorded_replies(tmp_path: Path) -> None:
+    path, rules = tmp_path / "verdicts.ipynb", tmp_path / "sanitize.cfg"
+    rules.write_text(page_rules(), encoding="utf-8")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("EVALKIT", "NBVAL"))}
+    environment |= {
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "IPYTHONDIR": str(tmp_path / "ipython"),
+    }
+
+    def run(*command: str, ok: bool = True, **more: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", *command],
+            cwd=tmp_path, env=environment | more, capture_output=True, text=True, timeout=500, check=False,
+        )  # fmt: skip
+        assert not ok or done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    execute = ("nbconvert", "--to", "notebook", "--execute", "--inplace", path.name)
+    strictly = ("pytest", "-q", "-p", "no:cacheprovider", "--nbval", "--nbval-current-env")
+    strictly += ("--nbval-sanitize-with", rules.name, path.name)
+    paid, recorded = {"EVALKIT_CACHE": str(tmp_path / "paid")}, {"EVALKIT_CACHE": str(tmp_path / "recorded")}
+    with judge_server() as server:
+        cells = [nbformat.v4.new_code_cell(source.format(url=server.url)) for source in JUDGED]
+        nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+        run(*execute, **paid, NBVAL_KEY="secret")
+        assert len(server.seen) == 5
+    run("evalkit", "cache", "sync", "paid", "recorded")
+    (tmp_path / "recorded" / ".gitignore").unlink()
+    assert [file.name for file in (tmp_path / "recorded").iterdir()] == ["replies.sqlite"]
+    run(*execute, **recorded)  # no key, and the server is gone
+    assert "0 asked now" in str(code_cells(path)[1].outputs)
+    assert "3 passed" in run(*strictly, **recorded)
+    book = nbformat.read(path, as_version=4)
+    book.cells[1].source = book.cells[1].source.replace("samples=2", "samples=3")  # what was not recorded
+    nbformat.write(book, path)
+    assert "1 failed, 2 passed" in run(*strictly, ok=False, **recorded)

@@ -350,3 +350,60 @@ def test_a_run_of_four_scorers_tells_the_truth_about_each(tmp_path, monkeypatch)
     [board] = json.loads(shell("run", "leaderboard", "four", "--json"))
     assert "rules: receipt (by_own_judge|0)" in board["not_known"]
     assert "metric: scorer (by_own_judge|0 own)" in board["not_known"]
+
+
+TWICE = """
+pack: two-profiles
+version: 1
+overrides: {judge_profile: strict}
+tasks:
+  - {task: grounded_qa}
+  - {task: grounded_qa, weight: 3, overrides: {judge_profile: conservative}}
+  - {task: tool_use, overrides: {judge_profile: null}}
+"""
+
+
+def test_one_task_under_two_profiles_is_answered_once_and_a_replaced_rule_is_said(tmp_path):
+    """`strict` takes the lower of two votes, `conservative` their median; the model is asked once per document."""
+    shell = Shell(tmp_path)
+    (tmp_path / "pack.yaml").write_text(TWICE)
+    shell("pack", "apply", "pack.yaml")
+    (tmp_path / "model.py").write_text(
+        MODEL.replace("\\\\n", "\\n").replace(
+            'doc.specific["reference_answer"]',
+            'str((doc.specific or {}).get("context"))[2:42] + " and a dragon flew over it"',
+        )
+    )
+    judges = [{"judge_model_name": name, "judge_backend": "fake"} for name in ("strict", "lenient")]
+    config = {"judges": judges, "aggregation": "max", "report_disagreement": True}
+    (tmp_path / "jury.json").write_text(json.dumps(config))
+    (tmp_path / "forced.json").write_text(json.dumps(config | {"force_aggregation": True}))
+    start = ["run", "start", "two-profiles", "--model", "parrot=model.py", "--backend", "custom", "--scoring-mode"]
+    start += ["jury", "--max-samples", "4", "--scoring-config"]
+    kept = "aggregation 'max' of the scoring config is not used, because profile strict@1, which the pack binds, sets"
+    plan = shell(*start, "jury.json", "--plan")
+    assert f"note: grounded_qa: {kept} 'min'; to use it, set force_aggregation: true there" in plan
+    assert "grounded_qa+conservative: 4 items × 2 judges × 5 samples" in plan, "its own number of samples"
+    shell(*start, "jury.json")
+    shown = " ".join(shell("run", "show", "last").split())
+    assert f"note: grounded_qa: {kept}" in shown
+    assert "aggregation min" in shown
+    assert "aggregation median" in shown
+    calls = (tmp_path / "calls.txt").read_text(encoding="utf-8").splitlines()
+    assert len([line for line in calls if line.strip()]) == len(set(filter(str.strip, calls))), "no document twice"
+    scores = figures(shell, json.loads(shell("run", "list", "--json"))[0]["id"])
+    by_min, by_median = (scores[f"grounded_qa{name}|0", "faithfulness"] for name in ("", "+conservative"))
+    assert by_min["value"] < by_median["value"]
+    for task in ("grounded_qa|0", "grounded_qa+conservative|0"):
+        apart = scores[task, "faithfulness_disagreement"]
+        assert 0 < apart["value"] <= 1
+        n = scores[task, "faithfulness_disagreement_n"]["value"]
+        assert n == round(4 * apart["coverage"]) >= 3, "an item that one judge leaves unscored has none"
+        assert apart["stderr"] is not None
+        assert (task, "faithfulness_alpha") in scores
+    shell(*start, "forced.json")
+    shown = " ".join(shell("run", "show", "last").split())
+    assert "replaces 'min' of profile strict@1, which the pack binds" in shown
+    assert "aggregation max" in shown
+    assert "aggregation min" not in shown
+    assert len((tmp_path / "calls.txt").read_text(encoding="utf-8").splitlines()) == len(calls), "answers are stored"

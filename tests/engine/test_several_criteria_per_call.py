@@ -193,7 +193,7 @@ def test_profile_and_plan(tmp_path: Path) -> None:
     assert ek.plan(ITEMS, profile, criteria_per_call=1, cache=tmp_path).n_to_call == 6
     evaluation = ek.evaluate(ITEMS, profile, cache=tmp_path)
     assert evaluation.spec is not None
-    assert evaluation.spec.settings.source("criteria_per_call") == "profile p"
+    assert evaluation.spec.settings.source("criteria_per_call") == "profile p@1"
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "most"])
@@ -384,7 +384,7 @@ def test_every_door_passes_it_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     flags = ["--judge", "fake:strict", "--samples", "1", "--criteria-per-call", "all"]
     assert main(["plan", "items.jsonl", "--rubric", "several.yaml", *flags, "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
-    assert shown["settings"]["criteria_per_call"] == {"value": "all", "source": "flag"}
+    assert shown["settings"]["criteria_per_call"] == {"value": "all", "source": "flag --criteria-per-call"}
     assert main(["judge", "items.jsonl", "--rubric", "several.yaml", *flags, "--out", "out.jsonl"]) == 0
     assert pd.read_json("out.jsonl", lines=True)["key"].nunique() == 2
     evaluation = ek.evaluate(ITEMS, RUBRIC, "fake:strict", samples=1, criteria_per_call="all")

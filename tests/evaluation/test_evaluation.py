@@ -194,7 +194,7 @@ class TestLabels:
             (lambda make: pd.concat([make(1)] * 2), "have the same key as another row"),
             (lambda make: make(1, criterion="other"), "none of the labels is for a criterion of rubric 'mixed'"),
             (lambda make: make(1, items=("x",)), "the labels and the items have no item_id in common"),
-            (lambda make: make(1).drop(columns="label"), "column 'label' missing"),
+            (lambda make: make(1).drop(columns="label"), "no column 'label'"),
             (lambda make: [1, 2], r"expected a labels table \(a DataFrame\), got list"),
             (lambda make: {"clear": "ann"}, "no column 'ann'"),
         ],

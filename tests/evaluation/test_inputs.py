@@ -265,7 +265,7 @@ class TestMissing:
         assert (session.drafts.plan().n_skipped, session.drafts.plan().n_to_call) == (1, 12)
         session.run()
         assert session.evaluation.judgments["error"].value_counts().to_dict() == {"missing_input": 4}
-        assert [row.text for row in session.rows()][:1] == ["q 0 — a 0"]
+        assert [(row.text, row.texts) for row in session.rows()][:1] == [("a 0", {"question": "q 0", "answer": "a 0"})]
         assert dict(session.detail("i0")["inputs"]) == {"question": "q 0", "answer": "a 0"}
         assert "q 0" in session.detail("i0")["prompt"]
         code = session_code(session)
@@ -274,7 +274,7 @@ class TestMissing:
     def test_the_browser_of_judgments_maps(self):
         judgments = ek.judge(OTHER, "relevancy", JURY, inputs=COLUMNS, samples=1)
         browser = JudgmentBrowser(judgments, OTHER, inputs=COLUMNS)
-        assert browser.rows[0].text == "q 0 — a 0"
+        assert browser.rows[0].text == "a 0"
         browser.receive({"do": "select", "item_id": "i0"})
         assert dict(browser.state["item"]["inputs"]) == {"question": "q 0", "answer": "a 0"}
 
@@ -323,7 +323,7 @@ class TestCommandLine:
         assert main(["plan", *skip, "--json"]) == 0
         made = json.loads(capsys.readouterr().out)
         assert (made["n_skipped"], made["n_to_call"]) == (1, 9)
-        assert made["settings"]["inputs"] == {"value": ["question=prompt", "answer=response"], "source": "flag"}
+        assert made["settings"]["inputs"] == {"value": ["question=prompt", "answer=response"], "source": "flag --input"}
         assert main(["judge", *skip, "--json"]) == 0
         out, err = capsys.readouterr()
         assert [row["error"] for row in json.loads(out)].count("missing_input") == 3

@@ -285,7 +285,7 @@ def test_a_calibration_is_named_and_not_applied(here):
     trace = Trace(1, "t", "2 + 2?", None, "4", extra={"reference": "4"})
     result = run_gate(config, [trace], GateOptions(judge="profile", profile="jury.yaml"))
     assert [note for note in result.notes if "calibration" in note] == [
-        "profile jury has a calibration, which is not applied: all scores are raw"
+        "profile jury@1 has a calibration, which is not applied: all scores are raw"
     ]
 
 

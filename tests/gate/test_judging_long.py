@@ -352,7 +352,7 @@ def test_a_provider_alone_asks_no_judges_of_others(
     before = Path("traces.jsonl").read_bytes()
     assert main([command, *FILES, *flags, "--judge", judge]) == 2
     said = capsys.readouterr().err
-    assert f"--judge {judge} calls only judges of '{judge}'" in said
+    assert f"flag --judge: judge '{judge}' calls only judges of '{judge}'" in said
     assert "--judge profile" in said
     assert (judge == "fake") == ("--judge fake:strict" in said)
     assert (server.seen, Path("traces.jsonl").read_bytes()) == ([], before), "nobody was asked, nothing written"
@@ -372,7 +372,7 @@ def test_what_makes_a_run_live_asks_only_whom_it_names(
     for variable in ("fake", "fake:strict", "openai", "openai:m"):
         monkeypatch.setenv("VERDICT_JUDGE", variable)
         assert main(list(asked)) == 2
-        assert f"VERDICT_JUDGE={variable} calls only judges of '" in capsys.readouterr().err
+        assert f"variable VERDICT_JUDGE: judge '{variable}' calls only judges of '" in capsys.readouterr().err
     monkeypatch.setenv("VERDICT_JUDGE", "profile")
     assert main([*asked, "--judge-model", "m"]) == 2, "the flag names another judge than the profile's"
     assert server.seen == []
@@ -393,7 +393,7 @@ def test_the_judge_profile_needs_one_with_judges(here: Path, capsys: pytest.Capt
     for flags, said in (
         ((), "no profile is named; add --profile P"),
         (("--profile", "bare.yaml"), "'bare' names no judge; name one with --judge provider:model"),
-        (("--profile", "bare.yaml", "--judge-model", "m"), "model 'm' (from flag); keep one of them"),
+        (("--profile", "bare.yaml", "--judge-model", "m"), "model 'm' of flag --judge-model; keep one of them"),
     ):
         assert main(["ci", *FILES, "--judge", "profile", *flags]) == 2
         assert said in capsys.readouterr().err

@@ -26,13 +26,13 @@ def test_a_check_returns_its_judgment_or_fails_without_a_traceback() -> None:
     for given, bound, said in (
         (trace(score=0.5), 0.9, "fail: faithfulness: score 0.5 < 0.9"),
         ({"question": "q", "answer": "a", "context": "c"}, None, "error: faithfulness: no judgment by faithfulness@v1"),
-        ({"question": "q"}, None, "faithfulness: could not be judged: the item"),
+        ({"question": "q"}, None, "error: faithfulness: the item has no answer, context, which"),
     ):
         with pytest.raises(pytest.fail.Exception) as failed:
             verdict.check(given, "faithfulness", min_score=bound, **asked)
         assert str(failed.value).startswith(said)
         assert failed.value.pytrace is False
-    assert config.stash[_TALLY] == dict(zip(COUNTS, (3, 2, 0, 0.0, 0), strict=True))
+    assert config.stash[_TALLY] == dict(zip(COUNTS, (4, 2, 0, 0.0, 0), strict=True))
 
 
 @pytest.mark.parametrize(("paid", "left"), [(0.0, 0.5), (0.375, 0.125), (0.75, 0.0)])

@@ -56,7 +56,7 @@ def test_bad_by_verdict(verdict):
     assert "2 failed, 1 passed" in said
     assert "fail: faithfulness: score 0" in said
     assert "samples: 3 of 3 scored, 0 passed; agreement 1.0; from live, by fake:strict" in said
-    assert "the judge: " in said
+    assert "\nfaithfulness, fake:strict (0): " in said.replace("E       ", "")
     assert "verdict: 3 checks, 3 judged, " in said
     assert "(US$ 0.0000)" in said
     code, said = ran(tmp_path, test)
@@ -85,7 +85,7 @@ def test_messages_name_the_options_of_pytest(monkeypatch: pytest.MonkeyPatch, tm
             r"--(?:judge-)?(judge|model|samples|api|refresh|budget|profile)", r"--verdict-\1", of_gate
         )
         messages.add(of_pytest)
-    assert len({message for message in messages if "--verdict-" in message}) == 7
+    assert len({message for message in messages if "--verdict-" in message}) == 10
 
 
 def _message(config: GateConfig, trace: Trace, options: GateOptions) -> str:
@@ -112,7 +112,7 @@ def test_c(verdict):
     assert code == 1
     assert "3 failed" in said
     assert "rubric 'faithfulnes' not found" in said
-    assert "the item: the key 'answer' is missing" in said
+    assert "the item has no answer, context, which rubric 'faithfulness' needs" in said
     assert "min_score" in said
 
 
@@ -151,7 +151,7 @@ def test_row_of_a_table(verdict):
         "got a NoneType; pass its id",
         "'regex' is a check without a judge",
         "verdict.check: min_score: must be a valid number, got 'high'",
-        "verdict.check: samples: must be greater than or equal to 1, got 0",
+        "verdict.check: samples: must be a whole number from 1 to 1000, got 0",
         "verdict.check: rubric_version: must be a valid string, got 3",
         "or a Trace; got list",
         "or a Trace; got NoneType",

@@ -77,12 +77,18 @@ def test_precedence_names_where_each_value_came_from() -> None:
         result = run_gate(config(one(**expected), settings=setting), [trace()], options, environment=variables)
         return dict(result.tests[0].metrics[0].sources)
 
-    assert sources({}, GateOptions())["samples"] == "settings"
-    assert sources({}, GateOptions(), samples=4)["samples"] == "expected of faithfulness"
-    assert sources({"VERDICT_JUDGE_SAMPLES": "1"}, GateOptions(), samples=4)["samples"] == "variable"
-    assert sources({"VERDICT_JUDGE_SAMPLES": "1"}, GateOptions(samples=3), samples=4)["samples"] == "flag"
-    assert sources({"VERDICT_JUDGE": "none"}, GateOptions())["judge"] == "variable"
-    with pytest.raises(ConfigError, match="VERDICT_JUDGE_TEMPERATURE='warm'"):
+    assert sources({}, GateOptions())["samples"] == "settings.samples"
+    assert sources({}, GateOptions(), samples=4)["samples"] == "expected.samples"
+    assert (
+        sources({"VERDICT_JUDGE_SAMPLES": "1"}, GateOptions(), samples=4)["samples"] == "variable VERDICT_JUDGE_SAMPLES"
+    )
+    assert (
+        sources({"VERDICT_JUDGE_SAMPLES": "1"}, GateOptions(samples=3), samples=4)["samples"] == "flag --judge-samples"
+    )
+    assert sources({"VERDICT_JUDGE": "none"}, GateOptions())["judge"] == "variable VERDICT_JUDGE"
+    with pytest.raises(
+        ConfigError, match="variable VERDICT_JUDGE_TEMPERATURE must be a number ≥ 0, or 'none', got 'warm'"
+    ):
         sources({"VERDICT_JUDGE_TEMPERATURE": "warm"}, GateOptions())
 
 
@@ -130,9 +136,10 @@ def test_the_page_lists_repeats_below_their_metric() -> None:
     said = {"rubric_version": "v1", "passed": False, "score": 0.0, "samples": [False] * 3, "rationale": "No source."}
     traces = [trace(at, attempt=at, recorded={"faithfulness": said}) for at in (1, 2)]
     page = as_markdown(run_gate(config(*tests), traces, environment={}))
-    below = page.partition("\n- faithfulness: fail: ")[2].split("\n")[1:3]
-    assert [line.partition(",")[0] for line in below] == ["  - line 1", "  - line 2"]
+    below = page.partition("\n- faithfulness: fail: ")[2].split("\n")[1:5]
+    assert [line.partition(",")[0] for line in below[::2]] == ["  - line 1", "  - line 2"]
     assert "attempt 1, from trace: fail: " in below[0]
+    assert below[1::2] == ["    - the judge: No source."] * 2
     result = run_gate(config(*tests, one() | {"id": "u"}), [traces[0]], environment={})
     page = as_markdown(result)
     # a single trace has no status of its own; a test without one has no texts

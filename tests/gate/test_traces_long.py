@@ -253,7 +253,6 @@ def test_no_content_is_an_empty_file(here: Path, content: list[bytes]) -> None:
         (("--template", "tagged@v1", "--offline"), "unrecognized arguments: --template tagged@v1 --offline"),
         (("--json",), "unrecognized arguments: --json"),
         (("--refresh", "unscored"), "unrecognized arguments: --refresh unscored"),
-        (("--samples", "3"), "unrecognized arguments: --samples 3"),
         (("--judge", "fake", "--no-judge"), "--judge takes one judge, got fake, none"),
         (
             ("--judge", "fake", "--judge", "fake:lenient"),
@@ -262,15 +261,13 @@ def test_no_content_is_an_empty_file(here: Path, content: list[bytes]) -> None:
         (("-o", "none/t.jsonl"), "--out none/t.jsonl cannot be written"),
         (("-o", "eval.yaml"), "--out eval.yaml cannot be written"),
     ],
-    ids=["flags", "json", "unscored", "samples", "judges", "jury", "folder", "config"],
+    ids=["flags", "json", "unscored", "judges", "jury", "folder", "config"],
 )
 def test_flags_that_mean_nothing_to_traces_are_refused(
     here: Path, flags: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["judge", "--config", "eval.yaml", "--trace-file", "traces.jsonl", *flags]) == 2
     assert said in capsys.readouterr().err
-    assert main(["judge", "items.jsonl", "--rubric", "faithfulness", "--judge", "fake", "--judge-samples", "3"]) == 2
-    assert "unrecognized arguments: --judge-samples 3" in capsys.readouterr().err
 
 
 def test_the_gates_flags_record_too(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -332,7 +332,7 @@ class TestDegenerate:
     def test_a_wrong_theme_or_table_is_an_error(self):
         with pytest.raises(ek.errors.ConfigError, match="auto, light, dark"):
             plot_scores(scores(), theme="sepia")
-        with pytest.raises(ek.errors.InputError, match="not a scores table"):
+        with pytest.raises(ek.errors.InputError, match="no column `item_id` and no `score`"):
             plot_scores(pd.DataFrame({"x": [1]}))
 
 

@@ -31,7 +31,8 @@ def test_every_form_of_a_cell_gives_the_same_rows(form: str) -> None:
     rows = ek.explode_criteria([{"item_id": 7, "answer": "x", "criteria": FORMS[form]}])
     assert rows["requirement"].tolist() == ["Names a method", "Invents a source"]
     assert rows["points"].tolist() == [5, -2]
-    assert set(rows["of_item"]) == set(rows["group_id"]) == {"7"}
+    assert set(rows["of_item"]) == {7}
+    assert set(rows["group_id"]) == {"7"}
     assert rows["answer"].tolist() == ["x", "x"]
     ids = ["7#1", "7#2"] if form == "healthbench" else ["7#a", "7#b"]
     assert rows["item_id"].tolist() == ids

@@ -36,7 +36,7 @@ class TestCriterionRules:
             ({"pass_at": 5}, "pass_at 5 is not on the scale; allowed: 0, 1, 2"),
             ({"level": "nominal", "pass_at": 1}, "use pass_if"),
             ({"level": "cardinal"}, "invalid level: 'cardinal'; allowed: "),
-            ({"weight": -1}, "weight: must be greater than or equal to 0"),
+            ({"weight": -1}, "weight: must be 0, or a number from 1e-9 to 1e9, got -1"),
             ({"weight": float("nan")}, "weight"),
             ({"critical": True}, "critical and therefore needs a pass rule"),
             ({"name": ""}, "one line of 1 to 200 characters"),

@@ -243,20 +243,22 @@ def test_a_table_read_back_from_csv_votes_the_same(tmp_path):
     table = judgments({("1", "j"): [2, 2, "!empty"], ("2", "j"): [0, 1, 1]})
     table.to_csv(tmp_path / "t.csv", index=False)
     again = vote(pd.read_csv(tmp_path / "t.csv"))
-    assert_frame_equal(again.astype(object), vote(table).astype(object))
+    assert again["item_id"].dtype == "int64"  # as pandas has read them
+    assert_frame_equal(again.astype({"item_id": "str"}).astype(object), vote(table).astype(object))
 
 
 def test_missing_column_double_rows_and_silent_rows_are_errors():
     table = judgments({("1", "j"): [2, 1]})
-    with pytest.raises(InputError, match="'error' missing"):
-        vote(table.drop(columns="error"))
+    with pytest.raises(InputError, match="no column `item_id` and no `judge`"):
+        vote(table.drop(columns=["item_id", "judge"]))
+    assert_frame_equal(vote(table.drop(columns="error")), vote(table))
     with pytest.raises(InputError, match="2 of 4 rows of the judgments table have the same key as another row"):
         vote(pd.concat([table, table]))
     with pytest.raises(InputError, match="neither an error nor a score"):
         vote(table.assign(score=[np.nan, 1.0]))
     with pytest.raises(InputError, match="'item_id' has missing values in 1 of 2"):
         vote(table.assign(item_id=[None, "1"]))
-    with pytest.raises(InputError, match="invalid scale"):
+    with pytest.raises(InputError, match="scale '\\?' is not a scale"):
         vote(table.assign(scale="?"))
     with pytest.raises(ConfigError, match="allowed: 'mean', 'median', 'majority'"):
         vote(table, method="mode")

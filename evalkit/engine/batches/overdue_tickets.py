@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Collection
 
+from evalkit.engine.batches.ticket import Server
 from evalkit.engine.batches.ticket_in_progress import OpenTicket
 from evalkit.engine.batches.ticket_record import TicketRecord
 from evalkit.engine.cache import ReplyStore
@@ -16,11 +17,11 @@ _overdue_since: dict[str, float] = {}
 _log = logging.getLogger("evalkit")
 
 
-def take_overdue(store: ReplyStore, ids: Collection[str], servers: Collection[str | None]) -> bool:
+def take_overdue(store: ReplyStore, ids: Collection[str], servers: Collection[Server]) -> bool:
     """Cancel and collect those of the tickets that are older than their `live_after`; whether there were any.
 
     All calls of a process together wait `_LONGEST_CANCEL_S` for a ticket; later calls take what has ended by then.
-    `servers` are base URLs that may get a key.
+    `servers` are base URLs that may get a key, and judges of clients.
     """
     overdue = [
         stored

@@ -14,10 +14,14 @@ from typing import Any
 import pandas as pd
 
 from evalkit.core.formatting import figure, html_page, html_table, text_table
+from evalkit.core.judges import Judge
 from evalkit.engine.batches.ticket_record import BatchRecord, TicketRecord
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.batch_tickets import StoredTicket
 from evalkit.errors import counted
+
+Server = str | Judge | None
+"""A base URL that may get a key, or a judge of a client, which keeps its key itself."""
 
 _NAMES = (
     "judge", "state", "n_requests", "n_replies", "n_answered", "n_stored", "n_unanswered", "usd", "usd_at_most",
@@ -49,7 +53,7 @@ class Ticket:
     n_left_out
         Replies that did not fit into the budget.
     servers
-        Base URLs that this process named, which may get a key.
+        Base URLs that this process named, which may get a key, and judges of clients.
     why_none
         Why there was nothing to send, in words; blank if there was.
     """
@@ -60,12 +64,12 @@ class Ticket:
     created: float
     is_open: bool
     n_left_out: int = 0
-    servers: tuple[str | None, ...] = field(default=(), repr=False, compare=False)
+    servers: tuple[Server, ...] = field(default=(), repr=False, compare=False)
     store: ReplyStore | None = field(default=None, repr=False, compare=False)
     why_none: str = ""
 
     @classmethod
-    def of(cls, store: ReplyStore, stored: StoredTicket | str, servers: Collection[str | None] = ()) -> Ticket:
+    def of(cls, store: ReplyStore, stored: StoredTicket | str, servers: Collection[Server] = ()) -> Ticket:
         """A ticket as it is in a store; a text: one that asks for nothing, for this reason."""
         if isinstance(stored, str):
             none = pd.DataFrame(columns=list(_NAMES))

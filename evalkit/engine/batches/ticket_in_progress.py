@@ -24,7 +24,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.providers import PROVIDERS
 from evalkit.engine.batches.batch_request_files import keys_in
 from evalkit.engine.batches.batch_results import BatchResults
-from evalkit.engine.batches.ticket import Ticket, shower
+from evalkit.engine.batches.ticket import Server, Ticket, shower
 from evalkit.engine.batches.ticket_record import BatchRecord, TicketRecord
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.batch_tickets import StoredTicket, TicketChangedError
@@ -60,11 +60,11 @@ _log = logging.getLogger("evalkit")
 class OpenTicket:
     """A ticket that is being sent or collected.
 
-    Whoever changes the record of a batch has seen the latest. `servers` are base URLs that may get a key: others than
-    the provider's own are in the store, where somebody else may have written them.
+    Whoever changes the record of a batch has seen the latest. `servers` are base URLs that may get a key, or judges
+    of clients: others than the provider's own are in the store, where somebody else may have written them.
     """
 
-    def __init__(self, store: ReplyStore, stored: StoredTicket, servers: Collection[str | None] = ()) -> None:
+    def __init__(self, store: ReplyStore, stored: StoredTicket, servers: Collection[Server] = ()) -> None:
         self.store, self.stored, self._servers = store, stored, servers
         self.record = TicketRecord.of(stored)
         self._n_failed = Counter[int]()  # how often in a row a batch could not be looked at
@@ -151,7 +151,11 @@ class OpenTicket:
         if provider.url_variable:  # written out: the environment may name another server now
             url = url or f"https://{provider.host}/v1"
         judge = Judge.of({**fields, "base_url": url})
-        servers = {None, *self._servers, os.environ.get(provider.url_variable or "")}
+        for server in self._servers:  # of this address and variable: its key goes nowhere else
+            if isinstance(server, Judge) and server.name == judge.name and _place_of(server) == _place_of(judge):
+                judge = replace(judge, ask=server.ask)
+        servers = {server.base_url if isinstance(server, Judge) else server for server in self._servers}
+        servers |= {None, os.environ.get(provider.url_variable or "")}
         is_known_url = url in servers or host_of(url) == "local" or f"{url}/".startswith(f"https://{provider.host}/")
         secret = judge.api_key_env or judge.headers_env
         if secret and not is_known_url and self.batches[at].state != "file":  # a file is sent nowhere
@@ -430,3 +434,7 @@ class OpenTicket:
             )
         for number, results in results_of.items():
             self._end(number, results, billed_usd=results.billed_usd(), n_done=results.n_answered)
+
+
+def _place_of(judge: Judge) -> tuple[str | None, ...]:
+    return judge.provider, judge.base_url, judge.api_key_env, judge.headers_env

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,9 +22,39 @@ from evalkit.engine.cache.writer import decoded
 from evalkit.errors import CacheError, ConfigError
 
 BACKEND = "evalkit"
+FUNCTION_ID = "evalkit.reply"
+"""joblib's name of every function whose replies have a key of their own: a reply is not identified by the function."""
+
+TEXT_ID = "evalkit.text"
+"""The same for functions that return only the text."""
 
 CallId = Sequence[str]
 """joblib's name of a call: (function id, argument hash); here the second is the reply key in hex."""
+
+
+class ReplyText(str):  # noqa: SLOT000  # it has the reply
+    """The text of a reply, which has the fields of the reply as attributes (`cost_usd`, `model` …) and as `reply`."""
+
+    reply: Reply
+
+    def __new__(cls, reply: Reply) -> ReplyText:
+        """The text of a reply that has one."""
+        text = super().__new__(cls, reply.text or "")
+        text.reply = reply
+        return text
+
+    def __getattr__(self, name: str) -> Any:
+        if name in Reply.__slots__:
+            return getattr(self.reply, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __reduce__(self) -> tuple[type[ReplyText], tuple[Reply]]:
+        return ReplyText, (self.reply,)
+
+
+def shown(reply: Reply) -> ReplyText | None:
+    """What a function that returns a text has for a reply; None if it has no text."""
+    return None if reply.text is None else ReplyText(reply)
 
 
 class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
@@ -88,12 +119,16 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
 
     def load_item(
         self, call_id: CallId, verbose: int = 1, timestamp: float | None = None, metadata: object = None
-    ) -> Reply:
-        """The stored reply; KeyError if there is none, as joblib expects."""
+    ) -> Any:
+        """The stored reply, or the value of a function; KeyError if there is none, as joblib expects."""
+        if call_id[0] not in (FUNCTION_ID, TEXT_ID):
+            value = self.store.value(call_id[0], call_id[1])
+            if value is not None:
+                return json.loads(value[0])["value"]
         reply = self.find(call_id)
         if reply is None:
             raise KeyError(f"no reply with the key {call_id[1]} in {self.store.place}")
-        return reply
+        return shown(reply) if call_id[0] == TEXT_ID else reply
 
     def get_metadata(self, call_id: CallId) -> dict[str, Any]:
         """An empty dict: all metadata is in the reply."""
@@ -110,8 +145,7 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
         if not self.for_replies:
             raise ConfigError(
                 f"joblib.Memory(backend={BACKEND!r}) cannot memoize {call_id[0]!r}, because this backend stores only "
-                "replies of judges; use evalkit.engine.ReplyMemory for a function that calls a judge, or another "
-                "backend"
+                "replies of judges; use memory = evalkit.memory() and @memory.cache instead, or another backend"
             )
 
     def get_cached_func_code(self, call_id: CallId) -> NoReturn:
@@ -125,8 +159,8 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
     def dump_item(self, call_id: CallId, item: object, verbose: int = 1) -> NoReturn:
         """Refuse: a reply is stored with the parts of its key, by `ReplyMemory`."""
         raise CacheError(
-            f"cannot store the reply {call_id[1]}, because its function was not decorated with ReplyMemory.cache; "
-            "use that decorator"
+            f"cannot store the reply {call_id[1]}, because its function was not decorated with the "
+            "cache of evalkit.memory(); use that decorator"
         )
 
     def store_metadata(self, call_id: CallId, metadata: Mapping[str, Any]) -> None:
@@ -135,7 +169,7 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise CacheError(
             f"joblib must not remove replies from {self.store.place}, because they were paid for; use "
-            "ReplyMemory.clear(confirm=…) or ReplyStore.prune()"
+            "evalkit.memory().clear(confirm=…) or ReplyStore.prune()"
         )
 
     clear = clear_item = clear_path = clear_location = enforce_store_limits = get_items = _refuse

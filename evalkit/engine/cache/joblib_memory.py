@@ -14,9 +14,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Protocol
 
 from joblib import Memory
 from joblib.memory import AsyncMemorizedFunc, MemorizedFunc
@@ -24,14 +24,11 @@ from joblib.memory import AsyncMemorizedFunc, MemorizedFunc
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.cache.in_flight import InFlight
-from evalkit.engine.cache.joblib_backend import BACKEND, ReplyBackend
+from evalkit.engine.cache.joblib_backend import BACKEND, FUNCTION_ID, ReplyBackend
 from evalkit.engine.cache.maintenance import PruneReport
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine.cache.writer import decoded
 from evalkit.errors import ConfigError, InputError
-
-FUNCTION_ID = "evalkit.reply"
-"""joblib's name of every memoized function: a reply is identified by its key, not by the function."""
 
 
 class ReplyMemory(Memory):  # type: ignore[misc]
@@ -97,10 +94,10 @@ class ReplyMemory(Memory):  # type: ignore[misc]
     def cache(
         self,
         func: Callable[..., Any] | None = None,
-        ignore: object = None,
+        ignore: Any = None,
         verbose: int | None = None,
         mmap_mode: object = False,
-        cache_validation_callback: object = None,
+        cache_validation_callback: Any = None,
     ) -> Any:
         """Memoize a function, also a coroutine function; usable as a decorator with or without options.
 
@@ -109,7 +106,7 @@ class ReplyMemory(Memory):  # type: ignore[misc]
         """
         if ignore or mmap_mode or cache_validation_callback:
             raise ConfigError(
-                "ReplyMemory.cache takes no ignore=, mmap_mode= or cache_validation_callback=, because the reply "
+                "memory.cache takes no ignore=, mmap_mode= or cache_validation_callback=, because the reply "
                 "key alone decides which reply is reused; to call the function again, use .call(request)"
             )
         if func is None:
@@ -122,6 +119,44 @@ class ReplyMemory(Memory):  # type: ignore[misc]
         """Remove every reply of the store, exported before; see `ReplyStore.clear` for `confirm`."""
         report: PruneReport = self.store.clear(confirm=confirm)
         return report
+
+
+class Slot(Protocol):
+    """The place in the store of what one call returns."""
+
+    @property
+    def call_id(self) -> tuple[str, str]:
+        """Joblib's name of the call: the function's id, and the key in hex."""
+
+    def find(self) -> tuple[Any] | None:
+        """What is stored, alone in a tuple; None if nothing is."""
+
+    def put(self, value: Any, started: float, *, overwrite: bool) -> tuple[Future[Any], Callable[[Any], Any]]:
+        """Store what the function returned: a future of what is stored then, and a function that reads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplySlot:
+    """The place of a reply, by the reply key."""
+
+    backend: ReplyBackend
+    parts: KeyParts
+    call_id: tuple[str, str]
+
+    @classmethod
+    def of(cls, backend: ReplyBackend, parts: KeyParts) -> ReplySlot:
+        """The place of the reply with these key parts."""
+        return cls(backend, parts, (FUNCTION_ID, parts.key.hex()))
+
+    def find(self) -> tuple[Reply] | None:
+        """See `Slot.find`."""
+        reply = self.backend.find(self.call_id)
+        return None if reply is None else (reply,)
+
+    def put(self, value: Any, started: float, *, overwrite: bool) -> tuple[Future[bytes], Callable[[bytes], Reply]]:
+        """See `Slot.put`."""
+        reply, since = reply_of(value, started), self.backend.since
+        return self.backend.store.put(self.parts, reply, overwrite=overwrite, newer_than=since), decoded
 
 
 class MemoizedReply(MemorizedFunc):  # type: ignore[misc]
@@ -138,55 +173,53 @@ class MemoizedReply(MemorizedFunc):  # type: ignore[misc]
         super().__init__(func, location=backend, backend=BACKEND, verbose=verbose)
         self.func_id = FUNCTION_ID
 
-    def clear(self, warn: bool = True) -> NoReturn:
+    def clear(self, warn: bool = True) -> Any:
         """Refuse: replies belong to keys, not to functions."""
         self.store_backend.clear()
 
-    def _get_args_id(self, *args: Any, **kwargs: Any) -> str:
-        return _parts_of(args, kwargs).key.hex()
+    def check_call_in_cache(self, *args: Any, **kwargs: Any) -> bool:
+        """Whether the call would be answered from the store."""
+        return self._slot(args, kwargs).find() is not None
 
-    def _check_previous_func_code(self, stacklevel: int = 2) -> bool:
-        return True
+    def _slot(self, args: Any, kwargs: Any) -> Slot:
+        return ReplySlot.of(self.store_backend, parts_of(args, kwargs))
 
     def _cached_call(self, args: Any, kwargs: Any, shelving: bool) -> Any:
         # joblib's own would take an error of the store for a miss, and pay again
-        call_id = self.func_id, self._get_args_id(*args, **kwargs)
-        reply = self.store_backend.find(call_id)
-        while reply is None:
-            key = self._key_in_flight(call_id)
+        slot = self._slot(args, kwargs)
+        stored = slot.find()
+        while stored is None:
+            key = self._key_in_flight(slot)
             future, started = _in_flight.join(key)
             if started:
                 with _resolving(key) as resolve:
                     # looked up again: the reply may have come between the look-up and the start of this call
-                    resolve(self.store_backend.find(call_id) or self._ask(args, kwargs))
-            reply = future.result()  # None: the thread that made the call was interrupted
-        return self._result_and_metadata(call_id, reply, shelving)
+                    resolve(slot.find() or self._ask(slot, args, kwargs))
+            stored = future.result()  # None: the thread that made the call was interrupted
+        return self._result_and_metadata(slot, stored, shelving)
 
-    def _call(self, call_id: Any, args: Any, kwargs: Any, shelving: bool = False) -> Any:
-        return self._result_and_metadata(call_id, self._ask(args, kwargs, overwrite=True), shelving)
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function in any case, and store what it returns: that, and joblib's metadata."""
+        slot = self._slot(args, kwargs)
+        return self._result_and_metadata(slot, self._ask(slot, args, kwargs, overwrite=True), False)
 
-    def _ask(self, args: Any, kwargs: Any, *, overwrite: bool = False) -> Reply:
+    def _ask(self, slot: Slot, args: Any, kwargs: Any, *, overwrite: bool = False) -> tuple[Any]:
         self._before_ask(args, kwargs)
         started = time.time()
-        reply = _reply_of(self.func(*args, **kwargs), started)
-        return decoded(self._put(args, kwargs, reply, overwrite).result())
+        future, decode = slot.put(self.func(*args, **kwargs), started, overwrite=overwrite)
+        return (decode(future.result()),)
 
     def _before_ask(self, args: Any, kwargs: Any) -> None:
         self.store_backend.store.check_writable()
         self._before_call(args, kwargs)
 
-    def _put(self, args: Any, kwargs: Any, reply: Reply, overwrite: bool) -> Future[bytes]:
-        backend = self.store_backend
-        parts = _parts_of(args, kwargs)
-        return backend.store.put(parts, reply, overwrite=overwrite, newer_than=backend.since)
+    def _result_and_metadata(self, slot: Slot, stored: tuple[Any], shelving: bool) -> tuple[Any, dict[str, Any]]:
+        return (self._get_memorized_result(slot.call_id) if shelving else stored[0]), {}
 
-    def _result_and_metadata(self, call_id: Any, reply: Reply, shelving: bool) -> tuple[Any, dict[str, Any]]:
-        return (self._get_memorized_result(call_id) if shelving else reply), {}
-
-    def _key_in_flight(self, call_id: Any) -> tuple[str, str, float | None, bool]:
+    def _key_in_flight(self, slot: Slot) -> tuple[object, ...]:
         # threads and loops are kept apart: a thread that runs a loop must not block on a call of that loop
         backend = self.store_backend
-        return backend.location, call_id[1], backend.since, isinstance(self, AsyncMemorizedFunc)
+        return backend.location, *slot.call_id, backend.since, isinstance(self, AsyncMemorizedFunc)
 
     def __getstate__(self) -> dict[str, Any]:
         # joblib's would read the function's source, which is not used here
@@ -204,39 +237,42 @@ class AsyncMemoizedReply(MemoizedReply, AsyncMemorizedFunc):  # type: ignore[mis
         return self._awaited_call(args, kwargs, shelving)
 
     async def _awaited_call(self, args: Any, kwargs: Any, shelving: bool) -> Any:
-        call_id = self.func_id, self._get_args_id(*args, **kwargs)
-        reply = self.store_backend.find(call_id)
-        while reply is None:
-            key = self._key_in_flight(call_id)
+        slot = self._slot(args, kwargs)
+        stored = slot.find()
+        while stored is None:
+            key = self._key_in_flight(slot)
             future, started = _in_flight.join(key)
             if started:
-                task = asyncio.ensure_future(self._start(key, call_id, args, kwargs))
+                task = asyncio.ensure_future(self._start(key, slot, args, kwargs))
                 _tasks.add(task)
                 task.add_done_callback(_tasks.discard)
-            reply = await asyncio.wrap_future(future)  # None: the loop that made the call ended before the call did
-        return self._result_and_metadata(call_id, reply, shelving)
+            stored = await asyncio.wrap_future(future)  # None: the loop that made the call ended before the call did
+        return self._result_and_metadata(slot, stored, shelving)
 
-    async def _start(self, key: object, call_id: Any, args: Any, kwargs: Any) -> None:
+    async def _start(self, key: object, slot: Slot, args: Any, kwargs: Any) -> None:
         with _resolving(key) as resolve:
-            resolve(self.store_backend.find(call_id) or await self._ask_awaited(args, kwargs))
+            resolve(slot.find() or await self._ask_awaited(slot, args, kwargs))
 
-    async def _call(self, call_id: Any, args: Any, kwargs: Any, shelving: bool = False) -> Any:
-        return self._result_and_metadata(call_id, await self._ask_awaited(args, kwargs, overwrite=True), shelving)
+    async def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Await the function in any case, and store what it returns: that, and joblib's metadata."""
+        slot = self._slot(args, kwargs)
+        return self._result_and_metadata(slot, await self._ask_awaited(slot, args, kwargs, overwrite=True), False)
 
-    async def _ask_awaited(self, args: Any, kwargs: Any, *, overwrite: bool = False) -> Reply:
+    async def _ask_awaited(self, slot: Slot, args: Any, kwargs: Any, *, overwrite: bool = False) -> tuple[Any]:
         self._before_ask(args, kwargs)
         started = time.time()
-        reply = _reply_of(await self.func(*args, **kwargs), started)
-        return decoded(await asyncio.wrap_future(self._put(args, kwargs, reply, overwrite)))
+        future, decode = slot.put(await self.func(*args, **kwargs), started, overwrite=overwrite)
+        return (decode(await asyncio.wrap_future(future)),)
 
 
-def _parts_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyParts:
+def parts_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyParts:
+    """The key parts of the one argument of a function that has them."""
     arguments = [*args, *kwargs.values()]
     parts = getattr(arguments[0], "parts", None) if len(arguments) == 1 else None
     if not isinstance(parts, KeyParts):
         kinds = ", ".join(type(argument).__name__ for argument in arguments)
         raise InputError(
-            "a function decorated with ReplyMemory.cache takes one argument, an object with KeyParts in .parts, got "
+            "a function decorated with memory.cache takes one argument, an object with KeyParts in .parts, got "
             f"({kinds})"
         )
     samples = getattr(arguments[0], "samples", None)
@@ -244,35 +280,36 @@ def _parts_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyParts:
         return parts
     if len(samples) != 1:
         raise InputError(
-            "a function decorated with ReplyMemory.cache takes a request for one sample, got a request for "
+            "a function decorated with memory.cache takes a request for one sample, got a request for "
             f"{len(samples)} samples"
         )
     return replace(parts, sample=samples[0])
 
 
 @contextmanager
-def _resolving(key: object) -> Iterator[Callable[[Reply], None]]:
-    """Pass a reply (by the yielded function) or the error of the block to all callers that wait for the key."""
-    replies: list[Reply] = []
+def _resolving(key: object) -> Iterator[Callable[[tuple[Any]], None]]:
+    """Pass a result (by the yielded function) or the error of the block to all callers that wait for the key."""
+    results: list[tuple[Any]] = []
     try:
-        yield replies.append
+        yield results.append
     except Exception as error:  # noqa: BLE001  # the caller waits for the future, too
         _in_flight.resolve(key, error=error)
     except BaseException:
         _in_flight.resolve(key)
         raise
     else:
-        _in_flight.resolve(key, replies[0])
+        _in_flight.resolve(key, results[0])
 
 
-def _reply_of(value: object, started: float) -> Reply:
+def reply_of(value: object, started: float) -> Reply:
+    """A reply from what a function returned."""
     if isinstance(value, Reply):
         return value
     if isinstance(value, str):
         now = time.time()
         return Reply(value, created=now, latency_s=now - started)
     raise InputError(
-        f"a function decorated with ReplyMemory.cache must return a Reply or its text, got {type(value).__name__}; "
+        f"a function decorated with memory.cache must return a Reply or its text, got {type(value).__name__}; "
         "nothing was stored"
     )
 

@@ -28,29 +28,34 @@ _BY_CONTENT = (
 )
 
 
+VALUES = "values of functions"
+"""What stands for the service in rows of `facts` that hold values of memoized functions: no host has that name."""
+
+
 class Counts(TypedDict):
-    """Hits, misses, joins and stored replies (numbers), and US$ saved by hits of known cost."""
+    """Hits, misses, joins and stored replies (numbers); US$ saved by hits, and paid for replies, of known cost."""
 
     hits: int
     misses: int
     joins: int
     stored: int
     saved_usd: float
+    paid_usd: float
 
 
 @dataclass(slots=True, eq=False)
 class Counters:
     """Thread-safe counters of one store in one process.
 
-    The store itself counts only `stored`. Callers that use replies count `hits`, `misses`, `joins` (they waited
-    for a call that was already in flight) and `saved_usd`: a look-up for a plan is not a hit.
+    The store itself counts only `stored` and `paid_usd`. Callers that use replies count `hits`, `misses`, `joins` (they
+    waited for a call that was already in flight) and `saved_usd`: a look-up for a plan is not a hit.
 
     Examples
     --------
     >>> counters = Counters()
     >>> counters.add(hits=3, saved_usd=0.5)
     >>> counters.as_dict()
-    {'hits': 3, 'misses': 0, 'joins': 0, 'stored': 0, 'saved_usd': 0.5}
+    {'hits': 3, 'misses': 0, 'joins': 0, 'stored': 0, 'saved_usd': 0.5, 'paid_usd': 0.0}
     """
 
     hits: int = 0
@@ -58,10 +63,18 @@ class Counters:
     joins: int = 0
     stored: int = 0
     saved_usd: float = 0.0
+    paid_usd: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def add(
-        self, *, hits: int = 0, misses: int = 0, joins: int = 0, stored: int = 0, saved_usd: float | None = 0.0
+        self,
+        *,
+        hits: int = 0,
+        misses: int = 0,
+        joins: int = 0,
+        stored: int = 0,
+        saved_usd: float | None = 0.0,
+        paid_usd: float = 0.0,
     ) -> None:
         """Add to the counts; `saved_usd` None (a reply of unknown price) adds nothing."""
         with self._lock:
@@ -70,13 +83,25 @@ class Counters:
             self.joins += joins
             self.stored += stored
             self.saved_usd += saved_usd or 0.0
+            self.paid_usd += paid_usd
 
     def as_dict(self) -> Counts:
         """A copy of the counts of one moment."""
         with self._lock:
             return Counts(
-                hits=self.hits, misses=self.misses, joins=self.joins, stored=self.stored, saved_usd=self.saved_usd
-            )
+                hits=self.hits, misses=self.misses, joins=self.joins, stored=self.stored, saved_usd=self.saved_usd,
+                paid_usd=self.paid_usd,
+            )  # fmt: skip
+
+
+@dataclass(slots=True)
+class PaidRubric:
+    """What the replies to a version of a rubric cost: US$, replies of unknown price, the judges, the last reply."""
+
+    usd: float = 0.0
+    n_unpriced: int = 0
+    judges: set[str] = field(default_factory=set)
+    last: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +289,23 @@ class Lookups:
         with self.database.reading() as connection:
             rows = [] if connection is None else connection.execute(query, (service, model)).fetchall()
         return {name: orjson.loads(value) for name, value in rows} | self._learnt.get((service, model), {})
+
+    def value(self, function: str, key: str) -> tuple[str, float] | None:
+        """What `put_value` stored: the JSON, and the Unix time; None if there is nothing.
+
+        Values lie in the table of facts, which every evalkit has: a table of their own would make older ones refuse
+        the store.
+        """
+        query = "SELECT value, learned_at FROM facts WHERE service = ? AND model = ? AND name = ?"
+        with self.database.reading() as connection:
+            row = None if connection is None else connection.execute(query, (VALUES, function, key)).fetchone()
+        return None if row is None else (row[0], row[1])
+
+    def n_values(self, function: str) -> int:
+        """The number of stored values of a function."""
+        query = "SELECT count(*) FROM facts WHERE service = ? AND model = ? AND length(name) = 64"
+        with self.database.reading() as connection:
+            return 0 if connection is None else int(connection.execute(query, (VALUES, function)).fetchone()[0])
 
 
 def call_parts(connection: Connection) -> dict[int, dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from evalkit.core.formatting import money
 from evalkit.core.reply_keys import canonical_json
 from evalkit.engine.cache.database_protocol import REPLIES, Connection
-from evalkit.engine.cache.lookups import Chosen, Counters, Counts, Lookups, call_id, call_parts
+from evalkit.engine.cache.lookups import VALUES, Chosen, Counters, Counts, Lookups, PaidRubric, call_id, call_parts
 from evalkit.engine.cache.sqlite_schema import ADDED
 from evalkit.engine.cache.writer import Writer, key_makers
 from evalkit.errors import CacheError, counted
@@ -31,10 +31,16 @@ _ORIGINS = (
     'SELECT key, input_hash, "order", sample, content_key, created, source, cost_usd, '
     "coalesce(promoted_from, key), value FROM replies WHERE call_id = ? ORDER BY key, generation"
 )
+_CREATED = REPLIES.index("created")
 _THERE = "SELECT DISTINCT key FROM replies WHERE key IN ({})"
 _EVALUATIONS = (
     "SELECT evaluation, created, summary, CASE WHEN :start <> '' THEN settings END FROM evaluations "
     "WHERE evaluation >= :start AND evaluation < :start || 'g' ORDER BY created DESC, evaluation"  # by the index
+)
+
+_BILLS = (
+    "SELECT call_id, count(*), count(cost_usd), coalesce(sum(cost_usd), 0.0), max(created) FROM replies "
+    "WHERE promoted_from IS NULL GROUP BY call_id"
 )
 
 _JUDGE, _RUBRIC = ("provider", "service", "model"), ("rubric", "rubric_version")
@@ -133,6 +139,23 @@ class Maintenance(Lookups):
             session=self.counters.as_dict(),
         )
 
+    def bills(self) -> dict[tuple[str, str], PaidRubric]:
+        """What the replies to each rubric and version cost; together as much as `stats` says. Reads the whole store."""
+        self._writer.flush()
+        bills: dict[tuple[str, str], PaidRubric] = {}
+        with self.database.reading() as connection:
+            calls = {} if connection is None else call_parts(connection)
+            for number, n, n_priced, usd, created in () if connection is None else connection.execute(_BILLS):
+                parts = calls[number]
+                bill = bills.setdefault((parts["rubric"], parts["rubric_version"]), PaidRubric())
+                bill.usd, bill.n_unpriced, bill.last = (
+                    bill.usd + usd,
+                    bill.n_unpriced + n - n_priced,
+                    max(bill.last, created),
+                )
+                bill.judges.add(f"{parts['provider']}:{parts['model']}")
+        return bills
+
     def evaluations(self, start: str = "") -> list[tuple[str, float, str, str | None]]:
         """The log of evaluations, newest first: id, Unix time, summary, settings (see `log_evaluation`).
 
@@ -196,13 +219,13 @@ class Maintenance(Lookups):
         self.check_writable()
         return import_(self.database, Path(path))
 
-    def promote(self, rubric_id: str, from_version: str, to_version: str, rubric_hashes: Collection[str]) -> int:
+    def promote(self, rubric_id: str, from_version: str | None, to_version: str, rubric_hashes: Collection[str]) -> int:
         """Copy the newest replies to unchanged criteria to another rubric version, marked `promoted_from`.
 
         Parameters
         ----------
         rubric_id, from_version, to_version
-            The rubric, the version to copy from, and the version to copy to.
+            The rubric, the version to copy from (None: all others), and the version to copy to.
         rubric_hashes
             Hashes of the criteria that are the same in both versions; others are not promoted.
 
@@ -214,23 +237,23 @@ class Maintenance(Lookups):
         self.check_writable()
         self._writer.flush()
         with self.database.writer() as connection, self.database.transaction(connection):
-            n_written = 0
+            copies: dict[bytes, tuple[Any, ...]] = {}
             for origin, parts in call_parts(connection).items():
-                of_version = (parts["rubric"], parts["rubric_version"]) == (rubric_id, from_version)
-                if not of_version or parts["rubric_hash"] not in rubric_hashes:
+                version = parts["rubric_version"]
+                is_asked = version != to_version if from_version is None else version == from_version
+                if parts["rubric"] != rubric_id or not is_asked or parts["rubric_hash"] not in rubric_hashes:
                     continue
                 call = canonical_json(parts | {"rubric_version": to_version})
                 number, (keys_of, _) = call_id(connection, call.decode()), key_makers(call)
                 newest = {key: row for key, *row in connection.execute(_ORIGINS, (origin,))}
-                copies = []
-                for input_hash, order, sample, *rest in newest.values():
+                for input_hash, order, sample, content_key, created, *rest in newest.values():
                     (key,) = keys_of(input_hash.hex(), order, (sample,))
-                    copies.append((key, 0, number, input_hash, order, sample, *rest))
-                stored_keys = {key for (key,) in connection.rows_in(_THERE, sorted(copy[0] for copy in copies))}
-                added = [copy for copy in copies if copy[0] not in stored_keys]
-                connection.insert("replies", REPLIES, added)
-                n_written += len(added)
-            return n_written
+                    if key not in copies or created > copies[key][_CREATED]:  # as `get_by_content` chooses
+                        copies[key] = (key, 0, number, input_hash, order, sample, content_key, created, *rest)
+            stored_keys = {key for (key,) in connection.rows_in(_THERE, sorted(copies))}
+            added = [copy for key, copy in copies.items() if key not in stored_keys]
+            connection.insert("replies", REPLIES, added)
+            return len(added)
 
     def prune(
         self,
@@ -288,6 +311,21 @@ class Maintenance(Lookups):
                 f"clear(confirm={expected!r}), and to remove some, prune()"
             )
         return self._remove(Chosen(), apply=True, export_to=None)
+
+    def clear_values(self, function: str, *, confirm: str | None = None) -> int:
+        """Remove all values of a memoized function, if `confirm` states their number as in the error's message."""
+        self._writer.flush()
+        n_values = self.n_values(function)
+        expected = f"delete {n_values} values"
+        if confirm != expected:
+            raise CacheError(
+                f"nothing was removed: {counted(n_values, 'value')} of {function} in {self.place} may have been paid "
+                f"for; to remove all, use clear(confirm={expected!r}), and to ask again, .call(...)"
+            )
+        self.check_writable()
+        with self.database.writer() as connection, self.database.transaction(connection):
+            connection.execute("DELETE FROM facts WHERE service = ? AND model = ?", (VALUES, function))
+        return n_values
 
     def _remove(self, chosen: Chosen, *, apply: bool, export_to: Path | str | None) -> PruneReport:
         self._writer.flush()

@@ -44,6 +44,8 @@ _LEARN = (
     "INSERT INTO facts (service, model, name, value, learned_at) VALUES (?, ?, ?, ?, ?) "
     "ON CONFLICT (service, model, name) DO UPDATE SET value = excluded.value, learned_at = excluded.learned_at"
 )
+_REMEMBER = f"{_LEARN} WHERE facts.learned_at < ?"
+_REMEMBERED = "SELECT value FROM facts WHERE service = ? AND model = ? AND name = ?"
 LOG = "INSERT INTO evaluations (evaluation, created, summary, settings) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _HEX_DIGITS = frozenset("0123456789abcdef")
 _TEXT, _COUNT, _AMOUNT = "a string", "a whole number from 0 to 2147483647", "a finite number ≥ 0"
@@ -112,6 +114,9 @@ def row_of(parts: KeyParts, reply: Reply, *, promoted_from: bytes | None = None)
     )  # fmt: skip
 
 
+_COST, _SOURCE, _PROMOTED = map(REPLIES.index, ("cost_usd", "source", "promoted_from"))
+
+
 @lru_cache(maxsize=1024)
 def key_makers(call: bytes) -> tuple[KeyMaker, KeyMaker]:
     """The makers of keys and of content keys under the shared parts `call` (as of `KeyParts.shared_json`)."""
@@ -144,16 +149,18 @@ def decoded(value: bytes) -> Reply:
 
 @dataclass(slots=True)
 class Job:
-    """Rows, a fact, an evaluation or a lease to write, and the future of its caller.
+    """Rows, a fact, a value, an evaluation or a lease to write, and the future of its caller.
 
     `waiter` gets the stored values in the order of `rows`, or with `single` the only one of them. A fact was learnt
-    about a service and model: both, its name, its value as JSON, and the Unix time. An evaluation has the
-    arguments of `ReplyStore.log_evaluation`. A lease's waiter gets what the lease's `write` returns.
+    about a service and model: both, its name, its value as JSON, and the Unix time. A value has the same form, with
+    `VALUES` for the service (see `Lookups.value`); one that is stored already stays, as with a reply. An evaluation has
+    the arguments of `ReplyStore.log_evaluation`. A lease's waiter gets what the lease's `write` returns.
     """
 
     waiter: Future[Any] | asyncio.Future[Any]
     rows: Sequence[Row] = ()
     fact: tuple[str, str, str, str, float] | None = None
+    value: tuple[str, str, str, str, float] | None = None
     evaluation: tuple[str, float, str, str] | None = None
     lease: BudgetLease | RateLease | None = None
     overwrite: bool = False
@@ -290,11 +297,8 @@ class Writer:
                         values[index].append(stored.value)
                 if appended:
                     connection.insert("replies", REPLIES, appended)
-                for job in jobs:
-                    if job.fact:
-                        connection.execute(_LEARN, job.fact)
-                    if job.evaluation:
-                        connection.execute(LOG, job.evaluation)
+                for index, job in enumerate(jobs):
+                    values[index] += _write_other(connection, job)
                 # last, since they lock what all processes use; in one order, so that no two wait for each other
                 leases = [(job.lease.place, index) for index, job in enumerate(jobs) if job.lease]
                 for _, index in sorted(leases):
@@ -302,8 +306,22 @@ class Writer:
         except Exception:
             self._known_by = None  # ids that were given in this transaction are gone with it
             raise
-        self._counters.add(stored=len(appended))
+        paid = (row[_COST] for row in appended if row[_SOURCE] != "recorded" and row[_PROMOTED] is None)
+        self._counters.add(stored=len(appended), paid_usd=sum(usd or 0.0 for usd in paid))
         return values
+
+
+def _write_other(connection: Connection, job: Job) -> list[str]:
+    """Write a fact, an evaluation or a value; the value that is stored now."""
+    if job.fact:
+        connection.execute(_LEARN, job.fact)
+    if job.evaluation:
+        connection.execute(LOG, job.evaluation)
+    if not job.value:
+        return []
+    before = math.inf if job.overwrite else -1.0 if job.newer_than is None else job.newer_than
+    connection.execute(_REMEMBER, (*job.value, before))
+    return [connection.execute(_REMEMBERED, job.value[:3]).fetchone()[0]]
 
 
 def started_thread(run: Callable[[], object], name: str) -> threading.Thread:

@@ -98,6 +98,8 @@ def fetch(
                 if future.done():
                     break
             outcomes = future.result()
+            if scheduler.timed_out:
+                thread.submit(scheduler.finish())  # for which the end of the process waits a little
         except BaseException as reason:
             if not future.done():
                 thread.loop.call_soon_threadsafe(scheduler.stop)
@@ -164,6 +166,8 @@ async def afetch(
                 await asyncio.wait({future}, timeout=_TICK_S)
                 on_progress(scheduler.progress)
             outcomes = await future
+            if scheduler.timed_out:
+                LoopThread.get().submit(scheduler.finish())
     except BaseException:
         running.cancel()  # at once: this loop may be ending, and would pass it on only when it runs again
         raise

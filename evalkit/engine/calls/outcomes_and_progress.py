@@ -31,6 +31,8 @@ class Progress:
         Samples whose reply is stored.
     failed
         Samples without a reply: reason -> number.
+    problems
+        For each judge and reason what the server said last.
     total
         All samples.
     in_flight
@@ -47,6 +49,7 @@ class Progress:
 
     done: int = 0
     failed: Counter[str] = field(default_factory=Counter)
+    problems: dict[tuple[str, str], str] = field(default_factory=dict)
     total: int = 0
     in_flight: int = 0
     cost_usd: float = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -58,6 +59,8 @@ class Scheduler:
         Whether no new calls are sent.
     notes
         Warnings to be issued once, at the end.
+    timed_out
+        Whether the run ended after `max_seconds`, without its calls in flight.
     """
 
     def __init__(
@@ -71,7 +74,8 @@ class Scheduler:
     ) -> None:
         self.requests, self.store, self.options, self.newer_than = requests, store, options, newer_than
         self._path = store.place
-        self.stopped = False
+        self.stopped = self.timed_out = False
+        self._deadline = None if options.max_seconds is None else time.monotonic() + options.max_seconds
         self.notes: list[str] = []
         limited = options.budget_usd is not None or options.max_calls is not None
         self._shared = SharedBudget(options, store) if options.run else None
@@ -85,6 +89,7 @@ class Scheduler:
         self.counts = Progress(total=sum(len(request.samples) for request in requests))
         self._mine: dict[SampleKey, int] = {}
         self._all_resolved = asyncio.Event()
+        self._waited = asyncio.Event()  # all are resolved, or time is up
         self._error: BaseException | None = None
         self._stop = asyncio.Event()
         self._workers: dict[int, Workers] = {}
@@ -92,7 +97,9 @@ class Scheduler:
     @property
     def progress(self) -> Progress:
         """The counters at this moment."""
-        return replace(self.counts, failed=self.counts.failed.copy(), stopped=self.stopped)
+        return replace(
+            self.counts, failed=self.counts.failed.copy(), problems=self.counts.problems.copy(), stopped=self.stopped
+        )
 
     def stop(self) -> None:
         """Send no new calls; calls in flight finish."""
@@ -106,6 +113,20 @@ class Scheduler:
         if self._error is None:
             self._error = error
         self.stop()
+
+    def _time_out(self) -> None:
+        """End the run now; calls in flight go on, so that replies that may be paid for are stored."""
+        self.timed_out = True
+        self.stop()
+        self._waited.set()
+
+    async def finish(self) -> None:
+        """Wait for the calls that a run left in flight after `max_seconds`."""
+        while self._mine:
+            self._all_resolved.clear()
+            await self._all_resolved.wait()
+        if self._shared is not None:
+            await self._shared.end()
 
     async def run(self) -> list[Outcome]:
         """Run all calls; see `evalkit.engine.calls.event_loop.fetch`."""
@@ -121,22 +142,31 @@ class Scheduler:
             for sample, key in zip(request.samples, request.keys, strict=True)
         )
         slots: Iterable[_Slot] = (_Slot(index, *sample) for index, sample in enumerate(samples))
+        timer = None
+        if self._deadline is not None:
+            timer = asyncio.get_running_loop().call_later(self._deadline - time.monotonic(), self._time_out)
+            await asyncio.sleep(0)  # a time that is up already
         try:
             while True:
                 joined = await self._schedule(slots)
-                if self._mine:
+                if self._mine and not self.timed_out:
                     self._all_resolved.clear()
-                    await self._all_resolved.wait()
+                    self._waited.clear()
+                    await self._waited.wait()
                 if self._error is not None:
                     raise self._error
                 slots = await self._collect(joined, outcomes)
                 if not slots:
                     break
         finally:
-            for _, key, _ in list(self._mine):
-                self.resolve(key, Outcome(key, failure=Failure("stopped", "the run ended before the call was sent")))
-            if self._shared is not None:
-                await self._shared.end()
+            if timer is not None:
+                timer.cancel()
+            if not self.timed_out:
+                for _, key, _ in list(self._mine):
+                    failure = Failure("stopped", "the run ended before the call was sent")
+                    self.resolve(key, Outcome(key, failure=failure))
+                if self._shared is not None:
+                    await self._shared.end()
         return [outcome for outcome in outcomes if outcome is not None]
 
     async def _schedule(self, slots: Iterable[_Slot]) -> list[_Joined]:
@@ -217,6 +247,7 @@ class Scheduler:
             self.counts.failed[outcome.failure.reason] += times
         if times and not self._mine:
             self._all_resolved.set()
+            self._waited.set()
         _in_flight[asyncio.get_running_loop()].resolve(call_key, outcome)
 
 

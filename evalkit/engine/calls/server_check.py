@@ -91,7 +91,7 @@ def check_server(judge: Judge | str) -> ServerReport:
     """Check whether a judge's server answers, which models it has, and which features of the protocol it supports.
 
     Costs at most two tiny calls: one for ``n``, one for a JSON schema. Nothing is stored. The list of models is
-    requested only for ``openai``: the libraries of the other providers do not offer it.
+    requested only for ``openai``, and not by a client that is called itself: other libraries do not offer it.
 
     Raises
     ------
@@ -136,7 +136,7 @@ class _Check:
         report = self._report
         self._client = connect(self._judge)  # on the loop thread: its connections belong to the loop
         try:
-            if self._judge.provider == "openai":
+            if self._judge.provider == "openai" and not (self._judge.given is not None and self._judge.given.calls):
                 await self._list_models()
             started = time.perf_counter()
             report.n = await self._try("n", n=2)

@@ -132,6 +132,7 @@ class Workers:
 
     def _fail(self, call: PendingCall, failure: Failure) -> None:
         """End a call without a reply."""
+        self._run.counts.problems[self.judge.name, failure.reason] = failure.detail
         for index, key in enumerate(call.request.keys):
             # what one request may have cost is not counted once for each of its samples
             sample_failure = replace(failure, maybe_paid=call.maybe_paid if index == 0 else 0)

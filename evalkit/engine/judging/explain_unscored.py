@@ -24,7 +24,7 @@ ADVICE = {
     "cache_miss": "not in the cache: run without offline, or import the replies",
     "in_batch": "a batch has requested the reply: collect the ticket named in the log, then judge again",
     "budget": "left out because of the budget: judge again with a larger one",
-    "stopped": "the run was stopped: judge again; you pay only for the rest",
+    "stopped": "the run was stopped, or max_seconds was reached: judge again; you pay only for the rest",
     "too_long": "the prompt, with room for max_tokens, is longer than the model's context: shorten the item, lower "
     "max_tokens, or ask a model with a larger context",
     "missing_input": "the item lacks an input that the rubric needs: fill it and judge again",

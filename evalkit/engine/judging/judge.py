@@ -6,6 +6,7 @@ It is longer than most modules: the steps of one call, and the state after each 
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from evalkit.engine.judging.worklist import Worklist, gc_paused
 from evalkit.engine.request import Request
 from evalkit.errors import JudgeError, counted
 from evalkit.rubrics.profiles import RubricLike
+from evalkit.stats.plain_tables import Keys
 from evalkit.tables.items import ItemsLike
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ def judge(
     progress: bool | None = None,
     replies: bool = False,
     on_progress: Callable[[Any], object] | None = None,
+    max_seconds: float | None = None,
 ) -> pd.DataFrame:
     """Judge items by a rubric; replies in the cache are not paid again.
 
@@ -127,6 +130,9 @@ def judge(
         Add the column `reply` with the raw replies.
     on_progress
         Called with the counters of the run, at most ten times per second.
+    max_seconds
+        Maximum seconds of calls; samples without a reply by then have ``error = "stopped"``. A reply to a call in
+        flight is stored if it comes while the process lives: judge again, and pay only for the rest.
 
     Returns
     -------
@@ -157,9 +163,10 @@ def judge(
     options = Options(
         offline or is_none(judges), on_miss, recorded, refresh, adopt, cache,
         concurrency, retries, budget_usd, max_calls, progress, replies,
-        requests_per_minute, tokens_per_minute, run, on_progress,
+        requests_per_minute, tokens_per_minute, run, on_progress, max_seconds,
     )  # fmt: skip
-    return judge_worklist(Worklist.of(spec, items, item_id), options)
+    table = judge_worklist(Worklist.of(spec, items, item_id), options)
+    return Keys.of_items(items, item_id).restore(table)
 
 
 def judge_worklist(
@@ -170,7 +177,7 @@ def judge_worklist(
     `until` repeats a call of that Unix time offline: later replies do not count, nor do recorded ones unless asked.
     `budget` is shared by several calls; None: one of this call alone, if `options` limit it.
     """
-    lookup = _opened(worklist, options, until)
+    lookup, began = _opened(worklist, options, until), time.time()
     if lookup.missing and not options.offline:
         from evalkit.engine.calls.budget import Budget
         from evalkit.engine.calls.event_loop import fetch
@@ -180,7 +187,7 @@ def judge_worklist(
             lookup = _with_answers(lookup, judge_worklist(first, _options_of_answers(lookup), budget=budget))
         requests, newer_than = _requests(lookup), lookup.newer_than
         with _calling(lookup) as show:
-            store = lookup.stored.store
+            store, options = lookup.stored.store, options.since(began)
             _take(lookup, fetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget))
     return _table(lookup)
 
@@ -232,11 +239,11 @@ async def ajudge(*args: Any, **options: Any) -> pd.DataFrame:
     }
     spec = Spec.of(rubric, judges, **spec_arguments)
     chosen = Options(**(arguments | {"offline": True} if is_none(judges) else arguments))
-    return await _ajudged(Worklist.of(spec, items, item_id), chosen)
+    return Keys.of_items(items, item_id).restore(await _ajudged(Worklist.of(spec, items, item_id), chosen))
 
 
 async def _ajudged(worklist: Worklist, options: Options, budget: Budget | None = None) -> pd.DataFrame:
-    lookup = _opened(worklist, options)
+    lookup, began = _opened(worklist, options), time.time()
     if lookup.missing and not options.offline:
         from evalkit.engine.calls.budget import Budget
         from evalkit.engine.calls.event_loop import afetch
@@ -246,7 +253,7 @@ async def _ajudged(worklist: Worklist, options: Options, budget: Budget | None =
             lookup = _with_answers(lookup, await _ajudged(first, _options_of_answers(lookup), budget))
         requests, newer_than = _requests(lookup), lookup.newer_than
         with _calling(lookup) as show:
-            store = lookup.stored.store
+            store, options = lookup.stored.store, options.since(began)
             outcomes = afetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget)
             _take(lookup, await outcomes)
     return _table(lookup)
@@ -263,7 +270,7 @@ def _opened(worklist: Worklist, options: Options, until: float | None = None) ->
         if not options.offline:
             from evalkit.engine.batches.overdue_tickets import take_overdue
 
-            servers = [judge.base_url for judge in worklist.spec.judges]
+            servers = [judge if judge.given else judge.base_url for judge in worklist.spec.judges]
             if take_overdue(store, set(tickets.values()), servers) and store.in_batches(tickets) != tickets:
                 since = lookup.stored.since  # with refresh, what was collected is as new as live replies
                 return _opened(worklist, options if since is None else replace(options, refresh=since), until)
@@ -370,7 +377,7 @@ def _fail(lookup: Lookup, failures: dict[int, Any]) -> None:
     lookup.fail({row: failure.reason for row, failure in failures.items()})
     worklist = lookup.stored.worklist
     names = {row: worklist.spec.judges[worklist.place(row)[2]].name for row in failures}
-    details = Counter((names[row], failure.detail) for row, failure in failures.items())
+    details = Counter((names[row], failure.detail or failure.reason) for row, failure in failures.items())
     if len(failures) == worklist.n_asked and all(failure.reason in _DOWN for failure in failures.values()):
         reasons = "; ".join(f"{name}: {detail}" for name, detail in details)
         raise JudgeError(f"nothing was scored, because no judge could be called. {reasons}")

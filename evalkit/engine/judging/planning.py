@@ -14,7 +14,7 @@ import orjson
 import pandas as pd
 
 from evalkit.core.formatting import figure, html_page, html_table, money, text_table
-from evalkit.core.judges import JudgesLike
+from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.prompts_and_replies import Prompt, token_count
 from evalkit.core.settings import Options
@@ -22,7 +22,7 @@ from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging.own_answer_first import first_stage
 from evalkit.engine.judging.reply_lookup import Hit, StoredReplies, warn_changed_text
 from evalkit.engine.judging.specification import Spec
-from evalkit.engine.judging.worklist import Worklist
+from evalkit.engine.judging.worklist import Worklist, gc_paused
 from evalkit.engine.request import BYTES_PER_TOKEN, TOKENS_PER_CRITERION, asks_singly
 from evalkit.errors import counted
 from evalkit.rubrics.profiles import RubricLike
@@ -54,6 +54,9 @@ class Plan:
         Items that lack an input or hold an image; they are among `n_items`, but their judgments are not counted.
     n_unseen
         Those of them that hold an image or a file, which judges cannot be shown.
+    n_requests
+        Number of requests that get the replies to call for: one for all samples of a prompt, if the service is known
+        to answer so.
     """
 
     table: pd.DataFrame
@@ -62,6 +65,7 @@ class Plan:
     cache: Path | str
     n_skipped: int = 0
     n_unseen: int = 0
+    n_requests: int = 0
 
     @property
     def n_to_call(self) -> int:
@@ -125,7 +129,10 @@ class Plan:
         skipped = [f"{n} skipped for {reason}" for reason, n in reasons.items() if n]
         more = f" ({', '.join(unique + skipped)})" if unique or skipped else ""
         size = f"{counted(self.n_items, 'item')}{more}, {counted(n, 'judgment')}"
-        return f"{size}: {cached} cached{share}{waiting}, {self.n_to_call} to call; {self.price}"
+        calls = f"{self.n_to_call} to call"
+        if self.n_requests < self.n_to_call:
+            calls = f"{self.n_requests:,} requests for {n - cached - in_batch:,} judgments"
+        return f"{size}: {cached} cached{share}{waiting}, {calls}; {self.price}"
 
 
 def _total(table: pd.DataFrame, column: str) -> float:
@@ -175,6 +182,11 @@ def plan_worklist(
     work: Worklist, *, takes_recorded: bool = False, adopt: bool = False, cache: str | Path | None = None
 ) -> Plan:
     """`plan` for a work list that exists already."""
+    with gc_paused():
+        return _planned(work, takes_recorded=takes_recorded, adopt=adopt, cache=cache)
+
+
+def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, cache: str | Path | None) -> Plan:
     store, judges = ReplyStore.open(cache), work.spec.judges
     stored, per_judge = StoredReplies(work, store, takes_recorded), len(work.spec.orders) * work.spec.samples
     n_cached, stored_values = Counter[int](), [list[bytes]() for _ in judges]
@@ -216,20 +228,33 @@ def plan_worklist(
         for number, judge in enumerate(judges)
     ]  # fmt: skip
     names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_in_batch", "n_to_call", *_PRICES]
-    table = _with_first_answers(pd.DataFrame(rows, columns=names), work, list(missing), cache)
-    return Plan(table, work.shape[0], work.n_unique, store.where, len(work.skipped), work.n_unseen)
+    n_requests, groups = 0, work.spec.groups
+    for judge, asked_rows in zip(judges, to_call, strict=True):
+        places = map(work.place, asked_rows if _shares_bill(judge, store) else ())
+        prompts = {(groups[criterion], work.hashes[item][order]) for item, criterion, _, order, _ in places}
+        n_requests += len(prompts) or len(asked_rows)
+    table, n_first = _with_first_answers(pd.DataFrame(rows, columns=names), work, list(missing), cache)
+    n_skipped = len(work.skipped), work.n_unseen
+    return Plan(table, work.shape[0], work.n_unique, store.where, *n_skipped, n_requests + n_first)
+
+
+def _shares_bill(judge: Judge, store: ReplyStore) -> bool:
+    """Whether all samples of a prompt are one request, which is billed once."""
+    return not asks_singly(judge) and store.facts(judge.service, judge.model).get("n_supported") is True
 
 
 def _with_first_answers(
     table: pd.DataFrame, work: Worklist, missing: list[int], cache: str | Path | None
-) -> pd.DataFrame:
-    """The plan with the own answers that judges give before they judge the missing rows."""
+) -> tuple[pd.DataFrame, int]:
+    """The plan with the own answers that judges give before they judge the missing rows, and their number."""
     stage = first_stage(work, missing) if work.spec.commits else None
-    if stage is not None:
-        more = plan_worklist(stage, cache=cache).table.set_index("judge").reindex(table["judge"], fill_value=0)
-        for name in ("n_to_call", *_PRICES):
-            table[name] += more[name].to_numpy()
-    return table
+    if stage is None:
+        return table, 0
+    first = plan_worklist(stage, cache=cache)
+    more = first.table.set_index("judge").reindex(table["judge"], fill_value=0)
+    for name in ("n_to_call", *_PRICES):
+        table[name] += more[name].to_numpy()
+    return table, first.n_requests
 
 
 def _prices(
@@ -259,7 +284,7 @@ def _prices(
         shared = request.parts.rubric_hash, request.parts.template_hash, request.parts.input_hash
         request.source = rendered.get(shared, request.source)
         rendered[shared] = request.prompt
-    one_bill = not asks_singly(judge) and store.facts(judge.service, judge.model).get("n_supported") is True
+    one_bill = _shares_bill(judge, store)
     prompt_usd = sum(upper_bound(request, 0, price) * (1 if one_bill else len(request.samples)) for request in requests)
     groups = work.spec.groups
     sizes = (

@@ -8,7 +8,7 @@ value with its source.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from evalkit.core.settings import (
 )
 from evalkit.engine.request import TOKENS_PER_CRITERION
 from evalkit.errors import ConfigError, EvalkitWarning, guess, listed
-from evalkit.rubrics import Profile, Rubric
+from evalkit.rubrics import Criterion, Profile, Rubric
 from evalkit.rubrics.inputs import check_question
 from evalkit.rubrics.profiles import RubricLike, load_rubric_or_profile
 from evalkit.rubrics.prompt_builder import PromptBuilder, Template
@@ -89,14 +89,7 @@ class Spec:
         The rubric's list is divided at fixed places, so a change of one criterion concerns only its own group.
         """
         criteria = self.rubric.criteria
-        size = len(criteria) if isinstance(self.criteria_per_call, str) else self.criteria_per_call
-        groups = []
-        for index, criterion in enumerate(criteria):
-            first = index // size * size
-            group = range(first, min(first + size, len(criteria)))
-            alone = bool(criterion.examples)
-            groups.append((index,) if alone else tuple(number for number in group if not criteria[number].examples))
-        return tuple(groups)
+        return groups_of(criteria, len(criteria) if isinstance(self.criteria_per_call, str) else self.criteria_per_call)
 
     @property
     def per_item(self) -> bool:
@@ -128,7 +121,7 @@ class Spec:
         template: str | None = None,
         rules: Mapping[str, Any] | None = None,
         *,
-        source: str = "argument",
+        source: str | Callable[[str], str] = "argument",
         inputs: Mapping[str, str] | None = None,
         on_missing: OnMissing = "raise",
         criteria_per_call: int | str | None = None,
@@ -149,7 +142,7 @@ class Spec:
         rules
             Some of the fields of `Rules`; None, and those left out, take the profile's, else the default.
         source
-            What `settings` calls the caller: ``argument``, ``flag`` …
+            What `settings` calls the caller, ``argument``, or a function from a setting to its source.
         inputs, on_missing
             As for `judge`.
         criteria_per_call
@@ -182,7 +175,7 @@ class Spec:
         if inputs:
             check_names(inputs, chosen)
             spec.settings.update(inputs=[f"{name}={column}" for name, column in inputs.items()])
-            spec.settings.sources["inputs"] = source
+            spec.settings.sources["inputs"] = source if isinstance(source, str) else source("inputs")
         return replace(spec, inputs=dict(inputs or {}), on_missing=on_missing)
 
     @classmethod
@@ -216,6 +209,7 @@ class Spec:
         judges, prompt_builders = _panel(settings.get("judges"), settings["template"], rubric, templates or {})
         samples = check_samples(settings["samples"])
         rules = Rules(**{name: settings[name] for name in RULE_NAMES if name in settings})
+        settings.update({name: getattr(rules, name) for name in RULE_NAMES if name in settings})
         cold = [judge.name for judge in judges if judge.temperature == 0]
         if cold and samples > 1:
             warnings.warn(
@@ -241,7 +235,7 @@ class Spec:
         exact = profile is not None or settings.sources["samples"] != "default"
         settings["judges"] = judges
         if profile is not None and profile.calibration is not None:
-            settings = settings.changed("calibration", "not applied: scores are raw", f"profile {profile.profile}")
+            settings = settings.changed("calibration", "not applied: scores are raw", profile.label)
         per_call = check_criteria_per_call(settings["criteria_per_call"])
         if per_call == 1:
             del settings["criteria_per_call"]
@@ -263,6 +257,17 @@ class Spec:
                         f"one verdict, and criteria_per_call={per_call!r} is not possible; set it to 1"
                     )
         return spec
+
+
+def groups_of(criteria: Sequence[Criterion], size: int) -> tuple[tuple[int, ...], ...]:
+    """`Spec.groups` of these criteria, with up to `size` of them in a reply."""
+    groups = []
+    for index, criterion in enumerate(criteria):
+        first = index // size * size
+        group = range(first, min(first + size, len(criteria)))
+        alone = bool(criterion.examples)
+        groups.append((index,) if alone else tuple(number for number in group if not criteria[number].examples))
+    return tuple(groups)
 
 
 def _warn_of_short_replies(judges: Iterable[Judge], n_criteria: int) -> None:
@@ -302,7 +307,7 @@ def check_provider(text: str, place: str) -> None:
     """ConfigError unless a judge's name begins with a provider, or is ``none`` or ``profile``; `place` named it."""
     if text not in ("none", "profile") and text.partition(":")[0] not in PROVIDERS:
         raise ConfigError(
-            f"{place}: unknown judge {text!r}; {guess(text, PROVIDERS)}"
+            f"{place}: unknown judge {text!r}; {guess(text.partition(':')[0], PROVIDERS)}"
             f"allowed: none, profile, {', '.join(PROVIDERS)}, or provider:model"
         )
 
@@ -318,7 +323,7 @@ def named_by(profile: Profile | None, source: str | None = None) -> list[Place]:
     if profile is None:
         return []
     fields = {name: getattr(profile, name) for name in _NAMES if name in profile.model_fields_set}
-    return [(source or f"profile {profile.profile}", fields | {"judges": fields.get("judges") or None})]
+    return [(source or profile.label, fields | {"judges": fields.get("judges") or None})]
 
 
 def _panel(

@@ -119,7 +119,7 @@ def submit(
     store.check_writable()
     keys = [key for request in requests for key in request.keys]
     stored, ticket_keys = store.open_ticket(TicketRecord(run, live_after_s, newer_than).to_dict(), keys)
-    ticket = OpenTicket(store, stored, [judge.base_url for judge in spec.judges])
+    ticket = OpenTicket(store, stored, [judge if judge.given else judge.base_url for judge in spec.judges])
     with TemporaryDirectory(prefix="evalkit-batch-") as folder:
         try:
             unasked = ticket_keys - wait_for(_asked_or_stored(store, sorted(ticket_keys), newer_than))

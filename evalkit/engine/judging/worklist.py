@@ -17,11 +17,11 @@ import pandas as pd
 from evalkit.core.lists_of_choices import SKIPPED, Reason
 from evalkit.core.prompts_and_replies import OWN_ANSWER
 from evalkit.core.reply_keys import KeyMaker, KeyParts, SampleKeys, digest, recorded_hash
-from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.specification import Spec, groups_of
 from evalkit.engine.request import TOKENS_PER_CRITERION, Request
 from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
+from evalkit.rubrics import Rubric
 from evalkit.rubrics.inputs import item_inputs, question_of, swapped
-from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.tables.files import LIST_INPUTS
 from evalkit.tables.items import ItemsLike, as_frame, as_items
@@ -176,7 +176,7 @@ class Worklist:
                     model=judge.model,
                     rubric=rubric.id,
                     rubric_version=rubric.version,
-                    **_hashes(builder, group),
+                    **builder.key_hashes([rubric.criteria[number] for number in group]),
                     temperature=judge.temperature,
                     max_tokens=judge.max_tokens,
                     params=judge.params,
@@ -316,12 +316,14 @@ class Worklist:
         return requests
 
 
-def _hashes(builder: PromptBuilder, group: Sequence[int]) -> dict[str, Any]:
-    """The hashes of rubric and template in a key; those of one criterion alone are the same without groups."""
-    rubric_hashes = [builder.rubric.prompt_hashes[builder.rubric.criteria[number].name] for number in group]
-    if len(rubric_hashes) == 1:
-        return {"rubric_hash": rubric_hashes[0], "template_hash": builder.template.hash}
-    return {"rubric_hash": digest(rubric_hashes), "template_hash": digest({"together": builder.together.template.hash})}
+def rubric_hashes(rubric: Rubric) -> set[str]:
+    """What its keys may have as `rubric_hash`, for any number of criteria per reply."""
+    criteria = rubric.criteria
+    return {
+        rubric.prompt_hash([criteria[number].name for number in group])
+        for size in range(1, len(criteria) + 1)
+        for group in groups_of(criteria, size)
+    }
 
 
 def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import platform
 import secrets
+import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -216,6 +217,7 @@ class _Task:
     rows: int
     run: str
     machine: str
+    began: float = field(default_factory=time.time)
 
     def n_finished(self) -> int:
         """Parts that this call has finished, here or on a worker."""
@@ -243,7 +245,7 @@ class _Task:
                     return {**row, **old_record["counts"], "state": "kept"}
                 manifest.unlink()
             self._check_shares_store()
-            judgments = judge_worklist(work, self.options, budget=budget)
+            judgments = judge_worklist(work, self.options.since(self.began), budget=budget)
             errors, paid = judgments["error"], Bill.of(judgments, "live")
             record: dict[str, Any] = {
                 "evalkit": __version__,

@@ -23,6 +23,9 @@ def connect(judge: Judge, run: RunSettings | None = None) -> Client:
     MissingExtraError
         If the library that the provider needs is not installed.
     """
+    if judge.given is not None and judge.given.calls:
+        called: Client = import_module(f"{__name__}.called_clients").connect(judge)
+        return called
     options = (judge,) if run is None or judge.provider != "function" else (judge, run)
     client: Client = import_module(_MODULES[judge.provider]).connect(*options)
     return client
@@ -39,3 +42,5 @@ def check_ready(judge: Judge) -> None:
         As `connect`.
     """
     import_module(_MODULES[judge.provider]).check(judge)
+    if judge.provider != "function" and judge.ask is not None:
+        import_module(f"{__name__}.called_clients").check(judge)

@@ -17,7 +17,7 @@ from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import token_count
 from evalkit.core.providers import PROVIDERS
-from evalkit.engine.providers.api_keys import key_in
+from evalkit.engine.providers.api_keys import key_of
 from evalkit.engine.providers.chat_client import ChatClient, client_of_loop
 from evalkit.engine.providers.judge_checks import check_key, check_packages, check_params
 from evalkit.engine.providers.openai_replies import json_bytes, json_of, problem_of
@@ -85,7 +85,7 @@ class AnthropicClient(ChatClient):
         url = urlsplit(base_url)
         self._origin = f"{url.scheme}://{url.netloc}"
         verify = ssl_context() if url.scheme == "https" else True
-        auth = _key_header(self._api_key_env) if self._api_key_env else None
+        auth = _key_header(judge) if self._api_key_env or judge.given else None
         try:
             hooks: Any = {"response": [_stop_at_errors]}
             http = anthropic.DefaultAsyncHttpxClient(
@@ -138,7 +138,7 @@ class AnthropicClient(ChatClient):
         import anthropic
         import httpx2
 
-        key = self.key() if self._api_key_env else Secret()
+        key = await self.sent_key() or Secret()
         timeout = anthropic.Timeout(timeout_s, connect=min(_CONNECT_S, 0.9 * timeout_s))
         secret_headers = self.headers()
         options: Any = {"headers": dict(headers or {}), "timeout": timeout}
@@ -305,7 +305,7 @@ def _cost(
 def problem_in(answer: Answer, judge: Judge, body: Mapping[str, Any]) -> ProviderError:
     """The `ProviderError` for an answer with an error status."""
     sent = {name: value for name, value in body.items() if name in ("messages", "temperature", "response_format")}
-    problem = problem_of(answer, judge, sent, key_in(judge.api_key_env))
+    problem = problem_of(answer, judge, sent, key_of(judge))
     if problem.status == 400 and "response_format" in sent and _REFUSES_SCHEMA.search(problem.detail):
         problem.kind, problem.parameter = "refused_parameter", "response_format"
     return problem
@@ -315,13 +315,14 @@ def _is_own(judge: Judge) -> bool:
     return not judge.base_url or host_of(judge.base_url) == _HOST
 
 
-def _key_header(name: str) -> Any:
+def _key_header(judge: Judge) -> Any:
     """Adds the key to a request when it is sent."""
     from httpx2 import Auth
 
     class KeyHeader(Auth):
         def auth_flow(self, request: Any) -> Any:
-            request.headers["authorization"] = key_in(name).reveal("Bearer ")
+            if key := key_of(judge):
+                request.headers.setdefault("authorization", key.reveal("Bearer "))
             yield request
 
     return KeyHeader()

@@ -18,7 +18,7 @@ import orjson
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.providers.anthropic import PATH, as_completion, connect, native_body, problem_in, version_for
-from evalkit.engine.providers.api_keys import key_in
+from evalkit.engine.providers.api_keys import key_of
 from evalkit.engine.providers.batch_http import (
     CLOCKS_DIFFER_S,
     FILE_TIMEOUT_S,
@@ -108,7 +108,7 @@ class Service(BatchRequests):
     async def _any_custom_id(self, batch: Batch) -> Any:
         with tempfile.TemporaryFile() as file:
             await self.download(batch.files[0], file)
-            line = next(lines_of(file, key_in(self._judge.api_key_env)), None)
+            line = next(lines_of(file, key_of(self._judge)), None)
         if not isinstance(line, dict):
             raise ProviderError("malformed", f"the results of batch {batch.id} cannot be read")
         return line.get("custom_id")
@@ -123,7 +123,7 @@ class Service(BatchRequests):
 
     async def results(self, batch: Batch) -> AsyncIterator[tuple[str, list[Reply] | ProviderError]]:
         """See `BatchService`. What lacks lines, or ends within one, is read again."""
-        secret = key_in(self._judge.api_key_env)
+        secret = key_of(self._judge)
         with tempfile.TemporaryFile() as file:
             for path in batch.files:
                 for _ in range(READS):
@@ -190,7 +190,7 @@ def _answer_of(line: Mapping[str, Any], judge: Judge) -> list[Reply] | ProviderE
     """The reply in a line, or why there is none."""
 
     def read() -> list[Reply] | ProviderError:
-        secret, result = key_in(judge.api_key_env), line.get("result")
+        secret, result = key_of(judge), line.get("result")
         if not isinstance(result, dict):
             raise ProviderError("malformed", "its line in the results cannot be read", maybe_paid=True)
         if result["type"] == "succeeded":

@@ -6,6 +6,7 @@ import os
 import threading
 from secrets import token_hex
 
+from evalkit.core.judges import Judge
 from evalkit.errors import ConfigError
 from evalkit.errors.secrets import Secret, watch_key
 
@@ -76,6 +77,16 @@ def headers_in(name: str | None) -> dict[str, Secret]:
         for label, _, value in pairs
         if label.strip() and value.strip() and label.strip().lower() not in _NEVER
     }
+
+
+def key_of(judge: Judge) -> Secret:
+    """The key of a judge: that of its client, else that in its variable; false if none."""
+    return (judge.given.key() if judge.given else Secret()) or key_in(judge.api_key_env)
+
+
+def headers_of(judge: Judge) -> dict[str, Secret]:
+    """The further headers of a judge's requests: those of its client, else those in its variable."""
+    return judge.given.headers if judge.given else headers_in(judge.headers_env)
 
 
 def key_source(name: str) -> str:

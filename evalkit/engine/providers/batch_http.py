@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
-from evalkit.engine.providers.api_keys import key_in
+from evalkit.engine.providers.api_keys import key_of
 from evalkit.engine.providers.batch_interface import Batch
 from evalkit.engine.providers.openai_replies import json_of, problem_of
 from evalkit.engine.providers.provider_interface import ProviderError
@@ -147,7 +147,7 @@ class BatchRequests:
                     )
                     raise ProviderError("unknown_model", f"{answer.origin}: {why}", status=404)
                 if not 200 <= answer.status < 300:
-                    raise problem_of(answer, self._judge, {}, key_in(self._judge.api_key_env))
+                    raise problem_of(answer, self._judge, {}, key_of(self._judge))
                 content = {} if to is not None else json_of(answer.content)
                 if isinstance(content, dict):
                     return content

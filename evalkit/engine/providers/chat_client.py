@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import inspect
 import os
 import time
 import weakref
@@ -12,20 +13,23 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
+from evalkit.core.clients import GivenClient
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message, Reply, without_system
 from evalkit.core.reply_keys import params_of_sample
-from evalkit.engine.providers.api_keys import headers_in, key_in
+from evalkit.engine.providers.api_keys import headers_in, key_in, key_of
 from evalkit.engine.providers.error_answers import SYSTEM_ROLE
 from evalkit.engine.providers.openai_replies import problem_of, replies_of, without_prompt
 from evalkit.engine.providers.prices import Tokens, cost_of_call
-from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.providers.provider_interface import ProblemKind, ProviderError
+from evalkit.engine.providers.threads import in_daemon_thread
 from evalkit.engine.providers.transport import Answer, proxy_of
 from evalkit.engine.request import Request
 from evalkit.errors import EvalkitError
-from evalkit.errors.secrets import Secret
+from evalkit.errors.secrets import Secret, locals_forgotten, watch_key, without_keys
 
 _OTHER_FILES = 32
+_LONGEST_DETAIL = 240
 _Client = TypeVar("_Client", bound="ChatClient")
 _Place = tuple[object, ...]
 _open: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Place, ChatClient]]
@@ -33,7 +37,7 @@ _open = weakref.WeakKeyDictionary()
 
 
 class ChatClient:
-    """Sends chat completions with the key of one environment variable; `answer` says how.
+    """Sends chat completions with the key of one environment variable, or of one client; `answer` says how.
 
     The key is looked up at each call and not kept here.
     """
@@ -43,6 +47,7 @@ class ChatClient:
 
     def __init__(self, judge: Judge) -> None:
         self._api_key_env, self._headers_env = judge.api_key_env, judge.headers_env
+        self._given = judge.given
 
     def stop(self) -> None:
         """A call that was sent is under way."""
@@ -71,10 +76,10 @@ class ChatClient:
             answer = await self.answer(request, body)
             latency = time.perf_counter() - started
             if not 200 <= answer.status < 300:
-                raise problem_of(answer, request.judge, body, key_in(self._api_key_env))
+                raise problem_of(answer, request.judge, body, key_of(request.judge))
             replies = replies_of(
                 answer, n, price=self.price(request.judge), latency_s=latency, sent=sent,
-                secret=key_in(self._api_key_env), judge=request.judge, body=body,
+                secret=key_of(request.judge), judge=request.judge, body=body,
             )  # fmt: skip
             counts = [reply.prompt_tokens for reply in replies]
             total = None if None in counts else sum(count or 0 for count in counts)
@@ -97,14 +102,25 @@ class ChatClient:
         return partial(cost_of_call, judge)
 
     def headers(self) -> dict[str, Secret]:
-        """The headers in the judge's variable; a `ProviderError` if it is not set."""
-        headers = headers_in(self._headers_env)
+        """The headers of the client, or in the judge's variable; a `ProviderError` if it is not set."""
+        headers = headers_in(self._headers_env) if self._given is None else self._given.headers
         if self._headers_env and not headers:
             raise ProviderError("auth", f"the environment variable {self._headers_env} contains no headers")
         return headers
 
     async def aclose(self) -> None:
         """Close the connections."""
+
+    async def sent_key(self) -> Secret | None:
+        """The key for one call; None if none is sent. A client's function that returns keys is asked each time."""
+        if self._given is None:
+            return self.key() if self._api_key_env else None
+        if self._given.fetch_key is not None:
+            await fetch_key(self._given)
+        key = self._given.key()
+        if not key.is_sendable:
+            raise ProviderError("auth", f"the key of the client {self._given!r} has characters that no header can hold")
+        return key or (self.key() if self._api_key_env else None)
 
     def key(self) -> Secret:
         """The key; a `ProviderError` if there is none, or none that a header can hold."""
@@ -124,10 +140,37 @@ def client_of_loop(make: Callable[[Judge, str], _Client], judge: Judge, url: str
     Proxy and certificates are those that the environment names now.
     """
     clients, look = _open.setdefault(asyncio.get_running_loop(), {}), os.environ.get
-    key = make, url, judge.api_key_env, judge.headers_env, proxy_of(url), look("SSL_CERT_FILE"), look("SSL_CERT_DIR")
+    of_judge = judge.api_key_env, judge.headers_env, judge.given
+    key = make, url, *of_judge, proxy_of(url), look("SSL_CERT_FILE"), look("SSL_CERT_DIR")
     if key not in clients:
         clients[key] = make(judge, url)
     return clients[key]  # type: ignore[return-value]
+
+
+async def fetch_key(given: GivenClient) -> None:
+    """Ask a client's function for the key of the next call; a `ProviderError` if it returns none.
+
+    A synchronous one runs in a thread: it may sign in over the network.
+    """
+    fetch: Any = given.fetch_key
+    who = f"the function that returns the key of the client {given!r}"
+    try:
+        with locals_forgotten():
+            value = fetch() if inspect.iscoroutinefunction(fetch) else await in_daemon_thread(fetch, "evalkit key")
+            key = Secret.of(await value if inspect.isawaitable(value) else value)
+            del value
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # noqa: BLE001  # SystemExit too: it would end the loop that all judges share
+        text = " ".join(str(without_keys(str(error)[:4000])).split())[:_LONGEST_DETAIL]
+        kind: ProblemKind = "auth" if isinstance(error, (TypeError, NameError)) else "connection"
+        raise ProviderError(kind, f"{who} raised {type(error).__name__}: {text}") from None
+    if not isinstance(key, Secret) or not key or not key.is_sendable:
+        value_text = "a text that no header can hold" if isinstance(key, Secret) else type(key).__name__
+        raise ProviderError("auth", f"{who} returned {value_text}, not a key")
+    if key != given.last_key:
+        watch_key(key, instead_of=given.last_key)
+    given.last_key = key
 
 
 def _drop_in_child() -> None:

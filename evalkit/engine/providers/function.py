@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
-import numbers
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Prompt, Reply
+from evalkit.core.strict_json import plain_number
 from evalkit.engine.cache.joblib_memory import ReplyMemory
 from evalkit.engine.providers.openai_replies import without_prompt
 from evalkit.engine.providers.prices import cost_of, price_of
 from evalkit.engine.providers.provider_interface import ProblemKind, ProviderError, RunSettings
+from evalkit.engine.providers.threads import in_daemon_thread
 from evalkit.engine.request import Request
 from evalkit.errors import InputError
 from evalkit.errors.secrets import without_keys
@@ -45,13 +43,6 @@ def check(judge: Judge) -> None:
 def connect(judge: Judge, run: RunSettings | None = None) -> FunctionClient:
     """The client of a function judge; without a run its replies are not memoized."""
     return FunctionClient(judge, run)
-
-
-def _plain_number(value: Any) -> Any:
-    """A number of numpy or `decimal` as Python's own, so that it can be stored; other values unchanged."""
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        return int(value)
-    return float(value) if isinstance(value, (numbers.Real, Decimal)) and not isinstance(value, bool) else value
 
 
 class FunctionClient:
@@ -99,7 +90,7 @@ class FunctionClient:
                 f"the function of judge '{self._judge.name}' must return the text of a reply or a Reply, got "
                 f"{type(value).__name__}{hint}"
             )
-        value, now = replace(value, **{name: _plain_number(getattr(value, name)) for name in _NUMBERS}), time.time()
+        value, now = replace(value, **{name: plain_number(getattr(value, name)) for name in _NUMBERS}), time.time()
         cost = value.cost_usd
         if cost is None:
             cost = cost_of(price_of(self._judge), value.prompt_tokens, value.completion_tokens)
@@ -143,31 +134,14 @@ class FunctionClient:
 
     def _in_thread(self, prompt: Prompt) -> asyncio.Future[Any]:
         """Start a thread, which releases its place when it ends."""
-        loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[Any] = loop.create_future()
 
-        def finish(value: Any, problem: ProviderError | None) -> None:
-            self._threads.release()
-            if outcome.done():
-                return
-            if problem is None:
-                outcome.set_result(value)
-            else:
-                outcome.set_exception(problem)
-
-        def work() -> None:
-            value, problem = None, None
+        def call() -> Any:
             try:
-                value = self._function(prompt)
-            except BaseException as error:  # noqa: BLE001  # whatever it is, the call that waits must get it
-                problem = self._problem(error, prompt)
-                problem.__cause__ = error
-            with contextlib.suppress(RuntimeError):  # the process ends, and its loop is closed
-                loop.call_soon_threadsafe(finish, value, problem)
+                return self._function(prompt)
+            except BaseException as error:
+                raise self._problem(error, prompt) from error
 
-        # a daemon: a function that hangs must not keep the process from ending
-        threading.Thread(target=work, name=f"evalkit {self._judge.name}", daemon=True).start()
-        return outcome
+        return in_daemon_thread(call, f"evalkit {self._judge.name}", self._threads.release)
 
     def _problem(self, error: BaseException, prompt: Prompt) -> ProviderError:
         message = " ".join(str(without_keys(str(error)[:4000])).split())

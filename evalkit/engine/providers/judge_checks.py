@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from evalkit.core.judges import Judge
 from evalkit.core.providers import PROVIDERS
-from evalkit.engine.providers.api_keys import headers_in, key_in
+from evalkit.engine.providers.api_keys import headers_in, headers_of, key_of
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError, advise_extra, listed
 
 _SET_BY_EVALKIT = ("messages", "model", "n", "stream")
@@ -25,7 +25,9 @@ def check_key(judge: Judge) -> None:
     """Raise JudgeError if the judge names a variable for its key or headers and that is not set."""
     check_headers(judge)
     name = judge.api_key_env
-    if name and not key_in(name):
+    if judge.given is not None and (judge.given.calls or judge.given.fetch_key is not None):
+        return
+    if name and not key_of(judge):
         raise JudgeError(
             f"judge '{judge.name}' needs an API key, but the environment variable {name} is not set",
             judge=judge.name,
@@ -37,7 +39,7 @@ def check_key(judge: Judge) -> None:
 
 def check_headers(judge: Judge) -> None:
     """Raise JudgeError if the judge names a variable for its headers and that contains none."""
-    headers = headers_in(judge.headers_env)
+    headers = headers_of(judge) or headers_in(judge.headers_env)
     if judge.headers_env and not (headers and all(value.is_sendable for value in headers.values())):
         raise JudgeError(
             f"judge '{judge.name}' takes headers from the environment variable {judge.headers_env}, which is not set "

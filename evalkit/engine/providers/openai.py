@@ -78,12 +78,14 @@ class OpenAIClient(ChatClient):
         to: BinaryIO | None = None,
     ) -> Answer:
         """Send one request with this client's headers and key; a `ProviderError` says why there is no answer."""
-        key, headers = None if self._api_key_env is None else self.key(), self._headers
+        key, headers = await self.sent_key(), self._headers
         if isinstance(body, FormData):  # it has a content type of its own
             headers = {name: value for name, value in headers.items() if name != "content-type"}
         if to is not None:
             headers = headers | {"accept-encoding": "identity"}
         names = ("authorization",) if key is None or not self._is_azure else _key_headers(key, self._base_url)
+        if self._given is not None and self._given.key():
+            names = (self._given.key_header,)
         return await self._transport.send(
             path,
             headers,

@@ -16,7 +16,7 @@ from aiohttp import FormData
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply, token_count
-from evalkit.engine.providers.api_keys import key_in
+from evalkit.engine.providers.api_keys import key_of
 from evalkit.engine.providers.batch_http import (
     FILE_TIMEOUT_S,
     READS,
@@ -107,7 +107,7 @@ class Service(BatchRequests):
 
     async def results(self, batch: Batch) -> AsyncIterator[tuple[str, list[Reply] | ProviderError]]:
         """See `BatchService`. Files that lack lines, or end within one, are read again."""
-        secret = key_in(self._judge.api_key_env)
+        secret = key_of(self._judge)
         with ExitStack() as stack:
             files = [stack.enter_context(tempfile.TemporaryFile()) for _ in batch.files]
             for _ in range(READS):
@@ -167,7 +167,7 @@ def answer_of(line: Mapping[str, Any], judge: Judge) -> list[Reply] | ProviderEr
 
 
 def _answer_of(line: Mapping[str, Any], judge: Judge) -> list[Reply] | ProviderError | None:
-    response, error, secret = line.get("response"), line.get("error"), key_in(judge.api_key_env)
+    response, error, secret = line.get("response"), line.get("error"), key_of(judge)
     if UNREADABLE in line:
         raise ProviderError("malformed", "its line in the results cannot be read", maybe_paid=True)
     if not isinstance(response, dict) or (status := _status(response)) is None:

@@ -15,7 +15,7 @@ import orjson
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Prompt, Reply
-from evalkit.engine.providers.api_keys import key_source
+from evalkit.engine.providers.api_keys import key_of, key_source
 from evalkit.engine.providers.error_answers import ErrorText, kind_of, refused_parameter, wait_in
 from evalkit.engine.providers.prices import Tokens, cost_of, shares, stated_cost, tokens_of
 from evalkit.engine.providers.provider_interface import ProviderError
@@ -302,7 +302,9 @@ def _problem(
             )
         return ProviderError("refused_parameter", detail, status=answer.status, parameter=name, instead=instead)
     if kind in ("auth", "quota") and judge is not None:
-        if judge.api_key_env:
+        if judge.given is not None and key_of(judge):
+            detail += f" (the key was that of the client {judge.given!r})"
+        elif judge.api_key_env:
             detail += f" (the key was {key_source(judge.api_key_env)})"
         elif judge.base_url:  # without one, LiteLLM looks for a key itself
             detail += " (no key was sent, because api_key_env is not set)"

@@ -21,6 +21,7 @@ from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import CacheMiss, ConfigError, InputError, counted, listed
 from evalkit.rubrics.profiles import RubricLike
+from evalkit.stats.plain_tables import Keys
 from evalkit.tables.items import ItemsLike, id_texts, is_missing
 from evalkit.tables.schemas import check
 
@@ -296,7 +297,8 @@ def readings(judgments: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     merged["same"] = pd.arrays.BooleanArray(np.asarray(is_same, dtype=bool), ~has_other)
     if "reply of other" in merged.columns:
         merged["reply"] = merged["reply"].where(merged["reply"].notna(), merged["reply of other"])
-    return merged[[*_ONE_REPLY, "reading", "other", "same", *(["reply"] if "reply" in merged.columns else [])]]
+    result = merged[[*_ONE_REPLY, "reading", "other", "same", *(["reply"] if "reply" in merged.columns else [])]]
+    return Keys.of_items(judgments).restore(result)
 
 
 def _read_as(judgments: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.judges import Judge
+from evalkit.core.settings import WEIGHT, is_weight
 from evalkit.errors import ConfigError, InputError, counted, guess, listed
 from evalkit.rubrics import Rubric
 from evalkit.tables.items import id_texts, is_missing
@@ -241,6 +242,9 @@ class Rows:
         weights = values.numbers(least=0)
         if weights.isna().any():
             raise values.error(int(weights.isna().argmax()), "the weight is missing; fill it in or drop the row")
+        for index, weight in enumerate(weights):
+            if not is_weight(weight):
+                raise values.error(index, f"the weight {weight:g} must be {WEIGHT}")
         values.same_for("judge", judges, weights)
         return weights.tolist()
 

@@ -20,6 +20,7 @@ from evalkit.rubrics.parsing import Form
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.rubrics.scales import folded
+from evalkit.stats.plain_tables import Keys
 from evalkit.tables import schemas
 from evalkit.tables.items import as_frame, is_missing
 
@@ -173,7 +174,7 @@ def import_judgments(
     judgments = schemas.table("judgments", columns)
     if verdicts is not None:
         _check_orders(judgments, verdicts)
-    return judgments
+    return Keys.of_items(table, item if isinstance(item, str) else None).restore(judgments)
 
 
 def _verdicts(

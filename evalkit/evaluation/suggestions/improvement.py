@@ -125,17 +125,22 @@ class Improvement:
                 "unfinished": "Replies are missing; the held-out labels were not looked at. Repeat the call to go on.",
             }.get(self.outcome, "The held-out labels were not looked at.")
         test = f"the test on {counted(self.n_tested, 'held-out item')} (look {self.look}, α {alpha_of(self.look):.2g})"
+        why = (
+            f"Each look at these labels, also by a tried edit or a figure, makes the next test stricter (the first: α "
+            f"{alpha_of(1):.2g}), so that luck keeps a change at most one time in twenty, however often you look."
+        )
         if self.figures is None:
             return (
                 f"No gain is shown by {test}. The figures of these labels stay hidden, so that the next look is "
-                f"still valid (α {alpha_of(self.look + 1):.2g})."
+                f"still valid (α {alpha_of(self.look + 1):.2g}). {why}"
             )
         row = self.figures.iloc[-1]
         gain = figure(row["effect"], row["effect_low"], row["effect_high"])
+        stricter = f" {why}" if self.look > 1 else ""
         return (
             f"Kept by {test}: {row['fixed']} fixed, {row['broke']} broke; gain {gain}, agreement "
             f"{figure(row['agreement_before'])} → {figure(row['agreement_after'])}. The gain of a kept change is "
-            "overestimated. These labels are used up: the next change needs new ones."
+            f"overestimated. These labels are used up: the next change needs new ones.{stricter}"
         )
 
     def _rows(self) -> list[dict[str, str]]:

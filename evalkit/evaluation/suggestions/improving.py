@@ -125,7 +125,7 @@ def improve(
         raise ConfigError("improve needs either judge=, which suggests edits, or candidate=, a rubric to test")
     spec = known_spec(evaluation.spec, "improve")
     asked = evaluation.options
-    own = {"cache": asked.cache, "offline": asked.offline, "recorded": asked.recorded}
+    own = {"cache": asked.cache, "offline": asked.offline, "recorded": asked.recorded, "adopt": asked.adopt}
     chosen = Options.of("improve", own | options)
     name = evaluation.rubric.criterion(criterion).name
     given_labels = evaluation.labels if labels is None else labels

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from evalkit.core.judge_field_checks import host_of
+from evalkit.core.judge_field_checks import host_of, without_nulls
 from evalkit.core.judges import Judge
 from evalkit.core.providers import BACKENDS, PROVIDERS
 from evalkit.core.settings import Options
@@ -36,7 +36,7 @@ def judge_and_options(
     ConfigError
         When an argument is unknown, contradictory or out of range. It never shows the key.
     """
-    options = options or {}
+    options = without_nulls(options or {})
     provider = "openai" if backend == "tgi" or (backend == "vllm" and url) else backend
     is_local = provider in _IN_PROCESS
     if backend not in BACKENDS:

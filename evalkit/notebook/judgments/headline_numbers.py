@@ -17,11 +17,11 @@ from evalkit.notebook.judgments.item_table import Row, implied_verdict
 from evalkit.notebook.labelling.label_log import ENOUGH_LABELS, drop_new_annotators, labels_on_scale
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.judge_alignment import align
-from evalkit.stats.alignment.label_values import read_label
 from evalkit.stats.comparison.comparison_table import chance_sentences
 from evalkit.stats.notes import notes_of, with_facts
 
 _VERDICTS = {True: "true", False: "false", None: None}
+_SAID = {"true": True, "false": False, "pass": True, "fail": False}
 Mark = Literal["", "better", "worse"]
 Place = Literal["head", "people", "change", "fact"]
 Kind = Literal["same", "near", "false pass", "false fail", "differs", "none"]
@@ -54,7 +54,7 @@ class Cell:
     """Number of human labels `human` of items with the jury's label `jury` (None: no label).
 
     `kind` compares verdicts if the criterion has a pass rule. `verdict` is the jury's if it differs from what its label
-    implies.
+    implies. `human_passed` and `jury_passed` are the verdicts of the row and of the column.
     """
 
     human: str
@@ -62,6 +62,8 @@ class Cell:
     n: int
     kind: Kind
     verdict: str = ""
+    human_passed: bool | None = None
+    jury_passed: bool | None = None
 
 
 def make_tiles(
@@ -258,8 +260,8 @@ def _scored(evaluation: Evaluation, criterion: str) -> list[Tile]:
     if rows.empty:
         return [Tile("Scored", "NA", "no items")]
     row = rows.iloc[0]
-    missing = int(evaluation.judgments["error"].notna().sum())
-    note = f"items; {counted(missing, 'judgment')} unscored" if missing else "items; all judgments scored"
+    # the notices count the judgments without a score
+    note = "items" if evaluation.judgments["error"].notna().any() else "items; all judgments scored"
     if row["n_tied"]:
         note += f"; {row['n_tied']} tied, so without a {'verdict' if pd.notna(row['pass_rate']) else 'score'}"
     scored = Tile("Scored", count_of(row["n_scored"], row["n_items"]), note)
@@ -282,47 +284,66 @@ def _cost(evaluation: Evaluation) -> Tile:
 def confusion_cells(rows: Sequence[Row], scale: Scale) -> list[Cell]:
     """The confusion matrix of the dev labels in these rows; empty without labels.
 
-    A jury's label has two columns if its verdict sometimes differs from what the label implies. Where some people gave
-    levels and others verdicts, each kind has its rows.
+    What fails comes before what passes, and what has no verdict last. A jury's label has two columns if its verdict
+    sometimes differs from what the label implies. Verdicts of people have rows of their own only if they gave nothing
+    else, or if several levels have that verdict (see `in_one_notation`).
     """
     people = {label for row in rows for label in row.people.values()}
-    verdicts = people & {"true", "false"} if scale.has_rule else set()
-    by_verdict = people == verdicts  # people gave verdicts only, so verdicts are counted
-    readings = {label: label if label in verdicts else _level(label, scale) for label in people}
-    counts: Counter[tuple[str | None, str | None, str]] = Counter()
+    verdicts = {label for label in people if scale.has_rule and _is_verdict(label, scale)}
+    by_verdict = people == verdicts & {"true", "false"}  # people gave verdicts only, so verdicts are counted
+    counts: Counter[tuple[str, str | None, str]] = Counter()
     for row in rows:
         jury, verdict = (_VERDICTS[row.passed], "") if by_verdict else (row.jury, row.conflicts.get("", ""))
-        counts.update((readings[label], jury, verdict) for label in row.people.values())
+        counts.update((human, jury, verdict) for human in row.people.values())
     names = ["false", "true"] if by_verdict else list(scale.labels)
     if scale.level == "interval":
         names = sorted({name for human, jury, _ in counts for name in (human, jury) if name is not None}, key=float)
     columns = {(name, "") for name in names} | {(jury, verdict) for _, jury, verdict in counts}
-    ranks = {name: rank for rank, name in enumerate([*names, None])}
+    ranks: dict[str | None, int] = {name: rank for rank, name in enumerate([*names, None])}
+    groups = {False: 0, True: 1, None: 2}
+    humans = names if by_verdict else [*names, *sorted(verdicts - {*names})]
+
+    def place(label: str | None, passed: bool | None) -> tuple[bool, int, int]:
+        return label is None, groups[passed], ranks.get(label, len(ranks))
+
+    across = [
+        (place(jury, passed), verdict, jury, passed)
+        for jury, verdict in columns
+        for passed in [_column_verdict(jury, verdict, scale)]
+    ]
+    down = sorted((place(human, passed), human, passed) for human in humans for passed in [_passes(human, scale)])
     return [
-        Cell(human, jury, counts[human, jury, verdict], _kind(human, jury, verdict, scale), verdict)
-        for jury, verdict in sorted(columns, key=lambda column: (ranks[column[0]], column[1]))
-        for human in (names if by_verdict else [*names, *sorted(verdicts - {*names})])
+        Cell(human, jury, counts[human, jury, verdict], _kind(human, jury, verdict, scale), verdict, accepted, passed)
+        for _, verdict, jury, passed in sorted(across, key=lambda column: column[:2])
+        for _, human, accepted in down
         if people
     ]
 
 
-def _level(label: str, scale: Scale) -> str | None:
-    """The level that a person's label is, or None: a number between the levels, or a verdict among levels."""
-    reading = read_label(label, scale)
-    return None if reading is None else reading.label
+def _column_verdict(jury: str | None, verdict: str, scale: Scale) -> bool | None:
+    """The jury's verdict in a column of the matrix."""
+    if not scale.has_rule:
+        return None
+    return {"pass": True, "fail": False}.get(verdict) if verdict or jury is None else _passes(jury, scale)
 
 
 def _kind(human: str, jury: str | None, verdict: str, scale: Scale) -> Kind:
     """Compares verdicts if the criterion has a pass rule, else labels."""
     if not scale.has_rule:
         return "none" if jury is None else "same" if human == jury else "differs"
-    passed = {"pass": True, "fail": False}.get(verdict) if verdict or jury is None else _passes(jury, scale)
+    passed = _column_verdict(jury, verdict, scale)
     if passed is None:
         return "none"
     if passed == _passes(human, scale):
-        return "same" if human in (jury, "true", "false") else "near"
+        return "same" if human == jury or _is_verdict(human, scale) else "near"
     return "false pass" if passed else "false fail"
 
 
 def _passes(label: str, scale: Scale) -> bool | None:
-    return label == "true" if label in ("true", "false") else implied_verdict(label, scale)
+    if not scale.has_rule:
+        return None
+    return _SAID[label] if _is_verdict(label, scale) else implied_verdict(label, scale)
+
+
+def _is_verdict(label: str, scale: Scale) -> bool:
+    return label in _SAID and label not in scale.labels

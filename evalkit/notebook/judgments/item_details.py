@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pandas as pd
 
 from evalkit.engine import replies
 from evalkit.errors import CacheMiss, EvalkitError
 from evalkit.evaluation import Evaluation
-from evalkit.rubrics import build_prompt
+from evalkit.rubrics import Rubric, build_prompt
 from evalkit.rubrics.scales import Scale
 from evalkit.tables.files import records
-from evalkit.tables.messages import value_text
+from evalkit.tables.messages import value_text, value_turns
 
 
 def item_detail(
@@ -34,7 +36,8 @@ def item_detail(
     Returns
     -------
     dict
-        ``inputs`` (name, text), ``prompt``, ``judges`` (name, vote, samples with label, explanation, error, reply).
+        ``inputs`` (name, text), ``forms`` (see `input_forms`), ``prompt``, ``judges`` (name, vote, samples with label,
+        explanation, error, reply).
     """
     items, rubric = evaluation.items, evaluation.rubric
     item = items[items["item_id"] == item_id].iloc[0]
@@ -52,7 +55,9 @@ def item_detail(
     votes = votes[(votes["item_id"] == item_id) & (votes["criterion"] == criterion)]
     inputs = item_texts(items, evaluation.input_columns, item_id)
     judges = [_judge(vote, mine) for vote in records(votes)]
-    return {"item_id": item_id, "criterion": criterion, "inputs": inputs, "prompt": prompt, "judges": judges}
+    judged_texts = judged_inputs(rubric, criterion, list(evaluation.input_columns))
+    texts = {"inputs": inputs, "forms": input_forms(items, evaluation.input_columns, item_id, judged_texts)}
+    return {"item_id": item_id, "criterion": criterion, **texts, "prompt": prompt, "judges": judges}
 
 
 def side_by_side(now: list[dict[str, Any]], before: list[dict[str, Any]]) -> dict[str, Any]:
@@ -75,6 +80,97 @@ def item_texts(items: pd.DataFrame, columns: Mapping[str, str], item_id: str) ->
     item = items[items["item_id"] == item_id].iloc[0]
     texts = [(name, value_text(item[column], name)) for name, column in columns.items()]
     return [pair for pair in texts if pair[1]]
+
+
+def judged_inputs(rubric: Rubric, criterion: str, names: Sequence[str]) -> list[str]:
+    """The inputs that a criterion judges, of those that the items have.
+
+    The answer, or both answers of a pair; else the input that the criterion's question, or the rubric's description,
+    names first; else the last one.
+
+    Examples
+    --------
+    >>> from evalkit.rubrics import load_rubric
+    >>> judged_inputs(load_rubric("faithfulness"), "faithfulness", ["question", "answer", "context"])
+    ['answer']
+    """
+    if answers := [name for name in ("answer", "answer_a", "answer_b") if name in names]:
+        return answers
+    for text in (rubric.criterion(criterion).description, rubric.description):
+        words = re.sub(r"[_\W]+", " ", text.casefold())
+        places = [(f" {words} ".find(f" {name.casefold().replace('_', ' ')} "), name) for name in names]
+        if mentions := sorted(place_and_name for place_and_name in places if place_and_name[0] >= 0):
+            return [mentions[0][1]]
+    return list(names[-1:])
+
+
+def input_forms(
+    items: pd.DataFrame, columns: Mapping[str, str], item_id: str, judged: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """How each input is shown: its ``kind`` (see `kind_of_text`), the ``turns`` of a conversation, if it is judged."""
+    item = items[items["item_id"] == item_id].iloc[0]
+    return {
+        name: {
+            "kind": kind_of_text(value_text(item[column], name)),
+            "turns": value_turns(item[column], name),
+            "judged": name in judged,
+        }
+        for name, column in columns.items()
+    }
+
+
+_LONGEST_TEXT, _SHOWN_TEXT = 2_000, 400
+_DIFF = re.compile(r"^(diff --git |@@ .*@@|Index: |--- \S.*\n\+\+\+ )", re.MULTILINE)
+_CODE = re.compile(
+    r"""\s*(?:[\w.\[\]"']+\s*[-+*/|&]?=\s*\S|[\w.]+\(.*\)[;:]?\s*$|[})\]]+[;,)]*\s*$|@\w|//|/\*|\#include|</?\w+[^>]*>\s*$
+    |(?:def|class|import|from|return|if|elif|else|for|while|try|except|finally|with|raise|async|await|const|let|var
+    |function|public|private|static|export|package|using|namespace|struct|enum|fn|func|impl|pub|use|SELECT|INSERT|UPDATE
+    |DELETE|CREATE|ALTER|FROM|WHERE|JOIN|Traceback)\b.*[:;({,)\w]\s*$)|.*[;{}]\s*$|.*=>\s*\S""",
+    re.VERBOSE,
+)
+_BULLET = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s|.*[.!?]\s*$")
+
+
+def kind_of_text(text: str) -> str:
+    r"""``diff``, ``json``, ``code`` (all three keep their lines and a fixed width) or ``text``.
+
+    Examples
+    --------
+    >>> kind_of_text("@@ -1 +1 @@\n-a\n+b"), kind_of_text('{"a": [1]}'), kind_of_text("def f(x):\n    return x")
+    ('diff', 'json', 'code')
+    >>> kind_of_text("# Title\n\n- one\n- two"), kind_of_text("Is x = 2?")
+    ('text', 'text')
+    """
+    if _DIFF.search(text):
+        return "diff"
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            orjson.loads(text)
+        except orjson.JSONDecodeError:
+            pass
+        else:
+            return "json"
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) < 2 or "```" in text:  # a text with code in it is a text
+        return "text"
+    n_code = sum(bool(_CODE.match(line)) and not _BULLET.match(line) for line in lines)
+    return "code" if 2 * n_code >= len(lines) else "text"
+
+
+def row_texts(evaluation: Evaluation) -> list[dict[str, str]]:
+    """The inputs that each item has, cut; of a diff only the changed lines."""
+    items, columns = evaluation.items, evaluation.input_columns
+    texts: list[dict[str, str]] = [{} for _ in range(len(items))]
+    for name, column in columns.items():
+        for row, value in zip(texts, items[column].tolist(), strict=True):
+            if text := value_text(value, name):
+                head = text[:_LONGEST_TEXT]
+                if _DIFF.search(head):
+                    head = "  ".join(
+                        line for line in head.splitlines() if line[:1] in ("+", "-") and line[1:2] != line[:1]
+                    )
+                row[name] = " ".join(head.split())[:_SHOWN_TEXT]
+    return texts
 
 
 def level_keys(scale: Scale) -> list[str]:

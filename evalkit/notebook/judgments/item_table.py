@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,9 +11,10 @@ import pandas as pd
 from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import kinds_of
+from evalkit.notebook.judgments.item_details import judged_inputs, level_keys, row_texts
 from evalkit.notebook.labelling.label_log import labels_on_scale
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.alignment.label_values import annotators_of
+from evalkit.stats.alignment.label_values import annotators_of, read_label
 from evalkit.stats.comparison.measured_floors import NOT_ASKED
 from evalkit.tables.files import records
 from evalkit.tables.messages import value_text
@@ -28,8 +29,11 @@ class Row:
 
     Attributes
     ----------
+    text, texts
+        What the rubric judges, cut; and each input that the item has, cut.
     people
-        Annotator -> dev label; empty for held-out items (`held`), whose labels are not shown.
+        Annotator -> dev label as a level (see `in_one_notation`); empty for held-out items (`held`), whose labels are
+        not shown.
     jury, passed, status
         The jury's label, verdict and status.
     votes
@@ -68,6 +72,7 @@ class Row:
     split: bool | None = None
     unread: bool = False
     item_columns: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
 
     @property
     def urgency(self) -> float:
@@ -96,15 +101,7 @@ SORTS: dict[str, Callable[[Row], Any]] = {
     "jury": lambda row: row.jury or "",
     "split": lambda row: -1.0 if row.apart is None else row.apart,
     "change": lambda row: row.change,
-}
-
-_CELLS: dict[str, Callable[[Row], Any]] = {
-    "people": lambda row: row.people or row.held,
-    "jury": lambda row: row.jury or row.status,
-    "judges": lambda row: row.votes,
-    "split": lambda row: row.apart is not None,
-    "change": lambda row: row.change,
-    "text": lambda row: row.text,
+    "file": lambda row: 0,  # noqa: ARG005
 }
 
 
@@ -127,15 +124,17 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The rows of one page, how many rows all pages have, and how many each filter would show.
+    """The rows of one page, how many rows all pages have and how many are before these, and how many each filter shows.
 
-    `item_columns` has the sorted values of each item column, over all rows.
+    `annotators` are those of all rows. `item_columns` has the sorted values of each item column, over all rows.
     """
 
     rows: list[Row]
     n: int
     page: int
     n_pages: int
+    start: int = 0
+    annotators: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     item_columns: dict[str, list[str]] = field(default_factory=dict)
 
@@ -149,8 +148,9 @@ def rows_of(
     mine = labels_on_scale(labels, criterion, evaluation.rubric)
     dev, held = mine[mine["part"] == "dev"], set(mine.loc[mine["part"] == "held-out", "item_id"])
     given: dict[str, dict[str, str]] = {}
+    level_of = in_one_notation(dev["label"].astype(str).unique().tolist(), scale)
     for item, who, label in dev[["item_id", "annotator", "label"]].astype(str).itertuples(index=False):
-        given.setdefault(item, {})[who] = label
+        given.setdefault(item, {})[who] = level_of[label]
     kinds: dict[str, int] = {}
     truth = annotators_of(dev, ids, scale, kinds, criterion).together("majority").kind
     scores = _by_item(evaluation.scores, criterion, ids)
@@ -162,7 +162,8 @@ def rows_of(
             last = kinds_of(_by_item(against.scores, criterion, ids), scale, kinds)
     votes = _votes(evaluation, criterion)
     apart = list(records(_by_item(evaluation.disagreement, criterion, ids)[["disagreement", "split"]]))
-    texts, columns = _texts(evaluation), _item_columns(evaluation, set(labels["annotator"].astype(str)))
+    texts, columns = row_texts(evaluation), _item_columns(evaluation, set(labels["annotator"].astype(str)))
+    judged = judged_inputs(evaluation.rubric, criterion, list(evaluation.input_columns))
     jury = list(records(scores[["label", "passed", "status"]]))
     judgments = evaluation.judgments
     without_score = judgments["error"].notna() & ~judgments["error"].isin(ENGINE_REASONS)
@@ -171,7 +172,8 @@ def rows_of(
     return [
         Row(
             item_id=item,
-            text=texts[at],
+            text=" — ".join(texts[at][name] for name in judged if name in texts[at]),
+            texts=texts[at],
             people=given.get(item, {}),
             held=item in held,
             jury=jury[at]["label"],
@@ -252,15 +254,38 @@ def _votes(evaluation: Evaluation, criterion: str) -> dict[str, tuple[tuple[str,
     return {item: tuple(rows) for item, rows in by_item.items()}
 
 
-def _texts(evaluation: Evaluation) -> list[str]:
-    """The text of each row: the first two inputs of the rubric, the question first."""
-    items = evaluation.items
-    names = sorted(evaluation.input_columns, key=lambda name: name not in ("question", "prompt"))
-    if not names:
-        return [""] * len(items)
-    columns = [items[evaluation.input_columns[name]].tolist() for name in names[:2]]
-    shown = [[" ".join(value_text(value)[:300].split()) for value in column] for column in columns]
-    return [" — ".join(filter(None, texts)) for texts in zip(*shown, strict=True)]
+def in_one_notation(labels: Iterable[str], scale: Scale) -> dict[str, str]:
+    """Each label as the level that it means; a verdict as the only level that has it.
+
+    A verdict that several levels have is ``pass`` or ``fail``. If people gave nothing but such verdicts, all stay
+    ``true`` and ``false``.
+
+    Examples
+    --------
+    >>> scale = Scale.of({0: "no", 1: "nearly", 2: "yes"}, pass_at=2)
+    >>> in_one_notation(["true", "false", "1.0", "2"], scale)
+    {'true': '2', 'false': 'fail', '1.0': '1', '2': '2'}
+    >>> in_one_notation(["True", "false"], scale)
+    {'True': 'true', 'false': 'false'}
+    """
+    readings = {label: read_label(label, scale) for label in labels}
+    verdicts = {
+        label: reading.passed
+        for label, reading in readings.items()
+        if reading is not None and reading.label is None and reading.passed is not None
+    }
+    verdict_of = {code: implied_verdict(code, scale) for code in scale.labels}
+    levels_of = {passed: [code for code in verdict_of if verdict_of[code] is passed] for passed in (True, False)}
+    plain = len(verdicts) == len(readings) and any(len(levels) > 1 for levels in levels_of.values())
+    levels: dict[str, str] = {}
+    for label, reading in readings.items():
+        if label in verdicts:
+            passed = bool(verdicts[label])
+            level = levels_of[passed][0] if len(levels_of[passed]) == 1 else "pass" if passed else "fail"
+            levels[label] = str(passed).lower() if plain else level
+        else:
+            levels[label] = label if reading is None or reading.label is None else reading.label
+    return levels
 
 
 def _item_columns(evaluation: Evaluation, annotators: set[str]) -> dict[str, list[str]]:
@@ -277,9 +302,11 @@ def _item_columns(evaluation: Evaluation, annotators: set[str]) -> dict[str, lis
     return columns
 
 
-def filled_columns(rows: list[Row]) -> list[str]:
-    """The columns of the table that have a value in at least one row."""
-    return ["item", *(name for name, cell in _CELLS.items() if any(map(cell, rows)))]
+def page_texts(evaluation: Evaluation, criterion: str) -> dict[str, Any]:
+    """What the table can show of each item, and how it writes labels."""
+    names, scale = list(evaluation.input_columns), evaluation.rubric.criterion(criterion).scale
+    judged = judged_inputs(evaluation.rubric, criterion, names)
+    return {"inputs": names, "judged_inputs": judged, "codes": list(scale.labels), "keys": level_keys(scale)}
 
 
 def page_of(rows: list[Row], query: Query, size: int = PAGE) -> Page:
@@ -294,7 +321,8 @@ def page_of(rows: list[Row], query: Query, size: int = PAGE) -> Page:
     page = min(max(0, query.page), n_pages - 1)
     names = rows[0].item_columns if rows else ()
     values = {name: sorted({row.item_columns[name] for row in rows}, key=_by_number) for name in names}
-    return Page(kept[page * size : (page + 1) * size], len(kept), page, n_pages, counts, values)
+    start, annotators = page * size, sorted({who for row in rows for who in row.people})
+    return Page(kept[start : start + size], len(kept), page, n_pages, start, annotators, counts, values)
 
 
 def _by_number(text: str) -> tuple[bool, float, str]:
@@ -318,4 +346,4 @@ def _in_cell(row: Row, cell: tuple[str, str | None, str] | None) -> bool:
 
 def _matches(row: Row, search: str) -> bool:
     text = search.strip().casefold()
-    return not text or text in f"{row.item_id} {row.text}".casefold()
+    return not text or text in " ".join([row.item_id, *row.texts.values()]).casefold()

@@ -14,7 +14,7 @@ from evalkit.errors import InputError, listed
 from evalkit.evaluation import Evaluation, show
 from evalkit.notebook.judgments.headline_numbers import jury_tiles
 from evalkit.notebook.judgments.item_details import item_detail
-from evalkit.notebook.judgments.item_table import FILTERS, Query, filled_columns, page_of, rows_of
+from evalkit.notebook.judgments.item_table import FILTERS, Query, page_of, page_texts, rows_of
 from evalkit.notebook.judgments.run_notices import alert_lines, notices
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.stats.alignment.label_splits import split_labels
@@ -28,7 +28,7 @@ _FILTERS = ("split", "tied", "unscored")
 class JudgmentBrowser(NotebookWidget):
     """Look through judgments: tiles, a table with the items that need review first, each judge's replies.
 
-    Columns that are empty for all items are not shown, nor filters that have no items.
+    Filters that have no items are not shown.
 
     Parameters
     ----------
@@ -110,8 +110,8 @@ class JudgmentBrowser(NotebookWidget):
     def _draw_page(self) -> None:
         page = asdict(page_of(self.rows, self._query)) | {"query": asdict(self._query), "judged": True}
         filters = ["all", *(name for name in _FILTERS if any(map(FILTERS[name], self.rows)))]
-        page |= {"n_items": len(self._browsed.items), "columns": filled_columns(self.rows), "filters": filters}
-        self.widget.page = page
+        page |= {"n_items": len(self._browsed.items), "filters": filters}
+        self.widget.page = page | page_texts(self._browsed, self._criterion)
 
     def _draw_item(self) -> None:
         detail = item_detail(self._browsed, self._selected, self._criterion, self._cache) if self._selected else {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -12,31 +14,41 @@ from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
 
 _REFUSED = ("judge_down", "rate_limited")
+_TO_COME = ("cache_miss", "stopped")
 _NOT_CALLED = ("cache_miss", "in_batch", "stopped", *SKIPPED, "not_asked", "budget")
 
+Problems = Mapping[tuple[str, str], str]
 
-def alert_lines(judgments: pd.DataFrame) -> list[str]:
-    """Judges that gave no score at all, and calls that were refused: one line per judge and reason, with advice."""
+
+def alert_lines(judgments: pd.DataFrame, problems: Problems = MappingProxyType({})) -> list[str]:
+    """Judges that gave no score at all, and calls that were refused: one line per judge and reason, with advice.
+
+    `problems` has what the server said, by judge and reason. How many judgments these are is said in `notices`.
+    """
     scored = set(judgments.loc[judgments["error"].isna(), "judge"].astype(str))
     reasons = explain(judgments)
     failed = ~reasons["judge"].isin(scored) & ~reasons["error"].isin(_NOT_CALLED)
     return [
-        f"{row.judge}: {counted(int(str(row.n)), 'judgment')} {_words(row.error)} ({row.what_to_do})"
+        f"{row.judge}: {problems.get((str(row.judge), str(row.error))) or _words(row.error)} ({row.what_to_do})"
         for row in reasons[failed | reasons["error"].isin(_REFUSED)].itertuples()
     ]
 
 
-def notices(evaluation: Evaluation, criterion: str, what_to_do: str = "") -> list[dict[str, Any]]:
-    """What the screen shows in one quiet line each.
+def notices(
+    evaluation: Evaluation, criterion: str, what_to_do: str = "", problems: Problems = MappingProxyType({})
+) -> list[dict[str, Any]]:
+    """What the screen shows in one quiet line each: the judgments without a score first, all in one line.
 
     Parameters
     ----------
     evaluation
         The version shown.
     criterion
-        Skipped items and replies without a score are counted on this criterion, as in the table.
+        Skipped items are counted on this criterion, as in the table, and so are the items that `filter` shows.
     what_to_do
         How to get the missing judgments; ``{n}`` is the number of replies to ask for.
+    problems
+        What the server said, by judge and reason.
 
     Returns
     -------
@@ -44,30 +56,41 @@ def notices(evaluation: Evaluation, criterion: str, what_to_do: str = "") -> lis
         ``text``; ``advice`` (lines); ``filter`` of the table that shows the items, or empty; ``n_items``.
     """
     judgments, lines = evaluation.judgments, []
-    missing = judgments[judgments["error"].isin({*ENGINE_REASONS} - {*SKIPPED, "not_asked"})]
-    if len(missing):
-        counts = missing["error"].astype(str).value_counts()
-        why = ", ".join(f"{n:,} {_words(name)}" for name, n in counts.items() if name not in ("cache_miss", "stopped"))
-        text = f"{len(missing):,} of {len(judgments):,} judgments are missing{f' ({why})' if why else ''}."
-        lines.append(_notice(f"{text} {what_to_do.format(n=f'{evaluation.cost.n_missing:,}')}".strip()))
-    lines += [_notice(note[:1].upper() + note[1:] + ".") for note in evaluation.answer_notes]
+    without = judgments[judgments["error"].notna() & ~judgments["error"].isin((*SKIPPED, "not_asked"))]
+    if len(without):
+        lines.append(_without_score(evaluation, without, criterion, what_to_do, problems))
+    lines += [notice(note[:1].upper() + note[1:] + ".") for note in evaluation.answer_notes]
     mine = judgments[(judgments["criterion"] == criterion).to_numpy()]
     if n_skipped := mine.loc[mine["error"] == "missing_input", "item_id"].nunique():
-        lines.append(_notice(f"{counted(n_skipped, 'item')} skipped: a required input is missing."))
+        lines.append(notice(f"{counted(n_skipped, 'item')} skipped: a required input is missing."))
     if n_unseen := mine.loc[mine["error"].isin(SKIPPED[1:]), "item_id"].nunique():
-        lines.append(_notice(f"{counted(n_unseen, 'item')} skipped: judges cannot be shown images and files."))
-    unread = mine[mine["error"].notna() & ~mine["error"].isin(ENGINE_REASONS)]
-    if len(unread):
-        reasons = explain(unread)
-        by_judge = ", ".join(f"{row.n:,} {_words(row.error)} ({row.judge})" for row in reasons.itertuples())
-        text = f"{len(unread):,} of {len(mine):,} judgments ({len(unread) / len(mine):.1%}) have no score: {by_judge}."
-        what_helps = dict(zip(reasons["error"], reasons["what_to_do"], strict=True))
-        advice = [f"{_words(name)}: {why}" for name, why in what_helps.items()]
-        lines.append(_notice(text, advice, "unread", unread["item_id"].nunique()))
+        lines.append(notice(f"{counted(n_unseen, 'item')} skipped: judges cannot be shown images and files."))
     return lines
 
 
-def _notice(text: str, advice: list[str] | None = None, filter_name: str = "", n_items: int = 0) -> dict[str, Any]:
+def _without_score(
+    evaluation: Evaluation, without: pd.DataFrame, criterion: str, what_to_do: str, problems: Problems
+) -> dict[str, Any]:
+    """The one count of judgments without a score, with the reasons, and what the servers said."""
+    is_missing, n = without["error"].isin(ENGINE_REASONS), len(evaluation.judgments)
+    not_asked = without["error"].isin(_TO_COME)
+    reasons = explain(without[~not_asked])
+    parts = [f"{int(not_asked.sum()):,} without a reply"] if not_asked.any() else []
+    for row in reasons.itertuples():
+        words = problems.get((str(row.judge), str(row.error)))
+        parts.append(f"{row.n:,} {_words(row.error)} ({row.judge}{f': {words}' if words else ''})")
+    text = f"{len(without):,} of {n:,} judgments ({len(without) / n:.1%}) have no score: {', '.join(parts)}."
+    if is_missing.any():
+        text = f"{text} {what_to_do.format(n=f'{evaluation.cost.n_missing:,}')}".strip()
+    is_unread = ~is_missing & (without["criterion"] == criterion)
+    unread = without.loc[is_unread.to_numpy(), ["error", "item_id"]].astype(str)
+    what_helps = dict(zip(reasons["error"], reasons["what_to_do"], strict=True))
+    advice = [f"{_words(name)}: {why}" for name, why in what_helps.items() if name not in ENGINE_REASONS]
+    return notice(text, advice, "unread" if len(unread) else "", unread["item_id"].nunique())
+
+
+def notice(text: str, advice: list[str] | None = None, filter_name: str = "", n_items: int = 0) -> dict[str, Any]:
+    """One quiet line of the screen (see `notices`)."""
     return {"text": text, "advice": advice or [], "filter": filter_name, "n_items": n_items}
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import orjson
@@ -30,6 +33,7 @@ disagree, or picked on screen."""
 
 _COUNTED = ("given", "random")
 _QUEUED = ("random", "disputed")
+_BREAK_S, _FEWEST_STEPS = 600, 5
 _Key = tuple[str, str, str]
 _FIELDS = ("item_id", "criterion", "annotator", "text")
 
@@ -169,6 +173,22 @@ class LabelLog:
                 self._put(key, _edit_of(edit))
                 if "source" not in edit:  # written by an earlier version, when every annotator counted
                     self.counting.add(key[2])
+
+    def seconds_per_label(self, annotator: str) -> float | None:
+        """How long a label of this annotator takes: the median time between two; None with fewer than five of them.
+
+        Ten minutes and more between two labels are a break.
+        """
+        lines = self.path.read_bytes().splitlines() if self.path.exists() else []
+        times = []
+        for line in lines:
+            with suppress(orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+                edit = orjson.loads(line)
+                if edit["annotator"] == annotator and edit.get("label") is not None:
+                    times.append(datetime.fromisoformat(edit["at"]))
+        steps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
+        usual = [step for step in steps if 0 < step < _BREAK_S]
+        return median(usual) if len(usual) >= _FEWEST_STEPS else None
 
     def _fits(self, criterion: str, label: object) -> bool:
         scales = self._scales.get(criterion, {}).values()

@@ -10,14 +10,20 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
+from evalkit.core.judge_field_checks import NOT_SENT_IF_NULL
+from evalkit.core.judge_settings import NOT_SENT
 from evalkit.core.validation_errors import problems
 from evalkit.errors import ConfigError
 from evalkit.rubrics.files import dump_yaml
 from evalkit.runs.contract.scoring_config import Scoring, ScoringConfig
 from evalkit.runs.processes.lighteval_command import model_facts
 
-_NUMBERS: dict[str, Callable[[str], Any]] = {"weight": float, "temperature": float, "max_tokens": int, "samples": int}
-_RULES = ("aggregation", "samples", "profile")
+_NUMBERS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("weight", "temperature"), float),
+    **dict.fromkeys(("max_tokens", "samples", "criteria_per_call"), int),
+}
+_RULES = ("aggregation", "samples", "criteria_per_call", "profile")
+_FLAGS = ("report_disagreement", "force_aggregation")
 
 Typed = Annotated[str, BeforeValidator(lambda value: "" if value is None else str(value).strip())]
 
@@ -35,8 +41,8 @@ class RunForm(BaseModel):
         One mapping per judge, with the fields of `JudgeConfig`.
     aggregation, samples, profile
         Rules; if empty, those of the profile, else the defaults.
-    report_disagreement
-        Whether juries report their disagreement.
+    report_disagreement, force_aggregation, criteria_per_call
+        As in `ScoringConfig`.
     max_samples
         The most samples to take of each task.
 
@@ -56,6 +62,8 @@ class RunForm(BaseModel):
     judges: tuple[dict[str, Typed], ...] = ()
     aggregation: Typed = ""
     report_disagreement: bool = False
+    force_aggregation: bool = False
+    criteria_per_call: Typed = ""
     samples: Typed = ""
     profile: Typed = ""
     max_samples: Typed = ""
@@ -73,7 +81,10 @@ class RunForm(BaseModel):
         if unknown:
             raise ConfigError(f"unknown field {', '.join(unknown)}; allowed: {', '.join(values)}")
         if config is not None:
-            values |= RunForm().model_dump(include=set(ScoringConfig.model_fields)) | ScoringConfig.of(config).to_dict()
+            written = ScoringConfig.of(config).to_dict()
+            judges = [{name: NOT_SENT if value is None else value for name, value in judge.items()}
+                      for judge in written.get("judges", ())]  # fmt: skip
+            values |= RunForm().model_dump(include=set(ScoringConfig.model_fields)) | written | {"judges": judges}
         return RunForm.model_validate(values | changes)
 
     @property
@@ -83,7 +94,7 @@ class RunForm(BaseModel):
             return None
         values: dict[str, Any] = {"judges": [_typed(judge) for judge in self.judges]} if self.judges else {}
         values |= _typed({name: getattr(self, name) for name in _RULES})
-        return values | ({"report_disagreement": True} if self.report_disagreement else {})
+        return values | {name: True for name in _FLAGS if getattr(self, name)}
 
     @property
     def limit(self) -> int | None:
@@ -151,7 +162,8 @@ class RunForm(BaseModel):
 def _typed(values: Mapping[str, str]) -> dict[str, Any]:
     """The values that are not empty, numbers as numbers; an invalid number stays a string that the contract rejects."""
     typed: dict[str, Any] = {name: value for name, value in values.items() if value}
+    typed |= {name: None for name in NOT_SENT_IF_NULL if typed.get(name) == NOT_SENT}
     for name in typed.keys() & _NUMBERS:
-        with suppress(ValueError):
+        with suppress(ValueError, TypeError):  # None stays
             typed[name] = _NUMBERS[name](typed[name])
     return typed

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
-import numpy as np
-
-from evalkit.rubrics import Rubric, Scale, load_rubric
-from evalkit.rubrics.human_labels import label_text
+from evalkit.errors import counted
+from evalkit.notebook.start.column_names import is_about, is_machine, is_rating
+from evalkit.notebook.start.table_columns import MOST_LABELS, NO_LABEL, Column
+from evalkit.rubrics import Rubric, load_rubric
+from evalkit.rubrics.label_words import verdict_word
 from evalkit.rubrics.scales import number
 from evalkit.stats.intervals import FEW_CLUSTERS
-from evalkit.tables.items import as_frame, canonical, canonical_text, is_missing
-from evalkit.tables.messages import holds_chats, messages_of, turns
+from evalkit.tables.items import as_frame, canonical_text
 
 NEW = "new"
 """The id of the rubric that is made from the chosen inputs."""
@@ -45,23 +46,11 @@ _NAMES = {
 _SIDE = re.compile(r"(?:^|_|(?<=[a-z])(?=\d))([a-z\d])(?=_|$)")
 _SIDES = (["a", "b"], ["1", "2"], ["0", "1"])
 _PAIRED = f"{_NAMES['answer']} conversation system model assistant llm".split()
-_LABEL = re.compile(
-    r"(?:^|_)(?:label|score|rating|rate$|human|gold|ann(?:ot|_|\d|$)|winner|prefer|verdict|grade|judg|thumb|vote|quality)"
-    r"|(?:^|_)correct|(?:score|rating|label)s?_?\d*$"
-)
-_NO_LABEL = re.compile(
-    r"count|num|^n_|len|turn|step|seed|fold|token|retr|version|year|age|day|hour|time|rank|index|_at$"
-)
 _BY_INPUTS = (
     *("preference", "faithfulness", "correctness", "helpfulness", "relevancy", "safety", "instruction_following"),
     *("coherence", "conversation_quality"),
 )
-_MOST_LABELS, _LONGEST_ID, _SHORTEST_TEXT = 12, 64, 20
-_CODE = re.compile(r"(?=\S*\d)(?!\d{4}-\d\d)[\w#./:-]*[^\W\d_][\w#./:-]*")
-_NO_ID = re.compile(r"(?:^|_)(?:ms|cost|price|amount|size|chars|words|stars|points|duration|percent)(?:_|$)")
-TRUTH = {"yes": True, "no": False, "true": True, "false": False, "pass": True, "fail": False}
-"""Words of labels that stand for pass and fail, where a criterion has a pass rule."""
-_NUMBERS, _SCALARS = (bool, int, float, np.generic), (str, bool, int, float, np.generic)
+_SHORTEST_TEXT = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,74 +85,6 @@ class ColumnRoles:
         """Criterion -> columns of human labels."""
         criteria = dict.fromkeys(self.roles[name].removeprefix("label: ") for name in self.columns("label: "))
         return {criterion: self.columns(f"label: {criterion}") for criterion in criteria}
-
-
-class Column:
-    """What is in one column."""
-
-    def __init__(self, name: str, cells: Iterable[Any]) -> None:
-        cells = list(cells)
-        self.name = name
-        self.present = [cell for cell in cells if not is_missing(cell)]
-        self.texts = [
-            str(int(cell) if isinstance(cell, float) and cell.is_integer() else cell) for cell in self.present
-        ]
-        self.n_missing = len(cells) - len(self.present)
-        self.n_empty = sum(not text.strip() for text in self.texts)
-        self.longest = max(map(len, self.texts), default=0)
-        self.distinct = dict(zip(self.texts, self.present, strict=True))
-        self.words = re.sub(r"[\W_]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).casefold()).strip("_")
-        self.is_number = all(number(cell) is not None for text, cell in self.distinct.items() if text.strip())
-        self.is_scalar = all(isinstance(cell, _SCALARS) for cell in self.present)
-        self.is_short = self.is_scalar and self.longest <= _LONGEST_ID
-        is_label = self.is_short and len(self.distinct) <= _MOST_LABELS
-        self.values = [cell for text, cell in self.distinct.items() if text.strip()] if is_label else []
-        self.is_unique = not self.n_missing + self.n_empty and len(self.distinct) == len(cells)
-        self.is_repeated = self.is_short and 1 < len(self.distinct) < len(self.texts)
-
-    @property
-    def is_text(self) -> bool:
-        """Whether it may be an input: texts, or lists and mappings of them."""
-        return self.longest > 0 and all(not isinstance(cell, _NUMBERS) for cell in self.present) and not self.is_number
-
-    @cached_property
-    def is_chat(self) -> bool:
-        """Whether each cell is a list of chat messages."""
-        return holds_chats(self.present)
-
-    @property
-    def examples(self) -> list[str]:
-        """Two of its values; of chats what was said."""
-        chats = [messages_of(cell) for cell in list(self.distinct.values())[:2]] if self.is_chat else []
-        return [" / ".join(text for _, _, text in turns(chat)) for chat in chats] or list(self.distinct)[:2]
-
-    @property
-    def looks_like_labels(self) -> bool:
-        """Whether the name is one of labels, and the values are few."""
-        return bool(_LABEL.search(self.words)) and len(self.values) > 1 and self.is_repeated
-
-    @property
-    def looks_like_id(self) -> bool:
-        """Whether it holds whole numbers or codes such as C-2000, each of them once."""
-        if not (self.is_unique and self.is_short and self.texts) or _LABEL.search(self.words):
-            return False
-        if all(text.isdecimal() for text in self.texts):
-            return not (_NO_LABEL.search(self.words) or _NO_ID.search(self.words))
-        return all(_CODE.fullmatch(text) for text in self.texts)
-
-    def fits(self, scale: Scale) -> bool:
-        """Whether its values are labels on a scale."""
-        return bool(self.values) and all(label_text(value, scale) is not None for value in self.values)
-
-    def truths(self, scale: Scale) -> dict[Any, bool]:
-        """The words of `TRUTH` among its values -> what they stand for; empty if it holds others or needs no map."""
-        if not (self.values and scale.has_rule) or self.fits(scale):
-            return {}
-        cells = [cell for cell in self.present if str(cell).strip()]
-        words = {canonical(cell): str(cell).strip().casefold() for cell in cells}
-        if not {*words.values()} <= {*TRUTH}:
-            return {}
-        return {cell: TRUTH[word] for cell, word in words.items()}
 
 
 def guess_columns(table: Any, rubric: Rubric | None = None) -> ColumnRoles:
@@ -219,14 +140,50 @@ def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[s
     if key is not own:
         take(key, "id")
     take(_named(repeated(), "system", exact=True), "system")
-    many = [one for one in repeated() if len(one.distinct) >= FEW_CLUSTERS]
-    take(_named(repeated(), "group", exact=True) or _named(many, "few", exact=True), "group")
+    groups = group_candidates(free)
+    take(groups[0] if len(groups) == 1 else None, "group")
     _guess_inputs(free, rubric, fixed, take)
     _guess_labels(free, rubric, take)
     if key is None:
         likely = [one for one in free if one.looks_like_id and not any(one.fits(it.scale) for it in rubric.criteria)]
         take(next(iter(likely), None), "id")
     return ColumnRoles(roles)
+
+
+def group_candidates(columns: Iterable[Column]) -> list[Column]:
+    """Columns that may hold the group of an item; of those that divide the items alike the first one.
+
+    One that is called group, or group_id, is the only one.
+    """
+    repeated = [column for column in columns if column.is_repeated]
+    names, few = _NAMES["group"].split(), _NAMES["few"].split()
+    groups = sorted(
+        (column for column in repeated if column.words in names), key=lambda column: names.index(column.words)
+    )
+    if groups and groups[0].words in ("group_id", "group"):
+        return groups[:1]
+    groups += [column for column in repeated if column.words in few and len(column.distinct) >= FEW_CLUSTERS]
+    divisions: dict[tuple[int, ...], Column] = {}
+    for column in groups:
+        places: dict[str, int] = {}
+        divisions.setdefault(tuple(places.setdefault(text, len(places)) for text in column.texts), column)
+    return list(divisions.values())
+
+
+def id_without_use(columns: Iterable[Column]) -> str:
+    """Why the column whose name is that of an id is none: it has duplicates or gaps; empty if there is no such one."""
+    column = _named(filter(attrgetter("is_scalar"), columns), "id", exact=True)
+    if column is None:
+        return ""
+    counts = Counter(column.texts)
+    again = [text for text, n in counts.items() if n > 1]
+    gaps = column.n_missing + column.n_empty
+    reasons = (
+        [f"{counted(len(again), 'value is', 'values are')} in several rows (first: {again[0]!r})"] if again else []
+    )
+    reasons += [f"{counted(gaps, 'row has', 'rows have')} none"] if gaps else []
+    reasons += ["its values are too long"] if not reasons and not column.is_short else []
+    return f"{column.name!r} is not used as id: {' and '.join(reasons)}" if reasons else ""
 
 
 def _named(columns: Iterable[Column], role: str, *, exact: bool = False) -> Column | None:
@@ -254,7 +211,8 @@ def _guess_inputs(free: list[Column], rubric: Rubric, fixed: ColumnRoles, take: 
     pair = _pair(one for one in free if one.is_text)
     sides = [*_NAMES["answer_a"].split(), *_NAMES["answer_b"].split()]
     chats = [one for one in free if one.is_chat and one not in pair and one.words not in sides]
-    coded = [one for one in free if one.values and len(one.texts) > 2 * _MOST_LABELS and _LABEL.search(one.words)]
+    coded = [one for one in free if one.values and len(one.texts) > 2 * MOST_LABELS and is_rating(one.words)]
+    coded += [one for one in free if one.holds_decisions]
     others = [one for one in free if one.is_text and one not in (*chats, *coded)]
     for name, column in zip(("answer_a", "answer_b"), pair, strict=False):
         if name in wanted:
@@ -267,7 +225,7 @@ def _guess_inputs(free: list[Column], rubric: Rubric, fixed: ColumnRoles, take: 
     elif chats and {"question", "answer"} <= {*wanted}:
         take(chats[0], "messages")
         return
-    scores = [one for one in others if isinstance(one.present[0], Mapping) and _LABEL.search(one.words)]
+    scores = [one for one in others if isinstance(one.present[0], Mapping) and is_rating(one.words)]
     others = [one for one in others if one not in scores and any(" " in text for text in one.distinct)]
     for name in rubric.input_names:
         find(name, others, exact=False)
@@ -301,10 +259,11 @@ def _guess_labels(free: list[Column], rubric: Rubric, take: Any) -> None:
     """Labels by name and values; columns without such a name only if there are two or more of them."""
     only = len(rubric.criteria) == 1
     for criterion in rubric.criteria:
-        fitting = [one for one in free if one.fits(criterion.scale) or one.truths(criterion.scale)]
-        named = [one for one in fitting if criterion.name in one.words or (only and _LABEL.search(one.words))]
-        codes = [one for one in fitting if len(one.values) > 1 and one.fits(criterion.scale)]
-        plain = [one for one in codes if not _NO_LABEL.search(one.words)]
+        people = [column for column in free if not (is_machine(column.words) or is_about(column.words))]
+        fitting = [column for column in people if column.fits(criterion.scale)]
+        named = [one for one in fitting if criterion.name in one.words or (only and one.is_named_as_rating)]
+        codes = [one for one in fitting if len(one.values) > 1 and not one.words_read(criterion.scale)]
+        plain = [one for one in codes if not NO_LABEL.search(one.words)]
         for column in named or (plain if only and len(plain) > 1 else []):
             take(column, f"label: {criterion.name}")
 
@@ -330,8 +289,8 @@ def new_rubric(columns: Mapping[str, Column], roles: ColumnRoles | None = None) 
     if roles is None:
         texts = [one for one in columns.values() if one.is_text]
         inputs = [name for name in NEW_INPUTS if _named(texts, name, exact=True)]
-        named = [one for one in columns.values() if _LABEL.search(one.words)]
-        labels = [one for one in named if one.is_number or one.looks_like_labels]
+        ratings = [column for column in columns.values() if column.is_named_as_rating]
+        labels = [column for column in ratings if column.is_number or column.looks_like_labels]
     else:
         inputs = list(dict.fromkeys([*(CHAT_INPUTS if roles.columns("messages") else ()), *roles.inputs]))
         if "answer" in inputs:
@@ -347,21 +306,25 @@ def _word_scale(labels: Iterable[Column]) -> dict[str, Any]:
     """A nominal scale whose levels are the words of these columns; empty if they have too many or only one."""
     texts = sorted(canonical_text(str(cell)).strip() for one in labels for cell in one.values)
     words = {text.casefold(): text for text in texts}
-    if not 1 < len(words) <= _MOST_LABELS or any(len(text.splitlines()) > 1 for text in texts):
+    if not 1 < len(words) <= MOST_LABELS or any(len(text.splitlines()) > 1 for text in texts):
         return {}
-    passing = [text for word, text in words.items() if TRUTH.get(word)] if {*words} <= {*TRUTH} else None
-    rule = {"pass_if": passing} if passing else {}
-    meanings = {word: ("Fully." if TRUTH[word] else "Not fully.") if passing else text for word, text in words.items()}
-    return {"level": "nominal", "scale": {text: meanings[word] for word, text in words.items()}} | rule
+    verdicts = {text: verdict_word(text) for text in words.values()}
+    if None in verdicts.values() or "true" not in verdicts.values():
+        return {"level": "nominal", "scale": {text: text for text in words.values()}}
+    meanings = {"true": "Fully.", "false": "Not fully."}  # and those who are unsure give no label
+    levels = {text: meanings[word] for text, word in verdicts.items() if word}
+    if len(levels) < 2:
+        return {}
+    return {"level": "nominal", "scale": levels, "pass_if": [text for text in levels if verdicts[text] == "true"]}
 
 
 def _number_scale(labels: Iterable[Column]) -> dict[str, Any]:
     """An ordinal scale with the numbers of these columns, without gaps where they are few; by default 0, 1 and 2."""
     codes = [number(value) for one in labels if one.is_number for value in one.values]
     numbers = sorted({code for code in codes if code is not None})
-    if not 1 < len(numbers) <= _MOST_LABELS:
+    if not 1 < len(numbers) <= MOST_LABELS:
         numbers = [0, 1, 2]
-    elif all(isinstance(code, int) for code in numbers) and numbers[-1] - numbers[0] < _MOST_LABELS:
+    elif all(isinstance(code, int) for code in numbers) and numbers[-1] - numbers[0] < MOST_LABELS:
         numbers = list(range(int(numbers[0]), int(numbers[-1]) + 1))
     ends = {numbers[0]: "Not at all.", numbers[-1]: "Fully."}
     return {"scale": {code: ends.get(code, "In part.") for code in numbers}, "pass_at": numbers[-1]}
@@ -376,11 +339,11 @@ def carry_over(
         name: "label: quality"
         for name, one in columns.items()
         if name not in kept
-        and (roles.roles[name] or (_LABEL.search(one.words) and (one.is_number or one.looks_like_labels)))
+        and (roles.roles[name] or (one.is_named_as_rating and (one.is_number or one.looks_like_labels)))
     }
     if len(roles.labels) > 1:  # of several criteria: they are no annotators of one
         labels = {name: role for name, role in labels.items() if not roles.roles[name]}
     rubric = new_rubric(columns, ColumnRoles({**kept, **labels}))
     scale = rubric.criteria[0].scale
-    fitting = {name: labels[name] for name in labels if columns[name].fits(scale) or columns[name].truths(scale)}
+    fitting = {name: labels[name] for name in labels if columns[name].fits(scale)}
     return rubric, guess_roles(columns, rubric, kept | fitting)

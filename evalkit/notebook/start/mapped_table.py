@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
 from evalkit.errors import InputError, counted, listed
-from evalkit.notebook.start.column_roles import CHAT_INPUTS, Column, ColumnRoles
+from evalkit.notebook.start.column_roles import CHAT_INPUTS, ColumnRoles, group_candidates, id_without_use
+from evalkit.notebook.start.table_columns import Column
 from evalkit.rubrics import Rubric, load_rubric
 from evalkit.rubrics.files import rubric_ids
 from evalkit.rubrics.human_labels import label_text
@@ -19,9 +19,9 @@ _SHOWN = 5
 
 
 def map_table(
-    table: pd.DataFrame, roles: ColumnRoles, rubric: Rubric, truths: Mapping[str, Mapping[Any, bool]]
+    table: pd.DataFrame, roles: ColumnRoles, rubric: Rubric
 ) -> tuple[pd.DataFrame, dict[str, str], dict[str, list[str]], list[str]]:
-    """What a table holds, by the roles of its columns; `truths` has for columns of labels what their words stand for.
+    """What a table holds, by the roles of its columns.
 
     Returns
     -------
@@ -36,9 +36,6 @@ def map_table(
     """
     key, annotator, chat = roles.column("id"), roles.column("annotator"), roles.column("messages")
     lines, source, labels = list[str](), "table", roles.labels
-    for name, words in truths.items():
-        table = table.assign(**{name: table[name].map(words)})
-        lines.append(f"table = table.assign(**{{{name!r}: table[{name!r}].map({words!r})}})")
     if key is None and "item_id" in table.columns:
         table, source = table.drop(columns="item_id"), "table.drop(columns='item_id')"
     if annotator is not None:
@@ -117,7 +114,7 @@ def label_problems(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Ru
             cells = [(text.strip(), cell) for text, cell in zip(column.texts, column.present, strict=True)]
             labels = [(text, cell) for text, cell in cells if text]
             off = Counter(text for text, cell in labels if label_text(cell, scale) is None)
-            if off and not column.truths(scale):
+            if off:
                 values = ", ".join(f"{text!r:.32} ({n})" for text, n in off.most_common(_SHOWN))
                 fitting = [
                     name for name in rubric_ids() if any(column.fits(one.scale) for one in load_rubric(name).criteria)
@@ -129,3 +126,23 @@ def label_problems(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Ru
                     "these labels in the table by levels of the scale"
                 )
     return problems
+
+
+def role_remarks(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rubric) -> Iterator[str]:
+    """What the person should know of ids and groups, and of words that are read as labels."""
+    unused = [one for name, one in columns.items() if not roles.roles[name]]
+    if roles.column("id") is None:
+        why = id_without_use(unused)
+        fact = "no column is used as id, so the row number is the id: keep the order of the rows"
+        yield f"{why}; {fact}" if why else fact
+    groups = [] if roles.column("group") else group_candidates(unused)
+    if len(groups) > 1:
+        names = listed([column.name for column in groups])
+        which = f"several columns may say which items belong together: {names}. Use one of them as 'group'"
+        yield f"{which}; without a group, intervals treat all items as independent"
+    meanings = {"true": "True", "false": "False", "": "no label"}
+    for criterion, labelled in roles.labels.items():
+        for name in labelled:
+            if words := columns[name].words_read(rubric.criterion(criterion).scale):
+                pairs = ", ".join(f"{word} as {meanings[text]}" for word, text in words.items())
+                yield f"labels in {name!r} are read as pass (True) or fail (False) of {criterion!r}: {pairs}"

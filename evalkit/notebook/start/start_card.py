@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import textwrap
 import warnings
 from collections.abc import Callable, Mapping
@@ -21,14 +22,15 @@ from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError
 from evalkit.notebook.start.column_roles import (
     NEW,
     NEW_INPUTS,
-    Column,
     ColumnRoles,
     carry_over,
     guess_roles,
     new_rubric,
     suggest_rubric,
 )
-from evalkit.notebook.start.mapped_table import label_problems, map_table, role_problems
+from evalkit.notebook.start.mapped_table import label_problems, map_table, role_problems, role_remarks
+from evalkit.notebook.start.table_columns import Column
+from evalkit.notebook.start.table_source import table_expression
 from evalkit.notebook.tuner.code_snippets import judge_code, rubric_code
 from evalkit.notebook.tuner.drafts import plan_line
 from evalkit.notebook.tuner.judge_addresses import ServerError, judge_at, server_of
@@ -81,10 +83,11 @@ class StartCard(NotebookWidget):
         judges: JudgesLike | None,
         roles: Mapping[str, str],
         options: Mapping[str, Any],
+        source: str = "table",
     ) -> None:
         super().__init__(new_widget("TunerWidget", "start", "pass inputs= and labels= to evaluate"))
         self._file = str(table) if isinstance(table, (str, Path)) else ""
-        self._is_frame = isinstance(table, pd.DataFrame)
+        self._is_frame, self._source = isinstance(table, pd.DataFrame), source
         self._table = read_frame(self._file) if self._file else as_frame(table)
         self._columns = {str(name): Column(str(name), cells) for name, cells in self._table.items()}
         self._options = dict(options)
@@ -102,7 +105,7 @@ class StartCard(NotebookWidget):
     # -- from Python
     @property
     def code(self) -> str:
-        """Python that makes the same items and the same tuner; ``table`` stands for a table that came from no file."""
+        """Python that makes the same items and the same tuner, from the file or the expression that `start` got."""
         rubric = repr(self._rubric_file) if self._rubric_file else rubric_code(self.rubric)
         lines = ["import evalkit as ek", "", *self._items_code(), f"rubric = {rubric}"]
         lines += [f"judges = [{', '.join(map(judge_code, self.judges))}]", "tuner = ek.RubricTuner("]
@@ -113,8 +116,13 @@ class StartCard(NotebookWidget):
         return "\n".join([*lines, ")", "tuner", ""]) if self._lines else ""
 
     def _items_code(self) -> list[str]:
-        line = f"table = ek.tables.read_frame({self._file!r})" if self._file else "table = ek.tables.as_frame(table)"
-        return [*([] if self._is_frame else [line]), *self._lines]
+        if self._file:
+            return [f"table = ek.tables.read_frame({self._file!r})", *self._lines]
+        if not self._source:
+            missing = "# put the table that was passed to ek.start into the variable table"
+            return [missing, *([] if self._is_frame else ["table = ek.tables.as_frame(table)"]), *self._lines]
+        value = self._source if self._is_frame else f"ek.tables.as_frame({self._source})"
+        return [*([] if value == "table" else [f"table = {value}"]), *self._lines]
 
     def tuner(self) -> RubricTuner:
         """The tuner; it replaces the card on screen. A second call returns the same tuner.
@@ -130,7 +138,7 @@ class StartCard(NotebookWidget):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", EvalkitWarning)  # they are among the notes
                 session = Session(self.items, self.rubric, self.judges, **self._arguments())
-            session.items_code, session.reads_items = self._items_code(), bool(self._file)
+            session.items_code, session.reads_items = self._items_code(), bool(self._file or self._source)
             self._opened = RubricTuner.of(session, self.widget)
             self.widget.card = {}
         return self._opened
@@ -139,6 +147,8 @@ class StartCard(NotebookWidget):
         """The arguments of the tuner beside items, rubric and judges."""
         path = Path(self._file)
         place = {"folder": str(path.parent), "name": f"{path.stem}-{self.rubric.id}"} if self._file else {}
+        if self._file and not path.exists():  # a data set on the hub
+            place = {"name": f"{path.name}-{self.rubric.id}"}
         given = {"labels": self.labels, "inputs": self.inputs, "on_missing": "skip" if self._n_skipped else ""}
         return {name: value for name, value in given.items() if value} | place | self._options
 
@@ -247,8 +257,7 @@ class StartCard(NotebookWidget):
     def _map(self, off_scale: list[str]) -> dict[str, str]:
         """Map the table but for labels off the scale, and plan; the prompts of its first whole item, by criterion."""
         roles = ColumnRoles({**self.roles.roles, **dict.fromkeys(off_scale, "")})
-        truths = {name: words for name, (_, words) in self._truths().items()}
-        items, inputs, labels, lines = map_table(self._table, roles, self.rubric, truths)
+        items, inputs, labels, lines = map_table(self._table, roles, self.rubric)
         if off_scale:
             lines.insert(0, f"# without labels off the scale: {listed(off_scale, most=30)}")
         own = {name: value for name, value in self._options.items() if name in ("samples", "template")}
@@ -273,31 +282,17 @@ class StartCard(NotebookWidget):
         self._jobs.do("plan", show_plan, "plan")
         return prompts
 
-    def _truths(self) -> dict[str, tuple[str, dict[Any, bool]]]:
-        """Column -> criterion, and what its words stand for, where labels are words for pass and fail."""
-        return {
-            name: (criterion, words)
-            for criterion, names in self.roles.labels.items()
-            for name in names
-            if (words := self._columns[name].truths(self.rubric.criterion(criterion).scale))
-        }
-
     def _remarks(self) -> list[str]:
-        notes, place = [], self._arguments()
+        place, notes = self._arguments(), list(role_remarks(self._columns, self.roles, self.rubric))
         saved = Path(place.get("folder") or Path.cwd(), f"{place.get('name') or self.rubric.id}.tuner.json")
         if saved.exists():
-            notes.append(f"a saved session exists ({saved}); press 'Open the tuner' to continue it")
-        if self.roles.column("id") is None:
-            notes.append("no column is used as id, so the row number is the id: keep the order of the rows")
+            notes.insert(0, f"a saved session exists ({saved}); press 'Open the tuner' to continue it")
         if fakes := [judge.name for judge in self.judges if judge.provider == "fake"]:
             advice = "offline stand-ins that count words, not LLMs; name yours, as in openai:gpt-4o-mini"
             notes.append(f"{listed(fakes)}: {advice}")
         for server in dict.fromkeys(filter(None, map(server_of, self.judges))):
             names = listed([judge.name for judge in self.judges if server_of(judge) == server])
             notes.append(f"{names}: calls go to {server}")
-        for name, (criterion, words) in self._truths().items():
-            pairs = ", ".join(f"{word} as {truth}" for word, truth in words.items())
-            notes.append(f"labels in {name!r} are read as pass (True) or fail (False) of {criterion!r}: {pairs}")
         if self._is_new:
             notes.append("a new rubric asks one general question: write your own question and levels before you run")
         for name, column in self._columns.items():
@@ -353,7 +348,8 @@ def start(
     Parameters
     ----------
     table
-        A DataFrame, a list of dicts, a `datasets.Dataset`, or the path of a JSONL, CSV or parquet file.
+        A DataFrame, a list of dicts, a `datasets.Dataset`, the path of a JSONL, CSV or parquet file, or the name of a
+        data set on the Hugging Face hub.
     rubric
         A `Rubric`, the name or file of one, or ``"new"``: a rubric of one question, made from the inputs that you
         choose and the scale of your labels. By default the shipped rubric that suits the columns.
@@ -383,4 +379,5 @@ def start(
     >>> card.rubric.id, card.inputs, card.problems
     ('helpfulness', {'question': 'prompt', 'answer': 'bot_resp'}, [])
     """
-    return StartCard(table, rubric, judges, roles or {}, options)
+    source = "" if isinstance(table, (str, Path)) else table_expression(table, inspect.currentframe().f_back)  # type: ignore[union-attr]
+    return StartCard(table, rubric, judges, roles or {}, options, source)

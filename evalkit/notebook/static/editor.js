@@ -22,10 +22,10 @@ function editorPart(ctx) {
       <button data-do="add">Add a level</button><button class="ekw-quiet" data-do="remove" aria-label="Remove criterion ${esc(one.name)}" title="Remove this criterion">Remove</button></div></details>`;
   }
   function fields(draft) {
-    const form = draft.form;
+    const form = draft.form, chosen = get("figures").criterion;
     rests = [];
     return `<label>What is judged<textarea rows="2" data-part="whole">${esc(form.description)}</textarea></label>
-      <div class="ekw-criteria">${form.criteria.map((one, at) => criterion(one, at, !at || form.criteria.length === 1)).join("")}</div>
+      <div class="ekw-criteria">${form.criteria.map((one, at) => criterion(one, at, one.name === chosen || (!at && !form.criteria.some(({ name }) => name === chosen)))).join("")}</div>
       <div class="ekw-line"><button data-do="criterion_new">Add a criterion</button>
       <label class="ekw-short">Template <input data-part="template" list="${ctx.id}-templates" value="${esc(form.template)}"></label></div>
       <datalist id="${ctx.id}-templates">${draft.templates.map((name) => `<option value="${esc(name)}">`).join("")}</datalist>`;
@@ -114,6 +114,12 @@ function editorPart(ctx) {
     typed();
   }
   root.addEventListener("focusin", ({ target }) => { if (target.closest(".ekw-fields")) step += 1; }); // what is typed in one visit to a field is undone at once
+  // Choosing a criterion opens it here, and closes the others.
+  function show(name) {
+    root.querySelectorAll(".ekw-criterion").forEach((one) => { one.open = one.querySelector('[data-part="name"]').value === name; });
+    const box = find(".ekw-yaml"), at = box ? box.value.split("\n").findIndex((line) => line.trim().replace(/^- /, "").replace(/['"]/g, "") === `name: ${name}`) : -1;
+    if (at >= 0) box.scrollTop = at * parseFloat(getComputedStyle(box).lineHeight);
+  }
   const actions = {
     toggle: () => {
       flush();
@@ -144,8 +150,9 @@ function editorPart(ctx) {
     },
     remove: (one) => {
       const gone = one.closest(".ekw-criterion"), near = gone.nextElementSibling || gone.previousElementSibling;
+      if (near) near.open = true;
       removeElement(gone, near ? near.querySelector("summary") : find('[data-do="criterion_new"]'));
     },
   };
-  return { drawDraft, flush, typed, actions };
+  return { drawDraft, flush, typed, show, actions };
 }

@@ -5,16 +5,15 @@ const KINDS = {
 
 function figuresPart(ctx) {
   const { root, find, put, get } = ctx;
+  const SHORT = { "Agreement with people": "Agreement", "People among themselves": "People with each other" };
+  const STRIP = ["Kappa", "Pass rate", "Mean (0-1)"]; // of the small figures, those in the strip
   function drawTop() {
     root.classList.toggle("ekw-browse", Boolean(get("figures").browse));
     const figures = get("figures"), several = (figures.criteria || []).length > 1;
-    const tabs = several
-      ? `<div class="ekw-tabs" role="group" aria-label="Criterion">${figures.criteria
-          .map((name) => `<button data-do="criterion" data-key="criterion ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === figures.criterion}">${esc(name)}</button>`)
-          .join("")}</div>`
-      : "";
-    const tiles = figures.tiles || [], at = (place) => tiles.filter((tile) => tile.place === place).map(drawTile).join("");
-    const measure = figures.measure && typeof get("price") === "string" ? `<div class="ekw-held"><button data-do="measure" data-key="measure" ${offIf(get("status").running)}>Measure chance: ${esc(get("price"))}</button></div>` : "";
+    put(".ekw-tabs", several ? figures.criteria.map((name) => `<button data-do="criterion" data-key="criterion ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === figures.criterion}">${esc(name)}</button>`).join("") : "");
+    const tiles = figures.tiles || [], first = tiles.find((tile) => tile.place === "head"), status = get("status"), said = (status.running && status.decision) || figures.decision, decision = said?.verdict ? said : null;
+    const button = figures.measure && typeof get("price") === "string" ? `<button data-do="measure" data-key="measure" ${offIf(status.running)}>Measure chance: ${esc(get("price"))}</button>` : "";
+    const inReason = decision?.action === "measure" ? button : "", measure = button && !inReason ? `<div class="ekw-held">${button}</div>` : "";
     const held = figures.held_out || {};
     const looked = held.looks
       ? `<span>held-out: agreement <b>${esc(held.agreement)}</b>, kappa <b>${esc(held.kappa)}</b> (${esc(held.compared)}; ${esc(held.looks)})</span>`
@@ -27,11 +26,26 @@ function figuresPart(ctx) {
     const others = Object.entries(figures.other_criteria || {}).map(([name, n]) => `${counted(n, "label")} of “${name}”`);
     const gone = others.length ? `<div class="ekw-held">Not counted: ${esc(others.join(", "))}; the version shown has no such criterion.</div>` : "";
     const newcomers = Object.entries(figures.newcomers || {}).map(([who, n]) => `<div class="ekw-held">${counted(n, "label")} of ${esc(who)} ${n === 1 ? "is" : "are"} not in the figures. <button data-do="count_labels" data-key="count ${esc(who)}" data-name="${esc(who)}">Count labels of ${esc(who)}</button></div>`).join("");
-    put(".ekw-top", tabs + (tiles.length ? `<div class="ekw-strip"><dl class="ekw-tiles">${at("head")}${at("people")}</dl>${drawPoints(figures)}<dl class="ekw-tiles ekw-change">${at("change")}</dl></div><dl class="ekw-facts">${at("fact")}</dl>` : ""));
+    put(".ekw-decision", decision ? drawDecision(decision, inReason) : first ? `<p class="ekw-say"><b>${esc(first.title)}</b> ${interval(first.value)} <span class="ekw-moved ekw-${esc(first.mark || "as")}">${esc(first.moved)}</span></p><p>${esc(first.note)}</p>` : "");
+    const facts = tiles.filter((tile) => (decision || tile !== first) && (tile.place !== "fact" || figures.browse || STRIP.includes(tile.title)));
+    put(".ekw-facts", facts.map((tile) => `<span class="${tile.place === "fact" && !figures.browse ? "ekw-less" : ""}">${esc(SHORT[tile.title] || tile.title)} <b>${interval(tile.value)}</b>${tile.place === "head" ? ` ${esc(tile.note.match(/^\d+ of \d+/)?.[0] || "")}` : ""}${tile.moved ? ` <span class="ekw-${esc(tile.mark || "as")}">${esc(tile.moved.replace(" on dev labels", ""))}</span>` : ""}</span>`).join(""));
+    put(".ekw-tiles", tiles.map(drawTile).join(""));
+    find('[data-box="figures"]').hidden = !tiles.length;
+    put(".ekw-points", drawPoints(figures));
+    put(".ekw-pick", drawPick(figures));
     put(".ekw-notes", measure + split + strays + off + gone + newcomers);
   }
-  const drawTile = (tile) => `<div class="ekw-tile ekw-at-${esc(tile.place)}"><dt>${esc(tile.title)}</dt><dd><b>${esc(tile.value).replace(/ \[(.*)\]/, " <i>[$1]</i>")}</b>${
+  const interval = (value) => esc(value).replace(/ \[(.*)\]/, " <i>[$1]</i>");
+  const drawDecision = (one, button) => `<p class="ekw-say"><b>${one.sign ? `<span class="ekw-${esc(one.mark || "as")}" aria-hidden="true">${esc(one.sign)}</span> ` : ""}${esc(one.verdict)}</b> ${esc(one.then)}</p><p>${esc(one.reason)} ${button}</p>`;
+  const drawTile = (tile) => `<div class="ekw-tile ekw-at-${esc(tile.place)}"><dt>${esc(tile.title)}</dt><dd><b>${interval(tile.value)}</b>${
     tile.moved ? `<span class="ekw-moved ekw-${esc(tile.mark || "as")}">${esc(tile.moved)}</span>` : ""}<small>${esc(tile.note)}</small></dd></div>`;
+  // Where there is no room for the points, two lists choose the versions.
+  function drawPick({ versions = [], current, against }) {
+    const { paid } = get("status"), sum = paid ? `<small class="ekw-paid">${esc(paid)}</small>` : "";
+    if (versions.length < 2) return sum;
+    const list = (pick, title, chosen, none) => `<label class="ekw-short">${title} <select data-pick="${pick}" data-key="pick ${pick}">${none}${versions.map(({ key, name, point }) => `<option value="${esc(key)}" ${key === chosen ? "selected" : ""}>${esc(name)}${point && point.value !== null ? `: ${point.value.toFixed(2)}` : ""}</option>`).reverse().join("")}</select></label>`;
+    return list("shown", "Shown", current, "") + list("against", "Compared with", against, `<option value="" ${against ? "" : "selected"}>nothing</option>`) + sum;
+  }
   // One point with its interval per version; the dashed line is that of people among themselves.
   function drawPoints({ versions = [], axis, people, current, against }) {
     if (!axis) return "";
@@ -44,24 +58,37 @@ function figuresPart(ctx) {
     return `<div class="ekw-dots" role="group" aria-label="Versions, with 95 % intervals"><span class="ekw-axis" aria-hidden="true"><small>${axis[1].toFixed(1)}</small><small>${axis[0].toFixed(1)}</small></span>${buttons.join("")}</div>`;
   }
 
+  // Rows people, columns jury; thick lines where passing begins. The width of a cell follows from the number of columns.
+  const MOST = 24; // more columns than this do not fit anywhere
   function drawMatrix() {
-    const cells = get("figures").cells || [], chosen = get("page").query?.cell;
-    if (!cells.length) return put(".ekw-matrix", "");
-    const humans = [...new Set(cells.map((cell) => cell.human))];
-    const none = humans.every((one) => one === "true" || one === "false") ? "no verdict" : "no label";
-    const column = (cell) => [cell.jury ?? none, cell.verdict].filter(Boolean).join(" ");
-    const juries = [...new Set(cells.map(column))];
-    const of = (human, jury) => cells.find((cell) => cell.human === human && column(cell) === jury) || { human, jury, verdict: "", n: 0, kind: "none" };
-    const kind = (cell) => (cell.kind === "none" && cell.jury === null ? none : KINDS[cell.kind]);
-    const button = (cell, key) => {
-      const on = chosen && chosen[0] === cell.human && chosen[1] === cell.jury && (chosen[2] || "") === cell.verdict;
-      return `<td><button class="ekw-cell ekw-${esc(cell.kind.replace(" ", "-"))}" data-do="cell" data-key="cell ${key}" data-cell="${key}" aria-pressed="${Boolean(on)}" ${cell.n ? "" : "disabled"}
-        aria-label="people ${esc(cell.human)}, jury ${esc(column(cell))}: ${counted(cell.n, "label")}, ${esc(kind(cell))}"><b>${+cell.n}</b><small>${esc(kind(cell))}</small></button></td>`;
+    const cells = get("figures").cells || [], page = get("page"), chosen = page.query?.cell, region = find(".ekw-matrix");
+    const title = "<h3>Where jury and people differ</h3>";
+    if (!cells.length) return put(".ekw-matrix", page.judged && !get("figures").browse ? `${title}<p class="ekw-empty">No item has a label yet. The matrix appears with the first one: press Label next.</p>` : "");
+    const rows = [...new Map(cells.map((cell) => [cell.human, cell])).values()], same = (one, other) => one.jury === other.jury && one.verdict === other.verdict;
+    const columns = cells.filter((cell, at) => cells.findIndex((other) => same(cell, other)) === at);
+    if (columns.length > MOST) return put(".ekw-matrix", `${title}<p class="ekw-empty">${columns.length} different labels are too many for a matrix. The filter Jury ≠ people shows the items.</p>`);
+    const none = rows.every(({ human }) => human === "true" || human === "false") ? "no verdict" : "no label";
+    const labels = shortLabels([...new Set(rows.map(({ human }) => human))]), full = (cell) => [cell.jury ?? none, cell.verdict].filter(Boolean).join(" ");
+    const kind = (cell) => (cell.kind === "none" && cell.jury === null ? none : KINDS[cell.kind]), most = Math.max(1, ...cells.map((cell) => cell.n));
+    const few = columns.length < 5, group = (cell) => (cell.jury === null || cell.jury_passed === null ? "" : verdict(cell.jury_passed));
+    const groups = ["fail", "pass", ""].map((name) => [name, columns.filter((cell) => group(cell) === name).length]).filter(([, n]) => n);
+    const line = (at) => (at && group(columns[at]) !== group(columns[at - 1]) ? "ekw-from" : "");
+    const button = (cell) => {
+      const key = cells.indexOf(cell), on = chosen && chosen[0] === cell.human && chosen[1] === cell.jury && (chosen[2] || "") === cell.verdict;
+      const share = cell.kind === "none" ? 0 : Math.round((32 * cell.n) / most);
+      return `<button class="ekw-cell ekw-${esc(cell.kind.replace(" ", "-"))}" style="--p:${share}%" data-do="cell" data-key="cell ${key}" data-cell="${key}" aria-pressed="${Boolean(on)}" ${cell.n ? "" : "disabled"}
+        aria-label="people ${esc(cell.human)}, jury ${esc(full(cell))}: ${counted(cell.n, "label")}, ${esc(kind(cell))}"><b>${+cell.n || "·"}</b>${few ? `<small>${esc(kind(cell))}</small>` : ""}</button>`;
     };
-    put(".ekw-matrix", `<table><caption>People ↓ &nbsp; Jury →</caption><thead><tr><td></td>${juries.map((jury) => `<th scope="col">${esc(jury)}</th>`).join("")}</tr></thead><tbody>${humans
-      .map((human) => `<tr><th scope="row">${esc(human)}</th>${juries.map((jury) => button(of(human, jury), cells.indexOf(of(human, jury)))).join("")}</tr>`).join("")}</tbody></table>
-      <small>each annotator's label counts once; ✗ compares verdicts; click a cell to see its items${cells.some((cell) => cell.verdict && cell.n)
-        ? "<br>“1 pass”: most judges passed the item, but the level nearest to their mean is 1. The verdict counts. The same holds for “fail” and “no verdict”." : ""}</small>`);
+    const head = (cell, at) => `<th scope="col" class="${line(at)}" title="${esc(full(cell))}"><span class="ekw-sr">${esc(full(cell))}</span><span aria-hidden="true">${cell.jury === null ? "<small>none</small>" : esc(labels.of(cell.jury))}${cell.verdict ? `<br><small>${esc({ pass: "▲", fail: "▼" }[cell.verdict] || "–")}</small>` : ""}</span></th>`;
+    region.style.setProperty("--columns", columns.length);
+    region.classList.toggle("ekw-words", labels.words);
+    region.classList.toggle("ekw-few", few);
+    region.classList.toggle("ekw-many", columns.length > (labels.words ? 10 : 12));
+    const above = groups.length > 1 ? `<tr><td></td>${groups.map(([name, n], at) => (name ? `<th scope="colgroup" colspan="${n}" class="${at ? "ekw-from" : ""}">${at ? "" : "jury: "}${name}</th>` : `<td colspan="${n}" class="ekw-from"></td>`)).join("")}</tr>` : "";
+    put(".ekw-matrix", `${title}<table><thead>${above}<tr><td><small>people</small></td>${columns.map(head).join("")}</tr></thead><tbody>${rows
+      .map((row, at) => `<tr class="${at && row.human_passed !== rows[at - 1].human_passed ? "ekw-from-row" : ""}"><th scope="row">${labels.words ? `<small>${esc(labels.of(row.human))}</small> ` : ""}${esc(row.human)}</th>${columns.map((column, n) => `<td class="${line(n)}">${button(cells.find((cell) => cell.human === row.human && same(cell, column)))}</td>`).join("")}</tr>`).join("")}</tbody></table>
+      <p>Each person's label counts once. ${groups.length > 1 ? "Orange frame: people and jury give different verdicts. Thick lines: from where on an item passes. " : ""}Press a cell to see its items.${cells.some((cell) => cell.verdict && cell.n)
+        ? " ▲ or ▼ below a label: most judges passed (▲) or failed (▼) the item, though the level nearest to their mean says otherwise. The verdict counts." : ""}</p>`);
   }
   return { drawTop, drawMatrix };
 }

@@ -1,24 +1,40 @@
-// The table of items, and the selected item.
-const COLUMNS = [ // key, title, and whether its title sorts
-  ["item", "Item", true], ["people", "People", true], ["jury", "Jury", true], ["judges", "Judges", false], ["split", "Disagreement", true], ["change", "Change", true],
-  ["column", "", true], ["text", "Text", false],
-];
-
-const LONG = 2000; // of a longer text only these characters are open
-
+// The table of items, and the open item.
 const FILTERS = {
-  all: "All", wrong: "Jury ≠ people", split: "Judges disagree", changed: "Changed", broke: "Broke", fixed: "Fixed",
-  tied: "Tied", unscored: "Not fully scored", unlabelled: "No label",
+  all: ["", "All"], wrong: ["≠", "Jury ≠ people"], broke: ["▼", "Broke"], fixed: ["▲", "Fixed"], changed: ["↻", "Changed"],
+  split: ["◐", "Judges disagree"], tied: ["○", "Tied"], unscored: ["○", "Not fully scored"], unlabelled: ["", "No label"],
 };
+const ORDERS = [ // column, descending, title
+  ["review", true, "needs review first"], ["split", true, "judges disagree most"], ["change", true, "changed first"], ["jury", false, "jury: low first"],
+  ["jury", true, "jury: high first"], ["people", false, "people: low first"], ["people", true, "people: high first"], ["item", false, "by id"], ["file", false, "as in the file"],
+];
+const CHANGES = { // sign, word, and whether it is better or worse
+  fixed: ["▲", "fixed", "better"], broke: ["▼", "broke", "worse"], "now passes": ["△", "passes"], "now fails": ["▽", "fails"], changed: ["↻", "changed"],
+  "verdict appeared": ["+", "appeared"], "verdict lost": ["−", "lost"], "label appeared": ["+", "appeared"], "label lost": ["−", "lost"],
+};
+const EACH = " each"; // no input has this name
+const verdict = (passed) => (passed === true ? "pass" : passed === false ? "fail" : "none");
+const letter = (at) => String.fromCharCode(65 + (at % 26));
+
+// How labels are written where there is little room: words by their place on the scale, all others as they are.
+function shortLabels(codes = []) {
+  const words = codes.some((code) => code.length > 4), place = (code) => codes.indexOf(code) + 1;
+  return { words, of: (label) => (words && place(label) ? String(place(label)) : label), legend: words ? codes.map((code) => `${place(code)}: ${code}`).join(" · ") : "" };
+}
+
+// The heads of people's slots: two letters of each name, or more where two names begin the same way.
+function initials(names) {
+  const heads = names.map((name) => name.slice(0, 2));
+  return heads.map((head, at) => (heads.indexOf(head) === heads.lastIndexOf(head) ? head : `${names[at][0]}${names[at].at(-1)}`));
+}
 
 function itemsPart(ctx) {
   const { root, find, put, get } = ctx;
-  const verdict = (passed) => (passed === true ? "pass" : passed === false ? "fail" : "none");
-  // if the verdict differs from what the label implies, the chip shows the verdict too
+  const look = { text: "", unfolded: new Set(), shown: null, at: 0, turning: 0 };
+  const labelsNow = () => shortLabels(get("page").codes);
   function chip(label, passed, people, who, beside) {
-    const off = people !== null && passed !== null && passed !== people;
-    const said = label === null ? "no label" : label;
-    return `<span class="ekw-chip ekw-${verdict(passed)}${off ? " ekw-off" : ""}" title="${esc(who)}: ${esc(said)}, ${verdict(passed) === "none" ? "no verdict" : verdict(passed)}"><span aria-hidden="true">${esc(label === null ? "–" : label)}${beside ? ` <i>${esc(beside)}</i>` : ""}</span><span class="ekw-sr">${esc(who)} ${esc(said)} ${verdict(passed)}${off ? ", against people" : ""}</span></span>`;
+    const off = people !== null && people !== undefined && passed !== null && passed !== people, said = label === null ? "no label" : label;
+    const word = [said, beside ? `verdict ${beside}` : verdict(passed) === "none" ? "no verdict" : verdict(passed)].join(", ");
+    return `<span class="ekw-chip ekw-${verdict(passed)}${off ? " ekw-off" : ""}" title="${esc(who)}: ${esc(word)}"><span aria-hidden="true">${esc(label === null ? "–" : labelsNow().of(label))}</span><span class="ekw-sr">${esc(who)} ${esc(word)}${off ? ", against people" : ""}</span></span>`;
   }
   // One column of the items, by which the table is filtered and sorted: any of its values, or one.
   function columnSelect(all, chosen) {
@@ -26,51 +42,84 @@ function itemsPart(ctx) {
     const groups = Object.entries(all).map(([name, values]) => `<optgroup label="${esc(name)}">${option([name, null], `show ${name}`)}${values.map((value) => option([name, value], `${name}: ${value || "(none)"}`)).join("")}</optgroup>`);
     return groups.length ? `<select data-column data-key="column" aria-label="Column of the items">${option(null, "Column …")}${groups.join("")}</select>` : "";
   }
-  root.addEventListener("change", ({ target }) => { if (target.matches("[data-column]")) ctx.ask({ column: JSON.parse(target.value) }); });
-  const SIGN = { fixed: "▲ fixed", broke: "▼ broke", "now passes": "△ now passes", "now fails": "▽ now fails", changed: "◇ changed",
-    "verdict appeared": "+ verdict appeared", "verdict lost": "− verdict lost", "label appeared": "+ label appeared", "label lost": "− label lost" };
+  root.addEventListener("change", ({ target }) => {
+    if (target.matches("[data-column]")) ctx.ask({ column: JSON.parse(target.value) });
+    else if (target.matches("[data-order]")) { const [sort, down] = JSON.parse(target.value); ctx.ask({ sort, down }); }
+    else if (target.matches("[data-text]")) { look.text = target.value; drawRows(); }
+  });
+  const chosenText = (page) => (look.text === EACH || page.inputs.includes(look.text) ? look.text : page.judged_inputs.length > 1 ? EACH : page.judged_inputs[0] ?? "");
+  function marks(row) {
+    const [sign, word, mood] = CHANGES[row.change] || [], all = [];
+    if (sign && row.change === "broke") all.push([sign, word, mood]);
+    if (row.wrong && row.change !== "broke") all.push(["≠", "differs", "worse"]);
+    if (sign && row.change !== "broke") all.push([sign, word, mood]);
+    if (row.status !== "ok") all.push(["○", row.status]);
+    if (row.split) all.push(["◐", "split"]);
+    return all.slice(0, 2).map(([one, name, tone]) => `<div class="ekw-${tone || "as"}" title="${esc(name)}"><span aria-hidden="true">${one}</span> <em>${esc(name)}</em><span class="ekw-sr">${esc(name)}</span></div>`).join("");
+  }
+  function people(row, annotators) {
+    if (row.held) return '<small title="its labels stay hidden while you tune">held out</small>';
+    const given = Object.entries(row.people), short = labelsNow().of;
+    const slot = (who, label, text = short(label)) => `<span class="ekw-human" title="${esc(who)}: ${esc(label)}"><span class="ekw-sr">${esc(who)}: ${esc(label)}</span><span aria-hidden="true">${esc(text)}</span></span>`;
+    if (annotators.length < 4) return annotators.map((who) => (who in row.people ? slot(who, row.people[who]) : '<span class="ekw-human ekw-nil"></span>')).join("");
+    if (!given.length) return "";
+    const most = given.map(([, label]) => [given.filter(([, other]) => other === label).length, label]).sort(([one], [other]) => other - one)[0];
+    return `${slot(given.map(([who, label]) => `${who} ${label}`).join(", "), most[1])} <small>${most[0]}:${given.length - most[0]}</small>`;
+  }
+  function text(row, page, chosen) {
+    const id = row.item_id.length > 20 ? `${row.item_id.slice(0, 9)}…${row.item_id.slice(-9)}` : row.item_id, name = `<span class="ekw-id" title="${esc(row.item_id)}">${esc(id)}</span>`;
+    if (chosen !== EACH) return `<div class="ekw-two">${name}${esc(row.texts[chosen] ?? "")}</div>`;
+    return page.inputs.filter((input) => row.texts[input]).map((input, at) => `<div class="ekw-one">${at ? "" : name}<small>${esc(input)}</small> ${esc(row.texts[input])}</div>`).join("") || `<div class="ekw-two">${name}</div>`;
+  }
+  function drawTools(page, query) {
+    const filters = Object.entries(FILTERS).filter(([name]) => (!page.filters || page.filters.includes(name)) && (name !== "tied" || page.counts.tied || query.filter === "tied"));
+    put(".ekw-filters", filters.map(([name, [sign, title]]) => `<button data-do="filter" data-key="filter ${name}" data-name="${name}" aria-pressed="${name === query.filter}" ${page.counts[name] || name === query.filter || name === "all" ? "" : "disabled"}>${sign ? `<span aria-hidden="true">${sign}</span> ` : ""}${esc(title)} <i>${+page.counts[name]}</i></button>`).join(""));
+    const option = (value, title, on) => `<option value="${esc(value)}" ${on ? "selected" : ""}>${esc(title)}</option>`, chosen = chosenText(page);
+    const orders = query.column ? [...ORDERS, ["column", false, query.column[0]], ["column", true, `${query.column[0]}, falling`]] : ORDERS;
+    put(".ekw-choose", `${page.inputs.length > 1 ? `<label class="ekw-short">Text <select data-text data-key="text" aria-label="Text of the rows">${page.inputs.map((name) => option(name, page.judged_inputs.includes(name) ? `${name} (judged)` : name, name === chosen)).join("")}${option(EACH, "one line of each", chosen === EACH)}</select></label>` : ""}
+      <label class="ekw-short">Order <select data-order data-key="order" aria-label="Order of the rows">${orders.map(([sort, down, title]) => option(JSON.stringify([sort, down]), title, sort === query.sort && down === query.down)).join("")}</select></label>
+      ${columnSelect(page.item_columns, query.column)}`);
+    if (ctx.focused() !== find("[data-search]")) put(".ekw-search", `<input type="search" data-search data-key="search" aria-label="Search items" placeholder="Search" value="${esc(query.search)}">`);
+  }
+  const judgesOf = (page) => [...new Set(page.rows.flatMap((row) => row.votes.map(([who]) => who)))];
   function drawRows() {
     const page = get("page"), query = page.query || {}, item = get("item").item_id;
+    root.classList.toggle("ekw-unjudged", !page.judged);
     if (!page.judged) {
-      ["tools", "foot"].forEach((name) => put(`.ekw-${name}`, ""));
-      put(".ekw-scroll", `<div class="ekw-first"><h3>${counted(page.n_items, "item")}, nothing judged yet</h3><ol><li>Read the plan below Run: the number of calls and their cost.</li>
+      ["filters", "choose", "search", "legend", "foot"].forEach((name) => put(`.ekw-${name}`, ""));
+      put(".ekw-list", `<div class="ekw-first"><h3>${counted(page.n_items, "item")}, nothing judged yet</h3><ol><li>Read the plan above: the number of calls and their cost.</li>
         <li>Run. Replies are cached: nothing is paid twice.</li><li>Look at the items that need review, label them, edit the rubric, run again: you see what the edit fixed and broke, and how much of that may be chance.</li></ol></div>`);
       return;
     }
-    const active = document.activeElement === find("[data-search]");
-    const tools = Object.entries(FILTERS).filter(([name]) => !page.filters || page.filters.includes(name)).map(([name, title]) => [name, title, page.counts[name]]).map(([name, title, n]) => `<button data-do="filter" data-key="filter ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === query.filter}" ${n || name === query.filter || name === "all" ? "" : "disabled"}>${esc(title)} <i>${+n}</i></button>`).join("");
-    if (!active) put(".ekw-tools", `${tools}${columnSelect(page.item_columns, query.column)}<input type="search" data-search data-key="search" aria-label="Search items" placeholder="Search" value="${esc(query.search)}">`);
-    const column = query.column?.[0], columns = COLUMNS.filter(([key]) => (key === "column" ? column : !page.columns || page.columns.includes(key)));
-    // one column per judge, under its name without provider and owner if names differ without them
-    const judges = [...new Set(page.rows.flatMap((row) => row.votes.map(([who]) => who)))], brief = judges.map((who) => who.split(/[:/]/).pop());
-    const names = new Set(brief).size === judges.length ? brief : judges;
-    const head = columns.map(([key, fixed, sorts]) => [key, fixed || esc(column), sorts]).map(([key, title, sorts]) => key === "judges"
-      ? judges.map((who, at) => `<th scope="col" class="ekw-judge" style="min-width:${Math.min(13, names[at].length + 2)}ch" title="${esc(who)}">${esc(names[at])}</th>`).join("")
-      : sorts
-      ? `<th scope="col" aria-sort="${query.sort === key ? (query.down ? "descending" : "ascending") : "none"}"><button data-do="sort" data-key="sort ${key}" data-name="${key}">${title}${query.sort === key ? (query.down ? " ▼" : " ▲") : ""}</button></th>`
-      : `<th scope="col">${title}</th>`).join("");
+    drawTools(page, query);
+    const judges = judgesOf(page), column = query.column?.[0], annotators = page.annotators, labels = labelsNow(), chosen = chosenText(page);
+    const names = judges.map((who, at) => `<span><b>${letter(at)}</b> ${esc(who)}</span>`).join("");
+    put(".ekw-legend", `${names}<span>filled: fail, outlined: pass, dashed: none${annotators.length ? ", orange bar: not what people say" : ""}</span>${labels.legend ? `<span>${esc(labels.legend)}</span>` : ""}`);
+    const heads = initials(annotators), shows = annotators.length > 0 || page.rows.some((row) => row.held);
+    const longest = Math.max(1, ...page.rows.flatMap((row) => [row.jury, ...row.votes.map(([, label]) => label)]).map((label) => labels.of(label ?? "").length));
+    const slots = annotators.length > 3 ? 72 : Math.max(44, 6 + annotators.length * (18 + 8 * Math.max(1, ...annotators.map((who) => Math.max(...page.rows.map((row) => labels.of(row.people[who] ?? "").length))))));
+    const head = `<th scope="col" class="ekw-g"><span class="ekw-sr">Marks</span></th><th scope="col" class="ekw-t">${esc(chosen === EACH ? page.inputs.join(", ") : chosen)}</th>${column ? `<th scope="col" class="ekw-x">${esc(column)}</th>` : ""}${
+      shows ? `<th scope="col" class="ekw-p" style="width:${slots}px"><span class="ekw-sr">People: ${esc(annotators.join(", "))}</span><span aria-hidden="true">${annotators.length > 3 ? "people" : heads.map((one, at) => `<abbr title="${esc(annotators[at])}">${esc(one)}</abbr>`).join("")}</span></th>` : ""
+    }<th scope="col" class="ekw-j">Jury</th>${judges.map((who, at) => `<th scope="col" class="ekw-k" style="width:${Math.max(34, 16 + 8 * longest)}px" title="${esc(who)}"><span aria-hidden="true">${letter(at)}</span><span class="ekw-sr">${esc(who)}</span></th>`).join("")}`;
     const focus = page.rows.some((row) => row.item_id === item) ? item : page.rows[0]?.item_id;
-    const cells = {
-      item: (row) => `<th scope="row" title="${esc(row.item_id)}">${esc(row.item_id)}</th>`,
-      people: (row) => `<td>${row.held ? '<small title="its labels stay hidden while you tune">held out</small>' : Object.entries(row.people).map(([who, label]) => `<span class="ekw-human" title="${esc(who)}">${esc(label)}</span>`).join(" ") || "<small>–</small>"}</td>`,
-      jury: (row) => `<td>${chip(row.jury, row.passed, row.people_passed, "jury", row.conflicts[""])} ${row.wrong === true ? '<b class="ekw-worse" title="against the majority of people">✗</b>' : row.wrong === false ? '<span class="ekw-better" title="with the majority of people">✓</span>' : ""}${row.status === "ok" ? "" : ` <small>${esc(row.status)}</small>`}</td>`,
-      judges: (row) => judges.map((name) => `<td>${row.votes.filter(([who]) => who === name).map(([who, label, passed]) => chip(label, passed, row.people_passed, who, row.conflicts[who])).join("")}</td>`).join(""),
-      split: (row) => `<td>${row.apart ? row.apart.toFixed(2) : row.apart === 0 ? "–" : ""}</td>`,
-      change: (row) => `<td class="ekw-${row.change === "fixed" ? "better" : row.change === "broke" ? "worse" : "as"}">${esc(SIGN[row.change] || "")}</td>`,
-      column: (row) => `<td>${esc(row.item_columns[column])}</td>`,
-      text: (row) => `<td class="ekw-text">${esc(row.text)}</td>`,
-    };
     const body = page.rows.map((row) => `<tr data-do="select" data-key="row ${esc(row.item_id)}" data-id="${esc(row.item_id)}" tabindex="${row.item_id === focus ? 0 : -1}" aria-selected="${row.item_id === item}">
-        ${columns.map(([key]) => cells[key](row)).join("")}</tr>`).join("");
-    release();
-    const at = [...root.querySelectorAll("tr[data-id]")].indexOf(document.activeElement);
-    put(".ekw-scroll", `<table role="grid" aria-label="Judged items" aria-rowcount="${+page.n}"><thead><tr>${head}</tr></thead><tbody>${body || `<tr><td colspan="${columns.length + judges.length}" class="ekw-empty">No item matches. Clear the filter or the search.</td></tr>`}</tbody></table>`);
-    place();
-    const left = [...root.querySelectorAll("tr[data-id]")], lost = at >= 0 && !root.contains(document.activeElement);
-    if (lost) (left[Math.min(at, left.length - 1)] || find("[data-search]")).click(); // a labelled row has left the filter: the next one is selected
+      <td class="ekw-g">${marks(row)}</td><th scope="row" class="ekw-t">${text(row, page, chosen)}</th>${column ? `<td class="ekw-x">${esc(row.item_columns[column])}</td>` : ""}${shows ? `<td class="ekw-p">${people(row, annotators)}</td>` : ""}
+      <td class="ekw-j">${chip(row.jury, row.passed, row.people_passed, "jury", row.conflicts[""])}</td>${judges.map((name) => `<td class="ekw-k">${row.votes.filter(([who]) => who === name).map(([who, label, passed]) => chip(label, passed, row.people_passed, who, row.conflicts[who])).join("")}</td>`).join("")}</tr>`).join("");
+    const at = [...root.querySelectorAll("tr[data-id]")].indexOf(ctx.focused());
+    put(".ekw-list", `<table role="grid" aria-label="Judged items" aria-rowcount="${+page.n}"><thead><tr>${head}</tr></thead><tbody>${body || `<tr><td colspan="${4 + judges.length}" class="ekw-empty">No item matches. Clear the filter or the search.</td></tr>`}</tbody></table>`);
+    const left = [...root.querySelectorAll("tr[data-id]")], lost = at >= 0 && !root.contains(ctx.focused());
+    if (lost) { // a labelled row has left the filter: the next one has the focus
+      const next = left[Math.min(at, left.length - 1)];
+      if (next) { left.forEach((row) => { row.tabIndex = row === next ? 0 : -1; }); next.focus(); }
+      else find("[data-search]").focus();
+    }
     const cell = query.cell ? `<button data-do="uncell" data-key="uncell">× people ${esc(query.cell[0])}, jury ${esc([query.cell[1] ?? "none", query.cell[2]].filter(Boolean).join(" "))}</button>` : "";
-    put(".ekw-foot", `<span role="status">${+page.n} of ${counted(page.n_items, "item")}</span>${cell}${query.sort === "review" ? `<small>items that need review first: ${page.filters ? "" : "wrong, broke, "}unscored, judges disagree</small>` : '<button data-do="sort" data-name="review" data-key="sort review">Needs review first</button>'}
-      <span class="ekw-push"></span>${ctx.pager(page)}`);
+    put(".ekw-foot", `<span role="status">${page.n_pages > 1 ? `${page.start + 1}–${page.start + page.rows.length} · ` : ""}${+page.n} of ${counted(page.n_items, "item")}</span>${cell}<span class="ekw-push"></span>${ctx.pager(page)}`);
+    if (look.turning && page.rows.length) { // J or K has turned the page
+      const turned = page.rows.at(look.turning > 0 ? 0 : -1);
+      look.turning = 0;
+      open(turned.item_id);
+    }
   }
 
   // What a run left open: one quiet line each, with a filter that shows its items.
@@ -81,68 +130,108 @@ function itemsPart(ctx) {
       one.advice.length ? `<details><summary>what to do</summary><ul>${one.advice.map((line) => `<li>${esc(line)}</li>`).join("")}</ul></details>` : ""}</div>`).join(""));
   }
   // -- one item
-  // The replies of each judge; with the names of two versions, side by side in both.
+  // The replies of each judge; those of the other version, where they differ, and the raw replies are folded.
   function judgeArticles(judges, versions) {
-    const samples = (judge) => `<ol>${judge.samples.map((one, at) => `<li><b>${esc(one.label ?? "no label")}</b>${one.order ? ` <small>${esc(one.order)}${one.order === "BA" ? ": answers shown in swapped order, so A in the explanation is answer_b, and B is answer_a" : ""}</small>` : ""} ${
-        one.error ? `<span class="ekw-worse">✗ ${esc(one.error.replaceAll("_", " "))}</span> ` : ""}${esc(one.explanation ?? "")}${
-        one.reply ? `<details><summary aria-label="Raw reply ${at + 1} of ${esc(judge.judge)}">raw reply</summary><pre>${esc(one.reply)}</pre></details>` : ""}</li>`).join("")}</ol>`;
-    const vote = (judge) => `<span class="ekw-chip ekw-${verdict(judge.passed)}">${esc(judge.label ?? "–")}</span> <small>${judge.score === null ? esc(judge.reason ?? "unscored") : `mean ${esc(judge.score)}`}${judge.passed === null ? "" : `, ${verdict(judge.passed)}`}</small>`;
-    const side = (name, judge) => `<section aria-label="${esc(name)}"><h5>${esc(name)} ${judge ? vote(judge) : "<small>not in the jury</small>"}</h5>${judge ? samples(judge) : ""}</section>`;
-    return judges.map((judge) => (versions && !judge.same
-      ? `<article class="ekw-both"><h4>${esc(judge.judge)}</h4><div>${side(versions[1], judge.before)}${side(versions[0], judge.gone ? null : judge)}</div></article>`
-      : `<article><h4>${esc(judge.judge)} ${vote(judge)}</h4>${versions ? `<small>same replies in ${esc(versions[1])}</small>` : ""}${samples(judge)}</article>`)).join("");
+    const samples = (judge) => `<ol>${judge.samples.map((one) => `<li>${chip(one.label, one.passed, undefined, "sample")}<span>${one.order ? `<small>${esc(one.order)}${one.order === "BA" ? ": answers shown in swapped order, so A in the explanation is answer_b, and B is answer_a" : ""}</small> ` : ""}${
+        one.error ? `<span class="ekw-worse">✗ ${esc(one.error.replaceAll("_", " "))}</span> ` : ""}${esc(one.explanation ?? "")}</span></li>`).join("")}</ol>`;
+    const vote = (judge) => `${chip(judge.label, judge.passed, undefined, judge.judge)} <small>${judge.score === null ? esc(judge.reason ?? "unscored") : `mean ${esc(judge.score)}`}${judge.passed === null ? "" : `, ${verdict(judge.passed)}`}</small>`;
+    const raw = (judge) => (judge.samples.some((one) => one.reply) ? `<details><summary>Raw replies<span class="ekw-sr"> of ${esc(judge.judge)}</span></summary>${judge.samples.map((one) => (one.reply ? `<pre>${esc(one.reply)}</pre>` : "")).join("")}</details>` : "");
+    const before = (judge) => (!versions ? "" : judge.same ? `<small>same replies in ${esc(versions[1])}</small>` : !judge.before ? `<small>not in the jury of ${esc(versions[1])}</small>`
+      : `<details class="ekw-before"><summary>${esc(versions[1])}: ${judge.before.samples.map((one) => chip(one.label, one.passed, undefined, versions[1])).join(" ")} and its reasons</summary>${samples(judge.before)}</details>`);
+    return judges.map((judge, at) => `<article aria-label="${esc(judge.judge)}"><h4>${judge.gone ? "" : `<span class="ekw-letter">${letter(at)}</span> `}${esc(judge.judge)} ${judge.gone ? `<small>not in the jury of ${esc(versions[0])}</small>` : vote(judge)}</h4>${judge.gone ? "" : samples(judge)}${before(judge)}${judge.gone ? "" : raw(judge)}</article>`).join("");
   }
-  let shown = null;
+  // A text with its lines. Fenced code in it, and code as a whole, have a fixed width; a diff has coloured lines.
+  function body(text, form) {
+    if (form.turns?.length) return form.turns.map(([who, said]) => `<div class="ekw-turn"><b>${esc(who)}</b><div class="ekw-prose">${esc(said)}</div></div>`).join("");
+    if (form.kind === "diff") return `<pre class="ekw-diff-text">${text.trimEnd().split("\n").map((line) => `<span class="${/^\+(?!\+\+)/.test(line) ? "ekw-plus" : /^-(?!--)/.test(line) ? "ekw-minus" : ""}">${esc(line) || " "}</span>`).join("")}</pre>`;
+    if (form.kind && form.kind !== "text") return `<pre>${esc(text.trimEnd())}</pre>`;
+    return text.split(/^```.*$/m).map((part, at) => (at % 2 ? `<pre>${esc(part.replace(/^\n|\n$/g, ""))}</pre>` : part.trim() ? `<div class="ekw-prose">${esc(at ? part.replace(/^\n/, "") : part)}</div>` : "")).join("");
+  }
+  function inputs(shown, forms = {}) {
+    const sorted = [...shown].sort(([one], [other]) => (forms[other]?.judged || false) - (forms[one]?.judged || false));
+    return `<div class="ekw-ins">${sorted.map(([name, text]) => { const form = forms[name] || {}, all = look.unfolded.has(name);
+      return `<section aria-label="${esc(name)}"><h4>${esc(name)}${form.judged ? " (judged)" : ""}</h4><div class="ekw-fold ${all ? "ekw-all" : ""} ${form.judged ? "ekw-long" : ""}">${body(text, form)}</div><button class="ekw-quiet" data-do="fold" data-key="fold ${esc(name)}" data-name="${esc(name)}" aria-expanded="${all}" hidden></button></section>`; }).join("")}</div>`;
+  }
+  // A control stands only where something is folded; how many lines a text has depends on the width.
+  function measureFolds() {
+    root.querySelectorAll(".ekw-fold").forEach((box) => {
+      const all = box.classList.contains("ekw-all"), button = box.nextElementSibling, lines = Math.round(box.scrollHeight / (parseFloat(getComputedStyle(box).lineHeight) || 20));
+      button.hidden = !all && box.scrollHeight <= box.clientHeight + 1;
+      button.textContent = all ? "Fold" : `Show all ${lines} lines`;
+      button.setAttribute("aria-label", `${button.textContent} of ${button.dataset.name}`);
+    });
+  }
+  const widths = new ResizeObserver(measureFolds);
+  widths.observe(root);
+  const place = (id) => get("page").rows?.findIndex((row) => row.item_id === id) ?? -1;
+  function itemHead(item) {
+    const page = get("page"), at = place(item.item_id), row = page.rows?.[at], rows = page.rows?.length || 0;
+    const says = row ? [`jury: ${row.passed === null ? row.jury ?? "no verdict" : verdict(row.passed)}`, row.held ? "held out" : row.people_passed === null ? "" : `people: ${verdict(row.people_passed)}`].filter(Boolean).join(", ") : "";
+    const [sign, word, mood] = CHANGES[row?.change] || [], here = at < 0 ? look.at : at;
+    const off = (step) => offIf(!rows || (step < 0 ? page.start + here <= 0 : page.start + here + (at < 0 ? 0 : 1) >= page.n));
+    return `<header class="ekw-item-head"><h3>${esc(item.item_id)} <small>${esc(item.criterion)}</small></h3><span>${esc(says)}</span>${sign ? `<span class="ekw-${mood || "as"}">${sign} ${esc(word)}${item.versions ? ` since ${esc(item.versions[1])}` : ""}</span>` : ""}
+      <span class="ekw-push"></span><span>${at < 0 ? "not in this list" : `${page.start + at + 1} of ${+page.n}`}</span>
+      <button data-do="step" data-key="step -1" data-step="-1" aria-keyshortcuts="k" ${off(-1)}>◂ Previous <kbd>K</kbd></button><button data-do="step" data-key="step 1" data-step="1" aria-keyshortcuts="j" ${off(1)}>Next <kbd>J</kbd> ▸</button><button data-do="close_item" data-key="close item" aria-keyshortcuts="Escape">Close <kbd>Esc</kbd></button></header>`;
+  }
   function drawItem() {
-    const item = get("item"), figures = get("figures");
-    find(".ekw-item").toggleAttribute("data-keep", shown === item.item_id); // another item starts with all details closed
-    shown = item.item_id;
-    if (!item.item_id) return put(".ekw-item", get("page").judged ? `<p class="ekw-empty">Select an item to see its ${figures.browse ? "inputs and each judge's replies and explanations" : "prompt, each judge's replies and explanations, and its labels"}. Arrow keys move between items,${figures.browse ? "" : " the key of a level (0, 1 …) labels the selected item,"} Enter opens it, Escape returns to the table.</p>` : "");
+    const item = get("item"), figures = get("figures"), panel = find(".ekw-item");
+    panel.toggleAttribute("data-keep", look.shown === item.item_id); // another item starts with all details closed
+    if (look.shown !== item.item_id) look.unfolded.clear();
+    look.shown = item.item_id;
+    if (!item.item_id) return put(".ekw-item", "");
+    if (place(item.item_id) >= 0) look.at = place(item.item_id);
     const mine = item.labels[figures.annotator];
     const labels = Object.entries(item.labels).map(([who, label]) => `<span class="ekw-human">${esc(who)}: ${esc(label)}</span>`).join(" ");
     const codes = item.codes.map((code, at) => `<button data-do="label" data-key="label ${esc(code)}" data-label="${esc(code)}" aria-pressed="${mine === code}">${item.keys[at] && item.keys[at] !== code ? `<kbd>${esc(item.keys[at])}</kbd> ` : ""}${esc(code)}</button>`).join("");
-    put(".ekw-item", `<div class="ekw-head"><h3>${esc(item.item_id)} <small>${esc(item.criterion)}</small></h3>
-      ${figures.browse ? "" : `<div class="ekw-label-line" role="group" aria-label="Your label"><label class="ekw-short">Label as <input data-annotator data-key="annotator" value="${esc(figures.annotator)}" aria-label="Annotator"></label> ${codes}
-      <button class="ekw-quiet" data-do="unlabel" data-key="unlabel" ${offIf(mine === undefined)}>Take back</button></div>`}</div>
-      ${figures.browse ? "" : `<p class="ekw-labels">${item.held ? "Held out: other people's labels stay hidden while you tune. " : ""}${labels || "No label yet."}</p>`}
-      <dl class="ekw-inputs">${item.inputs.map(([name, text]) => `<dt>${esc(name)}</dt><dd>${text.length > LONG ? `${esc(text.slice(0, LONG))}<details><summary>… the other ${text.length - LONG} characters</summary>${esc(text.slice(LONG))}</details>` : esc(text)}</dd>`).join("")}</dl>
+    put(".ekw-item", `${itemHead(item)}<div class="ekw-item-body">${inputs(item.inputs, item.forms)}
+      ${figures.browse ? "" : `<div class="ekw-people"><b>People</b> <span class="ekw-labels">${item.held ? "Held out: other people's labels stay hidden while you tune. " : ""}${labels || "No label yet."}</span><span class="ekw-push"></span>
+      <span class="ekw-label-line" role="group" aria-label="Your label"><label class="ekw-short">Label as <input data-annotator data-key="annotator" value="${esc(figures.annotator)}" aria-label="Annotator"></label> ${codes}
+      <button class="ekw-quiet" data-do="unlabel" data-key="unlabel" ${offIf(mine === undefined)}>Take back</button></span></div>`}
       <div class="ekw-judges">${judgeArticles([...item.judges, ...(item.gone || []).map((judge) => ({ ...judge, before: judge, gone: true }))], item.versions)}</div>
-      ${item.prompt ? `<details class="ekw-prompt"><summary>The prompt of the judges</summary><pre>${esc(item.prompt)}</pre></details>` : ""}`);
+      ${item.prompt ? `<details class="ekw-prompt"><summary>The prompt of the judges</summary><pre>${esc(item.prompt)}</pre></details>` : ""}</div>`);
+    measureFolds();
   }
-  // The item opens under its row, or under the table where that is on another page. `moveBefore` keeps the focus.
-  function move(item, parent) {
-    const held = document.activeElement;
-    if (parent.moveBefore) parent.moveBefore(item, null);
-    else parent.append(item);
-    if (item.contains(held)) held.focus({ preventScroll: true });
-  }
-  function release() {
-    const item = find(".ekw-item");
-    if (item.closest("tr")) move(item, find(".ekw-right"));
-    root.querySelector(".ekw-open")?.remove();
-  }
-  function place() {
-    const item = find(".ekw-item"), row = [...root.querySelectorAll("tr[data-id]")].find((one) => one.dataset.id === get("item").item_id);
-    if (row && row.nextElementSibling?.contains(item)) return;
-    release();
-    if (!row) return;
-    row.insertAdjacentHTML("afterend", `<tr class="ekw-open"><td colspan="${row.cells.length}"></td></tr>`);
-    move(item, row.nextElementSibling.firstChild);
-  }
-  // Scroll an item that was just chosen, and its row, into view once it is drawn.
+  // Show the panel of an item that was just chosen; its top stays in place from item to item.
   function reveal() {
     if (!ctx.wanted || get("item").item_id !== ctx.wanted) return;
     ctx.wanted = null;
-    for (const one of [find(".ekw-item"), root.querySelector('tr[aria-selected="true"]')]) one?.scrollIntoView({ block: "nearest" });
+    const panel = find(".ekw-item");
+    if (!panel.contains(ctx.focused())) panel.focus({ preventScroll: true });
+    const top = panel.getBoundingClientRect().top, strip = parseFloat(root.style.getPropertyValue("--top")) || 0;
+    if (top < strip || top > window.innerHeight * 0.6) panel.scrollIntoView({ block: "start" });
   }
-  function mark() { // select the row of the item shown
-    const id = get("item").item_id;
-    place();
-    const rows = [...root.querySelectorAll("tr[data-id]")], there = rows.some((row) => row.dataset.id === id);
+  function mark() { // the row of the open item
+    const id = get("item").item_id, rows = [...root.querySelectorAll("tr[data-id]")], there = rows.some((row) => row.dataset.id === id);
     rows.forEach((row) => {
       row.setAttribute("aria-selected", row.dataset.id === id);
       if (there) row.tabIndex = row.dataset.id === id ? 0 : -1;
     });
   }
-  return { drawRows, drawItem, drawNotices, mark, reveal, judgeArticles };
+  function open(id) {
+    ctx.wanted = id;
+    ctx.send({ do: "select", item_id: id });
+  }
+  // The next or previous item of the filter; at the end of a page the page turns.
+  function step(by) {
+    const page = get("page"), at = place(get("item").item_id), to = at < 0 ? look.at + Math.min(by, 0) : at + by;
+    if (page.rows?.[to]) open(page.rows[to].item_id);
+    else if (page.page + by >= 0 && page.page + by < page.n_pages) { look.turning = by; ctx.turn(by); }
+  }
+  function close() {
+    const id = get("item").item_id;
+    if (!id) return false;
+    ctx.send({ do: "select", item_id: "" });
+    const row = [...root.querySelectorAll("tr[data-id]")].find((one) => one.dataset.id === id) || root.querySelector('tr[data-id][tabindex="0"]');
+    row?.focus({ preventScroll: true });
+    requestAnimationFrame(() => row?.scrollIntoView({ block: "nearest" }));
+    return true;
+  }
+  function fold(one) {
+    look.unfolded[one.getAttribute("aria-expanded") === "true" ? "delete" : "add"](one.dataset.name);
+    const all = look.unfolded.has(one.dataset.name);
+    one.previousElementSibling.classList.toggle("ekw-all", all);
+    one.setAttribute("aria-expanded", all);
+    measureFolds();
+  }
+  return { drawRows, drawItem, drawNotices, mark, reveal, open, step, close, fold, judgeArticles, inputs, measureFolds, end: () => widths.disconnect() };
 }

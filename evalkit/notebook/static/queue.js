@@ -1,5 +1,5 @@
 // The label queue: one item at full width, its levels as keys. It replaces the rest of the screen while it is open.
-function queuePart(ctx, { judgeArticles }) {
+function queuePart(ctx, { judgeArticles, inputs, measureFolds }) {
   const { root, find, put, get, send } = ctx, region = find(".ekw-queue");
   let number = 0, waiting = ""; // the last message, until Python has answered it: no key counts for an item not yet read
   const set = (changes) => send({ do: "queue", open: true, source: get("queue").source || "random", blind: get("queue").blind ?? true, ...changes });
@@ -21,12 +21,13 @@ function queuePart(ctx, { judgeArticles }) {
   };
   const DISPUTED = "Items drawn by how much the judges disagree, for improving the rubric. Figures that weight labels by their chance of being drawn use them (corpus_estimate); agreement does not.";
   function drawQueue() {
-    const queue = get("queue"), focused = root.contains(document.activeElement), was = root.classList.contains("ekw-labelling");
+    const queue = get("queue"), focused = root.contains(ctx.focused()), was = root.classList.contains("ekw-labelling");
     if (queue.answers === waiting) waiting = "";
     root.classList.toggle("ekw-labelling", Boolean(queue.open));
     put(".ekw-queue", queue.open ? html(queue) : "");
+    measureFolds();
     if (!focused) return;
-    if (queue.open && !region.contains(document.activeElement)) region.focus({ preventScroll: true });
+    if (queue.open && !region.contains(ctx.focused())) region.focus({ preventScroll: true });
     if (!queue.open && was) find('[data-do="queue"]')?.focus();
     if (queue.open) find(".ekw-queue-head").scrollIntoView({ block: "nearest" });
   }
@@ -46,7 +47,7 @@ function queuePart(ctx, { judgeArticles }) {
       <small class="ekw-line">${queue.source === "disputed" ? DISPUTED : random}</small>
       ${queue.precision ? `<small class="ekw-line">${esc(queue.precision)}</small>` : ""}</div>
       <div class="ekw-head" role="status"><h3>${none ? empty : `${esc(queue.item_id)} <small>${esc(queue.criterion)} · ${+queue.n_done} of ${+queue.n} labelled${queue.n_skipped ? `, ${+queue.n_skipped} skipped: asked again at the end` : ""}</small>`}</h3></div>
-      ${none ? "" : `${queue.question ? `<p class="ekw-labels">${esc(queue.question)}</p>` : ""}<dl class="ekw-inputs">${queue.inputs.map(([name, text]) => `<dt>${esc(name)}</dt><dd ${text.length > 600 ? 'tabindex="0"' : ""}>${esc(text)}</dd>`).join("")}</dl>`}
+      ${none ? "" : `${queue.question ? `<p class="ekw-labels">${esc(queue.question)}</p>` : ""}${inputs(queue.inputs, queue.forms)}`}
       ${queue.judges.length ? `<div class="ekw-judges">${judgeArticles(queue.judges)}</div>` : ""}
       <div class="ekw-queue-foot">${none ? "" : `<div class="ekw-levels" role="group" aria-label="Your label">${levels}</div>`}
       <span class="ekw-line">${none ? "" : `<button class="ekw-quiet" data-do="skip_item" data-key="skip" ${skips ? 'aria-keyshortcuts="s"' : ""}>Skip${skips ? " <kbd>S</kbd>" : ""}</button>`}

@@ -4,16 +4,18 @@ const clock = (at) => (Number.isNaN(Date.parse(at)) ? at : new Date(at).toLocale
 function runsPart(ctx) {
   const { find, put, get } = ctx;
   let n = 0, sent = 0, answer = "", filled = new Map();
+  const price = (text) => { const at = text.lastIndexOf("US$"); return at > 0 ? `<span class="ekw-wide-only">${esc(text.slice(0, at))}</span>${esc(text.slice(at))}` : esc(text); };
   function drawRun() {
     const status = get("status"), draft = get("draft"), running = Boolean(status.running);
     const bar = running
-      ? `<progress aria-label="Replies" ${status.total ? `value="${+status.done}" max="${+status.total}"` : ""}></progress><small class="ekw-count">${esc(status.text)}</small>` : "";
-    put(".ekw-run", `<div class="ekw-line"><button class="ekw-primary" data-do="run" data-key="run" ${offIf(running || draft.problem)}>▶ Run</button>
+      ? `<span class="ekw-progress-line"><progress aria-label="Replies" ${status.total ? `value="${+status.done}" max="${+status.total}"` : ""}></progress><small class="ekw-count">${esc(status.text)}</small></span>` : "";
+    put(".ekw-run", `<button class="ekw-primary" data-do="run" data-key="run" ${offIf(running || draft.problem)}>▶ Run${status.button && !running ? `: ${price(status.button)}` : ""}</button>
       <button data-do="stop" data-key="stop" ${offIf(!running)}>■ Stop</button>
       <button data-do="save" data-key="save" ${offIf(running || draft.problem)} title="Save the rubric as its next version">Save version</button>
-      <button data-do="queue" data-key="queue" aria-keyshortcuts="l" title="Label items one after another, by keyboard">Label next <kbd>L</kbd></button></div>${bar}
-      <small class="ekw-plan">${running ? "" : esc(status.plan || "")}</small>
-      <div role="status" class="ekw-done">${running ? "" : esc(status.text)}</div>`);
+      <button data-do="queue" data-key="queue" aria-keyshortcuts="l" title="Label items one after another, by keyboard">Label next <kbd>L</kbd></button>
+      ${bar}${status.paid ? `<small class="ekw-paid">${esc(status.paid)}</small>` : ""}`);
+    put(".ekw-plan", running ? "" : esc(status.plan || ""));
+    put(".ekw-done", running ? "" : esc(status.text));
   }
   function drawJury() {
     const jury = get("jury"), judges = jury.judges || [];
@@ -85,7 +87,7 @@ function runsPart(ctx) {
   function suggestion(row, at, running, shown) {
     const tried = row.effects.length > 0, name = `suggestion ${at + 1}`;
     const buttons = tried
-      ? `<button data-do="showtry" data-key="try ${at}" data-version="${esc(row.key)}" aria-label="Show ${name}" ${offIf(row.key === shown)}>${row.key === shown ? "Shown" : "Show"}</button>
+      ? `<button data-do="showtry" data-key="try ${at}" data-version="${esc(row.key)}" data-base="${esc(row.base)}" aria-label="Show ${name}" ${offIf(row.key === shown)}>${row.key === shown ? "Shown" : "Show"}</button>
         <button data-do="takeup" data-key="takeup ${at}" data-version="${esc(row.key)}" aria-label="Use ${name} in the rubric">Use it</button>`
       : `<button data-do="try" data-key="try ${at}" data-number="${at}" ${offIf(running)} aria-label="Try ${name}">Try</button>`;
     return `<li><article aria-label="Suggestion ${at + 1}"><h4>${esc(row.where)}</h4><p class="ekw-new">${marked(row.was, row.text)}</p>

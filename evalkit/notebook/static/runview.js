@@ -37,7 +37,7 @@ function runPart(ctx) {
   function drawSamples() {
     const page = get("page"), query = page.query || {};
     if (!page.tasks?.length) return ["tools", "foot"].forEach((name) => put(`.ekw-samples .ekw-${name}`, "")) || put(".ekw-samples .ekw-scroll", page.problem ? `<p class="ekw-empty">${esc(page.problem)}</p>` : "");
-    const active = document.activeElement === find("[data-search]");
+    const active = ctx.focused() === find("[data-search]");
     const tabs = page.tasks.map((name) => `<button data-do="task" data-key="task ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === query.task}">${esc(name)}</button>`).join("");
     if (!active) put(".ekw-samples .ekw-tools", `${tabs}<label class="ekw-short">Order <select data-order data-key="order">${Object.entries(ORDER_NAMES).map(([key, title]) => `<option value="${key}" ${key === query.order ? "selected" : ""}>${title}</option>`).join("")}</select></label>
       <input type="search" data-search data-key="search" aria-label="Search samples" placeholder="Search" value="${esc(query.search)}">`);

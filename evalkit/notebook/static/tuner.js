@@ -1,24 +1,27 @@
 // The screen of the tuner. It draws the model's traits and sends back what the user does; every figure comes from Python,
 // and every text of a model or data set goes through esc(). The other files of this folder are put before this one.
 const SKELETON = `
+<div class="ekw-skips"><button data-do="to" data-to=".ekw-rows">To the items</button><button data-do="to" data-to=".ekw-edit">To the rubric</button></div>
 <div class="ekw-alert" role="alert"></div>
 <section class="ekw-queue" data-stay aria-label="Label queue" tabindex="-1"></section>
-<section class="ekw-top" aria-label="Figures"></section>
-<div class="ekw-notices" role="status" data-keep></div>
-<section class="ekw-notes" aria-label="Notes on the labels"></section>
-<div class="ekw-main">
-  <section class="ekw-left" aria-label="Rubric and jury">
-    <div class="ekw-run"></div>
-    <div class="ekw-editor"></div>
+<section class="ekw-top" aria-label="Figures">
+  <div class="ekw-bar"><div class="ekw-tabs" role="group" aria-label="Criterion"></div><div class="ekw-run"></div></div>
+  <div class="ekw-says"><div class="ekw-decision" role="status"></div><div class="ekw-pick"></div></div>
+  <div class="ekw-points"></div><div class="ekw-facts"></div>
+</section>
+<div class="ekw-below"><div class="ekw-plan"></div><div class="ekw-done" role="status"></div><div class="ekw-notices" role="status" data-keep></div><section class="ekw-notes" aria-label="Notes on the labels"></section></div>
+<div class="ekw-grid">
+  <section class="ekw-item" data-stay aria-label="Item" tabindex="-1"></section>
+  <section class="ekw-matrix" aria-label="Where jury and people differ"></section>
+  <section class="ekw-rows" aria-label="Items" tabindex="-1">
+    <div class="ekw-filters" role="toolbar" aria-label="Which items"></div><div class="ekw-tools"><div class="ekw-choose"></div><div class="ekw-search"></div></div><p class="ekw-legend"></p>
+    <div class="ekw-list"></div><div class="ekw-foot"></div></section>
+  <section class="ekw-edit" aria-label="Rubric" tabindex="-1"><div class="ekw-editor"></div></section>
+  <section class="ekw-more" aria-label="Figures, jury, suggestions, versions">
+    <details class="ekw-box" data-box="figures"><summary>All figures</summary><dl class="ekw-tiles"></dl></details>
     <details class="ekw-box" data-box="jury"><summary></summary><div class="ekw-jury" data-stay></div></details>
     <details class="ekw-box" data-box="suggestions"><summary></summary><div class="ekw-suggestions" data-stay></div></details>
     <details class="ekw-box" data-box="versions"><summary></summary><div class="ekw-versions" data-stay></div></details>
-  </section>
-  <section class="ekw-right" aria-label="Items">
-    <div class="ekw-list"><div class="ekw-matrix"></div><div class="ekw-rows">
-      <div class="ekw-tools" role="toolbar" aria-label="Which items"></div>
-      <div class="ekw-scroll"></div><div class="ekw-foot"></div></div></div>
-    <div class="ekw-item" data-stay role="region" aria-label="Item" tabindex="-1"></div>
   </section>
 </div>`;
 
@@ -37,8 +40,10 @@ function render({ model, el }) {
     navigator.clipboard?.writeText(text).then(() => { find(".ekw-copied").textContent = "copied"; }).catch(() => {});
   }
 
-  // rows that come into view stop below the strip
-  new ResizeObserver(() => root.style.setProperty("--top", `${find(".ekw-top").offsetHeight}px`)).observe(find(".ekw-top"));
+  // rows that come into view stop below the strip, where it stays
+  const strip = find(".ekw-top"), measureStrip = () => root.style.setProperty("--top", getComputedStyle(strip).position === "sticky" ? `${strip.offsetHeight}px` : "0px");
+  const heights = new ResizeObserver(measureStrip);
+  [strip, root].forEach((one) => heights.observe(one));
 
   // -- actions
   let adding = ""; // the judge that Python has not answered yet
@@ -72,13 +77,17 @@ function render({ model, el }) {
     save: () => send({ do: "save" }),
     held_out: () => send({ do: "held_out", seen: get("figures").held_out?.looks || "" }),
     dismiss: () => send({ do: "dismiss" }),
-    criterion: (one) => { ctx.resetQuery(); send({ do: "criterion", name: one.dataset.name }); },
+    criterion: (one) => { ctx.resetQuery(); send({ do: "criterion", name: one.dataset.name }); editor.show(one.dataset.name); },
+    to: (one) => { const part = find(one.dataset.to); (part.querySelector('tr[tabindex="0"]') || part).focus(); part.scrollIntoView({ block: "nearest" }); },
+    step: (one) => items.step(Number(one.dataset.step)),
+    close_item: items.close,
+    fold: items.fold,
     ...editor.actions,
     ...queue.actions,
     suggest: () => send({ do: "suggest", judge: find("[data-suggester]").value }),
     improve: () => send({ do: "improve", judge: find("[data-suggester]").value }),
     try: (one) => send({ do: "try", number: Number(one.dataset.number) }),
-    showtry: (one) => send({ do: "versions", current: one.dataset.version, against: get("suggestions").base }),
+    showtry: (one) => send({ do: "versions", current: one.dataset.version, against: one.dataset.base }),
     takeup: (one) => send({ do: "take", key: one.dataset.version }),
     judge: () => {
       const judge = find("[data-new]").value.trim();
@@ -94,31 +103,26 @@ function render({ model, el }) {
     },
     uncell: () => ask({ cell: null }),
     filter: (one) => ask({ filter: one.getAttribute("aria-pressed") === "true" ? "all" : one.dataset.name }),
-    sort: (one) => { const query = ctx.query(), name = one.dataset.name; ask({ sort: name, down: query.sort === name ? !query.down : name !== "item" }); },
     turn: (one) => ctx.turn(Number(one.dataset.step)),
-    select: (one) => { one.focus(); rows.choose(one.dataset.id); },
+    select: (one) => { one.focus({ preventScroll: true }); items.open(one.dataset.id); },
     label: (one) => label(get("item").item_id, one.dataset.label),
     unlabel: () => label(get("item").item_id, null),
   };
-  const early = new Map(); // labels typed before their item is on screen
-  function labelEarly() {
-    const { item_id, codes, keys } = get("item"), code = codes?.[keys.indexOf(early.get(item_id))];
-    early.delete(item_id);
-    if (code !== undefined) label(item_id, code);
-  }
-  const rows = rowsOf(ctx, "id", (id) => { ctx.wanted = id; send({ do: "select", item_id: id }); }, (row, event) => {
-    const item = get("item");
-    if (event.key.length > 1 || event.key === " " || event.ctrlKey || event.metaKey || event.altKey) return false;
-    if (item.item_id === row.dataset.id) {
-      const code = item.codes[item.keys.indexOf(event.key)];
-      if (code === undefined) return false;
-      label(row.dataset.id, code);
-    } else if (rows.chosen() === row.dataset.id && !get("figures").browse) { // typed before the item is on screen
-      early.set(row.dataset.id, event.key);
-      rows.hurry();
-    }
+  // The key of a level labels the row or the open item that has the focus; for the criterion on screen.
+  function labelled({ key, target, ctrlKey, metaKey, altKey }) {
+    const item_id = target.dataset.id ?? (target.closest(".ekw-item") && get("item").item_id), { codes = [], keys = [] } = get("page"), code = codes[keys.indexOf(key)];
+    if (!item_id || code === undefined || ctrlKey || metaKey || altKey || get("figures").browse || target.matches("input, select, textarea")) return false;
+    send({ do: "label", item_id, criterion: get("figures").criterion, label: code });
     return true;
-  });
+  }
+  const rows = rowsOf(ctx, "id", items.open, () => false, false);
+  // J and K: the next and the previous item, while one is open and nobody types
+  function stepped({ key, target, ctrlKey, metaKey, altKey }) {
+    const by = { j: 1, k: -1 }[key];
+    if (!by || !get("item").item_id || ctrlKey || metaKey || altKey || target.matches("input, select, textarea") || get("item").keys.includes(key)) return false;
+    items.step(by);
+    return true;
+  }
   listen(ctx, ACTIONS, (event) => {
     if (event.target.matches("[data-new]") && model.get("alert")) send({ do: "dismiss", action: "judge" }); // another name: the error is about the last one
     return event.target.closest(".ekw-fields") && (editor.typed(event), true);
@@ -126,6 +130,7 @@ function render({ model, el }) {
   root.addEventListener("change", (event) => {
     const one = event.target;
     if (one.dataset.jury) jury();
+    else if (one.dataset.pick) (one.dataset.pick === "shown" ? show : compare)(one.value);
     else if (one.dataset.note) send({ do: "note", key: one.dataset.note, note: one.value });
     else if (one.matches("[data-annotator]")) {
       if (!one.value.trim()) one.value = get("figures").annotator; // a blank name keeps the last annotator
@@ -139,7 +144,9 @@ function render({ model, el }) {
       event.preventDefault();
       return ACTIONS[event.shiftKey ? "redo_edit" : "undo_edit"]();
     }
-    if (queue.pressed(event) || rows.pressed(event)) return;
+    if (queue.pressed(event) || labelled(event) || stepped(event)) return;
+    if (event.key === "Escape" && event.target.closest(".ekw-item, tr[data-id]") && items.close()) return;
+    if (rows.pressed(event)) return;
     if (event.key === "Enter" && event.target.matches("[data-new]")) ACTIONS.judge();
     else if (event.key === "Enter" && event.target.matches("[data-suggester]")) find('[data-do="suggest"]').click();
   });
@@ -147,9 +154,10 @@ function render({ model, el }) {
   const { drawTop, drawMatrix } = figures, { drawRows, drawItem, drawNotices, mark, reveal } = items, { drawRun, drawJury, drawVersions, drawSuggestions, disableSuggestions } = runs;
   const draws = {
     draft: [editor.drawDraft, drawRun], jury: [drawJury, added], status: [drawRun, disableSuggestions, drawTop], price: [drawTop], alert: [drawAlert, added], code: [drawCode],
-    item: [drawItem, mark, reveal, labelEarly], suggestions: [drawSuggestions], figures: [drawTop, drawMatrix, drawVersions, drawItem, drawSuggestions],
-    page: [drawRows, drawMatrix, drawItem, drawSuggestions, drawNotices], notices: [drawNotices], queue: [queue.drawQueue],
+    item: [drawItem, mark, reveal], suggestions: [drawSuggestions], figures: [drawTop, drawMatrix, drawVersions, drawItem, drawSuggestions],
+    page: [drawRows, mark, drawMatrix, drawItem, drawSuggestions, drawNotices], notices: [drawNotices], queue: [queue.drawQueue],
   };
-  return drawOnChange(ctx, model, draws);
+  const end = drawOnChange(ctx, model, draws);
+  return () => { heights.disconnect(); items.end(); end(); };
 }
 export default { render: (context) => startOrTuner(context, render) };

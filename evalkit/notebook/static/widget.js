@@ -7,6 +7,7 @@ function createWidget(model, el, kind, skeleton) {
   root.innerHTML = skeleton;
   el.appendChild(root);
   const find = (selector) => root.querySelector(selector);
+  const focused = () => root.getRootNode().activeElement; // marimo draws in a shadow root, from outside of which only the host is seen
   // An action is about what is on screen: `get` returns a trait as it was drawn last.
   const drawn = new Map();
   const get = (name) => (drawn.has(name) ? drawn.get(name) : model.get(name)) || {};
@@ -48,7 +49,7 @@ function createWidget(model, el, kind, skeleton) {
   // Redraw a region and restore the focus. With `data-keep` open details stay open; with `data-stay` the user's input stays
   // until Python answers.
   function put(selector, html) {
-    const region = find(selector), held = document.activeElement, stay = "stay" in region.dataset;
+    const region = find(selector), held = focused(), stay = "stay" in region.dataset;
     if (stay && region.contains(held) && halfTyped(held)) return void later.set(selector, html);
     later.delete(selector);
     if (stay && last.get(region) === html) return;
@@ -95,12 +96,12 @@ function createWidget(model, el, kind, skeleton) {
     return n_pages > 1 ? `<span class="ekw-pager">${turner(-1, "Previous", "‹", page === 0)} ${page + 1}/${+n_pages} ${turner(1, "Next", "›", page + 1 >= n_pages)}</span>` : "";
   }
   const close = () => { end(); model.off("change:page", answered); };
-  return { root, find, put, get, drawn, send, drawAlert, ask, resetQuery, query, turn, pager, free, end: close, id: `ekw-${Math.random().toString(36).slice(2, 10)}` };
+  return { root, find, focused, put, get, drawn, send, drawAlert, ask, resetQuery, query, turn, pager, free, end: close, id: `ekw-${Math.random().toString(36).slice(2, 10)}` };
 }
 
-// Rows with `data-<name>`: `onChoose` is called with the value of the chosen one. `pressed` returns whether it handled a
-// key; `other` may handle further keys of a row.
-function rowsOf({ root, find }, name, onChoose, other = () => false) {
+// Rows with `data-<name>`: `onChoose` is called with the value of the chosen one; `follows` is whether the arrow keys choose
+// too. `pressed` returns whether it handled a key; `other` may handle further keys of a row.
+function rowsOf({ root, find }, name, onChoose, other = () => false, follows = true) {
   const all = () => [...root.querySelectorAll(`tr[data-${name}]`)];
   let choosing = null, due = null, chosen = null;
   // Send the last choice now.
@@ -129,11 +130,14 @@ function rowsOf({ root, find }, name, onChoose, other = () => false) {
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key];
     if (to !== undefined) {
       event.preventDefault();
-      if (rows[to]) { rows[to].focus(); choose(rows[to].dataset[name]); }
+      if (!rows[to]) return true;
+      rows[to].focus();
+      if (follows) choose(rows[to].dataset[name]);
+      else rows.forEach((one) => { one.tabIndex = one === rows[to] ? 0 : -1; });
     } else if (!other(row, event) && (event.key === "Enter" || event.key === " ")) {
       event.preventDefault();
       choose(row.dataset[name]);
-      find(".ekw-item").focus();
+      if (follows) find(".ekw-item").focus();
     }
     return true;
   }

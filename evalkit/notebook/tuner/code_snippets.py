@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pprint import pformat
 
 from evalkit.core.judges import Judge
@@ -79,9 +79,24 @@ def _evaluating(name: str, version: Version, items: str, session: Session, label
 
 
 def judge_code(judge: Judge) -> str:
-    """A judge as Python."""
+    """A judge as Python: a short string where that is enough, else with the fields that differ from their defaults."""
     short = f"{judge.provider}:{judge.model}"
-    return repr(short) if judge.ask is None and Judge.of(short) == judge else f"ek.Judge.of({judge_dict(judge)!r})"
+    if judge.ask is None and Judge.of(short) == judge:
+        return repr(short)
+    values = judge_dict(judge)
+    if judge.ask is not None:
+        return f"ek.Judge.of({values!r})"
+    plain = {entry.name: entry.default for entry in fields(Judge)}
+    changed = {name: value for name, value in values.items() if name in plain and value != plain[name]}
+    changed = {name: value for name, value in changed.items() if name not in ("provider", "model")}
+    for name in sorted(
+        changed, key=lambda name: name not in ("service", "api_key_env")
+    ):  # those that follow from others
+        fewer = {key: value for key, value in changed.items() if key != name}
+        if Judge.of({"provider": judge.provider, "model": judge.model} | fewer) == judge:
+            changed = fewer
+    more = "".join(f", {name}={value!r}" for name, value in changed.items())
+    return f"ek.Judge({judge.provider!r}, {judge.model!r}{more})"
 
 
 def rubric_code(rubric: Rubric) -> str:

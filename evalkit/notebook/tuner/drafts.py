@@ -27,6 +27,7 @@ from evalkit.tables import load_items
 from evalkit.tables.items import ItemsLike, as_items
 
 _MOST_SAMPLES = 25
+_MOST_EDITS = 30  # that can be undone after a restart
 
 
 def plan_line(plan: Plan, budget_usd: float | None) -> str:
@@ -34,6 +35,14 @@ def plan_line(plan: Plan, budget_usd: float | None) -> str:
     if budget_usd is None or not math.isnan(plan.usd):
         return plan.head
     return f"{plan.head}, so the spending limit cannot be kept: pass price= to the judge, or remove the limit"
+
+
+def run_price(plan: Plan) -> str:
+    """What a press of Run asks and costs, in a few words; empty if nothing is asked."""
+    if not plan.n_to_call:
+        return ""
+    usd = "price unknown" if math.isnan(plan.usd) else f"about US$ {plan.usd:.2f}" if plan.usd_at_most else "free"
+    return f"{plan.n_requests:,} request{'s' * (plan.n_requests != 1)}, {usd}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +53,8 @@ class Setup:
     ----------
     items, item_id, source
         The items, and the column of their ids and the file that they were read from, if there are any.
-    spec
-        Rubric, judges and rules, as passed.
+    named, spec
+        The name of the rubric or profile, if one was passed; rubric, judges and rules.
     template
         For all drafts; None: that of each draft.
     cache, options
@@ -55,13 +64,16 @@ class Setup:
     items: pd.DataFrame
     item_id: str | None
     source: Path | None
+    named: str
     spec: Spec
     template: str | None
     cache: Path | str | None
     options: JudgeOptions
 
     @classmethod
-    def of(cls, items: ItemsLike | str | Path, spec: Spec, item_id: str | None, options: JudgeOptions) -> Setup:
+    def of(
+        cls, items: ItemsLike | str | Path, named: object, spec: Spec, item_id: str | None, options: JudgeOptions
+    ) -> Setup:
         """Read the items, and check the options; a budget is not among them."""
         Options.of("RubricTuner", options)  # raises for unknown or invalid options
         options, source = options.copy(), Path(items) if isinstance(items, (str, Path)) else None
@@ -69,7 +81,8 @@ class Setup:
         options.pop("budget_usd", None)
         table = as_items(load_items(items) if isinstance(items, (str, Path)) else items, item_id=item_id)
         template = None if spec.settings.source("template") == "rubric" else spec.settings["template"]
-        return cls(table, item_id, source, spec, template, cache, options)
+        name = named if isinstance(named, str) else ""
+        return cls(table, item_id, source, name, spec, template, cache, options)
 
     def data_options(self, rubric: Rubric) -> dict[str, Any]:
         """How items are read, with the columns of those inputs that a version of the rubric has."""
@@ -104,6 +117,10 @@ class Drafts:
         What is wrong with what was typed since; empty if nothing is.
     edits, undone
         The drafts before, oldest first, and those that were undone.
+    typed
+        The last message of the screen about the rubric, if it is invalid.
+    is_other
+        Whether the cell names another rubric than the last session ended with.
     pool, active
         All judges, and the names of those that are selected.
     samples, aggregate, budget_usd
@@ -120,14 +137,39 @@ class Drafts:
         self.pool, self.active = list(spec.judges), {judge.name for judge in spec.judges}
         self.samples, self.aggregate, self.budget_usd = spec.samples, spec.rules.aggregate, budget_usd
         self._initial_jury = [[judge_dict(judge) for judge in spec.judges], spec.samples, self.aggregate]
-        state = history.state
-        if state.get("base") == self.base.content_hash:
-            with suppress(RubricError):  # written by another version of evalkit: the rubric of the cell is kept
-                self.draft = rebase(self.base, state["draft"])
+        self.typed: dict[str, Any] = {}
+        state, self.is_other = history.state, False
+        if "draft" in state:
+            try:
+                self._restore_rubric(state)
+            except RubricError as problem:  # written by another version of evalkit: the rubric of the cell is kept
+                history.notes.append(f"The last draft cannot be read, so the rubric of the cell is shown: {problem}.")
         if state.get("initial_jury") == self._initial_jury:  # else the cell names another jury, which is kept
             with suppress(ConfigError):
                 self._restore_jury(state["jury"])
         history.parts.append(self.state)
+
+    def _restore_rubric(self, state: Mapping[str, Any]) -> None:
+        """Take up the draft, unless the cell names another rubric: then one step of undo leads back to it."""
+        in_cell, stored = self.base, state["base"]  # an older evalkit wrote the hash of the base
+        base_hash = stored if isinstance(stored, str) else Rubric(**stored).content_hash
+        is_same_cell = state.get("given") == in_cell.content_hash and not isinstance(stored, str)
+        base = Rubric(**stored) if is_same_cell else in_cell
+        hashes = {version.rubric.content_hash for version in self._history.versions.values()}
+        # the name may stand for a version by now that was saved in this session
+        is_same_name = bool(self._setup.named) and self._setup.named == state.get("named")
+        is_saved = in_cell.content_hash == base_hash or (is_same_name and in_cell.content_hash in hashes)
+        self.is_other = not (is_same_cell or is_saved)
+        draft = rebase(base, state["draft"])
+        self.edits, self.undone = ([*state.get(name, ())] for name in ("edits", "undone"))
+        if not self.is_other:
+            self.base, self.draft, self.typed = base, draft, dict(state.get("typed", {}))
+        elif draft.content_hash != in_cell.content_hash:
+            self.edits.append(state["draft"])
+            self._history.notes.append(
+                f"This cell names another rubric than the last session ended with, {in_cell.id}@{in_cell.version}, and "
+                "the editor shows it. Undo (↶) brings the last draft back; versions that were run are under Versions."
+            )
 
     def _restore_jury(self, jury: Mapping[str, Any]) -> None:
         added = [Judge.of(values) for values in jury["added"]]
@@ -144,21 +186,26 @@ class Drafts:
         active = {judge.name: judge.weight for judge in self.pool if judge.name in self.active}
         added = [judge_dict(judge) for judge in self.pool[len(self._setup.spec.judges) :]]
         jury = {"active": active, "added": added, "samples": self.samples, "aggregate": self.aggregate}
-        rubric = {"base": self.base.content_hash, "draft": self.draft.to_dict()}
+        rubric: dict[str, Any] = {"named": self._setup.named, "given": self._setup.spec.rubric.content_hash}
+        rubric |= {"base": self.base.to_dict(), "draft": self.draft.to_dict(), "typed": self.typed}
+        rubric |= {"edits": self.edits[-_MOST_EDITS:], "undone": self.undone[-_MOST_EDITS:]}
         return {**rubric, "initial_jury": self._initial_jury, "jury": {**jury, "budget_usd": self.budget_usd}}
 
     # -- the rubric
-    def edit(self, make: Callable[[Rubric, Rubric], Rubric], step: str = "") -> None:
+    def edit(
+        self, make: Callable[[Rubric, Rubric], Rubric], step: str = "", typed: Mapping[str, Any] | None = None
+    ) -> None:
         """Make a new draft from base and draft; an error is kept in `problem`, and the last valid draft stays.
 
-        Edits of the same `step`, one after another, are undone together.
+        Edits of the same `step`, one after another, are undone together. `typed`: the message of the screen.
         """
         with self._history.lock:
             try:
                 draft = make(self.base, self.draft)
                 self._check(draft, self.judges)
             except EvalkitError as problem:
-                self.problem = str(problem)
+                self.problem, self.typed = str(problem), dict(typed or {})
+                self._history.save()
                 return
             self._set(draft, step)
 
@@ -173,7 +220,7 @@ class Drafts:
             if not step or step != self._step:
                 self.edits.append(before)
             self._step, self.undone = step, []
-        self.draft, self.problem = draft, ""
+        self.draft, self.problem, self.typed = draft, "", {}
         self._history.save()
 
     def end_step(self) -> None:
@@ -187,7 +234,7 @@ class Drafts:
             if source and (redo or not self.problem):
                 target.append(self.draft.to_dict())
                 self.draft = rebase(self.base, source.pop())
-            self.problem = self._step = ""
+            self.problem, self._step, self.typed = "", "", {}
             self._history.save()
 
     # -- the jury
@@ -226,13 +273,14 @@ class Drafts:
             For a number out of range or an unknown rule; then nothing changes.
         """
         pool = [judge.replace(weight=active.get(judge.name, judge.weight)) for judge in self.pool]
-        check_choice("aggregate", aggregate, AGGREGATE_RULES)
+        if aggregate != self.aggregate:  # a function of the user stays, and cannot be chosen by its text
+            check_choice("aggregate", aggregate, AGGREGATE_RULES)
         most = max(_MOST_SAMPLES, self._setup.spec.samples)
         if not 1 <= samples <= most:
             raise ConfigError(f"samples must be a whole number from 1 to {most}, got {samples!r}")
         with self._history.lock:
             self.pool, self.active = pool, set(active)
-            self.samples, self.aggregate = samples, aggregate
+            self.samples, self.aggregate = samples, self.aggregate if aggregate == self.aggregate else aggregate
 
     # -- the next run
     def plan(self) -> Plan:

@@ -61,5 +61,7 @@ def judge_at(
     if server and not likes:
         raise ConfigError(f"no judge is on the server {server!r}")
     for like in likes.values():
-        return judge.replace(base_url=like.base_url, api_key_env=like.api_key_env, service=like.service)
+        client = {"ask": like.ask} if like.given and judge.provider == like.provider else {}
+        names = ("base_url", "api_key_env", "headers_env", "service")
+        return judge.replace(**{name: getattr(like, name) for name in names}, **client)
     return judge

@@ -166,7 +166,7 @@ class RubricTuner(NotebookWidget):
 
     def __getattr__(self, name: str) -> Any:
         if name not in _TABLES:
-            raise AttributeError(f"RubricTuner has no attribute {name!r}")
+            return super().__getattr__(name)
         evaluation = self.session.evaluation
         if name == "wide":  # with all labels
             labels = self.session.labels.log.table

@@ -11,6 +11,7 @@ from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import groups_of
+from evalkit.evaluation.suggestions.edit_effects import change_of
 from evalkit.notebook.labelling.label_log import LabelEdit, LabelLog, drop_new_annotators, labels_on_scale
 from evalkit.notebook.labelling.label_queue import LabelQueue
 from evalkit.notebook.tuner.drafts import Setup
@@ -18,7 +19,8 @@ from evalkit.notebook.tuner.version_history import History
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.stats.alignment.judge_alignment import align
-from evalkit.stats.alignment.label_splits import DEV
+from evalkit.stats.alignment.label_splits import DEV, HELD_OUT
+from evalkit.stats.comparison.decisions import Difference
 from evalkit.tables.schemas import LABEL_KEY
 
 
@@ -33,12 +35,15 @@ class Labels:
         The labels, and which item comes next.
     held_out
         The last look at held-out labels, in words; empty if there was none at the version shown.
+    held_out_difference
+        How far the version shown is from the one compared with on held-out labels, and which look at them that was.
     """
 
     def __init__(self, setup: Setup, history: History, path: Path, labels: LabelsLike | None, annotator: str) -> None:
         self._history, self._cache = history, setup.cache
         self.annotator: str = history.state.get("annotator", annotator)
         self.held_out: dict[str, str] = {}
+        self.held_out_difference: tuple[Difference, int] | None = None
         items, rubric, worklist = setup.items, setup.spec.rubric, Worklist.of(setup.spec, setup.items)
         texts = {item: of_item[0][:16] for item, of_item in zip(items["item_id"], worklist.hashes, strict=True)}
         table = None if labels is None else as_labels(labels, items, rubric)
@@ -49,6 +54,10 @@ class Labels:
             self.log.add_scales(version.rubric)
         self.log.read()
         history.parts.append(lambda: {"annotator": self.annotator})
+
+    def forget_look(self) -> None:
+        """Another version, or another criterion, is shown."""
+        self.held_out, self.held_out_difference = {}, None
 
     # -- giving labels
     def label(self, item_id: str, criterion: str, edit: LabelEdit) -> None:
@@ -75,8 +84,12 @@ class Labels:
         labels = labels.loc[(labels["part"] == DEV).to_numpy(), [*LABEL_KEY, "label"]]
         return None if labels.empty else labels
 
-    def look_held_out(self, evaluation: Evaluation, criterion: str) -> dict[str, str]:
+    def look_held_out(
+        self, evaluation: Evaluation, criterion: str, against: Evaluation | None = None
+    ) -> dict[str, str]:
         """Agreement of the jury with the held-out labels; each look is counted, and makes this figure less reliable.
+
+        The same look shows the difference from the version compared with (`held_out_difference`).
 
         Raises
         ------
@@ -87,6 +100,10 @@ class Labels:
         labels, _ = drop_new_annotators(self.on_scale(criterion, evaluation, counted=True))
         labels = labels.loc[labels["item_id"].isin(scores["item_id"])]
         row = align(scores, labels, clusters=evaluation.clusters, part="held-out", cache=self._cache).iloc[0]
+        hidden = labels.loc[(labels["part"] == HELD_OUT).to_numpy(), [*LABEL_KEY, "label"]]
+        change = None if against is None else change_of(evaluation, against, hidden, criterion)[0]
+        difference = None if change is None else Difference.of(change)
+        self.held_out_difference = None if difference is None else (difference, int(row["n_looks"]))
         self.held_out = {
             "agreement": figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"]),
             "kappa": figure(row["kappa"], row["kappa_low"], row["kappa_high"]),

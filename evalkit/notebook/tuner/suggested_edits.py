@@ -34,23 +34,28 @@ ROUNDS, MAX_EDITS = 3, 3
 
 @dataclass(frozen=True, slots=True)
 class SuggestedEdit:
-    """A suggested edit; `key` is the version that it was tried as, `effects` in words, one per part of the labels."""
+    """A suggested edit of a version.
+
+    `base` is the key of that version, `key` that of the one that the edit was tried as, `effects` in words, one per
+    part of the labels.
+    """
 
     edit: Edit
     key: str = ""
     effects: tuple[dict[str, str], ...] = ()
+    base: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SuggestedEdits:
-    """The last suggestions of a judge.
+    """The last suggestions of a judge, and earlier ones that were tried.
 
     Attributes
     ----------
     base
-        The key of the version that the edits change; empty before the first suggestions.
+        The key of the version that the last edits change; empty before the first suggestions.
     rows
-        The edits.
+        The edits: the last ones, then those that were tried before.
     judge, criterion, draw
         The judge, the criterion it was asked about, and how often it had been asked that before.
     head, notes
@@ -66,8 +71,8 @@ class SuggestedEdits:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of_improvement(cls, found: Improvement, base: str, judge: Any) -> SuggestedEdits:
-        """The outcome of `improve` and its path, in words."""
+    def of_improvement(cls, found: Improvement, base: Version, judge: Any) -> SuggestedEdits:
+        """The outcome of `improve` and its path, in words; `base` is the version that it started from."""
         name, (tried, outcome) = getattr(judge, "name", str(judge)), found.heads()
         path = [
             f"round {row['round']}, {row['where']}: “{row['text']}” fixed {row['fixed']} and broke {row['broke']} of "
@@ -75,7 +80,13 @@ class SuggestedEdits:
             for row in found.table.to_dict("records")
         ]
         draft = ["The wording is in the draft now; Run judges the other items."] * (found.outcome == "kept")
-        return cls(base, (), name, found.criterion, 0, tried, (outcome, *draft, *path, *found.notes))
+        head = f"{tried}; started from {base.name}"
+        return cls(base.key, (), name, found.criterion, 0, head, (outcome, *draft, *path, *found.notes))
+
+    @property
+    def tried(self) -> tuple[SuggestedEdit, ...]:
+        """The edits that were tried, each with its version."""
+        return tuple(replace(row, base=row.base or self.base) for row in self.rows if row.key)
 
     def version(self, number: int, versions: Mapping[str, Version]) -> Version:
         """The version that an edit makes, with the same jury.
@@ -85,19 +96,21 @@ class SuggestedEdits:
         InputError
             When there is no edit with this number.
         """
-        if not 0 <= number < len(self.rows) or self.base not in versions:
+        row = self.rows[number] if 0 <= number < len(self.rows) else None
+        base = None if row is None else versions.get(row.base or self.base)
+        if row is None or base is None:
             raise InputError(f"suggestion {number + 1} not found; request suggestions first")
-        base = versions[self.base]
-        rubric = rebase(base.base, self.rows[number].edit.apply(base.rubric).to_dict())
+        rubric = rebase(base.base, row.edit.apply(base.rubric).to_dict())
         return replace(base, rubric=rubric, at=datetime.now(UTC).isoformat(timespec="seconds"))
 
     @classmethod
     def from_dict(cls, values: Any, versions: Mapping[str, Version]) -> SuggestedEdits:
-        """Read back what `asdict` gives; empty, if their version is missing or their form is unknown."""
+        """Read back what `asdict` gives, without edits of versions that are missing; empty, if its form is unknown."""
         with suppress(ValidationError):
             suggested = TypeAdapter(SuggestedEdits).validate_python(values)
-            if suggested.base in versions:
-                return suggested
+            rows = tuple(row for row in suggested.rows if (row.base or suggested.base) in versions)
+            if rows or suggested.head:
+                return replace(suggested, rows=rows)
         return cls()
 
 
@@ -126,7 +139,7 @@ class Suggestions:
             As `suggest_edits`; InputError also when nothing is judged yet.
         """
 
-        def ask(evaluation: Evaluation, known: Any, **options: Any) -> SuggestedEdits:
+        def ask(evaluation: Evaluation, _: Version, known: Any, **options: Any) -> SuggestedEdits:
             last, base, name = self.edits, self._runs.current, getattr(known, "name", str(known))
             draw = last.draw + 1 if (last.base, last.judge, last.criterion) == (base, name, criterion) else 0
             options |= {"criterion": criterion, "labels": self._labels.on_scale(criterion, evaluation), "draw": draw}
@@ -136,12 +149,12 @@ class Suggestions:
             rows = tuple(map(SuggestedEdit, suggestions.edits))
             return SuggestedEdits(base, rows, name, criterion, draw, suggestions.head, tuple(notes))
 
-        self._ask(judge, ask)
+        self._ask(judge, ask, self._history.versions.get(self._runs.current))
 
     def improve(self, judge: JudgeLike, criterion: str) -> None:
-        """Let a judge improve the version shown, and test the outcome once on held-out labels (see `improve`).
+        """Let a judge improve the draft, and test the outcome once on held-out labels (see `improve`).
 
-        A wording that is kept goes into the draft.
+        A wording that is kept goes into the draft. What the draft lacks is judged on the items with labels only.
 
         Raises
         ------
@@ -149,29 +162,37 @@ class Suggestions:
             As `improve`; InputError also when nothing is judged yet.
         """
         kept: list[Rubric] = []
+        start = self._drafts.next_version()
 
-        def ask(evaluation: Evaluation, known: Any, **options: Any) -> SuggestedEdits:
+        def ask(evaluation: Evaluation, base: Version, known: Any, **options: Any) -> SuggestedEdits:
             labels = self._labels.on_scale(criterion, evaluation, counted=True)
             options |= {"criterion": criterion, "rounds": ROUNDS, "max_edits": MAX_EDITS, "progress": False}
             improvement = improve(evaluation, labels, known, **options)
             kept.extend([improvement.rubric] * (improvement.outcome == "kept"))
-            return SuggestedEdits.of_improvement(improvement, self._runs.current, known)
+            return SuggestedEdits.of_improvement(improvement, base, known)
 
-        self._ask(judge, ask)
+        self._ask(judge, ask, start)
         if kept:
+            if self._drafts.draft.content_hash != start.rubric.content_hash:
+                note = "The draft was edited meanwhile: undo (↶) brings that wording back."
+                self.edits = replace(self.edits, notes=(note, *self.edits.notes))
             self._drafts.edit(lambda base, _: rebase(base, kept[0].to_dict()))
 
-    def _ask(self, judge: JudgeLike, ask: Callable[..., SuggestedEdits]) -> None:
+    def _ask(self, judge: JudgeLike, ask: Callable[..., SuggestedEdits], version: Version | None) -> None:
+        """Ask for edits of a version; from the cache, if it was not run."""
         evaluation, setup = self._runs.loaded(), self._setup
+        assert version is not None  # one is shown
+        if version.key != self._runs.current:
+            evaluation = self._runs.stored(version)
         options: dict[str, Any] = {n: setup.options[n] for n in ("retries", "offline") if n in setup.options}
         options |= {"cache": setup.cache, "budget_usd": self._drafts.budget_usd, "on_progress": self._runs.check_stop}
         try:
             with self._runs.running():
-                edits = ask(evaluation, self._drafts.known(judge), **options)
+                edits = ask(evaluation, version, self._drafts.known(judge), **options)
         except Stopped:
             raise JudgeError("stopped before the judge replied; if a reply still arrives, evalkit stores it") from None
         with self._history.lock:
-            self.edits = edits
+            self.edits = replace(edits, rows=(*edits.rows, *self.edits.tried))
             self._history.save()
 
     def try_edit(self, number: int, on_progress: Callable[[Any], object] | None = None) -> str:
@@ -191,14 +212,15 @@ class Suggestions:
         version = edits.version(number, self._history.versions)
         end = runs.run(on_progress, self._history.versions.get(version.key, version))
         if runs.current == version.key and not end.stopped:
-            runs.show(version.key, edits.base)
-            before, after = runs.replay(edits.base), runs.replay(version.key)
+            base = edits.rows[number].base or edits.base
+            runs.show(version.key, base)
+            before, after = runs.replay(base), runs.replay(version.key)
             labels, _ = drop_new_annotators(self._labels.on_scale(edits.criterion, after, counted=True))
             options: Any = {"criterion": edits.criterion, "cache": self._setup.cache}
             look = bool((labels["part"] == HELD_OUT).any())
             effects: Any = measure_edit(before, after, labels, look=look, **options).to_dict("records")
             rows = list(edits.rows)
-            rows[number] = replace(rows[number], key=version.key, effects=tuple(map(_effect, effects)))
+            rows[number] = replace(rows[number], key=version.key, effects=tuple(map(_effect, effects)), base=base)
             with self._history.lock:
                 self.edits = replace(edits, rows=tuple(rows))
                 self._history.save()

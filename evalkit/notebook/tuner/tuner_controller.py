@@ -1,4 +1,7 @@
-"""What the tuner's screen shows of a session, and what each of its actions does."""
+"""What the tuner's screen shows of a session, and what each of its actions does.
+
+It is one module since an action draws what others draw too: a run the editor, a save the figures.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ from evalkit.errors import EvalkitError, counted
 from evalkit.notebook.judgments.item_table import Query
 from evalkit.notebook.judgments.run_notices import alert_lines
 from evalkit.notebook.tuner.code_snippets import session_code
-from evalkit.notebook.tuner.drafts import plan_line
+from evalkit.notebook.tuner.decision_sentence import decision_texts, running
+from evalkit.notebook.tuner.drafts import plan_line, run_price
 from evalkit.notebook.tuner.judge_addresses import judge_at, server_of
 from evalkit.notebook.tuner.rubric_form import from_form, from_yaml
 from evalkit.notebook.tuner.tuner_payload import PAYLOADS
@@ -22,6 +26,7 @@ from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.widget_base import Jobs
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.files import file_versions, save_folder
+from evalkit.rubrics.rubrics_by_name import is_found
 
 _PAID_ACTIONS = ("run", "suggest", "improve", "try", "measure")
 
@@ -39,12 +44,14 @@ class TunerController:
         self._draft_message: Mapping[str, Any] = {}
         self._jury_message = self._queue_message = ""
         self._status(text="")
-        self.draw("draft", "jury", "figures", "page", "suggestions")
+        if session.drafts.typed:
+            self._edit(session.drafts.typed)
+        self.draw("draft", "jury", "figures", "page", "suggestions", "notices")
         if session.runs.current:
             self._jobs.do("restore", lambda: self._show_versions(session.runs.current, session.runs.against))
             for key in session.runs.shown_versions:
                 self._jobs.do(f"load {key}", partial(self._load, key), "samples")
-        self._plan()
+        self._sum_up()
 
     # -- drawing
     def draw(self, *names: str) -> None:
@@ -55,7 +62,8 @@ class TunerController:
             for name in names:
                 setattr(self.widget, name, PAYLOADS[name](self.session, *messages.get(name, ())))
             if "figures" in names:
-                self.widget.price = self.session.repeats.prices.get(self.session.runs.against, "")
+                about = self.session.runs.against, self.session.runs.current
+                self.widget.price = self.session.repeats.prices.get(about, "")
                 if self.widget.figures["measure"]:
                     self._jobs.do("price", self._show_floor_price, "plan")
 
@@ -80,8 +88,8 @@ class TunerController:
 
     def _status(self, **values: Any) -> None:
         with self.session.history.lock:  # kernel and worker both report
-            plan = self.widget.status.get("plan", "")
-            self.widget.status = {"running": False, "done": 0, "total": 0, "text": "", "plan": plan, **values}
+            last_values = {name: self.widget.status.get(name, "") for name in ("plan", "button", "paid")}
+            self.widget.status = {"running": False, "done": 0, "total": 0, "text": "", **last_values, **values}
 
     def _failed(self) -> None:
         if not self._running and not self.session.runs.busy:
@@ -94,14 +102,16 @@ class TunerController:
         paid = f", {bill}" if progress.cost_usd or progress.n_unpriced else ""
         stopping = "stopping: waiting for calls in flight; " if progress.stopped else ""
         text = f"{stopping}{progress.done} of {counted(progress.total, 'reply', 'replies')}{failed}{paid}"
-        self._status(running=True, done=progress.done + progress.n_failed, total=progress.total, text=text)
+        done, version = progress.done + progress.n_failed, self.session.history.versions.get(self.session.runs.current)
+        decision = decision_texts(running(done, progress.total, "" if version is None else version.name))
+        self._status(running=True, done=done, total=progress.total, text=text, decision=decision)
 
     def show_run(self, text: str, *more: str) -> None:
         """Draw the result of a run that was started by a call, and report its end."""
         text = self._draw_run(text, *more)
         if not self._running:  # else a run that was started on screen meanwhile goes on
             self._status(text=text)
-        self._plan()
+        self._sum_up()
 
     def _draw_run(self, text: str, *more: str) -> str:
         self.draw("draft", "figures", "page", "item", "queue", *more)
@@ -109,29 +119,41 @@ class TunerController:
         return text or "done: all replies came from the cache"
 
     def _alert_unscored(self) -> None:
-        evaluation = self.session.evaluation
-        self._jobs.alert("" if evaluation is None else "\n".join(alert_lines(evaluation.judgments)))
+        evaluation, runs = self.session.evaluation, self.session.runs
+        lines = [] if evaluation is None else alert_lines(evaluation.judgments, runs.problems.get(runs.current, {}))
+        self._jobs.alert("\n".join(lines))
         self.draw("notices")
 
     def _plan(self) -> None:
         self._jobs.do("plan", self._show_plan)
 
+    def _sum_up(self) -> None:
+        """Plan the next run, and say what was paid so far."""
+        self._plan()
+        self._jobs.do("paid", self._show_paid, "samples")
+
+    def _show_paid(self) -> None:
+        paid = self.session.paid()
+        with self.session.history.lock:
+            self.widget.status = {**self.widget.status, "paid": paid}
+
     def _show_plan(self) -> None:
         if not self.session.drafts.problem:
-            plan = ""  # if planning fails, no plan is shown instead of the last one
+            status = {"plan": "", "button": ""}  # if planning fails, no plan is shown instead of the last one
             try:
-                plan = plan_line(self.session.drafts.plan(), self.session.drafts.budget_usd)
+                plan = self.session.drafts.plan()
+                status = {"plan": plan_line(plan, self.session.drafts.budget_usd), "button": run_price(plan)}
             finally:
                 self.draw("notices")
                 with self.session.history.lock:
-                    self.widget.status = {**self.widget.status, "plan": plan}
+                    self.widget.status = {**self.widget.status, **status}
 
     # -- actions
     def actions(self) -> dict[str, Callable[[Any], object]]:
         """Name of an action -> the function that takes its message."""
         return {
-            "form": lambda message: self._edit(message, lambda base, draft: from_form(base, draft, message["form"])),
-            "yaml": lambda message: self._edit(message, lambda base, _draft: from_yaml(base, message["text"])),
+            "form": self._edit,
+            "yaml": self._edit,
             "run": lambda _: self._start_run(),
             "stop": lambda _: self.session.runs.stop(),
             "measure": lambda _: self._start_judging(lambda: self.session.repeats.measure(self.show_progress)),
@@ -188,7 +210,7 @@ class TunerController:
                     self._running = False
                     if text is not None:
                         self._status(text=text)
-            self._plan()
+                self._sum_up()
 
         self._jobs.do(name, finish)
 
@@ -217,9 +239,12 @@ class TunerController:
         what = "improve" if improve else "suggest"
         self._start(what, f"waiting for {name}{where and f' at {where}'} to suggest edits …", suggest)
 
-    def _edit(self, message: Mapping[str, Any], make: Callable[[Rubric, Rubric], Rubric]) -> None:
+    def _edit(self, message: Mapping[str, Any]) -> None:
+        def make(base: Rubric, draft: Rubric) -> Rubric:
+            return from_form(base, draft, message["form"]) if "form" in message else from_yaml(base, message["text"])
+
         with self.session.history.lock:  # the worker may save meanwhile
-            self.session.drafts.edit(make, str(message.get("step", "")))
+            self.session.drafts.edit(make, str(message.get("step", "")), message)
             self._draft_message = message
             self.draw("draft")
         if not self.session.drafts.problem:
@@ -262,7 +287,7 @@ class TunerController:
 
     def _choose_criterion(self, message: Mapping[str, Any]) -> None:
         self.session.criterion = message["name"]
-        self.session.labels.held_out = {}
+        self.session.labels.forget_look()
         self.session.query = Query()
         self.draw("page", "item", "figures", "notices")
 
@@ -318,14 +343,20 @@ class TunerController:
 
     def save(self, rubrics_folder: str | Path | None = None) -> Rubric:
         """Save the draft as the next version of its id (see `Rubric.save`), and report it on screen."""
-        before = self.session.drafts.base.version
-        saved = self.session.save(rubrics_folder)
-        self.redraw_draft()
-        self.draw("figures", "page")
+        before = self.session.drafts.base
+        try:
+            saved = self.session.save(rubrics_folder)
+        finally:
+            self.redraw_draft()
+            self.draw("figures", "page")
         path = file_versions(saved.id, further=[save_folder(rubrics_folder)])[int(saved.version[1:])]
-        meaning = f"{saved.id!r} without a version now means {saved.version} wherever evalkit looks in this folder"
-        older = f"; to use the older one, name '{saved.id}@{before}'" if before != saved.version else ""
-        self._status(text=f"saved as {saved.id}@{saved.version}: {path}. {meaning}{older}")
+        loads = f"{saved.id!r} without a version now means {saved.version} wherever evalkit looks in this folder"
+        if not is_found(saved):
+            rest = f"name the file, or set EVALKIT_RUBRICS={path.parents[1]}"
+            loads = f"evalkit does not look for rubrics in this folder: {rest}"
+        elif before.version != saved.version and is_found(before):
+            loads += f"; to use the older one, name '{saved.id}@{before.version}'"
+        self._status(text=f"saved as {saved.id}@{saved.version}: {path}. {loads}")
         return saved
 
     def _look_held_out(self, message: Mapping[str, Any]) -> None:

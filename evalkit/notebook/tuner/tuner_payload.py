@@ -12,8 +12,10 @@ from evalkit.core.settings import default_cache, shown_cache
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.evaluation.inputs import columns_of
 from evalkit.notebook.judgments.headline_numbers import Point
-from evalkit.notebook.judgments.item_details import item_texts, level_keys
-from evalkit.notebook.judgments.run_notices import notices
+from evalkit.notebook.judgments.item_details import input_forms, item_texts, judged_inputs, level_keys
+from evalkit.notebook.judgments.item_table import page_texts
+from evalkit.notebook.judgments.run_notices import notice, notices
+from evalkit.notebook.tuner.decision_sentence import decision_payload
 from evalkit.notebook.tuner.judge_addresses import OWN, server_of
 from evalkit.notebook.tuner.rubric_form import form_of
 from evalkit.notebook.tuner.suggested_edits import improvement_price
@@ -59,8 +61,8 @@ def jury_payload(session: Session, message_id: str = "") -> dict[str, Any]:
         ],
         "servers": servers and [*servers, OWN],
         "samples": drafts.samples,
-        "aggregate": drafts.aggregate,
-        "aggregates": list(AGGREGATE_RULES),
+        "aggregate": str(drafts.aggregate),
+        "aggregates": list(dict.fromkeys([*AGGREGATE_RULES, str(drafts.aggregate)])),
         "budget_usd": drafts.budget_usd,
         "n_items": len(session.items),
         "cache": shown_cache(session.setup.cache or default_cache()),
@@ -76,6 +78,7 @@ def figures_payload(session: Session) -> dict[str, Any]:
     return {
         "criteria": list(session.shown_rubric.names),
         "criterion": criterion,
+        "decision": decision_payload(session),
         "tiles": [asdict(tile) for tile in session.tiles()],
         "cells": [asdict(cell) for cell in session.cells()],
         "improve": "" if evaluation is None else improvement_price(evaluation, labels.log.counted, criterion),
@@ -125,20 +128,23 @@ def _other_criteria(session: Session) -> dict[str, int]:
 
 def page_payload(session: Session) -> dict[str, Any]:
     """One page of rows, and the query that it answers."""
-    about = {"n_items": len(session.items), "query": asdict(session.query), "judged": session.evaluation is not None}
-    return asdict(session.page()) | about
+    shown = session.evaluation
+    about = {"n_items": len(session.items), "query": asdict(session.query), "judged": shown is not None}
+    return asdict(session.page()) | about | ({} if shown is None else page_texts(shown, session.shown_criterion))
 
 
 def notices_payload(session: Session) -> list[dict[str, Any]]:
     """What the version shown left open (see `notices`)."""
+    restored = [notice(text) for text in session.history.notes]
     if session.evaluation is None:
-        return []
+        return restored
     what_to_do = "Press Run to request the remaining {n}."
     if session.setup.options.get("offline"):
         what_to_do = "They are not in the cache, and offline=True calls no judge."
     elif not session.runs.shows_draft:
         what_to_do = "To request the remaining {n}, choose the rubric and the jury of this version, and press Run."
-    return notices(session.evaluation, session.shown_criterion, what_to_do)
+    problems = session.runs.problems.get(session.runs.current, {})
+    return restored + notices(session.evaluation, session.shown_criterion, what_to_do, problems)
 
 
 def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:
@@ -150,6 +156,7 @@ def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:
     criterion = rubric.criterion(session.shown_criterion)
     columns = columns_of(rubric, session.setup.data_options(rubric)["inputs"], session.items)
     blind, scale = session.is_blind(turn), criterion.scale
+    judged = judged_inputs(rubric, criterion.name, list(columns))
     judges = [] if blind or turn.item_id is None else session.detail(turn.item_id)["judges"]
     return asdict(turn) | {
         "open": True,
@@ -161,6 +168,7 @@ def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:
         "criterion": criterion.name,
         "question": criterion.description,
         "inputs": [] if turn.item_id is None else item_texts(session.items, columns, turn.item_id),
+        "forms": {} if turn.item_id is None else input_forms(session.items, columns, turn.item_id, judged),
         "levels": list(zip_longest(scale.labels, scale.values(), level_keys(scale), fillvalue="")),
         "judges": judges,
         "precision": session.precision(),
@@ -179,7 +187,13 @@ def suggestions_payload(session: Session) -> dict[str, Any]:
         "head": suggested.head,
         "notes": list(suggested.notes),
         "rows": [
-            asdict(row.edit) | {"where": row.edit.where, "key": row.key, "effects": list(row.effects)}
+            asdict(row.edit)
+            | {
+                "where": row.edit.where,
+                "key": row.key,
+                "effects": list(row.effects),
+                "base": row.base or suggested.base,
+            }
             for row in suggested.rows
         ],
     }

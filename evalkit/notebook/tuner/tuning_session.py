@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
 import pandas as pd
 
+from evalkit.core.formatting import money
 from evalkit.core.judges import JudgesLike
 from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.settings import JudgeOptions
+from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging.specification import Spec
-from evalkit.errors import RubricError
-from evalkit.evaluation import Evaluation, promote
+from evalkit.errors import CacheError, counted
+from evalkit.evaluation import Evaluation
+from evalkit.evaluation.freeze_and_calibrate import promote_to
 from evalkit.notebook.judgments.headline_numbers import (
     Cell,
     Point,
@@ -31,10 +32,11 @@ from evalkit.notebook.judgments.item_table import Page, Query, Row, page_of, row
 from evalkit.notebook.labelling.label_log import LabelEdit, LabelLog
 from evalkit.notebook.labelling.label_queue import Turn, precision
 from evalkit.notebook.tuner.drafts import Drafts, Setup
+from evalkit.notebook.tuner.repeated_samples import RepeatedSamples, same_replies
 from evalkit.notebook.tuner.session_labels import Labels
 from evalkit.notebook.tuner.suggested_edits import SuggestedEdits, Suggestions
 from evalkit.notebook.tuner.version_history import History
-from evalkit.notebook.tuner.version_runs import RepeatedSamples, Runs
+from evalkit.notebook.tuner.version_runs import Runs
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.profiles import RubricLike
@@ -89,12 +91,13 @@ class Session:
     ) -> None:
         rules = {"aggregate": aggregate}
         spec = Spec.of(rubric, judges, samples, template, rules, inputs=inputs, on_missing=on_missing)
-        self.setup = setup = Setup.of(items, spec, item_id, options)
+        self.setup = setup = Setup.of(items, rubric, spec, item_id, options)
         source = setup.source
         self.folder = Path(folder) if folder is not None else source.parent if source is not None else Path.cwd()
         self.name = name or (f"{source.stem}-{spec.rubric.id}" if source is not None else spec.rubric.id)
         self.history = history = History(self.folder / f"{self.name}.tuner.json", spec.judges)
         history.load(spec.rubric.id)
+        history.rename_saved(spec.rubric, only_edited=True)
         self.drafts = drafts = Drafts(setup, history, options.get("budget_usd"))
         self.labels = Labels(setup, history, self.folder / f"{self.name}.labels.jsonl", labels, annotator)
         self.runs = Runs(setup, history, drafts, self.labels)
@@ -158,21 +161,37 @@ class Session:
         ------
         RubricError
             When the draft is invalid, or the folder cannot be written.
+        CacheError
+            When the version is saved, but its replies cannot be stored under it.
         """
-        drafts, versions = self.drafts, self.history.versions
+        drafts = self.drafts
         with self.history.lock:
-            key = drafts.next_version().key
+            drafts.next_version()  # raises for an invalid draft
             saved = drafts.draft.save(rubrics_folder)
-            with suppress(RubricError):  # saved in a folder that is not searched: the tuner adopts the replies anyway
-                promote(f"{saved.id}@{saved.version}", cache=self.setup.cache)
             drafts.base = drafts.draft = saved
-            if key in versions:
-                is_taken = saved.version in {version.name for other, version in versions.items() if other != key}
-                name = versions[key].name if is_taken else saved.version
-                versions[key] = replace(versions[key], base=saved, rubric=saved, name=name)
-                self.runs.reload(key)
-            self.history.save()
+            try:
+                promote_to(saved, self.setup.cache)
+            except CacheError as problem:
+                raise CacheError(
+                    f"saved as {saved.id}@{saved.version}, but the replies that were paid for cannot be stored under "
+                    f"this version ({problem}). The tuner finds them; elsewhere, pass adopt=True"
+                ) from problem
+            finally:
+                for key in self.history.rename_saved(saved):
+                    self.runs.reload(key)
+                    self.repeats.forget(key)
+                self.history.save()
             return saved
+
+    def paid(self) -> str:
+        """What this process paid for replies, and what all replies in the cache cost; empty if all are free."""
+        store = ReplyStore.open(self.setup.cache)
+        bills, session_usd = store.bills().values(), store.counters.as_dict()["paid_usd"]
+        project_usd, n_unpriced = sum(bill.usd for bill in bills), sum(bill.n_unpriced for bill in bills)
+        if not project_usd and not session_usd:
+            return ""
+        more = f", and {counted(n_unpriced, 'reply', 'replies')} of unknown price" if n_unpriced else ""
+        return f"paid: session {money(session_usd)}, project {money(project_usd)}{more}"
 
     # -- figures and items
     def _once(self, name: str, about: object, compute: Callable[[], T]) -> T:
@@ -199,13 +218,24 @@ class Session:
             return None
         repeats = self.repeats.of(self.runs.against)
         about = (now, last, criterion, log.n_edits, repeats is None)
-        return self._once("change", about, lambda: change_from(last, now, log.counted, criterion, repeats))
+
+        def compare() -> tuple[pd.Series | None, str]:
+            row, why = change_from(last, now, log.counted, criterion, repeats)
+            if row is not None and same_replies(now, last, criterion):
+                row = row.copy()
+                row["floor_source"], row["chance_up_to"] = SAME, 0.0
+            return row, why
+
+        return self._once("change", about, compare)
 
     @property
     def floor_missing(self) -> bool:
         """Whether measuring the noise floor of the version compared with would show more than is known."""
         row, _ = self.change() or (None, "")
-        return row is not None and not pd.isna(row["change_p"]) and row["floor_source"] not in (SAME, "measured")
+        is_measured = self.shown_criterion in self.repeats.sizes.get(self.runs.against, {})
+        if row is None or is_measured or pd.isna(row["change_p"]):
+            return False
+        return row["floor_source"] not in (SAME, "measured")
 
     def points(self) -> dict[str, Point]:
         """The large figure of each of the shown versions, by key."""
@@ -218,6 +248,16 @@ class Session:
         """Agreement of people among themselves, 0-1, on the labels that the version shown is compared with."""
         row = self._alignment(self.runs.current)
         return None if row is None or pd.isna(row["accuracy_people"]) else float(row["accuracy_people"])
+
+    @property
+    def agreement(self) -> pd.Series | None:
+        """The row of `align` for the jury of the version shown; None without labels on its scale."""
+        return self._alignment(self.runs.current)
+
+    def seconds_per_label(self) -> float | None:
+        """The pace of the annotator (see `LabelLog.seconds_per_label`)."""
+        log = self.labels.log
+        return self._once("pace", (log.n_edits, self.annotator), lambda: log.seconds_per_label(self.annotator))
 
     def _alignment(self, key: str) -> pd.Series | None:
         """Agreement of a version's jury with people; computed once per version and state of the labels."""
@@ -255,14 +295,18 @@ class Session:
             return {}
         detail = item_detail(now, item_id, criterion, self.setup.cache)
         labels = self.labels.log.of(item_id, criterion)
-        held = any(row.held for row in self.rows() if row.item_id == item_id)
-        shown = {who: label for who, label in labels.items() if not held or who == self.labels.annotator}
+        row = next(row for row in self.rows() if row.item_id == item_id)
+        shown = {
+            who: row.people.get(who, label)
+            for who, label in labels.items()
+            if not row.held or who == self.labels.annotator
+        }
         scale = now.rubric.criterion(criterion).scale
         if last is not None and criterion in last.rubric.names:
             before = item_detail(last, item_id, criterion, self.setup.cache)["judges"]
             names = [self.history.versions[key].name for key in (self.runs.current, self.runs.against)]
             detail |= {"versions": names, **side_by_side(detail["judges"], before)}
-        return detail | {"labels": shown, "held": held, "codes": list(scale.labels), "keys": level_keys(scale)}
+        return detail | {"labels": shown, "held": row.held, "codes": list(scale.labels), "keys": level_keys(scale)}
 
     # -- labels
     def label(self, item_id: str, label: str | None, *, criterion: str | None = None, source: str = "given") -> None:
@@ -307,4 +351,6 @@ class Session:
 
     def look_held_out(self) -> dict[str, str]:
         """Agreement of the jury with the held-out labels (see `Labels.look_held_out`)."""
-        return self.labels.look_held_out(self.runs.loaded(), self.shown_criterion)
+        last, criterion = self.runs.compared, self.shown_criterion
+        against = last if last is not None and criterion in last.rubric.names else None
+        return self.labels.look_held_out(self.runs.loaded(), criterion, against)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from itertools import chain, count
@@ -16,7 +15,7 @@ import orjson
 from evalkit.core.files import whole
 from evalkit.core.judges import Judge
 from evalkit.core.reply_keys import digest
-from evalkit.errors import CacheError, ConfigError, RubricError
+from evalkit.errors import CacheError, ConfigError, RubricError, counted
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.profiles import judge_dict
 from evalkit.rubrics.scales import code_text
@@ -141,6 +140,8 @@ class History:
         Plain values of the session: the version shown, the draft, the criterion, the annotator.
     parts
         What `save` asks for these values: one function per part of the session.
+    notes
+        What could not be restored, one sentence each, until the next run.
     lock
         Held by whoever changes the session.
     """
@@ -150,6 +151,7 @@ class History:
     versions: dict[str, Version] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
     parts: list[Callable[[], dict[str, Any]]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def load(self, rubric_id: str) -> None:
@@ -161,11 +163,17 @@ class History:
             If it cannot be read, or was written by another program.
         """
         values = self._stored()
-        self.state = dict(values.get("state", {}))
+        self.state = _states(values).get(rubric_id) or {}
+        unread = list[str]()
         for stored in values.get("versions", []):
             if stored["base"]["id"] == rubric_id:
-                with suppress(RubricError, ConfigError):  # written by an evalkit with other rules
+                try:
                     self.versions[stored["key"]] = self.named(Version.from_dict(stored, self.known))
+                except (RubricError, ConfigError) as problem:  # an evalkit with other rules, a judge of that session
+                    unread.append(f"{stored.get('name') or stored['key']} ({problem})")
+        if unread:
+            versions = counted(len(unread), "version is", "versions are")
+            self.notes.append(f"{versions} in {self.path.name}, but cannot be shown: {'; '.join(unread)}.")
 
     def named(self, version: Version) -> Version:
         """The version as it is in the history; a new one gets a name that no other has.
@@ -179,6 +187,18 @@ class History:
         wanted = [version.name or (saved if not version.rubric.edited else f"{saved}.1")]
         free = (name for name in chain(wanted, (f"{saved}.{n}" for n in count(1))) if name not in taken)
         return replace(version, name=next(free))
+
+    def rename_saved(self, saved: Rubric, *, only_edited: bool = False) -> list[str]:
+        """Give the versions with the content of a saved rubric its version and name; returns the keys of those."""
+        renamed = list[str]()
+        for key, version in self.versions.items():
+            is_same = version.rubric.content_hash == saved.content_hash and version.rubric.label != saved.label
+            if is_same and (version.rubric.edited or not only_edited):
+                names = {earlier.name for earlier in self.versions.values()}
+                name = version.name if saved.version in names else saved.version
+                self.versions[key] = replace(version, base=saved, rubric=saved, name=name)
+                renamed.append(key)
+        return renamed
 
     def _stored(self) -> dict[str, Any]:
         try:
@@ -208,9 +228,11 @@ class History:
         CacheError
             If it cannot be written; then the old file stays.
         """
-        others = [stored for stored in self._stored().get("versions", []) if stored["key"] not in self.versions]
+        file = self._stored()
+        others = [stored for stored in file.get("versions", []) if stored["key"] not in self.versions]
         mine = [version.to_dict() for version in self.versions.values()]
-        values = {"schema": _SCHEMA, "versions": [*others, *mine], "state": self.state}
+        states = {rubric_id: state for rubric_id, state in _states(file).items() if rubric_id != _rubric_id(self.state)}
+        values = {"schema": _SCHEMA, "versions": [*others, *mine], "state": self.state, "others": states}
         text = orjson.dumps(values, option=orjson.OPT_NON_STR_KEYS)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -218,3 +240,13 @@ class History:
                 out.write(text)
         except OSError as problem:
             raise CacheError(f"{self.path} cannot be written: {problem.strerror}; pass another folder=") from problem
+
+
+def _rubric_id(state: Mapping[str, Any]) -> str:
+    return str(state.get("draft", {}).get("id", ""))
+
+
+def _states(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The state of the last session with each rubric, by its id."""
+    last = values.get("state", {})
+    return {**values.get("others", {}), **({_rubric_id(last): last} if last else {})}

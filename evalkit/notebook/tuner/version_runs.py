@@ -10,20 +10,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import pandas as pd
-
 from evalkit.core.settings import Options
 from evalkit.engine import ReplyStore
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, InputError, RubricError, counted, listed
-from evalkit.evaluation import Evaluation, sample_again
+from evalkit.evaluation import Evaluation
 from evalkit.evaluation.evaluating import evaluate_worklist
 from evalkit.evaluation.evaluation_log import log_evaluation
-from evalkit.evaluation.sampling_again import plan_again
 from evalkit.notebook.tuner.drafts import Drafts, Setup
 from evalkit.notebook.tuner.session_labels import Labels
 from evalkit.notebook.tuner.version_history import History, Version
-from evalkit.stats.comparison.measured_floors import NOT_ASKED
 from evalkit.tables import schemas
 
 SHOWN_VERSIONS = 10
@@ -49,14 +45,20 @@ class Runs:
     ----------
     current, against
         The keys of the version shown and of the one that it is compared with, or empty.
+    problems
+        What the servers said in the last run of each version, by judge and reason.
     """
 
     def __init__(self, setup: Setup, history: History, drafts: Drafts, labels: Labels) -> None:
         self._setup, self._history, self._drafts, self._labels = setup, history, drafts, labels
         keys = (history.state.get(name) for name in ("current", "against"))
         self.current, self.against = (key if key in history.versions else "" for key in keys)
+        with suppress(ConfigError):  # no judge is selected
+            if drafts.is_other and (key := drafts.next_version().key) in history.versions:
+                self.current, self.against = key, ""  # that of the editor
         self._stop, self._n_busy = threading.Event(), 0
         self._evaluations: dict[str, Evaluation] = {}
+        self.problems: dict[str, dict[tuple[str, str], str]] = {}
         history.parts.append(lambda: {"current": self.current, "against": self.against})
 
     # -- running
@@ -78,11 +80,13 @@ class Runs:
         """
         with self._history.lock:
             version = version or self._drafts.next_version()
+        self.problems.pop(version.key, None)
         work, end, started = self._setup.worklist(version), RunEnd(""), time.time()
 
         def report(progress: Any) -> None:
             nonlocal end
             end = RunEnd(f"received {counted(progress.done, 'reply', 'replies')}")
+            self.problems[version.key] = dict(progress.problems)
             if on_progress is not None:
                 on_progress(replace(progress, stopped=progress.stopped or self._stop.is_set()))
             self.check_stop()
@@ -140,8 +144,11 @@ class Runs:
 
     def _evaluate(self, work: Worklist, options: Options | None = None) -> Evaluation:
         """The evaluation of a work list; without options, from the cache and without any call."""
-        options = options or self._setup.judging(offline=True, refresh=False)
-        evaluation = evaluate_worklist(work, self._setup.items, options, self._labels.for_rubric(work.spec.rubric))
+        run_options = options or self._setup.judging(offline=True, refresh=False)
+        evaluation = evaluate_worklist(work, self._setup.items, run_options, self._labels.for_rubric(work.spec.rubric))
+        if options is None:  # what is asked later, for example to measure chance, is asked as in a run
+            asks = replace(evaluation.options, offline=bool(self._setup.options.get("offline")))
+            evaluation = replace(evaluation, options=asks)
         evaluation.scores, evaluation.disagreement  # noqa: B018  # computed here, in the background
         return evaluation
 
@@ -151,6 +158,7 @@ class Runs:
             self.against = self.current
         self._history.versions[key] = self._history.named(replace(version, name=""))
         self.current = key
+        self._history.notes.clear()
         self._drafts.end_step()
         self._evaluations[key] = evaluation
         for old in set(self._evaluations) - set(self.shown_versions):
@@ -160,7 +168,7 @@ class Runs:
 
     def _changed(self) -> None:
         """Another evaluation is shown."""
-        self._labels.held_out = {}
+        self._labels.forget_look()
         if self.evaluation is not None:
             self._labels.log.add_scales(self.evaluation.rubric)
 
@@ -209,8 +217,12 @@ class Runs:
         if key not in self._evaluations:
             if key not in (versions := self._history.versions):
                 raise InputError(f"version {key!r} not found; available: {listed(versions)}")
-            self._evaluations[key] = self._evaluate(self._setup.worklist(versions[key]))
+            self._evaluations[key] = self.stored(versions[key])
         return self._evaluations[key]
+
+    def stored(self, version: Version) -> Evaluation:
+        """The evaluation of what is in the cache for a version, without any call."""
+        return self._evaluate(self._setup.worklist(version))
 
     def replay(self, key: str) -> Evaluation:
         """`load`, and drop what was computed for another evaluation of it."""
@@ -233,84 +245,6 @@ class Runs:
             self.current, self.against = current, against if against != current else ""
             self._changed()
             self._history.save()
-
-
-class RepeatedSamples:
-    """Twice the samples of versions, by key: measured here, or known without a call.
-
-    Attributes
-    ----------
-    sizes
-        On how many items each version was measured.
-    prices
-        What measuring it would ask and cost, in words, where that was planned.
-    """
-
-    def __init__(self, setup: Setup, history: History, drafts: Drafts, runs: Runs) -> None:
-        self._setup, self._history, self._drafts, self._runs = setup, history, drafts, runs
-        self.sizes: dict[str, int] = dict(history.state.get("floor_sizes", {}))
-        self.prices: dict[str, str] = {}
-        self._tables: dict[str, pd.DataFrame] = {}
-        history.parts.append(lambda: {"floor_sizes": self.sizes})
-
-    def price(self) -> str:
-        """What `measure` would ask and cost; makes no calls."""
-        key, last = self._runs.against, self._runs.compared
-        if last is not None and key not in self.prices:
-            plan = plan_again(last)
-            size = counted(plan.n_items, "item")
-            size = f"all {size} again" if plan.n_items == len(self._setup.items) else f"{size} again for ± 3 points"
-            self.prices[key] = f"{size}: {counted(plan.n_to_call, 'call')}, {plan.price}"
-        return self.prices.get(key, "")
-
-    def measure(self, on_progress: Callable[[Any], object] | None = None) -> str:
-        """Sample the version compared with again, to measure what chance changes; returns the text of the status line.
-
-        Replies are kept and never bought twice, also after a stop. The floor counts as measured only if all of its
-        judgments were made: the items of a part would not be drawn at random.
-
-        Raises
-        ------
-        InputError
-            When no version is compared with.
-        JudgeError, CacheError, ConfigError
-            As `sample_again`.
-        """
-        key, last = self._runs.against, self._runs.compared
-        if last is None:
-            raise InputError("nothing to measure; choose a version to compare with")
-
-        def report(progress: Any) -> None:
-            if on_progress is not None:
-                on_progress(progress)
-            self._runs.check_stop()
-
-        try:
-            with self._runs.running():
-                again = self._sample(last, budget_usd=self._drafts.budget_usd, on_progress=report)
-        except Stopped:
-            return "stopped: chance is not measured yet; measure again, and pay only for the rest"
-        finally:
-            self.prices.pop(key, None)
-        if n_missing := int(again["error"].isin(NOT_ASKED).sum()):
-            missing = f"{n_missing} of {counted(len(again), 'judgment')} missing"
-            return f"chance is not measured yet: {missing}; measure again, and pay only for the rest"
-        with self._history.lock:
-            self._tables[key], self.sizes[key] = again, again["item_id"].nunique()
-            self._history.save()
-        return f"chance measured on {counted(self.sizes[key], 'item')}"
-
-    def of(self, key: str) -> pd.DataFrame | None:
-        """Twice the samples of a version, if no judge is a model or it was measured (then from the cache)."""
-        if key not in self._tables:
-            evaluation, size = self._runs.load(key), self.sizes.get(key)
-            again = self._sample(evaluation, n_items=size, offline=True) if size else evaluation.repeats
-            if again is not None:
-                self._tables[key] = again
-        return self._tables.get(key)
-
-    def _sample(self, evaluation: Evaluation, n_items: int | None = None, **changed: Any) -> pd.DataFrame:
-        return sample_again(evaluation, n_items=n_items, **self._setup.options_with(refresh=False, **changed))
 
 
 def _mark_stopped(evaluation: Evaluation, started: float) -> Evaluation:

@@ -7,6 +7,9 @@ from collections.abc import Collection, Iterable
 PASS_RATE = "_pass_rate"  # noqa: S105
 """Suffix of figures that are computed over the samples with a verdict, not those with a score."""
 
+DISAGREEMENT = "_disagreement"
+"""Suffix of figures of a jury's disagreement: low is good."""
+
 _COUNTS = ("_n_empty", "_n_unscored", "_n_skipped", "_n_verdicts")
 
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 
+from evalkit.core.judge_field_checks import without_nulls
 from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import SCORING_MODES, ScoreReading
 from evalkit.core.providers import Backend
-from evalkit.core.settings import MOST_SAMPLES
+from evalkit.core.settings import MOST_SAMPLES, weight_of
 from evalkit.core.validation_errors import explain
 from evalkit.core.vote_aggregate_rules import AggregateRule
-from evalkit.errors import ConfigError, RubricError, listed
+from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
 from evalkit.errors.secrets import is_key, without_keys
+from evalkit.rubrics import Profile, load_profile
 from evalkit.rubrics.files import parse_json, read_text, read_yaml
 
 MODE_VARIABLE = "EVALUATOR_SCORING_MODE"
@@ -47,9 +50,9 @@ class JudgeConfig(_Part):
         One of `BACKENDS`: ``tgi`` needs `base_url`; ``vllm`` runs in this process unless `base_url` names a server. The
         key ``provider``, as in profiles, is the same.
     max_tokens
-        Longest reply in tokens, ≥ 1 (default 512).
+        Longest reply in tokens, ≥ 1 (default 512); None: not sent.
     weight
-        Relative weight in a jury, ≥ 0 (default 1); 0 leaves the judge out of scores.
+        Relative weight in a jury (default 1); 0 leaves the judge out of scores.
     judge_template_id
         Prompt template of this judge: ``name@version``, or ``name`` for the newest when the run starts.
     base_url
@@ -57,7 +60,7 @@ class JudgeConfig(_Part):
     api_key_env
         Name of the environment variable that holds the key; never the key.
     temperature
-        Sampling temperature, ≥ 0 (default 1.0).
+        Sampling temperature, ≥ 0 (default 1.0); None: not sent. Every other key with the value None is not set.
     score
         How a score is read: ``expected`` or ``mode``, from log-probabilities (default: from the text).
     name
@@ -67,7 +70,7 @@ class JudgeConfig(_Part):
     judge_model_name: str = Field(min_length=1)
     judge_backend: Backend
     max_tokens: int | None = Field(default=None, ge=1)
-    weight: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    weight: Annotated[float, BeforeValidator(weight_of)] = 1.0
     judge_template_id: str | None = Field(default=None, min_length=1)
     base_url: str | None = None
     api_key_env: str | None = None
@@ -85,7 +88,7 @@ class JudgeConfig(_Part):
             for other, name in _OTHER_NAMES.items():
                 if other in values and name in values:
                     raise ValueError(f"{other} and {name} mean the same; keep one of them")
-            return {_OTHER_NAMES.get(name, name): value for name, value in values.items()}
+            return {_OTHER_NAMES.get(name, name): value for name, value in without_nulls(values).items()}
         return values
 
     @model_validator(mode="after")
@@ -106,7 +109,7 @@ class JudgeConfig(_Part):
 
     def to_judge(self) -> Judge:
         """The judge without its template, which is looked up when the task is known."""
-        others = self.model_dump(exclude={"judge_model_name", "judge_backend", "judge_template_id"}, exclude_none=True)
+        others = self.model_dump(exclude={"judge_model_name", "judge_backend", "judge_template_id"}, exclude_unset=True)
         return Judge(self.provider, self.judge_model_name, **others)
 
 
@@ -118,7 +121,10 @@ class ScoringConfig(_Part):
     judges
         The judges: one in judge mode, two or more in jury mode; empty: those of the profile or task.
     aggregation
-        Rule from votes to a score, one of `AGGREGATE_RULES` (default: the profile's, else ``mean``).
+        Rule from votes to a score, one of `AGGREGATE_RULES` (default: the profile's, else ``mean``). It replaces that
+        of the config's own profile, but not that of a profile which a pack binds to a task.
+    force_aggregation
+        Replace the rule of a bound profile, too.
     report_disagreement
         Whether juries report the disagreement of their judges per sample.
     samples
@@ -136,10 +142,34 @@ class ScoringConfig(_Part):
 
     judges: tuple[JudgeConfig, ...] = Field(default=(), strict=False)
     aggregation: AggregateRule = "mean"
+    force_aggregation: bool = False
     report_disagreement: bool = False
     samples: int | None = Field(default=None, ge=1, le=MOST_SAMPLES)
     criteria_per_call: PositiveInt | Literal["all"] | None = None
     profile: str | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_not_set(cls, values: Any) -> Any:
+        return without_nulls(values) if isinstance(values, Mapping) else values
+
+    def replaced(self, profile: Profile, *, is_bound: bool) -> Iterator[str]:
+        """In words, which values of a profile the config replaces, or does not; `is_bound`: by a pack, to a task."""
+        whose = f"{profile.label}{', which the pack binds' if is_bound else ''}"
+        names = {"aggregation": "aggregate", "samples": "samples", "criteria_per_call": "criteria_per_call"}
+        for name, field in names.items():
+            ours, theirs = getattr(self, name), getattr(profile, field)
+            is_set = name in self.model_fields_set and field in profile.model_fields_set
+            if not is_set or ours == theirs:
+                continue
+            if name == "aggregation" and is_bound and not self.force_aggregation:
+                way = "to use it, set force_aggregation: true there"
+                yield f"aggregation {ours!r} of the scoring config is not used, because {whose}, sets {theirs!r}; {way}"
+            else:
+                yield f"{name} {ours!r} of the scoring config replaces {theirs!r} of {whose}"
+        if self.judges and profile.judges and (new := self.to_judges()) != profile.judges:
+            lists = (", ".join(judge.name for judge in judges) for judges in (new, profile.judges))
+            yield "judges {} of the scoring config replace {} of {}".format(*lists, whose)
 
     @model_validator(mode="after")
     def _can_score(self) -> Self:
@@ -233,10 +263,14 @@ class Scoring:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Messages about settings of the config that have no effect in this mode."""
-        if self.mode == "judge" and self.config is not None and self.config.report_disagreement:
-            return ("report_disagreement has no effect in scoring mode 'judge', because there is only one judge",)
-        return ()
+        """Messages about settings of the config that have no effect in this mode, or replace those of its profile."""
+        texts, config = list[str](), self.config
+        if config is not None and self.mode == "judge" and config.report_disagreement:
+            texts.append("report_disagreement has no effect in scoring mode 'judge', because there is only one judge")
+        if config is not None and config.profile is not None:
+            with suppress(EvalkitError):  # raised where the profile is needed, or it is one of a plugin
+                texts += config.replaced(load_profile(config.profile), is_bound=False)
+        return tuple(texts)
 
     def check_number(self, n_judges: int, where: str) -> None:
         """ConfigError if the mode does not allow this number of judges; `where` is the place that lists them."""

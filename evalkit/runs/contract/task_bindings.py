@@ -55,6 +55,8 @@ class TaskBinding(_Part):
         Template of all judges that have no template of their own.
     templates
         The templates that come from a registry.
+    copy_of
+        The task of which this is a copy, with the same documents and answers, under another profile.
     """
 
     plugin: str | None = None
@@ -64,6 +66,7 @@ class TaskBinding(_Part):
     judge_profile: str | None = None
     judge_template_id: str | None = None
     templates: list[TemplateText] = []
+    copy_of: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As in the variable, without the fields that are not set."""

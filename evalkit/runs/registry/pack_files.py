@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from evalkit.core.reply_keys import digest
+from evalkit.core.settings import weight_of
 from evalkit.core.validation_errors import explain
 from evalkit.errors import ConfigError, RubricError, listed
 from evalkit.rubrics.files import dump_yaml, read_yaml
@@ -82,6 +84,13 @@ class Overrides(_Strict):
         """Name -> value of the settings that are set."""
         return self.model_dump(exclude_none=True)
 
+    def over(self, shared: Overrides) -> Overrides:
+        """These overrides, and those of the whole pack that they leave open; null leaves out one of the pack."""
+        values = {name: getattr(self, name) for name in self.model_fields_set}
+        if "judge_plugin_name" in values:  # the pack's version is that of the pack's plugin
+            values.setdefault("judge_plugin_version", None)
+        return Overrides(**(shared.values | values)) if shared else self
+
 
 class PackTask(_Strict):
     """One task of a pack.
@@ -89,19 +98,26 @@ class PackTask(_Strict):
     Attributes
     ----------
     task
-        LightEval's task spec without few-shot count: ``name`` or ``suite:name``.
+        LightEval's task spec without few-shot count: ``name`` or ``suite:name``. In a pack that lists a task under
+        several profiles, the second and later ones are ``name+profile``.
     fewshot
         Examples in the prompt, ≥ 0.
     weight
-        Relative weight in the pack's score, ≥ 0.
+        Relative weight in the pack's score: 0, or from 1e-9 to 1e9.
     overrides
         `judge_plugin_name`, `judge_plugin_version`, `judge_profile` and `judge_template_id`; None: not set.
     """
 
     task: _Task = Field(min_length=1, max_length=200, validation_alias=_TASK)  # type: ignore[pydantic-alias]
     fewshot: int = Field(default=0, ge=0, le=1000)
-    weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    weight: Annotated[float, BeforeValidator(weight_of)] = 1.0
     overrides: Overrides = Overrides()
+
+    @property
+    def copy_of(self) -> str | None:
+        """The task of which this is a copy under another profile, by its name ``task+profile``."""
+        task, plus, _ = self.task.partition("+")
+        return task if plus else None
 
     @property
     def spec(self) -> str:
@@ -117,7 +133,22 @@ class PackFile(_Strict):
     description: str = ""
     primary_metric: str | None = Field(default=None, min_length=1, max_length=200)
     task_aggregation: Literal["mean", "min", "none"] = "mean"
+    overrides: Overrides = Field(default=Overrides(), exclude=True)
     tasks: tuple[PackTask, ...]
+
+    @model_validator(mode="after")
+    def _complete_tasks(self) -> PackFile:
+        """Give each task the pack's overrides, and a task that is listed again under another profile its own name."""
+        tasks, names = list[PackTask](), set[str]()
+        for entry in self.tasks:
+            over = entry.overrides.over(self.overrides)
+            name = entry.task
+            if name in names and over.judge_profile is not None:
+                name += f"+{re.sub(r'[^A-Za-z0-9._-]+', '-', Path(over.judge_profile).stem)}"
+            names.add(name)
+            tasks.append(entry.model_copy(update={"task": name, "overrides": over}))
+        self.__dict__ |= {"tasks": tuple(tasks), "overrides": Overrides()}
+        return self
 
     @model_validator(mode="after")
     def _check_tasks(self) -> PackFile:
@@ -127,7 +158,8 @@ class PackFile(_Strict):
         if len(",".join(entry.spec for entry in self.tasks).encode()) > _MOST_BYTES:
             raise ValueError(f"tasks: the names of {len(names)} tasks do not fit into one command line; split the pack")
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"tasks: {listed(twice)} listed more than once; a run has one result per task")
+            way = "to compare judges, give each another judge_profile in its overrides"
+            raise ValueError(f"tasks: {listed(twice)} listed more than once; a run has one result per task; {way}")
         if not any(entry.weight for entry in self.tasks):
             raise ValueError("tasks: all weights are 0, so there is no score")
         return self

@@ -60,6 +60,7 @@ def bind(search: Search, task: PackTask) -> TaskBinding | None:
     if over.judge_plugin_name and layout is None:
         return None  # already a problem, and nothing else can be checked without it
     given: dict[str, Any] = {
+        "copy_of": task.copy_of,
         "plugin": plugin and plugin.name, "plugin_version": plugin and plugin.version,
         "plugin_path": layout and str(layout.root), "plugin_hash": plugin and plugin.content_hash,
     }  # fmt: skip

@@ -88,7 +88,7 @@ def resolve(registry: Registry, pack: Pack, mode: str = "deterministic", config:
         "plugins": {one.label: {"uri": one.storage_uri, "hash": one.content_hash} for one in search.plugins.values()},
     }
     ignored = [CONFIG_IGNORED] if config is not None and scoring.mode == "deterministic" else []
-    warnings = (*ignored, *scoring.warnings, *_keys_not_set(search.config))
+    warnings = (*ignored, *scoring.warnings, *_replaced(search, pack), *_keys_not_set(search.config))
     return Resolution(pack, scoring, TaskBindings(bindings), hashes, warnings, search.profiles)
 
 
@@ -117,6 +117,16 @@ def _check_names(search: Search, pack: Pack) -> None:
     for task in pack.tasks:
         if parts := [name for name in names if name.startswith(f"{task.task}:")]:
             search.add(task, f"it contains {listed(parts)}, which the pack lists too; a run has one result per task")
+
+
+def _replaced(search: Search, pack: Pack) -> Iterator[str]:
+    """Which settings of profiles that the pack binds the scoring config replaces, with the tasks."""
+    tasks: dict[str, list[str]] = {}
+    for task in pack.tasks:
+        profile = search.profiles.get(task.task) if task.overrides.judge_profile else None
+        for text in () if profile is None else search.config.replaced(profile, is_bound=True):
+            tasks.setdefault(text, []).append(task.task)
+    yield from (f"{', '.join(names)}: {text}" for text, names in tasks.items())
 
 
 def _keys_not_set(config: ScoringConfig) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from evalkit.runs.contract.figure_name_rules import group_of, is_of
+from evalkit.runs.contract.figure_name_rules import DISAGREEMENT, group_of, is_of
 from evalkit.runs.contract.receipts import JudgeUsed, Receipt
 
 if TYPE_CHECKING:
@@ -228,6 +228,8 @@ def metrics_of(run: Run, task: str) -> list[str]:
 def is_lower_better(run: Run, task: str, metric: str) -> bool | None:
     """Whether low is good in a figure, by the direction that is stored with its metric; None if not known."""
     metrics = metrics_of(run, task)
+    if metric.endswith(DISAGREEMENT) and metric not in metrics and metric.removesuffix(DISAGREEMENT) in metrics:
+        return True
     mine = [about for about in run.facts if about.what == "metric" and _concerns(about, task, metric, metrics)]
     words = {run.facts[about]["direction"] for about in mine}
     word = words.pop() if len(words) == 1 else None

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.errors import InputError, MissingExtraError, counted, listed
-from evalkit.runs.contract.figure_name_rules import PASS_RATE, count_name, is_count
+from evalkit.runs.contract.figure_name_rules import DISAGREEMENT, PASS_RATE, count_name, is_count
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 from evalkit.runs.contract.receipts import RECEIPTS_FILE, Receipt, RunFacts, read_facts, read_receipts
 from evalkit.runs.contract.task_bindings import task_name
@@ -121,6 +121,8 @@ def _coverage(metric: str, figures: Mapping[str, float], details: pd.DataFrame |
         return None
     if metric.endswith(PASS_RATE) and (name := metric.removesuffix(PASS_RATE)) in figures:
         return _verdicts(name, figures, details)
+    if metric.endswith(DISAGREEMENT) and details is not None and has_samples(details, metric):
+        return float(sample_values(details, metric).notna().mean())  # it needs the scores of two judges
     rubrics = [name.removesuffix("_coverage") for name in figures if name.endswith("_coverage")]
     if whose := [name for name in rubrics if metric == name or metric.startswith(f"{name}_")]:
         return figures[f"{max(whose, key=len)}_coverage"]

@@ -5,23 +5,36 @@ Long, but one thing: all methods fill the same columns by the same rules for wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 from pandas.arrays import BooleanArray
 
-from evalkit.core.settings import check_choice, check_share
+from evalkit.core.own_rules import OwnRule, aggregate_rule
+from evalkit.core.settings import LEAST_WEIGHT, MOST_WEIGHT, WEIGHT, check_share, checked_rule, is_weight
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AVERAGES, AggregateRule
 from evalkit.errors import ConfigError, listed
-from evalkit.rubrics.row_scales import PAIR_SCORES, Measures, answer_norms, halfway_labels, measures, nearest_labels
+from evalkit.rubrics.given_scales import ScaleLike
+from evalkit.rubrics.row_scales import (
+    NO_ENDS,
+    PAIR_SCORES,
+    Measures,
+    answer_norms,
+    halfway_labels,
+    measures,
+    nearest_labels,
+)
+from evalkit.rubrics.scales import code_text
 from evalkit.stats.aggregation.dawid_skene_scores import posteriors
 from evalkit.stats.agreement.disagreements import item_disagreement
 from evalkit.stats.order_flips import OF_ORDERS
+from evalkit.stats.own_answers import GAVE_NONE, own_answers
+from evalkit.stats.plain_tables import key_text
 from evalkit.stats.result_tables import verdict_codes
-from evalkit.stats.touched_tables import check_rows, votes_options
+from evalkit.stats.touched_tables import take_rows, votes_options
 from evalkit.stats.voting import averaged, vote
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
@@ -36,9 +49,10 @@ _TINY = 1e-9
 def aggregate(
     votes: pd.DataFrame | FolderLike,
     *,
-    method: AggregateRule = "mean",
+    method: AggregateRule | Callable[..., Any] = "mean",
     quorum: float = 0.5,
-    weights: Mapping[str, float] | None = None,
+    weights: Mapping[Any, float] | None = None,
+    scale: ScaleLike | None = None,
 ) -> pd.DataFrame:
     """One score per item and criterion, from the votes of all judges.
 
@@ -46,7 +60,7 @@ def aggregate(
     ----------
     votes
         The table of `vote`; rows in any order, several rubrics and versions may be in one table. Or the folder of
-        `judge_files`, which stands for `vote(folder)`.
+        `judge_files`, which stands for `vote(folder)`. A plain table needs `item_id`, `judge`, and `score` or `label`.
     method
         - ``mean`` (default) or ``median`` of the votes' scores, weighted;
         - ``majority``: the label with the largest weight; a judge whose vote is tied gives each of its tied labels
@@ -59,7 +73,11 @@ def aggregate(
           more, scales of 2-5 codes, not interval ones. With fewer than 10·J·(q − 1) items each judge has one
           error rate, and `options` says ``one_coin``. Unscored where fewer than three judges of the
           criterion gave any label. Look at `jury_value` first: if judges share their mistakes, it
-          trusts the majority's.
+          trusts the majority's;
+        - your own function, such as ``max`` or ``np.median``: it is called for each score with the scores of the
+          scored votes (a Series; labels on nominal scales), and also with ``weights=`` if it has a parameter of
+          that name. It returns a number on the scale, a label, NA, or ``(score, passed)``; `passed` stays the
+          judges' vote unless it gives one.
 
         Nominal criteria take the majority for mean and median, and for min and max without a pass
         rule. The column `method` shows the method used.
@@ -67,8 +85,11 @@ def aggregate(
         More than this share of the total weight must be scored, else the item stays unscored; 1.0: all of it. A
         tied vote is scored.
     weights
-        Judge -> relative weight, ≥ 0, instead of the votes' own; judges not named keep theirs. 0 removes a
-        judge. Only ratios count.
+        Judge -> relative weight, 0 or from 1e-9 to 1e9, instead of the votes' own; judges not named keep theirs. 0
+        removes a judge. Only ratios count.
+    scale
+        What a plain table cannot say: a Scale, a Criterion or a Rubric with its pass rule, ``(low, high)``, a list of
+        codes or of words from bad to good, or a mapping from criterion to one of these. By default the rows' own.
 
     Returns
     -------
@@ -80,23 +101,25 @@ def aggregate(
         - `passed` by weighted majority of the judges' verdicts, all judges asked in the denominator, equal
           weights being a tie (NA); for ``min`` all must pass, for ``max`` one; never from thresholding
           `score`;
-        - `reason` why something is NA: ``tied``, ``no_majority`` (judges without a verdict left it open), or
-          the most frequent reason of the votes when under quorum;
+        - `reason` why something is NA: ``tied``, ``no_majority`` (judges without a verdict left it open),
+          ``own_rule`` (your function gave NA), or the most frequent reason of the votes when under quorum, or that
+          the scale is not known;
         - `n_judges`, those that failed included, `n_scored` (ties included), `tied`, `disagreement` (see
           `disagreement`); `tied_labels`: the labels that are equal, as a JSON list, else NA; `score_ab` and `score_ba`
           of pairs: the judges' weighted means in the two orders;
-        - `status`: ``unscored`` (under quorum), ``tied`` (no verdict, or no score, because of a tie),
-          ``partial`` (a judge is missing, or no majority) or ``ok``;
-        - `method` that was used; its `options`: ``one_coin``, and of the votes ``unscored=…`` and ``votes=majority``,
-          or NA; `level`, `scale` of the criterion.
+        - `status`: ``unscored`` (under quorum, or your function gave NA), ``tied`` (no verdict, or no score, because
+          of a tie), ``partial`` (a judge is missing, no majority, or a verdict beside your function's NA) or ``ok``;
+        - `method` that was used; its `options`: ``one_coin``, ``own=module:name``, and of the votes ``unscored=…``,
+          ``votes=majority`` and ``votes=own``, or NA; `level`, `scale` of the criterion.
 
     Raises
     ------
     InputError
         When columns are missing or a vote is in the table twice.
     ConfigError
-        For an unknown option, a weight < 0, an unknown judge, an item all of whose judges weigh 0, or
-        ``dawid_skene`` with too few judges or too many levels.
+        For an unknown option, a weight < 0, an unknown judge, an item all of whose judges weigh 0,
+        ``dawid_skene`` with too few judges or too many levels, or a function of your own that raises an exception or
+        gives what is no answer on the scale: the message names item and criterion.
 
     Examples
     --------
@@ -107,20 +130,24 @@ def aggregate(
     ...     "level": ["ordinal"] * 3, "scale": ['{"codes":[0,1,2],"better":"high","pass_at":2}'] * 3})
     >>> aggregate(votes)[["score", "label", "passed", "disagreement", "status"]].round(3).values.tolist()
     [[1.667, '2', True, 0.333, 'ok']]
+    >>> aggregate(votes, method=lambda scores: (scores.min(), scores.min() == 2))[["score", "passed"]].values.tolist()
+    [[1.0, False]]
     """
-    check_choice("method", method, AGGREGATE_RULES)
+    rule = checked_rule("method", method, AGGREGATE_RULES)
     check_share("quorum", quorum)
     parts = parts_of(votes, vote)
-    if AGGREGATE_RULES[method].all_items or weights is not None:
+    if aggregate_rule(rule).all_items or weights is not None:
         parts = iter([one_table(parts)])  # all items and judges are needed at once
-    return one_table(_aggregate(table, method, quorum, weights) for table in parts)
+    return one_table(_aggregate(table, rule, quorum, weights, scale) for table in parts)
 
 
 def _aggregate(
-    votes: pd.DataFrame, method: AggregateRule, quorum: float, weights: Mapping[str, float] | None
+    votes: pd.DataFrame, method: str, quorum: float, weights: Mapping[Any, float] | None, scale: ScaleLike | None
 ) -> pd.DataFrame:
-    frame = check_rows(votes, "votes", need=_NEED)
+    frame, keys = take_rows(votes, "votes", need=_NEED, function="aggregate", scale=scale)
     refuse_doubles(frame, VOTE_KEY, "votes")
+    if aggregate_rule(method).by_label:
+        frame = _with_numbers_as_labels(frame)
     groups = group(frame, SCORE_KEY)
     jury = _jury(frame, groups, vote_weights(frame, weights), method)
     measured = measures(frame).take(groups.first)
@@ -129,9 +156,17 @@ def _aggregate(
     under = scored < total * (1 - _TINY) if quorum == 1.0 else scored <= quorum * total + _TINY * total
     # Judges who all are tied: a tie, unless their tied labels decide, and for Dawid-Skene no estimate
     silent = (jury.groups.count(jury.answered) == 0) & (jury.groups.count(jury.scored) > 0)
-    if AGGREGATE_RULES[method].all_items:
+    if isinstance(method, OwnRule):
+        values, rows = (jury.score, jury.names[jury.label]), jury.answered & ~under[jury.groups.codes]
+        answers = own_answers(
+            method, jury.groups, rows, values, jury.weight, measured, jury.of_pairs, pieces[SCORE_KEY]
+        )
+        score, label, tied, among = answers.score, answers.label, answers.tied, answers.among
+        passed, verdict = answers.verdict(*_verdict(jury, measured, method))
+        methods, options = np.full(len(groups), method.name, dtype=object), np.full(len(groups), f"own={method.where}")
+    elif aggregate_rule(method).all_items:
         votes_cast = {"item": jury.groups.codes, "judge": jury.judge, "label": jury.names[jury.label]}
-        fitted = posteriors(method, pieces, pd.DataFrame(votes_cast | {"score": jury.score}))
+        fitted = posteriors(cast(AggregateRule, method), pieces, pd.DataFrame(votes_cast | {"score": jury.score}))
         score, label, tied, among = fitted.score, fitted.label, fitted.tied, fitted.among
         passed, verdict = fitted.verdict()
         under |= fitted.unknown & ~silent
@@ -141,6 +176,7 @@ def _aggregate(
         passed, verdict = _verdict(jury, measured, method)
         methods, options = _methods(method, measured), np.full(len(groups), "")
     tied = tied | (silent & pd.isna(label))
+    lost = under | ((verdict == GAVE_NONE) & np.isnan(score) & pd.isna(label) & passed.isna())
     score[under], label[under], among[under] = np.nan, None, None
     passed[under] = pd.NA
     columns: dict[str, Any] = {key: pieces[key].array for key in [*SCORE_KEY, "level", "scale"]}
@@ -148,11 +184,21 @@ def _aggregate(
     columns |= {"passed": passed, "n_judges": jury.groups.count(), "n_scored": jury.groups.count(jury.scored)}
     columns["tied"] = ~under & (tied | (verdict == "tied"))
     columns["disagreement"] = item_disagreement(jury.groups, jury.measured, jury.norm, jury.label, jury.answered)
-    columns |= _status(jury, under, tied, verdict, score, label)
+    columns |= _status(jury, under, lost, tied, verdict, score, label, measured.without_ends)
     columns["method"] = schemas.categorical(methods)
     columns["options"] = _with_options_of_votes(options, frame, groups)
     columns["tied_labels"] = schemas.categorical(among)
-    return schemas.table("scores", columns | _of_orders(frame, jury))
+    return keys.restore(schemas.table("scores", columns | _of_orders(frame, jury)))
+
+
+def _with_numbers_as_labels(frame: pd.DataFrame) -> pd.DataFrame:
+    """The votes; on a scale without ends, which has no codes, each number is a label."""
+    bare = measures(frame).without_ends & frame["score"].notna().to_numpy() & frame["label"].isna().to_numpy()
+    if not bare.any():
+        return frame
+    labels = frame["label"].astype(object).to_numpy(copy=True)
+    labels[bare] = [code_text(round(float(score), 12)) for score in frame["score"][bare]]
+    return frame.assign(label=schemas.categorical(labels))
 
 
 def _of_orders(frame: pd.DataFrame, jury: _Jury) -> dict[str, Floats]:
@@ -175,19 +221,22 @@ def _with_options_of_votes(own: Any, frame: pd.DataFrame, whole: Groups) -> pd.C
     return schemas.categorical(np.array([cell.strip() or None for cell in options], dtype=object))
 
 
-def vote_weights(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> Floats:
+def vote_weights(frame: pd.DataFrame, weights: Mapping[Any, float] | None) -> Floats:
     """The weight of each vote: from `weights`, else its own, else 1."""
     column = frame["weight"].to_numpy(dtype=np.float64) if "weight" in frame else np.ones(len(frame))
     weight = np.where(np.isnan(column), 1.0, column)
     if weights is not None:
-        judges = frame["judge"].cat.categories
+        judges, weights = frame["judge"].cat.categories, {key_text(name): weight for name, weight in weights.items()}
         unknown = [name for name in weights if name not in judges]
         if unknown and len(frame):
             raise ConfigError(f"unknown judges in weights: {listed(unknown)}; the votes come from {listed(judges)}")
+        wrong = {name: value for name, value in weights.items() if not is_weight(value)}
+        if wrong:
+            raise ConfigError(f"weights {wrong} are invalid: a judge's weight must be {WEIGHT}")
         by_judge = frame["judge"].astype("str").map(weights).to_numpy(dtype=np.float64)
         weight = np.where(np.isnan(by_judge), weight, by_judge)
-    if not np.isfinite(weight).all() or (weight < 0).any():
-        raise ConfigError("a judge's weight must be a number ≥ 0 (0 removes the judge)")
+    if not ((weight == 0) | ((weight >= LEAST_WEIGHT) & (weight <= MOST_WEIGHT))).all():
+        raise ConfigError(f"a judge's weight must be {WEIGHT} (0 removes the judge)")
     return weight
 
 
@@ -222,7 +271,7 @@ class _Jury:
         return self.groups.total(self.weight)
 
 
-def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: AggregateRule) -> _Jury:
+def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _Jury:
     has_weight = weight > 0
     groups = Groups(whole.codes[has_weight], whole.first)
     idle = groups.count() == 0
@@ -234,7 +283,7 @@ def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: AggregateR
     score = rows["score"].to_numpy(dtype=np.float64)
     label = rows["label"].cat.codes.to_numpy().astype(np.int64)
     texts = list(rows["label"].cat.categories)
-    by_label = measured.nominal | AGGREGATE_RULES[method].by_label
+    by_label = measured.nominal | aggregate_rule(method).by_label
     answered = np.where(by_label, label >= 0, np.isfinite(score))
     tied = rows["tied"].to_numpy(dtype=bool) & (label < 0) if "tied" in rows else np.zeros(len(rows), dtype=bool)
     among = np.full(len(rows), None, dtype=object)
@@ -285,11 +334,13 @@ def _middle(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Objec
 
 def _extreme(jury: _Jury, method: str) -> Flags:
     """The votes that are least good (min) or best (max); all with an answer if nothing orders them."""
-    ordered = jury.answered & ~np.isnan(jury.norm)
+    better = np.where(jury.measured.each([scale.better == "low" for scale in jury.measured.scales]), -1.0, 1.0)
+    value = np.where(jury.measured.without_ends, better * jury.score, jury.norm)
+    ordered = jury.answered & ~np.isnan(value)
     worst = np.full(len(jury.groups), np.inf if method == "min" else -np.inf)
     pick = np.minimum if method == "min" else np.maximum
-    pick.at(worst, jury.groups.codes[ordered], jury.norm[ordered])
-    extreme = ordered & (np.abs(jury.norm - worst[jury.groups.codes]) <= _TINY)
+    pick.at(worst, jury.groups.codes[ordered], value[ordered])
+    extreme = ordered & (np.abs(value - worst[jury.groups.codes]) <= _TINY)
     return np.where(np.isfinite(worst)[jury.groups.codes], extreme, jury.answered)
 
 
@@ -367,15 +418,23 @@ def _verdict(jury: _Jury, measured: Measures, method: str) -> tuple[BooleanArray
 
 
 def _status(
-    jury: _Jury, under: Flags, tied: Flags, verdict: Objects, score: Floats, label: Objects
+    jury: _Jury,
+    under: Flags,
+    unscored: Flags,
+    tied: Flags,
+    verdict: Objects,
+    score: Floats,
+    label: Objects,
+    without_ends: Flags,
 ) -> dict[str, pd.Categorical]:
     missing = jury.groups.count(~jury.scored) > 0
     lost = tied & np.isnan(score) & pd.isna(label)
     status = np.full(len(under), "ok", dtype=object)
-    status[missing | (verdict == "no_majority")] = "partial"
+    status[missing | (verdict == "no_majority") | (verdict == GAVE_NONE)] = "partial"
     status[lost | (verdict == "tied")] = "tied"
-    status[under] = "unscored"
+    status[unscored] = "unscored"
     reason = np.where(pd.isna(verdict) & tied, "tied", verdict)
+    reason[without_ends & ~np.isnan(score) & pd.isna(verdict)] = NO_ENDS
     if under.any():
         of_unscored = jury.reason.where(~jury.scored)
         reason[under] = most_frequent(jury.groups, of_unscored)[under]

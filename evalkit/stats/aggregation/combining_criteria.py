@@ -9,12 +9,15 @@ import numpy as np
 import pandas as pd
 from pandas.arrays import BooleanArray
 
-from evalkit.core.lists_of_choices import MISSING_CRITERIA, MissingCriteria
+from evalkit.core.lists_of_choices import MISSING_CRITERIA, MissingCriteria, RubricMode
 from evalkit.core.settings import check_choice
 from evalkit.errors import InputError, listed
-from evalkit.rubrics import Rubric, Scale
+from evalkit.rubrics import Criterion, Rubric, Scale
+from evalkit.rubrics.given_scales import ScaleLike
+from evalkit.rubrics.row_scales import measures
+from evalkit.stats.plain_tables import Keys
 from evalkit.stats.result_tables import verdict_codes
-from evalkit.stats.touched_tables import check_rows
+from evalkit.stats.touched_tables import take_rows
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Groups, Objects, group, refuse_doubles
 from evalkit.tables.schemas import SCORE_KEY
@@ -24,18 +27,28 @@ _TINY = 1e-9
 _NO_ROW = "not_judged"
 
 
-def combine(scores: pd.DataFrame, rubric: Rubric, *, missing: MissingCriteria = "na") -> pd.DataFrame:
+def combine(
+    scores: pd.DataFrame,
+    rubric: Rubric | None = None,
+    *,
+    missing: MissingCriteria = "na",
+    scale: ScaleLike | None = None,
+) -> pd.DataFrame:
     """One score per item over all criteria of the rubric.
 
     Parameters
     ----------
     scores
-        The table of `aggregate`, of this very version of the rubric.
+        The table of `aggregate`, of this very version of the rubric. A plain table needs `item_id`, `criterion`, and
+        `score` or `label`.
     rubric
-        The rubric; its weights, critical criteria and `pass_at` are used.
+        The rubric; its weights, critical criteria and `pass_at` are used. None: the criteria of the table, in order of
+        first appearance, with equal weights.
     missing
         ``na`` (default): an item with an unscored criterion of weight > 0 has no score. ``renormalise``:
         the score is over the criteria that are scored, and the item is ``partial``.
+    scale
+        What a plain table cannot say, where there is no rubric: as in `aggregate`, such as ``{"tone": (1, 5), …}``.
 
     Returns
     -------
@@ -57,7 +70,8 @@ def combine(scores: pd.DataFrame, rubric: Rubric, *, missing: MissingCriteria = 
     Raises
     ------
     InputError
-        For scores of another rubric or version, of an unknown criterion, or twice in the table.
+        For scores of another rubric or version, of an unknown criterion, or twice in the table; and of scales that are
+        not known, which have no common unit.
 
     Examples
     --------
@@ -72,8 +86,7 @@ def combine(scores: pd.DataFrame, rubric: Rubric, *, missing: MissingCriteria = 
     [[0.625, True, 2]]
     """
     check_choice("missing", missing, MISSING_CRITERIA)
-    frame = check_rows(scores, "scores", need=_NEED)
-    _refuse_others(frame, rubric)
+    frame, keys, rubric = _taken(scores, rubric, scale)
     refuse_doubles(frame, SCORE_KEY, "scores")
     items = group(frame, ["rubric", "rubric_version", "item_id"])
     grid = _grid(frame, items, rubric)
@@ -95,7 +108,38 @@ def combine(scores: pd.DataFrame, rubric: Rubric, *, missing: MissingCriteria = 
     columns |= {"level": [scale.level] * len(items), "scale": [scale.to_json()] * len(items)}
     if len(rubric.criteria) == 1 and "options" in frame:
         columns["options"] = pieces["options"].array
-    return schemas.table("rubric_scores", columns)
+    return keys.restore(schemas.table("rubric_scores", columns))
+
+
+def _taken(scores: Any, rubric: Rubric | None, scale: ScaleLike | None) -> tuple[pd.DataFrame, Keys, Rubric]:
+    """The scores, their keys and the rubric: the one that is passed, or one of the table's criteria."""
+    if rubric is not None:
+        frame, keys = take_rows(scores, "scores", need=_NEED, function="combine", scale=scale, fallback=rubric)
+        _refuse_others(frame, rubric)
+        return frame, keys, rubric
+    need = [*_NEED, "level", "scale"]
+    frame, keys = take_rows(scores, "scores", need=need, function="combine", scale=scale)
+    rubrics = frame[["rubric", "rubric_version"]].drop_duplicates()
+    rows, measured = frame.drop_duplicates("criterion"), measures(frame)
+    if measured.without_ends.any():
+        unknown = frame["criterion"][measured.without_ends].astype(str).unique()
+        raise InputError(
+            f"combine: the scale of criterion {listed(unknown)} is not known, so that its scores have no common unit "
+            "with others; pass the rubric, or scale={'criterion': (0, 1), …}"
+        )
+    if len(rubrics) > 1:
+        raise InputError(
+            f"combine: the scores are of {len(rubrics)} rubrics or versions; pass those of one, with its rubric"
+        )
+    of_rows = measures(rows)
+    scales = [of_rows.scales[code] for code in of_rows.codes]
+    criteria = [
+        Criterion.model_construct(name=str(name), level=scale.level, scale=scale)
+        for name, scale in zip(rows["criterion"], scales, strict=True)
+    ]
+    is_pairs = bool((measured.nominal & frame["score"].notna().to_numpy()).any())
+    mode: RubricMode = "pairwise" if is_pairs else "pointwise"
+    return frame, keys, Rubric.model_construct(id="table", inputs=(), criteria=tuple(criteria), mode=mode)
 
 
 def _refuse_others(frame: pd.DataFrame, rubric: Rubric) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from pandas.arrays import BooleanArray
 
+from evalkit.core.own_rules import aggregate_rule
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AggregateRule
 from evalkit.errors import ConfigError
 from evalkit.rubrics.row_scales import PAIR_SCORES
@@ -93,11 +94,13 @@ def posteriors(method: AggregateRule, heads: pd.DataFrame, ballots: pd.DataFrame
     return result
 
 
-def check_fit(method: AggregateRule, criterion: str, scale: Scale, n_judges: int, word: str = "method") -> None:
+def check_fit(method: str, criterion: str, scale: Scale, n_judges: int, word: str = "method") -> None:
     """Raise ConfigError unless a rule fits a scale and a number of judges; `word` is what the user calls a rule."""
-    rule, subject = AGGREGATE_RULES[method], f"criterion {criterion!r}: {word} {method!r}"
+    rule, subject = aggregate_rule(method), f"criterion {criterion!r}: {word} {method!r}"
     if rule.most_levels is not None and scale.level == "interval":
         raise ConfigError(f"{subject} counts labels, and an interval scale has none; use 'mean' or 'median'")
+    if rule.most_levels is not None and scale.is_open:
+        raise ConfigError(f"{subject} counts levels, and those of the scale are not known: pass scale=")
     if rule.most_levels is not None and len(scale) > rule.most_levels:
         raise ConfigError(f"{subject} takes scales of 2 to {rule.most_levels} levels, got {len(scale)}; use 'mean'")
     if n_judges < rule.fewest_judges:

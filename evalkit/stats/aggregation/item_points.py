@@ -12,11 +12,13 @@ import pandas as pd
 
 from evalkit.core.settings import check_choice
 from evalkit.errors import InputError, counted, listed
+from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.item_criteria import explode_criteria
 from evalkit.stats.intervals import Interval, mean_interval, unit_codes
 from evalkit.stats.notes import Notes, note_few_clusters
+from evalkit.stats.plain_tables import key_text
 from evalkit.stats.result_tables import check_whole_numbers, cluster_counts, result_table, verdict_codes
-from evalkit.stats.touched_tables import check_rows
+from evalkit.stats.touched_tables import take_rows
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Floats, Ints, group, refuse_doubles
 from evalkit.tables.items import ItemsLike, as_frame
@@ -34,13 +36,14 @@ def points(
     missing: Literal["na", "not_met", "renormalise"] = "na",
     requires: Literal["direct", "transitive", "ignore"] = "direct",
     by: Literal["axis", "parent"] | None = None,
+    scale: ScaleLike | None = None,
 ) -> pd.DataFrame:
     """One score per item from its own criteria: points earned, divided by the sum of its positive points.
 
     Parameters
     ----------
     scores
-        The table of `aggregate` on the rows of `explode_criteria`.
+        The table of `aggregate` on the rows of `explode_criteria`. Or a plain table with `item_id` and `score`.
     items
         These rows, or the items with their criteria. Points, axes and prerequisites are read here, so they can be
         changed without asking a judge again.
@@ -54,6 +57,8 @@ def points(
     by
         ``axis``: one row per item and axis. ``parent``: one per item and group of a tree, each with the weighted mean
         of what is below it.
+    scale
+        Of a plain table whose scores are not true or false, as in `aggregate`; by default the rows' own.
 
     Returns
     -------
@@ -84,12 +89,8 @@ def points(
     >>> rows = explode_criteria([{"item_id": "q1", "answer": "Boil it.", "criteria": [
     ...     {"text": "Names a method", "points": 5}, {"text": "Gives a time", "points": 3},
     ...     {"text": "Invents a source", "points": -2}]}])
-    >>> scores = schemas.table("scores", {
-    ...     "rubric": ["requirement"] * 3, "rubric_version": ["v1"] * 3, "item_id": rows["item_id"],
-    ...     "criterion": ["met"] * 3, "score": [1.0, 0.0, 1.0], "score_norm": [1.0, 0.0, 1.0],
-    ...     "passed": [True, False, True], "status": ["ok"] * 3, "n_judges": [1] * 3, "n_scored": [1] * 3,
-    ...     "tied": [False] * 3})
-    >>> points(scores, rows)[["item_id", "points", "possible", "score"]].values.tolist()
+    >>> met = pd.DataFrame({"item_id": rows["item_id"], "score": [True, False, True]})
+    >>> points(met, rows)[["item_id", "points", "possible", "score"]].values.tolist()
     [['q1', 3.0, 8.0, 0.375]]
     """
     check_choice("missing", missing, ("na", "not_met", "renormalise"))
@@ -97,7 +98,11 @@ def points(
     if by is not None:
         check_choice("by", by, ("axis", "parent"))
     rows = _exploded(items)
-    frame = check_rows(scores, "scores", need=[*_RUN, "item_id", "score_norm", "passed"])
+    need = [*_RUN, "item_id", "score", "score_norm", "passed"]
+    frame, _ = take_rows(scores, "scores", need=need, function="points", scale=scale)
+    if (frame["score"].notna() & frame["score_norm"].isna()).any():
+        raise InputError("points: the scale of the scores is not known, so how far a criterion is met is not known; "
+                         "pass scale=(0, 1), or the scale that they are on")  # fmt: skip
     refuse_doubles(frame, [*_RUN, "item_id"], "scores")
     strange = ~frame["item_id"].isin(rows["item_id"]).to_numpy()
     if strange.any():
@@ -122,13 +127,13 @@ def points(
 def _exploded(items: ItemsLike) -> pd.DataFrame:
     frame = as_frame(items)
     if "of_item" not in frame.columns:
-        return explode_criteria(items)
+        frame = explode_criteria(items)
     if lost := [name for name in _EXPLODED if name not in frame.columns]:
         raise InputError(f"the rows of criteria have no column {listed(lost)}; explode_criteria makes them")
     # texts, lists and points as they came: `as_items` would read a million of them for nothing
     rows = frame[[*dict.fromkeys(frame.columns)]].reset_index(drop=True)
-    for name in ("item_id", "of_item"):
-        rows[name] = rows[name].astype("str")
+    rows["item_id"] = rows["item_id"].astype("str")
+    rows["item"] = rows["of_item"].map(key_text, na_action="ignore").astype("str")
     refuse_doubles(rows, ["item_id"], "criteria")
     weights = pd.to_numeric(rows["points"], errors="coerce").to_numpy(dtype=np.float64)
     wrong = ~np.isfinite(weights) | (weights == 0) | (np.abs(weights) > 1e9)
@@ -156,7 +161,7 @@ def _arrows(rows: pd.DataFrame) -> Ints:
         return np.zeros((0, 2), dtype=np.int64)
     sources: list[int] = []
     targets: list[str] = []
-    for place, (of_item, names) in enumerate(zip(rows["of_item"], _lists(rows["requires"]), strict=True)):
+    for place, (of_item, names) in enumerate(zip(rows["item"], _lists(rows["requires"]), strict=True)):
         sources += [place] * len(names)
         targets += [f"{of_item}#{schemas.id_text(name)}" for name in names]
     found = pd.Index(rows["item_id"]).get_indexer(pd.Index(targets, dtype="str")) if targets else np.zeros(0, np.int64)
@@ -184,7 +189,7 @@ class _Tree:
         if "parent" not in rows or not rows["parent"].notna().any():
             return cls(share, np.zeros(0, np.int64), node, np.zeros(0))
         paths = _lists(rows["parent"])
-        of_items, weights = rows["of_item"].tolist(), rows["points"].tolist()
+        of_items, weights = rows["item"].tolist(), rows["points"].tolist()
         trees = {item for item, path in zip(of_items, paths, strict=True) if path}
         chains: dict[int, list[tuple[str, float]]] = {}
         weight_of: dict[tuple[str, str | None, str], float] = {}
@@ -216,22 +221,22 @@ def _units(rows: pd.DataFrame, tree: _Tree, by: str | None) -> tuple[pd.DataFram
     every = np.arange(len(rows))
     weight = np.where(np.isnan(tree.share), rows["points"].to_numpy(dtype=np.float64), tree.share)
     if by == "parent":
-        keys = pd.DataFrame(tree.node, columns=["of_item", "parent"]).astype("str")
+        keys = pd.DataFrame(tree.node, columns=["item", "parent"]).astype("str")
         if keys.empty:
             raise InputError("by='parent' needs items with a tree of criteria; these have none")
-        groups = group(keys, ["of_item", "parent"])
+        groups = group(keys, ["item", "parent"])
         heads = keys.iloc[groups.first].reset_index(drop=True).assign(row=tree.leaf[groups.first])
         return heads, (groups.codes, tree.leaf, tree.within)
     if by == "axis":
         if "axis" not in rows:
             raise InputError("by='axis' needs the column axis, which explode_criteria makes")
         axis = rows["axis"].astype(object).where(rows["axis"].notna(), None)
-        frame = pd.DataFrame({"of_item": rows["of_item"], "axis": axis})
-        groups = group(frame, ["of_item", "axis"], may_miss=["axis"])
+        frame = pd.DataFrame({"item": rows["item"], "axis": axis})
+        groups = group(frame, ["item", "axis"], may_miss=["axis"])
         heads = frame.iloc[groups.first].reset_index(drop=True).assign(row=groups.first)
         return heads, (groups.codes, every, weight)
-    groups = group(rows, ["of_item"])
-    heads = rows[["of_item"]].iloc[groups.first].reset_index(drop=True).assign(row=groups.first)
+    groups = group(rows, ["item"])
+    heads = rows[["item"]].iloc[groups.first].reset_index(drop=True).assign(row=groups.first)
     return heads, (groups.codes, every, weight)
 
 
@@ -297,9 +302,9 @@ def _scored(
         score = np.where(n_open > 0, np.nan, score)
     lost = np.isnan(score)
     columns: dict[str, Any] = {key: pd.Categorical([value] * len(units)) for key, value in heads.items()}
-    columns["item_id"] = units["of_item"].array
-    columns |= {key: units[key].array for key in ("axis", "parent") if key in units}
     first = rows.iloc[units["row"].to_numpy()]
+    columns["item_id"] = first["of_item"].array
+    columns |= {key: units[key].array for key in ("axis", "parent") if key in units}
     columns |= {name: first[name].array for name in _shared_columns(rows)}
     columns |= {"points": np.where((n_open > 0) & (missing == "na"), np.nan, earned), "possible": possible}
     columns |= {"score": score, "low": share(total(ends[0]), possible), "high": share(total(ends[1]), possible)}

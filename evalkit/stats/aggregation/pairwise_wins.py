@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from evalkit.errors import InputError, counted, listed
-from evalkit.rubrics.row_scales import PAIR_SCORES
+from evalkit.rubrics.given_scales import ScaleLike
+from evalkit.rubrics.row_scales import PAIR_SCORES, measures
+from evalkit.rubrics.scales import Scale
 from evalkit.stats.intervals import mean_interval, unit_codes
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.order_flips import NO_ORDER, OF_ORDERS, read_once
+from evalkit.stats.plain_tables import Keys
 from evalkit.stats.result_tables import JUDGE_KEY, figure_row, result_table
-from evalkit.stats.touched_tables import check_rows
+from evalkit.stats.touched_tables import check_rows, take_rows, take_rows_by
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, group, refuse_doubles
 from evalkit.tables.items import ItemsLike, as_items
 
+_PAIR = Scale.of(dict.fromkeys(["A", "B", "tie"]), level="nominal")
 _COLUMNS = (
     JUDGE_KEY,
     "text: system opponent; number: win_rate±; count: wins losses ties n_items n_scored n_one_order",
@@ -28,12 +33,13 @@ _COLUMNS = (
 @with_id_notes
 def win_rates(
     judged: pd.DataFrame,
-    items: ItemsLike,
+    items: ItemsLike | None = None,
     *,
     system_a: str = "system_a",
     system_b: str = "system_b",
     item_id: str | None = None,
     clusters: ClustersLike | None = None,
+    scale: ScaleLike | None = None,
 ) -> pd.DataFrame:
     """How often each system's answer is preferred, against all others and against each.
 
@@ -42,15 +48,21 @@ def win_rates(
     Parameters
     ----------
     judged
-        Pairwise votes (rows for every judge come out) or scores (the judge is then ``jury``).
+        Pairwise votes (rows for every judge come out) or scores (the judge is then ``jury``). A plain table needs
+        `item_id` and `label` (A, B or tie). Or the scores of single answers, a table with `item_id`, `system_id` and
+        `score` (and `judge` where there are several): of two systems on one item the one with the better score wins,
+        and equal scores are a tie.
     items
-        The items, with the columns that name the systems.
+        The items, with the columns that name the systems; by default those columns of `judged`. For scores of single
+        answers it is not needed.
     system_a, system_b
         Columns of `items`: which system gave `answer_a` and which `answer_b`.
     item_id
         Column of `items` with their ids, as for `judge` (default ``item_id``).
     clusters
         item_id -> cluster; by default the items' `group_id` if there is one, else the item.
+    scale
+        What a table of scores of single answers cannot say, as in `vote`. Where it is not known, higher is better.
 
     Returns
     -------
@@ -62,7 +74,8 @@ def win_rates(
           Wilson's);
         - `wins`, `losses`, `ties`: a tie is the label ``tie``, or a vote that is tied, as when a judge prefers
           whichever answer stands first;
-        - `n_items` with this system, `n_scored` of them; `n_one_order` of the others were read in one order alone,
+        - `n_items` with this system (of scores of single answers: comparisons), `n_scored` of them; `n_one_order` of
+          the others were read in one order alone,
           which makes no winner; `worst` and `best`: `win_rate` if what was not read were against this system or for it;
         - `order_mean` with its interval: the mean of the win rates in the two orders, each over all items read in it.
           It uses the items of `n_one_order` too, and what is missing in one order alone does not bias it. Its variance
@@ -89,7 +102,7 @@ def win_rates(
     >>> rates.loc[rates["opponent"] == "all", ["system", "win_rate", "wins", "ties"]].values.tolist()
     [['new', 0.75, 1, 1], ['old', 0.25, 0, 1]]
     """
-    pairs = compared(judged, items, "win_rates", system_a, system_b, item_id, clusters)
+    pairs, keys = compared(judged, items, "win_rates", system_a, system_b, item_id, clusters, scale)
     # each item is seen from both sides
     heads = pd.concat([pairs, pairs.rename(columns={"system": "opponent", "opponent": "system"})], ignore_index=True)
     for name in ("_value", *OF_ORDERS):
@@ -101,19 +114,35 @@ def win_rates(
             rows.append(_row(met, system, "all"))
             against = sorted(met.groupby("opponent"), key=lambda pair: str(pair[0]))
             rows.extend(_row(matches, system, str(opponent)) for opponent, matches in against)
-    return result_table(rows, *_COLUMNS)
+    return keys.restore(result_table(rows, *_COLUMNS))
 
 
 def compared(
-    judged: Any, items: ItemsLike, name: str, a: str, b: str, item_id: str | None, clusters: ClustersLike | None
-) -> pd.DataFrame:
+    judged: Any,
+    items: ItemsLike | None,
+    name: str,
+    a: str,
+    b: str,
+    item_id: str | None,
+    clusters: ClustersLike | None,
+    scale: ScaleLike | None,
+) -> tuple[pd.DataFrame, Keys]:
     """One row per vote or score: `JUDGE_KEY`, the `system` of `answer_a`, its `opponent`, `_value` and `_unit`.
 
     `_value` is 1 where `answer_a` is preferred, 0 where `answer_b` is, .5 for a tie, NaN if unscored; `score_ab` and
     `score_ba` are the same in each order; `_unit` is the number of the cluster. Errors are those of `win_rates`; `name`
-    is the function that they name.
+    is the function that they name. With the keys as the user has them, for the result.
     """
-    frame = _checked(judged, name)
+    if "system_id" in getattr(judged, "columns", ()) and a not in judged:
+        return _of_single_answers(judged, items, name, item_id, clusters, scale)
+    if items is None:
+        if lacking := [column for column in ("item_id", a, b) if column not in getattr(judged, "columns", ())]:
+            raise InputError(
+                f"{name} needs the systems: items with the columns {a!r} and {b!r}, or scores with a column "
+                f"'system_id' (the table has no column {listed(lacking)})"
+            )
+        items = judged[["item_id", a, b]].drop_duplicates("item_id")
+    frame, keys = _checked(judged, name)
     systems = _systems(frame["item_id"], as_items(items, item_id=item_id), a, b)
     if clusters is None and "group_id" in systems:
         clusters = systems["group_id"]
@@ -124,7 +153,47 @@ def compared(
     for name in OF_ORDERS:
         pairs[name] = frame[name].to_numpy(dtype=np.float64) if name in frame else np.nan
     pairs["_told"] = {*OF_ORDERS} <= {*frame.columns}  # votes made by hand do not say what is known of the orders
-    return pairs.assign(_value=_values(frame), _unit=units)
+    return pairs.assign(_value=_values(frame), _unit=units), keys
+
+
+def _of_single_answers(
+    judged: pd.DataFrame,
+    items: ItemsLike | None,
+    name: str,
+    item_id: str | None,
+    clusters: ClustersLike | None,
+    scale: ScaleLike | None,
+) -> tuple[pd.DataFrame, Keys]:
+    """As `compared`, of scores of single answers: each two systems on one item, the better score winning."""
+    stage, key = ("votes", schemas.VOTE_KEY) if "judge" in judged else ("scores", schemas.SCORE_KEY)
+    need = [*key, "score", "label", "tied", "n_scored", "system_id"]
+    frame, keys = take_rows_by(judged, stage, ["system_id"], need=need, function=name, scale=scale)
+    refuse_doubles(frame, [*key, "system_id"], stage)
+    if measures(frame).nominal.any():
+        raise InputError(
+            f"{name} of a table with 'system_id' compares scores, and these are labels without an order; pass scale= "
+            "with the labels from bad to good, or a table of pairs with the labels A, B or tie"
+        )
+    frame = frame if stage == "votes" else frame.assign(judge=pd.Categorical(["jury"] * len(frame)))
+    is_low = measures(frame).each([row_scale.better == "low" for row_scale in measures(frame).scales])
+    goods = frame.assign(_good=frame["score"].to_numpy(dtype=np.float64) * np.where(is_low, -1, 1))
+    if clusters is None and items is not None and "group_id" in (of_items := as_items(items, item_id=item_id)):
+        clusters = of_items.set_index("item_id")["group_id"]
+    columns = [*JUDGE_KEY, "item_id"]
+    short = goods[[*columns, "system_id", "_good"]].astype(dict.fromkeys([*columns, "system_id"], object))
+    pairs = short.merge(short.rename(columns={"system_id": "opponent", "_good": "_other"}), on=columns)
+    pairs = pairs.rename(columns={"system_id": "system"})
+    pairs = pairs.loc[pairs["system"].astype(str) < pairs["opponent"].astype(str)].reset_index(drop=True)
+    if pairs.empty and len(frame):
+        raise InputError(
+            f"{name}: no item has scores of two systems; a column 'item_id' says what the systems answered"
+        )
+    gap = (pairs["_good"] - pairs["_other"]).round(9)
+    value = np.where(gap.isna(), np.nan, (np.sign(gap) + 1) / 2)
+    none = dict.fromkeys(OF_ORDERS, np.nan)
+    comparisons = pairs[[*JUDGE_KEY, "system", "opponent"]].assign(**none, _told=False, _value=value)
+    system = {column: keys.values["system_id"] for column in ("system", "opponent") if "system_id" in keys.values}
+    return comparisons.assign(_unit=unit_codes(pairs["item_id"], clusters)), replace(keys, values=keys.values | system)
 
 
 def _read_in_one_order(seen: pd.DataFrame) -> Flags:
@@ -139,17 +208,21 @@ def notes_on_orders(seen: pd.DataFrame) -> list[str]:
     return notes if has_orders.all() or seen["_value"].isna().all() or not seen["_told"].any() else [*notes, NO_ORDER]
 
 
-def _checked(judged: Any, caller: str) -> pd.DataFrame:
+def _checked(judged: Any, caller: str) -> tuple[pd.DataFrame, Keys]:
     votes = isinstance(judged, pd.DataFrame) and "judge" in judged.columns
     name, key = ("votes", schemas.VOTE_KEY) if votes else ("scores", schemas.SCORE_KEY)
-    frame = schemas.check(judged, name, need=[*key, "label", "tied", "n_scored", "level", "scale"])
+    need = [*key, "label", "tied", "n_scored", "level", "scale"]
+    if isinstance(judged, pd.DataFrame) and "label" in judged and "level" not in judged:
+        frame, keys = take_rows(judged, name, need=need, function=caller, scale=_PAIR)
+    else:
+        frame, keys = schemas.check(judged, name, need=need), Keys()
     refuse_doubles(frame, key, name)
     labels = set(frame["label"].dropna().astype(str))
     if labels - {"A", "B", "tie"} or frame["level"].ne("nominal").any():
         wrong = listed(sorted(labels - {"A", "B", "tie"})) if labels - {"A", "B", "tie"} else "a scale with an order"
         raise InputError(f"{caller} needs pairwise {name} with the labels A, B or tie; these have {wrong}")
     frame = check_rows(frame, name, need=key)
-    return frame if votes else frame.assign(judge=pd.Categorical(["jury"] * len(frame)))
+    return (frame if votes else frame.assign(judge=pd.Categorical(["jury"] * len(frame)))), keys
 
 
 def _systems(judged: pd.Series, frame: pd.DataFrame, system_a: str, system_b: str) -> pd.DataFrame:

@@ -9,19 +9,23 @@ import numpy as np
 import pandas as pd
 
 from evalkit.errors import InputError, listed
+from evalkit.rubrics.given_scales import ScaleLike
+from evalkit.rubrics.row_scales import NO_ENDS
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.item_points import summarize_points
 from evalkit.stats.intervals import Interval, effective_clusters, mean_interval, rate_interval, unit_codes
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
+from evalkit.stats.plain_tables import Keys
 from evalkit.stats.result_tables import cluster_counts, result_table, verdict_codes
-from evalkit.stats.touched_tables import check_rows
+from evalkit.stats.touched_tables import check_rows, take_rows_by
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Ints, group, refuse_doubles
 from evalkit.tables.items import ItemsLike, as_items
 from evalkit.tables.judgment_folders import FolderLike, one_table, parts_of
 
+_OPEN = f"{NO_ENDS} (figures on 0-1 need it; the interval of the mean is t's, and with its ends Wilson's)"
 _NEED = ["rubric", "rubric_version", "item_id", "score", "score_norm", "passed", "status"]
 
 
@@ -32,6 +36,7 @@ def summarize(
     by: str | Sequence[str] | None = None,
     items: ItemsLike | None = None,
     clusters: ClustersLike | None = None,
+    scale: ScaleLike | None = None,
 ) -> pd.DataFrame:
     """One row of figures per criterion (or per rubric), each with its 95 % interval and coverage.
 
@@ -39,14 +44,19 @@ def summarize(
     ----------
     scores
         The table of `aggregate`, of `combine` or of `points`. Or the folder of `judge_files`, which stands for
-        `aggregate(vote(folder))`.
+        `aggregate(vote(folder))`. Or a plain table with `item_id` and `score` (or `label`, and `criterion` where there
+        are several); a score that is NA is unscored.
     by
-        Further columns to group by, of `scores` or of `items` (``system_id``).
+        Further columns to group by, of `scores` or of `items` (``system_id``). With ``judge``, `scores` are votes: a
+        row per judge.
     items
         The items; their `group_id`, if there is one, makes the clusters.
     clusters
         item_id -> cluster, instead: items of one conversation, or of equal content. Items without an entry
         are clusters of their own.
+    scale
+        What a plain table cannot say, as in `vote`. Where the ends are not known, the interval of the mean is t's, and
+        figures on 0-1, and `worst` and `best`, are NA.
 
     Returns
     -------
@@ -60,7 +70,7 @@ def summarize(
         - `pass_rate` over the items with a verdict, with `pass_low`, `pass_high` (Wilson's, as of the mean)
           and `n_passed`, `n_verdicts`;
         - `n_items`, `n_scored` (ties included), `n_partial` (status ``partial``), `n_tied` (status ``tied``: a tie
-          left no verdict, or no score), `n_mean` (items in `mean_norm`: those with a score), `n_clusters` (of scored
+          left no verdict, or no score), `n_mean` (items in the mean: those with a score), `n_clusters` (of scored
           items), `n_clusters_effective` (n²/Σm² for clusters of m items: fewer if some hold most items);
         - `notes`: why an interval is NA, or that one comes from fewer than 10 effective clusters, or mostly
           from one; else NA.
@@ -88,16 +98,25 @@ def summarize(
     [[1.25, 0.236, 1.908, 0.5, 4.0]]
     """
     scores = one_table(parts_of(scores, lambda part: aggregate(vote(part))))
-    if {"possible", "n_open"} <= {*getattr(scores, "columns", ())}:
-        return _of_points(scores, [by] if isinstance(by, str) else list(by or []), items, clusters)
-    name = "scores" if "criterion" in getattr(scores, "columns", ()) else "rubric_scores"
-    frame = check_rows(scores, name, need=_NEED)
-    by = [by] if isinstance(by, str) else list(by or [])
+    by, columns_there = [by] if isinstance(by, str) else list(by or []), {*getattr(scores, "columns", ())}
+    if {"possible", "n_open"} <= columns_there:
+        return _of_points(scores, by, items, clusters)
+    columns_there |= {*getattr(getattr(scores, "index", None), "names", ())}
+    name = "scores" if "criterion" in columns_there or not {*_NEED} <= columns_there else "rubric_scores"
+    if "judge" in by and "judge" in columns_there:
+        name, need = "votes", [*_NEED[:-1], "judge", "tied"]
+        frame, user_keys = take_rows_by(scores, name, by, need=need, function="summarize", scale=scale)
+        answered = frame[["score", "label"]].notna().any(axis=1) if "label" in frame else frame["score"].notna()
+        frame = frame.assign(status=np.where(frame["tied"], "tied", np.where(answered, "ok", "unscored")))
+    elif name == "scores":
+        frame, user_keys = take_rows_by(scores, name, by, need=_NEED, function="summarize", scale=scale)
+    else:
+        frame, user_keys = check_rows(scores, name, need=_NEED), Keys()
     of_items = None if items is None else as_items(items).set_index("item_id")
     frame = _with_columns(frame, by, of_items)
     if clusters is None and of_items is not None and "group_id" in of_items:
         clusters = of_items["group_id"]
-    keys = ["rubric", "rubric_version", *(["criterion"] if name == "scores" else []), *by]
+    keys = ["rubric", "rubric_version", *(["criterion"] if name != "rubric_scores" else []), *by]
     refuse_doubles(frame, [*keys, "item_id"], name, may_miss=by)
     groups = group(frame, keys, may_miss=by)
     units = unit_codes(frame["item_id"], clusters)
@@ -105,7 +124,7 @@ def summarize(
     heads = frame.iloc[groups.first]
     columns: dict[str, Any] = {key: heads[key].array for key in keys}
     columns |= {str(name): column for name, column in result_table(figures, *_FIGURES).items()}
-    return schemas.table("summary", columns)
+    return user_keys.restore(schemas.table("summary", columns))
 
 
 def _of_points(
@@ -142,20 +161,22 @@ def _figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
     passed = verdict[verdict >= 0].astype(np.float64)
     labelled = rows["label"].notna().to_numpy() if "label" in rows else np.zeros(len(rows), dtype=bool)
     level, scale = _scale(rows)
-    valued, tied = ~np.isnan(norm), (rows["status"] == "tied").to_numpy()
+    is_open = scale is not None and scale.is_open and level != "nominal"
+    valued, tied = ~np.isnan(score if is_open else norm), (rows["status"] == "tied").to_numpy()
     by_label = level == "nominal" and "label" in rows
     scored = tied | (labelled if by_label else ~np.isnan(score) | valued)
-    low, high = (0.0, 1.0) if scale is None or level == "nominal" else (scale.lowest, scale.highest)
-    plain = mean_interval(score[~np.isnan(score)], units[~np.isnan(score)], bounds=(low, high))
-    unit = mean_interval(norm[valued], units[valued], bounds=(0.0, 1.0))
+    ends = (0.0, 1.0) if scale is None or level == "nominal" else (scale.lowest, scale.highest)
+    plain = mean_interval(score[~np.isnan(score)], units[~np.isnan(score)], bounds=None if is_open else ends)
+    unit = Interval.none(NO_ENDS) if is_open else mean_interval(norm[valued], units[valued], bounds=(0.0, 1.0))
     rate, row = rate_interval(passed, units[verdict >= 0]), cluster_counts(units[scored])
     row |= {"mean": _mean(score), "low": plain.low, "high": plain.high, "n_items": len(rows), "n_mean": valued.sum()}
     row |= {"mean_norm": _mean(norm), "norm_low": unit.low, "norm_high": unit.high, "n_scored": scored.sum()}
     row |= {"pass_rate": _mean(passed), "pass_low": rate.low, "pass_high": rate.high, "n_passed": int(passed.sum())}
     row |= {"n_verdicts": len(passed), "n_partial": (rows["status"] == "partial").sum(), "n_tied": tied.sum()}
-    if valued.any() or not by_label:  # what is not valued at 0, and at 1
+    if not is_open and (valued.any() or not by_label):  # what is not valued at 0, and at 1
         row |= {name: float(np.where(valued, norm, end).mean()) for name, end in (("worst", 0), ("best", 1))}
-    return row | {"notes": _notes(row, unit, [units[valued], units[verdict >= 0]], by_label=by_label)}
+    notes = _notes(row, plain if is_open else unit, [units[valued], units[verdict >= 0]], by_label=by_label)
+    return row | {"notes": [*notes, _OPEN] if is_open and valued.any() else notes}
 
 
 def _scale(rows: pd.DataFrame) -> tuple[str | None, Scale | None]:

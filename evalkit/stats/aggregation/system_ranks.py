@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.errors import ConfigError, InputError
+from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.stats.aggregation.bradley_terry import Comparisons, Fit, Ties, fit, has_maximum, win_counts
 from evalkit.stats.aggregation.pairwise_wins import compared, notes_on_orders
 from evalkit.stats.intervals import Interval, effective_clusters, mean_interval
@@ -28,7 +29,7 @@ _NO_VOTES = "no vote with a winner"
 @with_id_notes
 def rank(
     judged: pd.DataFrame,
-    items: ItemsLike,
+    items: ItemsLike | None = None,
     *,
     system_a: str = "system_a",
     system_b: str = "system_b",
@@ -36,6 +37,7 @@ def rank(
     ties: Ties = "davidson",
     discrimination: bool = False,
     clusters: ClustersLike | None = None,
+    scale: ScaleLike | None = None,
 ) -> pd.DataFrame:
     """Systems in one order, by their Bradley-Terry strengths: also if they met different opponents.
 
@@ -43,8 +45,8 @@ def rank(
 
     Parameters
     ----------
-    judged, items, system_a, system_b, item_id, clusters
-        As for `win_rates`.
+    judged, items, system_a, system_b, item_id, clusters, scale
+        As for `win_rates`: pairwise votes or scores, or scores of single answers with a column `system_id`.
     ties
         ``davidson`` (1970): win : tie : loss = √(π_i/π_j) : ν : √(π_j/π_i), with π = exp(strength). ``rao_kupper``
         (1967): P(win) = π_i / (π_i + θ π_j), P(loss) = π_j / (π_j + θ π_i), else a tie. Without ties both are the
@@ -103,7 +105,7 @@ def rank(
     """
     if ties not in get_args(Ties):
         raise ConfigError(f"unknown model of ties {ties!r}; allowed: {', '.join(get_args(Ties))}")
-    pairs = compared(judged, items, "rank", system_a, system_b, item_id, clusters)
+    pairs, keys = compared(judged, items, "rank", system_a, system_b, item_id, clusters, scale)
     if discrimination and "judge" not in judged.columns:
         raise InputError("rank(discrimination=True) compares judges, and scores have none; pass the votes")
     key, rows = JUDGE_KEY[:-1] if discrimination else JUDGE_KEY, list[dict[str, Any]]()
@@ -114,7 +116,7 @@ def rank(
         for row in _ranked(votes, ties, discrimination=discrimination):
             rows.append(head | row | {"notes": [row["notes"], *notes]})
     strengths = f"Int64: rank; number: strength± {'discrimination± ' * discrimination}tie_parameter"
-    return result_table(rows, [*JUDGE_KEY, "system"], strengths, _COLUMNS)
+    return keys.restore(result_table(rows, [*JUDGE_KEY, "system"], strengths, _COLUMNS))
 
 
 def _ranked(part: pd.DataFrame, ties: Ties, *, discrimination: bool) -> list[dict[str, Any]]:

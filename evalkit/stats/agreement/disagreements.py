@@ -8,10 +8,12 @@ import numpy as np
 import pandas as pd
 from pandas.arrays import BooleanArray
 
-from evalkit.rubrics.row_scales import Measures, label_norms, measures, norms
+from evalkit.rubrics.given_scales import ScaleLike
+from evalkit.rubrics.row_scales import NO_ENDS, Measures, label_norms, measures, norms
 from evalkit.stats.result_tables import verdict_codes
-from evalkit.stats.touched_tables import check_rows
+from evalkit.stats.touched_tables import take_rows
 from evalkit.stats.voting import vote
+from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, group, refuse_doubles, tally
 from evalkit.tables.judgment_folders import FolderLike, one_table, parts_of
 from evalkit.tables.schemas import SCORE_KEY, VOTE_KEY
@@ -19,14 +21,17 @@ from evalkit.tables.schemas import SCORE_KEY, VOTE_KEY
 _NEED = [*VOTE_KEY, "score", "label", "level", "scale"]
 
 
-def disagreement(votes: pd.DataFrame | FolderLike) -> pd.DataFrame:
+def disagreement(votes: pd.DataFrame | FolderLike, *, scale: ScaleLike | None = None) -> pd.DataFrame:
     """How far the judges are apart on each item and criterion.
 
     Parameters
     ----------
     votes
         The table of `vote`; judges of weight 0 are left out. Or the folder of `judge_files`, which stands for
-        `vote(folder)`.
+        `vote(folder)`. A plain table needs `item_id`, `judge`, and `score` or `label`.
+    scale
+        What a plain table cannot say: a Scale, a Criterion or a Rubric with its pass rule, ``(low, high)``, a list of
+        codes or of words from bad to good, or a mapping from criterion to one of these. By default the rows' own.
 
     Returns
     -------
@@ -35,12 +40,14 @@ def disagreement(votes: pd.DataFrame | FolderLike) -> pd.DataFrame:
 
         - `disagreement` 0-1: mean absolute difference of `score_norm` over pairs of judges; nominal: the share
           of pairs with unequal labels;
-        - `range` and `sd` (ddof 1) of `score_norm`;
+        - `range` and `sd` (ddof 1) of `score_norm`; `score_range` and `score_sd` of `score`, in rubric units: they need
+          no ends of the scale;
         - `entropy` 0-1: of the labels, divided by the log of the smaller of judges and levels;
         - `split`: do two judges differ in their verdicts (without pass rule: labels)? A judge without one, as by a tie,
           counts on neither side; NA under two verdicts;
         - `dissent_rate` 0-1: share of the judges whose label is not the most frequent one;
-        - `n_judges`, `n_scored`.
+        - `n_judges`, `n_scored`; `notes`: says where the ends of the scale are not known, which leaves only
+          `score_range` and `score_sd`.
 
         All are NA where fewer than two judges scored (labels: have one; a tied vote has none).
 
@@ -60,11 +67,11 @@ def disagreement(votes: pd.DataFrame | FolderLike) -> pd.DataFrame:
     >>> disagreement(votes)[["disagreement", "range", "dissent_rate"]].round(3).values.tolist()
     [[0.333, 0.5, 0.333]]
     """
-    return one_table(_disagreement(table) for table in parts_of(votes, vote))
+    return one_table(_disagreement(table, scale) for table in parts_of(votes, vote))
 
 
-def _disagreement(votes: pd.DataFrame) -> pd.DataFrame:
-    frame = check_rows(votes, "votes", need=_NEED)
+def _disagreement(votes: pd.DataFrame, scale: ScaleLike | None) -> pd.DataFrame:
+    frame, keys = take_rows(votes, "votes", need=_NEED, function="disagreement", scale=scale)
     refuse_doubles(frame, VOTE_KEY, "votes")
     if "weight" in frame:
         frame = frame.loc[~(frame["weight"] <= 0).to_numpy()]
@@ -76,10 +83,13 @@ def _disagreement(votes: pd.DataFrame) -> pd.DataFrame:
     norm = np.where(measured.nominal, label_norms(texts, measured), norms(score, measured))
     columns: dict[str, Any] = {key: frame[key].iloc[groups.first].array for key in SCORE_KEY}
     columns["disagreement"] = item_disagreement(groups, measured, norm, label, scored)
-    columns |= _width(groups, norm) | _mixture(groups, measured, label)
+    columns |= dict(zip(("range", "sd"), _width(groups, norm), strict=True)) | _mixture(groups, measured, label)
     columns["split"] = _split(frame, groups, measured, label)
     columns |= {"n_judges": groups.count(), "n_scored": groups.count(scored)}
-    return pd.DataFrame(columns)
+    columns |= dict(zip(("score_range", "score_sd"), _width(groups, score), strict=True))
+    without_ends = measured.without_ends[groups.first]
+    columns["notes"] = schemas.categorical(np.array([None, NO_ENDS], dtype=object)[without_ends.astype(int)])
+    return keys.restore(pd.DataFrame(columns))
 
 
 def item_disagreement(groups: Groups, measured: Measures, norm: Floats, label: Ints, scored: Flags) -> Floats:
@@ -114,10 +124,11 @@ def _split(frame: pd.DataFrame, groups: Groups, measured: Measures, label: Ints)
     return BooleanArray(np.bincount(counts.group, minlength=len(groups)) > 1, groups.count(rows) < 2)
 
 
-def _width(groups: Groups, norm: Floats) -> dict[str, Floats]:
-    spread = pd.Series(norm).groupby(groups.codes).agg(["count", "min", "max", "std"]).reindex(range(len(groups)))
+def _width(groups: Groups, values: Floats) -> tuple[Floats, Floats]:
+    """Range and standard deviation of the values of each group."""
+    spread = pd.Series(values).groupby(groups.codes).agg(["count", "min", "max", "std"]).reindex(range(len(groups)))
     width = (spread["max"] - spread["min"]).where(spread["count"] > 1)
-    return {"range": width.to_numpy(dtype=np.float64), "sd": spread["std"].to_numpy(dtype=np.float64)}
+    return width.to_numpy(dtype=np.float64), spread["std"].to_numpy(dtype=np.float64)
 
 
 def _mixture(groups: Groups, measured: Measures, label: Ints) -> dict[str, Floats]:
@@ -126,7 +137,7 @@ def _mixture(groups: Groups, measured: Measures, label: Ints) -> dict[str, Float
     counts = tally(groups.codes[rows], label[rows], len(groups))
     share = counts.weight / np.maximum(n, 1)[counts.group]
     entropy = np.bincount(counts.group, weights=-share * np.log(share), minlength=len(groups))
-    levels = [np.inf if scale.level == "interval" else len(scale) for scale in measured.scales]
+    levels = [np.inf if scale.level == "interval" or scale.is_open else len(scale) for scale in measured.scales]
     q = np.array(levels, dtype=np.float64)[measured.codes[groups.first]] if len(groups) else np.zeros(0)
     some = n > 1
     widest = np.log(np.minimum(np.maximum(n, 2), q))

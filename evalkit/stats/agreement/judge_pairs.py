@@ -85,8 +85,8 @@ def judge_agreement(
     """
     counting = check_counting("judge_agreement", ties, unscored)
     if "sample" in getattr(judged, "columns", ()):
-        judged = vote(checked(judged, "samples"))
-    by_criterion = answered(checked(judged, "votes"), "votes", clusters, half=ties == "half")
+        judged = vote(checked(judged, "samples", "judge_agreement")[0])
+    by_criterion = answered(checked(judged, "votes", "judge_agreement")[0], "votes", clusters, half=ties == "half")
     return result_table([row for data in by_criterion for row in _rows(data, counting)], *_COLUMNS)
 
 

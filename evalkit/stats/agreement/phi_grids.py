@@ -73,7 +73,7 @@ def phi_grid(
     """
     check_whole_numbers("judges", judges)
     check_whole_numbers("samples", samples)
-    by_criterion = answered(checked(judgments, "samples"), "samples", clusters)
+    by_criterion = answered(checked(judgments, "samples", "phi_grid")[0], "samples", clusters)
     rows = [row for data in by_criterion for row in _rows(data, judges, samples)]
     return result_table(rows, *_COLUMNS)
 

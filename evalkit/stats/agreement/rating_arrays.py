@@ -11,12 +11,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit.core.vote_aggregate_rules import AVERAGES
+from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.row_scales import Measures, answer_norms, measures, norms
 from evalkit.rubrics.scales import Scale, number
 from evalkit.stats.agreement.krippendorff import Cells, Metric
 from evalkit.stats.intervals import cluster_codes, jackknife_groups
+from evalkit.stats.plain_tables import Keys
 from evalkit.stats.result_tables import CRITERION_KEY, split_rows
-from evalkit.stats.touched_tables import check_rows
+from evalkit.stats.touched_tables import own_rows, take_rows
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, refuse_doubles, small
 from evalkit.tables.judgment_folders import is_folder, one_table, read_parts
@@ -28,24 +30,27 @@ _NEED = [*_OF_SAMPLES, "order", "sample"]
 _UNUSED = ("explanation", "reply", "key", "model", "source", "latency_s", "cost_usd")
 
 
-def checked(judged: Any, form: str) -> pd.DataFrame:
-    """A table of judgments (form ``samples``) or votes, without judges of weight 0 and what takes most room.
+def checked(
+    judged: Any, form: str, function: str = "reliability", scale: ScaleLike | None = None
+) -> tuple[pd.DataFrame, Keys]:
+    """A table of judgments (form ``samples``) or votes, without judges of weight 0 and what takes most room; its keys.
 
     Of a folder of judgments, it has only what `answered` needs, with item ids as a category.
     """
     if is_folder(judged):
         columns = [*_OF_SAMPLES, "score_sd"]
-        parts = (checked(table, form).filter(columns) for table in read_parts(judged, _NEED))
-        return one_table(table.astype({"item_id": "category"}) for table in parts)
+        parts = (checked(table, form, function, scale)[0].filter(columns) for table in read_parts(judged, _NEED))
+        return one_table(table.astype({"item_id": "category"}) for table in parts), Keys()
     if isinstance(judged, pd.DataFrame):
         judged = judged[[name for name in judged if name not in _UNUSED]]
     if form == "samples":
-        frame = check_rows(judged, "judgments", need=_NEED)
+        frame, keys = take_rows(judged, "judgments", need=_NEED, function=function, scale=scale)
         refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
     else:
-        frame = check_rows(judged, "votes", need=[*VOTE_KEY, "score", "label", "level", "scale"])
+        need = [*VOTE_KEY, "score", "label", "level", "scale"]
+        frame, keys = take_rows(judged, "votes", need=need, function=function, scale=scale)
         refuse_doubles(frame, VOTE_KEY, "votes")
-    return frame.loc[~(frame["weight"] <= 0).to_numpy()] if "weight" in frame else frame
+    return (frame.loc[~(frame["weight"] <= 0).to_numpy()] if "weight" in frame else frame), keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +195,13 @@ def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
     label = rows["label"].cat.codes.to_numpy().astype(np.int64)
     # expected scores lie between codes: their distances count, and their labels are the most probable codes
     expected = "score_sd" in rows and rows["score_sd"].notna().any()
-    averaged = form == "votes" and "method" in rows and rows["method"].isin(AVERAGES).all()
+    averaged = (
+        form == "votes"
+        and "method" in rows
+        and (rows["method"].isin(AVERAGES).to_numpy() | own_rows(rows, "votes")).all()
+    )
+    if form == "votes" and scale.level != "nominal" and ("method" not in rows or rows["method"].isna().all()):
+        averaged = np.bool_((np.isfinite(score) & (label < 0)).any() or scale.level == "interval")  # of a plain table
     by_score = (expected or averaged) and scale.level != "nominal"
     metric: Metric = "interval" if by_score else scale.level
     value = score
@@ -231,5 +242,5 @@ def _ranks(value: Floats) -> Ints:
 
 def _places(labels: pd.Series, scale: Scale) -> Ints:
     """The place of each label on the scale (interval scales: among the labels that occur); −1 for none."""
-    names = labels.cat.categories if scale.level == "interval" else pd.Index(scale.labels)
+    names = labels.cat.categories if scale.level == "interval" or scale.is_open else pd.Index(scale.labels)
     return names.get_indexer(pd.Index(labels.astype(object))).astype(np.int64)

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.lists_of_choices import Ties
+from evalkit.rubrics.given_scales import ScaleLike
+from evalkit.rubrics.row_scales import NO_ENDS
 from evalkit.stats.agreement.chance_corrected import Labels, fleiss_kappa, gwet_ac, quadratic_weights
 from evalkit.stats.agreement.krippendorff import alpha, pairable, percent_agreement
 from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
@@ -31,7 +33,12 @@ _FULL = "text: vote_metric; count: n_complete; number: fleiss_kappa± gwet_ac1±
 
 @with_id_notes
 def reliability(
-    judged: pd.DataFrame | FolderLike, *, full: bool = False, ties: Ties = "na", clusters: ClustersLike | None = None
+    judged: pd.DataFrame | FolderLike,
+    *,
+    full: bool = False,
+    ties: Ties = "na",
+    clusters: ClustersLike | None = None,
+    scale: ScaleLike | None = None,
 ) -> pd.DataFrame:
     """How far the judges agree over the corpus, per criterion: alpha, percent agreement, and where the spread is.
 
@@ -40,7 +47,8 @@ def reliability(
     judged
         Judgments (the samples count: `alpha_single`, comparable over numbers of samples) or votes (each vote
         is one answer: `alpha_vote`, which rises with the number of samples k). Judges of weight 0 are left out. Or
-        the folder of `judge_files`, which stands for its judgments.
+        the folder of `judge_files`, which stands for its judgments. A plain table needs `item_id`, `judge`, and `score`
+        or `label`; with a column `sample` it counts as judgments.
     full
         Also `alpha_vote` from judgments, and the figures on labels: Fleiss' kappa and Gwet's AC1 and AC2.
     ties
@@ -49,6 +57,9 @@ def reliability(
         no ``wrong``, and an unscored answer is always left out, as alpha is defined. Judgments are shares as they are.
     clusters
         item_id -> cluster, for the intervals; the item by default.
+    scale
+        What a plain table cannot say: a Scale, a Criterion or a Rubric with its pass rule, ``(low, high)``, a list of
+        codes or of words from bad to good, or a mapping from criterion to one of these. By default the rows' own.
 
     Returns
     -------
@@ -100,16 +111,20 @@ def reliability(
     but = ("ties=wrong", "ties=half") if form == "samples" else ("ties=wrong",)
     why = "a judge's samples already count as shares" if ties == "half" else "no judge's label is known to be right"
     check_counting("reliability", ties, but=but, why=why)
-    frame = checked(judged, form)
+    frame, keys = checked(judged, form, scale=scale)
     by_vote = {}
     if full:
-        votes = checked(vote(judged), "votes") if form == "samples" else frame
+        votes = (
+            checked(vote(frame if isinstance(judged, pd.DataFrame) else judged), "votes")[0]
+            if form == "samples"
+            else frame
+        )
         by_vote = {tuple(data.head.values()): data for data in answered(votes, "votes", clusters)}
     rows = [
         data.head | _row(data, by_vote.get(tuple(data.head.values()))) | {"ties": ties, "n_tied": int(data.tied.sum())}
         for data in answered(frame, form, clusters, half=ties == "half")
     ]
-    return result_table(rows, *_COLUMNS, _FULL if full else "", "text: notes")
+    return keys.restore(result_table(rows, *_COLUMNS, _FULL if full else "", "text: notes"))
 
 
 def _row(data: Answered, votes: Answered | None) -> dict[str, Any]:
@@ -136,7 +151,9 @@ def spread_components(data: Answered) -> tuple[Components | None, int, str | Non
     blocks, items = data.blocks()
     if data.n_judges < 2 or len(blocks) < 2:
         nothing = bool(np.isnan(data.norm).all())
-        why = "one judge" if data.n_judges < 2 else "nothing has a score on 0-1" if nothing else "no complete blocks"
+        open_ends = data.scale.is_open and data.scale.level != "nominal"
+        no_norm = NO_ENDS if open_ends else "nothing has a score on 0-1"
+        why = "one judge" if data.n_judges < 2 else no_norm if nothing else "no complete blocks"
         return None, len(blocks), why
     return components(blocks, data.cells.unit[items], data.cells.n_units), len(blocks), None
 
@@ -157,7 +174,7 @@ def _spread(data: Answered, notes: Notes) -> dict[str, Any]:
 def _full(data: Answered, votes: Answered, notes: Notes, *, pairs: bool) -> dict[str, Any]:
     """Figures on one vote per judge; alpha on votes only if `data` are samples."""
     cells, scale = votes.labels, data.scale
-    counts = np.zeros((votes.n_items, len(scale)))
+    counts = np.zeros((votes.n_items, int(cells.answer.max(initial=-1)) + 1 if scale.is_open else len(scale)))
     if scale.level != "interval":
         np.add.at(counts, (cells.item, cells.answer), 1.0)
     labels = Labels(counts, votes.n_judges, cells.unit, cells.n_units)
@@ -175,6 +192,9 @@ def _full(data: Answered, votes: Answered, notes: Notes, *, pairs: bool) -> dict
         return row
     why = "nothing varies" if row["n_complete"] else "no item has a label of every judge"
     row |= jackknife_row("fleiss_kappa", fleiss_kappa(labels), "atanh", notes, why, data.clusters)
+    if scale.is_open:
+        notes.append(Note("the levels of the scale are not known: pass scale=", ("gwet_ac1",)))
+        return row
     weights = {"gwet_ac1": np.eye(len(scale))}
     if scale.level == "ordinal":
         weights["gwet_ac2"] = quadratic_weights(np.array([float(code) for code in scale.codes]))

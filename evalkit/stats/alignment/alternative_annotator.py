@@ -180,7 +180,7 @@ def alt_test(
     if scoring is not None:
         check_choice("scoring", scoring, get_args(ScoringOption))
     counting = check_counting("alt_test", ties, unscored)
-    frame, people, chosen = checked_part(judged, labels, part)
+    frame, people, chosen, keys = checked_part(judged, labels, part, "alt_test")
     by_annotator: list[dict[str, Any]] = []
     by_judge: list[dict[str, Any]] = []
     for panel in panels(frame, people, kinds="label"):
@@ -204,10 +204,10 @@ def alt_test(
             by_annotator.extend(head | test for test in rows)
             row["notes"] = [chosen, row["notes"]]
             by_judge.append(head | row)
-    summary = result_table(by_judge, *_WHOLE)
+    summary = keys.restore(result_table(by_judge, *_WHOLE))
     if part == HELD_OUT:
         summary = count_look(summary, people)
-    return AltTest(summary, result_table(by_annotator, *_EACH))
+    return AltTest(summary, keys.restore(result_table(by_annotator, *_EACH)))
 
 
 def _as_label(answers: Answers, panel: Panel) -> Answers:

@@ -15,6 +15,7 @@ import pandas as pd
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.row_scales import NO_ENDS
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.corpus_estimates import (
     ENOUGH_FOR_ISOTONIC,
@@ -36,6 +37,7 @@ from evalkit.stats.alignment.label_splits import count_look
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for, labels_for
 from evalkit.stats.intervals import mean_interval
 from evalkit.stats.notes import joined, with_id_notes
+from evalkit.stats.plain_tables import Keys
 from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, result_table
 from evalkit.stats.significance import holm
 from evalkit.tables import schemas
@@ -106,7 +108,7 @@ class Calibration:
         InputError
             When the table is of another rubric or version, or of none of the judges of the calibration.
         """
-        frame, _ = _checked(judged, schemas.empty("labels"))
+        frame, _, _ = _checked(judged, schemas.empty("labels"))
         self._check_same(frame)
         score = frame["score"].to_numpy(dtype=np.float64)
         criterion, judge = (frame[name].astype(str).to_numpy() for name in ("criterion", "judge"))
@@ -187,7 +189,7 @@ class Calibration:
         """
         if not 0 < margin < 1:
             raise ConfigError(f"margin must be between 0 and 1, a share of the scale's width, not {margin!r}")
-        frame, everyone = _checked(judged, labels)
+        frame, everyone, _ = _checked(judged, labels)
         self._check_same(frame)
         pairs = zip(everyone["item_id"].astype(str), everyone["criterion"].astype(str), strict=True)
         everyone = everyone.loc[[pair not in self.fitted_on for pair in pairs]]
@@ -247,7 +249,7 @@ def fit_calibration(
     """The maps of all criteria and judges; see `evalkit.evaluation.calibrate`."""
     check_choice("figure", figure, get_args(FigureOption))
     clusters = clusters_for(judged, clusters)
-    frame, everyone = _checked(judged, labels)
+    frame, everyone, _ = _checked(judged, labels)
     fresh, dev, note = fresh_labels(everyone)
     rows: list[dict[str, Any]] = []
     points: list[dict[str, Any]] = []
@@ -273,10 +275,11 @@ def fit_calibration(
     )
 
 
-def _checked(judged: JudgedLike, labels: LabelsLike) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _checked(judged: JudgedLike, labels: LabelsLike) -> tuple[pd.DataFrame, pd.DataFrame, Keys]:
     """As `checked`; an evaluation stands for its scores, which are what a profile gives."""
     scores = None if isinstance(judged, pd.DataFrame) else getattr(judged, "scores", None)
-    return checked(judged if scores is None else scores, labels_for(judged, labels))
+    people = labels_for(judged, labels) if isinstance(labels, Mapping) else labels
+    return checked(judged if scores is None else scores, people, "calibrate")
 
 
 def _fitted(
@@ -376,6 +379,8 @@ def _why_not(panel: Panel, y: Floats, unit: Ints, figure: str) -> str | None:
         return "the criterion has no pass rule"
     if panel.scale.level == "nominal":
         return "a nominal criterion has no scores"
+    if panel.scale.is_open:
+        return NO_ENDS
     few = too_few(unit, "labelled items with a score")
     return few or ("all labels are equal" if np.ptp(y) == 0 else None)
 

@@ -72,12 +72,12 @@ def confusion(
     [['0', '0', 1], ['0', '1', 0], ['1', '0', 1], ['1', '1', 1]]
     """
     counting = check_counting("confusion", ties, unscored)
-    frame, people, _ = checked_part(judged, labels, part)
+    frame, people, _, keys = checked_part(judged, labels, part, "confusion")
     rows: list[dict[str, Any]] = []
     for panel in panels(frame, people, kinds="label"):
         for judge, (answers, was_asked) in panel.judges.items():
             rows.extend(panel.head | {"judge": judge} | row for row in _counts(panel, answers, was_asked, counting))
-    return result_table(rows, *_COLUMNS, "number: n" if ties == "half" else "")
+    return keys.restore(result_table(rows, *_COLUMNS, "number: n" if ties == "half" else ""))
 
 
 def _counts(panel: Panel, answers: Answers, there: Any, counting: Counting) -> list[dict[str, Any]]:

@@ -13,7 +13,9 @@ import pandas as pd
 
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, listed
+from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.row_scales import NO_ENDS
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
 from evalkit.stats.alignment.label_draws import drop_picked, label_weights
@@ -77,6 +79,7 @@ def corpus_estimate(
     largest_error: float | None = None,
     clusters: ClustersLike | None = None,
     cache: str | Path | None = None,
+    scale: ScaleLike | None = None,
 ) -> pd.DataFrame:
     """The mean score (or pass rate) that people would give to all items, from a judge and a few labels.
 
@@ -114,6 +117,9 @@ def corpus_estimate(
         item_id -> cluster; by default those of the evaluation, else the item.
     cache
         The cache folder, where looks are counted (default: ``EVALKIT_CACHE``, else ``cache/`` of the project).
+    scale
+        What a plain table (`item_id`, `score`, perhaps `judge`) cannot say, as in `vote`. Without the ends of the scale
+        there is no estimate.
 
     Returns
     -------
@@ -177,7 +183,7 @@ def corpus_estimate(
             "estimate, or None for the default of the scale"
         )
     clusters = clusters_for(judged, clusters)
-    frame, everyone = checked(judged, labels)
+    frame, everyone, keys = checked(judged, labels, "corpus_estimate", scale=scale)
     _refuse_versions(frame)
     fresh, dev, note = fresh_labels(everyone)
     rows: list[dict[str, Any]] = []
@@ -187,7 +193,7 @@ def corpus_estimate(
             row = _row(panel, judge, weights, figure, unscored, largest_error)
             rows.append(panel.head | row | {"judge": judge, "figure": figure, "notes": [note, row["notes"]]})
     table = result_table(rows, *_COLUMNS)
-    return count_look(table, fresh, cache) if "part" in fresh else table
+    return keys.restore(count_look(table, fresh, cache) if "part" in fresh else table)
 
 
 def fresh_labels(everyone: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, str | None]:
@@ -221,11 +227,13 @@ def _row(
     labelled = weights > 0
     row: dict[str, Any] = {"n_items": len(f), "n_labelled": int(labelled.sum()), "n_unscored": int((~scored).sum())}
     row |= cluster_counts(unit[labelled])
-    interval = mean_interval(f[scored], unit[scored], bounds=bounds)
+    is_open = math.isnan(bounds[0])
+    interval = mean_interval(f[scored], unit[scored], bounds=None if is_open else bounds)
     row |= figure_row("raw", float(f[scored].mean()) if scored.any() else math.nan, interval)
     if labelled.any():
         alone = weighted_mean(np.zeros(len(f)), y, weights, unit)
-        row |= figure_row("human", alone.mean, alone.interval(y, weights, unit, bounds))
+        ends = Interval.none(NO_ENDS) if is_open else alone.interval(y, weights, unit, bounds)
+        row |= figure_row("human", alone.mean, ends)
         row["n_effective"] = 1 / float(weights @ weights)
     unlike = unlike_all(f, weights, unit)
     why = _why_not(panel, figure, f, y[labelled], unit[labelled])
@@ -298,6 +306,8 @@ def _why_not(panel: Panel, figure: str, f: Floats, y: Floats, unit: Ints) -> str
         return "the criterion has no pass rule"
     if figure == "score" and panel.scale.level == "nominal":
         return "a nominal criterion has no scores; figure='passed' has its pass rate"
+    if figure == "score" and panel.scale.is_open:
+        return NO_ENDS
     if few := too_few(unit, "labelled items") if len(y) else "no labels":
         return few
     return "nothing is scored" if np.isnan(f).all() else "all labels are equal" if np.ptp(y) == 0 else None

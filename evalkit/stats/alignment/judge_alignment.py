@@ -20,7 +20,9 @@ from evalkit.core.lists_of_choices import REFERENCES, Reference, Ties, Unscored
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, listed
 from evalkit.errors import counted as counted_items
+from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.row_scales import NO_ENDS
 from evalkit.stats.alignment.agreement_measures import (
     FIGURES,
     OF_CLASSES,
@@ -88,6 +90,7 @@ def align(
     systems: Mapping[str, Any] | pd.Series | pd.DataFrame | str | None = None,
     part: PartOption | None = None,
     cache: str | Path | None = None,
+    scale: ScaleLike | None = None,
 ) -> pd.DataFrame:
     """How well each judge (or the jury) agrees with people, per criterion.
 
@@ -95,9 +98,11 @@ def align(
     ----------
     judged
         An evaluation, which stands for its votes and clusters, or a table:
-        Votes (one row per judge comes out) or scores (the judge is then ``jury``).
+        Votes (one row per judge comes out) or scores (the judge is then ``jury``). A plain table needs `item_id`, and
+        `score` or `label` (and `judge`, `criterion` where there are several).
     labels
-        A long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item columns. A label
+        A long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item columns. Without
+        `annotator`, the labels are those of one, ``people``; without `criterion`, of the only criterion. A label
         is a code, or ``true``/``false`` where the criterion has a pass rule. On ordinal scales a number between the
         codes is allowed too: the mean of several people, a score without verdict.
     figures
@@ -139,6 +144,9 @@ def align(
         where labels carry parts.
     cache
         The cache folder, where looks are counted (default: ``EVALKIT_CACHE``, else ``cache/`` of the project).
+    scale
+        What a plain table cannot say, as in `vote`. Numbers whose scale is not known have no accuracy and kappa;
+        correlations, `mae` and `bias` are there.
 
     Returns
     -------
@@ -200,7 +208,7 @@ def align(
     _check_options(reference, level, interval, figures)
     clusters = clusters_for(judged, clusters)
     _check_level(level, interval, clusters, systems, counting)
-    frame, people, chosen = checked_part(judged, labels, part)
+    frame, people, chosen, user_keys = checked_part(judged, labels, part, "align", scale=scale)
     frame, keys = _with_by(frame, by)
     systems_of = system_names(frame, systems) if systems is not None else None
     options = _Options(reference, counting, level, interval, tuple(FIGURES if figures is None else figures))
@@ -219,7 +227,7 @@ def align(
     if part == HELD_OUT:
         table = count_look(table, people, cache)
     _warn_of_lost_groups(rows, options)
-    return table
+    return user_keys.restore(table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -496,6 +504,8 @@ def _reasons(found: Found, panel: Panel, references: list[Answers], counted: Fla
     if between:
         lost = [name for name in ("accuracy", "kappa", *options.extra) if name in missing]
         reasons += [f"{', '.join(lost)} and false rates: systems have no verdicts"] if lost else []
+    elif "accuracy" in missing and panel.scale.is_open and panel.scale.level != "nominal":
+        reasons.append(Note(NO_ENDS, ("accuracy", "kappa")))
     elif "accuracy" in missing:
         reasons.append(Note("no item has a verdict (or label) of both judge and people", ("accuracy", "kappa")))
     elif "kappa" in missing:

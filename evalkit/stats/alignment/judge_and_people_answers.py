@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from evalkit.errors import InputError, listed
+from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.human_labels import LabelsLike
-from evalkit.rubrics.scales import Scale
+from evalkit.rubrics.scales import Scale, code_text, folded
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import take_part
 from evalkit.stats.alignment.label_values import (
@@ -25,9 +26,11 @@ from evalkit.stats.alignment.label_values import (
 )
 from evalkit.stats.intervals import cluster_codes
 from evalkit.stats.order_flips import ONE_ORDER
+from evalkit.stats.plain_tables import Keys
 from evalkit.stats.result_tables import CRITERION_KEY, MANY, split_rows, verdict_codes
-from evalkit.stats.touched_tables import check_rows
+from evalkit.stats.touched_tables import take_rows
 from evalkit.stats.voting import vote
+from evalkit.tables import schemas
 from evalkit.tables.files import release_memory
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, refuse_doubles, used_categories
 from evalkit.tables.judgment_folders import is_folder, one_table, read_parts
@@ -86,31 +89,34 @@ class Panel:
 
     def classes(self) -> dict[str, int]:
         """The labels of the scale (interval scales: those that occur) and their numbers, in order."""
-        if self.verdicts:
+        if self.verdicts or (self.scale.is_open and self.scale.level == "nominal"):
             return self.kinds
         names = self.scale.labels if self.scale.level != "interval" else sorted(self.kinds, key=float)
         return {name: self.kinds.setdefault(name, len(self.kinds)) for name in names}
 
 
 def checked_part(
-    judged: JudgedLike, labels: LabelsLike, part: str | None
-) -> tuple[pd.DataFrame, pd.DataFrame, str | None]:
+    judged: JudgedLike, labels: LabelsLike, part: str | None, function: str, *, scale: ScaleLike | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame, str | None, Keys]:
     """As `checked`, with the labels of one part and a note on them."""
-    frame, people = checked(judged, labels)
-    return frame, *take_part(people, part)
+    frame, people, keys = checked(judged, labels, function, scale=scale)
+    return frame, *take_part(people, part), keys
 
 
-def checked(judged: JudgedLike, labels: LabelsLike) -> tuple[pd.DataFrame, pd.DataFrame]:
+def checked(
+    judged: JudgedLike, labels: LabelsLike, function: str, *, scale: ScaleLike | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame, Keys]:
     """Votes or scores (then of the judge ``jury``) and labels, with their types; missing labels have no row.
 
-    Of a folder, and of tables of votes one by one, without what takes most room and with item ids as a category.
+    With the keys as the user has them, for the result. Of a folder, and of tables of votes one by one, without what
+    takes most room and with item ids as a category.
 
     Raises
     ------
     InputError
         When columns are missing, a row is double, or no label is of a criterion that was judged.
     """
-    people = labels_for(judged, labels)
+    source, keys = judged, Keys()
     if is_folder(judged):
         judged = map(vote, read_parts(judged))
     if isinstance(judged, Iterator):
@@ -119,13 +125,26 @@ def checked(judged: JudgedLike, labels: LabelsLike) -> tuple[pd.DataFrame, pd.Da
             parts = [table.drop(columns=["first_rate", "n_scored"], errors="ignore") for table in parts]
         frame = one_table(parts)
     else:
-        judged = judged if isinstance(judged, pd.DataFrame) else getattr(judged, "votes", judged)
-        name = "votes" if "judge" in getattr(judged, "columns", ()) else "scores"
+        table: Any = judged if isinstance(judged, pd.DataFrame) else getattr(judged, "votes", judged)
+        name = (
+            "votes"
+            if "judge" in [*getattr(table, "columns", ()), *getattr(table, "index", pd.Index([])).names]
+            else "scores"
+        )
         key = VOTE_KEY if name == "votes" else SCORE_KEY
-        frame = check_rows(judged, name, need=[*key, "score", "label", "passed", "tied", "level", "scale"])
+        need = [*key, "score", "label", "passed", "tied", "level", "scale"]
+        frame, keys = take_rows(table, name, need=need, function=function, scale=scale)
         refuse_doubles(frame, key, name)
         if name == "scores":
             frame = frame.assign(judge=pd.Categorical([JURY] * len(frame)))
+    people = labels_for(source, labels, list(map(str, frame["criterion"].unique())))
+    if (
+        isinstance(source, pd.DataFrame)
+        and "criterion" not in source
+        and people["criterion"].nunique() == 1
+        and len(frame)
+    ):
+        people = people.assign(criterion=frame["criterion"].iloc[:1].repeat(len(people)).array)  # both are of one
     people = people.loc[people["label"].notna().to_numpy()]
     refuse_doubles(people, LABEL_KEY, "labels")
     if len(people) and len(frame) and not set(people["criterion"].unique()) & set(frame["criterion"].unique()):
@@ -133,7 +152,7 @@ def checked(judged: JudgedLike, labels: LabelsLike) -> tuple[pd.DataFrame, pd.Da
             f"the labels are for criterion {listed(people['criterion'].unique())}, but criterion "
             f"{listed(frame['criterion'].unique())} was judged; in the labels, use the criterion's name in the rubric"
         )
-    return frame, of_items(people, frame["item_id"], frame["criterion"])
+    return frame, of_items(people, frame["item_id"], frame["criterion"]), keys
 
 
 def panels(
@@ -188,16 +207,28 @@ def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, cluste
     items, unit = items[order], cluster_codes(clusters.iloc[first])[order]
     verdicts = scale.has_rule if want == "score" else want == "passed" or are_verdicts(said, scale)
     kinds: dict[str, int] = dict(_VERDICTS) if verdicts else {}
+    if scale.is_open and scale.level == "nominal":  # texts are compared as on a scale: case does not matter
+        spelled = {folded(text): text for text in piece["label"].cat.categories}
+        texts = said["label"].astype(object).map(lambda text: spelled.setdefault(folded(text), text))
+        said = said.assign(label=schemas.categorical(texts.to_numpy(dtype=object)))
     annotators = annotators_of(said, items, scale, kinds, str(piece["criterion"].iloc[0]), verdicts=verdicts)
     judges, rates, lost = {}, {}, {}
     for judge in piece["judge"].unique():
         rows = piece.loc[(piece["judge"] == judge).to_numpy()]
+        if scale.level == "interval" and not verdicts and not scale.is_open:
+            rows = with_numbers_as_labels(rows)
         judges[str(judge)] = _answers(rows, items, kinds, verdicts=verdicts)
         if "reason" in rows and ONE_ORDER in rows["reason"].cat.categories:
             lost[str(judge)] = np.asarray(items.isin(rows["item_id"][rows["reason"].eq(ONE_ORDER).fillna(value=False)]))
         if {"first_rate", "n_scored"} <= set(rows):
             rates[str(judge)] = _first(rows, items)
     return Panel(head, scale, items, unit, annotators, judges, verdicts, kinds, rates, lost)
+
+
+def with_numbers_as_labels(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of an interval scale, of which a vote's label is the nearest end, and people's labels are numbers."""
+    texts = [None if np.isnan(score) else code_text(round(float(score), 12)) for score in rows["score"]]
+    return rows.assign(label=schemas.categorical(texts))
 
 
 def _first(own: pd.DataFrame, items: pd.Index) -> tuple[Floats, Ints]:

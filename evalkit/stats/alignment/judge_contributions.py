@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.lists_of_choices import REFERENCES, Reference, Ties, Unscored
-from evalkit.core.settings import check_choice
+from evalkit.core.own_rules import aggregate_rule
+from evalkit.core.settings import check_choice, checked_rule
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AggregateRule
 from evalkit.errors import ConfigError, EvalkitWarning
 from evalkit.rubrics.human_labels import LabelsLike, as_labels
@@ -48,7 +49,7 @@ def jury_value(
     labels: LabelsLike,
     *,
     figure: str | None = None,
-    method: AggregateRule = "mean",
+    method: AggregateRule | Callable[..., Any] = "mean",
     quorum: float = 0.5,
     weights: Mapping[str, float] | None = None,
     reference: Reference = "each",
@@ -136,6 +137,7 @@ def jury_value(
     if figure is not None:
         check_choice("figure", figure, [name for name, record in FIGURES.items() if record.better])
     check_choice("reference", reference, REFERENCES)
+    rule: Any = checked_rule("method", method, AGGREGATE_RULES)
     counting = check_counting("jury_value", ties, unscored)
     if figure is not None and FIGURES[figure].of == "scores" and (ties, unscored) != ("half", "drop"):
         raise ConfigError(
@@ -143,9 +145,9 @@ def jury_value(
         )
     clusters = clusters_for(votes, clusters)
     votes = one_table(parts_of(votes, vote))  # with their weights
-    frame, people = checked(votes, labels if items is None else as_labels(labels, items))
+    frame, people, keys = checked(votes, labels if items is None else as_labels(labels, items), "jury_value")
     frame = frame.assign(weight=vote_weights(frame, weights))
-    jury = aggregate(frame, method=method, quorum=quorum)
+    jury = aggregate(frame, method=rule, quorum=quorum)
     frame = frame.loc[(frame["weight"] > 0).to_numpy()]
     judges = [str(name) for name in dict.fromkeys(frame["judge"].astype("str"))]
     families = jury_families(models_of(judges, models), frame, items)
@@ -153,8 +155,8 @@ def jury_value(
     for judge in judges:
         rest = frame.loc[(frame["judge"] != judge).to_numpy()]
         fewest = rest.groupby(CRITERION_KEY, observed=True)["judge"].nunique().min()
-        if len(rest) and fewest >= AGGREGATE_RULES[method].fewest_judges:
-            juries.append(aggregate(rest, method=method, quorum=quorum).assign(judge=_WITHOUT + judge))
+        if len(rest) and fewest >= aggregate_rule(rule).fewest_judges:
+            juries.append(aggregate(rest, method=rule, quorum=quorum).assign(judge=_WITHOUT + judge))
     together = pd.concat([_plain(table) for table in juries], ignore_index=True)
     together = schemas.check(together, "votes", need=[*_NEED, "judge"])
     rows = []
@@ -162,7 +164,7 @@ def jury_value(
         rows += _rows(panel, figure, reference, families, counting)
     for sentence in families.sentences():
         warnings.warn(f"{sentence}: the mistakes of these judges do not average out", EvalkitWarning, stacklevel=2)
-    return result_table(rows, *_COLUMNS)
+    return keys.restore(result_table(rows, *_COLUMNS))
 
 
 def _plain(part: pd.DataFrame) -> pd.DataFrame:

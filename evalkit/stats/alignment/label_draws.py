@@ -16,9 +16,10 @@ from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.alignment.label_splits import DEV, place, split_labels
 from evalkit.stats.alignment.label_values import HasVotes, labels_for
 from evalkit.stats.result_tables import check_whole_numbers, result_table
+from evalkit.stats.touched_tables import take_rows
 from evalkit.tables.grouping import ClustersLike, Floats
 from evalkit.tables.items import ItemsLike, as_items
-from evalkit.tables.schemas import VOTE_KEY, check, empty
+from evalkit.tables.schemas import VOTE_KEY, empty
 
 DrawStrategy = Literal["random", "uncertainty", "disagreement", "balanced"]
 
@@ -48,7 +49,7 @@ def next_labels(
     Parameters
     ----------
     judged
-        Votes, or an evaluation.
+        Votes (a plain table needs `item_id`, `judge`, and `score` or `label`), or an evaluation.
     n
         Number of items to expect for each criterion.
     labels
@@ -92,8 +93,9 @@ def next_labels(
     check_choice("strategy", strategy, get_args(DrawStrategy))
     check_whole_numbers("n", n)
     votes = judged if isinstance(judged, pd.DataFrame) else judged.votes
-    frame = check(votes, "votes", need=[*VOTE_KEY, "label", "level", "scale"])
-    people = empty("labels") if labels is None else labels_for(judged, labels)
+    frame, keys = take_rows(votes, "votes", need=[*VOTE_KEY, "label", "level", "scale"], function="next_labels")
+    criteria = list(map(str, frame["criterion"].unique()))
+    people = empty("labels") if labels is None else labels_for(judged, labels, criteria)
     rows = []
     for criterion in frame["criterion"].unique():
         of_criterion = frame.loc[(frame["criterion"] == criterion).to_numpy()]
@@ -105,7 +107,7 @@ def next_labels(
         by_item, head = dict(zip(map(str, sizes.index), sizes, strict=True)), {"criterion": criterion, "round": number}
         chances = poisson_draw(by_item, n, f"next label {seed} {number}")
         rows += [head | {"item_id": item, "probability": chance} for item, chance in chances.items()]
-    return result_table(rows, *_COLUMNS).astype({"item_id": "str"})
+    return keys.restore(result_table(rows, *_COLUMNS).astype({"item_id": "str"}))
 
 
 def _sizes(votes: pd.DataFrame, strategy: DrawStrategy) -> pd.Series:

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from evalkit.core.settings import check_choice
 from evalkit.errors import InputError, listed
@@ -35,7 +36,7 @@ def split_labels(labels: LabelsLike, clusters: ClustersLike | None = None) -> pd
     Parameters
     ----------
     labels
-        Long table: `item_id, criterion, annotator, label`.
+        Long table: `item_id, criterion, annotator, label` (without `criterion` and `annotator`: of one).
     clusters
         item_id -> cluster (`group_id`), so that items that belong together are in one part.
 
@@ -57,7 +58,7 @@ def split_labels(labels: LabelsLike, clusters: ClustersLike | None = None) -> pd
     >>> split_labels(labels)["part"].value_counts().to_dict()
     {'dev': 125, 'held-out': 75}
     """
-    people = as_labels(labels)
+    people = as_labels(labels, criteria=())
     ids = people["item_id"].astype("str")
     names = clusters_of(ids, clusters).str.removeprefix("cluster ") if clusters is not None else ids
     places = {name: place(name) for name in names.unique()}
@@ -65,8 +66,13 @@ def split_labels(labels: LabelsLike, clusters: ClustersLike | None = None) -> pd
     has_label = people["label"].notna().to_numpy()
     counts = people.loc[has_label].groupby("criterion", observed=True)["item_id"].nunique()
     is_split = people["criterion"].astype("str").map(counts.to_dict()).fillna(0).to_numpy() >= FEWEST
-    part = np.where(is_held_out & is_split, HELD_OUT, DEV)
-    return people.assign(part=pd.Categorical(part, categories=[DEV, HELD_OUT]))
+    part_names = np.where(is_held_out & is_split, HELD_OUT, DEV)
+    people = people.assign(part=pd.Categorical(part_names, categories=[DEV, HELD_OUT]))
+    if not isinstance(labels, pd.DataFrame) or "item_id" not in labels:
+        return people
+    if is_numeric_dtype(labels["item_id"]):
+        people = people.assign(item_id=labels["item_id"].array)
+    return people if "criterion" in labels else people.drop(columns="criterion")  # of whichever criterion is judged
 
 
 def place(name: str) -> float:

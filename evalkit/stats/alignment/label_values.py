@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from evalkit.core.lists_of_choices import Reference
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike, as_labels
+from evalkit.rubrics.label_words import verdict_word
 from evalkit.rubrics.scales import Scale, code_text, number
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Ints, match_ids, refuse_doubles, tally
@@ -45,16 +46,17 @@ JudgedLike = pd.DataFrame | HasVotes | FolderLike | Iterator[pd.DataFrame]
 of some items after the other."""
 
 
-def labels_for(judged: object, labels: LabelsLike) -> pd.DataFrame:
+def labels_for(judged: object, labels: LabelsLike, criteria: Sequence[str] | None = None) -> pd.DataFrame:
     """The long labels table; a mapping is read from the items of an evaluation.
 
     Raises
     ------
     InputError
-        For a mapping if `judged` is a table, and as `extract_labels`.
+        For a mapping if `judged` is a table, and as `as_labels`, which takes the `criteria`.
     """
     attributes = () if isinstance(judged, pd.DataFrame) else ("items", "rubric")
-    return as_labels(labels, *(getattr(judged, name, None) for name in attributes))
+    items, rubric = (getattr(judged, name, None) for name in (*attributes, "", "")[:2])
+    return as_labels(labels, items, rubric, criteria)
 
 
 def of_items(labels: pd.DataFrame, items: pd.Series, criteria: pd.Series) -> pd.DataFrame:
@@ -92,15 +94,17 @@ class Reading:
 def read_label(text: str, scale: Scale) -> Reading | None:
     """What a label means on a scale, or None if it means nothing there.
 
-    Codes are codes. ``true`` and ``false`` are verdicts, if the criterion has a pass rule. On ordinal
-    scales a number between the codes is a mean of people's codes: a score without label and verdict.
+    Codes are codes. ``true`` and ``false``, and words such as *ok*, are verdicts, if the criterion has a pass rule;
+    *unsure* is none (see `VERDICT_WORDS`). On ordinal scales a number between the codes is a mean of people's codes: a
+    score without label and verdict.
     """
     code = scale.by_value(text)
+    code = scale.named(text) if code is None else code
     if code is not None:
         return Reading(code_text(code), scale.score(code), scale.passed(code))
-    verdict = {"true": True, "false": False}.get(text.strip().casefold())
+    verdict = verdict_word(text)
     if verdict is not None and scale.has_rule:
-        return Reading(None, np.nan, verdict)
+        return Reading(None, np.nan, {"true": True, "false": False}.get(verdict))
     value = number(text) if scale.level == "ordinal" else None
     if value is not None and scale.lowest <= value <= scale.highest:
         return Reading(None, float(value), None)
@@ -109,7 +113,9 @@ def read_label(text: str, scale: Scale) -> Reading | None:
 
 def _allowed(scale: Scale) -> str:
     text = ", ".join(scale.labels)
-    if scale.level == "ordinal":
+    if scale.is_open:
+        text = "any number (what words or true and false mean is said by scale=)"
+    elif scale.level == "ordinal":
         text += ", a number between them (a mean)"
     elif scale.level == "interval":
         text = f"any number from {code_text(scale.codes[0])} to {code_text(scale.codes[-1])}"
@@ -215,7 +221,9 @@ def _refuse_unknown(texts: Iterable[object], readings: Iterable[object], scale: 
 
 
 def with_codes(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
-    """A labels table of the rubric's criteria, names of levels replaced by their codes; missing labels have no row.
+    """A labels table of the rubric's criteria, with codes in place of names of levels, ``true`` and ``false`` of words.
+
+    Missing labels, and those of people who were unsure, have no row.
 
     Raises
     ------
@@ -228,10 +236,20 @@ def with_codes(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
     for criterion in rubric.criteria:
         scale, rows = criterion.scale, (people["criterion"] == criterion.name).to_numpy()
         texts = list(dict.fromkeys(codes[rows]))
-        code_of = {text: text if read_label(text, scale) else scale.named(text) for text in texts}
+        code_of = {text: _one_notation(text, scale) for text in texts}
         _refuse_unknown(texts, code_of.values(), scale, criterion.name)
         codes[rows] = [code_text(code) for code in codes[rows].map(code_of)]
-    return check(people.assign(label=codes), "labels")
+    return check(people.assign(label=codes)[(codes != "").to_numpy()], "labels")
+
+
+def _one_notation(text: str, scale: Scale) -> Any:
+    """A label as a code, ``true`` or ``false``; empty if the person was unsure, None if it is not on the scale."""
+    code = scale.named(text) if scale.by_value(text) is None else None
+    reading = None if code is not None else read_label(text, scale)
+    if reading is None:
+        return code
+    is_word = reading.label is None and np.isnan(reading.score)
+    return verdict_word(text) if is_word else text
 
 
 def are_verdicts(labels: pd.DataFrame, scale: Scale) -> bool:

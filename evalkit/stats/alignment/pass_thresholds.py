@@ -122,7 +122,7 @@ def pass_threshold(
         "pass_threshold", ties, unscored, but=("ties=na",), why="all its figures must be of the same items"
     )
     clusters = clusters_for(judged, clusters)
-    frame, people, chosen = checked_part(judged, labels, part)
+    frame, people, chosen, keys = checked_part(judged, labels, part, "pass_threshold")
     units = clusters_of(frame["item_id"], clusters)
     names = dict(zip(frame["item_id"].astype(str), units, strict=True))
     rows: list[dict[str, Any]] = []
@@ -132,7 +132,7 @@ def pass_threshold(
             row = _row(panel, judge, names, folds, objective, counting)
             row |= {"judge": judge, "objective": objective, "same_items": equal, "notes": [chosen, row.get("notes")]}
             rows.append(panel.head | row)
-    return result_table(rows, *_COLUMNS)
+    return keys.restore(result_table(rows, *_COLUMNS))
 
 
 def _row(

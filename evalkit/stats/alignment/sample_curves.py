@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -21,6 +21,7 @@ from evalkit.stats.alignment.label_values import HasJudgments, clusters_for, lab
 from evalkit.stats.intervals import jackknife_groups
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, result_table, value_row, verdict_codes
+from evalkit.stats.touched_tables import take_rows
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
@@ -116,20 +117,22 @@ def k_curve(
     _check_options(figures, ks, method, draws)
     counting = check_counting("k_curve", ties, unscored)
     clusters = clusters_for(judgments, clusters)
-    people = schemas.empty("labels") if labels is None else labels_for(judgments, labels)
+    people = labels_for(judgments, labels) if isinstance(labels, Mapping) else labels
+    people = schemas.empty("labels") if people is None else people
     judgments = getattr(judgments, "judgments", judgments)  # of an evaluation
-    frame = schemas.check(judgments, "judgments", need=["order", "sample", "passed", "error", "level", "scale"])
+    need = [*JUDGE_KEY, "order", "sample", "passed", "error", "level", "scale"]
+    frame, keys = take_rows(judgments, "judgments", need=need, function="k_curve")
     if frame["order"].notna().any():
         raise InputError("k_curve takes no judgments of pairs (column `order`); pass those of single answers")
     frame = frame.loc[~(frame["weight"] <= 0).to_numpy()] if "weight" in frame else frame
-    votes, people = checked(vote(frame, method=method), people)
+    votes, people, _ = checked(vote(frame, method=method), people, "k_curve")
     samples = dict(iter(frame.groupby(JUDGE_KEY, observed=True, sort=False)))
     rows: list[dict[str, Any]] = []
     for panel in panels(votes, people, clusters=clusters):
         for judge in panel.judges:
             judge_rows, head = samples[*panel.head.values(), judge], panel.head | {"judge": judge}
             rows += [head | row for row in _rows(judge_rows, panel, figures, ks, method, draws, counting)]
-    return result_table(rows, *_COLUMNS)
+    return keys.restore(result_table(rows, *_COLUMNS))
 
 
 def _check_options(figures: Sequence[str] | None, ks: Sequence[int] | None, method: str, draws: int) -> None:

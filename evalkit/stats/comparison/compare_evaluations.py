@@ -13,11 +13,14 @@ import pandas as pd
 
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, counted, listed
+from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.human_labels import LabelsLike, as_labels
+from evalkit.rubrics.row_scales import NO_ENDS
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import take_part
 from evalkit.stats.alignment.label_values import annotators_of, clusters_for, labels_for, of_items
 from evalkit.stats.comparison.comparison_table import JURY, SAME, Comparison
+from evalkit.stats.comparison.decisions import Circumstances, Difference, decide
 from evalkit.stats.comparison.judges_with_new_replies import asked_again
 from evalkit.stats.comparison.measured_floors import (
     NO_REPEATS,
@@ -34,15 +37,17 @@ from evalkit.stats.intervals import change_interval, mean_interval, unit_codes
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import cluster_counts, figure_row, result_table
 from evalkit.stats.significance import holm, mcnemar_midp, permuted_samples, sign_flip
+from evalkit.stats.touched_tables import own_rows
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, refuse_doubles
 from evalkit.tables.schemas import LABEL_KEY
 
 _COLUMNS = (
     "count: n_common n_clusters; number: n_clusters_effective; count: n_scored n_verdicts changed n_asked_again",
-    "number: change_p change_p_holm chance_up_to floor±; text: floor_source; Int64: fixed broke; text: against",
+    "number: change_p change_p_holm chance_up_to floor±; text: floor_source; Int64: fixed broke; count: n_paired",
+    "text: against",
     "number: effect± mcnemar_p mcnemar_p_holm mean_difference difference_low difference_high difference_sd item_change",
-    "number: sign_flip_p sign_flip_p_holm; text: notes",
+    "number: sign_flip_p sign_flip_p_holm score_difference±; text: notes",
 )
 
 
@@ -56,6 +61,7 @@ def compare(
     clusters: ClustersLike | None = None,
     rows: Literal["all", "jury"] = "all",
     floor: JudgmentsLike | None = None,
+    scale: ScaleLike | None = None,
 ) -> Comparison:
     """What changed between two evaluations of the same items, and whether sampling alone explains it.
 
@@ -64,7 +70,8 @@ def compare(
     before, after
         The results of `evaluate`, or any objects with `.judgments` (and `.votes`, `.scores`), or judgments tables:
         tables do not define how a jury is aggregated, so they have no row for it. Rubric versions may
-        differ; items that only one side has are left out.
+        differ; items that only one side has are left out. Plain tables need `item_id` and `score` or `label`; without
+        `judge` they are finished scores, of the ``jury``. Without `sample` they say nothing of what chance changes.
     labels
         Human labels, a long table or, for an evaluation, criterion -> item columns: then `fixed` and `broke` count
         items that became right and wrong against the majority of people; without, items that went from fail to pass
@@ -81,6 +88,8 @@ def compare(
         Judgments of the prompts of `before` with twice the samples (from `sample_again`, or an evaluation with more
         samples), for a measured noise floor. By default the samples of `before` itself, if there are twice as many
         as in `after`; judges that run without model or service are sampled again.
+    scale
+        What plain tables cannot say, as in `vote`. Without the ends of the scale `mean_difference` is NA.
 
     Returns
     -------
@@ -103,13 +112,18 @@ def compare(
           `floor_high`: `changed` above it is more than chance explains;
         - `fixed`, `broke`, `against` (``labels`` or ``verdicts``; without pass rule ``distances``: scores that came
           nearer to people's and that moved away from it, an equal distance is neither; NA for nominal criteria and
-          without labels), `effect` = (fixed − broke)/n with a cluster interval (Agresti and Min 2005), `mcnemar_p`
-          (mid-p);
+          without labels), `effect` = (fixed − broke)/n with a cluster interval (Agresti and Min 2005), n being the
+          `n_paired` items that could be fixed or broken, `mcnemar_p` (mid-p);
         - `mean_difference` of `score_norm` (after − before) on the `n_scored` items with a score on both sides, with a
           cluster interval, `sign_flip_p` by clusters;
+        - `score_difference` with its interval: the same in the units of the score, where both sides have one scale;
         - `difference_sd`, `item_change`: the SD that sampling gives `mean_difference`, and the root mean square change
           of one item's score (0-1), for mean scores of two samples and more;
         - `…_holm`: p adjusted over all rows; intervals are not adjusted; `notes`.
+
+        With labels, its `decisions` say for each criterion in one sentence whether to keep ``after``, by `effect` of
+        the jury (or the only judge); printed first. Of many versions that you compare, one is better by chance: the
+        tuner widens the interval for them.
 
     Raises
     ------
@@ -120,7 +134,7 @@ def compare(
         For a judge against a jury without `across_modes=True`, and unknown `rows`.
     """
     check_choice("rows", rows, ("all", "jury"))
-    sides = side_of(before, "before"), side_of(after, "after")
+    sides = side_of(before, "before", scale), side_of(after, "after", scale)
     if sides[0].mode != sides[1].mode and not across_modes:
         raise ConfigError(
             f"before was scored by a {sides[0].mode}, after by a {sides[1].mode}: these are not comparable, because a "
@@ -148,7 +162,8 @@ def compare(
         people, note = labels_of_sides(before, after)
     else:  # the side whose items hold label columns: an evaluation, `after` first
         has_items = not isinstance(after, pd.DataFrame) and hasattr(after, "items")
-        people, note = labels_for(after if has_items else before, labels), ""
+        criteria = list(map(str, sides[0].votes["criterion"].unique()))
+        people, note = labels_for(after if has_items else before, labels, criteria), ""
     if people is not None:
         people = of_items(people, sides[0].votes["item_id"], sides[0].votes["criterion"])
     options = _Options(None if people is None or people.empty else people, clusters, repeats, note)
@@ -156,8 +171,20 @@ def compare(
     table = result_table(compared, [*ROW, "version_before", "version_after"], *_COLUMNS)
     for name in ("change_p", "mcnemar_p", "sign_flip_p"):
         table[f"{name}_holm"] = holm(table[name].to_numpy())
+    table = sides[0].keys.restore(table)
     (a, b), (n_only_a, n_only_b) = sides, (len(items[0] - items[1]), len(items[1] - items[0]))
-    return Comparison(a.name, b.name, table, a.bill, b.bill, n_only_a, n_only_b)
+    return Comparison(a.name, b.name, table, a.bill, b.bill, n_only_a, n_only_b, _decisions(table))
+
+
+def _decisions(table: pd.DataFrame) -> dict[str, str]:
+    """Criterion -> the sentence that decides: of the jury, or of the only judge; none without labels."""
+    about = Circumstances("'after'", "'before'", labels="the labels that were given")
+    decisions = {}
+    for criterion, rows in table.groupby("criterion", sort=False, observed=True):
+        decisive = rows[rows["judge"].eq(JURY)] if rows["judge"].eq(JURY).any() else rows
+        if len(decisive) == 1 and Difference.of(row := decisive.iloc[0]) is not None:
+            decisions[str(criterion)] = str(decide(row, about))
+    return decisions
 
 
 def _repeats(floor: JudgmentsLike, side: Side) -> pd.DataFrame:
@@ -215,7 +242,7 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
         )
     row |= _sampling(a, b, common, options)
     notes += row.pop("note", None), options.note
-    row |= _fixed(a, b, (kind_a, kind_b), common, units, options.labels, notes)
+    row |= {"n_paired": 0} | _fixed(a, b, (kind_a, kind_b), common, units, options.labels, notes)
     row |= _difference(a, b, common, units, notes)
     note_few_clusters(units, notes)
     return row | {"notes": notes}
@@ -230,6 +257,8 @@ def kinds_of(a: Part, b: Part, common: pd.Index) -> tuple[Ints, Ints]:
 
 def _sampling(a: Part, b: Part, common: pd.Index, options: _Options) -> dict[str, Any]:
     """What sampling alone explains: the test of all samples, and the floor of the verdicts."""
+    if a.judgments.empty or b.judgments.empty:
+        return {"n_asked_again": 0, "note": "no samples: cannot tell change from noise"}
     again = asked_again(a.judgments, b.judgments, common)
     row: dict[str, Any] = {"n_asked_again": len(again.items)}
     if again.same:
@@ -247,11 +276,15 @@ def _sampling(a: Part, b: Part, common: pd.Index, options: _Options) -> dict[str
 
 def _spread(before: Part, after: Part, judges: tuple[str, ...], common: pd.Index) -> dict[str, float]:
     """How much sampling alone moves mean scores: the SD of their difference, and the RMS change of an item."""
-    if common.empty or any("method" in part.rows and part.rows["method"].iloc[0] != "mean" for part in (before, after)):
+    if common.empty or not all(_is_mean(part.rows) for part in (before, after)):
         return {}
     variances = [_sampling_variances(part, judges, common) for part in (before, after)]
     spread = float(np.sqrt(sum(variance.sum(skipna=False) for variance in variances)) / len(common))
     return {"difference_sd": spread, "item_change": float(np.sqrt(2 * variances[0].mean(skipna=False)))}
+
+
+def _is_mean(votes: pd.DataFrame) -> bool:
+    return "method" not in votes or (votes["method"].iloc[0] == "mean" and not own_rows(votes.iloc[:1], "votes").any())
 
 
 def _sampling_variances(part: Part, judges: tuple[str, ...], common: pd.Index) -> pd.Series:
@@ -311,7 +344,7 @@ def _effect(steps: Floats, units: Ints, notes: Notes) -> dict[str, Any]:
     """What became better (steps of 1) and worse (−1), with the test of McNemar."""
     fixed, broke = int((steps > 0).sum()), int((steps < 0).sum())
     row = figure_row("effect", float(steps.mean()), change_interval(steps, units), notes)
-    return row | {"fixed": fixed, "broke": broke, "mcnemar_p": mcnemar_midp(fixed, broke)}
+    return row | {"fixed": fixed, "broke": broke, "n_paired": len(steps), "mcnemar_p": mcnemar_midp(fixed, broke)}
 
 
 def _nearer(a: Part, b: Part, common: pd.Index, units: Ints, labels: Any, notes: Notes) -> dict[str, Any]:
@@ -342,11 +375,18 @@ def people_of(part: Part, labels: pd.DataFrame, common: pd.Index) -> Answers:
 
 
 def _difference(a: Part, b: Part, common: pd.Index, units: Ints, notes: Notes) -> dict[str, float]:
-    gap = b.norms(common) - a.norms(common)
+    share, row = b.norms(common) - a.norms(common), dict[str, float]()
+    in_units = b.scores(common) - a.scores(common) if a.scale.codes == b.scale.codes else np.full(len(common), np.nan)
+    for name, gap in (("score_difference", in_units), ("mean_difference", share)):
+        if (scored := ~np.isnan(gap)).any():
+            ends = mean_interval(gap[scored], units[scored])
+            row |= figure_row(name, float(gap[scored].mean()), ends, notes if gap is share else Notes())
+    gap = in_units if np.isnan(share).all() else share
     scored = ~np.isnan(gap)
-    if not scored.any():
-        notes.append(Note("no item has a score on both sides", ("mean_difference",)))
-        return {"n_scored": 0}
-    row = figure_row("mean_difference", float(gap[scored].mean()), mean_interval(gap[scored], units[scored]), notes)
-    row |= {f"difference_{end}": row[f"mean_difference_{end}"] for end in ("low", "high")}
-    return row | {"n_scored": int(scored.sum()), "sign_flip_p": sign_flip(gap[scored], units[scored])}
+    row["n_scored"] = int(scored.sum())
+    if scored.any():
+        row["sign_flip_p"] = sign_flip(gap[scored], units[scored])
+    if gap is not share:
+        notes.append(Note(NO_ENDS if scored.any() else "no item has a score on both sides", ("mean_difference",)))
+        return row
+    return row | {f"difference_{end}": row[f"mean_difference_{end}"] for end in ("low", "high")}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,8 @@ class Comparison:
         What the replies of each side cost when they were bought.
     n_only_before, n_only_after
         Items that only one side has; they are left out.
+    decisions
+        Criterion -> one sentence that decides, by the labels (see `compare`); criteria without labels have none.
     """
 
     before: str
@@ -98,6 +101,7 @@ class Comparison:
     bill_after: Bill
     n_only_before: int
     n_only_after: int
+    decisions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def worse(self) -> list[str]:
@@ -108,7 +112,10 @@ class Comparison:
         """
         table = self.table
         broke = (table["effect"] < 0) & (table["mcnemar_p_holm"] <= _LEVEL)
-        fell = (table["mean_difference"] < 0) & (table["sign_flip_p_holm"] <= _LEVEL)
+        difference = table["mean_difference"]
+        if "score_difference" in table:  # all there is of a scale without ends
+            difference = difference.fillna(table["score_difference"])
+        fell = (difference < 0) & (table["sign_flip_p_holm"] <= _LEVEL)
         # a lower score may well be right: if there are labels, they decide
         failing = table[broke | (fell & ~table["against"].isin(["labels", "distances"]))]
         juries = set(table.loc[table["judge"].eq(JURY), "criterion"].astype(str))
@@ -135,7 +142,9 @@ class Comparison:
         return f"<p>{heads}</p>{html_table(self._rows(), caption=caption)}<p class='note'>{notes}</p>"
 
     def _heads(self) -> list[str]:
-        return [f"before: {self.before} ({self.bill_before})", f"after: {self.after} ({self.bill_after})"]
+        heads = [f"before: {self.before} ({self.bill_before})", f"after: {self.after} ({self.bill_after})"]
+        several = self.table["criterion"].nunique() > 1
+        return [*heads, *(f"{name}: {text}" if several else text for name, text in self.decisions.items())]
 
     def _rows(self) -> list[dict[str, str]]:
         several = self.table["criterion"].nunique() > 1
@@ -161,10 +170,11 @@ def _cells(row: pd.Series, several: bool) -> dict[str, str]:
         # without an effect nothing could be fixed: 0 would suggest that nothing was
         texts = [str(row["fixed"]), str(row["broke"]), p_value(row["mcnemar_p_holm"])]
         cells |= dict(zip((good, bad, "p"), ["–"] * 3 if np.isnan(row["effect"]) else texts, strict=True))
-    cells["mean difference (0-1)"] = figure(
-        row["mean_difference"], row["difference_low"], row["difference_high"], digits=3
-    )
+    title, names = "mean difference (0-1)", ["mean_difference", "difference_low", "difference_high"]
+    if np.isnan(row["mean_difference"]) and not np.isnan(row.get("score_difference", np.nan)):
+        title, names = "mean difference", ["score_difference", "score_difference_low", "score_difference_high"]
+    cells[title] = figure(*row[names], digits=3)
     if row["n_scored"] not in (0, row["n_verdicts"]):
-        cells["mean difference (0-1)"] += f", {counted(row['n_scored'], 'item')}"
+        cells[title] += f", {counted(row['n_scored'], 'item')}"
     cells["its p"] = p_value(row["sign_flip_p_holm"])
     return cells

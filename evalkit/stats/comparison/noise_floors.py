@@ -12,10 +12,9 @@ from evalkit.stats.alignment.label_values import clusters_for
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.measured_floors import Floor, changed_halves, drawn_floor, measured_floor
 from evalkit.stats.comparison.possible_floors import range_floor
-from evalkit.stats.comparison.sides import NEED, JudgmentsLike, Part, by_keys, parts_of, side_of
+from evalkit.stats.comparison.sides import JudgmentsLike, Part, by_keys, judgments_of, parts_of, side_of
 from evalkit.stats.notes import with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, result_table
-from evalkit.stats.touched_tables import check_rows
 from evalkit.tables.grouping import ClustersLike
 
 _COLUMNS = (JUDGE_KEY, "number: rate low high; text: source; count: n_items n_samples; Int64: n_wanted; text: notes")
@@ -107,7 +106,7 @@ def check_half_width(half_width: float) -> None:
 def _parts(given: JudgmentsLike) -> list[Part]:
     """Every criterion and judge, and the jury of an evaluation of several judges."""
     if isinstance(given, pd.DataFrame):
-        frame = check_rows(given, "judgments", need=NEED)
+        frame = judgments_of(given, "the table")
         sides = [side_of(table, "the table") for table in by_keys(frame, ["rubric", "rubric_version"]).values()]
     else:
         sides = [side_of(given, "the evaluation")]

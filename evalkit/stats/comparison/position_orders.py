@@ -12,6 +12,7 @@ from evalkit.stats.intervals import Interval, mean_interval, rate_interval, unit
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.order_flips import NO_ORDER, know_both_orders, shown_first
 from evalkit.stats.result_tables import JUDGE_KEY, figure_row, result_table
+from evalkit.stats.touched_tables import take_rows
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Floats, group
@@ -62,7 +63,8 @@ def position_inconsistency(judgments: pd.DataFrame, *, clusters: ClustersLike | 
     >>> position_inconsistency(judgments)[["agreement", "flip_rate", "first_rate"]].values.tolist()
     [[0.5, 0.5, 0.75]]
     """
-    frame = schemas.check(judgments, "judgments", need=[*schemas.JUDGMENT_KEY, "label", "error"])
+    need = [*schemas.JUDGMENT_KEY, "label", "error"]
+    frame, keys = take_rows(judgments, "judgments", need=need, function="position_inconsistency")
     refuse_pointwise(frame)
     votes = vote(frame)
     units, placed = (unit_codes(table["item_id"], clusters) for table in (votes, frame))
@@ -83,7 +85,7 @@ def position_inconsistency(judgments: pd.DataFrame, *, clusters: ClustersLike | 
         row |= _rate("first_rate", shares, mean_interval(shares, placed[sampled], bounds=(0.0, 1.0)))
         notes = [row["notes"], None if has_both[samples.codes == number].all() else NO_ORDER]
         rows.append(row | {"n_judgments": int(sampled.sum()), "notes": notes})
-    return result_table(rows, *_COLUMNS)
+    return keys.restore(result_table(rows, *_COLUMNS))
 
 
 def refuse_pointwise(judgments: pd.DataFrame) -> None:

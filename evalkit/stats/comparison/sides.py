@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,18 +13,25 @@ import pandas as pd
 from evalkit.core.formatting import Bill
 from evalkit.core.settings import Rules
 from evalkit.errors import InputError, listed
+from evalkit.rubrics.given_scales import ScaleLike
+from evalkit.rubrics.row_scales import measures
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
+from evalkit.stats.alignment.judge_and_people_answers import with_numbers_as_labels
 from evalkit.stats.alignment.label_values import HasJudgments
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.measured_floors import Decide
-from evalkit.stats.touched_tables import check_rows
+from evalkit.stats.plain_tables import Keys
+from evalkit.stats.touched_tables import check_rows, take_rows
 from evalkit.stats.voting import vote
+from evalkit.tables import schemas
 from evalkit.tables.grouping import Floats, refuse_doubles
-from evalkit.tables.schemas import JUDGMENT_KEY
+from evalkit.tables.schemas import JUDGMENT_KEY, SCORE_KEY, VOTE_KEY
 
 ROW = ["rubric", "criterion", "judge"]
 NEED = [*JUDGMENT_KEY, "passed", "error", "level", "scale"]
+_ANSWERS = ["score", "score_norm", "label", "passed", "tied", "n_scored", "level", "scale"]
+_MADE = ("votes", "scores")
 _USED = [*NEED, "score", "score_norm", "label", "key", "weight", "score_sd", "pass_prob"]
 _USED += ["source", "cost_usd"]
 
@@ -43,32 +51,63 @@ class Side:
     name: str
     mode: str
     bill: Bill
+    keys: Keys
 
 
-def judgments_of(source: JudgmentsLike, name: str) -> pd.DataFrame:
+def judgments_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = None) -> pd.DataFrame:
     """The judgments of a table or an evaluation; InputError if there are none."""
-    judgments = source if isinstance(source, pd.DataFrame) else getattr(source, "judgments", None)
-    if judgments is None or "sample" not in judgments.columns:
+    return _judgments(source, name, scale)[0]
+
+
+def _judgments(source: JudgmentsLike, name: str, scale: ScaleLike | None) -> tuple[pd.DataFrame, Keys]:
+    judgments: Any = source if isinstance(source, (pd.DataFrame, pd.Series)) else getattr(source, "judgments", None)
+    if judgments is None:
         raise InputError(
             f"{name} is not a judgments table and has no .judgments (got {type(source).__name__}); "
             "pass what judge, evaluate or sample_again returned"
         )
-    return check_rows(judgments, "judgments", need=NEED)
+    frame, keys = take_rows(judgments, "judgments", need=NEED, function=name, scale=scale)
+    lacking = {name: None for name in ("key", "model") if name not in frame}
+    return (frame.assign(**lacking) if lacking else frame), keys
 
 
-def side_of(source: JudgmentsLike, name: str) -> Side:
-    """A side from a judgments table or an evaluation.
+def _finished(source: Any, name: str, scale: ScaleLike | None) -> tuple[pd.DataFrame, pd.DataFrame, Keys] | None:
+    """Of votes, or scores without judges: no judgments, the votes (scores: of the ``jury``); None for judgments."""
+    names = [*getattr(source, "columns", ()), *getattr(getattr(source, "index", None), "names", ())]
+    if not isinstance(source, (pd.DataFrame, pd.Series)) or "sample" in names:
+        return None
+    stage, key = ("votes", VOTE_KEY) if "judge" in names else ("scores", SCORE_KEY)
+    frame, keys = take_rows(source, stage, need=[*key, *_ANSWERS], function=name, scale=scale)
+    refuse_doubles(frame, key, stage)
+    votes = frame if stage == "votes" else frame.assign(judge=pd.Categorical([JURY] * len(frame)))
+    of_range = measures(votes).each(
+        [row_scale.level == "interval" and not row_scale.is_open for row_scale in measures(votes).scales]
+    )
+    if of_range.any():
+        numbers = with_numbers_as_labels(votes)["label"].astype(object)
+        votes = votes.assign(label=schemas.categorical(np.where(of_range, numbers, votes["label"].astype(object))))
+    return schemas.empty("judgments"), votes, keys
+
+
+def side_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = None) -> Side:
+    """A side from a judgments table, finished scores or an evaluation.
 
     Raises
     ------
     InputError
         If it has no judgments, it has a row twice, or several versions of a rubric.
     """
-    judgments = judgments_of(source, name)
-    refuse_doubles(judgments, JUDGMENT_KEY, "judgments", may_miss=["order"])
-    votes, scores = (getattr(source, table, None) for table in ("votes", "scores"))
-    votes = vote(judgments) if votes is None else check_rows(votes, "votes")
-    scores = None if scores is None else check_rows(scores, "scores")
+    finished = _finished(source, name, scale)
+    if finished is not None:
+        (judgments, votes, keys), scores = finished, None
+    else:
+        judgments, keys = _judgments(source, name, scale)
+        refuse_doubles(judgments, JUDGMENT_KEY, "judgments", may_miss=["order"])
+        given_votes, scores = (
+            None if isinstance(source, pd.DataFrame) else getattr(source, table, None) for table in _MADE
+        )
+        votes = vote(judgments) if given_votes is None else check_rows(given_votes, "votes")
+        scores = None if scores is None else check_rows(scores, "scores")
     try:
         refuse_doubles(votes, ["rubric", "criterion", "item_id", "judge"], "votes")
     except InputError:
@@ -84,7 +123,9 @@ def side_of(source: JudgmentsLike, name: str) -> Side:
     title = ", ".join([title, *_ways_of_asking(source, judgments)])
     rules = getattr(source, "rules", None)
     used = judgments[[name for name in _USED if name in judgments]]
-    return Side(used, votes, scores, rules, f"{rubrics}, {mode} {title}", mode, Bill.of(judgments))
+    bill = Bill(0.0, 1, 1) if finished is not None else Bill.of(judgments)  # of unknown price
+    title_of_side = "finished scores" if finished is not None and judges == [JURY] else f"{mode} {title}"
+    return Side(used, votes, scores, rules, f"{rubrics}, {title_of_side}", mode, bill, keys)
 
 
 def _ways_of_asking(source: JudgmentsLike, judgments: pd.DataFrame) -> Iterator[str]:
@@ -128,6 +169,10 @@ class Part:
         """`score_norm` of each item; NaN for an item that has none."""
         return self.rows["score_norm"].reindex(items).to_numpy(dtype=np.float64)
 
+    def scores(self, items: pd.Index) -> Floats:
+        """`score` of each item; NaN for an item that has none."""
+        return self.rows["score"].reindex(items).to_numpy(dtype=np.float64)
+
     def mine(self, judgments: pd.DataFrame) -> pd.DataFrame:
         """The rows of a table that are of the same prompts."""
         rubric, criterion, judge = self.head
@@ -139,7 +184,7 @@ class Part:
 def pairs(a: Side, b: Side) -> list[tuple[Part, Part]]:
     """The criteria and judges that both sides have, in the order of a."""
     of_b = parts_of(b)
-    same_judge = a.mode == b.mode == "judge" and judges_of(a.votes) == judges_of(b.votes)
+    same_judge = a.scores is not None and a.mode == b.mode == "judge" and judges_of(a.votes) == judges_of(b.votes)
     shared = [part for part in parts_of(a).values() if part.head in of_b]
     return [(part, of_b[part.head]) for part in shared if part.head[2] != JURY or not same_judge]
 
@@ -155,7 +200,8 @@ def parts_of(side: Side) -> dict[tuple[str, str, str], Part]:
         for (rubric, criterion, judge), rows in by_keys(frame, ROW).items():
             version, level, text = map(str, rows[["rubric_version", "level", "scale"]].iloc[0])
             scale, head = Scale.from_json(level, text), (rubric, criterion, judge)
-            judgments, decide = samples[jury][head[:2] if jury else head], _decide(side.rules, jury=jury)
+            judgments = samples[jury].get(head[:2] if jury else head, side.judgments.iloc[:0])
+            decide = _decide(side.rules, jury=jury)
             parts[head] = Part(head, version, scale, rows.set_index("item_id"), judgments, decide)
     return parts
 

@@ -246,9 +246,9 @@ def test_plain_joblib_memory_says_what_to_use(folder: Path) -> None:
         assert not plain.store_backend.contains_item(["f", parts(1).key.hex()])
         with pytest.raises(KeyError, match="no reply with the key"):
             plain.store_backend.load_item(["f", parts(1).key.hex()])
-        with pytest.raises(ConfigError, match=r"cannot memoize .*len.* use evalkit\.engine\.ReplyMemory"):
+        with pytest.raises(ConfigError, match=r"cannot memoize .*len.* use memory = evalkit\.memory\(\) and"):
             plain.cache(len)
-        with pytest.raises(CacheError, match=r"its function was not decorated with ReplyMemory\.cache"):
+        with pytest.raises(CacheError, match=r"its function was not decorated with the cache of evalkit\.memory\(\)"):
             plain.store_backend.dump_item(["f", parts(1).key.hex()], reply())
     assert not (folder / "joblib").exists()
 
@@ -281,7 +281,7 @@ def test_used_insides_of_joblib() -> None:
     """What `memory` and `backend` rely on; a joblib that changes it must fail here, not in a notebook."""
     signatures = {
         MemorizedFunc._cached_call: ["self", "args", "kwargs", "shelving"],
-        MemorizedFunc._call: ["self", "call_id", "args", "kwargs", "shelving"],
+        MemorizedFunc.call: ["self", "args", "kwargs"],
         MemorizedFunc._get_args_id: ["self", "args", "kwargs"],
         MemorizedFunc._check_previous_func_code: ["self", "stacklevel"],
         MemorizedFunc._is_in_cache_and_valid: ["self", "call_id"],
@@ -298,8 +298,6 @@ def test_used_insides_of_joblib() -> None:
     # the public methods go through the two that are replaced
     for method in (MemorizedFunc.__call__, MemorizedFunc.call_and_shelve, AsyncMemorizedFunc.__call__):
         assert "_cached_call" in method.__code__.co_names
-    assert "_call" in MemorizedFunc.call.__code__.co_names
-    assert "call" in AsyncMemorizedFunc.call.__code__.co_names
     # and the backend implements all that joblib's base asks for
     assert ReplyBackend.__abstractmethods__ == frozenset()
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from servers import judge_server
 
 import evalkit as ek
 from evalkit.core.judges import Judge
@@ -224,3 +226,24 @@ class TestExplain:
 def test_a_plan_writes_nothing(tmp_path: Path):
     ek.plan(ITEMS, RUBRIC, PRICED, cache=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_plan_counts_the_requests_that_the_server_gets(tmp_path):
+    """One per prompt, once the server is known to give all samples at once; half of the items are the same."""
+    criteria = [{"name": name, "scale": {0: "no", 1: "nearly", 2: "yes"}} for name in "abc"]
+    rubric = ek.Rubric(id="r", inputs=["answer"], criteria=criteria)
+    items = [{"answer": f"ITEM-2 no. {n // 2}"} for n in range(8)]
+    said = {name: {"explanation": "so", "score": 2} for name in "abc"} | {"explanation": "so", "score": 2}
+    with judge_server(always={"content": json.dumps(said)}) as server:
+        judge = ek.Judge("openai", "m", base_url=server.url)
+        options = {"samples": 3, "cache": tmp_path}
+        first = ek.plan(items, rubric, judge, **options)
+        assert (first.n_requests, first.n_to_call) == (36, 36)  # not known yet
+        ek.judge(items[:1], rubric, judge, progress=False, **options)
+        for per_call, n_requests, n_judgments in ((1, 9, 54), (2, 4, 48), ("all", 4, 72)):
+            planned = ek.plan(items, rubric, judge, criteria_per_call=per_call, **options)
+            assert planned.n_requests == n_requests
+            assert f"{n_requests} requests for {n_judgments} judgments" in planned.head
+            n_seen = len(server.seen)
+            ek.judge(items, rubric, judge, progress=False, criteria_per_call=per_call, **options)
+            assert len(server.seen) - n_seen == n_requests

@@ -134,6 +134,6 @@ def test_settings_that_do_not_fit_are_errors(tmp_path: Path) -> None:
     rows = ek.explode_criteria(items_of(1, 2))
     with pytest.raises(RubricError, match="for items' own criteria: 'requirement'"):
         ek.judge(rows, "requirement", "fake:noisy", template="number", criteria_per_call=3, cache=tmp_path)
+    judge = ek.Judge("fake", "noisy", score="expected")
     with pytest.raises(ConfigError, match="criteria_per_call=3 is not possible"):
-        judge = ek.Judge("fake", "noisy", score="expected")
         ek.judge(rows, "requirement", judge, criteria_per_call=3, cache=tmp_path)

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from function_judges import GOOD, ITEMS
 from places import SUPPORT
+from servers import judge_server
 
 import evalkit as ek
 from evalkit.core.judges import Judge
@@ -549,3 +550,36 @@ def test_in_a_tuner(tmp_path: Path) -> None:
         ITEMS, "correctness", [Judge.function(lambda prompt: GOOD, name="mine", version="1")], samples=1, cache=tmp_path
     )
     assert tuner is not None
+
+
+@pytest.mark.parametrize("kind", ["OpenAI", "AsyncOpenAI", "Anthropic"])
+def test_the_obvious_function_around_a_client_is_a_judge(tmp_path: Path, kind: str) -> None:
+    """A prompt's messages go to the clients as they are; Anthropic's takes the system text apart from them."""
+    library = pytest.importorskip("anthropic" if kind == "Anthropic" else "openai")
+    items = [{"question": "2 + 2?", "answer": f"ITEM-{number}", "reference": "4"} for number in range(3)]
+    with judge_server() as server:
+        address = server.url.removesuffix("/v1") if kind == "Anthropic" else server.url
+        client = getattr(library, kind)(base_url=address, api_key="k", max_retries=0)
+
+        def ask(prompt: Prompt) -> str:
+            return client.chat.completions.create(model="m", messages=prompt.messages).choices[0].message.content
+
+        async def ask_awaited(prompt: Prompt) -> str:
+            reply = await client.chat.completions.create(model="m", messages=prompt.messages)
+            return reply.choices[0].message.content
+
+        def ask_claude(prompt: Prompt) -> str:
+            system = [message["content"] for message in prompt.messages if message["role"] == "system"]
+            rest = [message for message in prompt.messages if message["role"] != "system"]
+            reply = client.messages.create(model="m", max_tokens=64, system="\n\n".join(system), messages=rest)
+            return reply.content[0].text
+
+        function = {"OpenAI": ask, "AsyncOpenAI": ask_awaited, "Anthropic": ask_claude}[kind]
+        judge = Judge.function(function, name=kind.lower(), version="1")
+        table = ek.judge(items, "correctness", judge, samples=1, cache=tmp_path)
+    assert table["error"].isna().all(), table["error"].tolist()
+    assert table["score"].tolist() == [0, 1, 2]
+    sent = sorted(str(request.body["messages"]) for request in server.seen)
+    messages = [list(ek.build_prompt("correctness", item).messages) for item in items]
+    kept = [[one for one in each if kind != "Anthropic" or one["role"] == "user"] for each in messages]
+    assert sent == sorted(str([dict(one) for one in each]) for each in kept)

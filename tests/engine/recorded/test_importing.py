@@ -39,10 +39,10 @@ class TestScores:
         table = ek.import_judgments(long, RUBRIC, item="id", judge="who", score="mark")
         assert list(table.columns) == columns_of("judgments")
         assert shown(table, "item_id", "judge", "sample", "score", "score_norm", "label", "passed") == [
-            ["7", "x", 0, 1.0, 0.0, "1", False],
-            ["7", "y", 0, 3.0, 1.0, "3", True],
-            ["8", "x", 0, 2.0, 0.5, "2", True],
-            ["8", "y", 0, 3.0, 1.0, "3", True],
+            [7, "x", 0, 1.0, 0.0, "1", False],
+            [7, "y", 0, 3.0, 1.0, "3", True],
+            [8, "x", 0, 2.0, 0.5, "2", True],
+            [8, "y", 0, 3.0, 1.0, "3", True],
         ]
         assert set(table["source"]) == {"recorded"}
         assert table["key"].isna().all()

@@ -65,18 +65,31 @@ def test_a_judge_without_any_score_is_reported_loudly(tmp_path):
     with judge_server(faults=lambda body: {"content": "hm"} if body["model"] == "x" else None) as server:
         tuner = tuner_of(jury(server, "x", "y"), tmp_path)
         do(tuner, do="run")
-    assert tuner.state["alert"].startswith("x: 40 judgments unreadable (no score found")
+    assert tuner.state["alert"].startswith("x: unreadable (no score found")
+    assert tuner.state["notices"][0]["text"] == "40 of 80 judgments (50.0%) have no score: 40 unreadable (x)."
 
 
 def test_refused_calls_are_reported_loudly(tmp_path):
+    said = {"error": {"message": "invalid api key"}}
+
     def refused(body):
-        return {"status": 401} if "no. 31" in body["messages"][-1]["content"] and body["model"] == "x" else None
+        return (
+            {"status": 401, "body": said}
+            if "no. 31" in body["messages"][-1]["content"] and body["model"] == "x"
+            else None
+        )
 
     with judge_server(faults=refused) as server:
         tuner = tuner_of(jury(server, "x", "y"), tmp_path, concurrency=1)
         do(tuner, do="run")
-    assert "judge down" in tuner.state["alert"]
+    assert "invalid api key" in tuner.state["alert"]
+    assert "401" in tuner.state["alert"]
     assert "y:" not in tuner.state["alert"]
+    (notice,) = tuner.state["notices"]
+    n = tuner.judgments["error"].notna().sum()  # also those that were not asked any more
+    assert notice["text"].startswith(f"{n} of 80 judgments ({n / 80:.1%}) have no score: {n} judge down (x: ")
+    assert "invalid api key" in notice["text"]
+    assert notice["text"].endswith(f"Press Run to request the remaining {n}.")
 
 
 def test_the_cost_after_stop_is_what_the_server_was_asked_and_run_asks_the_remaining(tmp_path):
@@ -96,7 +109,8 @@ def test_the_cost_after_stop_is_what_the_server_was_asked_and_run_asks_the_remai
         again = tuner_of(judges, tmp_path)
         for shown in (tuner, again):
             assert (shown.state["alert"], len(shown.state["notices"])) == ("", 1)
-            assert shown.state["notices"][0]["text"] == f"{80 - paid} of 80 judgments are missing. {rest}"
+            what = f"{80 - paid} of 80 judgments ({1 - paid / 80:.1%}) have no score: {80 - paid} without a reply."
+            assert shown.state["notices"][0]["text"] == f"{what} {rest}"
         do(again, do="jury", active={"x": 1}, samples=1, aggregate="mean", budget_usd="")
         assert "choose the rubric and the jury of this version" in again.state["notices"][0]["text"]
         do(again, do="jury", active={"x": 1, "y": 1}, samples=1, aggregate="mean", budget_usd="")

@@ -83,7 +83,11 @@ def ended(wizard):
         ({"judge_backend": "tgi", "judge_model_name": "m"}, "judges.0", "needs base_url"),
         ({"judge_backend": "openai"}, "judges.0.judge_model_name", "missing"),
         ({"judge_backend": "other", "judge_model_name": "m"}, "judges.0.judge_backend", "'openai'"),
-        ({"judge_backend": "fake", "judge_model_name": "strict", "weight": "-1"}, "judges.0.weight", "greater than"),
+        (
+            {"judge_backend": "fake", "judge_model_name": "strict", "weight": "-1"},
+            "judges.0.weight",
+            "must be 0, or a number",
+        ),
         ({"judge_backend": "fake", "judge_model_name": "strict", "weight": "much"}, "judges.0.weight", "number"),
         (
             {"judge_backend": "fake", "judge_model_name": "strict", "max_tokens": "1.5"},

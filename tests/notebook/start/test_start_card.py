@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError, RubricError
 from evalkit.notebook import guess_columns
+from evalkit.notebook.tuner.code_snippets import judge_code
 from evalkit.tables import split_messages
 from evalkit.tables.files import write_frame
 
@@ -329,7 +330,7 @@ def test_a_table_of_labels_of_its_own_and_a_path_as_option(tmp_path):
     items, labels = ek.load_example("support")
     card = ek.start(items, labels=labels, folder=tmp_path)
     assert (card.rubric.id, card.problems, card.labels) == ("faithfulness", [], {})
-    values = {"table": items, "labels": labels}
+    values = {"items": items, "labels": labels}
     exec(card.code, values)  # what a person would paste
     pd.testing.assert_frame_equal(values["tuner"].labels, card.tuner().labels)
     assert len(card.tuner().labels) == len(labels)
@@ -678,7 +679,7 @@ def test_a_judge_that_is_typed_stays_on_the_server_of_the_jury():
     assert calls in card.notes
     card.receive({"do": "judges", "text": "openai:stub-c"})
     assert card.judges == [stub("stub-c")]
-    assert f"base_url': '{SERVER}'" in card.code
+    assert f"[ek.Judge('openai', 'stub-c', base_url='{SERVER}', api_key_env='STUB_KEY')]" in card.code
 
 
 def test_a_judge_that_may_be_on_several_servers_is_a_problem():
@@ -759,3 +760,133 @@ def test_the_card_as_html_and_its_texts_are_escaped():
     )._repr_html_()
     assert "&lt;script&gt;" in html
     assert "<script>" not in html
+
+
+# -- the code as it stands
+ROWS = [
+    {"uid": f"u{at}", "prompt": f"Is it number {at} in the list?", "reply": f"It is number {at}.", "rating": at % 5 + 1}
+    for at in range(40)
+]
+
+
+def pasted(card, names):
+    """The items that the code gives where only these names are known, as in a fresh cell of the same notebook."""
+    card.wait_idle()
+    assert card.problems == []
+    assert card.state["card"]["code"] == card.code
+    values = dict(names)
+    exec(card.code, values)
+    pd.testing.assert_frame_equal(values["items"], card.items)
+    pd.testing.assert_frame_equal(values["tuner"].labels, card.tuner().labels)
+    return card.code
+
+
+@pytest.mark.long
+def test_the_code_runs_as_it_stands_whatever_the_table_came_from(tmp_path, monkeypatch):
+    """A file, a variable of any name and kind, an expression, a literal, a data set on the hub."""
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.chdir(tmp_path)
+    frame, listed_rows, dataset = pd.DataFrame(ROWS), list(ROWS), datasets.Dataset.from_list(ROWS)
+    names = {"frame": frame, "listed_rows": listed_rows, "dataset": dataset, "pd": pd, "holder": {"deep": frame}}
+    holder = names["holder"]
+    write_frame(frame, tmp_path / "chats.jsonl")
+    hub = {"org/chats": dataset, "org/chats-v1.5": dataset}
+    monkeypatch.setattr(datasets, "load_dataset", lambda name, *_, **__: hub[name])
+    assert "read_frame('chats.jsonl')" in pasted(ek.start("chats.jsonl"), {})
+    assert "read_frame(" in pasted(ek.start(tmp_path / "chats.jsonl"), {})
+    assert "table = frame\n" in pasted(ek.start(frame), names)
+    assert "as_frame(listed_rows)" in pasted(ek.start(listed_rows), names)
+    assert "as_frame(dataset)" in pasted(ek.start(dataset), names)
+    assert "read_frame('org/chats')" in pasted(ek.start("org/chats"), {})
+    assert "read_frame('org/chats-v1.5')" in pasted(ek.start("org/chats-v1.5"), {})
+    assert "table = holder['deep']\n" in pasted(ek.start(holder["deep"]), names)
+    assert "frame.head(20)" in pasted(ek.start(frame.head(20)), names)
+    assert "pd.DataFrame(listed_rows" in pasted(ek.start(pd.DataFrame(listed_rows), samples=1), names)
+    assert "'It is one.'" in pasted(
+        ek.start([{"uid": "a", "prompt": "Is it one of them?", "reply": "It is one.", "rating": 2}]), {}
+    )
+    table = frame
+    assert "\ntable = " not in pasted(ek.start(table), {"table": table})
+    cell = "import evalkit as ek\ncard = ek.start(some_rows)\n"  # source unknown, as with exec: by the variable
+    values = {"some_rows": listed_rows}
+    exec(cell, values)
+    assert "as_frame(some_rows)" in pasted(values["card"], {"some_rows": listed_rows})
+    exec("import evalkit as ek\ncard = ek.start([*some_rows, *some_rows[:0]])\n", values)
+    assert "# put the table that was passed to ek.start" in values["card"].code or "as_frame([{" in values["card"].code
+
+
+@pytest.mark.long
+def test_judges_are_as_short_in_the_code_as_they_can_be():
+    """Only fields that differ from what the others give are written, and the code gives the same judge."""
+    for judge, text in (
+        (ek.Judge("openai", "gpt-4o-mini"), "'openai:gpt-4o-mini'"),
+        (ek.Judge("openai", "gpt-4o-mini", temperature=0.0), "ek.Judge('openai', 'gpt-4o-mini', temperature=0.0)"),
+        (stub("m"), f"ek.Judge('openai', 'm', base_url='{SERVER}', api_key_env='STUB_KEY')"),
+        (ek.Judge("openai", "m", base_url=SERVER), f"ek.Judge('openai', 'm', base_url='{SERVER}')"),
+        (ek.Judge("fake", "strict", weight=2, name="A"), "ek.Judge('fake', 'strict', weight=2, name='A')"),
+        (ek.Judge("openai", "m", price=(1, 2), params={"top_p": 0.9}), None),
+        (ek.Judge("openai", "m", max_tokens=None, timeout_s=9.0, score="expected", params={"logprobs": True}), None),
+    ):
+        code = judge_code(judge)
+        assert text in (None, code)
+        value = eval(code, {"ek": ek})
+        assert (ek.Judge.of(value) if isinstance(value, str) else value) == judge
+        assert code.count("=") <= 4
+
+
+# -- words, groups, ids
+@pytest.mark.parametrize(
+    "words",
+    [("ok", "not ok", "unsure", "?"), ("OK", "Not_OK", "not sure", "n/a"), ("accept", "reject", "ignore", "skip")],
+)
+def test_words_of_people_are_read_alike_by_the_card_and_by_pandas(words):
+    """True, false and no label; in columns of items, and in a long table of labels."""
+    table = pd.DataFrame(ROWS).drop(columns="rating").assign(**{"Anna's call": [words[at % 4] for at in range(40)]})
+    expected = ["true", "false"] * 10
+    card = start(table, "relevancy")
+    assert card.labels == {"relevancy": ["Anna's call"]}
+    (note,) = [note for note in card.notes if "Anna's call" in note]
+    assert f"{words[0]} as True, {words[1]} as False, {words[2]} as no label, {words[3]} as no label" in note
+    assert card.tuner().labels["label"].tolist() == expected
+    items = ek.load_items(table, item_id="uid")
+    given = {"relevancy": ["Anna's call"]}
+    assert ek.extract_labels(items, given, rubric="relevancy")["label"].tolist() == expected
+    raw = ek.extract_labels(items, given)  # without a rubric: as they are, and read where they are used
+    judged = ek.judge(items.assign(question=items["prompt"], answer=items["reply"]), "relevancy",
+                      "fake:strict", samples=1, progress=False)  # fmt: skip
+    labelled = [
+        ek.align(ek.vote(judged), labels) for labels in (raw, ek.extract_labels(items, given, rubric="relevancy"))
+    ]
+    assert labelled[0]["accuracy"].tolist() == labelled[1]["accuracy"].tolist()
+    assert labelled[0]["n_verdicts"].tolist() == labelled[1]["n_verdicts"].tolist() == [20]
+    new = start(table, "new")
+    scale = new.rubric.criterion("quality").scale
+    assert sorted(scale.codes) == sorted(words[:2])
+    assert new.tuner().labels["label"].value_counts().to_dict() == {words[0]: 10, words[1]: 10}
+
+
+def test_a_group_among_several_columns_is_asked():
+    table = pd.DataFrame(ROWS).assign(conversation_id=[f"c{at % 15}" for at in range(40)])
+    assert guess_columns(table).column("group") == "conversation_id"
+    both = table.assign(topic=[f"t{at % 11}" for at in range(40)])
+    card = start(both)
+    assert card.roles.column("group") is None
+    (note,) = [note for note in card.notes if "belong together" in note]
+    assert "'conversation_id', 'topic'" in note
+    assert "intervals treat all items as independent" in note
+    card.receive({"do": "role", "column": "topic", "role": "group"})
+    assert not [note for note in card.notes if "belong together" in note]
+    alike = table.assign(document=[f"d{at % 15}" for at in range(40)])  # the same division: nothing to ask
+    assert guess_columns(alike).column("group") == "conversation_id"
+    assert guess_columns(both.assign(group_id=[f"g{at % 12}" for at in range(40)])).column("group") == "group_id"
+
+
+def test_a_column_of_ids_that_is_not_used_says_why():
+    table = pd.DataFrame(ROWS).drop(columns="uid")
+    again = table.assign(uuid=[f"u{at % 39}" for at in range(40)])
+    (note,) = [note for note in start(again).notes if "row number is the id" in note]
+    assert note.startswith("'uuid' is not used as id: 1 value is in several rows (first: 'u0'); no column")
+    gaps = table.assign(uuid=[None, None, *(f"u{at}" for at in range(38))])
+    (note,) = [note for note in start(gaps).notes if "row number is the id" in note]
+    assert "'uuid' is not used as id: 2 rows have none" in note
+    assert not [note for note in start(table.assign(uuid=range(40))).notes if "row number" in note]

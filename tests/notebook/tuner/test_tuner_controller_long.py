@@ -174,20 +174,23 @@ def test_the_matrix_counts_labels_and_names_errors(session):
     }
 
 
-def test_levels_and_verdicts_of_people_have_rows_of_their_own(tmp_path):
+def test_a_label_is_counted_once_however_people_write_it(tmp_path):
+    """A verdict is the only level that has it; where several have it, it has a row of its own among those."""
     record(RUBRIC, ["2", "0", "2", "1"])
-    session = start(tmp_path, people({"a": "true", "b": "0", "c": "false", "d": "2"}))
+    session = start(tmp_path, people({"a": "true", "b": "0", "c": "FALSE", "d": "2.0"}))
     session.run()
     seen = {(cell.human, cell.jury): (cell.n, cell.kind) for cell in session.cells() if cell.n}
     assert seen == {
-        ("true", "2"): (1, "same"),
+        ("2", "2"): (1, "same"),
         ("0", "0"): (1, "same"),
-        ("false", "2"): (1, "false pass"),
+        ("fail", "2"): (1, "false pass"),
         ("2", "1"): (1, "false fail"),
     }
-    assert list(dict.fromkeys(cell.human for cell in session.cells())) == ["0", "1", "2", "false", "true"]
-    session.query = Query(cell=("false", "2", ""))
+    assert list(dict.fromkeys(cell.human for cell in session.cells())) == ["0", "1", "fail", "2"]
+    session.query = Query(cell=("fail", "2", ""))
     assert [row.item_id for row in session.page().rows] == ["c"]
+    session.query = Query(cell=("2", "1", ""))
+    assert [row.people for row in session.page().rows] == [{"ann": "2"}]
 
 
 def test_rows_come_in_the_order_of_what_needs_eyes(session):
@@ -1035,7 +1038,8 @@ def test_a_version_whose_replies_are_gone_says_so(session, tmp_path, monkeypatch
     monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "empty"))
     tuner = ek.RubricTuner(ITEMS, RUBRIC, JUDGES[:1], people(), samples=1, folder=tmp_path)
     assert tuner.wait_idle(300)
-    assert tuner.state["notices"][0]["text"] == "4 of 4 judgments are missing. Press Run to request the remaining 4."
+    said = "4 of 4 judgments (100.0%) have no score: 4 without a reply. Press Run to request the remaining 4."
+    assert tuner.state["notices"][0]["text"] == said
     assert len(tuner.versions) == 1
 
 
@@ -1130,9 +1134,20 @@ def test_the_file_of_a_saved_version_is_named(tuner, tmp_path):
     path = tmp_path / "mine" / saved.id / f"{saved.version}.yaml"
     assert path.exists()
     assert tuner.state["status"]["text"] == (
-        f"saved as {saved.id}@{saved.version}: {path}. '{saved.id}' without a version now means {saved.version} "
-        f"wherever evalkit looks in this folder; to use the older one, name '{saved.id}@v1'"
+        f"saved as {saved.id}@{saved.version}: {path}. evalkit does not look for rubrics in this folder: "
+        f"name the file, or set EVALKIT_RUBRICS={tmp_path / 'mine'}"
     )
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_a_saved_version_is_named_and_the_older_one_only_if_it_loads(tmp_path, monkeypatch, has_file):
+    monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path / "rubrics"))
+    tuner = ek.RubricTuner(ITEMS, RUBRIC.save() if has_file else RUBRIC, JUDGES[:1], folder=tmp_path)
+    tuner.edit(description="Is it so, then?")
+    tuner.save()
+    older = "; to use the older one, name 'r@v1'" if has_file else ""
+    means = f"'r' without a version now means v2 wherever evalkit looks in this folder{older}"
+    assert tuner.state["status"]["text"] == f"saved as r@v2: {tmp_path / 'rubrics/r/v2.yaml'}. {means}"
 
 
 def test_the_code_reads_a_file_and_holds_out_what_the_tuner_holds_out(tmp_path):
@@ -1743,17 +1758,17 @@ def test_what_cannot_be_browsed_is_refused():
         ek.notebook.JudgmentBrowser(judgments.head(0))
 
 
-def test_a_browser_shows_only_columns_and_filters_that_have_rows():
+def test_a_browser_shows_only_filters_that_have_rows():
     items, _ = ek.load_example("support")
     two = ek.judge(items, "faithfulness", ["fake:strict", "fake:broken"], samples=2)
     page = ek.notebook.JudgmentBrowser(two, items).state["page"]
-    assert page["columns"] == ["item", "jury", "judges", "split", "text"]
+    assert (page["judged_inputs"], page["annotators"], page["start"]) == (["answer"], [], 0)
     assert page["filters"] == ["all", "unscored"]  # half of the replies unread: means differ, verdicts do not
     jury = ek.judge(items, "faithfulness", ["fake:strict", "fake:lenient"], samples=1)
     assert ek.notebook.JudgmentBrowser(jury, items).state["page"]["filters"] == ["all", "split", "tied"]
     # one judge cannot disagree, one that answers everything leaves nothing unscored, and ids alone have no text
     page = ek.notebook.JudgmentBrowser(two[(two["judge"] == "fake:strict") & (two["sample"] == 0)]).state["page"]
-    assert page["columns"] == ["item", "jury", "judges"]
+    assert page["inputs"] == []
     assert page["filters"] == ["all"]
 
 

@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from evalkit.core.judges import Judge
 from evalkit.core.providers import BACKENDS
 from evalkit.errors import ConfigError
+from evalkit.notebook.runs.run_form import RunForm
+from evalkit.rubrics import Profile
 from evalkit.runs.contract.receipts import (
     JudgeUsed,
     Receipt,
@@ -96,7 +99,11 @@ MISUSE = {
     ),
     "aggregation misspelt": ("judge", config(ONE, aggregation="avg"), "'mean', 'median', 'majority', 'min', 'max'"),
     "weights all zero": ("jury", config(ONE | {"weight": 0}, OTHER | {"weight": 0}), "all weights are 0"),
-    "negative weight": ("judge", config(ONE | {"weight": -1}), "weight: must be greater than or equal to 0"),
+    "negative weight": (
+        "judge",
+        config(ONE | {"weight": -1}),
+        "weight: must be 0, or a number from 1e-9 to 1e9, got -1",
+    ),
     "a literal key": ("judge", config(ONE | {"api_key": "sk-very-secret"}), "api_key_env"),
     "a key as the variable's name": ("judge", config(ONE | {"api_key_env": "sk-very-secret"}), "environment variable"),
     "a password in the address": ("judge", config(ONE | {"base_url": "http://u:sk-very-secret@h/v1"}), "base_url"),
@@ -386,3 +393,50 @@ def test_true_and_texts_are_no_numbers_in_a_scoring_config(fields):
     given = config(OTHER | own, **({} if own else fields))
     with pytest.raises(ConfigError, match=next(iter(fields))):
         Scoring.of("judge", given)
+
+
+NULLS = ("weight", "judge_template_id", "base_url", "api_key_env", "score", "name")
+
+
+def test_null_is_not_sent_or_not_set_in_a_config_a_judge_and_pollux():
+    """Temperature and length: not sent; all else: as if it were left out."""
+    from evalkit.lighteval.pollux.judge_arguments import judge_and_options
+
+    plain, nulls = dict(ONE), dict(ONE) | dict.fromkeys(NULLS)
+    for name in ("temperature", "max_tokens"):
+        for given in (plain, nulls):
+            (by_config,) = Scoring.of("judge", config(given | {name: None})).config.to_judges()
+            fields = {"provider": "openai", "model": "gpt-4o-mini", name: None}
+            by_judge = Judge.of(
+                fields | dict.fromkeys(("weight", "template", "base_url", "name", "price", "timeout_s"))
+            )
+            assert by_config == by_judge == Judge("openai", "gpt-4o-mini", **{name: None})
+    (left_out,) = Scoring.of("judge", config(nulls)).config.to_judges()
+    assert left_out == Judge("openai", "gpt-4o-mini")
+    nothing = {"timeout_s": None, "price": None, "params": None, "retries": None, "offline": None, "refresh": None}
+    options = {"temperature": None} | nothing | {"max_concurrency": None}
+    judge, run = judge_and_options("m", "openai", "http://127.0.0.1:1/v1", None, None, options)
+    assert (judge.temperature, judge.max_tokens, judge.timeout_s, run.retries) == (None, None, 60.0, 5)
+    made = ScoringConfig.of(dict.fromkeys(("judges", "aggregation", "report_disagreement", "samples", "profile")))
+    assert made == ScoringConfig()
+    kept = ScoringConfig.of(config(ONE | {"temperature": None}))
+    assert ScoringConfig.of(kept.to_dict()) == kept, "null reaches the process that scores"
+    whole = ScoringConfig.of(kept.to_dict() | {"criteria_per_call": "all", "force_aggregation": True, "samples": 2})
+    assert RunForm().filled(whole, scoring_mode="judge").config == whole.to_dict(), "and the form loses nothing"
+
+
+def test_what_a_config_replaces_in_a_profile_is_said():
+    profile = Profile(profile="p", judges=["fake:strict"], aggregate="min", samples=5)
+    given = config(OTHER | {"judge_model_name": "lenient"}, aggregation="max", samples=3)
+    for is_bound in (False, True):
+        for is_forced in (False, True):
+            made = ScoringConfig.of(given | ({"force_aggregation": True} if is_forced else {}))
+            rule, *more = made.replaced(profile, is_bound=is_bound)
+            assert ("is not used" in rule) == (is_bound and not is_forced)
+            assert "'max' of the scoring config" in rule
+            assert "'min'" in rule
+            assert [text.split(" of ")[0] for text in more] == ["samples 3", "judges fake:lenient"]
+    assert list(ScoringConfig().replaced(profile, is_bound=True)) == []
+    same = ScoringConfig.of(config(OTHER, aggregation="min", samples=5))
+    assert list(same.replaced(profile, is_bound=True)) == [], "what is the same replaces nothing"
+    assert list(ScoringConfig.of(given).replaced(Profile(profile="q"), is_bound=True)) == [], "nor what is not set"

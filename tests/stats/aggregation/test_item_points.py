@@ -29,7 +29,8 @@ def scores_of(values: dict[str, float | None]) -> pd.DataFrame:
         "rubric": ["requirement"] * n, "rubric_version": ["v1"] * n, "item_id": list(values), "criterion": ["met"] * n,
         "score": numbers, "score_norm": numbers, "passed": [None if v is None else v >= 1 for v in values.values()],
         "status": ["unscored" if v is None else "ok" for v in values.values()], "n_judges": [1] * n,
-        "n_scored": [int(v is not None) for v in values.values()], "tied": [False] * n,
+        "n_scored": [int(v is not None) for v in values.values()], "tied": [False] * n, "level": ["interval"] * n,
+        "scale": ['{"codes":[0,1],"better":"high","pass_at":1}'] * n,
     })  # fmt: skip
 
 
@@ -146,6 +147,19 @@ def test_a_tree_weights_its_groups_and_unscored_leaves_travel_up_as_coverage() -
     assert nodes.to_dict() == pytest.approx({"root": 5 / 6, "g": 1 / 3})
     through_csv = rows.assign(**{name: rows[name].astype(str) for name in ("parent", "requires")})
     assert ek.points(scores_of({"p#x": 1.0, "p#y": 0.0, "p#z": 1.0}), through_csv)["score"].iloc[0] == whole["score"]
+
+
+def test_plain_tables_of_scores_and_ids_of_any_type() -> None:
+    items = pd.DataFrame({"item_id": [7, 8], "criteria": [["a", {"text": "b", "points": -1}], ["c"]]})
+    rows = ek.explode_criteria(items)
+    met = pd.DataFrame({"item_id": rows["item_id"], "score": [True, True, False]})
+    table = ek.points(met, rows)
+    assert table[["item_id", "score"]].values.tolist() == [[7, 0.0], [8, 0.0]]
+    assert items.merge(table, on="item_id")["n_criteria"].tolist() == [2, 1]
+    numbers = met.assign(score=[1.0, 0.5, np.nan])
+    with pytest.raises(InputError, match="pass scale="):
+        ek.points(numbers, rows)
+    assert ek.points(numbers, rows, scale=(0, 1))["score"].tolist() == pytest.approx([0.5, np.nan], nan_ok=True)
 
 
 def test_scores_that_do_not_belong_to_the_items_are_errors() -> None:

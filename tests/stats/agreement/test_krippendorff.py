@@ -89,8 +89,8 @@ def test_disagreement_needs_two_judges():
     assert made[["disagreement", "range", "sd", "entropy", "dissent_rate"]].isna().all().all()
     assert made[["n_judges", "n_scored"]].values.tolist() == [[2, 1], [1, 1]]
     assert len(disagreement(schemas.empty("votes"))) == 0
-    with pytest.raises(InputError, match="'label' missing"):
-        disagreement(vote(table).drop(columns="label"))
+    with pytest.raises(InputError, match="no column `score` or `label`"):
+        disagreement(vote(table).drop(columns=["score", "label"]))
 
 
 @pytest.mark.long
@@ -319,8 +319,8 @@ def test_empty_shuffled_several_criteria_and_missing_columns():
     assert made["criterion"].tolist() == ["c", "t"]
     mixed = reliability(table.sample(frac=1, random_state=2)).set_index("criterion").loc[["c", "t"]].reset_index()
     assert_frame_equal(made.astype(object), mixed[made.columns].astype(object))
-    with pytest.raises(InputError, match="'score' missing"):
-        reliability(table.drop(columns="score"))
+    with pytest.raises(InputError, match="no column `score` or `label`"):
+        reliability(table.drop(columns=["score", "label"]))
     with pytest.raises(InputError, match="have the same key as another row"):
         reliability(pd.concat([table, table]))
 

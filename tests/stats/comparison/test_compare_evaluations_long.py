@@ -241,8 +241,8 @@ def test_one_sample_or_no_rule_cannot_tell_change_from_noise():
     assert len(noise_floor(schemas.empty("judgments"))) == 0
     all_lost = noise_floor(side([["!empty", "!empty"]] * 3)).iloc[0]
     assert math.isnan(all_lost["low"])
-    with pytest.raises(InputError, match="'passed' missing"):
-        noise_floor(side([1]).drop(columns="passed"))
+    with pytest.raises(InputError, match="no column `judge`"):
+        noise_floor(side([1]).drop(columns=["judge", "passed"]))
     with pytest.raises(ConfigError, match="samples must be a whole number"):
         noise_floor(side([1]), samples=0)
     with pytest.raises(ConfigError, match="half_width must be a share"):
@@ -439,6 +439,46 @@ def test_sampling_again_keeps_to_its_budget_over_all_rounds(tmp_path, monkeypatc
         n = len(server.seen)
         sample_again(evaluation, budget_usd=8.0, progress=False)
     assert 61 <= len(server.seen) - n <= 80
+
+
+def test_items_in_groups_are_drawn_until_the_groups_are_enough(tmp_path, monkeypatch):
+    """Of 400 items in 40 groups, 61 items of 40 groups give a wider interval than 61 items of their own."""
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path))
+    texts = [{"question": "q", "answer": f"text {n}"} for n in range(400)]
+    asked = {}
+    for name, items in {
+        "alone": texts,
+        "grouped": [one | {"group_id": at // 10} for at, one in enumerate(texts)],
+    }.items():
+        evaluation = ek.evaluate(items, "relevancy", "fake:strict", samples=1)
+        asked[name] = plan_again(evaluation).n_items, sample_again(evaluation)["item_id"].nunique()
+    assert asked["alone"][1] == 61  # none changes: as many as Wilson's interval of 0 takes
+    assert asked["grouped"][0] == asked["grouped"][1] == 400  # 40 groups are too few for ± 3 points
+    assert asked["alone"][0] < 400
+
+
+def test_criteria_that_were_not_edited_and_replies_of_another_version_are_not_asked_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path))
+    scale = {0: "no", 1: "nearly", 2: "yes"}
+    criteria = [{"name": name, "scale": scale, "pass_at": 2} for name in ("one", "two")]
+    rubric = ek.Rubric(id="r", inputs=["answer"], template="number@v1", criteria=criteria)
+    items = [{"answer": f"ITEM-2 no. {n}"} for n in range(10)]
+    with judge_server() as server:
+        judge = ek.Judge("openai", "m", base_url=server.url, price=(1.0, 1.0), max_tokens=9)
+        before = ek.evaluate(items, rubric, judge, samples=2, progress=False)
+        saved = ek.Rubric(**rubric.to_dict() | {"version": "v2"})
+        after = ek.evaluate(items, saved, judge, samples=2, adopt=True, progress=False)
+        edited = ek.evaluate(items, rubric.edit("two", scale={1: "half"}), judge, samples=2, progress=False)
+        n_seen = len(server.seen)
+        assert (n_seen, plan_again(after).n_to_call) == (30, 40)  # adopted replies count
+        assert plan_again(before, criteria=["two"]).n_to_call == 20
+        again = sample_again(before, criteria=["two"], progress=False)
+        assert (len(server.seen) - n_seen, set(again["criterion"])) == (10, {"two"})
+        assert (again["rubric_version"] == "v1").all()
+        row = ek.compare(before, edited, floor=again).table.set_index("criterion")["floor_source"]
+        assert row.to_dict() == {"one": "same replies", "two": "measured"}
+        with pytest.raises(ek.errors.RubricError, match="no criterion 'three'"):
+            sample_again(before, criteria=["three"])
 
 
 @pytest.mark.parametrize("again", [sample_again, plan_again])

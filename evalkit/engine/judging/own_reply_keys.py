@@ -1,0 +1,119 @@
+"""The reply keys of functions that ask what `judge` would ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import pandas as pd
+
+from evalkit.core.judges import Judge
+from evalkit.core.prompts_and_replies import OWN_ANSWER, Prompt
+from evalkit.core.providers import PROVIDERS
+from evalkit.core.reply_keys import KeyParts, digest
+from evalkit.engine.judging.function_keys import client_address
+from evalkit.errors import EvalkitError, InputError
+from evalkit.rubrics.criteria import Criterion
+from evalkit.rubrics.inputs import item_inputs
+from evalkit.rubrics.prompt_builder import PromptBuilder
+from evalkit.rubrics.rubric import Rubric
+
+_NOT_INPUTS = ("item_id", "group_id", "system_id")
+
+
+def own_parts(arguments: Mapping[str, Any]) -> KeyParts | None:
+    """The reply key that `judge` has for what a function gets; None if these arguments are not of that kind.
+
+    They are a judge and a `Prompt` as evalkit built it, or a judge, a `Rubric` or `Criterion`, and one item; beside
+    these only the number of the ``sample``, the name of a ``criterion``, and clients of the judge's service.
+    """
+    rest = {name: value for name, value in arguments.items() if name not in ("*", "**")}
+    rest |= {f"*{number}": value for number, value in enumerate(arguments.get("*", ()))} | arguments.get("**", {})
+    judge = _taken(rest, lambda value: isinstance(value, Judge))
+    if judge is None:
+        judge = _taken(rest, lambda value: isinstance(value, str) and value.partition(":")[0] in PROVIDERS)
+    sample = rest.pop("sample", 0)
+    if judge is None or type(sample) is not int or sample < 0:
+        return None
+    try:
+        judge = Judge.of(judge)
+        parts = _of_prompt(judge, rest) or _of_rubric(judge, rest)
+    except EvalkitError:  # judge could not ask this
+        return None
+    if parts is None or any(client_address(value) is None for value in rest.values()):
+        return None
+    for name, value in rest.items():
+        _check_client(judge, name, value)
+    return parts.of_sample(sample)
+
+
+def _check_client(judge: Judge, name: str, client: Any) -> None:
+    """InputError if a client asks another service than the one that the key of the reply names."""
+    address = client_address(client) or ""
+    service = Judge("openai", "m", base_url=address).service if "://" in address else judge.service
+    if service != judge.service:
+        raise InputError(
+            f"the argument {name!r} is a client of {service}, but the judge {judge.name!r} is at {judge.service}, and "
+            f"its replies are stored under that name; pass Judge(…, base_url={address!r}), or name {name!r} in "
+            "@memory.cache(ignore=[…]); nothing was asked"
+        )
+
+
+def _taken(rest: dict[str, Any], fits: Callable[[Any], bool]) -> Any:
+    """The only one of the arguments that fits, taken out of them; None if there is none, or more than one."""
+    names = [name for name, value in rest.items() if fits(value)]
+    return rest.pop(names[0]) if len(names) == 1 else None
+
+
+def _of_prompt(judge: Judge, rest: dict[str, Any]) -> KeyParts | None:
+    prompt = _taken(rest, lambda value: isinstance(value, Prompt))
+    if prompt is None or prompt.origin is None or OWN_ANSWER in prompt.inputs:
+        return None
+    builder, criteria = prompt.origin
+    if len(criteria) == 1:
+        again = builder.prompt(criteria[0], prompt.inputs)
+    else:
+        again = builder.prompt_together(criteria, prompt.inputs)
+    # a prompt that was changed is another one
+    return _parts(judge, builder, criteria, prompt.inputs) if again.messages == prompt.messages else None
+
+
+def _of_rubric(judge: Judge, rest: dict[str, Any]) -> KeyParts | None:
+    criterion = _taken(rest, lambda value: isinstance(value, Criterion))
+    rubric = _taken(rest, lambda value: isinstance(value, Rubric))
+    item = _taken(rest, lambda value: isinstance(value, (Mapping, pd.Series)))
+    if item is None and rubric is not None and len(rubric.input_names) == 1:
+        item = _taken(rest, lambda value: isinstance(value, str) and value is not rest.get("criterion"))
+        item = None if item is None else {rubric.input_names[0]: item}
+    if item is None or (rubric is None and criterion is None):
+        return None
+    if rubric is None:
+        names = [str(name) for name in [*item] if name not in _NOT_INPUTS]
+        rubric = Rubric(id=criterion.name, version="v1", inputs=names, criteria=[criterion])
+    chosen = rubric.criterion(rest.pop("criterion", None) if criterion is None else criterion.name)
+    if criterion is not None and chosen != criterion:
+        return None
+    inputs = item_inputs(rubric, {name: [item[name]] for name in rubric.input_names if name in item}, 1)[0]
+    if any(name not in inputs for name in rubric.required_inputs):
+        return None
+    builder = PromptBuilder.of(rubric, judge.template)
+    return None if builder.template.commits else _parts(judge, builder, (chosen,), inputs)
+
+
+def _parts(
+    judge: Judge, builder: PromptBuilder, criteria: Collection[Criterion], inputs: Mapping[str, Any]
+) -> KeyParts:
+    rubric = builder.rubric
+    return KeyParts(
+        provider=judge.provider,
+        service=judge.service,
+        model=judge.model,
+        rubric=rubric.id,
+        rubric_version=rubric.version,
+        **builder.key_hashes(list(criteria)),
+        temperature=judge.temperature,
+        max_tokens=judge.max_tokens,
+        params=judge.params,
+        input_hash=digest(dict(inputs)),
+        order="AB" if rubric.mode == "pairwise" else None,
+    )

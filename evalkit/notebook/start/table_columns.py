@@ -1,0 +1,112 @@
+"""What is in one column of a table: few values or texts, an id, labels on a scale, words of a verdict."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from evalkit.notebook.start.column_names import is_about, is_machine, is_rating, words_of
+from evalkit.rubrics import Scale
+from evalkit.rubrics.human_labels import label_text
+from evalkit.rubrics.label_words import verdict_word
+from evalkit.rubrics.scales import number
+from evalkit.tables.items import is_missing
+from evalkit.tables.messages import holds_chats, messages_of, turns
+
+MOST_LABELS = 12
+"""A column with more different values holds no labels."""
+
+NO_LABEL = re.compile(
+    r"count|num|^n_|len|turn|step|seed|fold|token|retr|version|year|age|day|hour|time|rank|index|_at$"
+)
+"""In names of columns that hold counts or places, not labels."""
+_LONGEST_ID = 64
+_PLAIN_WORDS = "yes no y n true false t f да нет none na unknown skip"
+_CODE = re.compile(r"(?=\S*\d)(?!\d{4}-\d\d)[\w#./:-]*[^\W\d_][\w#./:-]*")
+_NO_ID = re.compile(r"(?:^|_)(?:ms|cost|price|amount|size|chars|words|stars|points|duration|percent)(?:_|$)")
+_NUMBERS, _SCALARS = (bool, int, float, np.generic), (str, bool, int, float, np.generic)
+
+
+class Column:
+    """What is in one column."""
+
+    def __init__(self, name: str, cells: Iterable[Any]) -> None:
+        cells = list(cells)
+        self.name = name
+        self.present = [cell for cell in cells if not is_missing(cell)]
+        self.texts = [
+            str(int(cell) if isinstance(cell, float) and cell.is_integer() else cell) for cell in self.present
+        ]
+        self.n_missing = len(cells) - len(self.present)
+        self.n_empty = sum(not text.strip() for text in self.texts)
+        self.longest = max(map(len, self.texts), default=0)
+        self.distinct = dict(zip(self.texts, self.present, strict=True))
+        self.words = words_of(name)
+        self.is_number = all(number(cell) is not None for text, cell in self.distinct.items() if text.strip())
+        self.is_scalar = all(isinstance(cell, _SCALARS) for cell in self.present)
+        self.is_short = self.is_scalar and self.longest <= _LONGEST_ID
+        is_label = self.is_short and len(self.distinct) <= MOST_LABELS
+        self.values = [cell for text, cell in self.distinct.items() if text.strip()] if is_label else []
+        self.is_unique = not self.n_missing + self.n_empty and len(self.distinct) == len(cells)
+        self.is_repeated = self.is_short and 1 < len(self.distinct) < len(self.texts)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it may be an input: texts, or lists and mappings of them."""
+        return self.longest > 0 and all(not isinstance(cell, _NUMBERS) for cell in self.present) and not self.is_number
+
+    @cached_property
+    def is_chat(self) -> bool:
+        """Whether each cell is a list of chat messages."""
+        return holds_chats(self.present)
+
+    @property
+    def examples(self) -> list[str]:
+        """Two of its values; of chats what was said."""
+        chats = [messages_of(cell) for cell in list(self.distinct.values())[:2]] if self.is_chat else []
+        return [" / ".join(text for _, _, text in turns(chat)) for chat in chats] or list(self.distinct)[:2]
+
+    @cached_property
+    def holds_decisions(self) -> bool:
+        """Whether its values are words such as ok, not ok and unsure; those that are only yes and no are too plain."""
+        words = {str(value).strip().casefold() for value in self.values}
+        return bool(words - {*_PLAIN_WORDS.split()}) and all(verdict_word(word) is not None for word in words)
+
+    @property
+    def is_named_as_rating(self) -> bool:
+        """Whether its name, or its words, are those of a person's ratings."""
+        if self.holds_decisions and not (is_machine(self.words) or is_about(self.words)):
+            return True
+        return is_rating(self.words)
+
+    @property
+    def looks_like_labels(self) -> bool:
+        """Whether the name is one of labels, and the values are few."""
+        return self.is_named_as_rating and len(self.values) > 1 and self.is_repeated
+
+    @property
+    def looks_like_id(self) -> bool:
+        """Whether it holds whole numbers or codes such as C-2000, each of them once."""
+        if not (self.is_unique and self.is_short and self.texts) or is_rating(self.words):
+            return False
+        if all(text.isdecimal() for text in self.texts):
+            return not (NO_LABEL.search(self.words) or _NO_ID.search(self.words))
+        return all(_CODE.fullmatch(text) for text in self.texts)
+
+    def fits(self, scale: Scale) -> bool:
+        """Whether its values are labels on a scale; one that says *unsure* is no label, and does not count."""
+        texts = [label_text(value, scale) for value in self.values]
+        return any(texts) and None not in texts
+
+    def words_read(self, scale: Scale) -> dict[str, str]:
+        """The words among its values that are read as a verdict, or as no label (an empty text) -> that."""
+        texts = {str(value).strip(): label_text(value, scale) for value in self.values if isinstance(value, str)}
+        return {
+            word: text
+            for word, text in texts.items()
+            if text is not None and text == verdict_word(word) and text != word.casefold()
+        }

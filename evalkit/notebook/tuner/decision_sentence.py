@@ -1,0 +1,212 @@
+"""The sentence that decides, as the tuner shows it first: what the state of a session makes of `decide`."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+
+import pandas as pd
+
+from evalkit.core.formatting import figure, money
+from evalkit.core.lists_of_choices import ENGINE_REASONS, SKIPPED
+from evalkit.engine import explain
+from evalkit.errors import counted
+from evalkit.evaluation import Evaluation
+from evalkit.notebook.judgments.headline_numbers import Point
+from evalkit.notebook.tuner.tuning_session import Session
+from evalkit.notebook.tuner.version_history import Version
+from evalkit.stats.comparison.decisions import Circumstances, Decision, decide
+
+_WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_FIRST_LABELS = 30
+_SIGNS = {"keep": ("✓", "better"), "drop": ("✗", "worse"), "held-out": ("✗", "worse")}
+
+
+def decision_payload(session: Session) -> dict[str, str]:
+    """The sentence for the screen; empty before the first run."""
+    decision = decision_of(session)
+    if decision is None:
+        return {}
+    return decision_texts(decision)
+
+
+def decision_texts(decision: Decision) -> dict[str, str]:
+    """A decision as plain values: its fields, and the sign and the colour beside it."""
+    sign, mark = _SIGNS.get(decision.kind, ("", ""))
+    return {**asdict(decision), "sign": sign, "mark": mark}
+
+
+def running(done: int, total: int, name: str) -> Decision:
+    """While judges are asked; `name` is the version whose figures are shown, or empty.
+
+    Examples
+    --------
+    >>> running(361, 882, "v4").verdict
+    'Running: 361 of 882 replies.'
+    """
+    then = f"The figures are those of {name} until all items are judged." if name else ""
+    reason = "Meanwhile you can label and read; Stop keeps every reply that was paid for."
+    return Decision("running", f"Running: {done:,} of {counted(total, 'reply', 'replies')}.", then, reason)
+
+
+def decision_of(session: Session) -> Decision | None:
+    """The first case that holds for the version shown, or None before the first run."""
+    evaluation, criterion = session.evaluation, session.shown_criterion
+    if evaluation is None or criterion not in evaluation.rubric.names:
+        return None
+    judgments = evaluation.judgments[(evaluation.judgments["criterion"] == criterion).to_numpy()]
+    return (
+        _incomplete(evaluation.judgments, session)
+        or _without_answer(judgments, evaluation)
+        or _without_comparison(session)
+        or _compared(session, evaluation)
+    )
+
+
+def _incomplete(judgments: pd.DataFrame, session: Session) -> Decision | None:
+    """A run that was stopped, or for which the budget did not suffice."""
+    missing = judgments["error"].isin(["stopped", "cache_miss", "in_batch", "budget"])
+    if not missing.any():
+        return None
+    n, n_missing = len(judgments), int(missing.sum())
+    name = session.history.versions[session.runs.current].name
+    last = session.history.versions[session.runs.against].name if session.runs.against else ""
+    then = f"The figures are of the part of {name} that is judged" + (
+        f"; compare {last} when it is whole." if last else "."
+    )
+    again = "Press Run to ask" if session.runs.shows_draft else "Choose this version's rubric and press Run to ask"
+    reason = f"{again} for the other {n_missing:,}; nothing is paid twice."
+    return Decision("stopped", f"Not finished: {n - n_missing:,} of {n:,} judgments.", then, reason, "run")
+
+
+def _without_answer(judgments: pd.DataFrame, evaluation: Evaluation) -> Decision | None:
+    """A judge whose calls failed, all of them."""
+    rows = judgments[~judgments["error"].isin(SKIPPED)]
+    failed = rows["error"].isin(ENGINE_REASONS).groupby(rows["judge"].astype(str)).all()
+    silent = [str(name) for name in failed.index[failed]]
+    if not silent:
+        return None
+    n_judges = len(evaluation.judges)
+    names = "the judge" if n_judges == 1 else f"{_word(len(silent))} of {_word(n_judges)} judges"
+    why = explain(rows[rows["judge"].astype(str).isin(silent)])
+    causes = dict.fromkeys(f"{row.judge}: {str(row.error).replace('_', ' ')}" for row in why.itertuples())
+    rest = "" if n_judges == len(silent) else "; the others are not asked again"
+    advice = "; ".join(dict.fromkeys(str(row.what_to_do) for row in why.itertuples()))
+    reason = (
+        f"{advice[:1].upper()}{advice[1:]}. Then press Run to ask for {int(rows['error'].isin(ENGINE_REASONS).sum()):,}"
+    )
+    return Decision(
+        "no answer", f"Cannot tell: {names} gave no answer.", "; ".join(causes) + ".", f"{reason}{rest}.", "run"
+    )
+
+
+def _word(n: int) -> str:
+    return _WORDS[n] if n < len(_WORDS) else str(n)
+
+
+def _without_comparison(session: Session) -> Decision | None:
+    """No labels that count, or no other version."""
+    runs, versions = session.runs, session.history.versions
+    name, point = versions[runs.current].name, session.points().get(runs.current, Point())
+    row = session.agreement
+    if row is None or pd.isna(row["accuracy"]):
+        labelled = "no item is labelled" if row is None else "the jury has no verdict on a labelled item"
+        reason = f"Without labels: {point.text}." if row is None else ""
+        first = f"Label {_FIRST_LABELS} items first."
+        return Decision("no labels", f"Cannot tell: {labelled}.", first, reason, "queue")
+    if runs.compared is not None:
+        return None
+    n = round(100 * float(row["accuracy"]))
+    value = figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"])
+    then = f"({value}). There is no other version to compare {'yet' if len(versions) == 1 else 'with'}."
+    if len(versions) > 1:
+        then = f"({value}). Choose a version to compare it with."
+    return Decision("one version", f"{name} agrees with people on {n} of 100 items", then, _fullest_wrong_cell(session))
+
+
+def _fullest_wrong_cell(session: Session) -> str:
+    """In which cell of the matrix most of the wrong labels are."""
+    wrong = [cell for cell in session.cells() if cell.n and cell.kind in ("false pass", "false fail", "differs")]
+    if not wrong:
+        return "No label is in a wrong cell."
+    cell = max(wrong, key=lambda cell: cell.n)
+    jury = " ".join(filter(None, (cell.jury, cell.verdict)))
+    kind = "" if cell.kind == "differs" else f", a {cell.kind}"
+    return f"Most often wrong: people {cell.human}, jury {jury}{kind} ({counted(cell.n, 'label')})."
+
+
+def _compared(session: Session, evaluation: Evaluation) -> Decision:
+    row, why = session.change() or (None, "nothing to compare with")
+    versions, runs = session.history.versions, session.runs
+    now, last = (versions[key].name for key in (runs.current, runs.against))
+    if row is None:
+        return Decision("no labels", f"Cannot compare {now} with {last}.", f"{why[:1].upper()}{why[1:]}.")
+    labels = session.label_log.counted
+    of_criterion = labels[(labels["criterion"] == session.shown_criterion).to_numpy()]
+    is_dev, difference = (of_criterion["part"] == "dev").to_numpy(), session.labels.held_out_difference
+    has_held = bool((~is_dev).any())
+    points = {key: point for key, point in session.points().items() if point.value is not None}
+    best = max(points, key=lambda key: points[key].value or 0.0, default="")
+    about = Circumstances(
+        now,
+        last,
+        n_versions=n_tried(session),
+        labels="the labels that you tune on",
+        unseen="held-out labels: not looked at" if has_held else "no labels are held out",
+        n_items=len(session.items),
+        dev_share=of_criterion.loc[is_dev, "item_id"].nunique() / max(1, of_criterion["item_id"].nunique())
+        if has_held
+        else 1.0,
+        seconds=session.seconds_per_label(),
+        held_out=difference if has_held else None,
+        price=session.repeats.prices.get((runs.against, runs.current), ""),
+        worst=_broken_cell(session),
+        best="" if best in ("", runs.current) else f"the best so far is {versions[best].name} ({points[best].text})",
+        leaner=_leaner(
+            versions[runs.current], versions[runs.against], evaluation, runs.compared, session.shown_criterion
+        ),
+    )
+    return decide(row, about)
+
+
+def n_tried(session: Session) -> int:
+    """How many versions were tried on the criterion shown: those that judge it alike count once."""
+    name, tried = session.shown_criterion, set()
+    for version in session.history.versions.values():
+        if name in version.rubric.names:
+            criterion = version.rubric.criterion(name)
+            judges = tuple((judge.identity, judge.weight) for judge in version.judges)
+            key = version.rubric.prompt_hashes[name], criterion.scale.to_json(), judges, version.samples
+            tried.add((*key, version.aggregate))
+    return len(tried)
+
+
+def _broken_cell(session: Session) -> str:
+    """Where most of the broken items are now, for the end of a sentence."""
+    broken = Counter((row.people_passed, row.passed) for row in session.rows() if row.change == "broke")
+    if not broken:
+        return ""
+    (people, jury), n = broken.most_common(1)[0]
+    words: Mapping[bool | None, str] = {True: "pass", False: "fail", None: "no verdict"}
+    return f", {n} of them people {words[people]}, jury {words[jury]}"
+
+
+def _leaner(now: Version, last: Version, new: Evaluation, old: Evaluation | None, criterion: str) -> str:
+    """Which of two versions is cheaper, else which one's criterion is shorter, and by how much."""
+    costs = [math.nan if version is None else version.judgments["cost_usd"].sum(min_count=1) for version in (new, old)]
+    if all(cost > 0 for cost in costs) and abs(costs[0] - costs[1]) >= 0.05 * max(costs):
+        cheap, dear = (now.name, last.name) if costs[0] < costs[1] else (last.name, now.name)
+        less = f"{money(min(costs))} where {dear} cost {money(max(costs))}"
+        return f"Keep the cheaper one, {cheap}: its replies cost {less}."
+    lengths = [_length(version, criterion) for version in (now, last)]
+    if lengths[0] == lengths[1]:
+        return "Keep either: they are of the same length and price."
+    short = now.name if lengths[0] < lengths[1] else last.name
+    return f"Keep the shorter one, {short}: {abs(lengths[0] - lengths[1]):,} characters less."
+
+
+def _length(version: Version, criterion: str) -> int:
+    chosen = version.rubric.criterion(criterion)
+    return sum(map(len, (chosen.description, *map(str, chosen.scale.values()))))

@@ -1,0 +1,155 @@
+"""What chance changes between two versions of a session: the samples of one of them, drawn again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+
+from evalkit.errors import InputError, counted
+from evalkit.evaluation import Evaluation, sample_again
+from evalkit.evaluation.sampling_again import expected_half_width, plan_again
+from evalkit.notebook.tuner.drafts import Drafts, Setup
+from evalkit.notebook.tuner.version_history import History
+from evalkit.notebook.tuner.version_runs import Runs, Stopped
+from evalkit.stats.comparison.measured_floors import NOT_ASKED
+
+_REPLY = ["item_id", "judge", "order", "sample", "label", "error"]
+
+
+class RepeatedSamples:
+    """Twice the samples of versions, by key: measured here, or known without a call.
+
+    Attributes
+    ----------
+    sizes
+        On how many items each criterion of a version was measured.
+    prices
+        What measuring it would ask and cost, in words, where that was planned, by the two versions.
+    """
+
+    def __init__(self, setup: Setup, history: History, drafts: Drafts, runs: Runs) -> None:
+        self._setup, self._history, self._drafts, self._runs = setup, history, drafts, runs
+        sizes, names = (
+            history.state.get("floor_sizes", {}),
+            {key: version.rubric.names for key, version in history.versions.items()},
+        )
+        self.sizes: dict[str, dict[str, int]] = {  # an older evalkit measured all criteria together
+            key: size if isinstance(size, dict) else dict.fromkeys(names.get(key, ()), size)
+            for key, size in sizes.items()
+        }
+        self.prices: dict[tuple[str, str], str] = {}
+        self._tables: dict[str, pd.DataFrame] = {}
+        history.parts.append(lambda: {"floor_sizes": self.sizes})
+
+    @property
+    def _criteria(self) -> list[str]:
+        """The criteria that the two versions shown ask in other ways, and that are not measured."""
+        now, last = self._runs.evaluation, self._runs.compared
+        if now is None or last is None:
+            return []
+        measured = self.sizes.get(self._runs.against, {})
+        common = [name for name in last.rubric.names if name in now.rubric.names and name not in measured]
+        return [name for name in common if not same_prompts(now, last, name)]
+
+    def price(self) -> str:
+        """What `measure` would ask and cost; makes no calls."""
+        last, about = self._runs.compared, (self._runs.against, self._runs.current)
+        if last is not None and about not in self.prices and (criteria := self._criteria):
+            plan = plan_again(last, criteria=criteria)
+            width = expected_half_width(last, plan.n_items, criteria)
+            points = "" if math.isnan(width) else f" (about ± {max(1, round(100 * width))} points)"
+            which = (
+                f"all {plan.n_items} items" if plan.n_items == len(self._setup.items) else counted(plan.n_items, "item")
+            )
+            self.prices[about] = f"{which} again{points}: {counted(plan.n_requests, 'request')}, {plan.price}"
+        return self.prices.get(about, "")
+
+    def measure(self, on_progress: Callable[[Any], object] | None = None) -> str:
+        """Sample the version compared with again, to measure what chance changes; returns the text of the status line.
+
+        Replies are kept and never bought twice, also after a stop. The floor counts as measured only if all of its
+        judgments were made: the items of a part would not be drawn at random.
+
+        Raises
+        ------
+        InputError
+            When no version is compared with.
+        JudgeError, CacheError, ConfigError
+            As `sample_again`.
+        """
+        key, last, criteria = self._runs.against, self._runs.compared, self._criteria
+        if last is None or not criteria:
+            raise InputError("nothing to measure; choose a version to compare with that judges asked in another way")
+
+        def report(progress: Any) -> None:
+            if on_progress is not None:
+                on_progress(progress)
+            self._runs.check_stop()
+
+        try:
+            with self._runs.running():
+                again = self._sample(last, criteria, budget_usd=self._drafts.budget_usd, on_progress=report)
+        except Stopped:
+            return "stopped: chance is not measured yet; measure again, and pay only for the rest"
+        finally:
+            self.prices.clear()
+        lost = again.loc[again["error"].isin(NOT_ASKED).to_numpy(), "error"].astype(str)
+        if len(lost):
+            reasons = ", ".join(f"{n} {str(name).replace('_', ' ')}" for name, n in lost.value_counts().items())
+            missing = f"{len(lost)} of {counted(len(again), 'judgment')} missing ({reasons})"
+            return f"chance is not measured yet: {missing}; measure again, and pay only for the rest"
+        n_items = again["item_id"].nunique()
+        with self._history.lock:
+            self.sizes[key] = self.sizes.get(key, {}) | dict.fromkeys(again["criterion"].astype(str).unique(), n_items)
+            self.forget(key)
+            self._history.save()
+        return f"chance measured on {counted(n_items, 'item')}"
+
+    def of(self, key: str) -> pd.DataFrame | None:
+        """Twice the samples of a version, if no judge is a model or it was measured (then from the cache)."""
+        if key not in self._tables:
+            evaluation, measured = self._runs.load(key), self.sizes.get(key, {})
+            tables = [
+                self._sample(evaluation, [name for name in measured if measured[name] == size], size, offline=True)
+                for size in sorted(set(measured.values()))
+            ]
+            if any(table["error"].isin(NOT_ASKED).any() for table in tables):  # other items, or pruned replies
+                del self.sizes[key]
+            elif tables:
+                self._tables[key] = pd.concat(tables, ignore_index=True)
+            elif (again := evaluation.repeats) is not None:
+                self._tables[key] = again
+        return self._tables.get(key)
+
+    def forget(self, key: str) -> None:
+        """Read the samples of a version again: they changed, or the name of its rubric did."""
+        self._tables.pop(key, None)
+        self.prices.clear()
+
+    def _sample(
+        self, evaluation: Evaluation, criteria: list[str], n_items: int | None = None, **changed: Any
+    ) -> pd.DataFrame:
+        options = self._setup.options_with(refresh=False, **changed)
+        return sample_again(evaluation, n_items=n_items, criteria=criteria, **options)
+
+
+def same_prompts(one: Evaluation, other: Evaluation, criterion: str) -> bool:
+    """Whether two versions ask the same judges the same about a criterion that both have."""
+    prompts = list[list[Any]]()
+    for spec in (one.spec, other.spec):
+        assert spec is not None  # a session has no evaluations of tables
+        templates = [builder.template.hash for builder in spec.prompt_builders]
+        prompts.append([spec.rubric.prompt_hashes[criterion], templates, spec.judges, spec.samples])
+    return prompts[0] == prompts[1]
+
+
+def same_replies(one: Evaluation, other: Evaluation, criterion: str) -> bool:
+    """Whether two versions have the same replies, also where those of one were copied to a saved version."""
+    if criterion not in one.rubric.names or criterion not in other.rubric.names:
+        return False
+    rows = [side.judgments[(side.judgments["criterion"] == criterion).to_numpy()] for side in (one, other)]
+    texts = [table[_REPLY].astype(str).to_numpy().tolist() for table in rows]
+    return same_prompts(one, other, criterion) and texts[0] == texts[1]

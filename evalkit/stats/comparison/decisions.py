@@ -1,0 +1,292 @@
+"""One sentence that decides: keep a version, do not keep it, or label more; a pure function of a row of `compare`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from evalkit.core.formatting import figure
+from evalkit.errors import counted
+from evalkit.stats.alignment.held_out_tests import alpha_of
+from evalkit.stats.comparison.comparison_table import SAME
+
+MATTERS = 0.03
+"""A difference in agreement within ± this share of items does not matter."""
+_ALPHA, _POWER = 0.05, 0.8
+_FEWEST_MORE, _MOST = 10, 1_000_000
+Kind = Literal[
+    "running", "stopped", "no answer", "no labels", "one version", "held-out", "chance", "keep", "drop", "same", "open"
+]
+Action = Literal["", "run", "measure", "held_out", "queue"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do with a version: the verdict (at most eight words), the figure behind it, and the reason in one line.
+
+    Attributes
+    ----------
+    kind
+        Which case of the table in docs/tuner.md holds.
+    action
+        What a press of one button does next: ``run``, ``measure`` (chance), ``held_out``, ``queue`` (label the next
+        item), or nothing.
+    """
+
+    kind: Kind
+    verdict: str
+    then: str = ""
+    reason: str = ""
+    action: Action = ""
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.verdict, self.then, self.reason)))
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A paired difference in agreement with people: (fixed − broke)/n, with its 95 % interval on n items."""
+
+    d: float
+    low: float
+    high: float
+    n: int
+    n_clusters: int
+
+    @classmethod
+    def of(cls, row: Any) -> Difference | None:
+        """That of a row of `compare`; None if there are no labels, or no interval."""
+        d, low, high = (float(row[name]) for name in ("effect", "effect_low", "effect_high"))
+        if row["against"] not in ("labels", "distances") or any(map(math.isnan, (d, low, high))):
+            return None
+        return cls(d, low, high, int(row["n_paired"]), int(row["n_clusters"]))
+
+    def at(self, alpha: float) -> Difference:
+        """The same with an interval at another level than .05: the half width is that of t."""
+        ratio = self._quantile(alpha) / self._quantile(_ALPHA)
+        middle, half = (self.low + self.high) / 2, ratio * (self.high - self.low) / 2
+        return replace(self, low=middle - half, high=middle + half)
+
+    def n_needed(self, alpha: float) -> float:
+        """How many labels decide in four of five cases if the difference stays as it is.
+
+        n·((q + z)·SE/d)², with q the quantile of the interval and z that of a power of .8; at 95 % that is
+        n·(1.43·half width/d)².
+        """
+        from scipy.special import ndtri
+
+        if not self.d:
+            return math.inf
+        q = self._quantile(alpha)
+        return float(self.n * ((q + ndtri(_POWER)) / q * (self.high - self.low) / 2 / self.d) ** 2)
+
+    def _quantile(self, alpha: float) -> float:
+        from scipy.special import stdtrit
+
+        return float(stdtrit(max(1, min(self.n, self.n_clusters) - 1), 1 - alpha / 2))
+
+    @property
+    def text(self) -> str:
+        """In words, with as many digits as show on which side of 0 the interval ends."""
+        low, high = max(-1.0, self.low), min(1.0, self.high)
+        is_hidden = any(end and abs(end) < 0.005 for end in (low, high))
+        words = figure(self.d, low, high, digits=3 if is_hidden else 2).replace("-", "−")
+        return f"+{words}" if self.d > 0 else words
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What the sentence says beside the difference.
+
+    Attributes
+    ----------
+    now, last
+        The names of the version and of the one that it is compared with.
+    n_versions
+        How many versions were tried on these labels: the interval is widened for all their pairs (see `alpha_for`).
+    labels, unseen
+        Which labels these are, and what is known of held-out ones.
+    n_items, dev_share, seconds
+        How many items there are to label (None: those that both versions judged), the share of new labels that are not
+        held out, and how long a label takes (None: unknown).
+    held_out
+        The difference on the held-out labels, if they were looked at, and which look at them it was.
+    price
+        What measuring chance would ask and cost.
+    worst, best, leaner
+        In which cell most of the broken items are; which version is the best so far; which of the two is shorter or
+        cheaper, and by how much.
+    """
+
+    now: str = "after"
+    last: str = "before"
+    n_versions: int = 2
+    labels: str = "the labels that were given"
+    unseen: str = ""
+    n_items: int | None = None
+    dev_share: float = 1.0
+    seconds: float | None = None
+    held_out: tuple[Difference, int] | None = None
+    price: str = ""
+    worst: str = ""
+    best: str = ""
+    leaner: str = ""
+
+
+_NONE = Circumstances()
+
+
+def alpha_for(n_versions: int) -> float:
+    """The α of one comparison among so many versions: .05 over all their pairs (Bonferroni).
+
+    Examples
+    --------
+    >>> [round(alpha_for(n), 4) for n in (1, 2, 3, 10)]
+    [0.05, 0.05, 0.0167, 0.0011]
+    """
+    return _ALPHA / max(1, n_versions * (n_versions - 1) // 2)
+
+
+def decide(row: Any, about: Circumstances = _NONE) -> Decision:
+    """The decision from a row of `compare`: the first case that holds.
+
+    Parameters
+    ----------
+    row
+        A row of `compare`.
+    about
+        The names of the versions, how many were tried, and what else the sentence says.
+
+    Returns
+    -------
+    Decision
+        ``no labels`` where the row has no difference in agreement with an interval.
+
+    Examples
+    --------
+    >>> row = {"effect": 0.13, "effect_low": 0.06, "effect_high": 0.21, "n_paired": 100, "n_clusters": 100}
+    >>> row |= {"against": "labels", "changed": 15, "n_verdicts": 100, "n_common": 100, "fixed": 14, "broke": 1}
+    >>> row |= {"chance_up_to": 9.0, "floor_source": "measured", "change_p": 0.001}
+    >>> decision = decide(row, Circumstances("v5", "v4", labels="the labels that you tune on"))
+    >>> decision.verdict, decision.then
+    ('Keep v5.', 'It agrees with people on 13 more of 100 items than v4 (+0.13 [0.06, 0.21]).')
+    >>> decision.reason
+    '15 verdicts changed (14 fixed, 1 broke); asking again changes 0 to 9. On the labels that you tune on.'
+    """
+    plain = Difference.of(row)
+    if plain is None:
+        then = f"{about.now} and {about.last} need labelled items."
+        return Decision("no labels", "Cannot tell: no difference can be computed.", then)
+    alpha = alpha_for(about.n_versions)
+    wide = plain.at(alpha)
+    if about.held_out is not None and not is_confirmed(about.held_out):
+        return _not_confirmed(about.held_out, plain, about)
+    if row["floor_source"] == SAME:
+        then = f"{about.now} and {about.last} have the same replies."
+        return Decision("same", "No difference that matters.", then, about.leaner)
+    if wide.low > 0 and _may_be_chance(row):
+        return _chance(row, wide, about)
+    then = _of_100(row["against"], wide, about.last)
+    if wide.low > 0:
+        return Decision("keep", f"Keep {about.now}.", then, _sentences(_moved(row), f"on {about.labels}{_seen(about)}"))
+    if wide.high < 0:
+        reason = _sentences(f"{row['fixed']} fixed, {row['broke']} broke{about.worst}", about.best, _tried(about))
+        return Decision("drop", f"Do not keep {about.now}.", then, reason)
+    if max(-wide.low, wide.high) <= MATTERS:
+        then = f"{about.now} and {about.last} are within 3 of 100 items of each other ({wide.text})."
+        return Decision("same", "No difference that matters.", then, about.leaner)
+    return _open(wide, alpha, int(row["n_common"]), about)
+
+
+def is_confirmed(held_out: tuple[Difference, int]) -> bool:
+    """Whether held-out labels confirm a version, by the number of looks at them (see `alpha_of`)."""
+    return _at_look(*held_out).low > 0
+
+
+def _at_look(difference: Difference, look: int) -> Difference:
+    return difference.at(2 * alpha_of(look))  # of a one-sided test
+
+
+def _not_confirmed(held_out: tuple[Difference, int], plain: Difference, about: Circumstances) -> Decision:
+    then = f"The held-out labels do not confirm it ({_at_look(*held_out).text})."
+    looks = f"this was look {held_out[1]} at the held-out labels, and each look makes the test stricter"
+    return Decision(
+        "held-out", f"Do not keep {about.now}.", then, _sentences(f"on {about.labels}: {plain.text}", looks)
+    )
+
+
+def _may_be_chance(row: Any) -> bool:
+    """Whether chance is not measured, and may explain all changed verdicts."""
+    return row["floor_source"] != "measured" and not row["changed"] > row["chance_up_to"]
+
+
+def _chance(row: Any, wide: Difference, about: Circumstances) -> Decision:
+    moved = f"{_changed(row)}; how many change when the same prompt is asked again is unknown"
+    can_measure = not math.isnan(row["change_p"])
+    advice = (
+        f"measure chance{about.price and f': {about.price}'}"
+        if can_measure
+        else ("with one sample per judge it cannot be measured: run both versions with two samples or more")
+    )
+    verdict, then = "Cannot tell yet: chance is not measured.", f"{wide.text} against {about.last}."
+    return Decision("chance", verdict, then, _sentences(moved, advice, _tried(about)), "measure" if can_measure else "")
+
+
+def _open(wide: Difference, alpha: float, n_common: int, about: Circumstances) -> Decision:
+    """Neither better, nor worse, nor alike: how many labels would decide."""
+    word = "better" if wide.d > 0 else "worse"
+    then = f"{about.now} may be {word} than {about.last} ({wide.text})."
+    if not wide.d:
+        then = f"{about.now} and {about.last} agree with people equally often ({wide.text})."
+    needed, n_items = wide.n_needed(alpha), n_common if about.n_items is None else about.n_items
+    n_more = max(_FEWEST_MORE, math.ceil((needed - wide.n) / about.dev_share / 10) * 10) if needed < _MOST else _MOST
+    if wide.n / about.dev_share + n_more > n_items:
+        in_all = "more labels than there can be" if n_more == _MOST else f"about {wide.n + n_more:,} labels in all"
+        reason = f"{in_all} would be needed if the difference stays as it is; there are {counted(n_items, 'item')}"
+        return Decision("open", "Cannot tell, and labels will not decide it.", then, _sentences(reason, _tried(about)))
+    time = "" if about.seconds is None else f" (about {counted(math.ceil(n_more * about.seconds / 60), 'minute')})"
+    reason = f"that many{time} decide in four cases of five if the difference stays as it is"
+    verdict = f"Cannot tell: label about {n_more:,} more items."
+    return Decision("open", verdict, then, _sentences(reason, _tried(about)), "queue")
+
+
+def _of_100(against: str, wide: Difference, last: str) -> str:
+    n = round(100 * abs(wide.d))
+    many = f"{n or 'less than 1'} {'more' if wide.d > 0 else 'fewer'} of 100 items"
+    if against == "distances":
+        return f"Its scores are nearer to people's on {many} than {last}'s ({wide.text})."
+    return f"It agrees with people on {many} than {last} ({wide.text})."
+
+
+def _changed(row: Any) -> str:
+    noun = "score" if row["against"] == "distances" else "verdict"
+    good, bad = ("nearer to people's", "farther") if noun == "score" else ("fixed", "broke")
+    moves = f"{row['fixed']} {good}, {row['broke']} {bad}"
+    return f"{counted(int(row['changed']), noun)} changed ({moves})" if noun == "verdict" else f"scores: {moves}"
+
+
+def _moved(row: Any) -> str:
+    """What changed, beside what asking the same prompt again changes."""
+    limit = row["chance_up_to"]
+    if math.isnan(limit):
+        return _changed(row)
+    again = f"asking again changes 0 to {limit:.0f}"
+    alike = ", fixed and broken alike" if row["changed"] <= limit else ""
+    return f"{_changed(row)}; {again}{alike}"
+
+
+def _seen(about: Circumstances) -> str:
+    """What held-out labels say, and for how many versions the interval is widened."""
+    held_out = about.unseen
+    if about.held_out is not None:
+        held_out = f"the held-out labels confirm it ({_at_look(*about.held_out).text}, look {about.held_out[1]})"
+    return "".join(f"; {words}" for words in (held_out, _tried(about)) if words)
+
+
+def _tried(about: Circumstances) -> str:
+    return f"interval widened for {about.n_versions} versions (Bonferroni)" if about.n_versions > 2 else ""
+
+
+def _sentences(*texts: str) -> str:
+    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in texts if text)

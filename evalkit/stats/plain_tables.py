@@ -1,0 +1,635 @@
+"""Plain tables: a user's DataFrame completed to a table of evalkit, and keys given back with the user's types.
+
+Long, but one thing: what a table does not say is taken from `scale=`, from its own cells or from the type of its
+columns, never guessed from the values; the same rules hold for judgments, votes and scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit.errors import InputError, listed
+from evalkit.rubrics import Rubric, Scale
+from evalkit.rubrics.given_scales import Known, cell_of, known, open_scale, same_scale, scale_of, scales_of
+from evalkit.rubrics.row_scales import NO_ENDS, PAIR_SCORES, Measures, answer_norms, measures, rule_verdicts
+from evalkit.rubrics.scales import code_text, number
+from evalkit.stats.result_tables import CRITERION_KEY
+from evalkit.tables import schemas
+from evalkit.tables.grouping import Flags, Floats, Objects, group
+from evalkit.tables.items import is_missing
+
+_KEYS = [*schemas.VOTE_KEY, "annotator", "system_id"]
+_DEFAULTS = {"rubric": "table", "rubric_version": "v1", "criterion": "score"}
+_MISSING, _JSON = "missing", '{"codes":'
+_NEAR = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of a table as its user has them: the values behind each text, and the column's type; item -> system."""
+
+    values: dict[str, tuple[pd.Index | None, Any, Any]] = field(default_factory=dict)
+    systems: pd.Series | None = None
+
+    def restore(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The table, its keys with the values and types of the user's table, and the system of each item."""
+        if self.systems is not None and "item_id" in table and "system_id" not in table:
+            table = table.assign(system_id=self.systems.reindex(pd.Index(table["item_id"].astype(object))).array)
+        columns = {name: self._column(table[name], *cells) for name, cells in self.values.items() if name in table}
+        return table.assign(**columns) if columns else table
+
+    @classmethod
+    def of_items(cls, items: Any, item_id: str | None = None) -> Keys:
+        """The ids of a DataFrame of items in its column `item_id`; other items have ids as texts."""
+        name = item_id or "item_id"
+        is_column = isinstance(items, pd.DataFrame) and name in items
+        return _text_keys(items[[name]].set_axis(["item_id"], axis=1), plain=False)[1] if is_column else cls()
+
+    @staticmethod
+    def _column(column: pd.Series, texts: pd.Index | None, originals: Any, dtype: Any) -> Any:
+        if texts is None:
+            return column.astype(dtype)
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            places = texts.get_indexer(column.cat.categories.astype(object))[column.cat.codes]
+            places = np.where(column.cat.codes < 0, -1, places)
+        else:
+            places = texts.get_indexer(pd.Index(column.astype(object)))
+        if (places < 0).any():  # not of the user's table
+            return column
+        if isinstance(dtype, pd.CategoricalDtype):
+            codes = dtype.categories.get_indexer(pd.Index(originals))[places]
+            return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype), index=column.index)
+        return pd.Series(originals.take(places), index=column.index).astype(dtype)
+
+
+def complete(
+    source: Any, name: str, *, need: Iterable[str], function: str, scale: Any = None, fallback: Rubric | None = None
+) -> tuple[Any, Keys]:
+    """A table with the columns of evalkit's own and its keys as texts, unchecked; and what the keys were.
+
+    Parameters
+    ----------
+    source
+        A DataFrame; keys may be in its index, as after `groupby`. Anything else is returned as it is.
+    name
+        ``judgments``, ``votes`` or ``scores``.
+    need
+        The columns that the caller uses; those that can be filled in may be missing.
+    function
+        The name of the caller, for messages.
+    scale
+        What a user passed as `scale=`.
+    fallback
+        A rubric for the criteria whose scale nothing else says.
+
+    Raises
+    ------
+    InputError
+        For a table of another step, a missing column, two rows with one key, and answers that cannot be read.
+    """
+    frame = with_index(source)
+    if not isinstance(frame, pd.DataFrame):
+        return source, Keys()
+    _refuse_twice(frame, name)
+    is_whole = {*need, "level", "scale"} <= {*frame.columns} and not _is_handwritten(frame)
+    if is_whole and scale is None and fallback is None:
+        return _with_systems(*_text_keys(frame, plain=False), carry=name == "votes")
+    if not is_whole:
+        _refuse_other_steps(frame, name, function)
+    frame, keys = _with_systems(*_text_keys(frame, plain=not is_whole), carry=not is_whole or name == "votes")
+    return _completed(frame, name, function, scale, fallback, is_whole=is_whole), keys
+
+
+def with_index(source: Any) -> Any:
+    """The table with the keys of its index as columns; of a Series, its values as the column of its name."""
+    if isinstance(source, pd.Series) and source.name in ("score", "label"):
+        source = source.to_frame()
+    if not isinstance(source, pd.DataFrame):
+        return source
+    if source.columns.nlevels > 1:
+        fact = f"the table's columns have {source.columns.nlevels} levels, as after agg([…])"
+        raise InputError(f"{fact}; give them one name each, as in groupby(…).agg(score=('score', 'mean'))")
+    levels = [level for level in source.index.names if level in schemas.JUDGMENT_KEY or level in _KEYS]
+    if not {*levels} - {*source.columns}:
+        return source.reset_index(drop=True) if levels else source
+    levels = [level for level in levels if level not in source.columns]
+    return source.reset_index(levels).reset_index(drop=True)
+
+
+def _is_handwritten(frame: pd.DataFrame) -> bool:
+    """Does the column `scale` hold anything but the JSON of evalkit's tables, or the open scale?"""
+    cells = frame["scale"].cat.categories if isinstance(frame["scale"].dtype, pd.CategoricalDtype) else None
+    if cells is None:
+        cells = pd.Index([*{*map(_hashable, frame["scale"].dropna().tolist())}], dtype=object)
+    has_gaps = bool(frame["scale"].isna().any() or frame["level"].isna().any())
+    return has_gaps or any(not (isinstance(cell, str) and cell.startswith(_JSON)) for cell in cells)
+
+
+def _hashable(cell: Any) -> Any:
+    return cell if isinstance(cell, str) else repr(cell)
+
+
+def _refuse_twice(frame: pd.DataFrame, name: str) -> None:
+    if not frame.columns.is_unique:
+        twice = {*frame.columns[frame.columns.duplicated()]} & {*schemas.TABLES[name]}
+        if twice:
+            raise InputError(
+                f"the {name} table has column {listed(sorted(twice))} twice; keep one, or rename the other"
+            )
+
+
+def _refuse_other_steps(frame: pd.DataFrame, name: str, function: str) -> None:
+    """InputError for a table that another function takes, and for one without answers, items or judges."""
+    has = {*frame.columns}
+    columns = f"it has {listed(frame.columns, most=30)}"
+    next_step = "pass it to aggregate, disagreement or reliability"
+    if name == "judgments" and "n_samples" in has and "sample" not in has:
+        raise InputError(f"{function}: this is a table of votes, which `vote` has made; {next_step}")
+    if name != "scores" and "n_judges" in has and "judge" not in has:
+        raise InputError(
+            f"{function}: this is a table of scores, which `aggregate` has made; summarize or combine takes it"
+        )
+    if name == "votes" and "sample" in has and "n_samples" not in has:
+        raise InputError("this is a judgments table, not votes: call vote(judgments) first")
+    if name == "scores" and "judge" in has and "n_judges" not in has:
+        raise InputError("this is a table of single judges, not scores: call aggregate(vote(judgments)) first")
+    needed = ["item_id", *(["judge"] if name != "scores" else [])]
+    lacking = [column for column in needed if column not in has]
+    answers = {"score", "label"} & has
+    if lacking == ["judge"] and answers:
+        raise InputError(
+            f"{function}: no column `judge` ({columns}). Rename the column that names the judges to 'judge', or read "
+            "the table with ek.import_judgments(table, rubric, judge='column', score='column'); finished scores "
+            "without judges go into `summarize`"
+        )
+    if lacking or not answers:
+        lacking = [f"`{column}`" for column in lacking] + ([] if answers else ["`score` or `label`"])
+        raise InputError(
+            f"{function}: no column {' and no '.join(lacking)} ({columns}). Rename your columns, "
+            "as in table.rename(columns={'id': 'item_id', 'mark': 'score'}), or read them with "
+            "ek.import_judgments(table, rubric, item='id', judge='model', score='mark')"
+        )
+
+
+def _text_keys(frame: pd.DataFrame, *, plain: bool) -> tuple[pd.DataFrame, Keys]:
+    """The table with its keys as texts, and what they were."""
+    keys, texts = Keys(), dict[str, Any]()
+    for key in _KEYS:
+        if key not in frame:
+            continue
+        column = frame[key]
+        kind = "text" if key in ("item_id", "system_id") else "category"
+        if isinstance(column.dtype, pd.StringDtype):
+            if (plain or kind == "text") and (kind == "category" or str(column.dtype) != "str"):
+                keys.values[key] = (None, None, column.dtype)
+            continue
+        is_category = isinstance(column.dtype, pd.CategoricalDtype)
+        if is_category and kind == "category" and column.cat.categories.inferred_type in ("string", "empty"):
+            continue
+        codes, originals = (column.cat.codes.to_numpy(), column.cat.categories) if is_category else pd.factorize(column)
+        is_integer = getattr(originals.dtype, "kind", "O") in "iu"
+        names = list(map(str, originals.tolist())) if is_integer else [key_text(value) for value in originals]
+        index = pd.Index(names, dtype=object)
+        if index.has_duplicates:
+            alike = [
+                value for value, text in zip(originals, names, strict=True) if text == index[index.duplicated()][0]
+            ]
+            raise InputError(
+                f"column {key!r} has both {alike[0]!r} and {alike[1]!r}, which are one value; store them alike, as in "
+                f"table[{key!r}].astype(str)"
+            )
+        cells = pd.Categorical.from_codes(codes, pd.Index(names, dtype="str"))
+        texts[key] = pd.Series(cells if kind == "category" else cells.astype("str"), index=frame.index)
+        is_mixed = column.dtype == object and len({isinstance(value, str) for value in originals}) > 1
+        if not is_mixed:
+            keys.values[key] = (index, originals, column.dtype)
+    return (frame.assign(**texts) if texts else frame), keys
+
+
+def _with_systems(frame: pd.DataFrame, keys: Keys, *, carry: bool) -> tuple[pd.DataFrame, Keys]:
+    """The table, and keys that know the system of each item; InputError for an item of two systems."""
+    if not carry or "system_id" not in frame:
+        return frame, keys
+    pairs = frame[["item_id", "system_id"]].drop_duplicates()
+    several = pairs["item_id"].duplicated().to_numpy()
+    if several.any():
+        item = pairs.loc[several, "item_id"].iloc[0]
+        systems = listed(pairs.loc[pairs["item_id"] == item, "system_id"].tolist())
+        raise InputError(
+            f"item {item!r} has answers of several systems ({systems}); give each answer an id of its own, as in "
+            "table.assign(item_id=table['item_id'].astype(str) + '/' + table['system_id'].astype(str))"
+        )
+    systems_of = pd.Series(pairs["system_id"].array, index=pd.Index(pairs["item_id"].astype(object)))
+    return frame, replace(keys, systems=systems_of)
+
+
+def key_text(value: Any) -> str:
+    """A key as text: equal numbers are one text (1, 1.0 and Decimal("1.0") are ``1``), texts stay as they are."""
+    if isinstance(value, str):
+        return str(value)
+    if type(value).__name__ == "Decimal":
+        return str(int(value)) if value == int(value) else str(value.normalize())
+    if isinstance(value, np.generic):
+        value = value.item()
+    try:
+        return str(schemas.id_text(value))
+    except ValueError as problem:
+        raise InputError(f"id {problem}") from None
+
+
+def _completed(
+    frame: pd.DataFrame, name: str, function: str, scale: Any, fallback: Rubric | None, *, is_whole: bool
+) -> pd.DataFrame:
+    """The table with the columns of evalkit's own; its keys are texts."""
+    frame = frame.reset_index(drop=True)
+    rubric = next((source for source in (scale, fallback) if isinstance(source, Rubric)), None)
+    sole = "criterion" not in frame
+    fills: dict[str, str] = {**_DEFAULTS}
+    if rubric is not None:
+        fills |= {"rubric": rubric.id, "rubric_version": rubric.label}
+        if len(rubric.criteria) == 1:
+            fills["criterion"] = rubric.names[0]
+    for column, text in fills.items():
+        if column not in frame:
+            frame[column] = pd.Categorical.from_codes(np.zeros(len(frame), np.int8), pd.Index([text], dtype="str"))
+    groups = group(frame, CRITERION_KEY)
+    if not is_whole:
+        _refuse_doubles(frame, name, function)
+    names = list(map(str, pd.unique(frame["criterion"])))
+    scales = scales_of(scale, names, sole=sole)
+    of_rubric = (
+        {} if fallback is None else {name: known(fallback.criterion(name)) for name in {*names} & {*fallback.names}}
+    )
+    answers = _Answers.of(frame)
+    for rows in groups.rows():
+        criterion = str(frame["criterion"].iloc[rows[0]])
+        own_scale = answers.own(rows, criterion, scales.get(criterion))
+        if is_whole and own_scale is not None:  # a table of evalkit's own, whose scale is only compared
+            answers.keep(rows)
+            continue
+        measured_on = own_scale or scales.get(criterion) or of_rubric.get(criterion)
+        answers.read(rows, criterion, measured_on, may_lie_between=name != "judgments")
+    if answers.kept.all() and len(frame):
+        return frame
+    return _filled(answers, name, pairwise=rubric is not None and rubric.mode == "pairwise")
+
+
+def _refuse_doubles(frame: pd.DataFrame, name: str, function: str) -> None:
+    keys = [key for key in schemas.JUDGMENT_KEY if key in frame and (name != "scores" or key in schemas.SCORE_KEY)]
+    if name == "votes":
+        keys = [key for key in keys if key in schemas.VOTE_KEY]
+    doubled = frame.duplicated(keys, keep=False).to_numpy()
+    if not doubled.any():
+        return
+    first = frame.loc[doubled].iloc[0]
+    alike = (frame[keys] == first[keys]).all(axis=1)
+    cell = ", ".join(
+        f"{key.removesuffix('_id')} {first[key]}"
+        for key in keys
+        if key in ("item_id", "judge", "sample", "order")
+        or (key in ("criterion", "rubric") and frame[key].nunique() > 1)
+    )
+    fact = f"{function}: {int(alike.sum())} rows of {cell}"
+    own_keys = [key for key in keys if key not in _DEFAULTS or frame[key].nunique() > 1]
+    if "sample" in keys:
+        raise InputError(
+            f"{fact}: a column `sample` numbers the samples of a judge; `drop_duplicates` removes doubled rows"
+        )
+    samples = f"a column `sample` makes them samples (table.groupby({own_keys}).cumcount())"
+    samples += "" if name == "judgments" else " for `vote`, which makes one vote of them"
+    advice = f"{samples}, `drop_duplicates` removes them"
+    if name == "scores":
+        advice = (
+            "with a column `judge`, `aggregate` makes one score of them; with a column `sample`, `vote` makes one "
+            "vote; `drop_duplicates` removes them"
+        )
+    raise InputError(f"{fact}: {advice}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """The columns that the answers of a plain table are read into."""
+
+    frame: pd.DataFrame
+    score: Floats
+    label: Objects
+    level: Objects
+    scale: Objects
+    kept: Flags  # rows that are complete
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame) -> _Answers:
+        n_rows = len(frame)
+        nothing = [np.full(n_rows, None, dtype=object) for _ in range(3)]
+        return cls(frame, np.full(n_rows, np.nan), nothing[0], nothing[1], nothing[2], np.zeros(n_rows, dtype=bool))
+
+    def own(self, rows: Any, criterion: str, given: Known | None) -> Known | None:
+        """The scale in the rows' own cells; None if they have none, or an open one.
+
+        Raises InputError where it is another one than `given`.
+        """
+        own_scale = self._in_cells(rows, criterion, None if given is None else given[0].level)
+        if own_scale is None or own_scale[0].is_open:
+            return None
+        if given is not None and not same_scale(given[0], own_scale[0]):
+            raise InputError(
+                f"criterion {criterion!r} has the scale {_written(own_scale[0])} in the table and {_written(given[0])} "
+                "in scale=; pass the scale of the rows, or drop the columns `level` and `scale`"
+            )
+        return own_scale
+
+    def keep(self, rows: Any) -> None:
+        """Leave the rows as they are."""
+        self.kept[rows] = True
+        self.score[rows] = self.frame["score"].iloc[rows].to_numpy(dtype=np.float64)
+        for cells, column in ((self.label, "label"), (self.level, "level"), (self.scale, "scale")):
+            column_cells = self.frame[column].iloc[rows].astype(object)
+            cells[rows] = column_cells.where(column_cells.notna(), None)
+
+    def read(self, rows: Any, criterion: str, measured_on: Known | None, *, may_lie_between: bool) -> None:
+        """Read the answers of one criterion: on this scale, or else on that of their type."""
+        values = self._values(rows, measured_on)
+        if values.dtype == object and (
+            several := [*values.map(lambda value: isinstance(value, (list, dict, set)))].count(True)
+        ):
+            raise InputError(
+                f"column {values.name!r} has {several} cells with several values; give each a row of its own, as in "
+                f"table.explode({values.name!r}), and number them in a column `sample`"
+            )
+        scale, cell = measured_on or self._by_type(values, criterion)
+        self.level[rows], self.scale[rows] = scale.level, cell
+        self._put(rows, values, scale, criterion, between=may_lie_between)
+        if "label" in self.frame and scale.level != "nominal" and not scale.is_open and values.name == "score":
+            labels = self.frame["label"].iloc[rows]
+            has_label = labels.notna().to_numpy() & ~np.isnan(self.score[rows])
+            if has_label.any():  # it is compared with the score later
+                rows, scores = rows[has_label], self.score[rows[has_label]]
+                self._put(rows, labels[has_label], scale, criterion, between=may_lie_between)
+                self.score[rows] = scores
+
+    def _in_cells(self, rows: Any, criterion: str, level_given: str | None) -> Known | None:
+        if "scale" not in self.frame:
+            return None
+        cells = self.frame["scale"].iloc[rows].astype(object)
+        levels = self.frame["level"].iloc[rows] if "level" in self.frame else pd.Series(None, cells.index, dtype=object)
+        distinct: dict[Scale, Known] = {}
+        pairs = {(_hashable(cell), level): cell for cell, level in zip(cells, levels, strict=True) if _is_scale(cell)}
+        for (_, level), cell in pairs.items():
+            level = level if isinstance(level, str) else level_given
+            if level is None and isinstance(cell, str) and cell.startswith(_JSON):
+                raise InputError(
+                    f"criterion {criterion!r} has a `scale` of `judge` and no `level`; keep both, or pass scale="
+                )
+            try:
+                scale = scale_of(cell, level)
+            except (ValueError, TypeError, KeyError) as problem:
+                raise InputError(f"column 'scale', criterion {criterion!r}: {problem}") from None
+            distinct.setdefault(replace(scale, texts=()), (scale, cell_of(cell, scale)))
+        if len(distinct) > 1:
+            several = " and ".join(_written(scale) for scale, _ in distinct.values())
+            raise InputError(
+                f"criterion {criterion!r} has two scales in the column 'scale': {several}; give the rows of one "
+                "of them another criterion, or pass the rows of each scale separately"
+            )
+        return next(iter(distinct.values()), None)
+
+    def _values(self, rows: Any, measured_on: Known | None) -> pd.Series:
+        """The answers: `score`, and `label` where a row (on a nominal scale: any row) has no score."""
+        columns: list[pd.Series] = [self.frame[name].iloc[rows] for name in ("score", "label") if name in self.frame]
+        some = [column for column in columns if column.notna().any()]
+        if len(some) < 2:
+            return (some or columns)[0]
+        score, label = some[0], some[1]
+        if measured_on is not None and measured_on[0].level == "nominal":
+            return label
+        return score if score.notna().all() else score.astype(object).where(score.notna(), label.astype(object))
+
+    def _by_type(self, values: pd.Series, criterion: str) -> Known:
+        """The scale that the type of a column says."""
+        dtype = values.dtype
+        if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered:
+            return known(list(dtype.categories))
+        firsts: dict[str, Any] = {}  # kind -> the first row of it
+        for row, value in values[values.notna()].drop_duplicates().items():
+            if _is_there(value):
+                firsts.setdefault(_kind(value), row)
+        kinds, is_score = {*firsts}, values.name == "score"
+        if kinds and kinds <= {"verdict", "verdict text"}:
+            return known([False, True])
+        if kinds <= ({"number", "numeric text"} if is_score else {"number"}):
+            return known(open_scale("interval"))
+        if is_score and "word" in kinds and kinds & {"number", "numeric text"}:
+            self._refuse_words(values, criterion)
+        if kinds <= ({"word", "verdict text"} if is_score else {"word", "verdict text", "numeric text"}):
+            return known(open_scale("nominal"))
+        cells = " and ".join(f"{_shown(values[row])} in {self._row(row)}" for row in firsts.values())
+        raise InputError(f"column {values.name!r}, criterion {criterion!r} has {cells}; use one kind of values")
+
+    def _refuse_words(self, values: pd.Series, criterion: str) -> None:
+        words = [position for position, value in enumerate(values) if _is_there(value) and _kind(value) == "word"]
+        row = values.index[words[0]]
+        raise InputError(
+            f"column 'score', {self._row(row)}: {_shown(values[row])} is no number, and other rows of criterion "
+            f"{criterion!r} have numbers ({len(words)} of {len(values)} rows have words); clear the cell (NaN is "
+            "unscored), correct it, or say what it means: ek.import_judgments(table, rubric, codes={…})"
+        )
+
+    def _row(self, row: Any) -> str:
+        cells = self.frame.loc[row]
+        keys = [
+            f"{key.removesuffix('_id')} {cells[key]!s}" for key in ("item_id", "judge", "sample") if key in self.frame
+        ]
+        return f"row {row} ({', '.join(keys)})"
+
+    def _put(self, rows: Any, values: pd.Series, scale: Scale, criterion: str, *, between: bool) -> None:
+        """Scores and labels of the rows, in the units and words of the scale."""
+        codes, distinct = pd.factorize(values)
+        spelled: dict[str, str] = {}
+        meanings = [_meaning(value, scale, spelled, between=between) for value in distinct]
+        wrong = [position for position, meaning in enumerate(meanings) if meaning is None]
+        if wrong:
+            self._refuse(
+                values, int(np.isin(codes, wrong).argmax()), int(np.isin(codes, wrong).sum()), scale, criterion
+            )
+        scores = np.array([*(meaning[0] for meaning in meanings if meaning), np.nan], dtype=float)
+        labels = np.array([*(meaning[1] for meaning in meanings if meaning), None], dtype=object)
+        self.score[rows], self.label[rows] = scores[codes], labels[codes]
+
+    def _refuse(self, values: pd.Series, position: int, n_wrong: int, scale: Scale, criterion: str) -> None:
+        row, value = values.index[position], values.iloc[position]
+        if scale.is_open:
+            raise InputError(
+                f"column {values.name!r}, {self._row(row)}: {_shown(value)} is no finite number; clear the cell (NaN "
+                "is unscored) or correct it"
+            )
+        several = self.frame["criterion"].nunique() > 1
+        advice = (
+            "pass the scale of each criterion, as in scale={'criterion': (0, 1), …}" if several else "correct the cell"
+        )
+        raise InputError(
+            f"column {values.name!r}, {self._row(row)}: {_shown(value)} is not on the scale of criterion "
+            f"{criterion!r}, which is {_written(scale)} ({n_wrong} such rows); {advice}, or pass its own scale="
+        )
+
+
+def _is_scale(cell: Any) -> bool:
+    return not isinstance(cell, str | float | None) or (isinstance(cell, str) and bool(cell.strip()))
+
+
+def _shown(value: Any) -> str:
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def _written(scale: Scale) -> str:
+    """A scale in a message."""
+    ends = f"{code_text(scale.codes[0])} to {code_text(scale.codes[-1])}"
+    codes = ends if scale.level == "interval" else ", ".join(scale.labels)
+    words = f" ({', '.join(text for text in scale.texts if text)})" if any(scale.texts) else ""
+    rules = [f"{name} {value}" for name in ("pass_at", "pass_if") if (value := getattr(scale, name)) is not None]
+    rules += ["low is better"] * (scale.better == "low")
+    return f"{codes}{words}{f' with {listed_rules}' if (listed_rules := ', '.join(rules)) else ''}"
+
+
+def _is_there(value: Any) -> bool:
+    return not (is_missing(value) or (isinstance(value, str) and not value.strip()))
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, str):
+        if value.strip().casefold() in ("true", "false"):
+            return "verdict text"
+        return "word" if number(value) is None else "numeric text"
+    return "verdict" if isinstance(value, (bool, np.bool_)) else "number"
+
+
+def _plain_number(value: Any) -> float | None:
+    if isinstance(value, (bool, np.bool_)):
+        return float(value)
+    try:
+        return number(value if isinstance(value, str) else float(value))
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _meaning(value: Any, scale: Scale, spelled: dict[str, str], *, between: bool) -> tuple[float, str | None] | None:
+    """The score and the label of an answer; None if it is not on the scale."""
+    if not _is_there(value):
+        return np.nan, None
+    if scale.level == "nominal":
+        code = scale.by_value(value if isinstance(value, (str, bool, int, float, np.generic)) else str(value))
+        if code is None:
+            return None
+        text = code_text(code)
+        if scale.is_open:  # "1.0" and "1", "Good" and "good" are one answer
+            amount = number(text)
+            text = text if amount is None else code_text(amount)
+            text = spelled.setdefault(text.casefold(), text)
+        return np.nan, text
+    if isinstance(value, str) and not scale.is_open:
+        code_named = scale.named(value)
+        value = value if code_named is None else code_named
+        value = {"true": 1, "false": 0}.get(value.strip().casefold(), value) if isinstance(value, str) else value
+    amount = _plain_number(value)
+    if amount is None:
+        return None
+    if scale.is_open:
+        return float(amount), None
+    code = scale.code(amount)
+    if code is not None and (not between or scale.level == "ordinal" or code in scale.codes):
+        return float(amount), code_text(code)
+    if code is None and not (between and scale.lowest <= amount <= scale.highest):
+        return None
+    nearest, _ = scale.nearest(float(amount))
+    return float(amount), None if nearest is None else code_text(nearest)
+
+
+def _filled(answers: _Answers, name: str, *, pairwise: bool) -> pd.DataFrame:
+    """The table with what was read, and the columns that follow from it."""
+    label = schemas.categorical(answers.label)
+    new: dict[str, Any] = {"score": answers.score, "label": label}
+    new |= {"level": schemas.categorical(answers.level), "scale": schemas.categorical(answers.scale)}
+    if pairwise:
+        new["score"] = np.array([PAIR_SCORES.get(text, np.nan) for text in answers.label], dtype=float)
+    frame = answers.frame.assign(**new)
+    measured, scores = measures(frame), frame["score"].to_numpy(dtype=np.float64)
+    answered = ~np.isnan(scores) | ~pd.isna(answers.label)
+    reason = "error" if name == "judgments" else "reason"
+    texts = _reasons(frame, reason, answered)
+    columns: dict[str, Any] = {
+        reason: schemas.categorical(pd.Series(texts).mask(answered & ~answers.kept, None).to_numpy(dtype=object))
+    }
+    norm = answer_norms(scores, answers.label, measured)
+    if "score_norm" in frame:  # one that is given is compared with the score
+        given_norm = pd.to_numeric(frame["score_norm"], errors="coerce").to_numpy(dtype=np.float64)
+        norm = np.where(answers.kept | ~(np.isnan(norm) | np.isnan(given_norm)), given_norm, norm)
+    columns |= {"score_norm": norm, "passed": _passed(answers, frame, measured, name)}
+    if name == "judgments":
+        columns["order"] = frame.get("order", pd.Series(None, frame.index, dtype="category"))
+        columns["sample"] = _numbered(frame["sample"]) if "sample" in frame else 0
+    else:
+        columns |= {"n_scored": frame.get("n_scored", answered.astype(np.int64)), "tied": frame.get("tied", False)}
+    if name == "votes":
+        columns["n_samples"] = frame.get("n_samples", 1)
+    if name == "scores":
+        columns["n_judges"] = frame.get("n_judges", 1)
+        columns["status"] = frame.get("status", pd.Series(np.where(answered, "ok", "unscored"), frame.index))
+    return frame.assign(**columns)
+
+
+def _numbered(samples: pd.Series) -> pd.Series:
+    """Whole numbers as they are; other names of samples as numbers in their order."""
+    if samples.isna().any():
+        raise InputError(f"column 'sample' has missing values in {int(samples.isna().sum())} of {len(samples)} rows")
+    numbers = pd.to_numeric(samples.astype(object), errors="coerce")
+    if numbers.isna().any() or (numbers % 1 != 0).any():
+        return pd.Series(pd.factorize(samples.astype(object))[0], index=samples.index)
+    return numbers.astype("int64")
+
+
+def _reasons(frame: pd.DataFrame, column: str, answered: Flags) -> Objects:
+    """Why rows are unscored; InputError for an answer beside an error."""
+    texts = np.full(len(frame), None, dtype=object)
+    for name in [name for name in dict.fromkeys([column, "error"]) if name in frame]:
+        cells = frame[name].astype(object).to_numpy()
+        has_text = np.array([_is_there(cell) for cell in cells], dtype=bool)
+        if name == "error" and (has_text & answered).any():
+            row = int((has_text & answered).argmax())
+            raise InputError(
+                f"row {row} (item {frame['item_id'].iloc[row]}) has both an answer and the error {str(cells[row])!r} "
+                f"({int((has_text & answered).sum())} such rows); clear one of the two"
+            )
+        texts = np.where(has_text & pd.isna(texts), cells, texts)
+    texts[~answered & pd.isna(texts)] = _MISSING
+    return np.array([None if text is None or text == NO_ENDS else str(text) for text in texts], dtype=object)
+
+
+def _passed(answers: _Answers, frame: pd.DataFrame, measured: Measures, name: str) -> Any:
+    """Verdicts of single answers by the pass rule; given ones stay, and a mean of several answers has none."""
+    verdicts_given = (
+        schemas.as_booleans(frame["passed"].astype(object))
+        if "passed" in frame
+        else pd.Series(None, frame.index, dtype="boolean")
+    )
+    lost = verdicts_given.notna().to_numpy() & ~measured.has_rule & ~answers.kept
+    if lost.any():
+        row = int(lost.argmax())
+        raise InputError(
+            f"row {row} (item {frame['item_id'].iloc[row]}) has a verdict in `passed`, and its scale has no pass rule; "
+            "pass a scale= with one, such as ek.Scale.of({0: '', 1: ''}, pass_at=1), or drop `passed`"
+        )
+    scores = frame["score"].to_numpy(dtype=np.float64)
+    verdicts = rule_verdicts(scores, answers.label, measured)
+    if name != "judgments":  # no verdict comes from a mean
+        of_several = (
+            np.asarray(frame.get("n_samples", frame.get("n_judges", pd.Series(1, frame.index))), dtype=float) > 1
+        )
+        codes = np.array([np.nan if text is None or number(text) is None else float(text) for text in answers.label])
+        ordinal = measured.each([scale.level == "ordinal" for scale in measured.scales])
+        verdicts[of_several | (ordinal & ~(np.abs(codes - scores) <= _NEAR))] = -1
+    by_rule = pd.array([None if verdict < 0 else bool(verdict) for verdict in verdicts], dtype="boolean")
+    return verdicts_given.where(verdicts_given.notna() | answers.kept, pd.Series(by_rule, frame.index))

@@ -1,0 +1,125 @@
+"""The tuner's screen at all widths: nothing overlaps, nothing is cut, everything can be hit; and what reading needs.
+
+``python tests/support/tuner_screen.py`` tries more scales, juries and versions.
+"""
+
+from __future__ import annotations
+
+import pytest
+from axe import findings
+from tuner_screen import LONG, WIDTHS, Screen, tuner_of
+
+CASES = {
+    "two codes, one judge, dark": {"codes": 2, "judges": 1, "versions": 1, "people": 1, "n_items": 30},
+    "three codes, three judges": {"codes": 3, "judges": 3, "versions": 2, "n_items": 30},
+    "nine words, six judges, ten versions, dark": {
+        "codes": 9, "judges": 6, "versions": 10, "words": True, "people": 5, "criteria": 2, "n_items": 30,
+    },
+}  # fmt: skip
+
+
+@pytest.fixture
+def page(browser, request):
+    context = browser.new_context(color_scheme="dark" if "dark" in request.node.name else "light")
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    page.console_errors = []
+    page.on("pageerror", lambda error: page.console_errors.append(str(error)))
+    yield page
+    context.close()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_overlaps_at_any_width(page, tmp_path, case):
+    """One page is resized through all widths, with and without an open item; axe-core looks at the ends and between."""
+    screen = Screen(page, tuner_of(tmp_path, **CASES[case]), LONG if "ten" in case else None)
+    for state in ("table", "item"):
+        if state == "item":
+            page.locator("tr[data-id]").first.click()
+            screen.settle()
+            assert page.locator(".ekw-item").is_visible()
+        wrong, n_points = {}, 0
+        for width, found in screen.sweep(WIDTHS if state == "table" else WIDTHS[::2]):
+            n_points += found["points"]
+            if found["findings"]:
+                wrong[width] = found["findings"][:3]
+        assert wrong == {}, state
+        assert n_points > 1_000  # the page was not empty
+        for width in (700, 1260, 1900):
+            screen.resize(width)
+            assert findings(page) == [], (state, width)
+    assert page.console_errors == []
+
+
+def test_a_fault_of_layout_is_found(page, tmp_path):
+    screen = Screen(page, tuner_of(tmp_path, codes=2, judges=1, versions=1, n_items=12))
+    screen.resize(1260)
+    assert screen.findings()["findings"] == []
+    for style, fault in [
+        (".ekw-rows { position: relative; left: -300px; background: white }", "covered"),
+        (".ekw-matrix { max-width: 60px; overflow: hidden }", "overflows"),
+        (".ekw-top { padding-bottom: 120px }", "the strip is"),
+        (".ekw-matrix tbody th { writing-mode: vertical-rl }", "not upright"),
+        (".ekw button { min-height: 0; line-height: 1; padding: 0; height: 15px !important }", "small"),
+        (".ekw .ekw-list .ekw-t { width: 40px }", "the text is not the widest"),
+    ]:
+        page.evaluate("(text) => document.head.insertAdjacentHTML('beforeend', `<style id=x>${text}</style>`)", style)
+        assert any(one.startswith(fault) for one in screen.findings()["findings"]), fault
+        page.evaluate("() => document.getElementById('x').remove()")
+
+
+def test_reading(page, tmp_path):
+    """Texts first; J and K over the pages of a filter; folds; a criterion moves the editor; few keys to the table."""
+    tuner = tuner_of(tmp_path, n_items=60)
+    screen = Screen(page, tuner)
+    screen.resize(1264, 720)
+    rows, item = page.locator("tr[data-id]"), page.locator(".ekw-item")
+    assert page.locator("thead .ekw-t").inner_text() == "comment"
+    assert "@@" not in rows.nth(1).inner_text()
+
+    # the first Tab and Enter are at the table; a level's key labels the row, Enter opens it
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.evaluate("() => document.activeElement.dataset.id") == rows.first.get_attribute("data-id")
+    page.get_by_label("Order of the rows").select_option("as in the file")
+    screen.settle()
+    page.keyboard.press("Shift+Tab")
+    rows.first.focus()
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    screen.settle()
+    assert item.locator("h3").inner_text() == "CR-1025 correct"
+    assert "25 of 60" in item.inner_text()
+    for key, name in (("j", "CR-1026"), ("j", "CR-1027"), ("k", "CR-1026"), ("k", "CR-1025")):
+        page.keyboard.press(key)
+        screen.settle()
+        screen.settle()  # the page has turned: its item is asked for
+        assert item.locator("h3").inner_text() == f"{name} correct", key
+        assert page.evaluate("() => !!document.activeElement.closest('.ekw-item')")
+
+    # the longest diff is folded, the next item's folds are closed again; code and prose in their fonts
+    fold = item.locator("[data-do=fold]:visible")
+    assert fold.inner_text() == "Show all 20 lines"
+    fold.click()
+    assert fold.inner_text() == "Fold"
+    high = item.locator(".ekw-fold").last
+    assert high.evaluate("(one) => one.scrollHeight === one.clientHeight")
+    page.keyboard.press("k")
+    screen.settle()
+    page.keyboard.press("j")
+    screen.settle()
+    assert fold.inner_text() == "Show all 20 lines"
+    assert item.locator(".ekw-plus").inner_text().startswith("+ALTER")
+    page.keyboard.press("Escape")
+    screen.settle()
+    assert not item.is_visible()
+    assert page.evaluate("() => document.activeElement.dataset.id") == "CR-1025"
+
+    # another criterion is the one that the editor shows
+    page.get_by_role("button", name="tone", exact=True).click()
+    screen.settle()
+    opened = page.locator(".ekw-criterion[open] > summary")
+    assert [one.inner_text().split()[0] for one in opened.all()] == ["tone"]
+    page.get_by_label("Text of the rows").select_option("one line of each")
+    assert rows.first.locator(".ekw-one").count() == 2
+    assert page.console_errors == []

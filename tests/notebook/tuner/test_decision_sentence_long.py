@@ -1,0 +1,191 @@
+"""The sentence that decides in real sessions: every case, and its agreement with the figures on the same screen."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import evalkit as ek
+from evalkit.notebook.tuner.decision_sentence import decision_of, decision_texts, n_tried, running
+from evalkit.notebook.tuner.tuner_payload import figures_payload
+from evalkit.notebook.tuner.tuning_session import Session
+from evalkit.notebook.tuner.version_history import rebase
+from evalkit.stats.comparison.decisions import Decision
+
+N = 40
+RUBRIC = ek.Rubric(
+    id="r",
+    inputs=["answer"],
+    template="number@v1",
+    criteria=[{"name": "c", "description": "v1", "scale": {0: "no", 1: "nearly", 2: "yes"}, "pass_at": 2}],
+)
+TRUTH = {f"i{at}": "2" if at % 2 else "0" for at in range(1000)}
+
+
+def replies(rubric: ek.Rubric, judge: ek.Judge, wrong: set[int], n: int = N, samples: int = 2) -> None:
+    """Store what a judge says of the first n items: right but for these."""
+    items = table(n)
+    said = [[("2" if TRUTH[item] == "0" else "0") if at in wrong else TRUTH[item]] * samples
+            for at, item in enumerate(items["item_id"])]  # fmt: skip
+    ek.record(items, rubric, judge, said, overwrite=True)
+
+
+def table(n: int) -> pd.DataFrame:
+    ids = [f"i{at}" for at in range(n)]
+    return pd.DataFrame({"item_id": ids, "answer": [f"text {item}" for item in ids]})
+
+
+def labels(n: int) -> pd.DataFrame:
+    rows = [(f"i{at}", "c", "ann", TRUTH[f"i{at}"]) for at in range(n)]
+    return pd.DataFrame(rows, columns=["item_id", "criterion", "annotator", "label"])
+
+
+JUDGE = ek.Judge("openai", "x", name="x", base_url="http://127.0.0.1:9/v1")
+
+
+def session_of(folder: Path, wrong: list[set[int]], n: int = N, n_labels: int | None = None, **more: Any) -> Session:
+    """A session with one version per set of wrong items, all of them run; the last one is shown."""
+    given = labels(n if n_labels is None else n_labels)
+    options = {"samples": 2, "recorded": "use", "folder": folder, "labels": given} | more
+    session, rubric = Session(table(n), RUBRIC, [JUDGE], **options), RUBRIC
+    for at, places in enumerate(wrong):
+        rubric = RUBRIC if not at else RUBRIC.edit("c", description=f"v{at + 1}")
+        replies(rubric, JUDGE, places, n)
+        session.drafts.edit(lambda base, _draft, rubric=rubric: rebase(base, rubric.to_dict()))
+        session.run()
+    return session
+
+
+def test_without_run_labels_or_second_version(tmp_path: Path) -> None:
+    session = session_of(tmp_path / "a", [], n_labels=0, labels=None)
+    assert decision_of(session) is None
+    assert figures_payload(session)["decision"] == {}
+    session = session_of(tmp_path / "b", [set(range(10))], labels=None)
+    decision = decision_of(session)
+    assert decision is not None
+    assert (decision.kind, decision.action) == ("no labels", "queue")
+    assert str(decision).startswith(
+        "Cannot tell: no item is labelled. Label 30 items first. Without labels: pass rate 0.50"
+    )
+    session = session_of(tmp_path / "c", [set(range(0, 24, 2))])  # 12 of 20 that fail are passed
+    decision = decision_of(session)
+    assert decision is not None
+    assert (decision.kind, decision.verdict) == ("one version", "v1 agrees with people on 70 of 100 items")
+    assert decision.then.startswith("(0.70 [")
+    assert decision.reason == "Most often wrong: people 0, jury 2, a false pass (12 labels)."
+
+
+def test_two_versions_and_what_stands_beside_them(tmp_path: Path) -> None:
+    """The sentence, the counts of fixed and broken, the filters and the interval are of the same rows."""
+    for name, before, after, kind in (
+        ("keep", set(range(16)), {0}, "chance"),  # 15 of 40 fixed; chance is not measured: recorded replies
+        ("drop", {0}, set(range(16)), "drop"),
+        ("open", {0, 1, 2}, {0}, "open"),
+        ("same", {0, 1}, {0, 1}, "same"),
+    ):
+        session = session_of(tmp_path / name, [before, after])
+        decision, (row, _) = decision_of(session), session.change()  # type: ignore[misc]
+        assert decision is not None
+        assert row is not None
+        assert (row["fixed"], row["broke"]) == (len(before - after), len(after - before))
+        changes = [one.change for one in session.rows()]
+        assert (changes.count("fixed"), changes.count("broke")) == (row["fixed"], row["broke"])
+        assert decision.kind in ({kind, "keep"} if kind == "chance" else {kind, "open"} if kind == "same" else {kind})
+        if decision.kind in ("keep", "drop"):
+            n = round(100 * abs(len(before) - len(after)) / N)
+            assert f"{n} {'more' if decision.kind == 'keep' else 'fewer'} of 100 items than v1" in decision.then
+        payload = figures_payload(session)["decision"]
+        assert payload["verdict"] == decision.verdict
+        assert json.loads(json.dumps(payload)) == payload
+        if decision.kind == "drop":
+            assert "0 fixed, 15 broke, 8 of them people pass, jury fail." in decision.reason
+            assert "The best so far is v1 (agreement 0.97" in decision.reason or "0.98" in decision.reason
+            assert (payload["sign"], payload["mark"]) == ("✗", "worse")
+
+
+def test_versions_that_judge_the_criterion_alike_count_once(tmp_path: Path) -> None:
+    session = session_of(tmp_path, [{0}, {1}, {2}, {3}])
+    assert n_tried(session) == 4
+    decision = decision_of(session)
+    assert decision is not None
+    assert "nterval widened for 4 versions (Bonferroni)" in decision.reason
+    # another version that asks of this criterion what the last one asked
+    session.drafts.edit(lambda base, draft: rebase(base, {**draft.to_dict(), "description": "Of the whole rubric"}))
+    if session.drafts.draft.prompt_hashes["c"] == RUBRIC.edit("c", description="v4").prompt_hashes["c"]:
+        session.run()
+        assert (len(session.history.versions), n_tried(session)) == (5, 4)
+
+
+def test_a_run_that_was_stopped_and_a_judge_that_gave_no_answer(tmp_path: Path) -> None:
+    session = session_of(tmp_path, [{0}])
+    rubric = RUBRIC.edit("c", description="half")
+    ek.record(table(10), rubric, JUDGE, [["2", "2"]] * 10, overwrite=True)
+    session = session_of(tmp_path / "b", [{0}], offline=True)
+    session.drafts.edit(lambda base, _draft: rebase(base, rubric.to_dict()))
+    session.run()
+    decision = decision_of(session)
+    assert decision is not None
+    assert (decision.kind, decision.verdict) == ("stopped", "Not finished: 20 of 80 judgments.")
+    assert "the other 60" in decision.reason
+
+    silent = ek.Judge("openai", "y", name="y", base_url="http://127.0.0.1:9/v1")
+    session = Session(
+        table(N), RUBRIC, [JUDGE, silent], samples=2, recorded="use", folder=tmp_path / "c", labels=labels(N), retries=0
+    )
+    session.run()
+    decision = decision_of(session)
+    assert decision is not None
+    assert (decision.kind, decision.action) == ("no answer", "run")
+    assert decision.verdict == "Cannot tell: one of two judges gave no answer."
+    assert decision.then.startswith("y: ")
+    assert "80" in decision.reason
+    assert decision.reason.endswith("; the others are not asked again.")
+
+
+@pytest.mark.parametrize(("fixed_held_out", "kind"), [(True, "confirmed"), (False, "held-out")])
+def test_held_out_labels_confirm_or_do_not(tmp_path: Path, fixed_held_out: bool, kind: str) -> None:
+    n = 200
+    session = session_of(tmp_path, [set(range(60))], n=n)
+    parts = session.label_log.table.set_index("item_id")["part"]
+    held = {int(item[1:]) for item in parts.index[parts == "held-out"]}
+    wrong = set() if fixed_held_out else held & set(range(60))
+    edited = RUBRIC.edit("c", description="better on dev")
+    replies(edited, JUDGE, wrong, n)
+    session.drafts.edit(lambda base, _draft: rebase(base, edited.to_dict()))
+    session.run()
+    first = decision_of(session)
+    assert first is not None
+    assert first.kind in ("keep", "chance")
+    assert "onfirm" not in str(first)
+    session.look_held_out()
+    decision = decision_of(session)
+    assert decision is not None
+    if kind == "held-out":
+        assert decision.verdict.startswith("Do not keep v1.")
+        assert decision.then.startswith("The held-out labels do not confirm it (0.00 [")
+        assert "This was look 1 at the held-out labels" in decision.reason
+    else:
+        assert decision.kind == first.kind
+        if decision.kind == "keep":
+            assert re.search(
+                r"the held-out labels confirm it \(\+0\.\d\d \[0\.\d\d, 0\.\d\d\], look 1\)", decision.reason
+            )
+    session.runs.show(session.runs.against, session.runs.current)
+    other = decision_of(session)
+    assert other is not None
+    assert "held-out labels do not confirm" not in str(other), "the look was at the other version"
+
+
+def test_while_judges_are_asked() -> None:
+    decision = running(361, 882, "v4")
+    assert (decision.verdict, decision.then) == (
+        "Running: 361 of 882 replies.",
+        "The figures are those of v4 until all items are judged.",
+    )
+    assert decision_texts(decision)["kind"] == "running"
+    assert running(0, 1, "") == Decision("running", "Running: 0 of 1 reply.", "", decision.reason)

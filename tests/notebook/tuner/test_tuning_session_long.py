@@ -1,0 +1,368 @@
+"""A session over restarts: whatever its rubric came from, nothing is asked twice and no edit is lost without a word."""
+
+from __future__ import annotations
+
+import json
+import random
+from itertools import count
+
+import pandas as pd
+import pytest
+from servers import judge_server
+
+import evalkit as ek
+from evalkit.core.prompts_and_replies import Reply
+from evalkit.errors import CacheError
+from evalkit.evaluation.freeze_and_calibrate import write_profile
+from evalkit.notebook.tuner.rubric_form import form_of
+
+ITEMS = [{"item_id": f"i{at}", "answer": f"ITEM-{at % 3}, which is answer {at}"} for at in range(4)]
+FIELDS = {
+    "id": "review",
+    "description": "Is it so?",
+    "inputs": ["answer"],
+    "template": "number@v1",
+    "criteria": [{"name": name, "scale": {0: "no", 1: "nearly", 2: "yes"}, "pass_at": 2} for name in ("one", "two")],
+}
+ORIGINS = ("shipped", "folder", "id@version", "file", "object", "profile")
+
+
+class Desk:
+    """A project folder, the cell that opens the tuner there, and a server that counts what is paid."""
+
+    def __init__(self, origin, folder, url, monkeypatch, per_call=1):
+        self.origin, self.folder, self.monkeypatch, self.per_call = origin, folder, monkeypatch, per_call
+        self.judge = ek.Judge("openai", "m", base_url=url, price=(1.0, 2.0), max_tokens=50)
+        self.texts, self.asked, self.names = count(), set(), count()
+        self.folder.mkdir(parents=True)
+        self.enter()
+        (folder / "items.jsonl").write_text("\n".join(map(json.dumps, ITEMS)))
+        rubric = ek.Rubric(**FIELDS)
+        if origin == "shipped":  # a folder that is read and never written
+            rubric.save(folder.parent / "shipped")
+        if origin in ("folder", "id@version"):
+            rubric.save(folder / "rubrics")
+        (folder / "mine.yaml").write_text(str(rubric))
+        if origin == "profile":
+            rubric.save(folder / "rubrics")
+            write_profile(folder / "jury.yaml", "review@v1", [self.judge], samples=1)
+        self.open()
+
+    def enter(self):
+        self.monkeypatch.chdir(self.folder)
+        (self.folder / "pyproject.toml").touch()
+        self.monkeypatch.setenv("EVALKIT_CACHE", str(self.folder / "cache"))
+        shipped = f":{self.folder.parent / 'shipped'}" if self.origin == "shipped" else ""
+        self.monkeypatch.setenv("EVALKIT_RUBRICS", f"{self.folder / 'rubrics'}{shipped}")
+
+    def open(self):
+        named = {"file": self.folder / "mine.yaml", "object": ek.Rubric(**FIELDS), "id@version": "review@v1"}
+        named["profile"] = self.folder / "jury.yaml"
+        rubric = named.get(self.origin, "review")
+        judges = None if self.origin == "profile" else [self.judge]
+        self.tuner = ek.RubricTuner("items.jsonl", rubric, judges, samples=1)
+        assert self.tuner.wait_idle(300)
+
+    # -- what a person does
+    def edit(self, name="one"):
+        form = form_of(self.tuner.rubric)
+        form["criteria"][name == "two"]["scale"][1][1] = f"nearly so, text {next(self.texts)}"
+        self.do(do="form", form=form)
+
+    def run(self):
+        self.do(do="run")
+        self.asked |= {*self.tuner.rubric.prompt_hashes.values()}
+
+    def save(self):
+        self.do(do="save")
+
+    def freeze(self):
+        evaluation = self.tuner.evaluation
+        if evaluation is not None:
+            profile = ek.freeze(evaluation, f"judge-{next(self.names)}.yaml")
+            ek.judge(ek.load_items("items.jsonl"), profile)  # pays for nothing
+
+    def restart(self):
+        before = self.seen()
+        self.open()
+        assert self.seen() == before
+        assert [one["text"] for one in self.tuner.state["notices"] if "cell" in one["text"]] == []
+
+    def move(self):
+        self.folder = self.folder.rename(self.folder.with_name(f"moved-{next(self.names)}"))
+        self.enter()
+        self.restart()
+
+    def do(self, **message):
+        self.tuner.receive(message)
+        assert self.tuner.wait_idle(300)
+        assert self.tuner.state["alert"] == ""
+
+    def seen(self):
+        """What the editor, the strip and the table show."""
+        state, evaluation = self.tuner.state, self.tuner.evaluation
+        scores = (
+            None if evaluation is None else evaluation.scores[["item_id", "criterion", "score"]].to_numpy().tolist()
+        )
+        names = [version["name"] for version in state["figures"]["versions"]]
+        figures = {key: state["figures"][key] for key in ("current", "against")}
+        draft = {key: state["draft"][key] for key in ("name", "ran", "form", "undo", "problem")}
+        return draft, figures, names, scores, self.tuner.rubric.content_hash
+
+
+@pytest.mark.parametrize("origin", ORIGINS)
+def test_nothing_is_paid_twice_and_nothing_is_lost_whatever_the_rubric_came_from(origin, tmp_path, monkeypatch):
+    dice = random.Random(origin)
+    with judge_server() as server:
+        for number in range(2):
+            desk = Desk(origin, tmp_path / str(number) / "project", server.url, monkeypatch)
+            server.paid.clear()
+            # as it was lost: own file, edited, run, saved, frozen
+            steps = ["run", "edit", "run", "save", "freeze", "restart", "edit", "restart", "move", "restart"]
+            if number:
+                steps = dice.choices(["edit", "edit", "run", "run", "save", "freeze", "restart", "move"], k=10)
+            for step in [*steps, "run", "save", "freeze", "restart", "restart", "restart"]:
+                getattr(desk, step)()
+                assert len(server.paid) == len(desk.asked) * len(ITEMS), (step, steps)
+
+
+def test_replies_to_several_criteria_at_once_count_for_the_saved_version_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text(str(ek.Rubric(**FIELDS | {"template": "default@v1"})))
+    said = {"content": json.dumps({name: {"explanation": "so", "score": 2} for name in ("one", "two")})}
+    with judge_server(always=said) as server:
+        profile = write_profile("both.yaml", "mine.yaml", ek.Judge("openai", "m", base_url=server.url), samples=1,
+                                criteria_per_call="all")  # fmt: skip
+        tuner = ek.RubricTuner(ITEMS, profile, folder=tmp_path)
+        tuner.edit("one", scale={1: "nearly so"})
+        tuner.run()
+        n_paid = len(server.paid)
+        tuner.save()
+        frozen = ek.freeze(tuner.evaluation, "frozen.yaml")
+        assert (n_paid, ek.plan(ITEMS, frozen).n_to_call) == (len(ITEMS), 0)
+
+
+def tuner_of(folder, rubric=None, **options):
+    made = ek.RubricTuner(
+        ITEMS, ek.Rubric(**FIELDS) if rubric is None else rubric, "fake:strict", folder=folder, **options
+    )
+    assert made.wait_idle(300)
+    return made
+
+
+def do(tuner, **message):
+    tuner.receive(message)
+    assert tuner.wait_idle(300)
+
+
+def notes_of(tuner):
+    return [notice["text"] for notice in tuner.state["notices"] if "judgments" not in notice["text"]]
+
+
+def test_what_was_typed_and_is_invalid_comes_back_with_its_problem(tmp_path):
+    tuner = tuner_of(tmp_path)
+    form = form_of(tuner.rubric)
+    form["criteria"][0]["scale"][1][0] = "0"
+    for message in ({"do": "form", "form": form}, {"do": "yaml", "text": "criteria: ["}):
+        do(tuner, **message)
+        problem = tuner.state["draft"]["problem"]
+        assert problem
+        for _ in range(2):
+            tuner = tuner_of(tmp_path)
+            assert (tuner.state["draft"]["problem"], tuner.state["alert"]) == (problem, "")
+            assert tuner.state["draft"]["typed"] == {name: message[name] for name in message if name != "do"}
+    do(tuner, do="undo_edit")
+    assert (tuner_of(tmp_path).state["draft"]["problem"], tuner.rubric.edited) == ("", False)
+
+
+def test_edits_can_be_undone_after_a_restart(tmp_path):
+    tuner = tuner_of(tmp_path)
+    for text in ("nearly so", "almost"):
+        tuner.edit("one", scale={1: text})
+    do(tuner, do="undo_edit")
+    tuner = tuner_of(tmp_path)
+    assert tuner.rubric.criterion("one").scale[1] == "nearly so"
+    do(tuner, do="redo_edit")
+    assert tuner_of(tmp_path).rubric.criterion("one").scale[1] == "almost"
+    do(tuner, do="undo_edit")
+    do(tuner, do="undo_edit")
+    assert not tuner_of(tmp_path).rubric.edited
+
+
+def test_another_rubric_in_the_cell_is_shown_and_the_last_draft_is_one_undo_away(tmp_path, monkeypatch):
+    monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path / "rubrics"))
+    ek.Rubric(**FIELDS).save()
+    tuner = tuner_of(tmp_path, "review")
+    tuner.run()
+    tuner.edit("one", scale={1: "nearly so"})
+    tuner.run()
+    tuner.save()  # v2
+    tuner.edit("two", scale={1: "almost"})  # not run
+    draft = tuner.rubric.content_hash
+    assert tuner_of(tmp_path, "review").rubric.content_hash == draft  # the name means v2 now: the same session
+    older = tuner_of(tmp_path, "review@v1")
+    assert (older.rubric.version, older.rubric.edited, older.state["draft"]["name"]) == ("v1", False, "v1")
+    assert older.session.history.versions[older.state["figures"]["current"]].name == "v1"  # as in the editor
+    assert [note[:24] for note in notes_of(older)] == ["This cell names another "]
+    do(older, do="undo_edit")
+    assert older.rubric.content_hash == draft
+    do(older, do="run")
+    assert notes_of(older) == []
+    third = ek.Rubric(**FIELDS).edit(description="Something else?")
+    (tmp_path / "new.yaml").write_text(str(third))
+    shown = tuner_of(tmp_path, tmp_path / "new.yaml")
+    assert (shown.rubric.content_hash, len(notes_of(shown))) == (third.content_hash, 1)
+
+
+def test_a_version_that_freeze_saved_is_found_by_its_content(tmp_path, monkeypatch):
+    monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path / "rubrics"))
+    ek.Rubric(**FIELDS).save()
+    tuner = tuner_of(tmp_path, "review")
+    tuner.edit("one", scale={1: "nearly so"})
+    tuner.run()
+    ek.freeze(tuner.evaluation, tmp_path / "mine.yaml")  # saves v2
+    tuner.edit("two", scale={1: "almost"})  # not run
+    draft = tuner.rubric.content_hash
+    again = tuner_of(tmp_path, "review")
+    assert (again.versions["name"].tolist(), again.versions["label"].tolist()) == (["v2"], ["v2"])
+    assert (again.rubric.content_hash, again.state["draft"]["name"], notes_of(again)) == (draft, "v2.1", [])
+
+
+def test_two_rubrics_under_one_name_keep_their_drafts(tmp_path):
+    other = ek.Rubric(**FIELDS | {"id": "other"})
+    for rubric in (ek.Rubric(**FIELDS), other):
+        tuner_of(tmp_path, rubric, name="both").edit("one", scale={1: f"of {rubric.id}"})
+    for rubric in (ek.Rubric(**FIELDS), other, ek.Rubric(**FIELDS)):
+        assert tuner_of(tmp_path, rubric, name="both").rubric.criterion("one").scale[1] == f"of {rubric.id}"
+
+
+def test_a_version_that_cannot_be_shown_is_counted_and_stays_in_the_file(tmp_path):
+    tuner_of(tmp_path).run()
+    path = tmp_path / "review.tuner.json"
+    path.write_text(path.read_text().replace('"provider":"fake"', '"provider":"gone"', 1))
+    for _ in range(2):
+        tuner = tuner_of(tmp_path)
+        assert [note.split(" (")[0] for note in notes_of(tuner)] == [
+            "1 version is in review.tuner.json, but cannot be shown: v1"
+        ]
+        tuner.edit("one", scale={1: "nearly so"})
+    assert '"provider":"gone"' in path.read_text()
+
+
+def test_replies_that_cannot_be_stored_under_the_saved_version_are_told_and_the_version_is_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path / "rubrics"))
+    tuner = tuner_of(tmp_path)
+    tuner.edit("one", scale={1: "nearly so"})
+    tuner.run()
+
+    def refuse(*_):
+        raise CacheError("the disk is full")
+
+    monkeypatch.setattr("evalkit.notebook.tuner.tuning_session.promote_to", refuse)
+    do(tuner, do="save")
+    assert "saved as review@v2, but the replies that were paid for cannot be stored" in tuner.state["alert"]
+    assert "the disk is full" in tuner.state["alert"]
+    assert (tuner.rubric.version, tuner.rubric.edited, tuner.versions["name"].tolist()) == ("v2", False, ["v2"])
+    assert tuner.state["draft"]["yaml"] == (tmp_path / "rubrics/review/v2.yaml").read_text()
+
+
+class Wavering:
+    """A judge whose verdicts differ, and that suggests an edit when it is asked for one."""
+
+    def __init__(self):
+        self.turns, self.texts, self.calls = random.Random(0), count(), 0
+
+    def __call__(self, prompt):
+        self.calls += 1
+        if "suggest" in str(prompt).lower():
+            edit = {
+                "criterion": "one",
+                "part": "level",
+                "code": "1",
+                "text": f"idea {next(self.texts)}",
+                "reason": "so",
+            }
+            return self.reply(json.dumps({"edits": [edit]}))
+        return self.reply(self.turns.choice("0022"))
+
+    def reply(self, text):
+        return Reply(text, prompt_tokens=100, completion_tokens=10)
+
+
+def wavering_tuner(folder, judge, n_labels=0):
+    items = [{"item_id": f"i{at:03d}", "answer": f"answer {at}"} for at in range(max(20, n_labels))]
+    rows = [(f"i{at:03d}", "one", "ann", "02"[at % 2]) for at in range(n_labels)]
+    labels = pd.DataFrame(rows, columns=["item_id", "criterion", "annotator", "label"]) if rows else None
+    known = ek.Judge.function(judge, name="own", version="1", price=(1.0, 1.0))
+    made = ek.RubricTuner(items, ek.Rubric(**FIELDS), known, labels, folder=folder, samples=2)
+    assert made.wait_idle(300)
+    return made
+
+
+@pytest.mark.parametrize("steps", [(), ("restart",), ("save",), ("save", "restart"), ("restart", "save", "restart")])
+def test_chance_is_measured_once_for_what_was_edited_at_the_price_that_is_shown(tmp_path, monkeypatch, steps):
+    monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path / "rubrics"))
+    judge = Wavering()
+    tuner = wavering_tuner(tmp_path, judge)
+    do(tuner, do="run")
+    tuner.edit("one", scale={1: "nearly so"})
+    do(tuner, do="run")
+    for step in steps:
+        if step == "save":
+            do(tuner, do="save")
+        else:
+            tuner = wavering_tuner(tmp_path, judge)
+    assert judge.calls == 20 * 2 * 3  # twice two criteria, of which one was not edited
+    assert tuner.state["figures"]["measure"]
+    assert ": 40 requests, about US$ " in tuner.state["price"]  # two more samples of the edited criterion
+    do(tuner, do="measure")
+    assert (judge.calls, tuner.state["status"]["text"]) == (20 * 2 * 4, "chance measured on 20 items")
+    for _ in range(2):
+        assert not tuner.state["figures"]["measure"]
+        do(tuner, do="criterion", name="two")
+        [note] = [tile["note"] for tile in tuner.state["figures"]["tiles"] if tile["title"] == "Changed"]
+        assert note.endswith("same replies")
+        do(tuner, do="criterion", name="one")
+        do(tuner, do="save")
+        tuner = wavering_tuner(tmp_path, judge)
+    assert judge.calls == 20 * 2 * 4
+
+
+def test_all_that_was_paid_is_in_history_in_the_cache_and_on_screen(tmp_path):
+    judge = Wavering()
+    tuner = wavering_tuner(tmp_path, judge, 120)
+    [name] = [one.name for one in tuner.session.drafts.judges]
+    steps = [{"do": "run"}, {"do": "suggest", "judge": name}, {"do": "try", "number": 0}, {"do": "measure"}]
+    for message in [*steps, {"do": "improve", "judge": name}]:
+        calls = judge.calls
+        do(tuner, **message)
+        assert (tuner.state["alert"], judge.calls > calls) == ("", True), message
+        past, stored = ek.history(), ek.evaluation.cache_stats()
+        assert past["paid_usd"].sum() == pytest.approx(stored["cost_usd"])
+        assert stored["session"]["paid_usd"] == pytest.approx(stored["cost_usd"])
+        usd = f"US$ {stored['cost_usd']:.4f}"
+        assert tuner.state["status"]["paid"] == f"paid: session {usd}, project {usd}"
+    others = past[past["evaluation"].isna()]
+    assert others["rubric"].tolist() == ["review", "suggest-edits"]  # chance and improve; what was suggested
+    assert past.loc[past["evaluation"].notna(), "criterion"].tolist() == ["one", "two"] * 2
+
+
+def test_improve_starts_from_the_draft_and_keeps_the_suggestions_that_were_tried(tmp_path):
+    judge = Wavering()
+    tuner = wavering_tuner(tmp_path, judge, 120)
+    [name] = [one.name for one in tuner.session.drafts.judges]
+    do(tuner, do="run")
+    do(tuner, do="suggest", judge=name)
+    do(tuner, do="try", number=0)
+    tried = tuner.state["suggestions"]["rows"]
+    do(tuner, do="suggest", judge=name)
+    rows = tuner.state["suggestions"]["rows"]
+    assert (len(rows), rows[1:]) == (2, tried)
+    tuner.edit("one", scale={2: "wholly"})  # not run
+    do(tuner, do="improve", judge=name)
+    assert tuner.state["alert"] == ""
+    assert tuner.state["suggestions"]["head"].endswith("; started from v1.2")
+    assert tuner.state["suggestions"]["rows"] == tried
+    assert tuner.rubric.criterion("one").scale[2] == "wholly"
+    again = wavering_tuner(tmp_path, judge, 120)
+    assert again.state["suggestions"] == tuner.state["suggestions"]

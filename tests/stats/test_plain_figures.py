@@ -1,0 +1,205 @@
+"""Plain tables in summarize, align, compare, rank and the like: the truth is computed by plain Python and scipy."""
+
+import math
+import random
+from collections import Counter
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import evalkit as ek
+from evalkit.errors import EvalkitError, InputError
+from evalkit.rubrics import Scale
+
+PASSES = Scale.of({0: "", 1: "", 2: ""}, pass_at=2)
+IDS = {
+    "numbers": lambda n: list(range(n)),
+    "Int64": lambda n: pd.array(range(n), dtype="Int64"),
+    "floats": lambda n: [float(i) for i in range(n)],
+    "texts": lambda n: [str(i) for i in range(n)],
+    "category": lambda n: pd.Categorical([f"i{i}" for i in range(n)], categories=[f"i{i}" for i in range(n + 3)]),
+}
+VALUES = {
+    "numbers": lambda xs: xs,
+    "Int64": lambda xs: pd.array([None if math.isnan(x) else int(x) for x in xs], dtype="Int64"),
+    "texts": lambda xs: [None if math.isnan(x) else f" {x:g}" for x in xs],
+    "Decimal": lambda xs: [None if math.isnan(x) else Decimal(str(x)) for x in xs],
+    "objects": lambda xs: pd.Series([pd.NA if math.isnan(x) else x for x in xs], dtype=object),
+    "numpy texts": lambda xs: pd.Series([None if math.isnan(x) else np.str_(x) for x in xs], dtype=object),
+}
+
+
+def scores_of(draw, n, missing=0.1):
+    return [math.nan if draw.random() < missing else float(draw.randrange(3)) for _ in range(n)]
+
+
+def nearly(found, wanted):
+    return np.allclose(found, wanted, rtol=1e-6, atol=1e-9, equal_nan=True)
+
+
+@pytest.mark.long  # seconds: ten calls for each type
+def test_means_differences_correlations_and_wins_are_those_of_scipy_for_every_type_of_column():
+    draw = random.Random(11)
+    for round_ in range(12):
+        ids, values = [*IDS][round_ % len(IDS)], [*VALUES][round_ % len(VALUES)]
+        n = draw.randrange(12, 30)
+        first, second, said = (scores_of(draw, n, missing) for missing in (0.1, 0.1, 0))
+        names = IDS[ids](n)
+        plain = pd.DataFrame({"item_id": names, "score": VALUES[values](first)}).sample(frac=1, random_state=round_)
+        later = pd.DataFrame({"item_id": names, "score": VALUES[values](second)})
+        labels = pd.DataFrame({"item_id": names, "label": said}).sample(frac=1, random_state=round_ + 1)
+        xs = np.array([x for x in first if not math.isnan(x)])
+        row = ek.summarize(plain).iloc[0]
+        half = stats.sem(xs) * stats.t.ppf(0.975, len(xs) - 1)
+        assert nearly([row["mean"], row["low"], row["high"]], [xs.mean(), xs.mean() - half, xs.mean() + half])
+        assert (row["n_items"], row["n_scored"]) == (n, len(xs))
+        assert row[["mean_norm", "worst", "best", "pass_rate"]].isna().all()
+        assert "pass scale=" in row["notes"]
+        row = ek.summarize(plain, scale=PASSES).iloc[0]
+        lost = n - len(xs)
+        ends = [xs.mean() / 2, xs.sum() / 2 / n, (xs.sum() / 2 + lost) / n, (xs == 2).mean()]
+        assert nearly(row[["mean_norm", "worst", "best", "pass_rate"]].astype(float), ends)
+
+        both = [(x, y) for x, y in zip(first, said, strict=True) if not math.isnan(x)]
+        f, y = map(np.array, zip(*both, strict=True))
+        row = ek.align(plain, labels).iloc[0]
+        assert row["judge"] == "jury"
+        assert nearly([row["mae"], row["bias"]], [np.abs(f - y).mean(), (f - y).mean()])
+        assert nearly(row["pearson"], stats.pearsonr(f, y).statistic if np.ptp(f) and np.ptp(y) else np.nan)
+        assert pd.isna(row["accuracy"])
+        assert "pass scale=" in row["notes"]
+        assert ek.align(plain, labels, scale=[0, 1, 2])["accuracy"].iloc[0] == pytest.approx((f == y).mean())
+        # every number is a code of (low, high)
+        assert ek.align(plain, labels, scale=(0, 2))["accuracy"].iloc[0] == pytest.approx((f == y).mean())
+        assert ek.align(plain, labels, scale=PASSES)["accuracy"].iloc[0] == pytest.approx(((f == 2) == (y == 2)).mean())
+
+        gaps = np.array([b - a for a, b in zip(first, second, strict=True) if not math.isnan(a + b)])
+        row = ek.compare(plain, later).table.iloc[0]
+        assert nearly(row["score_difference"], gaps.mean())
+        assert row["n_scored"] == len(gaps)
+        assert pd.isna(row["mean_difference"])
+        row = ek.compare(plain, later, scale=[0, 1, 2], labels=labels).table.iloc[0]
+        assert nearly([row["mean_difference"], row["score_difference"]], [gaps.mean() / 2, gaps.mean()])
+        assert row["changed"] == (gaps != 0).sum()
+        pairs = [(abs(a - z), abs(b - z)) for a, b, z in zip(first, second, said, strict=True) if not math.isnan(a + b)]
+        assert (row["fixed"], row["broke"]) == (sum(a > b for a, b in pairs), sum(a < b for a, b in pairs))
+
+        systems = pd.concat([plain.assign(system_id=7), later.assign(system_id=8)])
+        wins = Counter(np.sign(gaps).astype(int))
+        by_system = ek.rank(systems).set_index("system")
+        assert by_system.index.dtype == "int64"
+        assert by_system.loc[8, ["wins", "losses", "ties"]].tolist() == [wins[1], wins[-1], wins[0]]
+        assert (
+            ek.rank(systems, scale=Scale.of({0: "", 1: "", 2: ""}, better="low")).set_index("system").loc[7, "wins"]
+            == wins[1]
+        )
+        means = ek.summarize(systems, by="system_id").set_index("system_id")["mean"]
+        assert nearly(means[[7, 8]], [xs.mean(), np.nanmean(second)])
+
+
+def test_ids_are_compared_by_value_and_keys_keep_their_types():
+    plain = pd.DataFrame({"item_id": range(40), "judge": 3, "score": [0, 1, 2, 1] * 10})
+    texts = pd.DataFrame(
+        {"item_id": [*(str(i) for i in range(30)), *(f"0{i}" for i in range(30, 36)), "36 "], "label": 1}
+    )
+    row = ek.align(plain, texts).iloc[0]
+    assert (row["n_labelled"], row["judge"]) == (30, 3)
+    assert "7 of 37 labels are of no item" in row["notes"]
+    drawn = ek.next_labels(plain, 5, labels=texts)
+    assert drawn["item_id"].dtype == "int64"
+    assert drawn["item_id"].min() >= 30
+    assert not ek.align(plain, texts.set_index("item_id")["label"]).empty
+    split = ek.split_labels(plain.rename(columns={"score": "label"})[["item_id", "label"]])
+    assert split.dtypes[["item_id"]].tolist() == ["int64"]
+    assert "criterion" not in split
+    assert ek.align(plain, split)["n_labelled"].tolist() == [40]
+    # a criterion that only one of the two tables names is the same one
+    assert ek.align(plain, texts.assign(criterion="tone"))["n_labelled"].tolist() == [30]
+    assert ek.align(plain.assign(criterion="tone"), texts)[["criterion", "n_labelled"]].values.tolist() == [
+        ["tone", 30]
+    ]
+
+
+def test_words_are_labels_or_a_scale_from_bad_to_good():
+    words = ["bad", "ok", "good"] * 10
+    plain = pd.DataFrame({"item_id": range(30), "judge": "j", "label": words})
+    people = plain.assign(label=[word.upper() for word in words[:29]] + ["bad"]).drop(columns="judge")
+    row = ek.align(plain, people).iloc[0]
+    assert row["accuracy"] == pytest.approx(29 / 30)
+    assert pd.isna(row["pearson"])
+    for scale in (["bad", "ok", "good"], "bad, ok, good"):
+        row = ek.align(plain, people, scale=scale).iloc[0]
+        assert nearly([row["accuracy"], row["mae"]], [29 / 30, 2 / 30])
+    ordered = plain.assign(label=pd.Categorical(words, ["bad", "ok", "good"], ordered=True))
+    assert ek.align(ordered, people)["mae"].iloc[0] == pytest.approx(2 / 30)
+    pairs = pd.DataFrame(
+        {"item_id": range(8), "judge": "j", "label": list("AAbAtAAB"), "system_a": "new", "system_b": "old"}
+    )
+    ranked = ek.rank(pairs.replace({"label": {"t": "tie"}}))
+    assert ranked[["system", "wins", "losses", "ties"]].values.tolist() == [["new", 5, 2, 1], ["old", 2, 5, 1]]
+
+
+PLAIN = pd.DataFrame({"item_id": range(20), "judge": "a", "score": [0, 1] * 10})
+LABELS = pd.DataFrame({"item_id": range(20), "label": 1})
+BAD = {
+    "two labels of one item": (lambda: ek.align(PLAIN, pd.concat([LABELS, LABELS])), "'annotator'"),
+    "no label": (lambda: ek.align(PLAIN, LABELS.rename(columns={"label": "human"})), "rename your columns"),
+    "words for numbers": (lambda: ek.align(PLAIN, LABELS.assign(label="good")), "scale="),
+    "which criterion": (lambda: ek.align(PLAIN.assign(criterion=["x", "y"] * 10), LABELS), "'criterion'"),
+    "judges in summarize": (lambda: ek.summarize(PLAIN), "aggregate"),
+    "doubled scores": (lambda: ek.summarize(pd.concat([PLAIN, PLAIN]).drop(columns="judge")), "`sample`"),
+    "doubled votes": (lambda: ek.align(pd.concat([PLAIN, PLAIN]), LABELS), "`vote`"),
+    "no score": (lambda: ek.compare(PLAIN.rename(columns={"score": "mark"}), PLAIN), "`score`"),
+    "no system": (lambda: ek.rank(PLAIN), "'system_id'"),
+    "no two systems": (lambda: ek.rank(PLAIN.assign(system_id="x")), "two systems"),
+    "labels in rank": (lambda: ek.rank(PLAIN.assign(system_id="x", score="good")), "without an order"),
+    "no pair": (
+        lambda: ek.rank(PLAIN.assign(label="C", system_a="x", system_b="y").drop(columns="score")),
+        "A, B, tie",
+    ),
+    "no ends in a plot": (lambda: ek.plots.plot_scores(ek.aggregate(PLAIN)), "pass scale="),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_what_is_missing_is_an_error_that_says_what_to_do(what):
+    run, text = BAD[what]
+    with pytest.raises(EvalkitError) as caught:
+        run()
+    assert text in str(caught.value)
+    assert "not a votes table" not in str(caught.value)
+
+
+def test_votes_are_summarized_by_judge_and_compared():
+    both = pd.DataFrame({"item_id": [*range(10)] * 2, "judge": [1] * 10 + [2] * 10, "score": [0, 1] * 5 + [2, 1] * 5})
+    by_judge = ek.summarize(both, by="judge")
+    assert by_judge[["judge", "mean", "n_items"]].values.tolist() == [[1, 0.5, 10], [2, 1.5, 10]]
+    by_both = ek.summarize(both.set_index(["item_id", "judge"])["score"], by="judge")
+    assert by_both["mean"].tolist() == [0.5, 1.5]
+    later = ek.vote(both.assign(score=both["score"] / 2 + 1), scale=(0, 2))  # votes may lie between codes
+    table = ek.compare(ek.vote(both, scale=(0, 2)), later).table
+    assert table[["judge", "score_difference"]].values.tolist() == [[1, 0.75], [2, 0.25]]
+    assert table["changed"].tolist() == [10, 5]
+    assert "cannot tell change from noise" in table["notes"].iloc[0]
+
+
+def test_few_or_no_rows_and_tables_of_groupby():
+    scores = PLAIN.groupby("item_id").agg(score=("score", "mean"))
+    assert ek.summarize(scores)["mean"].tolist() == [0.5]
+    assert ek.summarize(scores["score"])["mean"].tolist() == [0.5]
+    assert ek.summarize(scores.iloc[:1])["notes"].str.contains("fewer than two clusters").all()
+    assert ek.summarize(scores * np.nan)[["n_items", "n_scored"]].values.tolist() == [[20, 0]]
+    for made in (
+        ek.summarize(scores.iloc[:0]),
+        ek.align(PLAIN.iloc[:0], LABELS),
+        ek.rank(PLAIN.assign(system_id=1)[:0]),
+    ):
+        assert len(made) == 0
+    with pytest.raises(InputError, match="2 levels"):
+        ek.summarize(PLAIN.groupby("item_id").agg({"score": ["mean"]}))
+    estimate = ek.corpus_estimate(PLAIN, LABELS).iloc[0]
+    assert (estimate["raw"], estimate["human"]) == (0.5, 1.0)
+    assert "pass scale=" in estimate["notes"]
