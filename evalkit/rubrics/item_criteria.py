@@ -102,33 +102,33 @@ def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: 
     frame, cells = _items_and_cells(items, criteria, item_id)
     rows: list[tuple[int, ItemCriterion]] = []
     errors: list[str] = []
-    for place, (item, cell) in enumerate(zip(frame["item_id"], cells, strict=True)):
+    for number, (item, cell) in enumerate(zip(frame["item_id"], cells, strict=True)):
         try:
-            rows += [(place, criterion) for criterion in _criteria_of(cell)]
+            rows += [(number, criterion) for criterion in _criteria_of(cell)]
         except InputError as problem:
             errors.append(f"item {item!r}: {problem}")
     if errors:
         raise InputError(f"{counted(len(errors), 'item has', 'items have')} invalid criteria: {'; '.join(errors[:3])}")
-    places, found = [place for place, _ in rows], [criterion for _, criterion in rows]
-    others = frame.drop(columns=["group_id"], errors="ignore").iloc[places].reset_index(drop=True)
-    texts, name = others.pop("item_id"), item_id or "item_id"
+    places, judged = [number for number, _ in rows], [criterion for _, criterion in rows]
+    repeated = frame.drop(columns=["group_id"], errors="ignore").iloc[places].reset_index(drop=True)
+    texts, name = repeated.pop("item_id"), item_id or "item_id"
     source = as_frame(items)
     of_item = source[name].iloc[places].reset_index(drop=True) if name in source else texts
-    ids = texts.astype(object) + "#" + pd.Series([criterion.id for criterion in found], dtype=object)
+    ids = texts.astype(object) + "#" + pd.Series([criterion.id for criterion in judged], dtype=object)
     if ids.duplicated().any():
         clash = listed(ids[ids.duplicated()].unique())
         raise InputError(f"two criteria get the same id {clash}: an item's id and a criterion's id contain '#'; rename")
     exploded = pd.DataFrame({"item_id": ids.astype("str"), "of_item": of_item})
     groups = frame["group_id"] if "group_id" in frame else pd.Series([None] * len(frame), dtype=object)
     exploded["group_id"] = groups.where(groups.notna(), frame["item_id"]).iloc[places].to_numpy()
-    exploded["requirement"] = pd.array([criterion.text for criterion in found], dtype="str")
-    exploded["points"] = np.array([criterion.points for criterion in found], dtype=np.float64)
-    exploded["axis"] = pd.Series([criterion.axis for criterion in found], dtype=object)
-    exploded["requires"] = pd.Series([list(criterion.requires) for criterion in found], dtype=object)
-    exploded["parent"] = pd.Series([[[*parent] for parent in criterion.parents] for criterion in found], dtype=object)
-    if any(criterion.scale is not None for criterion in found):
-        exploded["scale"] = pd.Series([criterion.scale for criterion in found], dtype=object)
-    return pd.concat([exploded, others], axis=1)
+    exploded["requirement"] = pd.array([criterion.text for criterion in judged], dtype="str")
+    exploded["points"] = np.array([criterion.points for criterion in judged], dtype=np.float64)
+    exploded["axis"] = pd.Series([criterion.axis for criterion in judged], dtype=object)
+    exploded["requires"] = pd.Series([list(criterion.requires) for criterion in judged], dtype=object)
+    exploded["parent"] = pd.Series([[[*parent] for parent in criterion.parents] for criterion in judged], dtype=object)
+    if any(criterion.scale is not None for criterion in judged):
+        exploded["scale"] = pd.Series([criterion.scale for criterion in judged], dtype=object)
+    return pd.concat([exploded, repeated], axis=1)
 
 
 def lint_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str | None = None) -> pd.DataFrame:
@@ -174,15 +174,15 @@ def _items_and_cells(items: ItemsLike, name: str | None, item_id: str | None) ->
         name = next((column for column in _COLUMNS if column in names), None)
     if name is None or name not in names:
         hint = guess(name, names) if name else ""
-        wanted = f"{name!r} " if name else "for the criteria (criteria, rubrics, requirements or checklist) "
+        purpose = f"{name!r} " if name else "for the criteria (criteria, rubrics, requirements or checklist) "
         raise InputError(
-            f"the items have no column {wanted}; {hint}available: {listed(names, most=30)}. If the criteria are the "
+            f"the items have no column {purpose}; {hint}available: {listed(names, most=30)}. If the criteria are the "
             "same for all items, write a rubric instead"
         )
-    if taken := [column for column in _MADE if column in names and column != name]:
-        if "of_item" in taken:
+    if clashing := [column for column in _MADE if column in names and column != name]:
+        if "of_item" in clashing:
             raise InputError("these items have one row per criterion already (column of_item)")
-        raise InputError(f"the items have the columns {listed(taken)}, which are made here; rename them")
+        raise InputError(f"the items have the columns {listed(clashing)}, which are made here; rename them")
     cells = frame[name].tolist()
     return as_items(frame.drop(columns=[name]), item_id=item_id), cells
 
@@ -199,15 +199,15 @@ def _criteria_of(cell: Any) -> list[ItemCriterion]:
         raise InputError(f"two criteria have the id {listed(doubled)}; ids are unique within an item")
     by_id = {criterion.id: criterion for criterion, _ in flat}
     above = {criterion.id: parent for criterion, parent in flat}
-    required = {key: tuple(name for name in one.requires if name != key) for key, one in by_id.items()}
-    for name, given in (("requires", required), ("parent", _tuples(above))):
-        unknown = {target for targets in given.values() for target in targets} - by_id.keys()
+    required = {key: tuple(name for name in entry.requires if name != key) for key, entry in by_id.items()}
+    for name, links in (("requires", required), ("parent", _tuples(above))):
+        unknown = {target for targets in links.values() for target in targets} - by_id.keys()
         if unknown:
             raise InputError(f"{name} names {listed(sorted(unknown))}, but the item has no such criterion")
-        if circle := _circle(given):
+        if circle := _circle(links):
             raise InputError(f"{name} goes in a circle: {' → '.join(circle)}")
     groups = {parent for parent in above.values() if parent is not None}
-    if blamed := sorted({target for one in by_id.values() for target in one.requires} & groups):
+    if blamed := sorted({target for entry in by_id.values() for target in entry.requires} & groups):
         raise InputError(f"requires names {listed(blamed)}, which has criteria below it and is not judged itself")
     if groups and (negative := sorted(key for key, criterion in by_id.items() if criterion.points < 0)):
         raise InputError(
@@ -285,8 +285,8 @@ def _flat(
 def _criterion(fields: Mapping[str, Any], number: str) -> tuple[ItemCriterion, str | None]:
     values = {}
     for field, names in _NAMES.items():
-        given = [name for name in names if not _is_none(fields.get(name))]
-        values[field] = fields[given[0]] if given else None
+        filled = [name for name in names if not _is_none(fields.get(name))]
+        values[field] = fields[filled[0]] if filled else None
     text = values["text"]
     where = f"criterion {id_text(values['id']) if values['id'] is not None else number}"
     if not isinstance(text, str) or not text.strip():
@@ -328,7 +328,7 @@ def _texts(value: Any, where: str) -> list[str]:
         value = [value]
     if not isinstance(value, (Sequence, np.ndarray)):
         raise InputError(f"{where}: requires and tags are lists of texts, not {type(value).__name__}")
-    return [id_text(one).strip() for one in value]
+    return [id_text(element).strip() for element in value]
 
 
 def _circle(given: Mapping[str, tuple[str, ...]]) -> list[str]:
@@ -348,10 +348,16 @@ def _notes(criteria: Sequence[ItemCriterion]) -> Iterator[tuple[str, str]]:
             yield f"#{criterion.id}", "requires itself, which changes nothing"
         if criterion.points > 0 and _FAILURE.search(criterion.text):
             yield f"#{criterion.id}", f"words a failure, but has {criterion.points:g} points: should they be negative?"
-    words = [({*_WORD.findall(one.text.casefold())}, bool(_NEGATION.search(one.text))) for one in criteria[:_COMPARED]]
-    for second, (own, own_not) in enumerate(words):
-        for first, (other, other_not) in enumerate(words[:second]):
-            if own and other and len(own & other) >= _ALIKE * len(own | other):
+    words = [
+        ({*_WORD.findall(entry.text.casefold())}, bool(_NEGATION.search(entry.text))) for entry in criteria[:_COMPARED]
+    ]
+    for second, (later_words, own_not) in enumerate(words):
+        for first, (earlier_words, other_not) in enumerate(words[:second]):
+            if (
+                later_words
+                and earlier_words
+                and len(later_words & earlier_words) >= _ALIKE * len(later_words | earlier_words)
+            ):
                 same_sign = (criteria[first].points > 0) == (criteria[second].points > 0)
                 if same_sign != (own_not == other_not):
                     yield f"#{criteria[second].id}", f"contradicts #{criteria[first].id}: both cannot earn their points"

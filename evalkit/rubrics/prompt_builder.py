@@ -363,16 +363,16 @@ class PromptBuilder:
         `inputs` are those of the item with each of the criteria; they differ in `requirement` alone.
         """
         builder, criterion = self.together, self.rubric.criteria[0]
-        shown = {name: value for name, value in inputs[0].items() if name != "requirement"}
-        prompt = builder.prompt(criterion, shown | {"requirements": [each["requirement"] for each in inputs]})
+        item_inputs = {name: value for name, value in inputs[0].items() if name != "requirement"}
+        prompt = builder.prompt(criterion, item_inputs | {"requirements": [fields["requirement"] for fields in inputs]})
         answer = reply_schema(criterion)
-        numbered = {str(number): each for number, each in enumerate(inputs, start=1)}
+        numbered = {str(number): fields for number, fields in enumerate(inputs, start=1)}
         schema = {
             "type": "object", "properties": dict.fromkeys(numbered, answer), "required": [*numbered],
             "additionalProperties": False,
         }  # fmt: skip
         parts = tuple(
-            replace(prompt, schema=answer, criterion=number, inputs=each) for number, each in numbered.items()
+            replace(prompt, schema=answer, criterion=number, inputs=fields) for number, fields in numbered.items()
         )
         return replace(prompt, schema=schema, together=parts)
 
@@ -445,9 +445,9 @@ class PromptBuilder:
         parts = [blocks["task"], "Examples that people have judged:"]
         for number, example in enumerate(criterion.examples, 1):
             item = self._blocks(criterion, example["inputs"])["item"]
-            own = example["inputs"].get("requirement")
-            if own is not None and own not in item:  # it stands in the task, which is shown once
-                item += f"\n\nRequirement:\n{own}"
+            requirement = example["inputs"].get("requirement")
+            if requirement is not None and requirement not in item:  # it stands in the task, which is shown once
+                item += f"\n\nRequirement:\n{requirement}"
             parts.append(f"Example {number}:\n\n{item}\n\nPeople's answer to example {number}: {example['label']}")
         parts.append("End of the examples. Now the item to judge.")
         return "\n\n".join(parts)

@@ -197,7 +197,7 @@ class Columns(VerdictColumns):
             return reader
         number, n = bundle.index(self._worklist.place(row)[0]), len(bundle)
         if (number, n) not in self._numbered:
-            names = [str(place) for place in range(1, n + 1)]
+            names = [str(digit) for digit in range(1, n + 1)]
             self._numbered[number, n] = CodeReader("json", reader.scale, names[number], pairwise=False, group=names)
         return self._numbered[number, n]
 

@@ -247,9 +247,9 @@ def _asked_alone(stored: StoredReplies, columns: Columns, missing: Collection[in
         if row not in missing and columns.error(row) in _LEFT_OUT and len(worklist.bundle_of(row)) > 1
     }
     worklist.alone.update(left_out)
-    own = stored.of_rows(left_out)
-    columns.read(list(own), *zip(*own.values(), strict=True), source=None) if own else None
-    rows = sorted(left_out - own.keys())
+    stored_alone = stored.of_rows(left_out)
+    columns.read(list(stored_alone), *zip(*stored_alone.values(), strict=True), source=None) if stored_alone else None
+    rows = sorted(left_out - stored_alone.keys())
     return dict(zip(rows, worklist.keys(rows=frozenset(rows)), strict=True))
 
 

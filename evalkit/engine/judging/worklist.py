@@ -92,8 +92,8 @@ class Worklist:
     def with_samples(self, samples: int) -> Worklist:
         """The same work list with another number of samples."""
         worklist = replace(self, spec=replace(self.spec, samples=samples), alone=set())
-        kept = ("hashes", "parts", "bundles", "bundle_hashes", "bundle_parts")
-        worklist.__dict__.update({name: self.__dict__[name] for name in kept if name in self.__dict__})
+        cached = ("hashes", "parts", "bundles", "bundle_hashes", "bundle_parts")
+        worklist.__dict__.update({name: self.__dict__[name] for name in cached if name in self.__dict__})
         return worklist
 
     @property
@@ -261,10 +261,10 @@ class Worklist:
         item, criterion, judge, order, sample = self.place(row)
         hashes = self.recorded_hashes(item) if recorded else self.hashes[item]
         key_order = self.spec.orders[order if recorded else 0]
-        whole = self.parts
+        all_parts = self.parts
         if not recorded and len(self.bundle_of(row)) > 1:
-            hashes, whole = [self.bundle_hashes[item]], self.bundle_parts
-        parts = replace(whole[criterion][judge], input_hash=hashes[order], order=key_order, sample=sample)
+            hashes, all_parts = [self.bundle_hashes[item]], self.bundle_parts
+        parts = replace(all_parts[criterion][judge], input_hash=hashes[order], order=key_order, sample=sample)
         return parts if recorded else parts.of_sample(sample)
 
     def requests(self, rows: list[int]) -> list[Request]:

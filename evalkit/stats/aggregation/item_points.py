@@ -161,17 +161,19 @@ def _arrows(rows: pd.DataFrame) -> Ints:
         return np.zeros((0, 2), dtype=np.int64)
     sources: list[int] = []
     targets: list[str] = []
-    for place, (of_item, names) in enumerate(zip(rows["item"], _lists(rows["requires"]), strict=True)):
-        sources += [place] * len(names)
+    for row, (of_item, names) in enumerate(zip(rows["item"], _lists(rows["requires"]), strict=True)):
+        sources += [row] * len(names)
         targets += [f"{of_item}#{schemas.id_text(name)}" for name in names]
-    found = pd.Index(rows["item_id"]).get_indexer(pd.Index(targets, dtype="str")) if targets else np.zeros(0, np.int64)
-    if (found < 0).any():
-        place = int((found < 0).argmax())
+    target_rows = (
+        pd.Index(rows["item_id"]).get_indexer(pd.Index(targets, dtype="str")) if targets else np.zeros(0, np.int64)
+    )
+    if (target_rows < 0).any():
+        row = int((target_rows < 0).argmax())
         raise InputError(
-            f"criterion {rows['item_id'].iloc[sources[place]]!r} requires {targets[place]!r}, which is not in the "
+            f"criterion {rows['item_id'].iloc[sources[row]]!r} requires {targets[row]!r}, which is not in the "
             "rows; keep it, or pass requires='ignore'"
         )
-    return np.column_stack([np.array(sources, dtype=np.int64), found.astype(np.int64)])
+    return np.column_stack([np.array(sources, dtype=np.int64), target_rows.astype(np.int64)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,26 +195,26 @@ class _Tree:
         trees = {item for item, path in zip(of_items, paths, strict=True) if path}
         chains: dict[int, list[tuple[str, float]]] = {}
         weight_of: dict[tuple[str, str | None, str], float] = {}
-        for place, (item, path) in enumerate(zip(of_items, paths, strict=True)):
+        for row, (item, path) in enumerate(zip(of_items, paths, strict=True)):
             if item not in trees:
                 continue
-            chain = [(f"leaf {place}", weights[place]), *((str(name), float(weight)) for name, weight in path)]
-            chains[place] = chain
+            chain = [(f"leaf {row}", weights[row]), *((str(name), float(weight)) for name, weight in path)]
+            chains[row] = chain
             for (name, weight), above in zip(chain, [*(up for up, _ in chain[1:]), None], strict=True):
                 if weight_of.setdefault((item, above, name), weight) != weight or weight <= 0:
                     raise InputError(f"item {item!r}: group {name!r} has two weights, or one that is not positive")
         sums: dict[tuple[str, str | None], float] = {}
         for (item, above, _), weight in weight_of.items():
             sums[item, above] = sums.get((item, above), 0.0) + weight
-        for place, chain in chains.items():
+        for row, chain in chains.items():
             product = 1.0
             for (_, weight), above in zip(chain, [*(up for up, _ in chain[1:]), None], strict=True):
-                product *= weight / sums[of_items[place], above]
+                product *= weight / sums[of_items[row], above]
                 if above is not None:
-                    leaf.append(place)
-                    node.append((of_items[place], above))
+                    leaf.append(row)
+                    node.append((of_items[row], above))
                     within.append(product)
-            share[place] = product
+            share[row] = product
         return cls(share, np.array(leaf, dtype=np.int64), node, np.array(within))
 
 
@@ -242,30 +244,30 @@ def _units(rows: pd.DataFrame, tree: _Tree, by: str | None) -> tuple[pd.DataFram
 
 def _values(run: pd.DataFrame, rows: pd.DataFrame) -> tuple[Floats, Floats]:
     """How far each criterion is met (0-1, NaN: open), and whether it counts as met for those that require it."""
-    at = pd.Index(rows["item_id"]).get_indexer(pd.Index(run["item_id"].astype("str")))
+    positions = pd.Index(rows["item_id"]).get_indexer(pd.Index(run["item_id"].astype("str")))
     value, met = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
     norm, verdict = run["score_norm"].to_numpy(dtype=np.float64), verdict_codes(run["passed"]).astype(np.float64)
-    value[at] = norm
-    met[at] = np.where(verdict >= 0, verdict, np.where(np.isnan(norm), np.nan, norm >= 1 - _TINY))
+    value[positions] = norm
+    met[positions] = np.where(verdict >= 0, verdict, np.where(np.isnan(norm), np.nan, norm >= 1 - _TINY))
     return value, met
 
 
 def _with_required(value: Floats, met: Floats, arrows: Ints, *, transitive: bool) -> tuple[Floats, Floats, Floats]:
     """The least and the greatest value of each criterion, and the value itself, NaN while it is open."""
-    least, most = np.where(np.isnan(met), 0.0, met), np.where(np.isnan(met), 1.0, met)
+    least, greatest = np.where(np.isnan(met), 0.0, met), np.where(np.isnan(met), 1.0, met)
     if len(arrows):
         source, target = arrows.T
-        own_least, own_most = least.copy(), most.copy()
+        own_least, own_most = least.copy(), greatest.copy()
         while True:
             floor, ceiling = np.ones(len(value)), np.ones(len(value))
             np.minimum.at(floor, source, least[target])
-            np.minimum.at(ceiling, source, most[target])
+            np.minimum.at(ceiling, source, greatest[target])
             if not transitive:
                 break
             new_least, new_most = own_least * floor, own_most * ceiling
-            if np.array_equal(new_least, least) and np.array_equal(new_most, most):
+            if np.array_equal(new_least, least) and np.array_equal(new_most, greatest):
                 break
-            least, most = new_least, new_most
+            least, greatest = new_least, new_most
     else:
         floor = ceiling = np.ones(len(value))
     low, high = np.nan_to_num(value, nan=0.0) * floor, np.where(np.isnan(value), 1.0, value) * ceiling
@@ -287,8 +289,8 @@ def _scored(
         return np.bincount(unit, weights=numbers, minlength=len(units)).astype(np.float64)
 
     open_, positive = np.isnan(value), np.maximum(weight, 0.0)
-    known = np.where(open_, 0.0, weight * np.nan_to_num(value))
-    possible, possible_scored, earned = total(positive), total(np.where(open_, 0.0, positive)), total(known)
+    decided = np.where(open_, 0.0, weight * np.nan_to_num(value))
+    possible, possible_scored, earned = total(positive), total(np.where(open_, 0.0, positive)), total(decided)
     ends = np.sort([weight * low, weight * high], axis=0)
     n_open = total(open_).astype(np.int64)
 
@@ -332,8 +334,8 @@ def summarize_points(table: pd.DataFrame, by: Sequence[str], clusters: Any) -> p
     groups = group(table, keys, may_miss=keys)
     figures = [_point_figures(table.iloc[rows], units[rows]) for rows in groups.rows()]
     heads = table.iloc[groups.first]
-    made = result_table(figures, *_FIGURES)
-    return pd.DataFrame({key: heads[key].array for key in keys} | {name: made[name].array for name in made})
+    columns = result_table(figures, *_FIGURES)
+    return pd.DataFrame({key: heads[key].array for key in keys} | {name: columns[name].array for name in columns})
 
 
 _FIGURES = (
@@ -346,8 +348,8 @@ _FIGURES = (
 def _clusters(table: pd.DataFrame) -> pd.Series | None:
     if "group_id" not in table:
         return None
-    own = table.drop_duplicates("item_id")
-    return pd.Series(own["group_id"].array, index=own["item_id"].array)
+    items = table.drop_duplicates("item_id")
+    return pd.Series(items["group_id"].array, index=items["item_id"].array)
 
 
 def _point_figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
@@ -421,25 +423,27 @@ def at_k(
         raise InputError(f"at_k needs the columns {listed(lost)}; the table has {listed(scores.columns, most=30)}")
     frame = scores.reset_index(drop=True)
     figures, heads = [], []
-    whole = group(frame, by) if by else None
-    for rows in whole.rows() if whole is not None else [np.arange(len(frame))]:
-        part = frame.iloc[rows]
-        prompts = group(part, [of])
-        score = part["score"].to_numpy(dtype=np.float64)
+    parts = group(frame, by) if by else None
+    for rows in parts.rows() if parts is not None else [np.arange(len(frame))]:
+        runs_of_part = frame.iloc[rows]
+        prompts = group(runs_of_part, [of])
+        score = runs_of_part["score"].to_numpy(dtype=np.float64)
         runs = [np.sort(score[places][~np.isnan(score[places])]) for places in prompts.rows()]
         for size in sizes:
             worst = np.array([_expected_lowest(run, size) for run in runs if len(run) >= size])
             best = np.array([-_expected_lowest(-run[::-1], size) for run in runs if len(run) >= size])
             figures.append(_extreme_figures(worst, best, len(runs)) | {"k": size, "n_runs": int(sum(map(len, runs)))})
-            heads.append([part[name].iloc[0] for name in by])
-    made = result_table(figures, "int64: k; number: worst± best±; count: n_prompts n_short n_runs; text: notes")
-    return pd.concat([pd.DataFrame(heads, columns=by), made], axis=1) if by else made
+            heads.append([runs_of_part[name].iloc[0] for name in by])
+    figures_table = result_table(
+        figures, "int64: k; number: worst± best±; count: n_prompts n_short n_runs; text: notes"
+    )
+    return pd.concat([pd.DataFrame(heads, columns=by), figures_table], axis=1) if by else figures_table
 
 
 def _expected_lowest(run: Floats, size: int) -> float:
     """The mean of the lowest of `size` over all choices of so many entries of a sorted run."""
     n = len(run)
-    chances = [math.comb(n - place - 1, size - 1) / math.comb(n, size) for place in range(n - size + 1)]
+    chances = [math.comb(n - rank - 1, size - 1) / math.comb(n, size) for rank in range(n - size + 1)]
     return float(np.dot(run[: n - size + 1], chances))
 
 
