@@ -153,8 +153,9 @@ def _judge_of(result: GateResult) -> str | None:
     """The judge that was looked up in the cache, as for ``--judge``: ``profile`` if a profile names the judges."""
     for metric in (metric for test in result.tests for metric in test.metrics):
         for one in metric.measured:
-            if one.judgment is not None and one.judgment.reasons and one.judgment.parts:
-                judge = one.judgment.parts["judges"][0]
+            parts = (one.judgment and one.judgment.parts) or {}
+            if one.judgment is not None and one.judgment.reasons and "judges" in parts:  # a recorded one has no judges
+                judge = parts["judges"][0]
                 return "profile" if metric.of_profile else f"{judge['provider']}:{judge['model']}"
     return None
 

@@ -89,6 +89,17 @@ def test_a_cache_miss_with_no_judge_lists_three_ways_out(here: Path, judge: Judg
     assert [line.split(": evalkit ")[1].split()[0] for line in ways] == ["ci", "judge", "cache"]
 
 
+def test_a_miss_behind_a_recorded_judgment_with_an_unread_sample_lists_them_too(here: Path) -> None:
+    parts = {"rubric": "faithfulness", "rubric_version": "v1"}  # a recorded judgment has no judges among its parts
+    said = recorded(samples=[True, True, None], agreement=0.6667, reasons={"unreadable": 1}, parts=parts)
+    second = "  - {id: other, input: {prompt: q, context: [c]}, expected: {type: faithfulness, min_score: 0.85}}\n"
+    (here / "eval.yaml").write_text(CONFIG + second, encoding="utf-8")
+    write_lines(here / "traces.jsonl", [trace(meta=said), trace(request_id="other", prompt="q", context=["c"])])
+    done = ci(here, "--judge", "none", "--judge-model", "m")
+    assert done.returncode == 2
+    assert "three ways to continue" in done.stderr
+
+
 @pytest.mark.parametrize(("flags", "code"), [((), 0), (("--strict",), 1)], ids=["lenient", "strict"])
 def test_samples_that_differ_are_a_warning(here: Path, flags: tuple[str, ...], code: int) -> None:
     said = recorded(samples=[True, True, False], agreement=0.6667, score=0.9)
