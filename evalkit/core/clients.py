@@ -29,6 +29,7 @@ ACCOUNTS = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PR
 
 _CLASSES = ("OpenAI", "AsyncOpenAI", "AzureOpenAI", "AsyncAzureOpenAI", "Anthropic", "AsyncAnthropic")
 _HTTP_CLIENTS = ("SyncHttpxClientWrapper", "AsyncHttpxClientWrapper")
+_TRANSPORTS = ("HTTPTransport", "AsyncHTTPTransport")
 _OTHER_SIGN_INS = ("workload_identity", "_provider", "credentials", "_middleware")
 _HOLD_KEYS = ("_azure_ad_token", "api_key", "auth_token")
 _NO_KEYS = ("", "<missing API key>", "workload-identity-auth")
@@ -83,8 +84,8 @@ class GivenClient:
 
     def key(self) -> Secret:
         """The key that it sends, or sent last; false if there is none."""
-        held = (getattr(self.client, name, None) for name in self._held_in if self.fetch_key is None)
-        return next((Secret(key) for key in held if isinstance(key, str) and key not in _NO_KEYS), self.last_key)
+        keys = (getattr(self.client, name, None) for name in self._held_in if self.fetch_key is None)
+        return next((Secret(key) for key in keys if isinstance(key, str) and key not in _NO_KEYS), self.last_key)
 
     def __repr__(self) -> str:
         return f"<{type(self.client).__name__}>"
@@ -104,23 +105,26 @@ def fields_of(client: Any, model: str, fields: Mapping[str, Any]) -> dict[str, A
     ConfigError
         For what is no client, a client that states no address, and fields that are read off it.
     """
-    provider, known = _provider_of(client), _class_of(client)
+    provider, package_class = _provider_of(client), _class_of(client)
     if refused := [name for name in ("provider", "ask") if name in fields]:
         raise ConfigError(f"Judge.client takes no {listed(refused)}: it is read off the client; omit it")
-    given = GivenClient(client, provider)
+    holder = GivenClient(client, provider)
     address = _address(client, model)
     clean = _without_key(address)
     server, own_address = clean if is_server(clean) else None, fields.get("base_url")
-    has_own_http = type(getattr(client, "_client", None)).__name__ not in _HTTP_CLIENTS
-    is_readable = known is not None and clean == address and not any(getattr(client, n, None) for n in _OTHER_SIGN_INS)
-    given.calls = not (
+    http = getattr(client, "_client", None)
+    has_own_http, transport = type(http).__name__ not in _HTTP_CLIENTS, type(getattr(http, "_transport", None))
+    signs_in = any(getattr(client, name, None) for name in _OTHER_SIGN_INS)
+    signs_in |= has_own_http and (transport.__name__ not in _TRANSPORTS or getattr(http, "auth", None) is not None)
+    is_readable = package_class is not None and clean == address and not signs_in
+    holder.calls = not (
         is_readable
-        and type(client) is known
+        and type(client) is package_class
         and not has_own_http
         and not (provider == "anthropic" and "?" in address)
         and not _is_wrapped(client, provider)
     )
-    if own_address is not None and not given.calls:
+    if own_address is not None and not holder.calls:
         raise ConfigError(
             f"base_url is read off the client ({server}); pass a client with another base_url, or write "
             "ek.Judge(…, base_url=…)"
@@ -130,17 +134,17 @@ def fields_of(client: Any, model: str, fields: Mapping[str, Any]) -> dict[str, A
         who = f"the {type(client).__name__} passed to Judge.client"
         raise ConfigError(f"{who} states no base_url; pass base_url= (the address of its API), or service= (a name)")
     if own_address is None and (has_own_http or not is_readable):
-        given.elsewhere = ELSEWHERE[0] if is_readable else ELSEWHERE[1]
+        holder.elsewhere = ELSEWHERE[0] if is_readable else ELSEWHERE[1]
     host = host_of(url) if url else str(fields["service"])
     of_client = {
         "provider": provider,
         "model": model,
         "service": host_of(server) if server and own_address else "",
-        "api_key_env": _key_variable(given, host),
-        "headers_env": _headers_variable(given, host),
-        **({} if known is None else _time_limit(client, provider)),
+        "api_key_env": _key_variable(holder, host),
+        "headers_env": _headers_variable(holder, host),
+        **({} if package_class is None else _time_limit(client, provider)),
     }
-    return {**of_client, **fields, "base_url": url, "ask": given}
+    return {**of_client, **fields, "base_url": url, "ask": holder}
 
 
 def _class_of(client: object) -> type | None:
@@ -155,8 +159,8 @@ def _is_azure(client: object) -> bool:
 
 
 def _provider_of(client: Any) -> str:
-    if (known := _class_of(client)) is not None:
-        return known.__module__.partition(".")[0]
+    if (package_class := _class_of(client)) is not None:
+        return package_class.__module__.partition(".")[0]
     is_module = inspect.ismodule(client)  # that of openai has the shape of a client
     for provider, path in CREATE.items():
         if not is_module and callable(attribute_at(client, path)):
@@ -193,7 +197,7 @@ def _address(client: Any, model: str) -> str:
     base, _, query = str(attribute_at(client, ["base_url"])).partition("?")
     base = base.rstrip("/").removesuffix("/chat/completions")
     if _is_azure(client) and "/deployments" not in urlsplit(base).path:
-        base += f"/deployments/{quote(model, safe='')}"
+        base += f"/deployments/{quote(str(model), safe='')}"
     further = attribute_at(client, ["default_query"])
     parts = [query.rstrip("/")]
     if isinstance(further, Mapping) and further:
@@ -261,9 +265,9 @@ def _headers_variable(given: GivenClient, host: str) -> str | None:
     """The variable that holds the headers where the client is not; None: there are none but those always sent."""
     custom = f"{given.provider.upper()}_CUSTOM_HEADERS"
     lines = (line.partition(":") for line in os.environ.get(custom, "").split("\n"))
-    here = {name.strip().lower(): Secret(value.strip()) for name, _, value in lines}
+    custom_headers = {name.strip().lower(): Secret(value.strip()) for name, _, value in lines}
     accounts = {name: Secret(os.environ.get(variable, "")) for name, variable in ACCOUNTS.items()}
     needed = {name: value for name, value in given.headers.items() if value != accounts.get(name)}
-    if all(here.get(name) == value for name, value in needed.items()):
+    if all(custom_headers.get(name) == value for name, value in needed.items()):
         return None if not needed or host == PROVIDERS[given.provider].host else custom
     return _of_host(host, "HEADERS")

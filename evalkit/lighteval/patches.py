@@ -250,12 +250,12 @@ def _answering_once(plain: Callable[[], dict[Any, list[Any]]], pipeline: Any) ->
         tasks = [_task_of(doc.task_name, copies) for doc in docs]
         are_copies = [task != doc.task_name for task, doc in zip(tasks, docs, strict=True)]
         for index in sorted(range(len(docs)), key=are_copies.__getitem__):  # LightEval shuffles the tasks
-            place = first.setdefault((tasks[index], _content([docs[index]])), len(sent[method]))
+            number = first.setdefault((tasks[index], _content([docs[index]])), len(sent[method]))
             if not are_copies[index]:  # a task may have two equal documents, which are answered apart
-                place = len(sent[method])
-            if place == len(sent[method]):
+                number = len(sent[method])
+            if number == len(sent[method]):
                 sent[method].append(docs[index])
-            places[method][index] = place
+            places[method][index] = number
     pipeline.sampling_docs = sent
     try:
         answers = plain()

@@ -124,6 +124,8 @@ def test_which_clients_are_called_and_what_stands_for_them_elsewhere() -> None:
         (openai.OpenAI(api_key=KEY, http_client=httpx2.Client()), "http_client"),
         (openai.AsyncOpenAI(api_key=KEY, http_client=openai.DefaultAsyncHttpxClient()), "http_client"),
         (anthropic.Anthropic(api_key=KEY, http_client=httpx2.Client()), "http_client"),
+        (openai.OpenAI(api_key=KEY, http_client=httpx2.Client(transport=httpx2.MockTransport(print))), "client"),
+        (openai.OpenAI(api_key=KEY, http_client=httpx2.Client(auth=("me", "pass"))), "client"),
         (Mine(api_key=KEY), None),
         (Mine(api_key=KEY, http_client=httpx2.Client()), "http_client"),
         (wrapped, None),
@@ -191,5 +193,6 @@ def test_what_is_no_client_is_refused_with_what_is_allowed() -> None:
         with pytest.raises(ConfigError, match=words) as caught:
             Judge.client(value, "m", **fields)
         assert KEY not in str(caught.value)
-    with pytest.raises(ConfigError, match="needs a model"):
-        Judge.client(client, "")
+    for value, model in [(client, ""), (azure(api_key=KEY), 5), (azure(api_key=KEY), None)]:
+        with pytest.raises(ConfigError, match="needs a model"):
+            Judge.client(value, model)

@@ -69,8 +69,9 @@ def named_judges(
         return of_profile if model is None else NamedJudges((Judge("openai", model),), first.source("model"))
     ranked = Settings.of(*((str(rank), values) for rank, (_, values) in enumerate(entries)))
     ranks = {name: int(ranked.sources.get(name, len(entries))) for name in ("judge", "model")}
-    source, named = first.source("judge"), [first["judge"]] if isinstance(first["judge"], str) else first["judge"]
-    texts = [text.strip().removesuffix(":") for text in named]
+    source, written = first.source("judge"), first["judge"]
+    written = [written] if isinstance(written, str) else written
+    texts = [text.strip().removesuffix(":") for text in written]
     has_models = all(":" in text or text in (PROFILE, "fake") for text in texts)
     if model is not None and (
         (ranks["model"] == ranks["judge"] and has_models and texts != ["fake"])

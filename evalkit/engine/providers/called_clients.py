@@ -56,8 +56,8 @@ def check(judge: Judge) -> None:
 
 def _check_elsewhere(judge: Judge) -> None:
     url, fact = judge.base_url or PROVIDERS[judge.provider].address, "and no address stands for it"
-    here, variable = "make the judge here with ek.Judge.client", None
-    advice = f"{here}; if the service has an OpenAI-compatible address, pass it there as base_url="
+    remake, variable = "make the judge here with ek.Judge.client", None
+    advice = f"{remake}; if the service has an OpenAI-compatible address, pass it there as base_url="
     if judge.ask == ELSEWHERE[0]:
         names = ["HTTPS_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"] if url.startswith("https:") else ["HTTP_PROXY"]
         if proxy_of(url) or any(map(os.environ.get, names[1:])):
@@ -66,7 +66,7 @@ def _check_elsewhere(judge: Judge) -> None:
             names[0],
             "has an HTTP client of its own (proxy, certificates), and nothing here takes its place",
         )
-        advice = f"set {' or '.join(names)}, or {here}; if {url} can be reached without, remove ask="
+        advice = f"set {' or '.join(names)}, or {remake}; if {url} can be reached without, remove ask="
     raise JudgeError(
         f"judge '{judge.name}' was made of a client which is not in this process, {fact}",
         judge=judge.name,
@@ -151,7 +151,7 @@ class CalledClient(ChatClient):
         except Exception as error:  # noqa: BLE001  # of any package
             response = getattr(error, "response", None)
             places = getattr(error, "status_code", None), getattr(response, "status_code", None)
-            status = next((one for one in places if isinstance(one, int) and not 200 <= one < 300), None)
+            status = next((code for code in places if isinstance(code, int) and not 200 <= code < 300), None)
             if status is None:
                 raise self._problem(error, judge) from None
             headers: Mapping[Any, Any] = getattr(response, "headers", None) or {}
