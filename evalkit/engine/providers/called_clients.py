@@ -30,7 +30,7 @@ from evalkit.errors.secrets import locals_forgotten, text_of_error
 _BUGS = (TypeError, NameError, AttributeError, ImportError, NotImplementedError)
 _NOT_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol")
 _OTHER_LOOP = ("event loop is closed", "different loop", "different event loop", "handler is closed")
-_MOST_LINKS = 9
+_MOST_LINKS, _READ = 9, 4000
 
 
 def check(judge: Judge) -> None:
@@ -62,10 +62,8 @@ def _check_elsewhere(judge: Judge) -> None:
         names = ["HTTPS_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"] if url.startswith("https:") else ["HTTP_PROXY"]
         if proxy_of(url) or any(map(os.environ.get, names[1:])):
             return
-        variable, fact = (
-            names[0],
-            "has an HTTP client of its own (proxy, certificates), and nothing here takes its place",
-        )
+        variable = names[0]
+        fact = "has an HTTP client of its own (proxy, certificates), and nothing here takes its place"
         advice = f"set {' or '.join(names)}, or {remake}; if {url} can be reached without, remove ask="
     raise JudgeError(
         f"judge '{judge.name}' was made of a client which is not in this process, {fact}",
@@ -193,7 +191,7 @@ def _content_of(error: Any) -> bytes:
     if isinstance(content, bytes):
         return content
     body = getattr(error, "body", None)
-    return json_bytes({"error": body if isinstance(body, Mapping) else {"message": text_of_error(error)}})
+    return json_bytes({"error": body if isinstance(body, Mapping) else {"message": str(error)[:_READ]}})
 
 
 def _bytes_of(completion: Any) -> bytes:
