@@ -66,7 +66,7 @@ def _judges(args: argparse.Namespace, profile: Profile | None) -> list[Judge] | 
     from evalkit.engine.judging.named_judges import named_judges
 
     settings, places = judge_settings(args)
-    if args.profile is not None and profile is not None and profile.judges:
+    if profile is not None and profile.judges:
         places = places[:1]  # only a flag changes the judges of a profile that a flag names
     texts = Settings.of(*places).get("judge") or []
     if texts in ("none", ["none"]):
@@ -77,14 +77,11 @@ def _judges(args: argparse.Namespace, profile: Profile | None) -> list[Judge] | 
         raise ConfigError(f"--judge {', '.join(texts)}: {_NONE}")
     panel = named_judges(places, profile)
     if panel.source == "missing":
-        text, source = settings["judge"], settings.source("judge")
-        text = text if isinstance(text, str) else next(name for name in text if ":" not in name)
-        raise ConfigError(f"{source}: the judge {text!r} has no model; name {text}:MODEL, or pass --judge-model MODEL")
-    if (
-        settings.source("base_url").startswith("flag ")
-        and panel.judges
-        and not any(judge.is_llm for judge in panel.judges)
-    ):
+        parts = (text.partition(":") for text in ([texts] if isinstance(texts, str) else texts))
+        name = next(name for name, _, model in parts if not model.strip() and name != "fake").strip()
+        fact = f"{settings.source('judge')}: the judge {name!r} has no model"
+        raise ConfigError(f"{fact}; name {name}:MODEL, or pass --judge-model MODEL")
+    if settings.source("base_url").startswith("flag ") and {judge.provider for judge in panel.judges} == {"fake"}:
         fact = "--judge-base-url cannot be set for the judge 'fake', which runs inside evalkit and has no server"
         raise ConfigError(f"{fact}; remove it")
     judges = panel.changed(settings)

@@ -316,9 +316,7 @@ class Judge:
         client = self.ask
         if not isinstance(client, GivenClient) or client.provider != self.provider:
             return None
-        default_url = PROVIDERS[self.provider].address
-        own_url, client_url = ((url or default_url).removesuffix("/v1") for url in (self.base_url, client.base_url))
-        return client if own_url == client_url else None
+        return client if client.base_url == self.base_url else None
 
     @classmethod
     def _imported(cls, path: str) -> Judge:

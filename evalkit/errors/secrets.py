@@ -41,6 +41,7 @@ _PLACEHOLDERS = (
     "placeholder", "sk-no-key-required", "unused", "x",
 )  # fmt: skip
 _LONG = 16
+_LONGEST_MESSAGE = 240
 _FOLDERS = ("PWD", "OLDPWD")  # variables of every shell: working directories, though "pwd" names a password elsewhere
 _NOT_KEPT = "[not kept]"
 
@@ -232,6 +233,11 @@ def _is_variable(name: str, value: str) -> bool:
     if name in _watched or (is_key(name) and name not in _FOLDERS):
         return len(value) >= _SHORTEST
     return len(value) >= _LONG and _VARIABLES.search(name) is not None and any(map(str.isdigit, value))
+
+
+def text_of_error(error: BaseException) -> str:
+    """The message of an error in one line, without keys, and not all of a very long one."""
+    return " ".join(str(without_keys(str(error)[:4000])).split())[:_LONGEST_MESSAGE]
 
 
 def without_keys(values: Any) -> Any:

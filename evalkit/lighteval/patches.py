@@ -122,24 +122,19 @@ def _tasks(wanted: Sequence[str], custom_tasks: Any = None, load_multilingual: b
     copies = {name: task for name, task in _copies().items() if name in wanted and name not in own}
     originals = [copies.get(name, name) for name in wanted]
     tasks = _known_tasks(own, originals, custom_tasks, load_multilingual)
-    return tasks | {
-        f"{copy_name}{name.removeprefix(task)}": _renamed(config, f"{copy_name}{name.removeprefix(task)}")
-        for copy_name, task in copies.items()
-        for name, config in tasks.items()
-        if name == task or name.startswith(f"{task}:")
-    }
+    for copy_name, task in copies.items():
+        for name, config in list(tasks.items()):
+            if name == task or name.startswith(f"{task}:"):
+                renamed = tasks[copy_name + name.removeprefix(task)] = copy.copy(config)
+                renamed.name = copy_name + name.removeprefix(task)
+                renamed.full_name = f"{renamed.name}|{config.num_fewshots}"
+    return tasks
 
 
 def _copies() -> dict[str, str]:
     """Copies of tasks under another profile -> the task."""
     bindings = TaskBindings.from_environ().root
     return {name: binding.copy_of for name, binding in bindings.items() if binding.copy_of is not None}
-
-
-def _renamed(config: Any, name: str) -> Any:
-    renamed = copy.copy(config)
-    renamed.name, renamed.full_name = name, f"{name}|{config.num_fewshots}"
-    return renamed
 
 
 def _known_tasks(
@@ -246,19 +241,21 @@ def _keeping_in(folder: Path, plain: Callable[..., None], _cache: Any, model_con
 def _answering_once(plain: Callable[[], dict[Any, list[Any]]], pipeline: Any) -> dict[Any, list[Any]]:
     """Let the model answer the documents of a task once, and give copies of the task the same answers."""
     copies, every = _copies(), pipeline.sampling_docs
-    sent: dict[Any, list[Any]] = {}
-    places: dict[Any, dict[int, int]] = {}
+    if not copies:
+        return plain()
+    sent: dict[Any, list[Any]] = {method: [] for method in every}
+    places: dict[Any, dict[int, int]] = {method: {} for method in every}
     for method, docs in every.items():
-        sent[method], places[method], first = [], {}, dict[tuple[str, str], int]()
+        first = dict[tuple[str, str], int]()
         tasks = [_task_of(doc.task_name, copies) for doc in docs]
-        # LightEval shuffles the tasks, so a copy may come before its task
-        for index in sorted(range(len(docs)), key=lambda index: tasks[index] != docs[index].task_name):
-            doc, new = docs[index], len(sent[method])
-            earlier = first.setdefault((tasks[index], _content([doc])), new)
-            is_copy = tasks[index] != doc.task_name  # a task may have two equal documents, which are answered apart
-            places[method][index] = earlier if is_copy else new
-            if places[method][index] == new:
-                sent[method].append(doc)
+        are_copies = [task != doc.task_name for task, doc in zip(tasks, docs, strict=True)]
+        for index in sorted(range(len(docs)), key=are_copies.__getitem__):  # LightEval shuffles the tasks
+            number = first.setdefault((tasks[index], _content([docs[index]])), len(sent[method]))
+            if not are_copies[index]:  # a task may have two equal documents, which are answered apart
+                number = len(sent[method])
+            if number == len(sent[method]):
+                sent[method].append(docs[index])
+            places[method][index] = number
     pipeline.sampling_docs = sent
     try:
         answers = plain()

@@ -263,3 +263,17 @@ def test_an_invalid_value_is_named_with_its_source(setting: str, capsys: pytest.
         with pytest.raises(ConfigError, match=rf"^flag --{row.flag} must be|^{setting} must be"):
             Resolver(config, GateOptions(**{setting: value}), {})
     assert variable_place({row.variable: "  "})[1] == {}, "a blank variable is not set"
+
+
+def test_a_provider_without_a_model_is_completed_or_refused_however_it_is_written() -> None:
+    texts = [["openai"], ["openai:"], [" openai: "], ["openai:a", "openai:"], ["fake:", "openai:"], ["fake", "openai"]]
+    for named in texts:
+        words = ["judge", "items.jsonl", "--rubric", "faithfulness", *(f"--judge={text}" for text in named)]
+        with pytest.raises(ConfigError, match="flag --judge: the judge 'openai' has no model; name openai:MODEL"):
+            settings_from_flags.spec_arguments(parse_arguments(words))
+        if len(named) == 1:
+            judges = settings_from_flags.spec_arguments(parse_arguments([*words, "--judge-model", "m"]))["judges"]
+            assert [judge.name for judge in judges] == ["openai:m"]
+            variable = mock.patch.dict(os.environ, {"VERDICT_JUDGE": named[0]})
+            with variable, pytest.raises(ConfigError, match="variable VERDICT_JUDGE: the judge 'openai' has no model"):
+                settings_from_flags.spec_arguments(parse_arguments(words[:4]))

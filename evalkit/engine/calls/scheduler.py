@@ -88,8 +88,7 @@ class Scheduler:
                 self.budget.check(judge)
         self.counts = Progress(total=sum(len(request.samples) for request in requests))
         self._mine: dict[SampleKey, int] = {}
-        self._all_resolved = asyncio.Event()
-        self._waited = asyncio.Event()  # all are resolved, or time is up
+        self._all_resolved = asyncio.Event()  # or time is up
         self._error: BaseException | None = None
         self._stop = asyncio.Event()
         self._workers: dict[int, Workers] = {}
@@ -118,7 +117,7 @@ class Scheduler:
         """End the run now; calls in flight go on, so that replies that may be paid for are stored."""
         self.timed_out = True
         self.stop()
-        self._waited.set()
+        self._all_resolved.set()
 
     async def finish(self) -> None:
         """Wait for the calls that a run left in flight after `max_seconds`."""
@@ -151,8 +150,7 @@ class Scheduler:
                 joined = await self._schedule(slots)
                 if self._mine and not self.timed_out:
                     self._all_resolved.clear()
-                    self._waited.clear()
-                    await self._waited.wait()
+                    await self._all_resolved.wait()
                 if self._error is not None:
                     raise self._error
                 slots = await self._collect(joined, outcomes)
@@ -247,7 +245,6 @@ class Scheduler:
             self.counts.failed[outcome.failure.reason] += times
         if times and not self._mine:
             self._all_resolved.set()
-            self._waited.set()
         _in_flight[asyncio.get_running_loop()].resolve(call_key, outcome)
 
 

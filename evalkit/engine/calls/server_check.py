@@ -136,7 +136,7 @@ class _Check:
         report = self._report
         self._client = connect(self._judge)  # on the loop thread: its connections belong to the loop
         try:
-            if self._judge.provider == "openai" and not (self._judge.given is not None and self._judge.given.calls):
+            if self._judge.provider == "openai" and not getattr(self._judge.given, "calls", False):
                 await self._list_models()
             started = time.perf_counter()
             report.n = await self._try("n", n=2)

@@ -67,8 +67,11 @@ def named_judges(
     model = first.get("model")
     if "judge" not in first:
         return of_profile if model is None else NamedJudges((Judge("openai", model),), first.source("model"))
-    ranks = {name: _rank(name, entries) for name in ("judge", "model")}
-    source, texts = first.source("judge"), [first["judge"]] if isinstance(first["judge"], str) else first["judge"]
+    ranked = Settings.of(*((str(rank), values) for rank, (_, values) in enumerate(entries)))
+    ranks = {name: int(ranked.sources.get(name, len(entries))) for name in ("judge", "model")}
+    source, written = first.source("judge"), first["judge"]
+    written = [written] if isinstance(written, str) else written
+    texts = [text.strip().removesuffix(":") for text in written]
     has_models = all(":" in text or text in (PROFILE, "fake") for text in texts)
     if model is not None and (
         (ranks["model"] == ranks["judge"] and has_models and texts != ["fake"])
@@ -89,25 +92,13 @@ def named_judges(
                     lack = f"{profile.profile!r} names no judge; name one with {flag('judge')} provider:model"
                 raise ConfigError(f"{source}: the judge 'profile' is all judges of a profile, but {lack}")
             return of_profile
-        is_first = model is not None and (ranks["model"] < ranks["judge"] or not own_model) and (
-            provider != "fake" or ranks["model"] <= ranks["judge"]
-        )  # fmt: skip
-        if is_first:
-            judges.append(Judge.of(f"{provider}:{model}"))
-            sources[first.source("model")] = None
-        elif own_model:
-            judges.append(Judge.of(text))
-            sources[source] = None
-        elif any(provider in ("fake", judge.provider) for judge in of_file) and len(texts) == 1:
-            return of_profile
-        elif provider == "fake":
-            judges.append(Judge.of("fake:strict"))
-            sources["default"] = None
-        else:
-            return NamedJudges(source="missing")
+        completes = provider != "fake" or ranks["model"] == ranks["judge"]
+        is_first = model is not None and (ranks["model"] < ranks["judge"] or (not own_model and completes))
+        if not is_first and not own_model:
+            if len(texts) == 1 and any(provider in ("fake", judge.provider) for judge in of_file):
+                return of_profile
+            if provider != "fake":
+                return NamedJudges(source="missing")
+        judges.append(Judge.of(f"{provider}:{model if is_first else own_model or 'strict'}"))
+        sources[first.source("model") if is_first else source if own_model else "default"] = None
     return NamedJudges(tuple(judges), ", ".join(sources))
-
-
-def _rank(name: str, entries: Sequence[Place]) -> int:
-    """The number of the first place that sets this."""
-    return next((rank for rank, (_, values) in enumerate(entries) if values.get(name) is not None), len(entries))

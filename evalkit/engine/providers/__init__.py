@@ -23,7 +23,7 @@ def connect(judge: Judge, run: RunSettings | None = None) -> Client:
     MissingExtraError
         If the library that the provider needs is not installed.
     """
-    if judge.given is not None and judge.given.calls:
+    if getattr(judge.given, "calls", False):
         called: Client = import_module(f"{__name__}.called_clients").connect(judge)
         return called
     options = (judge,) if run is None or judge.provider != "function" else (judge, run)

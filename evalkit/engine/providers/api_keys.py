@@ -86,7 +86,7 @@ def key_of(judge: Judge) -> Secret:
 
 def headers_of(judge: Judge) -> dict[str, Secret]:
     """The further headers of a judge's requests: those of its client, else those in its variable."""
-    return judge.given.headers if judge.given else headers_in(judge.headers_env)
+    return (judge.given.headers if judge.given else {}) or headers_in(judge.headers_env)
 
 
 def key_source(name: str) -> str:

@@ -122,7 +122,7 @@ class BatchService(Protocol):
 def service_of(judge: Judge) -> type[BatchService]:
     """The batch service of a judge's provider; ConfigError if it has none."""
     module = PROVIDERS[judge.provider].batches
-    if judge.given is not None and judge.given.calls:
+    if getattr(judge.given, "calls", False):
         raise ConfigError(
             f"judge '{judge.name}' is asked by its own client {judge.given!r}, which sends no batches: evalkit's own "
             "transport does, for a client without an HTTP client of its own (set HTTPS_PROXY or SSL_CERT_FILE for "
@@ -140,7 +140,7 @@ def service_of(judge: Judge) -> type[BatchService]:
 
 def has_batches(judge: Judge) -> bool:
     """Whether evalkit sends batches to the judge's provider."""
-    return PROVIDERS[judge.provider].batches is not None and not (judge.given is not None and judge.given.calls)
+    return PROVIDERS[judge.provider].batches is not None and not getattr(judge.given, "calls", False)
 
 
 def batch_share(judge: Judge) -> float:

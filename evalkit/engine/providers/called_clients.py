@@ -10,27 +10,27 @@ import asyncio
 import contextlib
 import inspect
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from evalkit.core.clients import ELSEWHERE, GivenClient
+from evalkit.core.clients import CREATE, ELSEWHERE, GivenClient, attribute_at
 from evalkit.core.judges import Judge
 from evalkit.core.providers import PROVIDERS
 from evalkit.engine.providers.chat_client import ChatClient, client_of_loop
 from evalkit.engine.providers.judge_checks import check_params
 from evalkit.engine.providers.openai_replies import json_bytes
-from evalkit.engine.providers.provider_interface import ProblemKind, ProviderError
+from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.threads import in_daemon_thread
 from evalkit.engine.providers.transport import Answer, proxy_of
 from evalkit.engine.request import Request
 from evalkit.errors import ConfigError, JudgeError
-from evalkit.errors.secrets import locals_forgotten, without_keys
+from evalkit.errors.secrets import locals_forgotten, text_of_error
 
 _BUGS = (TypeError, NameError, AttributeError, ImportError, NotImplementedError)
 _NOT_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol")
 _OTHER_LOOP = ("event loop is closed", "different loop", "different event loop", "handler is closed")
-_READ, _LONGEST_DETAIL = 4000, 240
+_MOST_LINKS, _READ = 9, 4000
 
 
 def check(judge: Judge) -> None:
@@ -55,37 +55,30 @@ def check(judge: Judge) -> None:
 
 
 def _check_elsewhere(judge: Judge) -> None:
-    url = judge.base_url or PROVIDERS[judge.provider].address
-    proxy = f"{urlsplit(url).scheme.upper()}_PROXY"
+    url, fact = judge.base_url or PROVIDERS[judge.provider].address, "and no address stands for it"
+    remake, variable = "make the judge here with ek.Judge.client", None
+    advice = f"{remake}; if the service has an OpenAI-compatible address, pass it there as base_url="
     if judge.ask == ELSEWHERE[0]:
-        certificates = ["SSL_CERT_FILE", "SSL_CERT_DIR"] if url.startswith("https:") else []
-        if proxy_of(url) or any(map(os.environ.get, certificates)):
+        names = ["HTTPS_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"] if url.startswith("https:") else ["HTTP_PROXY"]
+        if proxy_of(url) or any(map(os.environ.get, names[1:])):
             return
-        variables = " or ".join([proxy, *certificates[:1]])
-        raise JudgeError(
-            f"judge '{judge.name}' was made of a client with an HTTP client of its own (proxy, certificates), which is "
-            f"not in this process, and its place is not taken here by {variables}",
-            judge=judge.name,
-            variable=proxy,
-            advice=f"set {variables}, or make the judge here with ek.Judge.client; if {url} can be reached without, "
-            "remove ask=",
-        )
+        variable = names[0]
+        fact = "has an HTTP client of its own (proxy, certificates), and nothing here takes its place"
+        advice = f"set {' or '.join(names)}, or {remake}; if {url} can be reached without, remove ask="
     raise JudgeError(
-        f"judge '{judge.name}' was made of a client which is not in this process and which no address stands for",
+        f"judge '{judge.name}' was made of a client which is not in this process, {fact}",
         judge=judge.name,
-        advice="make the judge here with ek.Judge.client; if the service has an OpenAI-compatible address, pass it to "
-        "ek.Judge.client as base_url=, with the variable of its key as api_key_env=",
+        variable=variable,
+        advice=advice,
     )
 
 
 def _without_retries(given: GivenClient, judge: str) -> Any:
     """A client that does not repeat failed calls: the client itself, or a copy that does what it does."""
-    resource = given.client
-    for name in given.create[:-1]:
-        resource = getattr(resource, "__dict__", {}).get(name)
     retries = getattr(given.client, "max_retries", 0)
     if not isinstance(retries, int) or not retries:
         return given.client
+    resource = attribute_at(given.client, CREATE[given.provider][:-1])
     if "create" not in getattr(resource, "__dict__", {}):  # a copy would lose what was put there
         with contextlib.suppress(Exception):  # as for a class whose own `__init__` takes other arguments
             return given.client.with_options(max_retries=0)
@@ -106,21 +99,18 @@ class CalledClient(ChatClient):
     def __init__(self, judge: Judge, url: str) -> None:
         super().__init__(judge)
         assert judge.given is not None
-        holder: GivenClient = judge.given
-        self.supports_n = False if holder.provider == "anthropic" else None
+        self._is_native = judge.provider == "anthropic"
+        self.supports_n = False if self._is_native else None
         self._origin = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}" if "//" in url else url
-        self._is_async, self._is_native = holder.is_async, holder.provider == "anthropic"
-        client = _without_retries(holder, judge.name)
-        for name in holder.create:
-            client = getattr(client, name)
-        self._create: Any = client
-        try:
-            self._names = set(inspect.signature(client).parameters)
-        except (TypeError, ValueError):
-            self._names = set()
-
-    def __repr__(self) -> str:
-        return f"CalledClient({self._origin!r})"
+        client = _without_retries(judge.given, judge.name)
+        self._create: Any = attribute_at(client, CREATE[judge.provider])
+        function = inspect.unwrap(self._create)
+        self._is_async = any(cls.__name__.startswith("Async") for cls in type(client).__mro__) or any(
+            map(inspect.iscoroutinefunction, (function, getattr(function, "__call__", None)))  # noqa: B004
+        )
+        self._names: set[str] = set()
+        with contextlib.suppress(TypeError, ValueError):
+            self._names = set(inspect.signature(self._create).parameters)
 
     def price(self, judge: Judge) -> Any:
         """The cost of a call's tokens; None where the answer comes with its cost."""
@@ -129,20 +119,24 @@ class CalledClient(ChatClient):
     async def answer(self, request: Request, body: Mapping[str, Any]) -> Answer:
         """The answer as the client read it; of an error, as it came."""
         judge = request.judge
-        if self._is_native:
-            from evalkit.engine.providers.anthropic import as_completion, native_body, problem_in, version_for
+        if not self._is_native:
+            return await self._called(judge, body)
+        from evalkit.engine.providers.anthropic import as_completion, native_body, problem_in, version_for
 
-            native = native_body(request, body)
-            answer = await self._called(judge, native, version_for(native))
-            if 200 <= answer.status < 300:
-                return as_completion(answer, judge)
-            raise problem_in(answer, judge, body)
-        return await self._called(judge, body)
+        native = native_body(request, body)
+        headers = version_for(native) if "extra_headers" in self._names else {}
+        answer = await self._called(judge, native, {"extra_headers": headers} if headers else {})
+        if 200 <= answer.status < 300:
+            return as_completion(answer, judge)
+        raise problem_in(answer, judge, body)
 
-    async def _called(self, judge: Judge, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Answer:
-        arguments = self._arguments(judge, body)
-        if headers and "extra_headers" in self._names:
-            arguments["extra_headers"] = headers
+    async def _called(self, judge: Judge, body: Mapping[str, Any], options: Mapping[str, Any] | None = None) -> Answer:
+        arguments = {n: v for n, v in body.items() if n in self._names or "extra_body" not in self._names}
+        if further := {name: value for name, value in body.items() if name not in arguments}:
+            arguments["extra_body"] = further
+        if "timeout" in self._names:
+            arguments["timeout"] = judge.timeout_s
+        arguments |= options or {}
         try:
             with locals_forgotten():
                 async with asyncio.timeout(judge.timeout_s):
@@ -152,26 +146,16 @@ class CalledClient(ChatClient):
                         completion = await in_daemon_thread(lambda: self._create(**arguments), f"evalkit {judge.name}")
                     if inspect.isawaitable(completion):
                         completion = await completion
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:  # noqa: BLE001  # SystemExit too: it would end the loop that all judges share
-            status, response = _status_of(error), getattr(error, "response", None)
+        except Exception as error:  # noqa: BLE001  # of any package
+            response = getattr(error, "response", None)
+            places = getattr(error, "status_code", None), getattr(response, "status_code", None)
+            status = next((code for code in places if isinstance(code, int) and not 200 <= code < 300), None)
             if status is None:
                 raise self._problem(error, judge) from None
-            given_headers = dict(getattr(response, "headers", None) or {})
-            lower = {str(name).lower(): str(value) for name, value in given_headers.items()}
-            return Answer(status, lower, self._hidden(_content_of(error)), self._origin, "/v1")
+            headers: Mapping[Any, Any] = getattr(response, "headers", None) or {}
+            headers = {str(name).lower(): str(value) for name, value in headers.items()}
+            return Answer(status, headers, self._hidden(_content_of(error)), self._origin, "/v1")
         return Answer(200, {}, self._hidden(_bytes_of(completion)), self._origin, "/v1")
-
-    def _arguments(self, judge: Judge, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The body as arguments: what the function does not name goes into `extra_body`, if it has one."""
-        further = {} if "extra_body" not in self._names else {n: v for n, v in body.items() if n not in self._names}
-        arguments = {name: value for name, value in body.items() if name not in further}
-        if further:
-            arguments["extra_body"] = further
-        if "timeout" in self._names:
-            arguments["timeout"] = judge.timeout_s
-        return arguments
 
     def _hidden(self, content: bytes) -> bytes:
         """An answer without the headers of the client, which some servers echo."""
@@ -180,7 +164,9 @@ class CalledClient(ChatClient):
         return content
 
     def _problem(self, error: BaseException, judge: Judge) -> ProviderError:
-        links = [*_chain(error)]
+        links = [error]
+        while (cause := links[-1].__cause__ or links[-1].__context__) is not None and len(links) < _MOST_LINKS:
+            links.append(cause)
         texts = " ".join(str(link) for link in links if isinstance(link, (RuntimeError, OSError))).lower()
         if self._is_async and any(words in texts for words in _OTHER_LOOP):
             return ProviderError(
@@ -191,33 +177,13 @@ class CalledClient(ChatClient):
                 maybe_paid=True,
             )
         names = [type(link).__name__ for link in links]
-        fact = f"the client {judge.given!r} raised {names[0]}"
+        fact = f"the client {judge.given!r} raised {' from '.join(names)}"
+        is_sent = not any(name in _NOT_SENT for name in names)
         if isinstance(error, TimeoutError) or any("Timeout" in name for name in names):
-            is_sent = not any(name in ("ConnectTimeout", "PoolTimeout") for name in names)
             return ProviderError("timeout", f"no answer from {self._origin} in time ({fact})", maybe_paid=is_sent)
-        text = " ".join(str(without_keys(str(error)[:_READ])).split())[:_LONGEST_DETAIL]
-        cause = f" ({', '.join(names[1:])})" if names[1:] else ""
-        kind: ProblemKind = "client_error" if isinstance(error, _BUGS) else "connection"
-        is_sent = kind == "connection" and not any(name in _NOT_SENT for name in names)
-        return ProviderError(kind, f"{fact}{cause}: {text}", maybe_paid=is_sent)
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and its causes."""
-    done: set[int] = set()
-    while error is not None and id(error) not in done:
-        done.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def _status_of(error: BaseException) -> int | None:
-    """The HTTP status of an error of a client; None if no answer came, or one that cannot be read."""
-    response = getattr(error, "response", None)
-    for status in (getattr(error, "status_code", None), getattr(response, "status_code", None)):
-        if isinstance(status, int) and not 200 <= status < 300:
-            return status
-    return None
+        if isinstance(error, _BUGS):
+            return ProviderError("client_error", f"{fact}: {text_of_error(error)}")
+        return ProviderError("connection", f"{fact}: {text_of_error(error)}", maybe_paid=is_sent)
 
 
 def _content_of(error: Any) -> bytes:
@@ -235,9 +201,8 @@ def _bytes_of(completion: Any) -> bytes:
     try:
         if callable(dump := getattr(completion, "model_dump", None)):
             return json_bytes(dump(warnings=False))
-        if callable(dump := getattr(completion, "to_dict", None)):
-            return json_bytes(dump())
-        return json_bytes(completion)
+        dump = getattr(completion, "to_dict", None)
+        return json_bytes(dump() if callable(dump) else completion)
     except (TypeError, ValueError) as error:
         raise ProviderError(
             "malformed", f"the client returned {type(completion).__name__}, not a chat completion", maybe_paid=True

@@ -17,7 +17,7 @@ from evalkit.core.clients import GivenClient
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message, Reply, without_system
 from evalkit.core.reply_keys import params_of_sample
-from evalkit.engine.providers.api_keys import headers_in, key_in, key_of
+from evalkit.engine.providers.api_keys import headers_of, key_in, key_of
 from evalkit.engine.providers.error_answers import SYSTEM_ROLE
 from evalkit.engine.providers.openai_replies import problem_of, replies_of, without_prompt
 from evalkit.engine.providers.prices import Tokens, cost_of_call
@@ -26,10 +26,9 @@ from evalkit.engine.providers.threads import in_daemon_thread
 from evalkit.engine.providers.transport import Answer, proxy_of
 from evalkit.engine.request import Request
 from evalkit.errors import EvalkitError
-from evalkit.errors.secrets import Secret, locals_forgotten, watch_key, without_keys
+from evalkit.errors.secrets import Secret, locals_forgotten, text_of_error, watch_key
 
 _OTHER_FILES = 32
-_LONGEST_DETAIL = 240
 _Client = TypeVar("_Client", bound="ChatClient")
 _Place = tuple[object, ...]
 _open: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Place, ChatClient]]
@@ -46,8 +45,7 @@ class ChatClient:
     own_concurrency: int | None = None
 
     def __init__(self, judge: Judge) -> None:
-        self._api_key_env, self._headers_env = judge.api_key_env, judge.headers_env
-        self._given = judge.given
+        self._judge, self._api_key_env, self._given = judge, judge.api_key_env, judge.given
 
     def stop(self) -> None:
         """A call that was sent is under way."""
@@ -103,9 +101,9 @@ class ChatClient:
 
     def headers(self) -> dict[str, Secret]:
         """The headers of the client, or in the judge's variable; a `ProviderError` if it is not set."""
-        headers = headers_in(self._headers_env) if self._given is None else self._given.headers
-        if self._headers_env and not headers:
-            raise ProviderError("auth", f"the environment variable {self._headers_env} contains no headers")
+        headers = headers_of(self._judge)
+        if self._judge.headers_env and not headers:
+            raise ProviderError("auth", f"the environment variable {self._judge.headers_env} contains no headers")
         return headers
 
     async def aclose(self) -> None:
@@ -113,24 +111,24 @@ class ChatClient:
 
     async def sent_key(self) -> Secret | None:
         """The key for one call; None if none is sent. A client's function that returns keys is asked each time."""
-        if self._given is None:
-            return self.key() if self._api_key_env else None
-        if self._given.fetch_key is not None:
-            await fetch_key(self._given)
-        key = self._given.key()
-        if not key.is_sendable:
-            raise ProviderError("auth", f"the key of the client {self._given!r} has characters that no header can hold")
-        return key or (self.key() if self._api_key_env else None)
+        if self._given is not None:
+            if self._given.fetch_key is not None:
+                await fetch_key(self._given)
+            if key := self._given.key():
+                return self._sendable(key, f"the key of the client {self._given!r}")
+        return self.key() if self._api_key_env else None
 
     def key(self) -> Secret:
         """The key; a `ProviderError` if there is none, or none that a header can hold."""
         key = key_in(self._api_key_env)
         if not key:
             raise ProviderError("auth", f"the environment variable {self._api_key_env} is not set")
+        return self._sendable(key, f"the environment variable {self._api_key_env}")
+
+    @staticmethod
+    def _sendable(key: Secret, whose: str) -> Secret:
         if not key.is_sendable:
-            raise ProviderError(
-                "auth", f"the environment variable {self._api_key_env} contains characters other than printable ASCII"
-            )
+            raise ProviderError("auth", f"{whose} contains characters other than printable ASCII")
         return key
 
 
@@ -159,12 +157,9 @@ async def fetch_key(given: GivenClient) -> None:
             value = fetch() if inspect.iscoroutinefunction(fetch) else await in_daemon_thread(fetch, "evalkit key")
             key = Secret.of(await value if inspect.isawaitable(value) else value)
             del value
-    except asyncio.CancelledError:
-        raise
-    except BaseException as error:  # noqa: BLE001  # SystemExit too: it would end the loop that all judges share
-        text = " ".join(str(without_keys(str(error)[:4000])).split())[:_LONGEST_DETAIL]
+    except Exception as error:  # noqa: BLE001  # of any function
         kind: ProblemKind = "auth" if isinstance(error, (TypeError, NameError)) else "connection"
-        raise ProviderError(kind, f"{who} raised {type(error).__name__}: {text}") from None
+        raise ProviderError(kind, f"{who} raised {type(error).__name__}: {text_of_error(error)}") from None
     if not isinstance(key, Secret) or not key or not key.is_sendable:
         value_text = "a text that no header can hold" if isinstance(key, Secret) else type(key).__name__
         raise ProviderError("auth", f"{who} returned {value_text}, not a key")

@@ -19,7 +19,7 @@ from evalkit.engine.providers.provider_interface import ProblemKind, ProviderErr
 from evalkit.engine.providers.threads import in_daemon_thread
 from evalkit.engine.request import Request
 from evalkit.errors import InputError
-from evalkit.errors.secrets import without_keys
+from evalkit.errors.secrets import text_of_error
 
 _BUGS = (TypeError, NameError, AttributeError, ImportError, NotImplementedError)
 """Errors of the function itself, which are not retried."""
@@ -144,7 +144,7 @@ class FunctionClient:
         return in_daemon_thread(call, f"evalkit {self._judge.name}", self._threads.release)
 
     def _problem(self, error: BaseException, prompt: Prompt) -> ProviderError:
-        message = " ".join(str(without_keys(str(error)[:4000])).split())
+        message = text_of_error(error)
         raised = f"the function raised {type(error).__name__}" + (f": {message}" if message else "")
         detail = without_prompt(raised[:_LONGEST_DETAIL], prompt)
         kind: ProblemKind = "connection"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from evalkit.core.judges import Judge
 from evalkit.core.providers import PROVIDERS
-from evalkit.engine.providers.api_keys import headers_in, headers_of, key_of
+from evalkit.engine.providers.api_keys import headers_of, key_of
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError, advise_extra, listed
 
 _SET_BY_EVALKIT = ("messages", "model", "n", "stream")
@@ -39,7 +39,7 @@ def check_key(judge: Judge) -> None:
 
 def check_headers(judge: Judge) -> None:
     """Raise JudgeError if the judge names a variable for its headers and that contains none."""
-    headers = headers_of(judge) or headers_in(judge.headers_env)
+    headers = headers_of(judge)
     if judge.headers_env and not (headers and all(value.is_sendable for value in headers.values())):
         raise JudgeError(
             f"judge '{judge.name}' takes headers from the environment variable {judge.headers_env}, which is not set "

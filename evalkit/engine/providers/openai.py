@@ -15,6 +15,7 @@ import orjson
 from aiohttp import FormData
 
 from evalkit._version import __version__
+from evalkit.core.clients import ACCOUNTS
 from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
 from evalkit.core.providers import PROVIDERS
@@ -25,7 +26,6 @@ from evalkit.engine.request import Request
 from evalkit.errors.secrets import Secret
 
 OWN_HOST = PROVIDERS["openai"].host
-_ACCOUNTS = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
 _AZURE_HOST = re.compile(r"\.azure\.(?:com|us|cn)$")
 _SET_ELSEWHERE = ("host", "connection", "content-length", "content-type", "authorization", "accept-encoding")
 
@@ -127,7 +127,7 @@ def _headers_for(*, own: bool) -> dict[str, str]:
         "user-agent": f"evalkit/{__version__}",
     }
     if own:
-        accounts = {name: os.environ.get(variable, "") for name, variable in _ACCOUNTS.items()}
+        accounts = {name: os.environ.get(variable, "") for name, variable in ACCOUNTS.items()}
         lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
         custom = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         headers |= {

@@ -125,6 +125,17 @@ def test_evalkit_sends_what_the_client_sends(monkeypatch: pytest.MonkeyPatch, tm
             assert heads(ours) == heads(theirs), options
 
 
+def test_headers_of_a_variable_are_sent_for_a_client_that_has_none(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("TEAM_HEADERS", "X-Team: ours")
+    with judge_server(always=GOOD, proxied=True) as server:
+        cases: list[tuple[dict[str, Any], str]] = [({}, "ours"), ({"default_headers": {"X-Team": "its"}}, "its")]
+        for options, team in cases:
+            client = openai.OpenAI(api_key=KEY, base_url=server.url, max_retries=0, **options)
+            table = judged(Judge.client(client, "m", headers_env="TEAM_HEADERS"), tmp_path / team, retries=0)
+            assert table["score"].tolist() == [2.0] * 3
+            assert heads(server.seen[-1])["x-team"] == team
+
+
 @pytest.fixture
 def service() -> Any:
     with judge_server(always=GOOD, proxied=True) as server:
@@ -305,7 +316,7 @@ def test_a_client_that_cannot_be_asked_is_refused_before_any_call(service: Judge
     own = Judge.client(openai.OpenAI(api_key=KEY, base_url=service.url, http_client=httpx2.Client()), "m")
     with pytest.raises(ConfigError, match=r"sends no batches.*HTTPS_PROXY"):
         ek.submit(ITEMS, "correctness", own, cache=tmp_path)
-    with pytest.raises(JudgeError, match="no header can hold"):
+    with pytest.raises(JudgeError, match="the client <OpenAI> contains characters other than"):
         judged(Judge.client(no_header, "m"), tmp_path)
     assert not service.seen
 
