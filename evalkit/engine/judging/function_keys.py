@@ -29,7 +29,7 @@ from joblib import Memory
 from joblib.hashing import NumpyHasher
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Message, Prompt
+from evalkit.core.prompts_and_replies import Message
 from evalkit.core.reply_keys import digest
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.errors import InputError, listed
@@ -37,21 +37,17 @@ from evalkit.rubrics.criteria import FileModel
 
 _SCHEMA = 1
 _CODE = (
-    "co_code",
-    "co_exceptiontable",
-    "co_consts",
-    "co_names",
-    "co_varnames",
-    "co_freevars",
-    "co_argcount",
+    "co_name", "co_code", "co_exceptiontable", "co_consts", "co_names", "co_varnames", "co_freevars", "co_argcount",
     "co_flags",
-)
+)  # fmt: skip
 _LOADS = re.compile(r"LOAD_(NAME|.*GLOBALS?|.*DEREF)")
 _LIBRARIES = (*{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), str(Path(__file__).parents[2])},)
 _INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 _CONTAINERS = (list, set, dict, deque)
 _CHANGES = {"add", "append", "appendleft", "clear", "discard", "extend", "extendleft", "insert", "remove", "update"}
 """Methods of Python's containers that return nothing."""
+_INNER = ("__func__", "fget", "func")
+"""Where methods of classes, properties and cached ones have their function."""
 _PLAIN = (str, bytes, int, float, bool, type(None), list, tuple, dict, set, frozenset)
 _UNCOUNTED = (Memory, ReplyStore, asyncio.Lock, asyncio.Semaphore, asyncio.Event, asyncio.Condition)
 _OF_JUDGE = attrgetter("provider", "service", "model", "temperature", "max_tokens")
@@ -62,7 +58,6 @@ _CONTENTS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (_UNCOUNTED, lambda _: ""),
     (CodeType, attrgetter(*_CODE)),
     (MethodType, attrgetter("__self__", "__func__")),
-    (Prompt, lambda prompt: [getattr(prompt, field.name) for field in dataclasses.fields(prompt) if field.compare]),
 )
 """What counts of a value whose pickle says too much, or cannot be made."""
 _SESSIONS = {"httpx", "requests", "aiohttp", "urllib3", "unittest"}
@@ -159,11 +154,11 @@ class FunctionKeys:
             yield "fields", one.model_json_schema() if hasattr(one, "model_json_schema") else None
             for base in filter(_is_own, one.__mro__):
                 for name, member in vars(base).items():
-                    inner = getattr(member, "__func__", getattr(member, "fget", member))
-                    if isinstance(inner, FunctionType):
-                        yield name, self._source(inner.__code__)
+                    inner = next((getattr(member, part) for part in _INNER if hasattr(member, part)), member)
+                    if isinstance(inspect.unwrap(inner), FunctionType):
+                        yield f"{base.__name__}.{name}", self._source(inspect.unwrap(inner).__code__)
                     elif isinstance(member, (*_PLAIN, Judge, FileModel)) and name[:2] != "__":
-                        yield name, member
+                        yield f"{base.__name__}.{name}", member
             return
         yield "wrapped", getattr(one, "__wrapped__", None)
         if _is_own(one):
@@ -216,6 +211,8 @@ class _Hasher(NumpyHasher):  # type: ignore[misc]
         for kinds, content in _CONTENTS:
             if isinstance(value, kinds):
                 return type(value).__name__, content(value)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):  # it may hold more, such as what it cached
+            return type(value), [getattr(value, one.name) for one in dataclasses.fields(value) if one.compare]
         if isinstance(value, ModuleType):
             return "module", value.__name__, inspect.getsource(value) if _is_own(value) else ""
         if isinstance(value, FunctionType) or (isinstance(value, type) and _is_own(value)):
@@ -244,8 +241,8 @@ def client_address(value: Any) -> str | None:
     not say what they are.
     """
     kind = type(value)
-    is_record = dataclasses.is_dataclass(value) or hasattr(kind, "model_fields")
-    if is_record or isinstance(value, (SimpleNamespace, tuple, Mapping)):
+    is_record = isinstance(value, (SimpleNamespace, tuple, Mapping)) or hasattr(kind, "model_fields")
+    if is_record or dataclasses.is_dataclass(value):
         return None
     for owner in (value, None if _is_own(kind) else _attribute(value, "_client")):
         for name in _ADDRESSES:
@@ -276,9 +273,9 @@ def name_of(func: Any) -> str:
 
 def _is_own(value: Any) -> bool:
     """Whether a function, class or module is a user's: not of Python, of an installed package or of evalkit."""
-    name = getattr(value, "__module__", None) or getattr(value, "__name__", "")
+    name: str = getattr(value, "__module__", None) or getattr(value, "__name__", "")
     if isinstance(value, FunctionType):  # a wrapper has the name of what it wraps
-        name = value.__globals__.get("__name__")
+        name = value.__globals__.get("__name__", "")
     module = sys.modules.get(name)
     if module is None or name in ("__main__", "__mp_main__"):
         return True

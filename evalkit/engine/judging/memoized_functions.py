@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import time
 import warnings
 from collections.abc import Callable, Collection, Mapping
@@ -275,15 +276,18 @@ class _CallSlot:
         self._warn_of_changes()
         store, since = memoized.store_backend.store, memoized.store_backend.since
         overwrite = overwrite or memoized.cache_validation_callback is not None
-        future = store.put_value(keys.name, key, text, overwrite=overwrite, newer_than=since)
-        return future, lambda stored: json.loads(stored)["value"]
+        written = store.put_value(keys.name, key, text, overwrite=overwrite, newer_than=since)
+        return written, lambda stored: json.loads(stored)["value"]
 
     def _shown(self, reply: Reply) -> Any:
         return reply if self.memoized.returns == "reply" else shown(reply)
 
     def _warn_of_changes(self) -> None:
-        keys, before = self.memoized.keys, self._parts["reads"]
-        after = keys.parts(self.arguments)["reads"]
+        keys = self.memoized.keys
+        before, after = (
+            parts["reads"] | {"0 self": parts["arguments"].get("self")}
+            for parts in (self._parts, keys.parts(self.arguments))
+        )
         changed = sorted({name.partition(" ")[2] for name, value in after.items() if before.get(name, value) != value})
         if changed:
             warnings.warn(
@@ -303,12 +307,6 @@ def _no_json(function: str, problem: TypeError) -> InputError:
 
 def _annotated(func: Any) -> str:
     """What a function returns by its annotation: ``text``, ``reply``, ``value``, or empty if it does not say."""
-    try:
-        annotation = inspect.signature(func).return_annotation
-    except (TypeError, ValueError):
-        return ""
-    if annotation is inspect.Signature.empty or annotation is Any:
-        return ""
-    name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
-    name = name.replace(" ", "").removesuffix("|None").rpartition(".")[2].strip("'\"")
-    return {"str": "text", "Reply": "reply", "Any": "", "object": ""}.get(name, "value")
+    annotation = inspect.formatannotation(inspect.signature(func).return_annotation)
+    name = re.sub(r"['\" ]|\|None['\"]?$", "", annotation.replace(" ", "")).rpartition(".")[2]
+    return {"str": "text", "Reply": "reply", "_empty": "", "Any": "", "object": ""}.get(name, "value")

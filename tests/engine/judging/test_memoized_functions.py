@@ -484,6 +484,17 @@ def test_a_function_that_changes_what_it_reads_is_told(memory: ek.engine.Memory)
 
     with pytest.warns(EvalkitWarning, match="changed 'log', which it reads, so the same call will be asked again"):
         assert ask("a") == "1 asked"
+
+    class Agent:
+        n = 0
+
+        @memory.cache
+        def ask(self, text):
+            self.n += 1
+            return text
+
+    with pytest.warns(EvalkitWarning, match="changed 'self', which it reads"):
+        Agent().ask("a")
     count = {"n": 0}
 
     @memory.cache
