@@ -103,9 +103,11 @@ class FunctionKeys:
         for name, value in bound.arguments.items():
             kind = signature.parameters[name].kind
             if kind is inspect.Parameter.VAR_POSITIONAL:
-                values |= {f"*{number}": one for number, one in enumerate(value) if not {name, "*"} & self.ignore}
+                values |= {
+                    f"*{number}": argument for number, argument in enumerate(value) if not {name, "*"} & self.ignore
+                }
             elif kind is inspect.Parameter.VAR_KEYWORD:
-                values |= {f"**{key}" if key in values else key: one for key, one in value.items()}
+                values |= {f"**{key}" if key in values else key: argument for key, argument in value.items()}
             else:
                 values[name] = value
         self._names |= {*signature.parameters, *values, "*"}
@@ -126,9 +128,9 @@ class FunctionKeys:
         call = getattr(type(self.func), "__call__", None)  # noqa: B004  # the method itself is wanted
         root = self.func.__call__ if isinstance(call, FunctionType) else self.func
         reads = {"0 function": self._hashed("the function", root, met)}
-        for number, one in enumerate(met):  # more are met in the loop
-            for name, value in self._made_of(one):
-                where = f" (in {name_of(one)})" if number else ""
+        for number, function in enumerate(met):  # more are met in the loop
+            for name, value in self._made_of(function):
+                where = f" (in {name_of(function)})" if number else ""
                 reads[f"{number} {name}"] = self._hashed(f"{name!r}, which it reads{where}", value, met)
         if unused := sorted(self.ignore - self._names):
             raise InputError(
@@ -148,36 +150,38 @@ class FunctionKeys:
                 f"@memory.cache(ignore=[…]), else pass what matters of it as an argument; nothing was asked"
             ) from problem
 
-    def _made_of(self, one: Any) -> Iterator[tuple[str, Any]]:
+    def _made_of(self, function: Any) -> Iterator[tuple[str, Any]]:
         """What a class or function of one's own is: its source, and the names that it reads, with their values."""
-        if isinstance(one, type):
-            yield "fields", one.model_json_schema() if hasattr(one, "model_json_schema") else None
-            for base in filter(_is_own, one.__mro__):
+        if isinstance(function, type):
+            yield "fields", function.model_json_schema() if hasattr(function, "model_json_schema") else None
+            for base in filter(_is_own, function.__mro__):
                 for name, member in vars(base).items():
-                    inner = next((getattr(member, part) for part in _INNER if hasattr(member, part)), member)
+                    inner = next(
+                        (getattr(member, attribute) for attribute in _INNER if hasattr(member, attribute)), member
+                    )
                     if isinstance(inspect.unwrap(inner), FunctionType):
                         yield f"{base.__name__}.{name}", self._source(inspect.unwrap(inner).__code__)
                     elif isinstance(member, (*_PLAIN, Judge, FileModel)) and name[:2] != "__":
                         yield f"{base.__name__}.{name}", member
             return
-        yield "wrapped", getattr(one, "__wrapped__", None)
-        if _is_own(one):
-            yield "source", self._source(one.__code__)
-            values = self._values_read(one)
+        yield "wrapped", getattr(function, "__wrapped__", None)
+        if _is_own(function):
+            yield "source", self._source(function.__code__)
+            values = self._values_read(function)
             self._names |= {*values}
             yield from ((name, value) for name, value in values.items() if name not in self.ignore)
 
     def _values_read(self, func: FunctionType) -> dict[str, Any]:
         code, loads = func.__code__, _loads_of(func.__code__)
-        known, stored = dict(func.__globals__), _stored(self._source(code))
+        outer, stored = dict(func.__globals__), _stored(self._source(code))
         for name, cell in zip(code.co_freevars, func.__closure__ or (), strict=False):
             with contextlib.suppress(ValueError):  # not assigned yet
-                known[name] = cell.cell_contents
+                outer[name] = cell.cell_contents
         values: dict[str, Any] = {} if func is self.func else {"defaults": [func.__defaults__, func.__kwdefaults__]}
         for name, attribute in sorted(loads):
-            value = known.get(name)
-            only_changed = {read for loaded, read in loads if loaded == name} <= _CHANGES
-            if name not in known or name in stored or (only_changed and isinstance(value, _CONTAINERS)):
+            value = outer.get(name)
+            only_changed = {attribute_read for loaded, attribute_read in loads if loaded == name} <= _CHANGES
+            if name not in outer or name in stored or (only_changed and isinstance(value, _CONTAINERS)):
                 continue
             if isinstance(value, ModuleType) and _is_own(value) and hasattr(value, attribute):  # as in settings.MODEL
                 values[f"{name}.{attribute}"] = getattr(value, attribute)
@@ -212,13 +216,13 @@ class _Hasher(NumpyHasher):  # type: ignore[misc]
             if isinstance(value, kinds):
                 return type(value).__name__, content(value)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):  # it may hold more, such as what it cached
-            return type(value), [getattr(value, one.name) for one in dataclasses.fields(value) if one.compare]
+            return type(value), [getattr(value, member.name) for member in dataclasses.fields(value) if member.compare]
         if isinstance(value, ModuleType):
             return "module", value.__name__, inspect.getsource(value) if _is_own(value) else ""
         if isinstance(value, FunctionType) or (isinstance(value, type) and _is_own(value)):
-            if not any(value is one for one in self._met):
+            if not any(value is function for function in self._met):
                 self._met.append(value)
-            return "function", name_of(value), [value is one for one in self._met].index(True)
+            return "function", name_of(value), [value is function for function in self._met].index(True)
         if not isinstance(value, type) and callable(value) and _attribute(value, "__wrapped__") is not None:
             return "wrapper", name_of(value), value.__wrapped__
         address = client_address(value)
@@ -246,8 +250,8 @@ def client_address(value: Any) -> str | None:
         return None
     for owner in (value, None if _is_own(kind) else _attribute(value, "_client")):
         for name in _ADDRESSES:
-            if found := re.match(r"(\w+://)(?:[^/@]*@)?([^/?#]+[^?#]*)", str(_attribute(owner, name))):
-                return found[1] + found[2].rstrip("/")
+            if match := re.match(r"(\w+://)(?:[^/@]*@)?([^/?#]+[^?#]*)", str(_attribute(owner, name))):
+                return match[1] + match[2].rstrip("/")
     is_session = any(base.__module__.partition(".")[0] in _SESSIONS for base in kind.__mro__)
     return kind.__qualname__ if is_session else None
 
@@ -273,7 +277,7 @@ def name_of(func: Any) -> str:
 
 def _is_own(value: Any) -> bool:
     """Whether a function, class or module is a user's: not of Python, of an installed package or of evalkit."""
-    name: str = getattr(value, "__module__", None) or getattr(value, "__name__", "")
+    name = str(getattr(value, "__module__", None) or getattr(value, "__name__", ""))
     if isinstance(value, FunctionType):  # a wrapper has the name of what it wraps
         name = value.__globals__.get("__name__", "")
     module = sys.modules.get(name)
@@ -302,11 +306,11 @@ def _loads_of(code: CodeType) -> frozenset[tuple[str, str]]:
 
     `inspect.getclosurevars` takes attributes for names, and does not look into comprehensions.
     """
-    instructions = [one for one in dis.get_instructions(code) if one.opname != "EXTENDED_ARG"]
+    instructions = [instruction for instruction in dis.get_instructions(code) if instruction.opname != "EXTENDED_ARG"]
     loads = {
-        (one.argval, after.argval if after.opname in ("LOAD_ATTR", "LOAD_METHOD") else "")
-        for one, after in pairwise(instructions)
-        if _LOADS.fullmatch(one.opname)
+        (instruction.argval, after.argval if after.opname in ("LOAD_ATTR", "LOAD_METHOD") else "")
+        for instruction, after in pairwise(instructions)
+        if _LOADS.fullmatch(instruction.opname)
     }
     loads.update(*(_loads_of(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
     return frozenset(pair for pair in loads if pair[0] not in code.co_cellvars)
