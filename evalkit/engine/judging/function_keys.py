@@ -190,7 +190,7 @@ class FunctionKeys:
         return values
 
     def _source(self, code: CodeType) -> str:
-        key = str(_Hasher([]).hash(code))
+        key = _code_digest(code)
         if key not in self.sources:
             self.sources[key] = _source_text(code) or f"code_{key}"
         return self.sources[key]
@@ -298,6 +298,11 @@ def _source_text(code: CodeType) -> str | None:
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or node.name != code.co_name:
         return None
     return "\n".join(line.rstrip() for line in text.splitlines()[node.lineno - 1 :])
+
+
+@lru_cache(maxsize=1024)
+def _code_digest(code: CodeType) -> str:
+    return str(_Hasher([]).hash(code))
 
 
 @lru_cache(maxsize=1024)
