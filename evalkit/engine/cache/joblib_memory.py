@@ -141,12 +141,11 @@ class ReplySlot:
 
     backend: ReplyBackend
     parts: KeyParts
-    call_id: tuple[str, str]
 
-    @classmethod
-    def of(cls, backend: ReplyBackend, parts: KeyParts) -> ReplySlot:
-        """The place of the reply with these key parts."""
-        return cls(backend, parts, (FUNCTION_ID, parts.key.hex()))
+    @property
+    def call_id(self) -> tuple[str, str]:
+        """See `Slot.call_id`."""
+        return FUNCTION_ID, self.parts.key.hex()
 
     def find(self) -> tuple[Reply] | None:
         """See `Slot.find`."""
@@ -182,7 +181,7 @@ class MemoizedReply(MemorizedFunc):  # type: ignore[misc]
         return self._slot(args, kwargs).find() is not None
 
     def _slot(self, args: Any, kwargs: Any) -> Slot:
-        return ReplySlot.of(self.store_backend, parts_of(args, kwargs))
+        return ReplySlot(self.store_backend, parts_of(args, kwargs))
 
     def _cached_call(self, args: Any, kwargs: Any, shelving: bool) -> Any:
         # joblib's own would take an error of the store for a miss, and pay again

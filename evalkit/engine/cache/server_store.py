@@ -97,7 +97,7 @@ class ServerStore(ReplyStore):
 
     def _keep(self, jobs: Sequence[Job]) -> None:
         """Store on local disk what the server cannot take now, so that it outlives this process."""
-        if not any(job.rows or job.evaluation or job.value for job in jobs):
+        if not any(job.rows or job.evaluation or _is_value(job) for job in jobs):
             return
         copies = [replace(job, waiter=Future(), lease=None) for job in jobs]
         try:
@@ -109,7 +109,7 @@ class ServerStore(ReplyStore):
         except (CacheError, OSError) as problem:
             _log.warning("replies can be stored neither in %s nor on this machine: %s", self.place, problem)
         else:
-            self._n_kept += sum(len(job.rows) + bool(job.evaluation) + bool(job.value) for job in jobs)
+            self._n_kept += sum(len(job.rows) + bool(job.evaluation) + _is_value(job) for job in jobs)
             text = "%s cannot store replies or evaluations now (%d so far); they wait in %s"
             self.database.say(text, self.place, self._n_kept, local_store.folder)
 
@@ -117,7 +117,7 @@ class ServerStore(ReplyStore):
         """Remove what the server has taken from the local disk."""
         keys = sorted({row.key for job in jobs for row in job.rows})
         logged = [job.evaluation[:1] for job in jobs if job.evaluation]
-        values = [job.value[:3] for job in jobs if job.value]
+        values = [job.fact[:3] for job in jobs if job.fact and _is_value(job)]
         with contextlib.suppress(CacheError, OSError):  # then the next process writes them once more
             local_database = self._local_store.database
             with local_database.writer() as connection, local_database.transaction(connection):
@@ -137,7 +137,7 @@ class ServerStore(ReplyStore):
                 jobs = [Job(Future(), [row], newer_than=row.created) for row in rows]
                 jobs += [Job(Future(), evaluation=tuple(row)) for row in connection.execute(_KEPT_EVALUATIONS)]
                 kept_values = connection.execute(_KEPT_VALUES, (VALUES,))
-                jobs += [Job(Future(), value=tuple(row), newer_than=row[-1]) for row in kept_values]
+                jobs += [Job(Future(), fact=tuple(row), newer_than=row[-1]) for row in kept_values]
         for job in jobs:
             self._writer.submit(job)
         try:
@@ -153,6 +153,10 @@ class ServerStore(ReplyStore):
         else:
             if jobs:
                 self._forget(jobs)
+
+
+def _is_value(job: Job) -> bool:
+    return job.fact is not None and job.fact[0] == VALUES
 
 
 def open_server(address: str, read_only: bool) -> ServerStore:

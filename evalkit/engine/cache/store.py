@@ -162,7 +162,8 @@ class ReplyStore(Maintenance, Tickets):
     def learn(self, service: str, model: str, name: str, value: Any) -> Future[list[bytes]]:
         """Store a fact about a service and model. `facts` returns it at once; the future resolves when it is stored."""
         waiter: Future[list[bytes]] = Future()
-        self._writer.submit(Job(waiter, fact=(service, model, name, canonical_json(value).decode(), time.time())))
+        fact = service, model, name, canonical_json(value).decode(), time.time()
+        self._writer.submit(Job(waiter, fact=fact, overwrite=True))
         self._learnt.setdefault((service, model), {})[name] = value
         return waiter
 
@@ -175,7 +176,7 @@ class ReplyStore(Maintenance, Tickets):
         """
         waiter: Future[str] = Future()
         row = VALUES, function, key, value, time.time()
-        self._writer.submit(Job(waiter, value=row, overwrite=overwrite, newer_than=newer_than, single=True))
+        self._writer.submit(Job(waiter, fact=row, overwrite=overwrite, newer_than=newer_than, single=True))
         return waiter
 
     async def claim(self, keys: Sequence[bytes], *, since: float | None) -> dict[bytes, bytes] | None:

@@ -42,9 +42,9 @@ _NEWEST = (
 )
 _LEARN = (
     "INSERT INTO facts (service, model, name, value, learned_at) VALUES (?, ?, ?, ?, ?) "
-    "ON CONFLICT (service, model, name) DO UPDATE SET value = excluded.value, learned_at = excluded.learned_at"
+    "ON CONFLICT (service, model, name) DO UPDATE SET value = excluded.value, learned_at = excluded.learned_at "
+    "WHERE facts.learned_at < ?"
 )
-_REMEMBER = f"{_LEARN} WHERE facts.learned_at < ?"
 _REMEMBERED = "SELECT value FROM facts WHERE service = ? AND model = ? AND name = ?"
 LOG = "INSERT INTO evaluations (evaluation, created, summary, settings) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _HEX_DIGITS = frozenset("0123456789abcdef")
@@ -149,18 +149,18 @@ def decoded(value: bytes) -> Reply:
 
 @dataclass(slots=True)
 class Job:
-    """Rows, a fact, a value, an evaluation or a lease to write, and the future of its caller.
+    """Rows, a fact, an evaluation or a lease to write, and the future of its caller.
 
     `waiter` gets the stored values in the order of `rows`, or with `single` the only one of them. A fact was learnt
-    about a service and model: both, its name, its value as JSON, and the Unix time. A value has the same form, with
-    `VALUES` for the service (see `Lookups.value`); one that is stored already stays, as with a reply. An evaluation has
-    the arguments of `ReplyStore.log_evaluation`. A lease's waiter gets what the lease's `write` returns.
+    about a service and model: both, its name, its value as JSON, and the Unix time. A value of a memoized
+    function is a fact with `VALUES` for the service (see `Lookups.value`); one that is stored already stays, as with a
+    reply, unless the job says otherwise. An evaluation has the arguments of `ReplyStore.log_evaluation`. A lease's
+    waiter gets what the lease's `write` returns.
     """
 
     waiter: Future[Any] | asyncio.Future[Any]
     rows: Sequence[Row] = ()
     fact: tuple[str, str, str, str, float] | None = None
-    value: tuple[str, str, str, str, float] | None = None
     evaluation: tuple[str, float, str, str] | None = None
     lease: BudgetLease | RateLease | None = None
     overwrite: bool = False
@@ -312,16 +312,14 @@ class Writer:
 
 
 def _write_other(connection: Connection, job: Job) -> list[str]:
-    """Write a fact, an evaluation or a value; the value that is stored now."""
-    if job.fact:
-        connection.execute(_LEARN, job.fact)
+    """Write a fact or an evaluation; the fact's value that is stored now."""
     if job.evaluation:
         connection.execute(LOG, job.evaluation)
-    if not job.value:
+    if not job.fact:
         return []
     before = math.inf if job.overwrite else -1.0 if job.newer_than is None else job.newer_than
-    connection.execute(_REMEMBER, (*job.value, before))
-    return [connection.execute(_REMEMBERED, job.value[:3]).fetchone()[0]]
+    connection.execute(_LEARN, (*job.fact, before))
+    return [connection.execute(_REMEMBERED, job.fact[:3]).fetchone()[0]]
 
 
 def started_thread(run: Callable[[], object], name: str) -> threading.Thread:

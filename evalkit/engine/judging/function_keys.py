@@ -5,48 +5,64 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import contextlib
 import dataclasses
+import dis
 import inspect
+import linecache
 import re
+import sys
+import sysconfig
+import textwrap
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
-from functools import partial
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache, partial
+from itertools import pairwise
+from operator import attrgetter
+from pathlib import Path
+from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
-from urllib.parse import urlsplit
 
 from joblib import Memory
 from joblib.hashing import NumpyHasher
-from joblib.memory import MemorizedFunc
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message
 from evalkit.core.reply_keys import digest
 from evalkit.engine.cache.store import ReplyStore
-from evalkit.engine.judging.function_sources import (
-    PLAIN,
-    changed_attributes,
-    code_digest,
-    is_own,
-    is_own_class,
-    layers_of,
-    loads_of,
-    methods_of,
-    name_of,
-    only_written,
-    source_text,
-)
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.criteria import FileModel
 
 _SCHEMA = 1
-_WAITING = (asyncio.Lock, asyncio.Semaphore, asyncio.Event, asyncio.Condition)
+_CODE = (
+    "co_name", "co_code", "co_exceptiontable", "co_consts", "co_names", "co_varnames", "co_freevars", "co_argcount",
+    "co_flags",
+)  # fmt: skip
+_LOADS = re.compile(r"LOAD_(NAME|.*GLOBALS?|.*DEREF)")
+_LIBRARIES = (*{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), str(Path(__file__).parents[2])},)
+_INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
+_CONTAINERS = (list, set, dict, deque)
+_CHANGES = {"add", "append", "appendleft", "clear", "discard", "extend", "extendleft", "insert", "remove", "update"}
+"""Methods of Python's containers that return nothing."""
+_INNER = ("__func__", "fget", "func")
+"""Where methods of classes, properties and cached ones have their function."""
+_PLAIN = (str, bytes, int, float, bool, type(None), list, tuple, dict, set, frozenset)
+_UNCOUNTED = (Memory, ReplyStore, asyncio.Lock, asyncio.Semaphore, asyncio.Event, asyncio.Condition)
+_OF_JUDGE = attrgetter("provider", "service", "model", "temperature", "max_tokens")
+_CONTENTS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    (Message, dict),
+    (Judge, lambda judge: (_OF_JUDGE(judge), dict(judge.params))),
+    (FileModel, lambda model: model.to_dict()),
+    (_UNCOUNTED, lambda _: ""),
+    (CodeType, attrgetter(*_CODE)),
+    (MethodType, attrgetter("__self__", "__func__")),
+)
+"""What counts of a value whose pickle says too much, or cannot be made."""
 _SESSIONS = {"httpx", "requests", "aiohttp", "urllib3", "unittest"}
 """Packages of clients without an address of their own: sessions of HTTP, and mocks."""
-_ADDRESSES = ("base_url", "_base_url", "api_base", "azure_endpoint", "server_url", "endpoint")
-_INNER_CLIENTS = ("_client", "client")
+_ADDRESSES = ("base_url", "_base_url", "api_base", "server_url", "endpoint")
 _MODELS = ("model", "model_name", "model_id", "deployment")
 _SECRETS = re.compile(r"key|token|secret|password|credential|auth|header|cookie", re.IGNORECASE)
 
@@ -63,242 +79,181 @@ class FunctionKeys:
         memoized, and travels with it: a file may be edited later, and another process may not have it.
     """
 
-    def __init__(self, func: Any, ignore: Collection[str], sources: dict[str, str] | None = None) -> None:
-        self.func, self.ignore, self.sources = func, frozenset(ignore), {} if sources is None else sources
-        self.name = name_of(func)
-        self._ignored: set[str] = set()
-        self._signature: inspect.Signature | None = None
-        with contextlib.suppress(TypeError, ValueError):  # some functions of C have none
-            self._signature = inspect.signature(func)
-        for layer in layers_of(func):
-            self._source(layer)
+    def __init__(self, func: Any, ignore: Collection[str]) -> None:
+        self.func, self.ignore, self.name = func, frozenset(ignore), name_of(func)
+        self.sources: dict[str, str] = {}
+        self._names: set[str] = set()  # all that it takes and reads
+        self.version()
 
-    @property
-    def source_digest(self) -> str:
-        """The digest of the function's own source."""
-        return digest([self._source(layer) for layer in layers_of(self.func)])
+    def __getstate__(self) -> dict[str, Any]:
+        with contextlib.suppress(InputError):  # so that the sources of what it reads travel too
+            self.parts({})
+        return self.__dict__
+
+    def version(self) -> str:
+        """A digest of the function's own source."""
+        code = getattr(inspect.unwrap(self.func), "__code__", None)
+        return digest("" if code is None else self._source(code))
 
     def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call by name, with defaults and without ignored ones; ``*`` and ``**`` hold the rest."""
-        signature = self._signature
-        if signature is None:
-            return {"*": args, "**": dict(kwargs)}
-        bound = signature.bind(*args, **kwargs)
+        """The arguments of a call by name, with defaults and without ignored ones; `*0` and so on have no name."""
+        signature = inspect.signature(self.func)
+        bound, values = signature.bind(*args, **kwargs), dict[str, Any]()
         bound.apply_defaults()
-        values: dict[str, Any] = {}
         for name, value in bound.arguments.items():
             kind = signature.parameters[name].kind
-            if kind is inspect.Parameter.VAR_KEYWORD:
-                values["**"] = {key: argument for key, argument in value.items() if not self._is_ignored(key)}
+            if kind is inspect.Parameter.VAR_POSITIONAL:
+                values |= {
+                    f"*{number}": argument for number, argument in enumerate(value) if not {name, "*"} & self.ignore
+                }
+            elif kind is inspect.Parameter.VAR_KEYWORD:
+                values |= {f"**{key}" if key in values else key: argument for key, argument in value.items()}
             else:
-                values["*" if kind is inspect.Parameter.VAR_POSITIONAL else name] = value
-        if isinstance(self.func, MethodType):
-            values["self"] = self.func.__self__
-        elif not isinstance(self.func, (FunctionType, BuiltinFunctionType, partial)) and callable(self.func):
-            values["self"] = self.func
-        return {name: value for name, value in values.items() if not self._is_ignored(name)}
+                values[name] = value
+        self._names |= {*signature.parameters, *values, "*"}
+        return {name: value for name, value in values.items() if name not in self.ignore}
 
-    def reads(self) -> dict[str, str]:
-        """What the function reads from globals and closures now: a digest by name."""
-        digests: dict[str, str] = {}
-        func = self.func
-        while isinstance(func, partial):
-            digests["partial"] = self._hashed("what the partial holds", [func.args, func.keywords, digests], ())
-            func = func.func
-        for number, layer in enumerate(layers_of(func)):
-            for name, value in self._values_read(layer):
-                if not self._is_ignored(name):
-                    role = f"{name!r}, which it reads"
-                    digests[f"{number} {name}"] = self._hashed(role, value, (layer.__code__,))
-        return digests
+    def parts(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """What the key of a call is made of: the function's name, digests of its `arguments` and of what it `reads`.
 
-    def key(self, arguments: Mapping[str, Any], reads: Mapping[str, str]) -> str:
-        """The key (64 hexadecimal digits) of a call with these `arguments`, when the function reads that.
+        Functions and classes of one's own that are met on the way are read too.
 
         Raises
         ------
         InputError
-            When an argument, or something that the function reads, cannot be hashed; or if a name to ignore is in
-            neither.
+            When one cannot be hashed; or if a name to ignore is in neither.
         """
-        parts = {
-            "schema": _SCHEMA,
-            "function": self.name,
-            "source": self.source_digest,
-            "reads": dict(reads),
-            "arguments": {name: self._hashed(f"the argument {name!r}", value, ()) for name, value in arguments.items()},
-        }
-        parameters = [] if self._signature is None else [*self._signature.parameters]
-        unused = sorted(self.ignore - self._ignored - {*parameters})
-        if unused:
+        met: list[Any] = []
+        digests = {name: self._hashed(f"the argument {name!r}", value, met) for name, value in arguments.items()}
+        call = getattr(type(self.func), "__call__", None)  # noqa: B004  # the method itself is wanted
+        root = self.func.__call__ if isinstance(call, FunctionType) else self.func
+        reads = {"0 function": self._hashed("the function", root, met)}
+        for number, function in enumerate(met):  # more are met in the loop
+            for name, value in self._made_of(function):
+                where = f" (in {name_of(function)})" if number else ""
+                reads[f"{number} {name}"] = self._hashed(f"{name!r}, which it reads{where}", value, met)
+        if unused := sorted(self.ignore - self._names):
             raise InputError(
                 f"memory.cache cannot ignore {listed(unused)}: {self.name} neither takes nor reads it; it takes "
-                f"{listed(parameters)}"
+                f"{listed(arguments)}"
             )
-        return digest(parts)
+        return {"schema": _SCHEMA, "function": self.name, "arguments": digests, "reads": reads}
 
-    def _is_ignored(self, name: str) -> bool:
-        if name in self.ignore:
-            self._ignored.add(name)
-            return True
-        return False
-
-    def _hashed(self, what: str, value: Any, seen: tuple[CodeType, ...]) -> str:
+    def _hashed(self, what: str, value: Any, met: list[Any]) -> str:
         """Joblib's hash of a value; `what` names it in the error."""
         try:
-            return str(_Hasher(self, seen).hash(value))
-        except InputError:
-            raise
+            return str(_Hasher(met).hash(value))
         except Exception as problem:
-            kind = type(value).__name__
             raise InputError(
-                f"memory.cache cannot make a key for {self.name}: {what} ({kind}) cannot be hashed "
+                f"memory.cache cannot make a key for {self.name}: {what} ({type(value).__name__}) cannot be hashed "
                 f"({type(problem).__name__}: {problem}); if it cannot change the answer, name it in "
                 f"@memory.cache(ignore=[…]), else pass what matters of it as an argument; nothing was asked"
             ) from problem
 
-    def stable(self, value: Any, seen: tuple[CodeType, ...]) -> Any:  # one line per kind
-        """What is hashed in place of a value whose pickle says too much, or cannot be made."""
-        if type(value) in PLAIN:
-            return value
-        if isinstance(value, Message):
-            return dict(value)
-        if isinstance(value, Judge):
-            names = ("provider", "service", "model", "temperature", "max_tokens")
-            return "judge", [getattr(value, name) for name in names], dict(value.params)
-        if isinstance(value, FileModel):
-            return type(value).__name__, value.to_dict()  # type: ignore[attr-defined]  # of all that are public
-        if isinstance(value, (Memory, ReplyStore, *_WAITING)):
-            return type(value).__name__
-        if dataclasses.is_dataclass(value) and type(value).__module__.startswith("evalkit."):
-            fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.compare}
-            return type(value).__name__, fields
-        code = self._stable_code(value, seen)
-        address = client_address(value) if code is value else None
-        return code if address is None else ("client", address, self._settings(value))
+    def _made_of(self, function: Any) -> Iterator[tuple[str, Any]]:
+        """What a class or function of one's own is: its source, and the names that it reads, with their values."""
+        if isinstance(function, type):
+            yield "fields", function.model_json_schema() if hasattr(function, "model_json_schema") else None
+            for base in filter(_is_own, function.__mro__):
+                for name, member in vars(base).items():
+                    inner = next(
+                        (getattr(member, attribute) for attribute in _INNER if hasattr(member, attribute)), member
+                    )
+                    if isinstance(inspect.unwrap(inner), FunctionType):
+                        yield f"{base.__name__}.{name}", self._source(inspect.unwrap(inner).__code__)
+                    elif isinstance(member, (*_PLAIN, Judge, FileModel)) and name[:2] != "__":
+                        yield f"{base.__name__}.{name}", member
+            return
+        yield "wrapped", getattr(function, "__wrapped__", None)
+        if _is_own(function):
+            yield "source", self._source(function.__code__)
+            values = self._values_read(function)
+            self._names |= {*values}
+            yield from ((name, value) for name, value in values.items() if name not in self.ignore)
 
-    def _stable_code(self, value: Any, seen: tuple[CodeType, ...]) -> Any:
-        """A function, class or module as what it is made of; other values unchanged."""
-        if isinstance(value, MemorizedFunc):
-            return self._described(value.func, seen)
-        if isinstance(value, ModuleType):
-            return "module", value.__name__
-        if isinstance(value, MethodType):
-            return "method", value.__self__, self._described(value.__func__, seen)
-        if isinstance(value, type):
-            return self._described_class(value)
-        if isinstance(value, (FunctionType, partial)) or (callable(value) and _attribute(value, "__wrapped__")):
-            return self._described(value, seen)
-        return value
-
-    def _described(self, func: Any, seen: tuple[CodeType, ...]) -> Any:
-        """A function as what it is made of: its name, and of one's own code source, defaults and what it reads."""
-        if isinstance(func, partial):
-            return "partial", self._described(func.func, seen), func.args, func.keywords
-        made_of: list[Any] = [name_of(func)]
-        for layer in layers_of(func):
-            if layer.__code__ in seen:
-                continue
-            inner, where = (*seen, layer.__code__), f"which it reads (in {name_of(layer)})"
-            defaults = self._hashed(f"a default of {name_of(layer)}", [layer.__defaults__, layer.__kwdefaults__], inner)
-            made_of += [self._source(layer), defaults]
-            for name, value in self._values_read(layer):
-                if not self._is_ignored(name):
-                    made_of.append((name, self._hashed(f"{name!r}, {where}", value, inner)))
-        return "function", made_of
-
-    def _described_class(self, kind: type) -> Any:
-        """A class of one's own as its methods, fields and plain attributes; another one as its name."""
-        name = name_of(kind)
-        if not is_own_class(kind):
-            return "class", name
-        methods = [(member, self._source(method)) for member, method in methods_of(kind)]
-        types = [f"{field}: {hint}" for field, hint in vars(kind).get("__annotations__", {}).items()]
-        changed, members = self._changed(kind), vars(kind).items()
-        plain = [(member, value) for member, value in members if _is_setting(value) and member[:2] != "__"]
-        return "class", name, methods, types, [pair for pair in plain if pair[0] not in changed]
-
-    def _changed(self, kind: type) -> set[str]:
-        """The attributes that the methods of a class change once it is made."""
-        later = [method for member, method in methods_of(kind) if member not in ("__init__", "__post_init__")]
-        return {attribute for method in later for attribute in changed_attributes(self._source(method))}
-
-    def _settings(self, client: Any) -> list[tuple[str, Any]]:
-        """What a client says beside its address: the model, and of one's own class all that is no secret and stays."""
-        if not is_own_class(type(client)):
-            models = ((name, _attribute(client, name)) for name in _MODELS)
-            return [(name, str(value)) for name, value in models if isinstance(value, str)]
-        left_out = self._changed(type(client)) | {*_ADDRESSES}
-        values = vars(client).items()
-        settings = [(name, value) for name, value in values if _is_setting(value) and not _SECRETS.search(name)]
-        return sorted((name, value) for name, value in settings if name not in left_out)
-
-    def _source(self, func: FunctionType) -> str:
-        key = code_digest(func.__code__)
-        if key not in self.sources:
-            self.sources[key] = source_text(func.__code__) or key
-        return self.sources[key]
-
-    def _values_read(self, func: FunctionType) -> Iterator[tuple[str, Any]]:
-        """The names that a function reads from closures and globals, with their values."""
-        code, written = func.__code__, only_written(self._source(func))
-        values: dict[str, Any] = {}
+    def _values_read(self, func: FunctionType) -> dict[str, Any]:
+        code, loads = func.__code__, _loads_of(func.__code__)
+        outer, stored = dict(func.__globals__), _stored(self._source(code))
         for name, cell in zip(code.co_freevars, func.__closure__ or (), strict=False):
             with contextlib.suppress(ValueError):  # not assigned yet
-                values[name] = cell.cell_contents
-        loads = loads_of(code)
-        values |= {name: func.__globals__[name] for name in sorted(loads) if name in func.__globals__}
-        for name, value in values.items():
-            if name in written and (written[name] or isinstance(value, (list, set, dict, deque))):
+                outer[name] = cell.cell_contents
+        values: dict[str, Any] = {} if func is self.func else {"defaults": [func.__defaults__, func.__kwdefaults__]}
+        for name, attribute in sorted(loads):
+            value = outer.get(name)
+            only_changed = {attribute_read for loaded, attribute_read in loads if loaded == name} <= _CHANGES
+            if name not in outer or name in stored or (only_changed and isinstance(value, _CONTAINERS)):
                 continue
-            yield name, value
-            attributes = loads.get(name, ())
-            own_module = isinstance(value, ModuleType) and is_own(getattr(value, "__file__", None) or "")
-            if own_module or (isinstance(value, type) and is_own_class(value)):
-                for attribute in sorted(attributes):  # as in settings.MODEL
-                    if hasattr(value, attribute):
-                        yield f"{name}.{attribute}", getattr(value, attribute)
+            if isinstance(value, ModuleType) and _is_own(value) and hasattr(value, attribute):  # as in settings.MODEL
+                values[f"{name}.{attribute}"] = getattr(value, attribute)
+            else:
+                values[name] = value
+        return values
+
+    def _source(self, code: CodeType) -> str:
+        key = _code_digest(code)
+        if key not in self.sources:
+            self.sources[key] = _source_text(code) or f"code_{key}"
+        return self.sources[key]
 
 
 class _Hasher(NumpyHasher):  # type: ignore[misc]
-    """joblib's hash, of `FunctionKeys.stable` of each value."""
+    """joblib's hash, without what a pickle says too much. Functions and classes of one's own go to the list `met`."""
 
-    def __init__(self, keys: FunctionKeys, seen: tuple[CodeType, ...]) -> None:
+    def __init__(self, met: list[Any]) -> None:
         super().__init__("sha256")
-        self._keys, self._seen = keys, seen
+        self._met = met
 
     def save(self, obj: Any) -> None:
         """Add a value to the hash."""
-        super().save(self._keys.stable(obj, self._seen))
+        super().save(self._stable(obj))
+
+    def _stable(self, value: Any) -> Any:
+        if isinstance(value, (set, frozenset)):  # their order differs between processes
+            return type(value).__name__, sorted(_Hasher(self._met).hash(member) for member in value)
+        if type(value) in _PLAIN:
+            return value
+        for kinds, content in _CONTENTS:
+            if isinstance(value, kinds):
+                return type(value).__name__, content(value)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):  # it may hold more, such as what it cached
+            return type(value), [getattr(value, member.name) for member in dataclasses.fields(value) if member.compare]
+        if isinstance(value, ModuleType):
+            return "module", value.__name__, inspect.getsource(value) if _is_own(value) else ""
+        if isinstance(value, FunctionType) or (isinstance(value, type) and _is_own(value)):
+            if not any(value is function for function in self._met):
+                self._met.append(value)
+            return "function", name_of(value), [value is function for function in self._met].index(True)
+        if not isinstance(value, type) and callable(value) and _attribute(value, "__wrapped__") is not None:
+            return "wrapper", name_of(value), value.__wrapped__
+        address = client_address(value)
+        return value if address is None else ("client", address, *_settings(value))
+
+
+def _settings(client: Any) -> tuple[Any, ...]:
+    """What a client says beside its address: the model; of one's own also its class, texts, rates and switches."""
+    kind = type(client)
+    names = {*getattr(client, "__dict__", ())} - {*_ADDRESSES} if _is_own(kind) else _MODELS
+    values = ((name, _attribute(client, name)) for name in sorted(names) if not _SECRETS.search(name))
+    return kind if _is_own(kind) else "", [pair for pair in values if isinstance(pair[1], (str, float, bool))]
 
 
 def client_address(value: Any) -> str | None:
     """The address of a client of a service, without name, password and query; None if it is no client.
 
-    A client is an object with methods that knows its `base_url`; so is what a library's client holds, such as
-    ``client.chat.completions``. The sessions of HTTP libraries and mocks are clients without an address.
+    A client knows its `base_url`; so does what a library's client holds, such as ``client.chat.completions``. The
+    sessions of HTTP libraries and mocks are clients without an address. Records are no clients: the address alone would
+    not say what they are.
     """
-    if _is_record(value):
+    kind = type(value)
+    is_record = isinstance(value, (SimpleNamespace, tuple, Mapping)) or hasattr(kind, "model_fields")
+    if is_record or dataclasses.is_dataclass(value):
         return None
-    is_library = not is_own_class(type(value))
-    for owner in (value, *(_attribute(value, name) for name in _INNER_CLIENTS if is_library)):
+    for owner in (value, None if _is_own(kind) else _attribute(value, "_client")):
         for name in _ADDRESSES:
-            address = _attribute(owner, name)
-            if isinstance(address, str) or type(address).__name__ in ("URL", "Url"):
-                parts = urlsplit(str(address))
-                if parts.hostname:
-                    port = f":{parts.port}" if parts.port else ""
-                    return f"{parts.scheme}://{parts.hostname}{port}{parts.path.rstrip('/')}"
-    is_session = any(base.__module__.partition(".")[0] in _SESSIONS for base in type(value).__mro__)
-    return type(value).__qualname__ if is_session else None
-
-
-def _is_setting(value: Any) -> bool:
-    if isinstance(value, Mapping) and not isinstance(value, (Judge, FileModel)):
-        return all(map(_is_setting, value.values()))
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return all(map(_is_setting, value))
-    return isinstance(value, (*PLAIN, Judge, FileModel))
+            if match := re.match(r"(\w+://)(?:[^/@]*@)?([^/?#]+[^?#]*)", str(_attribute(owner, name))):
+                return match[1] + match[2].rstrip("/")
+    is_session = any(base.__module__.partition(".")[0] in _SESSIONS for base in kind.__mro__)
+    return kind.__qualname__ if is_session else None
 
 
 def _attribute(value: Any, name: str) -> Any:
@@ -310,12 +265,76 @@ def _attribute(value: Any, name: str) -> Any:
         return None
 
 
-def _is_record(value: Any) -> bool:
-    """Whether an object only holds values: its address alone would not say what it is."""
-    kind = type(value)
-    if isinstance(value, (SimpleNamespace, tuple, Mapping)) or dataclasses.is_dataclass(value):
+def name_of(func: Any) -> str:
+    """Module and qualified name; a script is ``__main__`` in all processes that run it."""
+    if isinstance(func, partial):
+        return name_of(func.func)
+    inner = getattr(func, "__func__", func)
+    inner = inner if hasattr(inner, "__qualname__") else type(inner)
+    module = getattr(inner, "__module__", None) or "builtins"
+    return f"{module.replace('__mp_main__', '__main__')}.{inner.__qualname__}"
+
+
+def _is_own(value: Any) -> bool:
+    """Whether a function, class or module is a user's: not of Python, of an installed package or of evalkit."""
+    name = str(getattr(value, "__module__", None) or getattr(value, "__name__", ""))
+    if isinstance(value, FunctionType):  # a wrapper has the name of what it wraps
+        name = value.__globals__.get("__name__", "")
+    module = sys.modules.get(name)
+    if module is None or name in ("__main__", "__mp_main__"):
         return True
-    if hasattr(kind, "model_fields"):
-        return True
-    names = {name for base in kind.__mro__[:-1] for name in vars(base) if not name.startswith("_")}
-    return not any(callable(getattr(kind, name, None)) for name in names)
+    file = getattr(module, "__file__", None) or _LIBRARIES[0]
+    return not file.startswith(_LIBRARIES) and not _INSTALLED.search(file)
+
+
+def _source_text(code: CodeType) -> str | None:
+    """The source of a function without its decorators; None if there is none that is surely its own."""
+    linecache.checkcache(code.co_filename)
+    try:
+        text = textwrap.dedent("".join(inspect.getsourcelines(code)[0]))
+        node = ast.parse(text).body[0]
+    except Exception:  # noqa: BLE001  # no file, no text of it, or not that of this function
+        return None
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or node.name != code.co_name:
+        return None
+    return "\n".join(line.rstrip() for line in text.splitlines()[node.lineno - 1 :])
+
+
+@lru_cache(maxsize=1024)
+def _code_digest(code: CodeType) -> str:
+    return str(_Hasher([]).hash(code))
+
+
+@lru_cache(maxsize=1024)
+def _loads_of(code: CodeType) -> frozenset[tuple[str, str]]:
+    """The outer names that code reads, each with the attribute that it reads of it, if it does.
+
+    `inspect.getclosurevars` takes attributes for names, and does not look into comprehensions.
+    """
+    instructions = [instruction for instruction in dis.get_instructions(code) if instruction.opname != "EXTENDED_ARG"]
+    loads = {
+        (instruction.argval, after.argval if after.opname in ("LOAD_ATTR", "LOAD_METHOD") else "")
+        for instruction, after in pairwise(instructions)
+        if _LOADS.fullmatch(instruction.opname)
+    }
+    loads.update(*(_loads_of(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+    return frozenset(pair for pair in loads if pair[0] not in code.co_cellvars)
+
+
+@lru_cache(maxsize=1024)
+def _stored(source: str) -> frozenset[str]:
+    """The outer names that a function assigns: by ``global`` or ``nonlocal``, or only as in ``count["n"] += 1``.
+
+    Such a count or log cannot change the answer, and with its value in the key no second call would be found.
+    """
+    nodes, stored, declared = [*ast.walk(ast.parse(source))], set(), set()
+    for node in nodes:
+        if isinstance(node, (ast.Global, ast.Nonlocal)):
+            declared |= {*node.names}
+        if isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del)):
+            while isinstance(node, (ast.Attribute, ast.Subscript)):
+                node = node.value
+            stored.add(node)
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    read_names = {node.id for node in names if node not in stored}
+    return frozenset({node.id for node in names if node in stored} - read_names | declared)

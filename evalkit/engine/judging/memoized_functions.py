@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import json
+import re
 import time
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MethodType
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from joblib.memory import MemorizedFunc
 
 from evalkit.core.prompts_and_replies import Reply
-from evalkit.core.reply_keys import KeyParts
+from evalkit.core.reply_keys import KeyParts, digest
 from evalkit.core.strict_json import plain_json
 from evalkit.engine.cache.joblib_backend import TEXT_ID, ReplyBackend, shown
 from evalkit.engine.cache.joblib_memory import AsyncMemoizedReply, MemoizedReply, ReplyMemory, ReplySlot, Slot, parts_of
@@ -166,24 +166,11 @@ class MemoizedCall(MemoizedReply):
     ) -> None:
         super().__init__(func, backend, verbose)
         self.ignore, self.cache_validation_callback = list(ignore), is_valid
-        self._keys = FunctionKeys(func, self.ignore)
-        self._returns = _annotated(func)
+        self.keys, self._returns = FunctionKeys(func, self.ignore), _annotated(func)
 
     def __get__(self, instance: object, owner: object = None) -> Any:
         # joblib's own loses self; here it is an argument like others
         return self if instance is None or isinstance(self.func, staticmethod) else MethodType(self, instance)
-
-    def __getstate__(self) -> dict[str, Any]:
-        with contextlib.suppress(InputError):  # so that the sources of what it reads travel too
-            self._keys.reads()
-        state = {**super().__getstate__(), "_sources": self._keys.sources}
-        del state["_keys"]
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        sources = state.pop("_sources")
-        self.__dict__.update(state)
-        self._keys = FunctionKeys(self.func, self.ignore, sources)
 
     def clear(self, warn: bool = True, *, confirm: str | None = None) -> int:  # noqa: ARG002  # joblib's
         """Remove the values of all versions of this function, if `confirm` states their number; replies stay.
@@ -194,13 +181,28 @@ class MemoizedCall(MemoizedReply):
             If `confirm` is not ``"delete N values"`` with the present number.
         """
         self._returns = _annotated(self.func)
-        return int(self.store_backend.store.clear_values(self._keys.name, confirm=confirm))
+        return int(self.store_backend.store.clear_values(self.keys.name, confirm=confirm))
+
+    @property
+    def returns(self) -> str:
+        """``text``, ``reply`` or ``value``, as annotated or as it was when it was last called; empty: not known."""
+        if not self._returns:
+            stored = self.store_backend.store.value(self.keys.name, _RETURNS + self.keys.version())
+            self._returns = "" if stored is None else json.loads(stored[0])
+        return self._returns
+
+    def learn(self, kind: str) -> None:
+        """Keep what it returns, if it is not known: without a call, a reply of `judge` would not tell."""
+        if not self.returns:
+            self._returns, key = kind, _RETURNS + self.keys.version()
+            self.store_backend.store.put_value(self.keys.name, key, json.dumps(kind), overwrite=True)
 
     def _slot(self, args: Any, kwargs: Any) -> Slot:
-        arguments = self._keys.arguments(args, kwargs)
-        if any(isinstance(getattr(value, "parts", None), KeyParts) for value in arguments.values()):
-            return _CallSlot(self, arguments, parts_of(args, kwargs))
-        return _CallSlot(self, arguments, None if self._returns == "value" else own_parts(arguments))
+        arguments = self.keys.arguments(args, kwargs)
+        is_request = any(isinstance(getattr(value, "parts", None), KeyParts) for value in arguments.values())
+        parts = parts_of(args, kwargs) if is_request else own_parts(arguments)
+        reply = None if parts is None or self.returns == "value" else ReplySlot(self.store_backend, parts)
+        return _CallSlot(self, arguments, reply)
 
 
 class AsyncMemoizedCall(MemoizedCall, AsyncMemoizedReply):
@@ -209,61 +211,45 @@ class AsyncMemoizedCall(MemoizedCall, AsyncMemoizedReply):
 
 @dataclass(slots=True)
 class _CallSlot:
-    """The place of one call: of a reply, if the call has a reply key and returns one, else of a value."""
+    """The place of one call: that of a reply, if the call has a reply key and returns one, else of a value."""
 
     memoized: MemoizedCall
     arguments: Mapping[str, Any]
-    parts: KeyParts | None
-    _key: str = ""
-    _reads: Mapping[str, str] | None = None
-
-    @property
-    def backend(self) -> ReplyBackend:
-        return self.memoized.store_backend
+    reply: ReplySlot | None
+    _parts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
         """The key of a value."""
-        if not self._key:
-            keys = self.memoized._keys
-            self._reads = keys.reads()
-            self._key = keys.key(self.arguments, self._reads)
-        return self._key
-
-    @property
-    def returns(self) -> str:
-        """``text``, ``reply`` or ``value``, as annotated or as it was when the function was last called; else empty."""
-        memoized = self.memoized
-        if not memoized._returns and self.parts is not None:
-            stored = self.backend.store.value(memoized._keys.name, _RETURNS + memoized._keys.source_digest)
-            memoized._returns = "" if stored is None else json.loads(stored[0])
-        return memoized._returns
+        if not self._parts:
+            self._parts = self.memoized.keys.parts(self.arguments)
+        return digest(self._parts)
 
     @property
     def call_id(self) -> tuple[str, str]:
         """See `Slot`."""
-        if self.parts is not None and self.returns != "value":
-            function, key = ReplySlot.of(self.backend, self.parts).call_id
-            return function if self.returns == "reply" else TEXT_ID, key
-        return self.memoized._keys.name, self.key
+        if self.reply is None:
+            return self.memoized.keys.name, self.key
+        function, key = self.reply.call_id
+        return function if self.memoized.returns == "reply" else TEXT_ID, key
 
     def find(self) -> tuple[Any] | None:
         """See `Slot`."""
-        if self.parts is not None and self.returns != "value":
-            stored = ReplySlot.of(self.backend, self.parts).find()
+        memoized = self.memoized
+        if self.reply is not None:
+            stored = self.reply.find()
             if stored is not None:
                 return (self._shown(stored[0]),)
-            try:
-                key = self.key
-            except InputError:  # of a function that returns replies, only these need a key
-                return None
-        else:
-            key = self.key
-        value = self.backend.store.value(self.memoized._keys.name, key)
-        if value is None or (self.backend.since is not None and value[1] < self.backend.since):
+        try:
+            value = memoized.store_backend.store.value(memoized.keys.name, self.key)
+        except InputError:
+            if self.reply is None:
+                raise
+            return None  # of a function that returns replies, only these need a key
+        since, is_valid = memoized.store_backend.since, memoized.cache_validation_callback
+        if value is None or (since is not None and value[1] < since):
             return None
         stored_value = json.loads(value[0])
-        is_valid = self.memoized.cache_validation_callback
         if is_valid is not None:
             arguments = {name: repr(argument) for name, argument in self.arguments.items()}
             if not is_valid({"duration": stored_value["seconds"], "time": value[1], "input_args": arguments}):
@@ -272,39 +258,36 @@ class _CallSlot:
 
     def put(self, value: Any, started: float, *, overwrite: bool) -> tuple[Future[Any], Callable[[Any], Any]]:
         """See `Slot`."""
-        if self.parts is not None:
-            kind = "reply" if isinstance(value, Reply) else "text" if isinstance(value, str) else "value"
-            before = self.returns
-            if value is not None and before != kind and not (before and "value" in (before, kind)):
-                self._learn(kind)
-            if kind != "value" and self.returns != "value":
-                slot = ReplySlot.of(self.backend, self.parts)
-                future, decode = slot.put(value, started, overwrite=overwrite)
-                return future, lambda stored: self._shown(decode(stored))
-        name, since = self.memoized._keys.name, self.backend.since
+        memoized, keys = self.memoized, self.memoized.keys
+        if self.reply is not None and isinstance(value, (str, Reply)):
+            memoized.learn("reply" if isinstance(value, Reply) else "text")
+            future, decode = self.reply.put(value, started, overwrite=overwrite)
+            return future, lambda stored: self._shown(decode(stored))
+        if self.reply is not None and value is not None:
+            memoized.learn("value")
+            self.reply = None
         try:
-            key, text = self.key, as_json(value, time.time() - started, name)
-        except InputError as error:
+            key, seconds = self.key, time.time() - started
+            text = json.dumps({"value": plain_json(value), "seconds": seconds}, allow_nan=False)
+        except (InputError, TypeError) as problem:
+            error = problem if isinstance(problem, InputError) else _no_json(keys.name, problem)
             error.value = value  # type: ignore[attr-defined]  # it was paid for
-            raise
+            raise error from None
         self._warn_of_changes()
-        overwrite = overwrite or self.memoized.cache_validation_callback is not None
-        stored_text = self.backend.store.put_value(name, key, text, overwrite=overwrite, newer_than=since)
-        return stored_text, lambda stored: json.loads(stored)["value"]
-
-    def _learn(self, kind: str) -> None:
-        """Keep what the function returns: without a call, a reply of `judge` would not tell."""
-        memoized = self.memoized
-        memoized._returns = kind
-        key = _RETURNS + memoized._keys.source_digest
-        self.backend.store.put_value(memoized._keys.name, key, json.dumps(kind), overwrite=True)
+        store, since = memoized.store_backend.store, memoized.store_backend.since
+        overwrite = overwrite or memoized.cache_validation_callback is not None
+        written = store.put_value(keys.name, key, text, overwrite=overwrite, newer_than=since)
+        return written, lambda stored: json.loads(stored)["value"]
 
     def _shown(self, reply: Reply) -> Any:
-        return reply if self.returns == "reply" else shown(reply)
+        return reply if self.memoized.returns == "reply" else shown(reply)
 
     def _warn_of_changes(self) -> None:
-        keys = self.memoized._keys
-        before, after = self._reads or {}, keys.reads()
+        keys = self.memoized.keys
+        before, after = (
+            parts["reads"] | {"0 self": parts["arguments"].get("self")}
+            for parts in (self._parts, keys.parts(self.arguments))
+        )
         changed = sorted({name.partition(" ")[2] for name, value in after.items() if before.get(name, value) != value})
         if changed:
             warnings.warn(
@@ -315,34 +298,15 @@ class _CallSlot:
             )
 
 
-def as_json(value: Any, seconds: float, name: str) -> str:
-    """What a function returned, as JSON from which the same value is read again; numbers of numpy as Python's.
-
-    Raises
-    ------
-    InputError
-        If it is none.
-    """
-    try:
-        return json.dumps({"value": plain_json(value), "seconds": seconds}, allow_nan=False)
-    except TypeError as problem:
-        if inspect.iscoroutine(value):
-            value.close()
-        raise InputError(
-            f"{name} returned {problem}, which is no JSON and was not stored; return a text, number, list or dict "
-            "(of a client's answer its text or .model_dump(mode='json')); the error's attribute value has what it "
-            "returned"
-        ) from None
+def _no_json(function: str, problem: TypeError) -> InputError:
+    return InputError(
+        f"{function} returned {problem}, which is no JSON and was not stored; return a text, number, list or dict (of "
+        "a client's answer its text or .model_dump(mode='json')); the error's attribute value has what it returned"
+    )
 
 
 def _annotated(func: Any) -> str:
     """What a function returns by its annotation: ``text``, ``reply``, ``value``, or empty if it does not say."""
-    try:
-        annotation = inspect.signature(func).return_annotation
-    except (TypeError, ValueError):
-        return ""
-    if annotation is inspect.Signature.empty or annotation is Any:
-        return ""
-    name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
-    name = name.replace(" ", "").removesuffix("|None").rpartition(".")[2].strip("'\"")
-    return {"str": "text", "Reply": "reply", "Any": "", "object": ""}.get(name, "value")
+    annotation = inspect.formatannotation(inspect.signature(func).return_annotation)
+    name = re.sub(r"['\" ]|\|None['\"]?$", "", annotation.replace(" ", "")).rpartition(".")[2]
+    return {"str": "text", "Reply": "reply", "_empty": "", "Any": "", "object": ""}.get(name, "value")

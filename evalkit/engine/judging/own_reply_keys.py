@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
+from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Prompt
 from evalkit.core.providers import PROVIDERS
 from evalkit.core.reply_keys import KeyParts, digest
 from evalkit.engine.judging.function_keys import client_address
-from evalkit.errors import EvalkitError, InputError
+from evalkit.engine.judging.worklist import parts_of_calls
+from evalkit.errors import EvalkitError
 from evalkit.rubrics.criteria import Criterion
 from evalkit.rubrics.inputs import item_inputs
 from evalkit.rubrics.prompt_builder import PromptBuilder
@@ -27,8 +30,7 @@ def own_parts(arguments: Mapping[str, Any]) -> KeyParts | None:
     They are a judge and a `Prompt` as evalkit built it, or a judge, a `Rubric` or `Criterion`, and one item; beside
     these only the number of the ``sample``, the name of a ``criterion``, and clients of the judge's service.
     """
-    rest = {name: value for name, value in arguments.items() if name not in ("*", "**")}
-    rest |= {f"*{number}": value for number, value in enumerate(arguments.get("*", ()))} | arguments.get("**", {})
+    rest = dict(arguments)
     judge = _taken(rest, lambda value: isinstance(value, Judge))
     if judge is None:
         judge = _taken(rest, lambda value: isinstance(value, str) and value.partition(":")[0] in PROVIDERS)
@@ -40,23 +42,15 @@ def own_parts(arguments: Mapping[str, Any]) -> KeyParts | None:
         parts = _of_prompt(judge, rest) or _of_rubric(judge, rest)
     except EvalkitError:  # judge could not ask this
         return None
-    if parts is None or any(client_address(value) is None for value in rest.values()):
+    if parts is None or not all(_is_client(value, judge.service) for value in rest.values()):
         return None
-    for name, value in rest.items():
-        _check_client(judge, name, value)
     return parts.of_sample(sample)
 
 
-def _check_client(judge: Judge, name: str, client: Any) -> None:
-    """InputError if a client asks another service than the one that the key of the reply names."""
-    address = client_address(client) or ""
-    service = Judge("openai", "m", base_url=address).service if "://" in address else judge.service
-    if service != judge.service:
-        raise InputError(
-            f"the argument {name!r} is a client of {service}, but the judge {judge.name!r} is at {judge.service}, and "
-            f"its replies are stored under that name; pass Judge(…, base_url={address!r}), or name {name!r} in "
-            "@memory.cache(ignore=[…]); nothing was asked"
-        )
+def _is_client(value: Any, service: str) -> bool:
+    """Whether a value is a client of a service; one without an address is of any."""
+    address = client_address(value)
+    return address is not None and ("://" not in address or host_of(address) == service)
 
 
 def _taken(rest: dict[str, Any], fits: Callable[[Any], bool]) -> Any:
@@ -70,10 +64,8 @@ def _of_prompt(judge: Judge, rest: dict[str, Any]) -> KeyParts | None:
     if prompt is None or prompt.origin is None or OWN_ANSWER in prompt.inputs:
         return None
     builder, criteria = prompt.origin
-    if len(criteria) == 1:
-        again = builder.prompt(criteria[0], prompt.inputs)
-    else:
-        again = builder.prompt_together(criteria, prompt.inputs)
+    alone = len(criteria) == 1
+    again = (builder.prompt if alone else builder.prompt_together)(criteria[0] if alone else criteria, prompt.inputs)
     # a prompt that was changed is another one
     return _parts(judge, builder, criteria, prompt.inputs) if again.messages == prompt.messages else None
 
@@ -100,20 +92,6 @@ def _of_rubric(judge: Judge, rest: dict[str, Any]) -> KeyParts | None:
     return None if builder.template.commits else _parts(judge, builder, (chosen,), inputs)
 
 
-def _parts(
-    judge: Judge, builder: PromptBuilder, criteria: Collection[Criterion], inputs: Mapping[str, Any]
-) -> KeyParts:
-    rubric = builder.rubric
-    return KeyParts(
-        provider=judge.provider,
-        service=judge.service,
-        model=judge.model,
-        rubric=rubric.id,
-        rubric_version=rubric.version,
-        **builder.key_hashes(list(criteria)),
-        temperature=judge.temperature,
-        max_tokens=judge.max_tokens,
-        params=judge.params,
-        input_hash=digest(dict(inputs)),
-        order="AB" if rubric.mode == "pairwise" else None,
-    )
+def _parts(judge: Judge, builder: PromptBuilder, criteria: Sequence[Criterion], inputs: Mapping[str, Any]) -> KeyParts:
+    order = "AB" if builder.rubric.mode == "pairwise" else None
+    return replace(parts_of_calls(judge, builder, criteria), input_hash=digest(dict(inputs)), order=order)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import SKIPPED, Reason
 from evalkit.core.prompts_and_replies import OWN_ANSWER
 from evalkit.core.reply_keys import KeyMaker, KeyParts, SampleKeys, digest, recorded_hash
@@ -21,7 +22,9 @@ from evalkit.engine.judging.specification import Spec, groups_of
 from evalkit.engine.request import TOKENS_PER_CRITERION, Request
 from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics import Rubric
+from evalkit.rubrics.criteria import Criterion
 from evalkit.rubrics.inputs import item_inputs, question_of, swapped
+from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.tables.files import LIST_INPUTS
 from evalkit.tables.items import ItemsLike, as_frame, as_items
@@ -170,17 +173,7 @@ class Worklist:
         rubric, groups = self.spec.rubric, self.spec.groups
         return [
             [
-                KeyParts(
-                    provider=judge.provider,
-                    service=judge.service,
-                    model=judge.model,
-                    rubric=rubric.id,
-                    rubric_version=rubric.version,
-                    **builder.key_hashes([rubric.criteria[number] for number in group]),
-                    temperature=judge.temperature,
-                    max_tokens=judge.max_tokens,
-                    params=judge.params,
-                )
+                parts_of_calls(judge, builder, [rubric.criteria[number] for number in group])
                 for judge, builder in zip(self.spec.judges, self.spec.prompt_builders, strict=True)
             ]
             for group in groups
@@ -314,6 +307,21 @@ class Worklist:
             keys = tuple(makers[criterion][judge](input_hash, key_order, samples))
             requests.append(Request(self.spec.judges[judge], prompt, parts, samples, keys))
         return requests
+
+
+def parts_of_calls(judge: Judge, builder: PromptBuilder, criteria: Sequence[Criterion]) -> KeyParts:
+    """The key parts that all items share which a judge is asked about by one prompt for these criteria."""
+    return KeyParts(
+        provider=judge.provider,
+        service=judge.service,
+        model=judge.model,
+        rubric=builder.rubric.id,
+        rubric_version=builder.rubric.version,
+        **builder.key_hashes(criteria),
+        temperature=judge.temperature,
+        max_tokens=judge.max_tokens,
+        params=judge.params,
+    )
 
 
 def rubric_hashes(rubric: Rubric) -> set[str]:

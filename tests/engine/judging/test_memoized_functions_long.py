@@ -133,3 +133,123 @@ def test_another_address_is_another_key(tmp_path: Path) -> None:
         run(tmp_path, other)
         # only the reply key, by which judge asks, takes all ports of this machine for one service
         assert len(other.seen) == len(one.seen) - 1 - 1  # by_client ignores its client
+
+
+ODD = """
+import asyncio, dataclasses, enum, functools, os, sys, types
+import evalkit as ek
+from pydantic import BaseModel, Field
+
+memory, asked, count = ek.memory(), [], {"n": 0}
+MORE = os.environ.get("MORE", "")
+text = os.urandom(4).hex()  # also the name of a parameter, and of a captured variable
+
+class Verdict(BaseModel):
+    score: int = Field(description=f"0 to 2 {MORE}")
+
+@dataclasses.dataclass
+class Item:
+    text: str
+    tags: frozenset = frozenset({"x", "y", "z"})
+
+class Colour(enum.Enum):
+    RED = "r"
+
+class Client:
+    def __init__(self, base_url, system=""):
+        self.base_url, self.system, self.api_key, self.calls = base_url, system, os.urandom(4).hex(), 0
+        self.chat = types.SimpleNamespace(completions=self)
+
+    def create(self, **options):
+        self.calls += 1
+        return "ok"
+
+client = Client("http://localhost:1/v1", MORE)
+lazy = None
+
+def get_client():
+    global lazy
+    if lazy is None:
+        lazy = Client("http://localhost:1/v1")
+    return lazy
+
+class Base:
+    TONE = f"kind {MORE}"
+
+    def tone(self):
+        return "base"
+
+class Agent(Base):
+    def __init__(self):
+        self.client = get_client()
+
+    def tone(self):
+        return self.TONE
+
+    @memory.cache
+    def ask(self, question):
+        asked.append("agent")
+        return self.tone() + question
+
+def factorial(n):
+    return 1 if n == 0 else n * factorial(n - 1)
+
+TABLE = {"len": len, "factorial": factorial, "same": lambda n: n}
+
+def again(function):
+    @functools.wraps(function)
+    def wrapper(*args):
+        return function(*args)
+    return wrapper
+
+@memory.cache
+def by_client(item, colour, tags=frozenset({"a", "b", "c"}), mixed={1: {2, "b"}, "a": 3}):
+    asked.append("client")
+    return client.chat.completions.create(text=item.text)
+
+@memory.cache
+def lazily(question):
+    asked.append("lazily")
+    count["n"] += 1
+    return get_client().create(question=question)
+
+@memory.cache
+def captured(text):
+    asked.append("captured")
+    return [(lambda: text + word)() for word in "ab"]
+
+@memory.cache
+def structured(question):
+    asked.append("structured")
+    return Verdict(score=1).model_dump()
+
+@memory.cache
+def by_table(name):
+    asked.append("table")
+    return TABLE[name](3)
+
+@memory.cache
+@again
+def wrapped(question):
+    asked.append("wrapped")
+    return question
+
+part = memory.cache(functools.partial(lambda a, b: asked.append("part") or a + b, b="1"))
+
+for _ in range(2):
+    by_client(Item("q"), Colour.RED), lazily("q"), captured("t"), structured("q"), by_table("factorial")
+    wrapped("q"), part("a"), Agent().ask("q")
+import json
+print(json.dumps(asked))
+"""
+
+
+def test_odd_functions_are_found_in_other_processes(tmp_path: Path) -> None:
+    with judge_server() as server:
+        first = run(tmp_path, server, ODD)
+        assert first == ["client", "lazily", "captured", "structured", "table", "wrapped", "part", "agent"]
+        assert run(tmp_path, server, ODD) == []  # another seed of hashes
+        # what a class of one's own holds, and the texts of a client of one's own
+        assert run(tmp_path, server, ODD.replace('"MORE", ""', '"MORE", "!"')) == ["client", "structured", "agent"]
+        edited = ODD.replace("return self.TONE\n", 'return self.TONE + "!"\n')  # it overrides one of the base
+        assert run(tmp_path, server, edited) == ["agent"]
