@@ -112,7 +112,8 @@ def own_answers(
         try:
             answer, verdicts[number] = _read(rule.function(_Cell(answers.copy()), **weights), scale, imputed)
         except Exception as problem:
-            fault = str(problem) if isinstance(problem, _WrongAnswerError) else _raised(problem)
+            is_answer = isinstance(problem, _WrongAnswerError)
+            fault = str(problem) if is_answer else f"raised {type(problem).__name__}: {problem}".removesuffix(": ")
             raise ConfigError(
                 f"the rule {rule.where} {fault}, for {_name(heads, number)} with the "
                 f"{'labels' if nominal[number] else 'scores'} {answers.tolist()}; allowed: {_allowed(scale)}, NA, or "
@@ -145,10 +146,6 @@ def _name(heads: pd.DataFrame, group: int) -> str:
     return ", ".join(f"{word} {heads[name].iloc[group]!r}" for word, name in keys)
 
 
-def _raised(problem: Exception) -> str:
-    return f"raised {type(problem).__name__}" + (f" ({problem})" if str(problem) else "")
-
-
 def _allowed(scale: Scale) -> str:
     if scale.level == "nominal":
         return "a label" + (f" ({', '.join(scale.labels)})" if scale.labels else "")
@@ -166,11 +163,6 @@ def _read(returned: Any, scale: Scale, imputed: float | None) -> tuple[float | s
     answer, passed = _answer(returned[0], scale, imputed), _plain(returned[1])
     if passed is not None and not isinstance(passed, bool):
         raise _WrongAnswerError(f"returned {passed!r} as the verdict, which is True, False or NA")
-    if passed is not None and not scale.has_rule:
-        raise _WrongAnswerError(
-            "returned a verdict, but the scale has no pass rule, so that later steps would lose it (set pass_at or "
-            "pass_if)"
-        )
     return answer, -1 if passed is None else int(passed)
 
 
