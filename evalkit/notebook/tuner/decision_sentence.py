@@ -15,6 +15,7 @@ from evalkit.engine import explain
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
 from evalkit.notebook.judgments.headline_numbers import Point
+from evalkit.notebook.judgments.run_notices import reason_words
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import Version
 from evalkit.stats.comparison.decisions import Circumstances, Decision, decide
@@ -59,7 +60,7 @@ def decision_of(session: Session) -> Decision | None:
     judgments = evaluation.judgments[(evaluation.judgments["criterion"] == criterion).to_numpy()]
     return (
         _incomplete(evaluation.judgments, session)
-        or _without_answer(judgments, evaluation)
+        or _without_answer(judgments, session)
         or _without_comparison(session)
         or _compared(session, evaluation)
     )
@@ -81,25 +82,22 @@ def _incomplete(judgments: pd.DataFrame, session: Session) -> Decision | None:
     return Decision("stopped", f"Not finished: {n - n_missing:,} of {n:,} judgments.", then, reason, "run")
 
 
-def _without_answer(judgments: pd.DataFrame, evaluation: Evaluation) -> Decision | None:
+def _without_answer(judgments: pd.DataFrame, session: Session) -> Decision | None:
     """A judge whose calls failed, all of them."""
     rows = judgments[~judgments["error"].isin(SKIPPED)]
     failed = rows["error"].isin(ENGINE_REASONS).groupby(rows["judge"].astype(str)).all()
     silent = [str(name) for name in failed.index[failed]]
     if not silent:
         return None
-    n_judges = len(evaluation.judges)
+    n_judges = judgments["judge"].nunique()
     names = "the judge" if n_judges == 1 else f"{_word(len(silent))} of {_word(n_judges)} judges"
     why = explain(rows[rows["judge"].astype(str).isin(silent)])
-    causes = dict.fromkeys(f"{row.judge}: {str(row.error).replace('_', ' ')}" for row in why.itertuples())
-    rest = "" if n_judges == len(silent) else "; the others are not asked again"
+    problems = session.runs.problems.get(session.runs.current, {})
+    causes = "; ".join(f"{row.judge}: {reason_words(row, problems)}" for row in why.itertuples())
     advice = "; ".join(dict.fromkeys(str(row.what_to_do) for row in why.itertuples()))
-    reason = (
-        f"{advice[:1].upper()}{advice[1:]}. Then press Run to ask for {int(rows['error'].isin(ENGINE_REASONS).sum()):,}"
-    )
-    return Decision(
-        "no answer", f"Cannot tell: {names} gave no answer.", "; ".join(causes) + ".", f"{reason}{rest}.", "run"
-    )
+    rest = "" if n_judges == len(silent) else "; the others are not asked again"
+    reason = f"{advice[:1].upper()}{advice[1:]}. Then press Run{rest}."
+    return Decision("no answer", f"Cannot tell: {names} gave no answer.", f"{causes}.", reason, "run")
 
 
 def _word(n: int) -> str:

@@ -97,7 +97,7 @@ UNMEASURED = {"floor_source": "range", "chance_up_to": 30.0}
          ("Scores: 14 nearer to people's, 1 farther; asking again changes 0 to 9. "
          "On the labels that you tune on; held-out labels: not looked at."), ""),
         (row(math.nan, math.nan, math.nan), TUNED, "no labels", "Cannot tell: no difference can be computed.",
-         "v5 and v4 need labelled items.", "", ""),
+         "Too few labelled items have a verdict in both v5 and v4.", "", ""),
         (row(0.1, 0.05, 0.15, against="verdicts"), TUNED, "no labels", "Cannot tell: no difference can be computed.",
          "v5 and v4 need labelled items.", "", ""),
     ],
