@@ -89,11 +89,11 @@ def _without_answer(judgments: pd.DataFrame, session: Session) -> Decision | Non
     names = "the judge" if n_judges == 1 else f"{_word(len(silent))} of {_word(n_judges)} judges"
     why = explain(rows[rows["judge"].astype(str).isin(silent)])
     problems = session.runs.problems.get(session.runs.current, {})
-    said: dict[str, str] = {}  # of several errors of a judge that whose words are fewest: others quote it
+    fewest: dict[str, str] = {}  # of several errors of a judge that whose words are fewest: others quote it
     for row in why.itertuples():
         words = reason_words(row, problems)
-        said[str(row.judge)] = min(said.get(str(row.judge), words), words, key=len)
-    causes = "; ".join(f"{name}: {shorten(words, _MOST_WORDS, placeholder=' …')}" for name, words in said.items())
+        fewest[str(row.judge)] = min(fewest.get(str(row.judge), words), words, key=len)
+    causes = "; ".join(f"{name}: {shorten(words, _MOST_WORDS, placeholder=' …')}" for name, words in fewest.items())
     advice = "; ".join(dict.fromkeys(str(row.what_to_do) for row in why.itertuples()))
     rest = "" if n_judges == len(silent) else "; the others are not asked again"
     reason = f"{advice[:1].upper()}{advice[1:]}. Then press Run{rest}."
