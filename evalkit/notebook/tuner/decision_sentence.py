@@ -118,10 +118,10 @@ def _without_comparison(session: Session) -> Decision | None:
         return None
     n = round(100 * float(row["accuracy"]))
     value = figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"])
-    other = (
+    next_step = (
         "There is no other version to compare yet." if len(versions) == 1 else "Choose a version to compare it with."
     )
-    then = f"({value}). {other}"
+    then = f"({value}). {next_step}"
     return Decision("one version", f"{name} agrees with people on {n} of 100 items", then, _fullest_wrong_cell(session))
 
 
@@ -192,7 +192,7 @@ def _leaner(session: Session, evaluation: Evaluation) -> str:
     """Which of two versions is cheaper, else which one's criterion is shorter, and by how much."""
     versions, runs = session.history.versions, session.runs
     pair = [(versions[runs.current], evaluation), (versions[runs.against], runs.compared or evaluation)]
-    (less, cheap), (more, dear) = sorted((shown.judgments["cost_usd"].sum(), version.name) for version, shown in pair)
+    (less, cheap), (more, dear) = sorted((ev.judgments["cost_usd"].sum(), version.name) for version, ev in pair)
     if 0 < less <= 0.95 * more:
         return f"Keep the cheaper one, {cheap}: its replies cost {money(less)} where {dear} cost {money(more)}."
     (few, short), (many, _) = sorted((_length(version, session.shown_criterion), version.name) for version, _ in pair)

@@ -135,8 +135,10 @@ def same_prompts(one: Evaluation, other: Evaluation, criterion: str) -> bool:
     """Whether two versions ask the same judges the same about a criterion that both have."""
     specs = [side.spec for side in (one, other) if side.spec is not None]
     templates = [[builder.template.hash for builder in spec.prompt_builders] for spec in specs]
-    asked = [(spec.rubric.prompt_hashes[criterion], spec.judges, spec.samples) for spec in specs]
-    return asked[0] == asked[1] and templates[0] == templates[1]  # a session has no evaluations of tables, without spec
+    questions = [(spec.rubric.prompt_hashes[criterion], spec.judges, spec.samples) for spec in specs]
+    return (
+        questions[0] == questions[1] and templates[0] == templates[1]
+    )  # a session has no evaluations of tables, without spec
 
 
 def same_replies(one: Evaluation, other: Evaluation, criterion: str) -> bool:
