@@ -98,11 +98,11 @@ class Template:
 
         source = canonical_text(source)
         try:
-            found = _HEADER.match(source)
-            if not found:
+            header_match = _HEADER.match(source)
+            if not header_match:
                 fact = "the header is missing; a template starts with three lines"
                 raise RubricError(f"{fact}: '{{#- evalkit', 'form: json' (or another form) and '-#}}'")
-            lines = [line.partition(":") for line in found[1].strip().splitlines() if line.strip()]
+            lines = [line.partition(":") for line in header_match[1].strip().splitlines() if line.strip()]
             header = {key.strip(): value.strip() for key, _, value in lines}
             form = header.pop("form", "")
             check_form(form)
@@ -485,8 +485,8 @@ def fenced(name: str, value: Any) -> str:
     value = shown_value(value)
     plain = value if isinstance(value, str) else as_json(value)
     mark = hashlib.sha256(plain.encode()).hexdigest()[:12]
-    held = plain.casefold()
-    while mark in held:
+    folded = plain.casefold()
+    while mark in folded:
         mark = hashlib.sha256((mark + plain).encode()).hexdigest()[:12]
     text = value if isinstance(value, str) else _marked(value, mark)
     return f"<{name}-{mark}>\n{text}\n</{name}-{mark}>"
