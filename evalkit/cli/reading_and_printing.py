@@ -37,13 +37,13 @@ def read_items(args: argparse.Namespace) -> pd.DataFrame:
     return as_items(frame, item_id=args.item_id)
 
 
-def read_table(path: str, name: str, *others: str) -> pd.DataFrame:
-    """One of evalkit's tables: the first of these names that fits."""
+def read_table(path: str, name: str, *others: str, plain: bool = False) -> pd.DataFrame:
+    """One of evalkit's tables: the first of these names that fits; with `plain` also any other, as it is."""
     from evalkit.tables import files
 
     if path != "-":
-        return files.read_table(path, name, *others)
-    return files.typed_table(_read_stdin(), "stdin", name, *others)
+        return files.read_table(path, name, *others, plain=plain)
+    return files.typed_table(_read_stdin(), "stdin", name, *others, plain=plain)
 
 
 def read_labels(args: argparse.Namespace) -> pd.DataFrame:

@@ -154,8 +154,8 @@ def nearest_labels(scores: Floats, measured: Measures, *, low: bool = False) -> 
         found = [scale.nearest(float(value)) for value in values]
         texts = np.array(
             [
-                code_text(code) if code is not None else scale.around(value)[0] if low else None
-                for value, (code, _) in zip(values, found, strict=True)
+                code_text(code) if code is not None else scale.around(value)[0] if low and tie else None
+                for value, (code, tie) in zip(values, found, strict=True)
             ],
             dtype=object,
         )

@@ -260,7 +260,8 @@ class Scale(Mapping[Code, str]):
     def nearest(self, score: float) -> tuple[Code | None, bool]:
         """The listed code nearest to a score, and whether two are equally near (then the code is None).
 
-        NaN has no nearest code, and an open scale has none.
+        NaN has no nearest code, and an open scale has none. An interval scale of two codes has no tie: the codes are
+        its ends, and a score half-way between them is a number as any other.
         """
         if math.isnan(score) or self.is_open:
             return None, False
@@ -269,7 +270,7 @@ class Scale(Mapping[Code, str]):
         around = codes[max(0, at - 1) : at + 1] or codes[-1:]
         gaps = [abs(code - score) for code in around]
         if len(gaps) == 2 and abs(gaps[0] - gaps[1]) <= _TOLERANCE:
-            return None, True
+            return None, self.level == "ordinal" or len(codes) > 2
         best = around[gaps.index(min(gaps))]
         return self.codes[codes.index(best)], False
 

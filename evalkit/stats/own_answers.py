@@ -166,11 +166,6 @@ def _read(returned: Any, scale: Scale, imputed: float | None) -> tuple[float | s
     answer, passed = _answer(returned[0], scale, imputed), _plain(returned[1])
     if passed is not None and not isinstance(passed, bool):
         raise _WrongAnswerError(f"returned {passed!r} as the verdict, which is True, False or NA")
-    if passed is not None and not scale.has_rule:
-        raise _WrongAnswerError(
-            "returned a verdict, but the scale has no pass rule, so that later steps would lose it (set pass_at or "
-            "pass_if)"
-        )
     return answer, -1 if passed is None else int(passed)
 
 

@@ -6,6 +6,7 @@ columns, never guessed from the values; the same rules hold for judgments, votes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric, Scale
 from evalkit.rubrics.given_scales import Known, cell_of, known, open_scale, same_scale, scale_of, scales_of
@@ -27,6 +29,9 @@ _KEYS = [*schemas.VOTE_KEY, "annotator", "system_id"]
 _DEFAULTS = {"rubric": "table", "rubric_version": "v1", "criterion": "score"}
 _MISSING, _JSON = "missing", '{"codes":'
 _NEAR = 1e-9
+OF_OWN = "votes=own"
+"""In `options` of scores: they are made of votes whose score and verdict came from a function of the user."""
+_OWN = re.compile(rf"own=\S|.*\b{OF_OWN}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,13 @@ def complete(
     return _completed(frame, name, function, scale, fallback, is_whole=is_whole), keys
 
 
+def names_in(source: Any) -> set[Any]:
+    """The columns of a table and the names of its index; none of anything else."""
+    if not isinstance(source, (pd.DataFrame, pd.Series)):
+        return set()
+    return {*source.index.names, *(source.columns if isinstance(source, pd.DataFrame) else [source.name])}
+
+
 def with_index(source: Any) -> Any:
     """The table with the keys of its index as columns; of a Series, its values as the column of its name."""
     if isinstance(source, pd.Series) and source.name in ("score", "label"):
@@ -132,6 +144,19 @@ def _is_handwritten(frame: pd.DataFrame) -> bool:
 
 def _hashable(cell: Any) -> Any:
     return cell if isinstance(cell, str) else repr(cell)
+
+
+def own_rows(frame: pd.DataFrame, name: str) -> Flags:
+    """The votes or scores that a function of the user made, or of such votes: by `options`, or an unknown `method`.
+
+    Neither their score nor their verdict binds the other.
+    """
+    is_own, rules = np.zeros(len(frame), dtype=bool), VOTE_RULES if name == "votes" else AGGREGATE_RULES
+    if "method" in frame:
+        is_own |= (frame["method"].notna() & ~frame["method"].isin(list(rules))).to_numpy(bool)
+    if "options" in frame:
+        is_own |= frame["options"].astype(object).map(lambda cell: bool(_OWN.match(str(cell)))).to_numpy(bool)
+    return is_own
 
 
 def _refuse_twice(frame: pd.DataFrame, name: str) -> None:
@@ -615,7 +640,7 @@ def _passed(answers: _Answers, frame: pd.DataFrame, measured: Measures, name: st
         if "passed" in frame
         else pd.Series(None, frame.index, dtype="boolean")
     )
-    lost = verdicts_given.notna().to_numpy() & ~measured.has_rule & ~answers.kept
+    lost = verdicts_given.notna().to_numpy() & ~measured.has_rule & ~answers.kept & ~own_rows(frame, name)
     if lost.any():
         row = int(lost.argmax())
         raise InputError(

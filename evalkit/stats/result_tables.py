@@ -17,6 +17,8 @@ from evalkit.tables.grouping import ClustersLike, Floats, Ints, group, small
 
 CRITERION_KEY = ["rubric", "rubric_version", "criterion"]
 JUDGE_KEY = [*CRITERION_KEY, "judge"]
+JURY = "jury"
+"""The judge of scores, in tables by judge."""
 
 
 Declared = Mapping[str, str | None] | Iterable[str] | str

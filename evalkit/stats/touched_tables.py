@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.errors import InputError, counted
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.given_scales import ScaleLike
@@ -30,15 +30,14 @@ from evalkit.rubrics.row_scales import (
     rule_verdicts,
 )
 from evalkit.rubrics.scales import Scale, code_text, number
-from evalkit.stats.plain_tables import Keys, complete, key_text, with_index
-from evalkit.stats.result_tables import CRITERION_KEY, verdict_codes
+from evalkit.stats.plain_tables import OF_OWN, Keys, complete, key_text, names_in, own_rows, with_index
+from evalkit.stats.result_tables import CRITERION_KEY, JURY, verdict_codes
 from evalkit.tables import schemas
-from evalkit.tables.grouping import Flags, Floats, Ints, Objects
+from evalkit.tables.grouping import Flags, Floats, Ints, Objects, refuse_doubles
 from evalkit.tables.ties import labels_among, tied_text
 
 _OF_MAJORITY = "votes=majority"  # in `options` of scores: a majority's score may be missing beside a clear verdict
-_OF_OWN = "votes=own"  # its score and verdict come from a function of the user, so neither binds the other
-_OWN, _UNSCORED = re.compile(r"own=\S"), re.compile(r"unscored=\S+")
+_UNSCORED = re.compile(r"unscored=\S+")
 _FITTED = [name for name, rule in AGGREGATE_RULES.items() if rule.all_items]  # score and label need not agree
 _SCALED = ["level", "scale"]
 _SHOWN = [*schemas.JUDGMENT_KEY[2:], "score", "score_norm", "label", "passed", "error"]
@@ -102,6 +101,22 @@ def take_rows_by(
         apart = apart + f" ({column} " + source[column].map(key_text).astype("str") + ")"
     frame, keys = take_rows(source.assign(item_id=apart), name, **options)
     return frame.assign(item_id=ids.array), keys
+
+
+def take_votes(
+    source: Any, *, need: Iterable[str], function: str, scale: Any = None, by: Sequence[str] = ()
+) -> tuple[pd.DataFrame, Keys]:
+    """As `take_rows_by`, for votes, or scores without judges, which are then those of the ``jury``.
+
+    Raises
+    ------
+    InputError
+        Also for two rows with one key.
+    """
+    name, key = ("votes", schemas.VOTE_KEY) if "judge" in names_in(source) else ("scores", schemas.SCORE_KEY)
+    frame, keys = take_rows_by(source, name, by, need=[*key, *need], function=function, scale=scale)
+    refuse_doubles(frame, [*key, *by], name)
+    return (frame if name == "votes" else frame.assign(judge=pd.Categorical([JURY] * len(frame)))), keys
 
 
 def rescore(table: pd.DataFrame, *, scale: ScaleLike | None = None) -> pd.DataFrame:
@@ -184,23 +199,13 @@ def rescore(table: pd.DataFrame, *, scale: ScaleLike | None = None) -> pd.DataFr
 def votes_options(votes: pd.DataFrame) -> dict[str, Flags]:
     """What of their own rules bears on scores made of votes, imputed scores and majorities: text -> the votes."""
     if not {"options", "method"} <= {*votes.columns}:
-        return {_OF_OWN: own_rows(votes, "votes")}
+        return {OF_OWN: own_rows(votes, "votes")}
     majority = votes["method"].eq("majority") & votes["level"].ne("nominal").astype(bool)
     options, codes = {_OF_MAJORITY: majority.to_numpy(dtype=bool)}, votes["options"].cat.codes.to_numpy()
-    options[_OF_OWN] = own_rows(votes, "votes")
+    options[OF_OWN] = own_rows(votes, "votes")
     for code, cell in enumerate(votes["options"].cat.categories):
         options |= {text: options.get(text, False) | (codes == code) for text in _UNSCORED.findall(cell)}
     return options
-
-
-def own_rows(frame: pd.DataFrame, name: str) -> Flags:
-    """The votes or scores that a function of the user made: `options` says so, or `method` names no rule of evalkit."""
-    is_own, rules = np.zeros(len(frame), dtype=bool), VOTE_RULES if name == "votes" else AGGREGATE_RULES
-    if "method" in frame:
-        is_own |= (frame["method"].notna() & ~frame["method"].isin(list(rules))).to_numpy(bool)
-    if "options" in frame:
-        is_own |= frame["options"].astype(object).map(lambda cell: bool(_OWN.match(str(cell)))).to_numpy(bool)
-    return is_own
 
 
 def _cells(frame: pd.DataFrame, row: int) -> str:
@@ -330,7 +335,7 @@ def _faults_of_votes(rows: _Rows, name: str) -> dict[str, Flags]:
     method, options = (frame[key].astype(object) if key in frame else none for key in ("method", "options"))
     loose = {cell: bool(re.search(f"unscored=|{_OF_MAJORITY}", str(cell))) for cell in options.unique()}
     strict = (method.notna() & method.ne("majority")).to_numpy(bool) & ~options.map(loose).to_numpy(bool)
-    bound = ~own_rows(frame, name) & ~options.astype("str").str.contains(_OF_OWN).to_numpy(bool)
+    bound = ~own_rows(frame, name)
     averaged, has_score = ~method.isin(_FITTED).to_numpy(bool), ~np.isnan(score)
     strange, ends = ~rows.known & (rows.measured.nominal | strict), np.zeros(len(frame), dtype=bool)
     strange |= rows.measured.nominal & averaged & has_score & rows.apart
@@ -349,7 +354,7 @@ def _faults_of_votes(rows: _Rows, name: str) -> dict[str, Flags]:
                 )
     unread = frame["n_scored"].eq(0).to_numpy() if "n_scored" in frame else False
     return {
-        "there is a verdict and no pass rule": (rows.verdict >= 0) & ~rows.measured.has_rule,
+        "there is a verdict and no pass rule": bound & (rows.verdict >= 0) & ~rows.measured.has_rule,
         "there is a score and n_scored is 0": strict & has_score & unread,
         "label is not the code of score": strange,
         "passed contradicts a score at the end of the scale": ends,

@@ -173,7 +173,7 @@ def _vote(
     columns["passed"] = passed
     columns |= _agreements(samples)
     columns["tied"] = tied | (verdict == "tied")
-    reason = _reason(frame, samples, counted, verdict, label)
+    reason = _reason(frame, samples, counted, verdict, tied & pd.isna(label))
     bare = measured.without_ends & ~np.isnan(score) & pd.isna(verdict)
     columns["reason"] = schemas.categorical(np.where(bare, NO_ENDS, reason))
     weight = pieces["weight"].to_numpy() if "weight" in frame else np.ones(len(pieces))
@@ -374,9 +374,9 @@ def _spread(samples: _Samples) -> Floats:
     return np.where(complete, np.sqrt(groups.total(within + between, rows) / n), np.nan)
 
 
-def _reason(frame: pd.DataFrame, samples: _Samples, counted: _Samples, verdict: Objects, label: Objects) -> Objects:
+def _reason(frame: pd.DataFrame, samples: _Samples, counted: _Samples, verdict: Objects, tied: Flags) -> Objects:
     silent = counted.groups.count(counted.scored) == 0
-    reason = np.where(pd.isna(verdict) & pd.isna(label), "tied", verdict)
+    reason = np.where(pd.isna(verdict) & tied, "tied", verdict)
     reason[silent] = most_frequent(samples.groups, frame["error"])[silent]
     return reason
 

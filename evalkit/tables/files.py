@@ -306,7 +306,7 @@ def _load_hub(source: str, *, split: str, name: str | None) -> Any:
         raise InputError(text) from None
 
 
-def read_table(path: str | Path, name: str, *others: str) -> pd.DataFrame:
+def read_table(path: str | Path, name: str, *others: str, plain: bool = False) -> pd.DataFrame:
     """One of evalkit's tables from a file, its column types restored.
 
     Parameters
@@ -315,19 +315,24 @@ def read_table(path: str | Path, name: str, *others: str) -> pd.DataFrame:
         The file.
     name, *others
         The kind of table; of several the first whose columns all exist.
+    plain
+        Whether a table that lacks columns of these kinds is returned as it is.
 
     Notes
     -----
     Empty cells, and empty texts other than explanations, are missing. A JSONL file without a line is an empty table.
     """
-    return typed_table(_read(Path(path)), path, name, *others)
+    return typed_table(_read(Path(path)), path, name, *others, plain=plain)
 
 
-def typed_table(frame: pd.DataFrame, source: str | Path, name: str, *others: str) -> pd.DataFrame:
+def typed_table(frame: pd.DataFrame, source: str | Path, name: str, *others: str, plain: bool = False) -> pd.DataFrame:
     """A table as `read_table` returns it, from a DataFrame of cells that was read from `source`."""
     if not len(frame.columns):
         return empty(name)
-    name = next((kind for kind in (name, *others) if set(required_columns(kind)) <= set(frame.columns)), name)
+    complete = [kind for kind in (name, *others) if set(required_columns(kind)) <= set(frame.columns)]
+    if plain and not complete:
+        return frame
+    name = (complete or [name])[0]
     texts = [column for column in TABLES[name] if column in frame.columns and column != "explanation"]
     blank = {
         column: frame[column].mask(frame[column] == "", None)

@@ -230,7 +230,31 @@ def test_out_dash_is_jsonl_that_the_next_command_reads(run, monkeypatch: pytest.
         monkeypatch.setattr("sys.stdin", stdin)
         code, _, err = run("vote", "-")
     assert code == 2
-    assert one_line(err).startswith("evalkit: error: stdin: not a judgments table")
+    assert one_line(err).startswith("evalkit: error: stdin: vote: no column `judge`")
+
+
+def test_a_table_of_your_own_goes_through_as_in_python(run) -> None:
+    table = pd.DataFrame({"item_id": ["1", "1", "2", "2"], "judge": list("ab") * 2, "score": [0, 2, 1, 1.5]})
+    table.to_csv("own.csv", index=False)
+    table.to_json("own.jsonl", orient="records", lines=True)
+    for name in ("own.csv", "own.jsonl"):
+        for flags, scale in (((), None), (("--scale", "0-2"), (0, 2)), (("--scale", "0, 1, 1.5, 2"), [0, 1, 1.5, 2])):
+            assert run("vote", name, *flags, "-o", "votes.jsonl", "--quiet")[0] == 0
+            assert files.read_table("votes.jsonl", "votes")["score_norm"].equals(
+                ek.vote(table, scale=scale)["score_norm"]
+            )
+            code, out, _ = run("aggregate", name, *flags, "--json")
+            assert code == 0
+            assert [row["score"] for row in json.loads(out)] == [1, 1.25]
+            code, out, _ = run("aggregate", "votes.jsonl", "--json", "-o", "scores.jsonl", "--quiet")
+            assert run("summarize", "scores.jsonl", "--json")[0] == 0
+    table.groupby("item_id", as_index=False)["score"].mean().to_csv("scores.csv", index=False)
+    code, out, _ = run("summarize", "scores.csv", "--scale", "0-2", "--json")
+    assert (code, json.loads(out)[0]["mean_norm"]) == (0, 1.125 / 2)
+    code, _, err = run("vote", "own.csv", "--scale", "0-1")
+    assert code == 2
+    assert one_line(err).startswith("evalkit: error: own.csv: column 'score', row 1 (item 1, judge b): ")
+    assert run("vote", "own.csv", "--scale", "soon")[0] == 2
 
 
 @pytest.mark.long

@@ -169,6 +169,8 @@ class TestNearest:
     def test_on_an_interval_scale_the_listed_codes_count(self):
         scale = Scale.of({0: "", 1: "", 2: ""}, level="interval")
         assert [scale.nearest(score) for score in (4 / 3, 1.0, 0.5)] == [(1, False), (1, False), (None, True)]
+        ends = Scale.of({0: "", 2: ""}, level="interval")  # no labels, so no tie between them
+        assert [ends.nearest(score) for score in (0.5, 1.0, 1.5)] == [(0, False), (None, False), (2, False)]
 
     @given(st.lists(NUMBERS, min_size=2, max_size=6, unique=True), NUMBERS)
     def test_is_what_a_search_of_all_codes_finds(self, codes, score):

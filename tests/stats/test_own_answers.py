@@ -241,8 +241,38 @@ def test_anything_else_is_an_error_that_names_the_cell(what):
         assert "a number from 0 to 2" in str(caught.value)
     with pytest.raises(ConfigError, match=r"a label \(art, law, sport\)"):
         ek.vote(judgments({("i", "x"): ["art"]}, NAMES), method=lambda s: 1)
-    with pytest.raises(ConfigError, match="no pass rule"):
-        ek.vote(judgments({("i", "x"): [1]}, PLAIN), method=lambda s: (1, True))
+
+
+def test_a_verdict_needs_no_pass_rule_in_any_step():
+    """The verdicts of 60 items x 3 judges, on scales without a rule, against plain Python."""
+    draw = random.Random(7)
+    numbers = [(item, judge, draw.choice([0, 1, 2])) for item in range(60) for judge in "abc"]
+    table = pd.DataFrame(numbers, columns=["item_id", "judge", "score"])
+    by_item = [[score for i, _, score in numbers if i == item] for item in range(60)]
+    for scale in (None, (0, 2), [0, 1, 2], ek.Scale.of({0: "", 1: "", 2: ""}, better="low")):
+        plain = ek.vote(table, scale=scale)
+        scores = ek.aggregate(plain, method=lambda s: (min(s), min(s) > 0))
+        passes = [min(score) > 0 for score in by_item]
+        assert scores["passed"].tolist() == passes
+        assert ek.summarize(scores)["pass_rate"].iloc[0] == pytest.approx(sum(passes) / 60)
+        assert ek.summarize(scores.drop(columns=["scale", "level"]), scale=scale)["n_passed"].tolist() == [sum(passes)]
+        if scale is not None:
+            assert ek.combine(scores)["passed"].tolist() == passes
+        votes = ek.vote(table, scale=scale, method=lambda s: (s[0], s[0] > 0))
+        assert votes["passed"].tolist() == (table["score"] > 0).tolist()
+        n_passing = [sum(x > 0 for x in score) for score in by_item]
+        assert ek.disagreement(votes)["split"].tolist() == [0 < n < 3 for n in n_passing]
+        jury = ek.aggregate(votes)
+        assert jury["passed"].tolist() == [n > 1 for n in n_passing]
+        assert ek.summarize(jury)["n_verdicts"].tolist() == [60]
+        assert ek.aggregate(ek.rescore(votes))["passed"].tolist() == jury["passed"].tolist()
+        if scale is None:
+            assert ek.aggregate(votes, scale=(0, 2))["passed"].tolist() == jury["passed"].tolist()
+        row = ek.compare(scores, scores.assign(passed=~scores["passed"])).table.iloc[0]
+        assert row[["n_verdicts", "changed", "fixed", "broke"]].tolist() == [60, 60, 60 - sum(passes), sum(passes)]
+        assert row["against"] == "verdicts"
+        with pytest.raises(EvalkitError, match="no pass rule"):  # no rule of evalkit gives one
+            ek.aggregate(plain.assign(passed=True))
 
 
 def test_a_verdict_beside_a_score_at_the_other_end_passes_the_next_steps_and_an_edit_is_found():

@@ -186,6 +186,31 @@ def test_votes_are_summarized_by_judge_and_compared():
     assert "cannot tell change from noise" in table["notes"].iloc[0]
 
 
+@pytest.mark.parametrize("scale", [None, (0, 3)])
+def test_changed_counts_numbers_by_value(scale):
+    draw = np.random.default_rng(3)
+    before = pd.DataFrame({"item_id": range(50), "score": draw.choice([0, 0.5, 1.5, 3, np.nan], 50)})
+    after = before.assign(score=draw.choice([0, 0.5, 1.5, 3, np.nan], 50))
+    both = before["score"].notna() & after["score"].notna()
+    n_changed = int((both & (before["score"] != after["score"])).sum())
+    row = ek.compare(before, after, scale=scale).table.iloc[0]
+    assert row[["n_verdicts", "changed"]].tolist() == [both.sum(), n_changed]
+    assert f"{50 - both.sum()} of 50 items without a " in row["notes"]
+    same = ek.compare(before, before.assign(score=before["score"] * (1 - 1e-12)), scale=scale).table.iloc[0]
+    assert same["changed"] == 0
+
+
+def test_without_ends_the_floor_counts_numbers_too():
+    draw = np.random.default_rng(4)
+    cells = [(item, "j", sample) for item in range(30) for sample in range(4)]
+    before = pd.DataFrame(cells, columns=["item_id", "judge", "sample"]).assign(score=draw.integers(0, 9, 120))
+    after = before[before["sample"] < 2].assign(score=draw.integers(0, 9, 60))
+    row = ek.compare(before, after).table.iloc[0]
+    assert row["floor_source"] == "measured"
+    assert row["changed"] > 15
+    assert row["floor"] > 0.5
+
+
 def test_few_or_no_rows_and_tables_of_groupby():
     scores = PLAIN.groupby("item_id").agg(score=("score", "mean"))
     assert ek.summarize(scores)["mean"].tolist() == [0.5]

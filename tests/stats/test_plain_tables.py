@@ -172,6 +172,35 @@ class TestScales:
         sampled = pd.concat([J, J.assign(score=0)]).assign(sample=[0] * 6 + [1] * 6)
         assert ek.aggregate(ek.vote(sampled), scale=passing)["passed"].isna().all()  # votes of two samples are means
 
+    @pytest.mark.parametrize(
+        ("scale", "ends"), [((0, 2), (0, 2)), ("0-2", (0, 2)), ((-1, 4), (-1, 4)), ("0-0.5", (0, 0.5))]
+    )
+    def test_half_way_between_two_ends_is_no_tie(self, scale, ends):
+        low, high = ends
+        half = (low + high) / 2
+        table = pd.DataFrame({"item_id": list("aabbcc"), "judge": list("xy") * 3})
+        table["score"] = [low, high, half, half, high, half]
+        column = table.assign(scale="0-2") if scale == "0-2" else table
+        for jury in (ek.aggregate(table, scale=scale), ek.aggregate(column, scale=scale)):
+            assert cells(jury, "score", "label", "tied", "reason", "tied_labels", "status") == [
+                [half, None, False, None, None, "ok"],
+                [half, None, False, None, None, "ok"],
+                [(high + half) / 2, f"{high:g}", False, None, None, "ok"],
+            ]
+            assert ek.summarize(jury)[["n_tied", "n_scored"]].values.tolist() == [[0, 3]]
+        samples = table.assign(judge="j", sample=[0, 1] * 3)
+        for ties in ("na", "low"):
+            votes = ek.vote(samples, scale=scale, ties=ties)
+            assert cells(votes, "label", "tied", "reason") == [[None, False, None]] * 2 + [[f"{high:g}", False, None]]
+            assert not ek.rescore(votes)["tied"].any()
+        most = ek.aggregate(table, scale=scale, method="majority")  # each number is a label
+        assert cells(most, "score", "tied")[1] == [half, False]
+        own = ek.aggregate(table, method=lambda scores: scores.mean(), scale=scale)
+        assert cells(own, "label", "tied", "reason")[0] == [None, False, None]
+        middle = f"{low}, {half}, {high}"  # a code in the middle is a label, and two codes around a quarter are a tie
+        quarter = pd.DataFrame({"item_id": 1, "judge": ["x", "y"], "score": [low, half]})
+        assert ek.aggregate(quarter, scale=middle)["tied"].tolist() == [True]
+
     def test_without_ends_the_rules_are_in_units(self):
         by_rule = {
             rule: ek.aggregate(J, method=rule)["score"].tolist() for rule in ("min", "max", "median", "majority")

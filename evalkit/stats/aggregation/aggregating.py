@@ -192,8 +192,10 @@ def _aggregate(
 
 
 def _with_numbers_as_labels(frame: pd.DataFrame) -> pd.DataFrame:
-    """The votes; on a scale without ends, which has no codes, each number is a label."""
-    bare = measures(frame).without_ends & frame["score"].notna().to_numpy() & frame["label"].isna().to_numpy()
+    """The votes; on an interval scale a number without a code is a label of its own."""
+    measured = measures(frame)
+    bare = measured.each([scale.level == "interval" for scale in measured.scales])
+    bare &= (frame["score"].notna() & frame["label"].isna() & ~frame["tied"]).to_numpy(bool)
     if not bare.any():
         return frame
     labels = frame["label"].astype(object).to_numpy(copy=True)
@@ -406,7 +408,8 @@ def _verdict(jury: _Jury, measured: Measures, method: str) -> tuple[BooleanArray
         passed, failed = yes > slack, no >= total - slack
     else:
         passed, failed = 2 * yes > total + slack, 2 * no > total + slack
-    undecided = measured.has_rule & ~passed & ~failed
+    has_rule = measured.has_rule | (jury.groups.count(jury.passes | jury.fails) > 0)  # of votes by an own rule
+    undecided = has_rule & ~passed & ~failed
     verdict = np.full(len(total), None, dtype=object)
     verdict[undecided] = "no_majority"
     if method not in ("min", "max"):
@@ -414,7 +417,7 @@ def _verdict(jury: _Jury, measured: Measures, method: str) -> tuple[BooleanArray
     # No judge decided: then it is their own ties that left it open.
     silent = undecided & (yes <= slack) & (no <= slack)
     verdict[silent & (most_frequent(jury.groups, jury.reason) == "tied")] = "tied"
-    return BooleanArray(passed, undecided | ~measured.has_rule), verdict
+    return BooleanArray(passed, undecided | ~has_rule), verdict
 
 
 def _status(

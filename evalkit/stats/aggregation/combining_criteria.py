@@ -185,7 +185,8 @@ def _grid(frame: pd.DataFrame, items: Groups, rubric: Rubric) -> _Grid:
         return grid
 
     weight = np.array([criterion.weight for criterion in criteria])
-    rule = np.array([criterion.scale.has_rule for criterion in criteria])
+    judged = {*frame["criterion"][frame["passed"].notna().to_numpy()]}  # also by an own rule, which needs no pass rule
+    rule = np.array([criterion.scale.has_rule or criterion.name in judged for criterion in criteria])
     valued = rule | np.array([criterion.level != "nominal" for criterion in criteria]) | (rubric.mode == "pairwise")
     norm = spread(frame["score_norm"].to_numpy(dtype=np.float64), np.nan)
     labelled, tied = frame["label"].notna().to_numpy(), (frame["status"] == "tied").to_numpy(dtype=bool)

@@ -17,7 +17,7 @@ from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.order_flips import NO_ORDER, OF_ORDERS, read_once
 from evalkit.stats.plain_tables import Keys
 from evalkit.stats.result_tables import JUDGE_KEY, figure_row, result_table
-from evalkit.stats.touched_tables import check_rows, take_rows, take_rows_by
+from evalkit.stats.touched_tables import check_rows, take_rows, take_votes
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, group, refuse_doubles
 from evalkit.tables.items import ItemsLike, as_items
@@ -165,16 +165,13 @@ def _of_single_answers(
     scale: ScaleLike | None,
 ) -> tuple[pd.DataFrame, Keys]:
     """As `compared`, of scores of single answers: each two systems on one item, the better score winning."""
-    stage, key = ("votes", schemas.VOTE_KEY) if "judge" in judged else ("scores", schemas.SCORE_KEY)
-    need = [*key, "score", "label", "tied", "n_scored", "system_id"]
-    frame, keys = take_rows_by(judged, stage, ["system_id"], need=need, function=name, scale=scale)
-    refuse_doubles(frame, [*key, "system_id"], stage)
+    need = ["score", "label", "tied", "n_scored", "system_id"]
+    frame, keys = take_votes(judged, by=["system_id"], need=need, function=name, scale=scale)
     if measures(frame).nominal.any():
         raise InputError(
             f"{name} of a table with 'system_id' compares scores, and these are labels without an order; pass scale= "
             "with the labels from bad to good, or a table of pairs with the labels A, B or tie"
         )
-    frame = frame if stage == "votes" else frame.assign(judge=pd.Categorical(["jury"] * len(frame)))
     is_low = measures(frame).each([row_scale.better == "low" for row_scale in measures(frame).scales])
     goods = frame.assign(_good=frame["score"].to_numpy(dtype=np.float64) * np.where(is_low, -1, 1))
     if clusters is None and items is not None and "group_id" in (of_items := as_items(items, item_id=item_id)):

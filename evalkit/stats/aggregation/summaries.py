@@ -16,7 +16,7 @@ from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.item_points import summarize_points
 from evalkit.stats.intervals import Interval, effective_clusters, mean_interval, rate_interval, unit_codes
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
-from evalkit.stats.plain_tables import Keys
+from evalkit.stats.plain_tables import Keys, names_in
 from evalkit.stats.result_tables import cluster_counts, result_table, verdict_codes
 from evalkit.stats.touched_tables import check_rows, take_rows_by
 from evalkit.stats.voting import vote
@@ -98,10 +98,9 @@ def summarize(
     [[1.25, 0.236, 1.908, 0.5, 4.0]]
     """
     scores = one_table(parts_of(scores, lambda part: aggregate(vote(part))))
-    by, columns_there = [by] if isinstance(by, str) else list(by or []), {*getattr(scores, "columns", ())}
+    by, columns_there = [by] if isinstance(by, str) else list(by or []), names_in(scores)
     if {"possible", "n_open"} <= columns_there:
         return _of_points(scores, by, items, clusters)
-    columns_there |= {*getattr(getattr(scores, "index", None), "names", ())}
     name = "scores" if "criterion" in columns_there or not {*_NEED} <= columns_there else "rubric_scores"
     if "judge" in by and "judge" in columns_there:
         name, need = "votes", [*_NEED[:-1], "judge", "tied"]

@@ -118,7 +118,8 @@ def item_disagreement(groups: Groups, measured: Measures, norm: Floats, label: I
 
 def _split(frame: pd.DataFrame, groups: Groups, measured: Measures, label: Ints) -> BooleanArray:
     verdict = verdict_codes(frame["passed"]) if "passed" in frame else label
-    answer = np.where(measured.has_rule, verdict, label)
+    has_verdict = groups.count(verdict >= 0) > 0 if "passed" in frame else np.zeros(len(groups), dtype=bool)
+    answer = np.where(measured.has_rule | has_verdict[groups.codes], verdict, label)  # also verdicts of an own rule
     rows = answer >= 0
     counts = tally(groups.codes[rows], answer[rows], len(groups))
     return BooleanArray(np.bincount(counts.group, minlength=len(groups)) > 1, groups.count(rows) < 2)

@@ -16,9 +16,9 @@ from evalkit.rubrics.row_scales import Measures, answer_norms, measures, norms
 from evalkit.rubrics.scales import Scale, number
 from evalkit.stats.agreement.krippendorff import Cells, Metric
 from evalkit.stats.intervals import cluster_codes, jackknife_groups
-from evalkit.stats.plain_tables import Keys
+from evalkit.stats.plain_tables import Keys, own_rows
 from evalkit.stats.result_tables import CRITERION_KEY, split_rows
-from evalkit.stats.touched_tables import own_rows, take_rows
+from evalkit.stats.touched_tables import take_rows
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, refuse_doubles, small
 from evalkit.tables.judgment_folders import is_folder, one_table, read_parts

@@ -26,18 +26,17 @@ from evalkit.stats.alignment.label_values import (
 )
 from evalkit.stats.intervals import cluster_codes
 from evalkit.stats.order_flips import ONE_ORDER
-from evalkit.stats.plain_tables import Keys
+from evalkit.stats.plain_tables import Keys, names_in
 from evalkit.stats.result_tables import CRITERION_KEY, MANY, split_rows, verdict_codes
-from evalkit.stats.touched_tables import take_rows
+from evalkit.stats.touched_tables import take_votes
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 from evalkit.tables.files import release_memory
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, refuse_doubles, used_categories
 from evalkit.tables.judgment_folders import is_folder, one_table, read_parts
-from evalkit.tables.schemas import LABEL_KEY, SCORE_KEY, VOTE_KEY
+from evalkit.tables.schemas import LABEL_KEY
 from evalkit.tables.ties import labels_among
 
-JURY = "jury"
 Kinds = Literal["score", "label", "passed"]
 _VERDICTS = {"false": 0, "true": 1}
 _UNUSED = ["score_norm", "agreement", "self_agreement", "n_samples", "weight", "order_flip"]
@@ -126,24 +125,11 @@ def checked(
         frame = one_table(parts)
     else:
         table: Any = judged if isinstance(judged, pd.DataFrame) else getattr(judged, "votes", judged)
-        name = (
-            "votes"
-            if "judge" in [*getattr(table, "columns", ()), *getattr(table, "index", pd.Index([])).names]
-            else "scores"
-        )
-        key = VOTE_KEY if name == "votes" else SCORE_KEY
-        need = [*key, "score", "label", "passed", "tied", "level", "scale"]
-        frame, keys = take_rows(table, name, need=need, function=function, scale=scale)
-        refuse_doubles(frame, key, name)
-        if name == "scores":
-            frame = frame.assign(judge=pd.Categorical([JURY] * len(frame)))
+        answers = ["score", "label", "passed", "tied", "level", "scale"]
+        frame, keys = take_votes(table, need=answers, function=function, scale=scale)
     people = labels_for(source, labels, list(map(str, frame["criterion"].unique())))
-    if (
-        isinstance(source, pd.DataFrame)
-        and "criterion" not in source
-        and people["criterion"].nunique() == 1
-        and len(frame)
-    ):
+    is_of_one = isinstance(source, pd.DataFrame) and "criterion" not in names_in(source)
+    if is_of_one and people["criterion"].nunique() == 1 and len(frame):
         people = people.assign(criterion=frame["criterion"].iloc[:1].repeat(len(people)).array)  # both are of one
     people = people.loc[people["label"].notna().to_numpy()]
     refuse_doubles(people, LABEL_KEY, "labels")

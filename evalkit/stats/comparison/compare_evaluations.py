@@ -35,9 +35,9 @@ from evalkit.stats.comparison.possible_floors import range_floor
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgments_of, pairs, side_of
 from evalkit.stats.intervals import change_interval, mean_interval, unit_codes
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
+from evalkit.stats.plain_tables import own_rows
 from evalkit.stats.result_tables import cluster_counts, figure_row, result_table
 from evalkit.stats.significance import holm, mcnemar_midp, permuted_samples, sign_flip
-from evalkit.stats.touched_tables import own_rows
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, refuse_doubles
 from evalkit.tables.schemas import LABEL_KEY
@@ -236,7 +236,7 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     if set(a.judgments["judge"].unique()) != set(b.judgments["judge"].unique()):
         notes.append("scored by other judges before and after")
     if silent := int((~has_kinds).sum()):
-        answer = "verdict" if a.scale.has_rule and b.scale.has_rule else "label"
+        answer = "verdict" if a.has_verdicts and b.has_verdicts else "score" if a.scale.is_open else "label"
         notes.append(
             f"{silent} of {counted(len(common), 'item')} without a {answer} on one side or both: left out of changed"
         )
@@ -249,9 +249,10 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
 
 
 def kinds_of(a: Part, b: Part, common: pd.Index) -> tuple[Ints, Ints]:
-    """Verdicts (0, 1) if both sides have a pass rule, else labels; −1 for none."""
-    answers = pd.concat([part.rows[["passed", "label"]].astype(object).reindex(common) for part in (a, b)])
-    codes = kind_codes(answers, rule=a.scale.has_rule and b.scale.has_rule)
+    """Verdicts (0, 1) if both sides have them, else labels; −1 for none."""
+    names = ["passed", "label", "score", "level", "tied"]
+    answers = pd.concat([part.rows[names].astype(object).reindex(common) for part in (a, b)])
+    codes = kind_codes(answers, rule=a.has_verdicts and b.has_verdicts)
     return codes[: len(common)], codes[len(common) :]
 
 
@@ -306,7 +307,7 @@ def _sampling_variances(part: Part, judges: tuple[str, ...], common: pd.Index) -
 
 def _floor(a: Part, b: Part, judges: tuple[str, ...], options: _Options) -> Floor:
     """Measured on the samples of the baseline (`repeats`, else its own), else the range that its own allow."""
-    rule = a.scale.has_rule and b.scale.has_rule
+    rule = a.has_verdicts and b.has_verdicts
     if a.decide is not None:
         of_judges = [part.judgments.loc[part.judgments["judge"].isin(judges).to_numpy()] for part in (a, b)]
         k = min(int(judgments["sample"].nunique()) for judgments in of_judges)
@@ -322,7 +323,8 @@ def _floor(a: Part, b: Part, judges: tuple[str, ...], options: _Options) -> Floo
 def _fixed(
     a: Part, b: Part, kinds: tuple[Ints, Ints], common: pd.Index, units: Ints, labels: Any, notes: Notes
 ) -> dict[str, Any]:
-    if not (a.scale.has_rule and b.scale.has_rule):
+    has_rules = a.scale.has_rule and b.scale.has_rule  # people's labels are verdicts by a pass rule alone
+    if not has_rules and (labels is not None or not (a.has_verdicts and b.has_verdicts)):
         return _nearer(a, b, common, units, labels, notes)
     kind_a, kind_b = kinds
     has_kinds = (kind_a >= 0) & (kind_b >= 0)

@@ -97,7 +97,8 @@ def changed_halves(
     decide
         From judgments to votes or scores.
     rule
-        Whether the verdict is `passed`, else the `label`. Where one set has no verdict, nothing differs.
+        Whether the verdict is `passed`, else the `label` or, without one on an interval scale, the score. Where one
+        set has no verdict, nothing differs.
     """
     used = [name for name in (*JUDGMENT_KEY, *_USED) if name in judgments]
     frame = judgments.loc[~judgments["error"].isin(NOT_ASKED).to_numpy(), used]
@@ -152,10 +153,12 @@ def _splits(n: int, k: int, judges: tuple[str, ...], n_items: int) -> list[Ints]
 
 
 def kind_codes(table: pd.DataFrame, *, rule: bool) -> Ints:
-    """Verdicts as 0 and 1, or labels as numbers; −1 for none."""
-    if not rule:
-        return pd.factorize(table["label"].astype(object))[0].astype(np.int64)
-    return verdict_codes(table["passed"])
+    """Verdicts as 0 and 1, or labels as numbers; −1 for none. A score that has no code near it is its own label."""
+    if rule:
+        return verdict_codes(table["passed"])
+    label = table["label"].astype(object)
+    bare = label.isna() & table["level"].eq("interval") & ~table["tied"].eq(True)
+    return pd.factorize(label.mask(bare, table["score"].astype(float).round(9)))[0].astype(np.int64)
 
 
 def drawn_floor(judgments: pd.DataFrame, k: int, clusters: ClustersLike | None) -> Floor:

@@ -14,19 +14,17 @@ from evalkit.core.formatting import Bill
 from evalkit.core.settings import Rules
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.given_scales import ScaleLike
-from evalkit.rubrics.row_scales import measures
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
-from evalkit.stats.alignment.judge_and_people_answers import with_numbers_as_labels
 from evalkit.stats.alignment.label_values import HasJudgments
-from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.measured_floors import Decide
-from evalkit.stats.plain_tables import Keys
-from evalkit.stats.touched_tables import check_rows, take_rows
+from evalkit.stats.plain_tables import Keys, names_in
+from evalkit.stats.result_tables import JURY
+from evalkit.stats.touched_tables import check_rows, take_rows, take_votes
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Floats, refuse_doubles
-from evalkit.tables.schemas import JUDGMENT_KEY, SCORE_KEY, VOTE_KEY
+from evalkit.tables.schemas import JUDGMENT_KEY
 
 ROW = ["rubric", "criterion", "judge"]
 NEED = [*JUDGMENT_KEY, "passed", "error", "level", "scale"]
@@ -73,20 +71,11 @@ def _judgments(source: JudgmentsLike, name: str, scale: ScaleLike | None) -> tup
 
 def _finished(source: Any, name: str, scale: ScaleLike | None) -> tuple[pd.DataFrame, pd.DataFrame, Keys] | None:
     """Of votes, or scores without judges: no judgments, the votes (scores: of the ``jury``); None for judgments."""
-    names = [*getattr(source, "columns", ()), *getattr(getattr(source, "index", None), "names", ())]
-    if not isinstance(source, (pd.DataFrame, pd.Series)) or "sample" in names:
+    if not isinstance(source, (pd.DataFrame, pd.Series)) or "sample" in names_in(source):
         return None
-    stage, key = ("votes", VOTE_KEY) if "judge" in names else ("scores", SCORE_KEY)
-    frame, keys = take_rows(source, stage, need=[*key, *_ANSWERS], function=name, scale=scale)
-    refuse_doubles(frame, key, stage)
-    votes = frame if stage == "votes" else frame.assign(judge=pd.Categorical([JURY] * len(frame)))
-    of_range = measures(votes).each(
-        [row_scale.level == "interval" and not row_scale.is_open for row_scale in measures(votes).scales]
-    )
-    if of_range.any():
-        numbers = with_numbers_as_labels(votes)["label"].astype(object)
-        votes = votes.assign(label=schemas.categorical(np.where(of_range, numbers, votes["label"].astype(object))))
-    return schemas.empty("judgments"), votes, keys
+    votes, keys = take_votes(source, need=_ANSWERS, function=name, scale=scale)
+    # the nearest end of an interval scale is nobody's answer: its numbers are compared
+    return schemas.empty("judgments"), votes.assign(label=votes["label"].mask(votes["level"].eq("interval"))), keys
 
 
 def side_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = None) -> Side:
@@ -164,6 +153,11 @@ class Part:
     rows: pd.DataFrame  # indexed by item_id
     judgments: pd.DataFrame  # of all judges that the verdicts come from
     decide: Decide | None  # from judgments to such rows; None if unknown
+
+    @property
+    def has_verdicts(self) -> bool:
+        """Whether verdicts are what can change: by the pass rule, or by a function of the user."""
+        return self.scale.has_rule or bool(self.rows["passed"].notna().any())
 
     def norms(self, items: pd.Index) -> Floats:
         """`score_norm` of each item; NaN for an item that has none."""

@@ -242,8 +242,10 @@ def test_unknown_labels_and_options():
         align(votes_of([5]), labels_of({"ann": [5]}, criterion="other"))
     with pytest.raises(InputError, match="labels table have the same key as another row"):
         align(votes_of([5]), pd.concat([labels_of({"ann": [5]})] * 2))
-    with pytest.raises(InputError, match="'annotator' missing"):
-        align(votes_of([5]), labels_of({"ann": [5]}).drop(columns="annotator"))
+    unnamed = labels_of({"ann": [5, 4]}).drop(columns="annotator")
+    assert align(votes_of([5, 4]), unnamed)["n_annotators"].tolist() == [1]
+    with pytest.raises(InputError, match=r"two rows of item .* a column 'annotator' says"):
+        align(votes_of([5, 4]), pd.concat([unnamed, unnamed]))
     with pytest.raises(InputError, match="by='system' is not a column"):
         one([5], {"ann": [5]}, by="system")
     for option in ("reference", "ties", "unscored", "level", "interval", "figures"):

@@ -181,7 +181,7 @@ def test_what_is_refused_and_empty():
             k_curve(table, labels, **options)
     with pytest.raises(InputError, match="judgments of pairs"):
         k_curve(judgments({("i", "j"): {"AB": ["A"]}}, PAIR), labels)
-    with pytest.raises(InputError, match="missing"):
+    with pytest.raises(InputError, match="k_curve: this is a table of votes"):
         k_curve(vote(table), labels)
     assert len(k_curve(schemas.empty("judgments"), labels)) == 0
 
