@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from evalkit.tables.items import canonical_text
 Code = int | float | str
 
 _TOLERANCE = 1e-9
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 
 
 def number(value: object) -> int | float | None:
@@ -46,6 +48,17 @@ def number(value: object) -> int | float | None:
     if isinstance(value, int):
         return value
     return int(found) if found.is_integer() else found
+
+
+def has_thousands(text: str) -> bool:
+    """Whether the comma of a number may stand before thousands as well as before decimals.
+
+    Examples
+    --------
+    >>> [has_thousands(text) for text in ("1,000", "-12,345,678.5", "0,500", "1,5", "1.000")]
+    [True, True, False, False, False]
+    """
+    return _THOUSANDS.fullmatch(text.strip()) is not None
 
 
 def code_text(code: Code) -> str:

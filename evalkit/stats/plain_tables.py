@@ -18,8 +18,8 @@ from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric, Scale
 from evalkit.rubrics.given_scales import Known, cell_of, known, open_scale, same_scale, scale_of, scales_of
-from evalkit.rubrics.row_scales import NO_ENDS, PAIR_SCORES, Measures, answer_norms, measures, rule_verdicts
-from evalkit.rubrics.scales import code_text, number
+from evalkit.rubrics.row_scales import MEANS, NO_ENDS, PAIR_SCORES, Measures, answer_norms, measures, rule_verdicts
+from evalkit.rubrics.scales import code_text, has_thousands, number
 from evalkit.stats.result_tables import CRITERION_KEY
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Objects, group
@@ -387,6 +387,7 @@ class _Answers:
                 f"table.explode({values.name!r}), and number them in a column `sample`"
             )
         scale, cell = measured_on or self._by_type(values, criterion)
+        self._refuse_other_order(values, scale, criterion)
         self.level[rows], self.scale[rows] = scale.level, cell
         self._put(rows, values, scale, criterion, between=may_lie_between)
         if "label" in self.frame and scale.level != "nominal" and not scale.is_open and values.name == "score":
@@ -396,6 +397,21 @@ class _Answers:
                 rows, scores = rows[has_label], self.score[rows[has_label]]
                 self._put(rows, labels[has_label], scale, criterion, between=may_lie_between)
                 self.score[rows] = scores
+
+    def _refuse_other_order(self, values: pd.Series, scale: Scale, criterion: str) -> None:
+        """InputError for an ordered Categorical whose order is not that of the scale."""
+        dtype = values.dtype
+        if not isinstance(dtype, pd.CategoricalDtype) or not dtype.ordered or scale.level == "nominal":
+            return
+        meanings = [_meaning(value, scale, {}, between=True) for value in dtype.categories]
+        places = np.array([meaning[0] for meaning in meanings if meaning is not None])
+        steps = np.diff(places)
+        if not ((steps > 0).all() or (scale.better == "low" and (steps < 0).all())):
+            raise InputError(
+                f"column {values.name!r}, criterion {criterion!r} is an ordered Categorical, "
+                f"{' < '.join(map(str, dtype.categories))}, and scale= has another order: {_written(scale)}; correct "
+                f"one of them, or take the order off: table[{values.name!r}].astype(str)"
+            )
 
     def _in_cells(self, rows: Any, criterion: str, level_given: str | None) -> Known | None:
         if "scale" not in self.frame:
@@ -487,6 +503,12 @@ class _Answers:
 
     def _refuse(self, values: pd.Series, position: int, n_wrong: int, scale: Scale, criterion: str) -> None:
         row, value = values.index[position], values.iloc[position]
+        if isinstance(value, str) and has_thousands(value):
+            raise InputError(
+                f"column {values.name!r}, {self._row(row)}: the comma of {_shown(value)} may stand before thousands or "
+                f"decimals ({n_wrong} such rows); convert the column, as in table[{values.name!r}].str.replace(',', '')"
+                ".astype(float), or pd.read_csv(…, thousands=',')"
+            )
         if scale.is_open:
             raise InputError(
                 f"column {values.name!r}, {self._row(row)}: {_shown(value)} is no finite number; clear the cell (NaN "
@@ -528,6 +550,8 @@ def _kind(value: Any) -> str:
     if isinstance(value, str):
         if value.strip().casefold() in ("true", "false"):
             return "verdict text"
+        if has_thousands(value):
+            return "numeric text"  # refused when it is read
         return "word" if number(value) is None else "numeric text"
     return "verdict" if isinstance(value, (bool, np.bool_)) else "number"
 
@@ -559,7 +583,7 @@ def _meaning(value: Any, scale: Scale, spelled: dict[str, str], *, between: bool
         code_named = scale.named(value)
         value = value if code_named is None else code_named
         value = {"true": 1, "false": 0}.get(value.strip().casefold(), value) if isinstance(value, str) else value
-    amount = _plain_number(value)
+    amount = None if isinstance(value, str) and has_thousands(value) else _plain_number(value)
     if amount is None:
         return None
     if scale.is_open:
@@ -585,14 +609,15 @@ def _filled(answers: _Answers, name: str, *, pairwise: bool) -> pd.DataFrame:
     answered = ~np.isnan(scores) | ~pd.isna(answers.label)
     reason = "error" if name == "judgments" else "reason"
     texts = _reasons(frame, reason, answered)
-    columns: dict[str, Any] = {
-        reason: schemas.categorical(pd.Series(texts).mask(answered & ~answers.kept, None).to_numpy(dtype=object))
-    }
     norm = answer_norms(scores, answers.label, measured)
     if "score_norm" in frame:  # one that is given is compared with the score
         given_norm = pd.to_numeric(frame["score_norm"], errors="coerce").to_numpy(dtype=np.float64)
         norm = np.where(answers.kept | ~(np.isnan(norm) | np.isnan(given_norm)), given_norm, norm)
-    columns |= {"score_norm": norm, "passed": _passed(answers, frame, measured, name)}
+    means = np.zeros(len(frame), dtype=bool) if name == "judgments" else _means(answers, frame, measured)
+    passed = _passed(answers, frame, measured, name, means)
+    texts[answered & ~answers.kept] = None
+    texts[answered & means & measured.has_rule & passed.isna().to_numpy()] = MEANS
+    columns: dict[str, Any] = {reason: schemas.categorical(texts), "score_norm": norm, "passed": passed}
     if name == "judgments":
         columns["order"] = frame.get("order", pd.Series(None, frame.index, dtype="category"))
         columns["sample"] = _numbered(frame["sample"]) if "sample" in frame else 0
@@ -633,7 +658,17 @@ def _reasons(frame: pd.DataFrame, column: str, answered: Flags) -> Objects:
     return np.array([None if text is None or text == NO_ENDS else str(text) for text in texts], dtype=object)
 
 
-def _passed(answers: _Answers, frame: pd.DataFrame, measured: Measures, name: str) -> Any:
+def _means(answers: _Answers, frame: pd.DataFrame, measured: Measures) -> Flags:
+    """The ordinal rows of criteria with a score between the codes: a mean of answers may be a code by chance, too."""
+    scores = frame["score"].to_numpy(dtype=np.float64)
+    codes = np.array([np.nan if text is None or number(text) is None else float(text) for text in answers.label])
+    ordinal = measured.each([scale.level == "ordinal" for scale in measured.scales])
+    between = ordinal & ~np.isnan(scores) & ~(np.abs(codes - scores) <= _NEAR) & ~answers.kept
+    groups = group(frame, CRITERION_KEY)
+    return (groups.count(between) > 0)[groups.codes] & ordinal & ~answers.kept
+
+
+def _passed(answers: _Answers, frame: pd.DataFrame, measured: Measures, name: str, means: Flags) -> Any:
     """Verdicts of single answers by the pass rule; given ones stay, and a mean of several answers has none."""
     verdicts_given = (
         schemas.as_booleans(frame["passed"].astype(object))
@@ -653,8 +688,6 @@ def _passed(answers: _Answers, frame: pd.DataFrame, measured: Measures, name: st
         of_several = (
             np.asarray(frame.get("n_samples", frame.get("n_judges", pd.Series(1, frame.index))), dtype=float) > 1
         )
-        codes = np.array([np.nan if text is None or number(text) is None else float(text) for text in answers.label])
-        ordinal = measured.each([scale.level == "ordinal" for scale in measured.scales])
-        verdicts[of_several | (ordinal & ~(np.abs(codes - scores) <= _NEAR))] = -1
+        verdicts[of_several | means] = -1
     by_rule = pd.array([None if verdict < 0 else bool(verdict) for verdict in verdicts], dtype="boolean")
     return verdicts_given.where(verdicts_given.notna() | answers.kept, pd.Series(by_rule, frame.index))

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.errors import ConfigError
+from evalkit.rubrics.row_scales import counted_labels, measures
 from evalkit.stats.intervals import Interval, Transform, effective_clusters, jackknife, unit_codes
 from evalkit.stats.notes import Note, Notes, joined, keep_facts
 from evalkit.tables import schemas
@@ -131,6 +132,15 @@ def value_row(
 def cluster_counts(clusters: Ints) -> dict[str, float]:
     """The number of clusters of some items, and to how many equal ones they are equivalent (`effective_clusters`)."""
     return {"n_clusters": len(np.unique(clusters)), "n_clusters_effective": effective_clusters(clusters)}
+
+
+def with_numbers_as_labels(frame: pd.DataFrame, *, ends: bool = False) -> pd.DataFrame:
+    """The votes or scores, their labels as they are counted (`counted_labels`)."""
+    if "score" not in frame or not frame["level"].eq("interval").any():
+        return frame
+    label, score = frame["label"].astype(object), frame["score"].to_numpy(dtype=np.float64)
+    texts = label.where(label.notna(), None).to_numpy(dtype=object)
+    return frame.assign(label=schemas.categorical(counted_labels(score, texts, measures(frame), ends=ends)))
 
 
 def verdict_codes(passed: pd.Series) -> Ints:

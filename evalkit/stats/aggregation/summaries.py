@@ -10,7 +10,7 @@ import pandas as pd
 
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.given_scales import ScaleLike
-from evalkit.rubrics.row_scales import NO_ENDS
+from evalkit.rubrics.row_scales import MEANS, NO_ENDS
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.item_points import summarize_points
@@ -175,6 +175,8 @@ def _figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
     if not is_open and (valued.any() or not by_label):  # what is not valued at 0, and at 1
         row |= {name: float(np.where(valued, norm, end).mean()) for name, end in (("worst", 0), ("best", 1))}
     notes = _notes(row, plain if is_open else unit, [units[valued], units[verdict >= 0]], by_label=by_label)
+    if "reason" in rows and rows["reason"].eq(MEANS).any():
+        notes.append(f"no pass_rate: {MEANS}")
     return row | {"notes": [*notes, _OPEN] if is_open and valued.any() else notes}
 
 

@@ -15,7 +15,7 @@ from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.rubrics.label_words import verdict_word
-from evalkit.rubrics.scales import Scale, code_text, number
+from evalkit.rubrics.scales import Scale, code_text, has_thousands, number
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Ints, match_ids, refuse_doubles, tally
 from evalkit.tables.judgment_folders import FolderLike
@@ -98,13 +98,18 @@ def read_label(text: str, scale: Scale) -> Reading | None:
     *unsure* is none (see `VERDICT_WORDS`). On ordinal scales a number between the codes is a mean of people's codes: a
     score without label and verdict.
     """
+    if scale.level != "nominal" and has_thousands(text):
+        return None
     code = scale.by_value(text)
     code = scale.named(text) if code is None else code
     if code is not None:
         return Reading(code_text(code), scale.score(code), scale.passed(code))
     verdict = verdict_word(text)
     if verdict is not None and scale.has_rule:
-        return Reading(None, np.nan, {"true": True, "false": False}.get(verdict))
+        passed = {"true": True, "false": False}.get(verdict)
+        # of 0 and 1, True is 1 and False is 0, as in a column of booleans
+        is_code = text.strip().casefold() in ("true", "false") and scale.codes == (0, 1) and scale.passed(1)
+        return Reading(None, float(passed is True) if is_code and not scale.passed(0) else np.nan, passed)
     value = number(text) if scale.level == "ordinal" else None
     if value is not None and scale.lowest <= value <= scale.highest:
         return Reading(None, float(value), None)
@@ -248,7 +253,7 @@ def _one_notation(text: str, scale: Scale) -> Any:
     reading = None if code is not None else read_label(text, scale)
     if reading is None:
         return code
-    is_word = reading.label is None and np.isnan(reading.score)
+    is_word = reading.label is None and (np.isnan(reading.score) or reading.passed is not None)
     return verdict_word(text) if is_word else text
 
 

@@ -218,7 +218,7 @@ def _not_confirmed(held_out: tuple[Difference, int], plain: Difference, about: C
 
 def _may_be_chance(row: Any) -> bool:
     """Whether chance is not measured, and may explain all changed verdicts."""
-    return row["floor_source"] != "measured" and not row["changed"] > row["chance_up_to"]
+    return row["floor_source"] != "measured" and not (row["n_verdicts"] and row["changed"] > row["chance_up_to"])
 
 
 def _chance(row: Any, wide: Difference, about: Circumstances) -> Decision:
@@ -272,7 +272,7 @@ def _moved(row: Any) -> str:
     if math.isnan(limit):
         return _changed(row)
     again = f"asking again changes 0 to {limit:.0f}"
-    alike = ", fixed and broken alike" if row["changed"] <= limit else ""
+    alike = ", fixed and broken alike" if row["n_verdicts"] and row["changed"] <= limit else ""
     return f"{_changed(row)}; {again}{alike}"
 
 
