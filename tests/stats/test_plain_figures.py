@@ -308,7 +308,7 @@ def test_booleans_have_the_figures_of_0_and_1():
     judged = pd.DataFrame({"item_id": range(40), "score": [judge for judge, _ in answers]})
     people = pd.DataFrame({"item_id": range(40), "label": [person for _, person in answers]})
     rows = [
-        ek.align(judged.astype(one), people.astype(other), scale=Scale.of({0: "", 1: ""}, pass_at=1)).iloc[0]
+        ek.align(judged.astype({"score": one}), people.astype({"label": other}), scale=Scale.of({0: "", 1: ""}, pass_at=1)).iloc[0]
         for one in (int, bool)
         for other in (int, bool)
     ]
