@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import orjson
-import pandas as pd
 
 from evalkit.core.lists_of_choices import LEVELS, Level
 from evalkit.errors import ConfigError, guess, listed
@@ -26,7 +25,6 @@ Known = tuple[Scale, str]
 _NUMBER = r"([+-]?\d+(?:[.,]\d+)?)"
 _RANGE = re.compile(rf"[(\[]?\s*{_NUMBER}\s*(?:-|–|—|−|\.\.\.?|…|:|\bto\b)\s*{_NUMBER}\s*[)\]]?")
 _ENDS = re.compile(rf"\(\s*{_NUMBER}\s*,\s*{_NUMBER}\s*\)")
-_LEVEL = re.compile(rf"{_NUMBER}\s*[:=]\s*(\S.*)")
 _BETWEEN = (";", "|", "<", ",", "/", "\n")
 _FORMS = (
     "a Scale, a Criterion, a Rubric, (low, high), a list of codes such as [0, 1, 2], a list of words from bad to good, "
@@ -74,8 +72,6 @@ def scale_of(given: Any, level: Any = None) -> Scale:
         return _of_text(given.strip(), level)
     if isinstance(given, Mapping):
         return _of_levels(given, level)
-    if isinstance(given, pd.CategoricalDtype):
-        return _of_codes(list(given.categories), level)
     if isinstance(given, (set, frozenset)):  # has no order
         return Scale.of(dict.fromkeys(sorted(map(str, given))), level="nominal")
     if not isinstance(given, Iterable):
@@ -97,23 +93,20 @@ def scales_of(given: Any, criteria: Iterable[str], *, sole: bool = False) -> dic
     names = list(criteria)
     if given is None:
         return {}
-    if isinstance(given, Rubric) and (not sole or len(given.criteria) > 1):
-        unknown = [name for name in names if name not in given.names]
-        if unknown:
-            lack = "no column `criterion`" if sole else f"criteria {listed(unknown)}"
+    is_rubric = isinstance(given, Rubric) and (not sole or len(given.criteria) > 1)
+    by_criterion = {one.name: one for one in given.criteria} if is_rubric else given
+    if (
+        isinstance(by_criterion, Mapping)
+        and not isinstance(given, Scale)
+        and (is_rubric or not _is_levels(given, names))
+    ):
+        by_name = {str(name): scale for name, scale in by_criterion.items() if scale is not None}
+        unknown, lacking = [name for name in by_name if name not in names], {*names} - {*by_name}
+        if lacking and (unknown or is_rubric):
+            has = "no column `criterion`" if sole else listed(names)
             raise ConfigError(
-                f"scale= is rubric {given.id!r} with the criteria {listed(given.names)}, but the table has {lack}; "
-                "pass the scale of these rows, or name their criterion"
-            )
-        return {name: known(given.criterion(name)) for name in names}
-    if isinstance(given, Mapping) and not isinstance(given, Scale) and not _is_levels(given, names):
-        unknown = [name for name in given if str(name) not in names]
-        by_name = {str(name): scale for name, scale in given.items() if scale is not None}
-        if unknown and not {*names} <= {*by_name}:
-            hint = guess(str(unknown[0]), names)
-            raise ConfigError(
-                f"scale= names the criteria {listed(unknown)}, which the table does not have; {hint}it has "
-                f"{listed(names)}"
+                f"scale= names the criteria {listed(unknown or by_name)}, and the table has {has}; "
+                f"{guess(next(iter(unknown), ''), names)}pass the scale of these rows, or name their criterion"
             )
         return {name: known(by_name[name]) for name in names if name in by_name}
     return dict.fromkeys(names, known(given))
@@ -161,14 +154,14 @@ def _of_codes(codes: list[Any], level: Any = None) -> Scale:
 def _of_levels(given: Mapping[Any, Any], level: Any = None) -> Scale:
     if "codes" in given:  # the JSON of a table
         values = dict(given)
-        codes, chosen = values.pop("codes"), level if level in LEVELS else values.pop("level", None)
-        if codes and chosen is None:
-            chosen = "ordinal" if all(_is_number(code) for code in codes) else "nominal"
-        texts, rule = values.pop("texts", None) or [None] * len(codes), {**values}
-        if not codes:
-            return Scale((), level=chosen or "interval", **rule)
+        codes, of_json = values.pop("codes"), values.pop("level", None)
+        of_codes = "interval" if not codes else "ordinal" if all(map(_is_number, codes)) else "nominal"
+        chosen: Any = level if level in LEVELS else of_json or of_codes
+        texts = values.pop("texts", None) or [None] * len(codes)
         try:
-            return Scale.of(dict(zip(codes, texts, strict=True)), level=chosen, **rule)
+            if not codes:
+                return Scale((), level=chosen, **values)
+            return Scale.of(dict(zip(codes, texts, strict=True)), level=chosen, **values)
         except (TypeError, ValueError) as problem:
             raise ConfigError(f"scale {dict(given)!r} is not a scale ({problem}); pass {_FORMS}") from None
     return Scale.of(given, level=level or ("ordinal" if all(number(code) is not None for code in given) else "nominal"))
@@ -186,9 +179,6 @@ def _of_text(text: str, level: Any) -> Scale:
     words = [word.strip().strip("'\"") for word in text.strip("()[]").split(between)] if between else []
     if len(words) < 2 or not all(words):
         raise ConfigError(f"scale {text!r} is not a scale; write '0-2', '0, 1, 2' or 'bad, ok, good', or pass {_FORMS}")
-    levels = [_LEVEL.fullmatch(word) for word in words]
-    if all(levels):
-        return Scale.of({match[1]: match[2] for match in levels if match}, level=level or "ordinal")
     return _of_codes(words, level)
 
 

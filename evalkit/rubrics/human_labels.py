@@ -112,11 +112,7 @@ def as_labels(
 def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
     """The labels with the keys that a table of one annotator, or of one criterion, need not have."""
     if isinstance(labels, pd.Series):
-        labels = (
-            labels.rename("label")
-            .to_frame()
-            .rename_axis(["item_id" if labels.index.name is None else str(labels.index.name)])
-        )
+        labels = labels.rename("label").rename_axis(labels.index.name or "item_id").reset_index()
     if isinstance(labels, pd.DataFrame) and {*labels.index.names} & {*LABEL_KEY} - {*labels.columns}:
         labels = labels.reset_index()
     if not isinstance(labels, pd.DataFrame):
@@ -137,10 +133,10 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
             )
         keys |= dict.fromkeys(["criterion"], criteria[0] if criteria else "score")
     labels = labels.assign(**keys)
-    label_key = [key for key in LABEL_KEY if key in labels]
-    doubled = labels["label"].notna() & labels.duplicated(label_key, keep=False)
-    if "annotator" in keys and labels[doubled].duplicated(label_key).any():
-        item = labels.loc[doubled, "item_id"].iloc[0]
+    rows = labels[labels["label"].notna()]
+    doubled = rows.duplicated([key for key in LABEL_KEY if key in rows])
+    if "annotator" in keys and doubled.any():
+        item = rows.loc[doubled, "item_id"].iloc[0]
         raise InputError(
             f"the labels have two rows of item {item!r}; a column 'annotator' says whose label each is, and "
             "labels.drop_duplicates() removes rows that are the same"

@@ -112,7 +112,8 @@ def own_answers(
         try:
             answer, verdicts[number] = _read(rule.function(_Cell(answers.copy()), **weights), scale, imputed)
         except Exception as problem:
-            fault = str(problem) if isinstance(problem, _WrongAnswerError) else _raised(problem)
+            is_answer = isinstance(problem, _WrongAnswerError)
+            fault = str(problem) if is_answer else f"raised {type(problem).__name__}: {problem}".removesuffix(": ")
             raise ConfigError(
                 f"the rule {rule.where} {fault}, for {_name(heads, number)} with the "
                 f"{'labels' if nominal[number] else 'scores'} {answers.tolist()}; allowed: {_allowed(scale)}, NA, or "
@@ -143,10 +144,6 @@ class _WrongAnswerError(Exception):
 def _name(heads: pd.DataFrame, group: int) -> str:
     keys = [(name.removesuffix("_id"), name) for name in ("item_id", "criterion", "judge") if name in heads]
     return ", ".join(f"{word} {heads[name].iloc[group]!r}" for word, name in keys)
-
-
-def _raised(problem: Exception) -> str:
-    return f"raised {type(problem).__name__}" + (f" ({problem})" if str(problem) else "")
 
 
 def _allowed(scale: Scale) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.arrays import BooleanArray
 
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES
 from evalkit.errors import InputError, listed
@@ -59,17 +60,10 @@ class Keys:
     def _column(column: pd.Series, texts: pd.Index | None, originals: Any, dtype: Any) -> Any:
         if texts is None:
             return column.astype(dtype)
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            places = texts.get_indexer(column.cat.categories.astype(object))[column.cat.codes]
-            places = np.where(column.cat.codes < 0, -1, places)
-        else:
-            places = texts.get_indexer(pd.Index(column.astype(object)))
+        places = texts.get_indexer(pd.Index(column.astype(object)))
         if (places < 0).any():  # not of the user's table
             return column
-        if isinstance(dtype, pd.CategoricalDtype):
-            codes = dtype.categories.get_indexer(pd.Index(originals))[places]
-            return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype), index=column.index)
-        return pd.Series(originals.take(places), index=column.index).astype(dtype)
+        return pd.Series(pd.Index(originals).take(places), index=column.index).astype(dtype)
 
 
 def complete(
@@ -127,17 +121,17 @@ def with_index(source: Any) -> Any:
         fact = f"the table's columns have {source.columns.nlevels} levels, as after agg([…])"
         raise InputError(f"{fact}; give them one name each, as in groupby(…).agg(score=('score', 'mean'))")
     levels = [level for level in source.index.names if level in schemas.JUDGMENT_KEY or level in _KEYS]
-    if not {*levels} - {*source.columns}:
-        return source.reset_index(drop=True) if levels else source
-    levels = [level for level in levels if level not in source.columns]
-    return source.reset_index(levels).reset_index(drop=True)
+    if not levels:
+        return source
+    new = [level for level in levels if level not in source.columns]
+    return (source.reset_index(new) if new else source).reset_index(drop=True)
 
 
 def _is_handwritten(frame: pd.DataFrame) -> bool:
     """Does the column `scale` hold anything but the JSON of evalkit's tables, or the open scale?"""
-    cells = frame["scale"].cat.categories if isinstance(frame["scale"].dtype, pd.CategoricalDtype) else None
-    if cells is None:
-        cells = pd.Index([*{*map(_hashable, frame["scale"].dropna().tolist())}], dtype=object)
+    column = frame["scale"]
+    is_category = isinstance(column.dtype, pd.CategoricalDtype)
+    cells = column.cat.categories if is_category else {*map(_hashable, column.dropna().tolist())}
     has_gaps = bool(frame["scale"].isna().any() or frame["level"].isna().any())
     return has_gaps or any(not (isinstance(cell, str) and cell.startswith(_JSON)) for cell in cells)
 
@@ -160,29 +154,25 @@ def own_rows(frame: pd.DataFrame, name: str) -> Flags:
 
 
 def _refuse_twice(frame: pd.DataFrame, name: str) -> None:
-    if not frame.columns.is_unique:
-        twice = {*frame.columns[frame.columns.duplicated()]} & {*schemas.TABLES[name]}
-        if twice:
-            raise InputError(
-                f"the {name} table has column {listed(sorted(twice))} twice; keep one, or rename the other"
-            )
+    if twice := {*frame.columns[frame.columns.duplicated()]} & {*schemas.TABLES[name]}:
+        raise InputError(f"the {name} table has column {listed(sorted(twice))} twice; keep one, or rename the other")
 
 
 def _refuse_other_steps(frame: pd.DataFrame, name: str, function: str) -> None:
     """InputError for a table that another function takes, and for one without answers, items or judges."""
     has = {*frame.columns}
     columns = f"it has {listed(frame.columns, most=30)}"
-    next_step = "pass it to aggregate, disagreement or reliability"
+    step = None
     if name == "judgments" and "n_samples" in has and "sample" not in has:
-        raise InputError(f"{function}: this is a table of votes, which `vote` has made; {next_step}")
-    if name != "scores" and "n_judges" in has and "judge" not in has:
-        raise InputError(
-            f"{function}: this is a table of scores, which `aggregate` has made; summarize or combine takes it"
-        )
-    if name == "votes" and "sample" in has and "n_samples" not in has:
-        raise InputError("this is a judgments table, not votes: call vote(judgments) first")
-    if name == "scores" and "judge" in has and "n_judges" not in has:
-        raise InputError("this is a table of single judges, not scores: call aggregate(vote(judgments)) first")
+        step = "a table of votes, which `vote` has made; pass it to aggregate, disagreement or reliability"
+    elif name != "scores" and "n_judges" in has and "judge" not in has:
+        step = "a table of scores, which `aggregate` has made; summarize or combine takes it"
+    elif name == "votes" and "sample" in has and "n_samples" not in has:
+        step = "a judgments table, not votes: call vote(judgments) first"
+    elif name == "scores" and "judge" in has and "n_judges" not in has:
+        step = "a table of single judges, not scores: call aggregate(vote(judgments)) first"
+    if step is not None:
+        raise InputError(f"{function}: this is {step}")
     needed = ["item_id", *(["judge"] if name != "scores" else [])]
     lacking = [column for column in needed if column not in has]
     answers = {"score", "label"} & has
@@ -305,35 +295,23 @@ def _completed(
 
 
 def _refuse_doubles(frame: pd.DataFrame, name: str, function: str) -> None:
-    keys = [key for key in schemas.JUDGMENT_KEY if key in frame and (name != "scores" or key in schemas.SCORE_KEY)]
-    if name == "votes":
-        keys = [key for key in keys if key in schemas.VOTE_KEY]
+    of_table = {"judgments": schemas.JUDGMENT_KEY, "votes": schemas.VOTE_KEY, "scores": schemas.SCORE_KEY}[name]
+    keys = [key for key in of_table if key in frame]
     doubled = frame.duplicated(keys, keep=False).to_numpy()
     if not doubled.any():
         return
     first = frame.loc[doubled].iloc[0]
     alike = (frame[keys] == first[keys]).all(axis=1)
-    cell = ", ".join(
-        f"{key.removesuffix('_id')} {first[key]}"
-        for key in keys
-        if key in ("item_id", "judge", "sample", "order")
-        or (key in ("criterion", "rubric") and frame[key].nunique() > 1)
-    )
-    fact = f"{function}: {int(alike.sum())} rows of {cell}"
-    own_keys = [key for key in keys if key not in _DEFAULTS or frame[key].nunique() > 1]
+    shown_keys = [key for key in keys if key not in _DEFAULTS or frame[key].nunique() > 1]
+    cell = ", ".join(f"{key.removesuffix('_id')} {first[key]}" for key in shown_keys)
     if "sample" in keys:
-        raise InputError(
-            f"{fact}: a column `sample` numbers the samples of a judge; `drop_duplicates` removes doubled rows"
-        )
-    samples = f"a column `sample` makes them samples (table.groupby({own_keys}).cumcount())"
-    samples += "" if name == "judgments" else " for `vote`, which makes one vote of them"
-    advice = f"{samples}, `drop_duplicates` removes them"
-    if name == "scores":
-        advice = (
-            "with a column `judge`, `aggregate` makes one score of them; with a column `sample`, `vote` makes one "
-            "vote; `drop_duplicates` removes them"
-        )
-    raise InputError(f"{fact}: {advice}")
+        advice = "a column `sample` numbers the samples of a judge"
+    elif name == "scores":
+        advice = "with a column `judge`, `aggregate` makes one score of them; with a column `sample`, `vote` one vote"
+    else:
+        advice = f"a column `sample` makes them samples (table.groupby({shown_keys}).cumcount())"
+        advice += "" if name == "judgments" else " for `vote`, which makes one vote of them"
+    raise InputError(f"{function}: {int(alike.sum())} rows of {cell}: {advice}; `drop_duplicates` removes them")
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,9 +357,8 @@ class _Answers:
     def read(self, rows: Any, criterion: str, measured_on: Known | None, *, may_lie_between: bool) -> None:
         """Read the answers of one criterion: on this scale, or else on that of their type."""
         values = self._values(rows, measured_on)
-        if values.dtype == object and (
-            several := [*values.map(lambda value: isinstance(value, (list, dict, set)))].count(True)
-        ):
+        is_list = values.map(lambda value: isinstance(value, (list, dict, set))) if values.dtype == object else None
+        if is_list is not None and (several := int(is_list.sum())):
             raise InputError(
                 f"column {values.name!r} has {several} cells with several values; give each a row of its own, as in "
                 f"table.explode({values.name!r}), and number them in a column `sample`"
@@ -464,20 +441,12 @@ class _Answers:
             return known([False, True])
         if kinds <= ({"number", "numeric text"} if is_score else {"number"}):
             return known(open_scale("interval"))
-        if is_score and "word" in kinds and kinds & {"number", "numeric text"}:
-            self._refuse_words(values, criterion)
         if kinds <= ({"word", "verdict text"} if is_score else {"word", "verdict text", "numeric text"}):
             return known(open_scale("nominal"))
         cells = " and ".join(f"{_shown(values[row])} in {self._row(row)}" for row in firsts.values())
-        raise InputError(f"column {values.name!r}, criterion {criterion!r} has {cells}; use one kind of values")
-
-    def _refuse_words(self, values: pd.Series, criterion: str) -> None:
-        words = [position for position, value in enumerate(values) if _is_there(value) and _kind(value) == "word"]
-        row = values.index[words[0]]
         raise InputError(
-            f"column 'score', {self._row(row)}: {_shown(values[row])} is no number, and other rows of criterion "
-            f"{criterion!r} have numbers ({len(words)} of {len(values)} rows have words); clear the cell (NaN is "
-            "unscored), correct it, or say what it means: ek.import_judgments(table, rubric, codes={…})"
+            f"column {values.name!r}, criterion {criterion!r} has {cells}; use one kind of values: clear a cell (NaN "
+            "is unscored), correct it, or say what it means: ek.import_judgments(table, rubric, codes={…})"
         )
 
     def _row(self, row: Any) -> str:
@@ -509,18 +478,12 @@ class _Answers:
                 f"decimals ({n_wrong} such rows); convert the column, as in table[{values.name!r}].str.replace(',', '')"
                 ".astype(float), or pd.read_csv(…, thousands=',')"
             )
-        if scale.is_open:
-            raise InputError(
-                f"column {values.name!r}, {self._row(row)}: {_shown(value)} is no finite number; clear the cell (NaN "
-                "is unscored) or correct it"
-            )
         several = self.frame["criterion"].nunique() > 1
-        advice = (
-            "pass the scale of each criterion, as in scale={'criterion': (0, 1), …}" if several else "correct the cell"
-        )
+        advice = "pass the scale of each criterion, as in scale={'criterion': (0, 1), …}, or" if several else "or"
         raise InputError(
             f"column {values.name!r}, {self._row(row)}: {_shown(value)} is not on the scale of criterion "
-            f"{criterion!r}, which is {_written(scale)} ({n_wrong} such rows); {advice}, or pass its own scale="
+            f"{criterion!r}, which is {_written(scale)} ({n_wrong} such rows); clear the cell (NaN is unscored), "
+            f"{advice} correct it"
         )
 
 
@@ -534,6 +497,8 @@ def _shown(value: Any) -> str:
 
 def _written(scale: Scale) -> str:
     """A scale in a message."""
+    if scale.is_open:
+        return "any finite number"
     ends = f"{code_text(scale.codes[0])} to {code_text(scale.codes[-1])}"
     codes = ends if scale.level == "interval" else ", ".join(scale.labels)
     words = f" ({', '.join(text for text in scale.texts if text)})" if any(scale.texts) else ""
@@ -689,5 +654,5 @@ def _passed(answers: _Answers, frame: pd.DataFrame, measured: Measures, name: st
             np.asarray(frame.get("n_samples", frame.get("n_judges", pd.Series(1, frame.index))), dtype=float) > 1
         )
         verdicts[of_several | means] = -1
-    by_rule = pd.array([None if verdict < 0 else bool(verdict) for verdict in verdicts], dtype="boolean")
+    by_rule = BooleanArray(verdicts == 1, verdicts < 0)
     return verdicts_given.where(verdicts_given.notna() | answers.kept, pd.Series(by_rule, frame.index))

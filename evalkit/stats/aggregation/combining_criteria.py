@@ -14,7 +14,6 @@ from evalkit.core.settings import check_choice
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Criterion, Rubric, Scale
 from evalkit.rubrics.given_scales import ScaleLike
-from evalkit.rubrics.row_scales import measures
 from evalkit.stats.plain_tables import Keys
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.stats.touched_tables import take_rows
@@ -23,6 +22,7 @@ from evalkit.tables.grouping import Flags, Floats, Groups, Objects, group, refus
 from evalkit.tables.schemas import SCORE_KEY
 
 _NEED = [*SCORE_KEY, "score", "score_norm", "label", "passed", "reason", "status"]
+_SCALED = ["level", "scale"]
 _TINY = 1e-9
 _NO_ROW = "not_judged"
 
@@ -117,27 +117,23 @@ def _taken(scores: Any, rubric: Rubric | None, scale: ScaleLike | None) -> tuple
         frame, keys = take_rows(scores, "scores", need=_NEED, function="combine", scale=scale, fallback=rubric)
         _refuse_others(frame, rubric)
         return frame, keys, rubric
-    need = [*_NEED, "level", "scale"]
-    frame, keys = take_rows(scores, "scores", need=need, function="combine", scale=scale)
+    frame, keys = take_rows(scores, "scores", need=[*_NEED, *_SCALED], function="combine", scale=scale)
     rubrics = frame[["rubric", "rubric_version"]].drop_duplicates()
-    rows, measured = frame.drop_duplicates("criterion"), measures(frame)
-    if measured.without_ends.any():
-        unknown = frame["criterion"][measured.without_ends].astype(str).unique()
+    rows = frame.drop_duplicates("criterion")
+    criteria = [
+        Criterion.model_construct(name=str(name), level=level, scale=Scale.from_json(level, str(text)))
+        for name, level, text in rows[["criterion", *_SCALED]].itertuples(index=False)
+    ]
+    if open_ones := [one.name for one in criteria if one.scale.is_open and one.level != "nominal"]:
         raise InputError(
-            f"combine: the scale of criterion {listed(unknown)} is not known, so that its scores have no common unit "
+            f"combine: the scale of criterion {listed(open_ones)} is not known, so that its scores have no common unit "
             "with others; pass the rubric, or scale={'criterion': (0, 1), …}"
         )
     if len(rubrics) > 1:
         raise InputError(
             f"combine: the scores are of {len(rubrics)} rubrics or versions; pass those of one, with its rubric"
         )
-    of_rows = measures(rows)
-    scales = [of_rows.scales[code] for code in of_rows.codes]
-    criteria = [
-        Criterion.model_construct(name=str(name), level=scale.level, scale=scale)
-        for name, scale in zip(rows["criterion"], scales, strict=True)
-    ]
-    is_pairs = bool((measured.nominal & frame["score"].notna().to_numpy()).any())
+    is_pairs = bool((frame["level"].eq("nominal") & frame["score"].notna()).any())
     mode: RubricMode = "pairwise" if is_pairs else "pointwise"
     return frame, keys, Rubric.model_construct(id="table", inputs=(), criteria=tuple(criteria), mode=mode)
 

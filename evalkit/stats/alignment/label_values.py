@@ -54,9 +54,9 @@ def labels_for(judged: object, labels: LabelsLike, criteria: Sequence[str] | Non
     InputError
         For a mapping if `judged` is a table, and as `as_labels`, which takes the `criteria`.
     """
-    attributes = () if isinstance(judged, pd.DataFrame) else ("items", "rubric")
-    items, rubric = (getattr(judged, name, None) for name in (*attributes, "", "")[:2])
-    return as_labels(labels, items, rubric, criteria)
+    if isinstance(judged, (pd.DataFrame, pd.Series)):  # whose `items` are others
+        return as_labels(labels, criteria=criteria)
+    return as_labels(labels, getattr(judged, "items", None), getattr(judged, "rubric", None), criteria)
 
 
 def of_items(labels: pd.DataFrame, items: pd.Series, criteria: pd.Series) -> pd.DataFrame:
