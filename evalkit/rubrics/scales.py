@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
@@ -114,17 +114,35 @@ class Scale(Mapping[Code, str]):
     @classmethod
     def of(
         cls,
-        levels: Mapping[Any, str | None],
+        levels: Mapping[Any, str | None] | Iterable[Any],
         *,
         level: Level = "ordinal",
         better: Better = "high",
         pass_at: Any = None,
         pass_if: Any = None,
     ) -> Scale:
-        """A checked scale from a mapping code -> description; numeric codes may be given as text."""
+        """A checked scale from a mapping code -> description; numeric codes may be given as text.
+
+        As in `scale=`, ``(low, high)`` are the ends of an interval scale, and a list has codes, or words from bad to
+        good, which a pass rule may name.
+
+        Examples
+        --------
+        >>> Scale.of((0, 100), pass_at=60).level, Scale.of(["bad", "ok", "good"], pass_at="ok").pass_at
+        ('interval', 1)
+        """
         for name, value, allowed in (("level", level, LEVELS), ("better", better, BETTER)):
             if value not in allowed:
                 raise RubricError(f"invalid {name}: {value!r}; allowed: {', '.join(allowed)}")
+        if isinstance(levels, (tuple, list)) and levels:
+            from evalkit.rubrics.given_scales import scale_of
+
+            base = scale_of(levels, None if level == "ordinal" else level)
+            scale = cls(base.codes, base.texts, base.level, better)
+            pass_at = scale.named(pass_at) if isinstance(pass_at, str) and scale.code(pass_at) is None else pass_at
+            if base.has_rule and pass_at is None and pass_if is None:
+                pass_at = base.pass_at
+            return scale._with_rule(pass_at, pass_if)
         if not isinstance(levels, Mapping) or not levels:
             raise RubricError("the scale is empty; expected a mapping from code to description")
         pairs = [

@@ -7,6 +7,7 @@ columns, never guessed from the values; the same rules hold for judgments, votes
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,7 +17,7 @@ import pandas as pd
 from pandas.arrays import BooleanArray
 
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES
-from evalkit.errors import InputError, listed
+from evalkit.errors import EvalkitWarning, InputError, listed
 from evalkit.rubrics import Rubric, Scale
 from evalkit.rubrics.given_scales import Known, cell_of, known, open_scale, same_scale, scale_of, scales_of
 from evalkit.rubrics.row_scales import MEANS, NO_ENDS, PAIR_SCORES, Measures, answer_norms, measures, rule_verdicts
@@ -29,7 +30,7 @@ from evalkit.tables.items import is_missing
 _KEYS = [*schemas.VOTE_KEY, "annotator", "system_id"]
 _DEFAULTS = {"rubric": "table", "rubric_version": "v1", "criterion": "score"}
 _MISSING, _JSON = "missing", '{"codes":'
-_NEAR = 1e-9
+_NEAR, _WHOLE = 1e-9, re.compile(r"[+-]?\d+\.0+")
 OF_OWN = "votes=own"
 """In `options` of scores: they are made of votes whose score and verdict came from a function of the user."""
 _OWN = re.compile(rf"own=\S|.*\b{OF_OWN}")
@@ -199,6 +200,8 @@ def _text_keys(frame: pd.DataFrame, *, plain: bool) -> tuple[pd.DataFrame, Keys]
             continue
         column = frame[key]
         kind = "text" if key in ("item_id", "system_id") else "category"
+        if plain:
+            _refuse_alike(column, key)
         if isinstance(column.dtype, pd.StringDtype):
             if (plain or kind == "text") and (kind == "category" or str(column.dtype) != "str"):
                 keys.values[key] = (None, None, column.dtype)
@@ -224,6 +227,17 @@ def _text_keys(frame: pd.DataFrame, *, plain: bool) -> tuple[pd.DataFrame, Keys]
         if not is_mixed:
             keys.values[key] = (index, originals, column.dtype)
     return (frame.assign(**texts) if texts else frame), keys
+
+
+def _refuse_alike(column: pd.Series, key: str) -> None:
+    """InputError for texts that are one number, as "1" and "1.0" are."""
+    texts = {text for text in column.unique() if isinstance(text, str)}
+    alike = next((text for text in texts if _WHOLE.fullmatch(text) and text.partition(".")[0] in texts), None)
+    if alike is not None:
+        raise InputError(
+            f"column {key!r} has both {alike.partition('.')[0]!r} and {alike!r}, which are one value; store them "
+            f"alike, as in table[{key!r}].str.removesuffix('.0')"
+        )
 
 
 def _with_systems(frame: pd.DataFrame, keys: Keys, *, carry: bool) -> tuple[pd.DataFrame, Keys]:
@@ -367,6 +381,15 @@ class _Answers:
         self._refuse_other_order(values, scale, criterion)
         self.level[rows], self.scale[rows] = scale.level, cell
         self._put(rows, values, scale, criterion, between=may_lie_between)
+        if scale.is_open and values.name == "score" and "label" in self.frame and scale.level != "nominal":
+            words = [_shown(value) for value in self.frame["label"].iloc[rows].dropna().unique()[:3]]
+            if words:
+                warnings.warn(
+                    f"criterion {criterion!r} has numbers in `score` and {listed(words)} in `label`; `score` is used, "
+                    "and `label` is not. Pass scale= to check one by the other, or drop one of the columns",
+                    EvalkitWarning,
+                    stacklevel=2,
+                )
         if "label" in self.frame and scale.level != "nominal" and not scale.is_open and values.name == "score":
             labels = self.frame["label"].iloc[rows]
             has_label = labels.notna().to_numpy() & ~np.isnan(self.score[rows])

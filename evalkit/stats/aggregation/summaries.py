@@ -17,7 +17,7 @@ from evalkit.stats.aggregation.item_points import summarize_points
 from evalkit.stats.intervals import Interval, effective_clusters, mean_interval, rate_interval, unit_codes
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.plain_tables import Keys, names_in
-from evalkit.stats.result_tables import cluster_counts, result_table, verdict_codes
+from evalkit.stats.result_tables import cluster_counts, own_clusters, result_table, verdict_codes
 from evalkit.stats.touched_tables import check_rows, take_rows_by
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
@@ -118,7 +118,7 @@ def summarize(
     keys = ["rubric", "rubric_version", *(["criterion"] if name != "rubric_scores" else []), *by]
     refuse_doubles(frame, [*keys, "item_id"], name, may_miss=by)
     groups = group(frame, keys, may_miss=by)
-    units = unit_codes(frame["item_id"], clusters)
+    units = unit_codes(frame["item_id"], own_clusters(frame, clusters))
     figures = [_figures(frame.iloc[rows], units[rows]) for rows in groups.rows()]
     heads = frame.iloc[groups.first]
     columns: dict[str, Any] = {key: heads[key].array for key in keys}

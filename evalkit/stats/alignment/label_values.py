@@ -17,6 +17,7 @@ from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.rubrics.label_words import verdict_word
 from evalkit.rubrics.scales import Scale, code_text, has_thousands, number
 from evalkit.stats.alignment.agreement_measures import Answers
+from evalkit.stats.result_tables import own_clusters
 from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Ints, match_ids, refuse_doubles, tally
 from evalkit.tables.judgment_folders import FolderLike
 from evalkit.tables.schemas import LABEL_KEY, check
@@ -77,9 +78,10 @@ def of_items(labels: pd.DataFrame, items: pd.Series, criteria: pd.Series) -> pd.
 
 
 def clusters_for(judged: object, clusters: ClustersLike | None) -> ClustersLike | None:
-    """The clusters passed, else those of an evaluation."""
-    of_evaluation = None if isinstance(judged, pd.DataFrame) else getattr(judged, "clusters", None)
-    return of_evaluation if clusters is None else clusters
+    """The clusters passed, else those of an evaluation or of a table's own column `group_id`."""
+    if isinstance(judged, pd.DataFrame):
+        return own_clusters(judged, clusters)
+    return getattr(judged, "clusters", None) if clusters is None else clusters
 
 
 @dataclass(frozen=True, slots=True)
