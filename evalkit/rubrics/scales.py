@@ -134,17 +134,19 @@ class Scale(Mapping[Code, str]):
         for name, value, allowed in (("level", level, LEVELS), ("better", better, BETTER)):
             if value not in allowed:
                 raise RubricError(f"invalid {name}: {value!r}; allowed: {', '.join(allowed)}")
-        if isinstance(levels, (tuple, list)) and levels:
+        if isinstance(levels, (tuple, list, str)) and levels:
             from evalkit.rubrics.given_scales import scale_of
 
             base = scale_of(levels, None if level == "ordinal" else level)
             scale = cls(base.codes, base.texts, base.level, better)
-            pass_at = scale.named(pass_at) if isinstance(pass_at, str) and scale.code(pass_at) is None else pass_at
-            if base.has_rule and pass_at is None and pass_if is None:
-                pass_at = base.pass_at
-            return scale._with_rule(pass_at, pass_if)
+            if pass_at is None and pass_if is None:
+                return scale._with_rule(base.pass_at, base.pass_if)
+            several = [pass_if] if isinstance(pass_if, str) else pass_if
+            return scale._with_rule(
+                scale._code_of_word(pass_at), several and [scale._code_of_word(word) for word in several]
+            )
         if not isinstance(levels, Mapping) or not levels:
-            raise RubricError("the scale is empty; expected a mapping from code to description")
+            raise RubricError("the scale is empty; expected a mapping from code to description, a list, or (low, high)")
         pairs = [
             (_code(code, level), "" if text is None else canonical_text(str(text))) for code, text in levels.items()
         ]
@@ -181,6 +183,11 @@ class Scale(Mapping[Code, str]):
             order = self.codes.index if self.level == "nominal" else float
             pass_if = tuple(sorted(set(found), key=cast(Any, order)))
         return Scale(self.codes, self.texts, self.level, self.better, pass_at, pass_if)
+
+    def _code_of_word(self, given: Any) -> Any:
+        """The code of a description, where it is no code itself."""
+        code = self.named(given) if isinstance(given, str) and self.code(given) is None else None
+        return given if code is None else code
 
     def _allowed(self) -> str:
         shown = ", ".join(code_text(code) for code in self.codes)

@@ -382,11 +382,11 @@ class _Answers:
         self.level[rows], self.scale[rows] = scale.level, cell
         self._put(rows, values, scale, criterion, between=may_lie_between)
         if scale.is_open and values.name == "score" and "label" in self.frame and scale.level != "nominal":
-            words = [_shown(value) for value in self.frame["label"].iloc[rows].dropna().unique()[:3]]
+            words = [str(value) for value in self.frame["label"].iloc[rows].dropna().unique()]
             if words:
                 warnings.warn(
-                    f"criterion {criterion!r} has numbers in `score` and {listed(words)} in `label`; `score` is used, "
-                    "and `label` is not. Pass scale= to check one by the other, or drop one of the columns",
+                    f"criterion {criterion!r} has numbers in `score` and {listed(words, most=3)} in `label`; `score` is "
+                    "used, and `label` is not. Pass scale= to check one by the other, or drop one of the columns",
                     EvalkitWarning,
                     stacklevel=2,
                 )

@@ -9,6 +9,7 @@ import argparse
 import itertools
 import os
 import random
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,11 +22,12 @@ from pydantic import ValidationError
 
 from evalkit.cli import ci, settings_from_flags
 from evalkit.cli.main_command import parse_arguments, parser_of_commands
-from evalkit.core.judge_settings import JUDGE_SETTINGS, variable_place
+from evalkit.core.judge_settings import JUDGE_SETTINGS, set_by, variable_place
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Options
 from evalkit.engine.judging.specification import Spec
-from evalkit.errors import ConfigError
+from evalkit.engine.providers.judge_checks import check_key
+from evalkit.errors import ConfigError, EvalkitWarning, JudgeError
 from evalkit.gate import GateConfig, GateOptions
 from evalkit.gate.config import JudgeFields
 from evalkit.gate.config import Settings as GateSettings
@@ -263,3 +265,21 @@ def test_an_invalid_value_is_named_with_its_source(setting: str, capsys: pytest.
         with pytest.raises(ConfigError, match=rf"^flag --{row.flag} must be|^{setting} must be"):
             Resolver(config, GateOptions(**{setting: value}), {})
     assert variable_place({row.variable: "  "})[1] == {}, "a blank variable is not set"
+
+
+def test_variables_that_nothing_reads_are_named(monkeypatch):
+    for setting in JUDGE_SETTINGS.values():
+        variable = setting.variable
+        if variable.count("_") > 1 and variable.startswith("VERDICT_JUDGE_"):
+            misspelt = variable[:-2] + variable[-1]
+            with pytest.warns(EvalkitWarning, match=f"{misspelt} is not read.*did you mean '{variable}'"):
+                variable_place({misspelt: "1"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        variable_place({"VERDICT_OTHER": "1", "VERDICT_JUDGE_SAMPLES": "2"})
+    monkeypatch.setenv("VERDICT_JUDGE_API_KEY_ENV", "NO_KEY_HERE")
+    with pytest.raises(JudgeError, match=r"NO_KEY_HERE \(from variable VERDICT_JUDGE_API_KEY_ENV\) is not set"):
+        check_key(Judge("openai", "m", api_key_env="NO_KEY_HERE"))
+    monkeypatch.setenv("VERDICT_JUDGE_BASE_URL", "http://127.0.0.1:1/v1")
+    assert set_by("base_url", "http://127.0.0.1:1") == " (from variable VERDICT_JUDGE_BASE_URL)"
+    assert set_by("base_url", "http://127.0.0.1:11") == set_by("base_url", None) == ""

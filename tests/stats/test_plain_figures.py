@@ -212,6 +212,44 @@ def test_without_ends_the_floor_counts_numbers_too():
     assert row["floor"] > 0.5
 
 
+def test_the_column_group_id_makes_clusters_as_that_of_items():
+    draw = random.Random(12)
+    for _ in range(5):
+        groups = [draw.randrange(6) for _ in range(24)]
+        plain = pd.DataFrame({"item_id": range(24), "score": [draw.randrange(2) for _ in range(24)]})
+        own, items = plain.assign(group_id=groups), pd.DataFrame({"item_id": range(24), "group_id": groups})
+        pd.testing.assert_frame_equal(ek.summarize(own, scale=[0, 1]), ek.summarize(plain, items=items, scale=[0, 1]))
+        clusters, labels = dict(enumerate(groups)), plain.rename(columns={"score": "label"})[::-1]
+        pd.testing.assert_frame_equal(ek.align(own, labels), ek.align(plain, labels, clusters=clusters))
+        later = plain.assign(score=1)
+        pd.testing.assert_frame_equal(ek.compare(own, later).table, ek.compare(plain, later, clusters=clusters).table)
+    two = pd.DataFrame({"item_id": [1, 1], "system_id": ["x", "y"], "group_id": [1, 2], "score": [0, 1]})
+    with pytest.raises(InputError, match="item 1 has two values in the column 'group_id'"):
+        ek.summarize(two, by="system_id")
+
+
+def test_an_item_may_have_several_pairs_of_systems():
+    draw = random.Random(13)
+    games = [(q, a, b, draw.choice(["A", "B", "tie"])) for q in range(30) for a, b in ("xy", "xz", "yz")]
+    pairs = pd.DataFrame(games, columns=["item_id", "system_a", "system_b", "label"])
+    for judged in (pairs, pairs.assign(judge="j"), pairs.sample(frac=1, random_state=1)):
+        ranked = ek.rank(judged).set_index("system")
+        for system in "xyz":
+            results = [
+                "t" if label == "tie" else "w" if (label == "A") == (a == system) else "l"
+                for _, a, b, label in games
+                if system in (a, b)
+            ]
+            wanted = [results.count(kind) for kind in "wlt"]
+            assert ranked.loc[system, ["wins", "losses", "ties"]].tolist() == wanted
+    by_id = ek.rank(
+        pairs.assign(item_id=[f"{q}{a}{b}" for q, a, b, _ in games]), clusters={f"{q}{a}{b}": q for q, a, b, _ in games}
+    )
+    assert nearly(ek.rank(pairs)["strength_low"], by_id["strength_low"])  # the pairs of an item are a cluster
+    with pytest.raises(InputError, match="needs a column 'label'"):
+        ek.rank(pairs.rename(columns={"label": "score"}))
+
+
 def test_few_or_no_rows_and_tables_of_groupby():
     scores = PLAIN.groupby("item_id").agg(score=("score", "mean"))
     assert ek.summarize(scores)["mean"].tolist() == [0.5]
@@ -308,7 +346,9 @@ def test_booleans_have_the_figures_of_0_and_1():
     judged = pd.DataFrame({"item_id": range(40), "score": [judge for judge, _ in answers]})
     people = pd.DataFrame({"item_id": range(40), "label": [person for _, person in answers]})
     rows = [
-        ek.align(judged.astype({"score": one}), people.astype({"label": other}), scale=Scale.of({0: "", 1: ""}, pass_at=1)).iloc[0]
+        ek.align(
+            judged.astype({"score": one}), people.astype({"label": other}), scale=Scale.of({0: "", 1: ""}, pass_at=1)
+        ).iloc[0]
         for one in (int, bool)
         for other in (int, bool)
     ]
