@@ -385,8 +385,8 @@ class _Answers:
             words = [str(value) for value in self.frame["label"].iloc[rows].dropna().unique()]
             if words:
                 warnings.warn(
-                    f"criterion {criterion!r} has numbers in `score` and {listed(words, most=3)} in `label`; `score` is "
-                    "used, and `label` is not. Pass scale= to check one by the other, or drop one of the columns",
+                    f"criterion {criterion!r} has numbers in `score` and {listed(words, most=3)} in `label`; `score` "
+                    "is used, and `label` is not. Pass scale= to check one by the other, or drop one of the columns",
                     EvalkitWarning,
                     stacklevel=2,
                 )

@@ -38,7 +38,7 @@ class TestMaking:
         ("levels", "options", "message"),
         [
             ({}, {}, "the scale is empty"),
-            (["a", "b"], {}, "expected a mapping from code"),
+            ({"a", "b"}, {}, "expected a mapping from code"),
             ({0: "a"}, {}, "only one level, 0; add at least one more"),
             ({0: "a", "0": "b"}, {}, "duplicate code"),
             ({"yes": "", "Yes ": ""}, {"level": "nominal"}, "duplicate code"),

@@ -112,6 +112,8 @@ def read_label(text: str, scale: Scale) -> Reading | None:
         # of 0 and 1, True is 1 and False is 0, as in a column of booleans
         is_code = text.strip().casefold() in ("true", "false") and scale.codes == (0, 1) and scale.passed(1)
         return Reading(None, float(passed is True) if is_code and not scale.passed(0) else np.nan, passed)
+    if verdict is not None and text.strip().casefold() in ("true", "false") and scale.codes == (0, 1):
+        return read_label(str(int(verdict == "true")), scale)
     value = number(text) if scale.level == "ordinal" else None
     if value is not None and scale.lowest <= value <= scale.highest:
         return Reading(None, float(value), None)
