@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from evalkit.core.judge_field_checks import FIELDS
 from evalkit.core.lists_of_choices import SCORE_READINGS
 from evalkit.core.settings import MOST_SAMPLES, Place, check_limit, check_samples
-from evalkit.errors import ConfigError
+from evalkit.errors import ConfigError, EvalkitWarning, guess, listed
 
 NOT_SENT = "none"
 """The value that sends no temperature, or no limit of tokens, with a request; in files also ``null``."""
@@ -100,6 +101,13 @@ JUDGE_SETTINGS: Mapping[str, JudgeSetting] = {
 FLAGS = tuple(setting.flag for setting in JUDGE_SETTINGS.values())
 
 
+def set_by(name: str, value: object) -> str:
+    """`` (from variable VERDICT_…)`` for messages, if the variable of a setting has this value, or an address of it."""
+    variable = JUDGE_SETTINGS[name].variable
+    text = os.environ.get(variable, "").strip()
+    return f" (from variable {variable})" if value and f"{text}/".startswith(f"{value}/") else ""
+
+
 def flag_place(values: Mapping[str, Any], shown: Callable[[str], str] = lambda flag: f"--{flag}") -> Place:
     """Values of flags, checked, as a place of settings; `shown` writes a flag as its command does."""
 
@@ -120,12 +128,21 @@ def variable_place(environ: Mapping[str, str] | None = None, *, without: Mapping
     ConfigError
         For an invalid value, with the name of the variable.
 
+    Warns
+    -----
+    EvalkitWarning
+        For a variable ``VERDICT_JUDGE_…`` that is none of these, such as a misspelt one.
+
     Examples
     --------
     >>> variable_place({"VERDICT_JUDGE_SAMPLES": "5", "VERDICT_JUDGE_TEMPERATURE": "none"})[1]
     {'samples': 5, 'temperature': 'none'}
     """
     environ, values = os.environ if environ is None else environ, dict[str, Any]()
+    known = [setting.variable for setting in JUDGE_SETTINGS.values()]
+    for variable in sorted({name for name in environ if name.startswith("VERDICT_JUDGE_")} - {*known}):
+        fact = f"variable {variable} is not read: evalkit has no such setting. {guess(variable, known)}"
+        warnings.warn(f"{fact}It reads {listed(known, most=20)}", EvalkitWarning, stacklevel=3)
     for name, setting in JUDGE_SETTINGS.items():
         text = environ.get(setting.variable, "").strip()
         if text and (name == "judge" or (without or {}).get(name) is None):  # a flag 'none' leaves the judge open

@@ -73,7 +73,8 @@ def _row(row: dict[Any, Any], p: float) -> SuiteResult:
         status, p = "no change seen", 1.0
     named = "the jury" if row["judge"] == JURY else row["judge"]
     limit = "" if np.isnan(row["chance_up_to"]) else f" (by chance up to {row['chance_up_to']:.0f})"
-    text = f"{named}: {status}: {row['changed']} of {counted(row['n_common'], 'test')} with another verdict{limit}"
+    changed = "NA" if pd.isna(row["changed"]) else row["changed"]
+    text = f"{named}: {status}: {changed} of {counted(row['n_common'], 'test')} with another verdict{limit}"
     text += f", p {p_value(p)} by all samples"
     if not np.isnan(row["passes"]):
         text += f"; share that passes {figure(row['passes'], row['passes_low'], row['passes_high'])} higher"

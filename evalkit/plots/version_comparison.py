@@ -121,19 +121,20 @@ def _both(names: list[str], sides: list[list[tuple[float, float, float]]]) -> Pa
 
 
 def _changed(rows: pd.DataFrame, names: list[str]) -> Panel:
-    coverage = [count_of(n, whole) for n, whole in zip(rows["changed"], rows["n_verdicts"], strict=True)]
+    changed = rows["changed"].to_numpy(dtype=np.float64, na_value=np.nan)
+    coverage = [count_of(n, whole) if whole else "NA" for n, whole in zip(changed, rows["n_verdicts"], strict=True)]
     limit = rows["chance_up_to"].to_numpy(dtype=np.float64)
     mean = (rows["floor"] * rows["n_asked_again"]).to_numpy(dtype=np.float64)
     texts = [f"{n} changed, {chance_words(row)}" for n, row in zip(coverage, rows.to_dict("records"), strict=True)]
 
     def paint(axes: Axes, palette: Palette) -> None:
-        most = float(np.nanmax([*rows["changed"], *limit, 1.0]))
+        most = float(np.nanmax([*changed, *limit, 1.0]))
         places = np.arange(len(names))
-        axes.barh(places, rows["changed"], 0.5, color=palette.bad, hatch="////", edgecolor=palette.paper)
+        axes.barh(places, np.nan_to_num(changed), 0.5, color=palette.bad, hatch="////", edgecolor=palette.paper)
         axes.barh(places, np.nan_to_num(limit), 0.72, color=palette.chance, alpha=0.35, linewidth=0, zorder=0.5)
         axes.vlines(mean, places - 0.36, places + 0.36, color=palette.ink, linewidth=2)
         for at, text in enumerate(coverage):
-            end = float(np.nanmax([rows["changed"].iloc[at], limit[at]]))
+            end = float(np.nanmax([changed[at], limit[at], 0.0]))
             axes.annotate(text, (end, at), (6, 0), textcoords="offset points", va="center", fontsize=9.5)
         axes.set_xlim(0, most * 1.18)
         axes.locator_params(axis="x", integer=True)

@@ -139,7 +139,7 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
     if "annotator" in keys and doubled.any():
         item = rows.loc[doubled, "item_id"].iloc[0]
         raise InputError(
-            f"the labels have two rows of item {item!r}; a column 'annotator' says whose label each is, and "
+            f"the labels have two rows of item {item}; a column 'annotator' says whose label each is, and "
             "labels.drop_duplicates() removes rows that are the same"
         )
     return labels

@@ -17,6 +17,8 @@ from evalkit.tables.ties import tied_text
 _TOLERANCE, _NEAR = 1e-9, 1e-6
 NO_ENDS = "the scale is not known: pass scale="
 """The reason why a score has no share of its scale, and no verdict."""
+MEANS = "scores between the codes are means of several answers, which have no verdict"
+"""Why rows of an ordinal scale have no verdict."""
 PAIR_SCORES = {"A": 1.0, "B": 0.0, "tie": 0.5}
 """Scores of the labels of pairwise rubrics."""
 
@@ -162,6 +164,21 @@ def nearest_labels(scores: Floats, measured: Measures, *, low: bool = False) -> 
         labels[at] = texts[where]
         tied[at] = np.array([tie for _, tie in found], dtype=bool)[where]
     return labels, tied
+
+
+def counted_labels(scores: Floats, labels: Objects, measured: Measures, *, ends: bool = False) -> Objects:
+    """Labels as they are counted: on an interval scale each number is an answer, its label only the nearest code.
+
+    With `ends` only where these are known.
+    """
+    numbers = measured.each([scale.level == "interval" and not (ends and scale.is_open) for scale in measured.scales])
+    rows = numbers & ~np.isnan(scores)
+    if not rows.any():
+        return labels
+    codes, values = pd.factorize(np.round(scores[rows], 12))
+    result = labels.copy()
+    result[rows] = np.array([code_text(float(value)) for value in values], dtype=object)[codes]
+    return result
 
 
 def halfway_labels(scores: Floats, measured: Measures, tied: Flags) -> Objects:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
@@ -19,6 +20,7 @@ from evalkit.tables.items import canonical_text
 Code = int | float | str
 
 _TOLERANCE = 1e-9
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 
 
 def number(value: object) -> int | float | None:
@@ -46,6 +48,17 @@ def number(value: object) -> int | float | None:
     if isinstance(value, int):
         return value
     return int(found) if found.is_integer() else found
+
+
+def has_thousands(text: str) -> bool:
+    """Whether the comma of a number may stand before thousands as well as before decimals.
+
+    Examples
+    --------
+    >>> [has_thousands(text) for text in ("1,000", "-12,345,678.5", "0,500", "1,5", "1.000")]
+    [True, True, False, False, False]
+    """
+    return _THOUSANDS.fullmatch(text.strip()) is not None
 
 
 def code_text(code: Code) -> str:
@@ -101,19 +114,39 @@ class Scale(Mapping[Code, str]):
     @classmethod
     def of(
         cls,
-        levels: Mapping[Any, str | None],
+        levels: Mapping[Any, str | None] | Iterable[Any],
         *,
         level: Level = "ordinal",
         better: Better = "high",
         pass_at: Any = None,
         pass_if: Any = None,
     ) -> Scale:
-        """A checked scale from a mapping code -> description; numeric codes may be given as text."""
+        """A checked scale from a mapping code -> description; numeric codes may be given as text.
+
+        As in `scale=`, ``(low, high)`` are the ends of an interval scale, and a list has codes, or words from bad to
+        good, which a pass rule may name.
+
+        Examples
+        --------
+        >>> Scale.of((0, 100), pass_at=60).level, Scale.of(["bad", "ok", "good"], pass_at="ok").pass_at
+        ('interval', 1)
+        """
         for name, value, allowed in (("level", level, LEVELS), ("better", better, BETTER)):
             if value not in allowed:
                 raise RubricError(f"invalid {name}: {value!r}; allowed: {', '.join(allowed)}")
+        if isinstance(levels, (tuple, list, str)) and levels:
+            from evalkit.rubrics.given_scales import scale_of
+
+            base = scale_of(levels, None if level == "ordinal" else level)
+            scale = cls(base.codes, base.texts, base.level, better)
+            if pass_at is None and pass_if is None:
+                return scale._with_rule(base.pass_at, base.pass_if)
+            several = [pass_if] if isinstance(pass_if, str) else pass_if
+            return scale._with_rule(
+                scale._code_of_word(pass_at), several and [scale._code_of_word(word) for word in several]
+            )
         if not isinstance(levels, Mapping) or not levels:
-            raise RubricError("the scale is empty; expected a mapping from code to description")
+            raise RubricError("the scale is empty; expected a mapping from code to description, a list, or (low, high)")
         pairs = [
             (_code(code, level), "" if text is None else canonical_text(str(text))) for code, text in levels.items()
         ]
@@ -150,6 +183,11 @@ class Scale(Mapping[Code, str]):
             order = self.codes.index if self.level == "nominal" else float
             pass_if = tuple(sorted(set(found), key=cast(Any, order)))
         return Scale(self.codes, self.texts, self.level, self.better, pass_at, pass_if)
+
+    def _code_of_word(self, given: Any) -> Any:
+        """The code of a description, where it is no code itself."""
+        code = self.named(given) if isinstance(given, str) and self.code(given) is None else None
+        return given if code is None else code
 
     def _allowed(self) -> str:
         shown = ", ".join(code_text(code) for code in self.codes)

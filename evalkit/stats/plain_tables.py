@@ -7,6 +7,7 @@ columns, never guessed from the values; the same rules hold for judgments, votes
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,11 +17,11 @@ import pandas as pd
 from pandas.arrays import BooleanArray
 
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES
-from evalkit.errors import InputError, listed
+from evalkit.errors import EvalkitWarning, InputError, listed
 from evalkit.rubrics import Rubric, Scale
 from evalkit.rubrics.given_scales import Known, cell_of, known, open_scale, same_scale, scale_of, scales_of
-from evalkit.rubrics.row_scales import NO_ENDS, PAIR_SCORES, Measures, answer_norms, measures, rule_verdicts
-from evalkit.rubrics.scales import code_text, number
+from evalkit.rubrics.row_scales import MEANS, NO_ENDS, PAIR_SCORES, Measures, answer_norms, measures, rule_verdicts
+from evalkit.rubrics.scales import code_text, has_thousands, number
 from evalkit.stats.result_tables import CRITERION_KEY
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Objects, group
@@ -29,7 +30,7 @@ from evalkit.tables.items import is_missing
 _KEYS = [*schemas.VOTE_KEY, "annotator", "system_id"]
 _DEFAULTS = {"rubric": "table", "rubric_version": "v1", "criterion": "score"}
 _MISSING, _JSON = "missing", '{"codes":'
-_NEAR = 1e-9
+_NEAR, _WHOLE = 1e-9, re.compile(r"[+-]?\d+\.0+")
 OF_OWN = "votes=own"
 """In `options` of scores: they are made of votes whose score and verdict came from a function of the user."""
 _OWN = re.compile(rf"own=\S|.*\b{OF_OWN}")
@@ -199,6 +200,8 @@ def _text_keys(frame: pd.DataFrame, *, plain: bool) -> tuple[pd.DataFrame, Keys]
             continue
         column = frame[key]
         kind = "text" if key in ("item_id", "system_id") else "category"
+        if plain:
+            _refuse_alike(column, key)
         if isinstance(column.dtype, pd.StringDtype):
             if (plain or kind == "text") and (kind == "category" or str(column.dtype) != "str"):
                 keys.values[key] = (None, None, column.dtype)
@@ -224,6 +227,17 @@ def _text_keys(frame: pd.DataFrame, *, plain: bool) -> tuple[pd.DataFrame, Keys]
         if not is_mixed:
             keys.values[key] = (index, originals, column.dtype)
     return (frame.assign(**texts) if texts else frame), keys
+
+
+def _refuse_alike(column: pd.Series, key: str) -> None:
+    """InputError for texts that are one number, as "1" and "1.0" are."""
+    texts = {text for text in column.unique() if isinstance(text, str)}
+    alike = next((text for text in texts if _WHOLE.fullmatch(text) and text.partition(".")[0] in texts), None)
+    if alike is not None:
+        raise InputError(
+            f"column {key!r} has both {alike.partition('.')[0]!r} and {alike!r}, which are one value; store them "
+            f"alike, as in table[{key!r}].str.removesuffix('.0')"
+        )
 
 
 def _with_systems(frame: pd.DataFrame, keys: Keys, *, carry: bool) -> tuple[pd.DataFrame, Keys]:
@@ -364,8 +378,18 @@ class _Answers:
                 f"table.explode({values.name!r}), and number them in a column `sample`"
             )
         scale, cell = measured_on or self._by_type(values, criterion)
+        self._refuse_other_order(values, scale, criterion)
         self.level[rows], self.scale[rows] = scale.level, cell
         self._put(rows, values, scale, criterion, between=may_lie_between)
+        if scale.is_open and values.name == "score" and "label" in self.frame and scale.level != "nominal":
+            words = [str(value) for value in self.frame["label"].iloc[rows].dropna().unique()]
+            if words:
+                warnings.warn(
+                    f"criterion {criterion!r} has numbers in `score` and {listed(words, most=3)} in `label`; `score` "
+                    "is used, and `label` is not. Pass scale= to check one by the other, or drop one of the columns",
+                    EvalkitWarning,
+                    stacklevel=2,
+                )
         if "label" in self.frame and scale.level != "nominal" and not scale.is_open and values.name == "score":
             labels = self.frame["label"].iloc[rows]
             has_label = labels.notna().to_numpy() & ~np.isnan(self.score[rows])
@@ -373,6 +397,21 @@ class _Answers:
                 rows, scores = rows[has_label], self.score[rows[has_label]]
                 self._put(rows, labels[has_label], scale, criterion, between=may_lie_between)
                 self.score[rows] = scores
+
+    def _refuse_other_order(self, values: pd.Series, scale: Scale, criterion: str) -> None:
+        """InputError for an ordered Categorical whose order is not that of the scale."""
+        dtype = values.dtype
+        if not isinstance(dtype, pd.CategoricalDtype) or not dtype.ordered or scale.level == "nominal":
+            return
+        meanings = [_meaning(value, scale, {}, between=True) for value in dtype.categories]
+        places = np.array([meaning[0] for meaning in meanings if meaning is not None])
+        steps = np.diff(places)
+        if not ((steps > 0).all() or (scale.better == "low" and (steps < 0).all())):
+            raise InputError(
+                f"column {values.name!r}, criterion {criterion!r} is an ordered Categorical, "
+                f"{' < '.join(map(str, dtype.categories))}, and scale= has another order: {_written(scale)}; correct "
+                f"one of them, or take the order off: table[{values.name!r}].astype(str)"
+            )
 
     def _in_cells(self, rows: Any, criterion: str, level_given: str | None) -> Known | None:
         if "scale" not in self.frame:
@@ -456,6 +495,12 @@ class _Answers:
 
     def _refuse(self, values: pd.Series, position: int, n_wrong: int, scale: Scale, criterion: str) -> None:
         row, value = values.index[position], values.iloc[position]
+        if isinstance(value, str) and has_thousands(value):
+            raise InputError(
+                f"column {values.name!r}, {self._row(row)}: the comma of {_shown(value)} may stand before thousands or "
+                f"decimals ({n_wrong} such rows); convert the column, as in table[{values.name!r}].str.replace(',', '')"
+                ".astype(float), or pd.read_csv(…, thousands=',')"
+            )
         several = self.frame["criterion"].nunique() > 1
         advice = "pass the scale of each criterion, as in scale={'criterion': (0, 1), …}, or" if several else "or"
         raise InputError(
@@ -493,6 +538,8 @@ def _kind(value: Any) -> str:
     if isinstance(value, str):
         if value.strip().casefold() in ("true", "false"):
             return "verdict text"
+        if has_thousands(value):
+            return "numeric text"  # refused when it is read
         return "word" if number(value) is None else "numeric text"
     return "verdict" if isinstance(value, (bool, np.bool_)) else "number"
 
@@ -524,7 +571,7 @@ def _meaning(value: Any, scale: Scale, spelled: dict[str, str], *, between: bool
         code_named = scale.named(value)
         value = value if code_named is None else code_named
         value = {"true": 1, "false": 0}.get(value.strip().casefold(), value) if isinstance(value, str) else value
-    amount = _plain_number(value)
+    amount = None if isinstance(value, str) and has_thousands(value) else _plain_number(value)
     if amount is None:
         return None
     if scale.is_open:
@@ -550,14 +597,15 @@ def _filled(answers: _Answers, name: str, *, pairwise: bool) -> pd.DataFrame:
     answered = ~np.isnan(scores) | ~pd.isna(answers.label)
     reason = "error" if name == "judgments" else "reason"
     texts = _reasons(frame, reason, answered)
-    columns: dict[str, Any] = {
-        reason: schemas.categorical(pd.Series(texts).mask(answered & ~answers.kept, None).to_numpy(dtype=object))
-    }
     norm = answer_norms(scores, answers.label, measured)
     if "score_norm" in frame:  # one that is given is compared with the score
         given_norm = pd.to_numeric(frame["score_norm"], errors="coerce").to_numpy(dtype=np.float64)
         norm = np.where(answers.kept | ~(np.isnan(norm) | np.isnan(given_norm)), given_norm, norm)
-    columns |= {"score_norm": norm, "passed": _passed(answers, frame, measured, name)}
+    means = np.zeros(len(frame), dtype=bool) if name == "judgments" else _means(answers, frame, measured)
+    passed = _passed(answers, frame, measured, name, means)
+    texts[answered & ~answers.kept] = None
+    texts[answered & means & measured.has_rule & passed.isna().to_numpy()] = MEANS
+    columns: dict[str, Any] = {reason: schemas.categorical(texts), "score_norm": norm, "passed": passed}
     if name == "judgments":
         columns["order"] = frame.get("order", pd.Series(None, frame.index, dtype="category"))
         columns["sample"] = _numbered(frame["sample"]) if "sample" in frame else 0
@@ -598,7 +646,17 @@ def _reasons(frame: pd.DataFrame, column: str, answered: Flags) -> Objects:
     return np.array([None if text is None or text == NO_ENDS else str(text) for text in texts], dtype=object)
 
 
-def _passed(answers: _Answers, frame: pd.DataFrame, measured: Measures, name: str) -> Any:
+def _means(answers: _Answers, frame: pd.DataFrame, measured: Measures) -> Flags:
+    """The ordinal rows of criteria with a score between the codes: a mean of answers may be a code by chance, too."""
+    scores = frame["score"].to_numpy(dtype=np.float64)
+    codes = np.array([np.nan if text is None or number(text) is None else float(text) for text in answers.label])
+    ordinal = measured.each([scale.level == "ordinal" for scale in measured.scales])
+    between = ordinal & ~np.isnan(scores) & ~(np.abs(codes - scores) <= _NEAR) & ~answers.kept
+    groups = group(frame, CRITERION_KEY)
+    return (groups.count(between) > 0)[groups.codes] & ordinal & ~answers.kept
+
+
+def _passed(answers: _Answers, frame: pd.DataFrame, measured: Measures, name: str, means: Flags) -> Any:
     """Verdicts of single answers by the pass rule; given ones stay, and a mean of several answers has none."""
     verdicts_given = (
         schemas.as_booleans(frame["passed"].astype(object))
@@ -618,8 +676,6 @@ def _passed(answers: _Answers, frame: pd.DataFrame, measured: Measures, name: st
         of_several = (
             np.asarray(frame.get("n_samples", frame.get("n_judges", pd.Series(1, frame.index))), dtype=float) > 1
         )
-        codes = np.array([np.nan if text is None or number(text) is None else float(text) for text in answers.label])
-        ordinal = measured.each([scale.level == "ordinal" for scale in measured.scales])
-        verdicts[of_several | (ordinal & ~(np.abs(codes - scores) <= _NEAR))] = -1
+        verdicts[of_several | means] = -1
     by_rule = BooleanArray(verdicts == 1, verdicts < 0)
     return verdicts_given.where(verdicts_given.notna() | answers.kept, pd.Series(by_rule, frame.index))

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.errors import ConfigError
+from evalkit.errors import ConfigError, InputError
+from evalkit.rubrics.row_scales import counted_labels, measures
 from evalkit.stats.intervals import Interval, Transform, effective_clusters, jackknife, unit_codes
 from evalkit.stats.notes import Note, Notes, joined, keep_facts
 from evalkit.tables import schemas
@@ -34,7 +35,7 @@ def split_rows(frame: pd.DataFrame, keys: list[str], clusters: ClustersLike | No
 
     Keys after those of `CRITERION_KEY` may be missing.
     """
-    units = pd.Series(small(unit_codes(frame["item_id"], clusters)))
+    units = pd.Series(small(unit_codes(frame["item_id"], own_clusters(frame, clusters))))
     if len(frame) > MANY:
         release_memory()
     groups = group(frame, keys, may_miss=keys[len(CRITERION_KEY) :])
@@ -131,6 +132,26 @@ def value_row(
 def cluster_counts(clusters: Ints) -> dict[str, float]:
     """The number of clusters of some items, and to how many equal ones they are equivalent (`effective_clusters`)."""
     return {"n_clusters": len(np.unique(clusters)), "n_clusters_effective": effective_clusters(clusters)}
+
+
+def own_clusters(table: pd.DataFrame, clusters: ClustersLike | None) -> ClustersLike | None:
+    """The clusters passed, else those of the table's own column `group_id`."""
+    if clusters is not None or not {"item_id", "group_id"} <= {*table.columns}:
+        return clusters
+    groups = table[["item_id", "group_id"]].dropna().drop_duplicates()
+    if groups["item_id"].duplicated().any():
+        item = groups.loc[groups["item_id"].duplicated(), "item_id"].iloc[0]
+        raise InputError(f"item {item} has two values in the column 'group_id'; correct it, or pass clusters=")
+    return groups.set_index("item_id")["group_id"]
+
+
+def with_numbers_as_labels(frame: pd.DataFrame, *, ends: bool = False) -> pd.DataFrame:
+    """The votes or scores, their labels as they are counted (`counted_labels`)."""
+    if "score" not in frame or not frame["level"].eq("interval").any():
+        return frame
+    label, score = frame["label"].astype(object), frame["score"].to_numpy(dtype=np.float64)
+    texts = label.where(label.notna(), None).to_numpy(dtype=object)
+    return frame.assign(label=schemas.categorical(counted_labels(score, texts, measures(frame), ends=ends)))
 
 
 def verdict_codes(passed: pd.Series) -> Ints:

@@ -9,6 +9,7 @@ import argparse
 import itertools
 import os
 import random
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,11 +22,12 @@ from pydantic import ValidationError
 
 from evalkit.cli import ci, settings_from_flags
 from evalkit.cli.main_command import parse_arguments, parser_of_commands
-from evalkit.core.judge_settings import JUDGE_SETTINGS, variable_place
+from evalkit.core.judge_settings import JUDGE_SETTINGS, set_by, variable_place
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Options
 from evalkit.engine.judging.specification import Spec
-from evalkit.errors import ConfigError
+from evalkit.engine.providers.judge_checks import check_key
+from evalkit.errors import ConfigError, EvalkitWarning, JudgeError
 from evalkit.gate import GateConfig, GateOptions
 from evalkit.gate.config import JudgeFields
 from evalkit.gate.config import Settings as GateSettings
@@ -277,3 +279,21 @@ def test_a_provider_without_a_model_is_completed_or_refused_however_it_is_writte
             variable = mock.patch.dict(os.environ, {"VERDICT_JUDGE": named[0]})
             with variable, pytest.raises(ConfigError, match="variable VERDICT_JUDGE: the judge 'openai' has no model"):
                 settings_from_flags.spec_arguments(parse_arguments(words[:4]))
+
+
+def test_variables_that_nothing_reads_are_named(monkeypatch):
+    for setting in JUDGE_SETTINGS.values():
+        variable = setting.variable
+        if variable.count("_") > 1 and variable.startswith("VERDICT_JUDGE_"):
+            misspelt = variable[:-2] + variable[-1]
+            with pytest.warns(EvalkitWarning, match=f"{misspelt} is not read.*did you mean '{variable}'"):
+                variable_place({misspelt: "1"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        variable_place({"VERDICT_OTHER": "1", "VERDICT_JUDGE_SAMPLES": "2"})
+    monkeypatch.setenv("VERDICT_JUDGE_API_KEY_ENV", "NO_KEY_HERE")
+    with pytest.raises(JudgeError, match=r"NO_KEY_HERE \(from variable VERDICT_JUDGE_API_KEY_ENV\) is not set"):
+        check_key(Judge("openai", "m", api_key_env="NO_KEY_HERE"))
+    monkeypatch.setenv("VERDICT_JUDGE_BASE_URL", "http://127.0.0.1:1/v1")
+    assert set_by("base_url", "http://127.0.0.1:1") == " (from variable VERDICT_JUDGE_BASE_URL)"
+    assert set_by("base_url", "http://127.0.0.1:11") == set_by("base_url", None) == ""

@@ -38,7 +38,7 @@ class TestMaking:
         ("levels", "options", "message"),
         [
             ({}, {}, "the scale is empty"),
-            (["a", "b"], {}, "expected a mapping from code"),
+            ({"a", "b"}, {}, "expected a mapping from code"),
             ({0: "a"}, {}, "only one level, 0; add at least one more"),
             ({0: "a", "0": "b"}, {}, "duplicate code"),
             ({"yes": "", "Yes ": ""}, {"level": "nominal"}, "duplicate code"),
@@ -209,3 +209,17 @@ class TestCell:
 
 def test_code_text():
     assert [code_text(code) for code in (2, 2.0, 0.5, -1, "2.0", "да")] == ["2", "2", "0.5", "-1", "2.0", "да"]
+
+
+def test_ranges_lists_and_texts_are_scales_as_in_the_argument_scale():
+    assert Scale.of((0, 100), pass_at=60) == Scale((0, 100), level="interval", pass_at=60)
+    assert Scale.of([2, 0, 1], pass_at=2) == Scale.of({0: "", 1: "", 2: ""}, pass_at=2)
+    assert Scale.of(["bad", "ok", "good"], pass_at="ok") == Scale((0, 1, 2), ("bad", "ok", "good"), pass_at=1)
+    assert Scale.of(["bad", "ok"], pass_if="ok").pass_if == (1,)
+    assert Scale.of(["a", "b"], level="nominal", pass_if="b") == Scale.of(
+        {"a": "", "b": ""}, level="nominal", pass_if="b"
+    )
+    assert Scale.of("0-2", pass_at=1, better="low") == Scale((0, 2), level="interval", better="low", pass_at=1)
+    for wrong, rule in (((0, 2), 3), ([0, 1], 2), (["a", "b"], "c")):
+        with pytest.raises(RubricError, match="not on the scale"):
+            Scale.of(wrong, pass_at=rule)

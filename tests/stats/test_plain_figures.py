@@ -13,6 +13,7 @@ from scipy import stats
 import evalkit as ek
 from evalkit.errors import EvalkitError, InputError
 from evalkit.rubrics import Scale
+from evalkit.stats import judge_agreement
 
 PASSES = Scale.of({0: "", 1: "", 2: ""}, pass_at=2)
 IDS = {
@@ -211,6 +212,44 @@ def test_without_ends_the_floor_counts_numbers_too():
     assert row["floor"] > 0.5
 
 
+def test_the_column_group_id_makes_clusters_as_that_of_items():
+    draw = random.Random(12)
+    for _ in range(5):
+        groups = [draw.randrange(6) for _ in range(24)]
+        plain = pd.DataFrame({"item_id": range(24), "score": [draw.randrange(2) for _ in range(24)]})
+        own, items = plain.assign(group_id=groups), pd.DataFrame({"item_id": range(24), "group_id": groups})
+        pd.testing.assert_frame_equal(ek.summarize(own, scale=[0, 1]), ek.summarize(plain, items=items, scale=[0, 1]))
+        clusters, labels = dict(enumerate(groups)), plain.rename(columns={"score": "label"})[::-1]
+        pd.testing.assert_frame_equal(ek.align(own, labels), ek.align(plain, labels, clusters=clusters))
+        later = plain.assign(score=1)
+        pd.testing.assert_frame_equal(ek.compare(own, later).table, ek.compare(plain, later, clusters=clusters).table)
+    two = pd.DataFrame({"item_id": [1, 1], "system_id": ["x", "y"], "group_id": [1, 2], "score": [0, 1]})
+    with pytest.raises(InputError, match="item 1 has two values in the column 'group_id'"):
+        ek.summarize(two, by="system_id")
+
+
+def test_an_item_may_have_several_pairs_of_systems():
+    draw = random.Random(13)
+    games = [(q, a, b, draw.choice(["A", "B", "tie"])) for q in range(30) for a, b in ("xy", "xz", "yz")]
+    pairs = pd.DataFrame(games, columns=["item_id", "system_a", "system_b", "label"])
+    for judged in (pairs, pairs.assign(judge="j"), pairs.sample(frac=1, random_state=1)):
+        ranked = ek.rank(judged).set_index("system")
+        for system in "xyz":
+            results = [
+                "t" if label == "tie" else "w" if (label == "A") == (a == system) else "l"
+                for _, a, b, label in games
+                if system in (a, b)
+            ]
+            wanted = [results.count(kind) for kind in "wlt"]
+            assert ranked.loc[system, ["wins", "losses", "ties"]].tolist() == wanted
+    by_id = ek.rank(
+        pairs.assign(item_id=[f"{q}{a}{b}" for q, a, b, _ in games]), clusters={f"{q}{a}{b}": q for q, a, b, _ in games}
+    )
+    assert nearly(ek.rank(pairs)["strength_low"], by_id["strength_low"])  # the pairs of an item are a cluster
+    with pytest.raises(InputError, match="needs a column 'label'"):
+        ek.rank(pairs.rename(columns={"label": "score"}))
+
+
 def test_few_or_no_rows_and_tables_of_groupby():
     scores = PLAIN.groupby("item_id").agg(score=("score", "mean"))
     assert ek.summarize(scores)["mean"].tolist() == [0.5]
@@ -228,3 +267,104 @@ def test_few_or_no_rows_and_tables_of_groupby():
     estimate = ek.corpus_estimate(PLAIN, LABELS).iloc[0]
     assert (estimate["raw"], estimate["human"]) == (0.5, 1.0)
     assert "pass scale=" in estimate["notes"]
+
+
+@pytest.mark.parametrize("scale", [None, (0, 3), Scale((0, 1, 3), level="interval")])
+def test_numbers_are_counted_and_never_the_ends_of_their_scale(scale):
+    draw = random.Random(8)
+    for _ in range(20):
+        scores = [[draw.choice([0.2, 0.4, 1.5, 2.0, 2.9, 3]) for _ in range(3)] for _ in range(12)]
+        cells = [
+            (item, judge, score) for item, row in enumerate(scores) for judge, score in zip("abc", row, strict=True)
+        ]
+        table = pd.DataFrame(cells, columns=["item_id", "judge", "score"])
+        modes = [[value for value, n in Counter(row).items() if n == max(Counter(row).values())] for row in scores]
+        wanted = [mode[0] if len(mode) == 1 else math.nan for mode in modes]
+        by_majority = ek.aggregate(table, method="majority", scale=scale)
+        assert nearly(by_majority["score"].to_numpy(float), wanted)
+        assert by_majority["tied"].tolist() == [len(mode) > 1 for mode in modes]
+        voted = ek.aggregate(ek.vote(table, scale=scale), method="majority")
+        assert nearly(voted["score"].to_numpy(float), wanted)
+        equal = [row[i] == row[j] for row in scores for i, j in ((0, 1), (0, 2), (1, 2))]
+        assert nearly(ek.reliability(table, scale=scale)["percent_agreement"], np.mean(equal))
+        by_pair = judge_agreement(ek.vote(table, scale=scale))
+        assert nearly(by_pair["percent_agreement"].mean(), np.mean(equal))
+        apart = ek.disagreement(table, scale=scale)
+        if scale is not None:
+            assert apart["split"].tolist() == [len({*row}) > 1 for row in scores]
+            assert nearly(apart["dissent_rate"], [1 - max(Counter(row).values()) / 3 for row in scores])
+            entropy = [stats.entropy([*Counter(row).values()]) / math.log(3) for row in scores]
+            assert nearly(apart["entropy"], entropy)
+        people = pd.DataFrame({"item_id": range(12), "label": [row[0] for row in scores]})
+        if scale is not None:
+            judge = ek.align(table, people, scale=scale).set_index("judge")
+            assert judge.loc["a", "accuracy"] == 1
+            assert nearly(judge.loc["b", "accuracy"], np.mean([row[0] == row[1] for row in scores]))
+
+
+def test_means_that_equal_a_code_have_no_verdict_either():
+    draw = random.Random(5)
+    for _ in range(10):
+        cells = [(item, judge, draw.randrange(3)) for item in range(30) for judge in "abc"]
+        answers = pd.DataFrame(cells, columns=["item_id", "judge", "score"])
+        means = answers.groupby("item_id").agg(score=("score", "mean"))
+        row = ek.summarize(means, scale=PASSES).iloc[0]
+        assert (row["n_verdicts"], row["n_scored"]) == (0, 30)
+        assert pd.isna(row["pass_rate"])
+        assert "means of several answers" in row["notes"]
+        votes = answers.assign(judge="j").groupby(["item_id", "judge"]).agg(score=("score", "mean"))
+        scores = ek.aggregate(votes, scale=PASSES)
+        assert scores["passed"].isna().all()
+        assert (scores["status"] == "ok").all()
+        assert scores["reason"].str.contains("means of several").all()
+        labels = pd.DataFrame({"item_id": range(30), "label": 2})
+        row = ek.align(means, labels, scale=PASSES).iloc[0]
+        assert pd.isna(row["accuracy"])
+        assert row["n_verdicts"] == 0
+        assert "means of several answers" in row["notes"]
+        row = ek.compare(means, means[::-1].assign(score=means["score"].to_numpy()), scale=PASSES).table.iloc[0]
+        assert pd.isna(row["changed"])
+        assert row["n_verdicts"] == 0
+        # single answers have theirs, and so has another criterion of the same table
+        both = pd.concat([means.reset_index().assign(criterion="x"), answers[::3].assign(criterion="y")])
+        of_both = ek.summarize(both.drop(columns="judge"), scale=PASSES).set_index("criterion")
+        assert of_both["n_verdicts"].tolist() == [0, 30]
+
+
+def test_a_comparison_of_plain_samples_needs_no_weights():
+    first = pd.DataFrame([(i, "g", k, (i + k) % 3) for i in range(8) for k in (0, 1)])
+    first.columns = ["item_id", "judge", "sample", "score"]
+    for scale in (None, [0, 1, 2], (0, 2)):
+        row = ek.compare(first, first.assign(score=(first["score"] + 1) % 3), scale=scale).table.iloc[0]
+        assert row["n_common"] == 8
+        assert row["n_asked_again"] == 8
+
+
+def test_booleans_have_the_figures_of_0_and_1():
+    draw = random.Random(6)
+    answers = [(draw.random() < 0.5, draw.random() < 0.6) for _ in range(40)]
+    judged = pd.DataFrame({"item_id": range(40), "score": [judge for judge, _ in answers]})
+    people = pd.DataFrame({"item_id": range(40), "label": [person for _, person in answers]})
+    rows = [
+        ek.align(
+            judged.astype({"score": one}), people.astype({"label": other}), scale=Scale.of({0: "", 1: ""}, pass_at=1)
+        ).iloc[0]
+        for one in (int, bool)
+        for other in (int, bool)
+    ]
+    rows += [
+        ek.align(judged, people).iloc[0],
+        ek.align(judged, people.assign(label=people["label"].astype(str))).iloc[0],
+    ]
+    for row in rows:
+        gaps = [int(judge) - int(person) for judge, person in answers]
+        wanted = [np.mean(np.equal(gaps, 0)), np.mean(np.abs(gaps)), np.mean(gaps)]
+        assert nearly(row[["accuracy", "mae", "bias"]].astype(float), wanted)
+        assert nearly(row["pearson"], stats.pearsonr(*zip(*answers, strict=True)).statistic)
+
+
+def test_without_ends_people_have_no_accuracy_either():
+    said = [(item, who, (item + shift) % 3) for item in range(20) for shift, who in enumerate(("ann", "bob"))]
+    row = ek.align(PLAIN, pd.DataFrame(said, columns=["item_id", "annotator", "label"])).iloc[0]
+    assert row[["accuracy", "accuracy_people", "kappa_people"]].isna().all()
+    assert not pd.isna(row["spearman_people"])

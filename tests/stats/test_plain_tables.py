@@ -12,7 +12,7 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 import evalkit as ek
-from evalkit.errors import ConfigError, InputError
+from evalkit.errors import ConfigError, EvalkitWarning, InputError
 
 J = pd.DataFrame({"item_id": [1, 1, 1, 2, 2, 2], "judge": list("abc") * 2, "score": [2, 2, 1, 0, 1, 1]})
 NO_ENDS = "the scale is not known: pass scale="
@@ -430,3 +430,51 @@ def test_random_tables_against_plain_python():
                 seed,
                 item,
             )
+
+
+class TestDoubtfulCells:
+    def test_a_comma_before_three_digits_is_no_number(self):
+        for text in ("1,000", " -12,345", "1,234,567.5"):
+            for scale in (None, (-100000, 10000000)):
+                for row in range(3):
+                    cells_of_column = ["5", "0,5", "1.5"]
+                    cells_of_column[row] = text
+                    table = pd.DataFrame({"item_id": [1, 2, 3], "judge": "a", "score": cells_of_column})
+                    with pytest.raises(InputError, match=rf"row {row} \(item {row + 1}, judge a\): the comma"):
+                        ek.vote(table, scale=scale)
+        table = pd.DataFrame({"item_id": [1, 2, 3], "judge": "a", "score": ["500", "0,5", "2,25"]})
+        assert ek.vote(table)["score"].tolist() == [500, 0.5, 2.25]
+        with pytest.raises(InputError, match="'1,000'"):
+            ek.align(table, pd.DataFrame({"item_id": [1, 2, 3], "label": "1,000"}), scale=(0, 9999))
+
+    def test_an_ordered_categorical_in_another_order_than_the_scale_is_an_error(self):
+        for order in itertools.permutations(WORDS):
+            for column in ("score", "label"):
+                answers = pd.Categorical(["ok", "bad", "good"], order, ordered=True)
+                table = pd.DataFrame({"item_id": [1, 2, 3], "judge": "a", column: answers})
+                if list(order) == WORDS:
+                    assert ek.vote(table, scale=WORDS)["score"].tolist() == [1, 0, 2]
+                    continue
+                with pytest.raises(InputError, match="ordered Categorical"):
+                    ek.vote(table, scale=WORDS)
+                plain = table.assign(**{column: answers.as_unordered()})
+                assert ek.vote(plain, scale=WORDS)["score"].tolist() == [1, 0, 2]
+
+    def test_texts_of_one_number_are_not_two_items(self):
+        for ids in (["1", "1.0"], pd.Series(["7", "1.00", "1"], dtype="category"), ["x", "-3", "-3.0"]):
+            table = pd.DataFrame({"item_id": ids, "judge": "a", "score": 1})
+            with pytest.raises(InputError, match="which are one value"):
+                ek.vote(table)
+        other = pd.DataFrame({"item_id": ["1.0", "v1.0", "1.1", "v1"], "judge": "a", "score": 1})
+        assert ek.vote(other)["item_id"].tolist() == other["item_id"].tolist()
+
+    def test_a_missing_weight_is_an_error_and_no_column_is_1(self):
+        with pytest.raises(InputError, match=r"column 'weight' is missing in 2 of 6 votes.*item 1, judge b"):
+            ek.aggregate(J.assign(weight=[1, None, 2, 1, None, 2]))
+        for weight in (1, None, np.nan):
+            assert_frame_equal(ek.aggregate(J.assign(weight=weight)), ek.aggregate(J))
+
+    def test_labels_beside_scores_without_a_scale_are_said_to_be_unused(self):
+        with pytest.warns(EvalkitWarning, match="`score` is used, and `label` is not"):
+            votes = ek.vote(J.assign(label="good"))
+        assert votes["score"].tolist() == J["score"].tolist()

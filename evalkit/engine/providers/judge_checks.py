@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 
+from evalkit.core.judge_settings import set_by
 from evalkit.core.judges import Judge
 from evalkit.core.providers import PROVIDERS
 from evalkit.engine.providers.api_keys import headers_of, key_of
@@ -28,8 +29,9 @@ def check_key(judge: Judge) -> None:
     if judge.given is not None and (judge.given.calls or judge.given.fetch_key is not None):
         return
     if name and not key_of(judge):
+        source = set_by("api_key_env", name)
         raise JudgeError(
-            f"judge '{judge.name}' needs an API key, but the environment variable {name} is not set",
+            f"judge '{judge.name}' needs an API key, but the environment variable {name}{source} is not set",
             judge=judge.name,
             variable=name,
             advice="set it, name another variable as api_key_env of the judge, or work without a key "

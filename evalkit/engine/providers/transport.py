@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import yarl
 
+from evalkit.core.judge_settings import set_by
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.errors import ConfigError
 from evalkit.errors.secrets import Secret, locals_forgotten, without_keys
@@ -180,7 +181,8 @@ class Transport:
         by = f" by the proxy {_without_password(self._proxy)}" if self._proxy else ""
         return ProviderError(
             "connection",
-            f"no connection to {self.origin}{by} ({why}); check that the server is running and that base_url is right",
+            f"no connection to {self.origin}{by} ({why}); check that the server is running and that base_url"
+            f"{set_by('base_url', self.origin)} is right",
         )
 
     async def aclose(self) -> None:

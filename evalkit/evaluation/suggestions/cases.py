@@ -13,11 +13,13 @@ from evalkit.errors import InputError
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.inputs import labels_of
 from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.row_scales import Measures, counted_labels
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.label_splits import DEV, split_labels, take_part
 from evalkit.stats.alignment.label_values import annotators_of
 from evalkit.stats.alignment.label_values import kinds_of as label_kinds
 from evalkit.stats.result_tables import verdict_codes
+from evalkit.tables import schemas
 from evalkit.tables.grouping import Ints
 from evalkit.tables.items import input_text, is_missing
 from evalkit.tables.message_forms import shown_value
@@ -101,7 +103,13 @@ def dev_labels(evaluation: Evaluation, labels: LabelsLike | None, criterion: str
 
 def kinds_of(scores: pd.DataFrame, scale: Scale, kinds: dict[str, int]) -> Ints:
     """Verdicts (0, 1) if there is a pass rule, else numbers of labels from `kinds`; −1 if missing."""
-    return verdict_codes(scores["passed"]) if scale.has_rule else label_kinds(scores["label"], kinds)
+    if scale.has_rule:
+        return verdict_codes(scores["passed"])
+    measured = Measures(np.zeros(len(scores), dtype=np.int64), (scale,))
+    labels = counted_labels(
+        scores["score"].to_numpy(dtype=np.float64), scores["label"].to_numpy(dtype=object), measured
+    )
+    return label_kinds(pd.Series(schemas.categorical(labels)), kinds)
 
 
 def cases_of(evaluation: Evaluation, labels: pd.DataFrame, criterion: str, n_cases: int) -> Cases:

@@ -237,7 +237,7 @@ def _changed(change: tuple[pd.Series | None, str] | None, name: str, items: Sequ
     row, why = change
     if row is None:
         return Tile("Changed", "NA", why, place="change")
-    value = f"{count_of(row['changed'], row['n_verdicts'])}"
+    value = count_of(row["changed"], row["n_verdicts"]) if row["n_verdicts"] else "NA"
     what = "verdict" if row["against"] in ("labels", "verdicts") else "label"
     moves = Counter(item.change for item in items)
     steps = [("got", moves[f"{what} appeared"]), ("lost", moves[f"{what} lost"])]

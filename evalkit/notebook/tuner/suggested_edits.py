@@ -248,6 +248,7 @@ def _effect(row: Mapping[str, Any]) -> dict[str, str]:
     after = figure(row["agreement_after"], row["agreement_low"], row["agreement_high"])
     step = figure(row["effect"], row["effect_low"], row["effect_high"])
     sign = "+" if not pd.isna(row["effect"]) and row["effect"] > 0 else ""
+    changed = "NA verdicts" if pd.isna(row["changed"]) else counted(row["changed"], "verdict")
     looks = f", look {row['n_looks']}" if held else ""
     return {
         "part": "held-out" if held else "dev",
@@ -255,6 +256,6 @@ def _effect(row: Mapping[str, Any]) -> dict[str, str]:
         "effect": f"{sign}{step}",
         "counts": f"▲ {row['fixed']} fixed ▼ {row['broke']} broke",
         "coverage": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}{looks}",
-        "changed": f"{counted(row['changed'], 'verdict')} changed, unlabelled items included · {chance_sentences(row)}",
+        "changed": f"{changed} changed, unlabelled items included · {chance_sentences(row)}",
         "mark": "better" if row["fixed"] > row["broke"] else "worse" if row["broke"] > row["fixed"] else "",
     }

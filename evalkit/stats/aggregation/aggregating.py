@@ -16,9 +16,10 @@ from pandas.arrays import BooleanArray
 from evalkit.core.own_rules import OwnRule, aggregate_rule
 from evalkit.core.settings import LEAST_WEIGHT, MOST_WEIGHT, WEIGHT, check_share, checked_rule, is_weight
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AVERAGES, AggregateRule
-from evalkit.errors import ConfigError, listed
+from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.row_scales import (
+    MEANS,
     NO_ENDS,
     PAIR_SCORES,
     Measures,
@@ -27,13 +28,12 @@ from evalkit.rubrics.row_scales import (
     measures,
     nearest_labels,
 )
-from evalkit.rubrics.scales import code_text
 from evalkit.stats.aggregation.dawid_skene_scores import posteriors
 from evalkit.stats.agreement.disagreements import item_disagreement
 from evalkit.stats.order_flips import OF_ORDERS
 from evalkit.stats.own_answers import GAVE_NONE, own_answers
 from evalkit.stats.plain_tables import key_text
-from evalkit.stats.result_tables import verdict_codes
+from evalkit.stats.result_tables import verdict_codes, with_numbers_as_labels
 from evalkit.stats.touched_tables import take_rows, votes_options
 from evalkit.stats.voting import averaged, vote
 from evalkit.tables import schemas
@@ -147,7 +147,7 @@ def _aggregate(
     frame, keys = take_rows(votes, "votes", need=_NEED, function="aggregate", scale=scale)
     refuse_doubles(frame, VOTE_KEY, "votes")
     if aggregate_rule(method).by_label:
-        frame = _with_numbers_as_labels(frame)
+        frame = with_numbers_as_labels(frame)
     groups = group(frame, SCORE_KEY)
     jury = _jury(frame, groups, vote_weights(frame, weights), method)
     measured = measures(frame).take(groups.first)
@@ -191,18 +191,6 @@ def _aggregate(
     return keys.restore(schemas.table("scores", columns | _of_orders(frame, jury)))
 
 
-def _with_numbers_as_labels(frame: pd.DataFrame) -> pd.DataFrame:
-    """The votes; on an interval scale a number without a code is a label of its own."""
-    measured = measures(frame)
-    bare = measured.each([scale.level == "interval" for scale in measured.scales])
-    bare &= (frame["score"].notna() & frame["label"].isna() & ~frame["tied"]).to_numpy(bool)
-    if not bare.any():
-        return frame
-    labels = frame["label"].astype(object).to_numpy(copy=True)
-    labels[bare] = [code_text(round(float(score), 12)) for score in frame["score"][bare]]
-    return frame.assign(label=schemas.categorical(labels))
-
-
 def _of_orders(frame: pd.DataFrame, jury: _Jury) -> dict[str, Floats]:
     """The weighted means of the judges' scores in each order of a pair, where the votes have them."""
     columns = {}
@@ -227,6 +215,12 @@ def vote_weights(frame: pd.DataFrame, weights: Mapping[Any, float] | None) -> Fl
     """The weight of each vote: from `weights`, else its own, else 1."""
     column = frame["weight"].to_numpy(dtype=np.float64) if "weight" in frame else np.ones(len(frame))
     weight = np.where(np.isnan(column), 1.0, column)
+    if np.isnan(column).any() and not np.isnan(column).all():
+        row = frame.iloc[int(np.isnan(column).argmax())]
+        raise InputError(
+            f"column 'weight' is missing in {int(np.isnan(column).sum())} of {len(frame)} votes (the first: item "
+            f"{row['item_id']}, judge {row['judge']}); 0 removes a vote, 1 is the usual weight"
+        )
     if weights is not None:
         judges, weights = frame["judge"].cat.categories, {key_text(name): weight for name, weight in weights.items()}
         unknown = [name for name in weights if name not in judges]
@@ -416,7 +410,9 @@ def _verdict(jury: _Jury, measured: Measures, method: str) -> tuple[BooleanArray
         verdict[undecided & (np.abs(yes - no) <= slack) & (yes > slack)] = "tied"
     # No judge decided: then it is their own ties that left it open.
     silent = undecided & (yes <= slack) & (no <= slack)
-    verdict[silent & (most_frequent(jury.groups, jury.reason) == "tied")] = "tied"
+    reason = most_frequent(jury.groups, jury.reason)
+    for why in ("tied", MEANS):
+        verdict[silent & (reason == why)] = why
     return BooleanArray(passed, undecided | ~has_rule), verdict
 
 

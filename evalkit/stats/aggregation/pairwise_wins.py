@@ -15,11 +15,11 @@ from evalkit.rubrics.scales import Scale
 from evalkit.stats.intervals import mean_interval, unit_codes
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.order_flips import NO_ORDER, OF_ORDERS, read_once
-from evalkit.stats.plain_tables import Keys
+from evalkit.stats.plain_tables import Keys, key_text
 from evalkit.stats.result_tables import JUDGE_KEY, figure_row, result_table
 from evalkit.stats.touched_tables import check_rows, take_rows, take_votes
 from evalkit.tables import schemas
-from evalkit.tables.grouping import ClustersLike, Flags, Floats, group, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, clusters_of, group, refuse_doubles
 from evalkit.tables.items import ItemsLike, as_items
 
 _PAIR = Scale.of(dict.fromkeys(["A", "B", "tie"]), level="nominal")
@@ -141,7 +141,23 @@ def compared(
                 f"{name} needs the systems: items with the columns {a!r} and {b!r}, or scores with a column "
                 f"'system_id' (the table has no column {listed(lacking)})"
             )
-        items = judged[["item_id", a, b]].drop_duplicates("item_id")
+        if "label" not in judged:
+            raise InputError(
+                f"{name} of pairs needs a column 'label' with A (the answer of {a}), B or tie; the table has "
+                f"{listed(judged.columns, most=30)}"
+            )
+        pairs_of_items = judged[["item_id", a, b]].drop_duplicates()
+        if pairs_of_items["item_id"].duplicated().any():  # several pairs of systems per item, which is then a cluster
+            ids = judged["item_id"].map(key_text)
+            names = ids + " (" + judged[a].map(str) + ", " + judged[b].map(str) + ")"
+            if clusters is None and "group_id" not in judged:
+                clusters = pd.Series(ids.to_numpy(), names).groupby(level=0).first()
+            elif clusters is not None:
+                clusters_of_ids = clusters_of(ids.astype("str"), clusters)
+                clusters = pd.Series(clusters_of_ids.to_numpy(), names).groupby(level=0).first()
+            judged = judged.assign(item_id=names)
+        extra = ["group_id"] if "group_id" in judged else []
+        items = judged[["item_id", a, b, *extra]].drop_duplicates("item_id")
     frame, keys = _checked(judged, name)
     systems = _systems(frame["item_id"], as_items(items, item_id=item_id), a, b)
     if clusters is None and "group_id" in systems:

@@ -10,14 +10,14 @@ import pandas as pd
 
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.given_scales import ScaleLike
-from evalkit.rubrics.row_scales import NO_ENDS
+from evalkit.rubrics.row_scales import MEANS, NO_ENDS
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.item_points import summarize_points
 from evalkit.stats.intervals import Interval, effective_clusters, mean_interval, rate_interval, unit_codes
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.plain_tables import Keys, names_in
-from evalkit.stats.result_tables import cluster_counts, result_table, verdict_codes
+from evalkit.stats.result_tables import cluster_counts, own_clusters, result_table, verdict_codes
 from evalkit.stats.touched_tables import check_rows, take_rows_by
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
@@ -118,7 +118,7 @@ def summarize(
     keys = ["rubric", "rubric_version", *(["criterion"] if name != "rubric_scores" else []), *by]
     refuse_doubles(frame, [*keys, "item_id"], name, may_miss=by)
     groups = group(frame, keys, may_miss=by)
-    units = unit_codes(frame["item_id"], clusters)
+    units = unit_codes(frame["item_id"], own_clusters(frame, clusters))
     figures = [_figures(frame.iloc[rows], units[rows]) for rows in groups.rows()]
     heads = frame.iloc[groups.first]
     columns: dict[str, Any] = {key: heads[key].array for key in keys}
@@ -175,6 +175,8 @@ def _figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
     if not is_open and (valued.any() or not by_label):  # what is not valued at 0, and at 1
         row |= {name: float(np.where(valued, norm, end).mean()) for name, end in (("worst", 0), ("best", 1))}
     notes = _notes(row, plain if is_open else unit, [units[valued], units[verdict >= 0]], by_label=by_label)
+    if "reason" in rows and rows["reason"].eq(MEANS).any():
+        notes.append(f"no pass_rate: {MEANS}")
     return row | {"notes": [*notes, _OPEN] if is_open and valued.any() else notes}
 
 

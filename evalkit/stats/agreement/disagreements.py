@@ -10,7 +10,7 @@ from pandas.arrays import BooleanArray
 
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.row_scales import NO_ENDS, Measures, label_norms, measures, norms
-from evalkit.stats.result_tables import verdict_codes
+from evalkit.stats.result_tables import verdict_codes, with_numbers_as_labels
 from evalkit.stats.touched_tables import take_rows
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
@@ -42,7 +42,8 @@ def disagreement(votes: pd.DataFrame | FolderLike, *, scale: ScaleLike | None = 
           of pairs with unequal labels;
         - `range` and `sd` (ddof 1) of `score_norm`; `score_range` and `score_sd` of `score`, in rubric units: they need
           no ends of the scale;
-        - `entropy` 0-1: of the labels, divided by the log of the smaller of judges and levels;
+        - `entropy` 0-1: of the labels (on interval scales: the numbers, of which the label is only the nearest code),
+          divided by the log of the smaller of judges and levels;
         - `split`: do two judges differ in their verdicts (without pass rule: labels)? A judge without one, as by a tie,
           counts on neither side; NA under two verdicts;
         - `dissent_rate` 0-1: share of the judges whose label is not the most frequent one;
@@ -75,6 +76,7 @@ def _disagreement(votes: pd.DataFrame, scale: ScaleLike | None) -> pd.DataFrame:
     refuse_doubles(frame, VOTE_KEY, "votes")
     if "weight" in frame:
         frame = frame.loc[~(frame["weight"] <= 0).to_numpy()]
+    frame = with_numbers_as_labels(frame, ends=True)
     groups, measured = group(frame, SCORE_KEY), measures(frame)
     score = frame["score"].to_numpy(dtype=np.float64)
     label = frame["label"].cat.codes.to_numpy().astype(np.int64)

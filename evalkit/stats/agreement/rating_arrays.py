@@ -17,7 +17,7 @@ from evalkit.rubrics.scales import Scale, number
 from evalkit.stats.agreement.krippendorff import Cells, Metric
 from evalkit.stats.intervals import cluster_codes, jackknife_groups
 from evalkit.stats.plain_tables import Keys, own_rows
-from evalkit.stats.result_tables import CRITERION_KEY, split_rows
+from evalkit.stats.result_tables import CRITERION_KEY, split_rows, with_numbers_as_labels
 from evalkit.stats.touched_tables import take_rows
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, refuse_doubles, small
@@ -168,6 +168,7 @@ def answered(
     units, pieces = split_rows(frame, CRITERION_KEY, clusters)
     for index in pieces:
         rows, names = frame.iloc[index], units.iloc[index]
+        rows = with_numbers_as_labels(rows) if form == "votes" else rows
         data = _answered(rows, names, form)
         if half:
             rows, places = _spread(rows)

@@ -22,7 +22,7 @@ from evalkit.errors import ConfigError, EvalkitWarning, InputError, listed
 from evalkit.errors import counted as counted_items
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.human_labels import LabelsLike
-from evalkit.rubrics.row_scales import NO_ENDS
+from evalkit.rubrics.row_scales import MEANS, NO_ENDS
 from evalkit.stats.alignment.agreement_measures import (
     FIGURES,
     OF_CLASSES,
@@ -302,7 +302,7 @@ def _rows(
     row["unscored"] = options.counting.unscored
     if options.reference != "each":
         row["n_tied_references"] = int(annotators.together("majority").tied.sum())
-    row |= _among_people(annotators, level, options)
+    row |= _among_people(annotators, level, options, bare=panel.scale.is_open and panel.scale.level != "nominal")
     counted, valued = zip(*(_used(panel, judge, options) for judge in panel.judges), strict=True)
     of_scores = set(OF_SCORES) & set(options.figures)
     row["same_items"] = same_rows(counted) and (not of_scores or same_rows(valued))
@@ -405,7 +405,7 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
         system = level.system[used]
         row["n_systems"] = len(np.unique(system[system >= 0]))
         notes += [f"{int((system < 0).sum())} items have no system"] * bool((system < 0).any())
-    notes += _reasons(figures, panel, references, counted[used], options)
+    notes += _reasons(figures, panel, references, counted[used], options, means=_are_means(answers, panel))
     notes += _unequal(references, options)
     f = answers.score if not np.isnan(answers.score).all() else np.where(answers.kind < 0, np.nan, answers.kind)
     if panel.verdicts or panel.scale.level != "nominal":
@@ -463,13 +463,13 @@ def _warn_of_lost_groups(rows: list[dict[str, Any]], options: _Options) -> None:
         )
 
 
-def _among_people(annotators: Annotators, level: Level, options: _Options) -> dict[str, float]:
+def _among_people(annotators: Annotators, level: Level, options: _Options, *, bare: bool) -> dict[str, float]:
     """The people among themselves at the same level, without intervals: pairs, or each against the others."""
     people = [annotators.answers(number) for number in range(len(annotators.names))]
     pairs = list(combinations(people, 2))
     if options.reference != "each":
         pairs = list(zip(people, _peers(annotators, options.reference), strict=True)) if len(people) > 1 else []
-    return _of_people("people", pairs, level.take(slice(None)), options)
+    return _of_people("people", pairs, level.take(slice(None)), options, bare=bare)
 
 
 def _as_peer(
@@ -479,7 +479,7 @@ def _as_peer(
     peers = _peers(annotators, options.reference)
     masked = [peer.where(annotators.answers(number)) for number, peer in enumerate(peers)]
     pairs = [(answers.take(labelled), peer.take(labelled)) for peer in masked]
-    return _of_people("as_peer", pairs, level.take(labelled, options.counting), options)
+    return _of_people("as_peer", pairs, level.take(labelled, options.counting), options, bare=False)
 
 
 def _peers(annotators: Annotators, how: Reference) -> list[Answers]:
@@ -487,17 +487,30 @@ def _peers(annotators: Annotators, how: Reference) -> list[Answers]:
     return [annotators.without(number).together(how) for number in range(len(annotators.names))]
 
 
-def _of_people(ending: str, pairs: list[Pair], level: Level, options: _Options) -> dict[str, float]:
-    """Figures averaged over pairs, as the judge's own are."""
+def _of_people(ending: str, pairs: list[Pair], level: Level, options: _Options, *, bare: bool) -> dict[str, float]:
+    """Figures averaged over pairs, as the judge's own are; `bare`: the ends of the scale are not known."""
     figures = figures_once(pairs, level) if pairs else {}
-    return {f"{name}_{ending}": figures.get(name, np.nan) for name in _with_people(options)}
+    names = _with_people(options)
+    return {
+        f"{name}_{ending}": np.nan if bare and name not in OF_SCORES else figures.get(name, np.nan) for name in names
+    }
 
 
 def _with_people(options: _Options) -> list[str]:
     return [name for name in options.figures if name != _FIRST and figure_of(name).ceiling]
 
 
-def _reasons(found: Found, panel: Panel, references: list[Answers], counted: Flags, options: _Options) -> Notes:
+def _are_means(answers: Answers, panel: Panel) -> bool:
+    """Whether no answer has a verdict because the scores are means."""
+    if panel.scale.level != "ordinal" or not panel.verdicts or (answers.kind >= 0).any():
+        return False
+    scores = answers.score[~np.isnan(answers.score)]
+    return bool((~np.isin(np.round(scores, 9), np.round(np.array(panel.scale.codes, dtype=float), 9))).any())
+
+
+def _reasons(
+    found: Found, panel: Panel, references: list[Answers], counted: Flags, options: _Options, *, means: bool
+) -> Notes:
     """Why a figure, or its interval, is NA."""
     missing = {name for name, (value, _) in found.items() if np.isnan(value)}
     between, reasons = options.level == "system", Notes()
@@ -506,6 +519,8 @@ def _reasons(found: Found, panel: Panel, references: list[Answers], counted: Fla
         reasons += [f"{', '.join(lost)} and false rates: systems have no verdicts"] if lost else []
     elif "accuracy" in missing and panel.scale.is_open and panel.scale.level != "nominal":
         reasons.append(Note(NO_ENDS, ("accuracy", "kappa")))
+    elif "accuracy" in missing and means:
+        reasons.append(Note(MEANS, ("accuracy", "kappa")))
     elif "accuracy" in missing:
         reasons.append(Note("no item has a verdict (or label) of both judge and people", ("accuracy", "kappa")))
     elif "kappa" in missing:

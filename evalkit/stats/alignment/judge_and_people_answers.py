@@ -12,7 +12,7 @@ import pandas as pd
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.human_labels import LabelsLike
-from evalkit.rubrics.scales import Scale, code_text, folded
+from evalkit.rubrics.scales import Scale, folded
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import take_part
 from evalkit.stats.alignment.label_values import (
@@ -27,7 +27,7 @@ from evalkit.stats.alignment.label_values import (
 from evalkit.stats.intervals import cluster_codes
 from evalkit.stats.order_flips import ONE_ORDER
 from evalkit.stats.plain_tables import Keys, names_in
-from evalkit.stats.result_tables import CRITERION_KEY, MANY, split_rows, verdict_codes
+from evalkit.stats.result_tables import CRITERION_KEY, MANY, split_rows, verdict_codes, with_numbers_as_labels
 from evalkit.stats.touched_tables import take_votes
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
@@ -201,20 +201,13 @@ def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, cluste
     judges, rates, lost = {}, {}, {}
     for judge in piece["judge"].unique():
         rows = piece.loc[(piece["judge"] == judge).to_numpy()]
-        if scale.level == "interval" and not verdicts and not scale.is_open:
-            rows = with_numbers_as_labels(rows)
+        rows = rows if verdicts else with_numbers_as_labels(rows, ends=True)
         judges[str(judge)] = _answers(rows, items, kinds, verdicts=verdicts)
         if "reason" in rows and ONE_ORDER in rows["reason"].cat.categories:
             lost[str(judge)] = np.asarray(items.isin(rows["item_id"][rows["reason"].eq(ONE_ORDER).fillna(value=False)]))
         if {"first_rate", "n_scored"} <= set(rows):
             rates[str(judge)] = _first(rows, items)
     return Panel(head, scale, items, unit, annotators, judges, verdicts, kinds, rates, lost)
-
-
-def with_numbers_as_labels(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of an interval scale, of which a vote's label is the nearest end, and people's labels are numbers."""
-    texts = [None if np.isnan(score) else code_text(round(float(score), 12)) for score in rows["score"]]
-    return rows.assign(label=schemas.categorical(texts))
 
 
 def _first(own: pd.DataFrame, items: pd.Index) -> tuple[Floats, Ints]:

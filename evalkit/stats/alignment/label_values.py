@@ -15,8 +15,9 @@ from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.rubrics.label_words import verdict_word
-from evalkit.rubrics.scales import Scale, code_text, number
+from evalkit.rubrics.scales import Scale, code_text, has_thousands, number
 from evalkit.stats.alignment.agreement_measures import Answers
+from evalkit.stats.result_tables import own_clusters
 from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Ints, match_ids, refuse_doubles, tally
 from evalkit.tables.judgment_folders import FolderLike
 from evalkit.tables.schemas import LABEL_KEY, check
@@ -77,9 +78,10 @@ def of_items(labels: pd.DataFrame, items: pd.Series, criteria: pd.Series) -> pd.
 
 
 def clusters_for(judged: object, clusters: ClustersLike | None) -> ClustersLike | None:
-    """The clusters passed, else those of an evaluation."""
-    of_evaluation = None if isinstance(judged, pd.DataFrame) else getattr(judged, "clusters", None)
-    return of_evaluation if clusters is None else clusters
+    """The clusters passed, else those of an evaluation or of a table's own column `group_id`."""
+    if isinstance(judged, pd.DataFrame):
+        return own_clusters(judged, clusters)
+    return getattr(judged, "clusters", None) if clusters is None else clusters
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +100,20 @@ def read_label(text: str, scale: Scale) -> Reading | None:
     *unsure* is none (see `VERDICT_WORDS`). On ordinal scales a number between the codes is a mean of people's codes: a
     score without label and verdict.
     """
+    if scale.level != "nominal" and has_thousands(text):
+        return None
     code = scale.by_value(text)
     code = scale.named(text) if code is None else code
     if code is not None:
         return Reading(code_text(code), scale.score(code), scale.passed(code))
     verdict = verdict_word(text)
     if verdict is not None and scale.has_rule:
-        return Reading(None, np.nan, {"true": True, "false": False}.get(verdict))
+        passed = {"true": True, "false": False}.get(verdict)
+        # of 0 and 1, True is 1 and False is 0, as in a column of booleans
+        is_code = text.strip().casefold() in ("true", "false") and scale.codes == (0, 1) and scale.passed(1)
+        return Reading(None, float(passed is True) if is_code and not scale.passed(0) else np.nan, passed)
+    if verdict is not None and text.strip().casefold() in ("true", "false") and scale.codes == (0, 1):
+        return read_label(str(int(verdict == "true")), scale)
     value = number(text) if scale.level == "ordinal" else None
     if value is not None and scale.lowest <= value <= scale.highest:
         return Reading(None, float(value), None)
@@ -248,7 +257,7 @@ def _one_notation(text: str, scale: Scale) -> Any:
     reading = None if code is not None else read_label(text, scale)
     if reading is None:
         return code
-    is_word = reading.label is None and np.isnan(reading.score)
+    is_word = reading.label is None and (np.isnan(reading.score) or reading.passed is not None)
     return verdict_word(text) if is_word else text
 
 

@@ -14,7 +14,7 @@ from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics.human_labels import LabelsLike
-from evalkit.rubrics.row_scales import Measures, nearest_labels
+from evalkit.rubrics.row_scales import Measures, counted_labels, nearest_labels
 from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
 from evalkit.stats.alignment.label_values import HasJudgments, clusters_for, labels_for
@@ -197,7 +197,9 @@ def _voted(cube: _Cube, k: int, panel: Panel, method: str) -> Answers:
         kinds = np.where(tied | (top == 0), -1, counts.argmax(axis=0))
         sets = [tuple(np.flatnonzero(counts[:, item] == top[item]).tolist()) for item in np.flatnonzero(tied)]
     else:
-        labels, tied = nearest_labels(middle, Measures(np.zeros(len(middle), dtype=np.int64), (panel.scale,)))
+        measured = Measures(np.zeros(len(middle), dtype=np.int64), (panel.scale,))
+        labels, tied = nearest_labels(middle, measured)
+        labels, tied = counted_labels(middle, labels, measured), tied & (panel.scale.level != "interval")
         kinds = np.array([-1 if name is None else panel.kinds.setdefault(name, len(panel.kinds)) for name in labels])
         between = [panel.scale.around(float(value)) for value in middle[tied]]
         sets = [tuple(panel.kinds.setdefault(name, len(panel.kinds)) for name in names) for names in between]

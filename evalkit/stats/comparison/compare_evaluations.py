@@ -43,7 +43,8 @@ from evalkit.tables.grouping import ClustersLike, Floats, Ints, refuse_doubles
 from evalkit.tables.schemas import LABEL_KEY
 
 _COLUMNS = (
-    "count: n_common n_clusters; number: n_clusters_effective; count: n_scored n_verdicts changed n_asked_again",
+    "count: n_common n_clusters; number: n_clusters_effective; count: n_scored n_verdicts; Int64: changed",
+    "count: n_asked_again",
     "number: change_p change_p_holm chance_up_to floor±; text: floor_source; Int64: fixed broke; count: n_paired",
     "text: against",
     "number: effect± mcnemar_p mcnemar_p_holm mean_difference difference_low difference_high difference_sd item_change",
@@ -101,8 +102,8 @@ def compare(
         - `n_common` items on both sides, in `n_clusters` clusters (`n_clusters_effective`: fewer if these are unequal);
           `n_verdicts` of the items with a verdict (without
           pass rule: a label) on both;
-        - `changed` of these; `n_asked_again`: items for which a judge has new replies. Where there is none,
-          `floor_source` is ``same replies``: nothing changed by chance;
+        - `changed` of these, NA if there are none; `n_asked_again`: items for which a judge has new replies. Where
+          there is none, `floor_source` is ``same replies``: nothing changed by chance;
         - `change_p`: the p of both sides' samples being draws of one judge, the samples of each item and judge permuted
           between the sides (exact; 1,999 draws); NA for one sample each;
         - `floor`, `floor_low`, `floor_high`: the share of items 0-1 whose verdict fresh samples of the first prompt
@@ -229,7 +230,10 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     has_kinds = (kind_a >= 0) & (kind_b >= 0)
     row: dict[str, Any] = dict(zip(ROW, a.head, strict=True)) | cluster_counts(units)
     row |= {"version_before": a.version, "version_after": b.version, "n_common": len(common)}
-    row |= {"n_verdicts": int(has_kinds.sum()), "changed": int((has_kinds & (kind_a != kind_b)).sum())}
+    row |= {
+        "n_verdicts": int(has_kinds.sum()),
+        "changed": int((has_kinds & (kind_a != kind_b)).sum()) if has_kinds.any() else None,
+    }
     notes: Notes = []
     if a.scale.to_json() != b.scale.to_json():
         notes.append("the scales or pass rules differ")
@@ -294,7 +298,7 @@ def _sampling_variances(part: Part, judges: tuple[str, ...], common: pd.Index) -
     NaN if one of them never has two scored samples of an item.
     """
     frame = part.judgments
-    weights = frame.drop_duplicates("judge").set_index("judge")["weight"].fillna(1.0)
+    weights = frame.drop_duplicates("judge").set_index("judge")["weight"].astype(float).fillna(1.0)
     used = frame["judge"].isin(judges) & frame["error"].isna() & frame["score_norm"].notna()
     cells = frame[used & frame["item_id"].isin(common)].groupby(["judge", "item_id"], observed=True)["score_norm"]
     usual = cells.var().groupby("judge", observed=True).transform("mean")  # for items with one scored sample

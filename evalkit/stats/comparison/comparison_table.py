@@ -163,7 +163,7 @@ def _cells(row: pd.Series, several: bool) -> dict[str, str]:
     cells = {"judge": str(row["judge"])}
     if several:
         cells = {"criterion": str(row["criterion"])} | cells
-    cells["changed"] = f"{row['changed']} of {row['n_verdicts']}"
+    cells["changed"] = f"{row['changed']} of {row['n_verdicts']}" if row["n_verdicts"] else "–"
     cells["by chance"] = SAME if row["floor_source"] == SAME else _limit(row)
     cells["p by chance"] = "–" if row["floor_source"] == SAME else p_value(row["change_p_holm"])
     if isinstance(row["against"], str):

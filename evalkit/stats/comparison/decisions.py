@@ -188,7 +188,7 @@ def decide(row: Any, about: Circumstances = _NONE) -> Decision:
     if row["floor_source"] == SAME:
         then = f"{about.now} and {about.last} have the same replies."
         return Decision("same", "No difference that matters.", then, about.leaner)
-    if wide.low > 0 and row["floor_source"] != "measured" and not row["changed"] > row["chance_up_to"]:
+    if wide.low > 0 and _may_be_chance(row):
         return _chance(row, wide, about)  # not measured, and it may explain all changed verdicts
     then = _of_100(row["against"], wide, about.last)
     if wide.low > 0:
@@ -212,6 +212,11 @@ def _not_confirmed(held_out: tuple[Difference, int], plain: Difference, about: C
     looks = f"this was look {held_out[1]} at the held-out labels, and each look makes the test stricter"
     reason = _sentences(f"on {about.labels}: {plain.text}", looks)
     return Decision("held-out", f"Do not keep {about.now}.", then, reason)
+
+
+def _may_be_chance(row: Any) -> bool:
+    """Whether chance is not measured, and may explain all changed verdicts."""
+    return row["floor_source"] != "measured" and not (row["n_verdicts"] and row["changed"] > row["chance_up_to"])
 
 
 def _chance(row: Any, wide: Difference, about: Circumstances) -> Decision:
@@ -263,7 +268,7 @@ def _moved(row: Any) -> str:
     if math.isnan(limit):
         return _changed(row)
     again = f"asking again changes 0 to {limit:.0f}"
-    alike = ", fixed and broken alike" if row["changed"] <= limit else ""
+    alike = ", fixed and broken alike" if row["n_verdicts"] and row["changed"] <= limit else ""
     return f"{_changed(row)}; {again}{alike}"
 
 

@@ -18,7 +18,7 @@ from evalkit.tables.grouping import ClustersLike
 _LEVEL = 0.05
 _COLUMNS = (
     ROW,
-    "text: status; count: n_common n_clusters changed; number: chance_up_to change_p change_p_holm passes±",
+    "text: status; count: n_common n_clusters; Int64: changed; number: chance_up_to change_p change_p_holm passes±",
     "number: mean_difference difference_low difference_high agreement± scored_before scored_after",
     "text: models_before models_after notes",
 )

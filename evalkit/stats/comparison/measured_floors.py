@@ -153,11 +153,11 @@ def _splits(n: int, k: int, judges: tuple[str, ...], n_items: int) -> list[Ints]
 
 
 def kind_codes(table: pd.DataFrame, *, rule: bool) -> Ints:
-    """Verdicts as 0 and 1, or labels as numbers; −1 for none. A score that has no code near it is its own label."""
+    """Verdicts as 0 and 1, or labels as numbers; −1 for none. A score on an interval scale is its own label."""
     if rule:
         return verdict_codes(table["passed"])
     label = table["label"].astype(object)
-    bare = label.isna() & table["level"].eq("interval") & ~table["tied"].eq(True)
+    bare = table["level"].eq("interval") & table["score"].notna()
     return pd.factorize(label.mask(bare, table["score"].astype(float).round(9)))[0].astype(np.int64)
 
 

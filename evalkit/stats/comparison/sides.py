@@ -65,7 +65,7 @@ def _judgments(source: JudgmentsLike, name: str, scale: ScaleLike | None) -> tup
             "pass what judge, evaluate or sample_again returned"
         )
     frame, keys = take_rows(judgments, "judgments", need=NEED, function=name, scale=scale)
-    lacking = {name: None for name in ("key", "model") if name not in frame}
+    lacking = {name: None for name in ("key", "model", "weight") if name not in frame}
     return (frame.assign(**lacking) if lacking else frame), keys
 
 
@@ -74,8 +74,7 @@ def _finished(source: Any, name: str, scale: ScaleLike | None) -> tuple[pd.DataF
     if not isinstance(source, (pd.DataFrame, pd.Series)) or "sample" in names_in(source):
         return None
     votes, keys = take_votes(source, need=_ANSWERS, function=name, scale=scale)
-    # the nearest end of an interval scale is nobody's answer: its numbers are compared
-    return schemas.empty("judgments"), votes.assign(label=votes["label"].mask(votes["level"].eq("interval"))), keys
+    return schemas.empty("judgments"), votes, keys
 
 
 def side_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = None) -> Side:
