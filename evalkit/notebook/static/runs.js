@@ -102,15 +102,15 @@ function runsPart(ctx) {
     put(".ekw-suggestions", `<div class="ekw-line"><label class="ekw-short">Judge <input data-suggester data-key="suggester" list="${ctx.id}-suggesters" value="${esc(suggestions.judge)}" aria-label="Judge that suggests edits"></label>
       <datalist id="${ctx.id}-suggesters">${(suggestions.judges || []).map((name) => `<option value="${esc(name)}">`).join("")}</datalist>
       <button data-do="suggest" data-key="suggest" ${offIf(running || !board.current)}>${rows.length ? "Suggest others" : "Suggest edits"}</button>
-      ${board.split ? `<button data-do="improve" data-key="improve" ${offIf(running || !board.current)}>Improve</button>` : ""}</div>
+      ${board.split ? `<button data-do="improve" data-key="improve" data-lack="${board.improve_lack ? "true" : ""}" ${offIf(running || !board.current || board.improve_lack)}>Improve</button>` : ""}</div>
       <small>Sends one prompt to this judge, with dev items on which jury and people disagree. ${look}</small>
-      ${board.split && board.improve ? `<small>${esc(board.improve)}</small>` : ""}
+      ${board.split && (board.improve_lack || board.improve) ? `<small>${esc(board.improve_lack || board.improve)}</small>` : ""}
       ${suggestions.head ? `<p role="status"><small>${esc(suggestions.head)}</small></p>` : ""}${(suggestions.notes || []).map((note) => `<p class="ekw-note">${esc(note)}</p>`).join("")}
       ${rows.length ? `<ol class="ekw-edits">${rows.map((row, at) => suggestion(row, at, running, board.current)).join("")}</ol>` : ""}`);
   }
   function disableSuggestions() { // while a job runs no other can start; open details stay open
     const running = Boolean(get("status").running);
-    find(".ekw-suggestions").querySelectorAll('[data-do="try"], [data-do="suggest"], [data-do="improve"]').forEach((one) => one.setAttribute("aria-disabled", running));
+    find(".ekw-suggestions").querySelectorAll('[data-do="try"], [data-do="suggest"], [data-do="improve"]').forEach((one) => one.setAttribute("aria-disabled", running || Boolean(one.dataset.lack)));
   }
   return { drawRun, drawJury, juryMessage, drawVersions, drawSuggestions, disableSuggestions };
 }

@@ -48,7 +48,7 @@ def running(done: int, total: int, name: str) -> Decision:
     """
     then = f"The figures are those of {name} until all items are judged." if name else ""
     reason = "Meanwhile you can label and read; Stop keeps every reply that was paid for."
-    return Decision("running", f"Running: {done:,} of {counted(total, 'reply', 'replies')}.", then, reason)
+    return Decision("running", f"Running: {done:,} of {total:,} {'reply' if total == 1 else 'replies'}.", then, reason)
 
 
 def decision_of(session: Session) -> Decision | None:
@@ -95,7 +95,8 @@ def _without_answer(judgments: pd.DataFrame, evaluation: Evaluation) -> Decision
     rest = "" if n_judges == len(silent) else "; the others are not asked again"
     advice = "; ".join(dict.fromkeys(str(row.what_to_do) for row in why.itertuples()))
     reason = (
-        f"{advice[:1].upper()}{advice[1:]}. Then press Run to ask for {int(rows['error'].isin(ENGINE_REASONS).sum()):,}"
+        f"{advice[:1].upper()}{advice[1:]}. Then press Run to ask for "
+        f"{int(evaluation.judgments['error'].isin(ENGINE_REASONS).sum()):,}"
     )
     return Decision(
         "no answer", f"Cannot tell: {names} gave no answer.", "; ".join(causes) + ".", f"{reason}{rest}.", "run"
@@ -120,10 +121,11 @@ def _without_comparison(session: Session) -> Decision | None:
         return None
     n = round(100 * float(row["accuracy"]))
     value = figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"])
-    then = f"({value}). There is no other version to compare {'yet' if len(versions) == 1 else 'with'}."
+    labelled = f"of {counted(row['n_verdicts'], 'labelled item')} ({value})."
+    then = f"{labelled} There is no other version to compare {'yet' if len(versions) == 1 else 'with'}."
     if len(versions) > 1:
-        then = f"({value}). Choose a version to compare it with."
-    return Decision("one version", f"{name} agrees with people on {n} of 100 items", then, _fullest_wrong_cell(session))
+        then = f"{labelled} Choose a version to compare it with."
+    return Decision("one version", f"{name} agrees with people on {n} %", then, _fullest_wrong_cell(session))
 
 
 def _fullest_wrong_cell(session: Session) -> str:

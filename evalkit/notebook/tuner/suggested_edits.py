@@ -18,8 +18,9 @@ from evalkit.evaluation import Evaluation, improve
 from evalkit.evaluation.suggestions.edit_effects import measure_edit
 from evalkit.evaluation.suggestions.edits import Edit
 from evalkit.evaluation.suggestions.improvement import Improvement
+from evalkit.evaluation.suggestions.improving import untestable
 from evalkit.evaluation.suggestions.suggesting import suggest_edits
-from evalkit.notebook.labelling.label_log import drop_new_annotators
+from evalkit.notebook.labelling.label_log import drop_new_annotators, labels_on_scale
 from evalkit.notebook.tuner.drafts import Drafts, Setup
 from evalkit.notebook.tuner.session_labels import Labels
 from evalkit.notebook.tuner.version_history import History, Version, rebase
@@ -166,6 +167,8 @@ class Suggestions:
 
         def ask(evaluation: Evaluation, base: Version, known: Any, **options: Any) -> SuggestedEdits:
             labels = self._labels.on_scale(criterion, evaluation, counted=True)
+            if lack := improvement_price(evaluation, labels, criterion)[1]:
+                raise InputError(lack)
             options |= {"criterion": criterion, "rounds": ROUNDS, "max_edits": MAX_EDITS, "progress": False}
             improvement = improve(evaluation, labels, known, **options)
             kept.extend([improvement.rubric] * (improvement.outcome == "kept"))
@@ -227,19 +230,26 @@ class Suggestions:
         return end.text
 
 
-def improvement_price(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> str:
-    """What `improve` does in the tuner, and its highest expected price, in words."""
-    mine = labels[(labels["criterion"] == criterion).to_numpy()]
-    n_held = mine.loc[(mine["part"] == HELD_OUT).to_numpy(), "item_id"].nunique()
-    n_dev = mine["item_id"].nunique() - n_held
+def improvement_price(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> tuple[str, str]:
+    """What `improve` does in the tuner, and its highest expected price, in words; and what it lacks, if it cannot run.
+
+    `labels` are those that figures use.
+    """
+    mine = labels_on_scale(labels, criterion, evaluation.rubric)
+    if not (mine["part"] == HELD_OUT).any():
+        return "", ""
+    n_dev, n_held, lack = untestable(evaluation, mine, criterion)
+    if lack:
+        return "", f"Improve {lack}."
     cost, n_cells = evaluation.cost, max(1, len(evaluation.items) * len(evaluation.rubric.criteria))
     known = None if cost.paid_usd is None or cost.reused_usd is None else cost.paid_usd + cost.reused_usd
     usd = None if known is None else known / n_cells * (ROUNDS * MAX_EDITS * n_dev + n_held)
     price = "price unknown" if usd is None else f"up to about US$ {usd:.2f}" if usd else "free"
-    return (
+    text = (
         f"Improve: asks this judge up to {ROUNDS} times for edits, judges each on {counted(n_dev, 'dev item')}, and "
         f"tests the best once on {counted(n_held, 'held-out item')}. Price: {price}, plus {ROUNDS} prompts for edits."
     )
+    return text, ""
 
 
 def _effect(row: Mapping[str, Any]) -> dict[str, str]:

@@ -257,7 +257,7 @@ def test_chance_is_measured_by_one_button_that_names_its_price_first(tmp_path, c
     assert counting.calls == 48  # 12 items × 2 samples × 2 versions
     assert tuner.state["figures"]["measure"]
     assert "not measured" in change(tuner)["note"]
-    assert tuner.state["price"].startswith("all 12 items again (about ± 15 points): 24 requests, about US$ ")
+    assert tuner.state["price"].startswith("at most 24 requests on 12 items, about US$ ")
     assert counting.calls == 48  # the price costs nothing
     do(tuner, do="measure")
     assert counting.calls == 48 + 24
