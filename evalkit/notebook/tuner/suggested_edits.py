@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from evalkit.core.formatting import figure
 from evalkit.core.judges import JudgeLike
+from evalkit.engine.judging.planning import plan_worklist
 from evalkit.errors import InputError, JudgeError, counted
 from evalkit.evaluation import Evaluation, improve
 from evalkit.evaluation.suggestions.edit_effects import measure_edit
@@ -21,7 +22,7 @@ from evalkit.evaluation.suggestions.improvement import Improvement
 from evalkit.evaluation.suggestions.improving import untestable
 from evalkit.evaluation.suggestions.suggesting import suggest_edits
 from evalkit.notebook.labelling.label_log import drop_new_annotators, labels_on_scale
-from evalkit.notebook.tuner.drafts import Drafts, Setup
+from evalkit.notebook.tuner.drafts import Drafts, Setup, run_price
 from evalkit.notebook.tuner.session_labels import Labels
 from evalkit.notebook.tuner.version_history import History, Version, rebase
 from evalkit.notebook.tuner.version_runs import Runs, Stopped
@@ -122,12 +123,32 @@ class Suggestions:
     ----------
     edits
         The last suggestions.
+    prices
+        What *Try* would ask and cost, in words, by the key of the version that it makes.
     """
 
     def __init__(self, setup: Setup, history: History, drafts: Drafts, labels: Labels, runs: Runs) -> None:
         self._setup, self._history, self._drafts, self._labels, self._runs = setup, history, drafts, labels, runs
         self.edits = SuggestedEdits.from_dict(history.state.get("suggested"), history.versions)
+        self.prices: dict[str, str] = {}
         history.parts.append(lambda: {"suggested": asdict(self.edits)})
+
+    def price(self, number: int) -> str:
+        """What trying an edit would ask and cost, in words, if `plan_tries` has planned it."""
+        with suppress(InputError):
+            return self.prices.get(self.edits.version(number, self._history.versions).key, "")
+        return ""
+
+    def plan_tries(self) -> None:
+        """Plan each edit that is not tried, for `price`; makes no calls."""
+        edits, prices = self.edits, dict[str, str]()
+        for number, row in enumerate(edits.rows):
+            if not row.key:
+                with suppress(InputError):
+                    version = edits.version(number, self._history.versions)
+                    plan = plan_worklist(self._setup.worklist(version), adopt=True, cache=self._setup.cache)
+                    prices[version.key] = run_price(plan) or "no requests, nothing to pay"
+        self.prices = prices
 
     def suggest(self, judge: JudgeLike, criterion: str) -> None:
         """Request edits of the version shown from a judge (the name of one of the pool, or as `Judge.of` takes it).
@@ -256,13 +277,15 @@ def _effect(row: Mapping[str, Any]) -> dict[str, str]:
     """The effect of a tried edit on one part of the labels, in words, from a row of `measure_edit`."""
     held = row["part"] == HELD_OUT
     after = figure(row["agreement_after"], row["agreement_low"], row["agreement_high"])
-    step = figure(row["effect"], row["effect_low"], row["effect_high"])
+    step = figure(row["effect"], row["effect_low"], row["effect_high"]).replace("-", "−")
     sign = "+" if not pd.isna(row["effect"]) and row["effect"] > 0 else ""
-    looks = f", look {row['n_looks']}" if held else ""
+    alone = "95 % interval of these two versions alone; the sentence above widens it for all that were tried"
+    looks = f"; {counted(row['n_looks'], 'look')} at these so far, a try looks with both versions" if held else ""
     return {
         "part": "held-out" if held else "dev",
         "agreement": f"{figure(row['agreement_before'])} → {after}",
         "effect": f"{sign}{step}",
+        "interval": "" if held or pd.isna(row["effect_low"]) else alone,
         "counts": f"▲ {row['fixed']} fixed ▼ {row['broke']} broke",
         "coverage": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}{looks}",
         "changed": f"{counted(row['changed'], 'verdict')} changed, unlabelled items included · {chance_sentences(row)}",

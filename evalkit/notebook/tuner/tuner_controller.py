@@ -132,6 +132,11 @@ class TunerController:
         """Plan the next run, and say what was paid so far."""
         self._plan()
         self._jobs.do("paid", self._show_paid, "samples")
+        self._jobs.do("tries", self._show_try_prices, "plan")
+
+    def _show_try_prices(self) -> None:
+        self.session.suggestions.plan_tries()
+        self.draw("suggestions")
 
     def _show_paid(self) -> None:
         paid = self.session.paid()

@@ -203,8 +203,9 @@ def suggestions_payload(session: Session) -> dict[str, Any]:
                 "key": row.key,
                 "effects": list(row.effects),
                 "base": row.base or suggested.base,
+                "price": session.suggestions.price(number),
             }
-            for row in suggested.rows
+            for number, row in enumerate(suggested.rows)
         ],
     }
 

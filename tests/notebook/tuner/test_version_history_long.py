@@ -270,8 +270,10 @@ def test_chance_is_measured_by_one_button_that_names_its_price_first(tmp_path, c
         floor=tuner.session.repeats._tables[tuner.session.runs.against],
     )
     assert f"changes 0 to {row.table['chance_up_to'].iloc[0]:.0f} (measured" in change(tuner)["note"]
-    note = change(tuner)["note"]
+    note, brief = change(tuner)["note"], change(tuner)["brief"]
+    assert f"asking again changes 0 to {row.table['chance_up_to'].iloc[0]:.0f} (measured" in brief  # in the strip
     again = start(tmp_path, counting)
+    assert change(again)["brief"] == brief
     assert (change(again)["note"], counting.calls) == (note, 72)  # kept, and not paid for again
 
 
