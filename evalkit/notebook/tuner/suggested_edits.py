@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -11,16 +12,16 @@ from typing import Any
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
-from evalkit.core.formatting import figure
+from evalkit.core.formatting import figure, money
 from evalkit.core.judges import JudgeLike
 from evalkit.engine.judging.planning import plan_worklist
-from evalkit.errors import InputError, JudgeError, counted
+from evalkit.errors import EvalkitError, InputError, JudgeError, counted
 from evalkit.evaluation import Evaluation, improve
 from evalkit.evaluation.suggestions.edit_effects import measure_edit
 from evalkit.evaluation.suggestions.edits import Edit
 from evalkit.evaluation.suggestions.improvement import Improvement
 from evalkit.evaluation.suggestions.improving import untestable
-from evalkit.evaluation.suggestions.suggesting import suggest_edits
+from evalkit.evaluation.suggestions.suggesting import highest_price, suggest_edits
 from evalkit.notebook.labelling.label_log import drop_new_annotators, labels_on_scale
 from evalkit.notebook.tuner.drafts import Drafts, Setup, run_price
 from evalkit.notebook.tuner.session_labels import Labels
@@ -124,7 +125,8 @@ class Suggestions:
     edits
         The last suggestions.
     prices
-        What *Try* would ask and cost, in words, by the key of the version that it makes.
+        What *Try* would ask and cost, in words, by the key of the version that it makes; what *Suggest edits* costs at
+        most, by the name of the judge.
     """
 
     def __init__(self, setup: Setup, history: History, drafts: Drafts, labels: Labels, runs: Runs) -> None:
@@ -134,19 +136,24 @@ class Suggestions:
         history.parts.append(lambda: {"suggested": asdict(self.edits)})
 
     def price(self, number: int) -> str:
-        """What trying an edit would ask and cost, in words, if `plan_tries` has planned it."""
+        """What trying an edit would ask and cost, in words, if `plan` has planned it."""
         with suppress(InputError):
             return self.prices.get(self.edits.version(number, self._history.versions).key, "")
         return ""
 
-    def plan_tries(self) -> None:
-        """Plan each edit that is not tried, for `price`; makes no calls."""
-        edits, prices = self.edits, dict[str, str]()
+    def plan(self, criterion: str) -> None:
+        """Plan each edit that is not tried, and what asking for others costs; makes no calls."""
+        edits, prices, evaluation = self.edits, dict[str, str](), self._runs.evaluation
+        for judge in self._drafts.pool if evaluation is not None else ():
+            with suppress(EvalkitError):  # for example without labels
+                usd = highest_price(evaluation, judge, criterion, self._labels.on_scale(criterion, evaluation))
+                prices[judge.name] = "price unknown" if math.isnan(usd) else f"at most {money(usd)}" if usd else "free"
         for number, row in enumerate(edits.rows):
             if not row.key:
-                with suppress(InputError):
+                with suppress(EvalkitError):
                     version = edits.version(number, self._history.versions)
-                    plan = plan_worklist(self._setup.worklist(version), adopt=True, cache=self._setup.cache)
+                    known = {"takes_recorded": self._setup.options.get("recorded") == "use", "adopt": True}
+                    plan = plan_worklist(self._setup.worklist(version), **known, cache=self._setup.cache)
                     prices[version.key] = run_price(plan) or "no requests, nothing to pay"
         self.prices = prices
 

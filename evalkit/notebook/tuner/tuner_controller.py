@@ -135,7 +135,7 @@ class TunerController:
         self._jobs.do("tries", self._show_try_prices, "plan")
 
     def _show_try_prices(self) -> None:
-        self.session.suggestions.plan_tries()
+        self.session.suggestions.plan(self.session.shown_criterion)
         self.draw("suggestions")
 
     def _show_paid(self) -> None:
@@ -296,6 +296,7 @@ class TunerController:
         self.session.labels.forget_look()
         self.session.query = Query()
         self.draw("page", "item", "figures", "notices")
+        self._jobs.do("tries", self._show_try_prices, "plan")
 
     def _query(self, message: Mapping[str, Any]) -> None:
         self.session.query = Query(**message["query"])

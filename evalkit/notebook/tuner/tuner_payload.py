@@ -192,6 +192,13 @@ def suggestions_payload(session: Session) -> dict[str, Any]:
     return {
         "judges": [judge.name for judge in session.drafts.pool],
         "judge": suggested.judge or session.drafts.pool[0].name,
+        "prices": {
+            name: text
+            for judge in session.drafts.pool
+            for name in [judge.name]
+            for text in [session.suggestions.prices.get(name, "")]
+            if text
+        },
         "base": suggested.base,
         "of": "" if base is None else base.name,
         "head": suggested.head,

@@ -313,7 +313,10 @@ def test_the_card_names_the_cache_and_a_saved_session(tmp_path):
     assert not any("saved session" in note for note in card.notes)
     card.tuner().run()
     saved = tmp_path / "pairs-preference.tuner.json"
-    assert f"a saved session exists ({saved}); press 'Open the tuner' to continue it with the same roles" in start(path).notes
+    assert (
+        f"a saved session exists ({saved}); press 'Open the tuner' to continue it with the same roles"
+        in start(path).notes
+    )
 
 
 def test_a_limit_that_cannot_be_kept_is_reported_before_run():

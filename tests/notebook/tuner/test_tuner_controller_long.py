@@ -75,6 +75,29 @@ def edit(session, rubric=EDITED):
     session.run()
 
 
+def test_what_is_paid_is_named_before_the_click(tmp_path):
+    """*Try* and *Suggest edits* name requests and price, by the plan of what a press then asks."""
+    items = [{"item_id": f"i{at}", "answer": f"text {at}"} for at in range(12)]
+    rubric = RUBRIC.edit("c", scale={0: "no", 1: "nearly", 2: "yes"})
+    labels = people({f"i{at}": "0" for at in range(12)})
+    with judge_server(always={"content": "2", "usage": {"prompt_tokens": 10, "completion_tokens": 1}}) as server:
+        judge = ek.Judge("openai", "m", name="m", base_url=server.url, price=(1.0, 2.0), max_tokens=50)
+        tuner = ek.RubricTuner(items, rubric, judge, labels, samples=1, folder=tmp_path, cache=tmp_path / "cache")
+        tuner.run()
+        assert tuner.wait_idle(300)
+        assert re.fullmatch(r"at most US\$ 0\.\d+", tuner.state["suggestions"]["prices"]["m"])
+        tuner.suggest("fake:strict")
+        assert tuner.wait_idle(300)
+        row = tuner.state["suggestions"]["rows"][0]
+        asked = len(server.seen)
+        found = re.fullmatch(r"(\d+) requests, about US\$ \d\.\d\d", row["price"])
+        assert found, row
+        tuner.receive({"do": "try", "number": 0})
+        assert tuner.wait_idle(300)
+        assert len(server.seen) - asked == int(found[1]) == 12
+        assert tuner.state["suggestions"]["rows"][0]["price"] == ""  # it is tried
+
+
 # -- what is seen
 def test_nothing_is_shown_before_the_first_run(session):
     assert session.tiles() == []
@@ -1307,7 +1330,9 @@ def test_a_tried_edit_looks_at_held_out_labels_and_the_look_counts(tmp_path, mon
         assert effect["coverage"].startswith(f"{len(at)} of {len(at)} labelled items")
         assert effect["effect"].startswith(f"+{fixed / len(at):.2f} [")
     assert held_out_looks()["n_looks"].sum() == 2
-    assert held["coverage"].endswith("look 2")
+    # nobody pressed the button before, so "look 2" would be a riddle
+    assert held["coverage"].endswith("; 2 looks at these so far, a try looks with both versions")
+    assert (dev["interval"][:49], held["interval"]) == ("95 % interval of these two versions alone; the se", "")
     assert len(session.suggestions.edits.rows[0].effects[1]["agreement"].split("→")) == 2
 
 
