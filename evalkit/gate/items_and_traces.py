@@ -124,9 +124,7 @@ def _by_input(items: pd.DataFrame, judgments: pd.DataFrame | Evaluation | None) 
     if not isinstance(judgments, Evaluation):
         return items
     columns = {name: column for name, column in judgments.inputs.items() if name != column and column in items.columns}
-    return items.drop(columns=list(columns.values())).assign(
-        **{name: items[column] for name, column in columns.items()}
-    )
+    return items.drop(columns=list(columns.values())).assign(**{name: items[one] for name, one in columns.items()})
 
 
 def _possible_inputs(items: pd.DataFrame) -> set[str]:

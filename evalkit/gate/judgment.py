@@ -155,12 +155,9 @@ def judgments_of(
     votes = vote(table, **rules.vote_options)
     of_criteria = aggregate(votes, **rules.aggregate_options)
     scores = combine(of_criteria, rubric).set_index("item_id")
-    outcomes: dict[tuple[str, str], Any] = {
-        (str(item), str(name)): tuple(None if pd.isna(value) else value for value in values)
-        for item, name, *values in of_criteria[["item_id", "criterion", "score_norm", "passed"]]
-        .astype(object)
-        .to_numpy()
-    }
+    figures = of_criteria[["item_id", "criterion", "score_norm", "passed"]].astype(object)
+    figures = figures.where(figures.notna(), None)
+    outcomes: dict[Any, Any] = {(str(item), str(name)): pair for item, name, *pair in figures.to_numpy().tolist()}
     ruled = {criterion.name for criterion in rubric.criteria if criterion.scale.has_rule}
     known = [name for name in _COLUMNS if name in table]
     columns = {name: table[name].astype(object).where(table[name].notna(), None).tolist() for name in known}

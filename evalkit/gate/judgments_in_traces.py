@@ -142,25 +142,16 @@ def _contradiction(given: _Recorded, rubric: Rubric, rules: Rules) -> str | None
 
 
 def _criteria_contradict(given: _Recorded, rubric: Rubric, rules: Rules) -> str | None:
-    k = len(given.samples)
     if unknown := [name for name in given.criteria if name not in rubric.names]:
         return f"criteria has {listed(unknown)}, but the rubric has {listed(rubric.names)}"
     for name, criterion in given.criteria.items():
-        if criterion.samples and len(criterion.samples) != k:
-            return f"criterion {name!r} has {counted(len(criterion.samples), 'sample')}, the judgment {k}"
-        if (
-            (criterion.score is not None or criterion.passed is not None)
-            and criterion.samples
-            and set(criterion.samples) == {None}
-        ):
+        samples, k, passed = criterion.samples or given.samples, len(given.samples), criterion.passed
+        if len(samples) != k:
+            return f"criterion {name!r} has {counted(len(samples), 'sample')}, the judgment {k}"
+        if criterion.samples and {*samples} == {None} and (criterion.score, passed) != (None, None):
             return f"criterion {name!r} has a score or a verdict although no sample of it is scored"
-        if (
-            rules == _PLAIN
-            and criterion.passed is not None
-            and criterion.samples
-            and criterion.passed not in criterion.samples
-        ):
-            return f"criterion {name!r} has passed {criterion.passed}, but no sample of it has"
+        if criterion.samples and rules == _PLAIN and passed not in (None, *samples):
+            return f"criterion {name!r} has passed {passed}, but no sample of it has"
     return None
 
 

@@ -6,23 +6,13 @@ import re
 
 _GOOD = "yes y true t pass passed ok okay okey correct accept accepted approve approved valid да верно ✓ ✔ ✅ 👍"
 _BAD = "no n false f fail failed nok incorrect wrong reject rejected invalid нет неверно ✗ ✘ ❌ 👎"
-_BAD_PHRASES = ("not ok", "not okay", "not correct", "not accepted", "not approved", "not valid", "не верно")
+_BAD_PHRASES = "not ok, not okay, not correct, not accepted, not approved, not valid, не верно"
 _UNSURE = "unsure unclear undecided unknown uncertain skip skipped ignore ignored idk dunno none na ? ??"
-_UNSURE_PHRASES = (
-    "not sure",
-    "do not know",
-    "don't know",
-    "dont know",
-    "can't tell",
-    "cannot tell",
-    "n/a",
-    "не знаю",
-    "???",
-)
+_UNSURE_PHRASES = "not sure, do not know, don't know, dont know, can't tell, cannot tell, n/a, не знаю, ???"
 VERDICT_WORDS: dict[str, bool | None] = {
     **dict.fromkeys(_GOOD.split(), True),
-    **dict.fromkeys([*_BAD.split(), *_BAD_PHRASES], False),
-    **dict.fromkeys([*_UNSURE.split(), *_UNSURE_PHRASES], None),
+    **dict.fromkeys([*_BAD.split(), *_BAD_PHRASES.split(", ")], False),
+    **dict.fromkeys([*_UNSURE.split(), *_UNSURE_PHRASES.split(", ")], None),
 }
 """Word -> True (pass), False (fail) or None (the person did not decide); in lower case, with single spaces."""
 

@@ -319,11 +319,8 @@ def confusion_cells(rows: Sequence[Row], scale: Scale) -> list[Cell]:
     def place(label: str | None, passed: bool | None) -> tuple[bool, int, int]:
         return label is None, groups[passed], ranks.get(label, len(ranks))
 
-    across = [
-        (place(jury, passed), verdict, jury, passed)
-        for jury, verdict in columns
-        for passed in [_column_verdict(jury, verdict, scale)]
-    ]
+    passes = [(jury, verdict, _column_verdict(jury, verdict, scale)) for jury, verdict in columns]
+    across = [(place(jury, passed), verdict, jury, passed) for jury, verdict, passed in passes]
     down = sorted((place(human, passed), human, passed) for human in humans for passed in [_passes(human, scale)])
     return [
         Cell(human, jury, counts[human, jury, verdict], _kind(human, jury, verdict, scale), verdict, accepted, passed)

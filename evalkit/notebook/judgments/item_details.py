@@ -36,7 +36,7 @@ def item_detail(
     Returns
     -------
     dict
-        ``inputs`` (name, text), ``forms`` (see `input_forms`), ``prompt``, ``judges`` (name, vote, samples with label,
+        ``inputs`` and ``forms`` (see `item_texts`), ``prompt``, ``judges`` (name, vote, samples with label,
         explanation, error, reply).
     """
     items, rubric = evaluation.items, evaluation.rubric
@@ -53,10 +53,8 @@ def item_detail(
         mine = mine.assign(reply=None)  # they are in another cache
     votes = evaluation.votes
     votes = votes[(votes["item_id"] == item_id) & (votes["criterion"] == criterion)]
-    inputs = item_texts(items, evaluation.input_columns, item_id)
     judges = [_judge(vote, mine) for vote in records(votes)]
-    judged_texts = judged_inputs(rubric, criterion, list(evaluation.input_columns))
-    texts = {"inputs": inputs, "forms": input_forms(items, evaluation.input_columns, item_id, judged_texts)}
+    texts = item_texts(items, evaluation.input_columns, item_id, rubric, criterion)
     return {"item_id": item_id, "criterion": criterion, **texts, "prompt": prompt, "judges": judges}
 
 
@@ -75,11 +73,21 @@ def side_by_side(now: list[dict[str, Any]], before: list[dict[str, Any]]) -> dic
     return {"judges": judges, "gone": list(old.values())}
 
 
-def item_texts(items: pd.DataFrame, columns: Mapping[str, str], item_id: str) -> list[tuple[str, str]]:
-    """The inputs that an item has, as name and text; `columns` maps the inputs of the rubric to columns."""
-    item = items[items["item_id"] == item_id].iloc[0]
-    texts = [(name, value_text(item[column], name)) for name, column in columns.items()]
-    return [pair for pair in texts if pair[1]]
+def item_texts(
+    items: pd.DataFrame, columns: Mapping[str, str], item_id: str, rubric: Rubric, criterion: str
+) -> dict[str, Any]:
+    """What an item has: ``inputs``, as name and text, and ``forms``, how each of them is shown.
+
+    `columns` maps the inputs of the rubric to columns. A form is the ``kind`` (see `kind_of_text`), the ``turns`` of a
+    conversation, and whether the input is ``judged``.
+    """
+    item, judged = items[items["item_id"] == item_id].iloc[0], judged_inputs(rubric, criterion, list(columns))
+    values = {name: (item[column], value_text(item[column], name)) for name, column in columns.items()}
+    forms = {
+        name: {"kind": kind_of_text(text), "turns": value_turns(value, name), "judged": name in judged}
+        for name, (value, text) in values.items()
+    }
+    return {"inputs": [(name, text) for name, (_, text) in values.items() if text], "forms": forms}
 
 
 def judged_inputs(rubric: Rubric, criterion: str, names: Sequence[str]) -> list[str]:
@@ -102,21 +110,6 @@ def judged_inputs(rubric: Rubric, criterion: str, names: Sequence[str]) -> list[
         if mentions := sorted(place_and_name for place_and_name in places if place_and_name[0] >= 0):
             return [mentions[0][1]]
     return list(names[-1:])
-
-
-def input_forms(
-    items: pd.DataFrame, columns: Mapping[str, str], item_id: str, judged: Sequence[str]
-) -> dict[str, dict[str, Any]]:
-    """How each input is shown: its ``kind`` (see `kind_of_text`), the ``turns`` of a conversation, if it is judged."""
-    item = items[items["item_id"] == item_id].iloc[0]
-    return {
-        name: {
-            "kind": kind_of_text(value_text(item[column], name)),
-            "turns": value_turns(item[column], name),
-            "judged": name in judged,
-        }
-        for name, column in columns.items()
-    }
 
 
 _LONGEST_TEXT, _SHOWN_TEXT = 2_000, 400
@@ -166,9 +159,7 @@ def row_texts(evaluation: Evaluation) -> list[dict[str, str]]:
             if text := value_text(value, name):
                 head = text[:_LONGEST_TEXT]
                 if _DIFF.search(head):
-                    head = "  ".join(
-                        line for line in head.splitlines() if line[:1] in ("+", "-") and line[1:2] != line[:1]
-                    )
+                    head = "  ".join(re.findall(r"^(?:\+(?!\+)|-(?!-)).*", head, re.MULTILINE))
                 row[name] = " ".join(head.split())[:_SHOWN_TEXT]
     return texts
 

@@ -269,23 +269,17 @@ def in_one_notation(labels: Iterable[str], scale: Scale) -> dict[str, str]:
     {'True': 'true', 'false': 'false'}
     """
     readings = {label: read_label(label, scale) for label in labels}
-    verdicts = {
-        label: reading.passed
-        for label, reading in readings.items()
-        if reading is not None and reading.label is None and reading.passed is not None
-    }
-    verdict_of = {code: implied_verdict(code, scale) for code in scale.labels}
-    levels_of = {passed: [code for code in verdict_of if verdict_of[code] is passed] for passed in (True, False)}
-    plain = len(verdicts) == len(readings) and any(len(levels) > 1 for levels in levels_of.values())
-    levels: dict[str, str] = {}
-    for label, reading in readings.items():
-        if label in verdicts:
-            passed = bool(verdicts[label])
-            level = levels_of[passed][0] if len(levels_of[passed]) == 1 else "pass" if passed else "fail"
-            levels[label] = str(passed).lower() if plain else level
-        else:
-            levels[label] = label if reading is None or reading.label is None else reading.label
-    return levels
+    levels = {label: reading.label or "" for label, reading in readings.items() if reading is not None}
+    verdicts = {label: readings[label].passed for label, level in levels.items() if not level}  # type: ignore[union-attr]
+    level_of: dict[bool | None, list[str]] = {}
+    for code in scale.labels:
+        level_of.setdefault(implied_verdict(code, scale), []).append(code)
+    names = {passed: codes[0] if len(codes) == 1 else verdict for passed, verdict in ((True, "pass"), (False, "fail"))
+             for codes in [level_of.get(passed, [])]}  # fmt: skip
+    if len(verdicts) == len(readings) and {*names.values()} & {"pass", "fail"}:
+        names = {True: "true", False: "false"}
+    levels |= {label: names[passed] for label, passed in verdicts.items() if passed is not None}
+    return {label: levels.get(label) or label for label in readings}
 
 
 def _item_columns(evaluation: Evaluation, annotators: set[str]) -> dict[str, list[str]]:

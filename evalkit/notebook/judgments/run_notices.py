@@ -29,7 +29,7 @@ def alert_lines(judgments: pd.DataFrame, problems: Problems = MappingProxyType({
     reasons = explain(judgments)
     failed = ~reasons["judge"].isin(scored) & ~reasons["error"].isin(_NOT_CALLED)
     return [
-        f"{row.judge}: {problems.get((str(row.judge), str(row.error))) or _words(row.error)} ({row.what_to_do})"
+        f"{row.judge}: {reason_words(row, problems)} ({row.what_to_do})"
         for row in reasons[failed | reasons["error"].isin(_REFUSED)].itertuples()
     ]
 
@@ -92,6 +92,11 @@ def _without_score(
 def notice(text: str, advice: list[str] | None = None, filter_name: str = "", n_items: int = 0) -> dict[str, Any]:
     """One quiet line of the screen (see `notices`)."""
     return {"text": text, "advice": advice or [], "filter": filter_name, "n_items": n_items}
+
+
+def reason_words(row: Any, problems: Problems) -> str:
+    """What the server said to a judge, of a row of `explain`; else the reason."""
+    return problems.get((str(row.judge), str(row.error))) or _words(row.error)
 
 
 def _words(reason: object) -> str:

@@ -25,6 +25,7 @@ month attempt attempts page queue hint guideline guidelines role required requir
 categories identifier class distribution set for normalized normalised statement strength
 """
 _ABOUT = frozenset(_ABOUT_WORDS.split())
+_ABOUT_FIRST = ("n", "num", "number", "count", "total", "max", "min", "confidence", "cancelled", "was")
 # A model, a metric or a program gave it.
 _MACHINE_WORDS = """
 ai auto automated automatic machine model models llm llms lm slm gpt chatgpt openai davinci turbo claude anthropic
@@ -92,26 +93,12 @@ def is_machine(words: str) -> bool:
 def is_about(words: str) -> bool:
     """Whether the name is that of facts about ratings: who gave them, when, how many, how sure."""
     parts = words.split("_")
-    if parts[-1] in _ABOUT or parts[0] in (
-        "n",
-        "num",
-        "number",
-        "count",
-        "total",
-        "max",
-        "min",
-        "confidence",
-        "cancelled",
-        "was",
-    ):
+    if parts[-1] in _ABOUT or parts[0] in _ABOUT_FIRST:
         return True
     if len(parts) > 2 and not _ABOUT.isdisjoint(parts[1:-1]) and parts[-1] not in ("rating", "label", "score", "grade"):
         return True
     if parts[0] in ("gold", "human", "expert") and parts[-1] in _TEXTS:
         return True
     # who rated, not what was said: annotator, reviewer_name, rated_by
-    return (
-        words in _PEOPLE
-        or parts[-1] in ("name", "names")
-        or words.endswith(("_by", "_users", "annotators", "raters", "reviewers"))
-    )
+    is_name = parts[-1] in ("name", "names") or words.endswith(("_by", "_users", "annotators", "raters", "reviewers"))
+    return is_name or words in _PEOPLE

@@ -157,9 +157,7 @@ def group_candidates(columns: Iterable[Column]) -> list[Column]:
     """
     repeated = [column for column in columns if column.is_repeated]
     names, few = _NAMES["group"].split(), _NAMES["few"].split()
-    groups = sorted(
-        (column for column in repeated if column.words in names), key=lambda column: names.index(column.words)
-    )
+    groups = [column for name in names for column in repeated if column.words == name]
     if groups and groups[0].words in ("group_id", "group"):
         return groups[:1]
     groups += [column for column in repeated if column.words in few and len(column.distinct) >= FEW_CLUSTERS]
@@ -178,9 +176,9 @@ def id_without_use(columns: Iterable[Column]) -> str:
     counts = Counter(column.texts)
     again = [text for text, n in counts.items() if n > 1]
     gaps = column.n_missing + column.n_empty
-    reasons = (
-        [f"{counted(len(again), 'value is', 'values are')} in several rows (first: {again[0]!r})"] if again else []
-    )
+    reasons = [
+        f"{counted(len(again), 'value is', 'values are')} in several rows (first: {first!r})" for first in again[:1]
+    ]
     reasons += [f"{counted(gaps, 'row has', 'rows have')} none"] if gaps else []
     reasons += ["its values are too long"] if not reasons and not column.is_short else []
     return f"{column.name!r} is not used as id: {' and '.join(reasons)}" if reasons else ""

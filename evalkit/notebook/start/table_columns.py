@@ -38,9 +38,8 @@ class Column:
         cells = list(cells)
         self.name = name
         self.present = [cell for cell in cells if not is_missing(cell)]
-        self.texts = [
-            str(int(cell) if isinstance(cell, float) and cell.is_integer() else cell) for cell in self.present
-        ]
+        is_whole = [isinstance(cell, float) and cell.is_integer() for cell in self.present]
+        self.texts = [str(int(cell) if whole else cell) for cell, whole in zip(self.present, is_whole, strict=True)]
         self.n_missing = len(cells) - len(self.present)
         self.n_empty = sum(not text.strip() for text in self.texts)
         self.longest = max(map(len, self.texts), default=0)
@@ -105,8 +104,5 @@ class Column:
     def words_read(self, scale: Scale) -> dict[str, str]:
         """The words among its values that are read as a verdict, or as no label (an empty text) -> that."""
         texts = {str(value).strip(): label_text(value, scale) for value in self.values if isinstance(value, str)}
-        return {
-            word: text
-            for word, text in texts.items()
-            if text is not None and text == verdict_word(word) and text != word.casefold()
-        }
+        read = ((word, text) for word, text in texts.items() if text is not None and text != word.casefold())
+        return {word: text for word, text in read if text == verdict_word(word)}

@@ -65,7 +65,7 @@ function editorPart(ctx) {
     find(".ekw-label").textContent = draft.name && !draft.ran ? `${draft.name}, not run yet` : draft.name;
     ["undo", "redo"].forEach((name) => find(`[data-do="${name}_edit"]`).setAttribute("aria-disabled", !draft[name]));
     find(".ekw-problem").textContent = draft.problem;
-        const warnings = draft.warnings || [];
+    const warnings = draft.warnings || [];
     find(".ekw-warnings").innerHTML = warnings.length
       ? `<details><summary>${warnings.length} ${warnings.length === 1 ? "warning" : "warnings"} about the wording</summary><ul>${warnings.map((one) => `<li>${esc(one)}</li>`).join("")}</ul></details>` : "";
   }
@@ -105,7 +105,7 @@ function editorPart(ctx) {
       row.querySelector("button").setAttribute("aria-label", `Remove level ${event.target.value}`);
     }
     clearTimeout(typing);
-    typing = setTimeout(flush, 250);
+    typing = setTimeout(flush, 120); // planning follows: at most half a second from the last key to the new price
   }
   // a removed element hands the focus to its neighbour
   function removeElement(gone, next) {

@@ -27,15 +27,17 @@ function figuresPart(ctx) {
     const gone = others.length ? `<div class="ekw-held">Not counted: ${esc(others.join(", "))}; the version shown has no such criterion.</div>` : "";
     const newcomers = Object.entries(figures.newcomers || {}).map(([who, n]) => `<div class="ekw-held">${counted(n, "label")} of ${esc(who)} ${n === 1 ? "is" : "are"} not in the figures. <button data-do="count_labels" data-key="count ${esc(who)}" data-name="${esc(who)}">Count labels of ${esc(who)}</button></div>`).join("");
     put(".ekw-decision", decision ? drawDecision(decision, inReason) : first ? `<p class="ekw-say"><b>${esc(first.title)}</b> ${interval(first.value)} <span class="ekw-moved ekw-${esc(first.mark || "as")}">${esc(first.moved)}</span></p><p>${esc(first.note)}</p>` : "");
-    const facts = tiles.filter((tile) => (decision || tile !== first) && (tile.place !== "fact" || figures.browse || STRIP.includes(tile.title)));
-    put(".ekw-facts", facts.map((tile) => `<span class="${tile.place === "fact" && !figures.browse ? "ekw-less" : ""}">${esc(SHORT[tile.title] || tile.title)} <b>${interval(tile.value)}</b>${tile.place === "head" ? ` ${esc(tile.note.match(/^\d+ of \d+/)?.[0] || "")}` : ""}${tile.moved && (!decision || tile.place === "change") ? ` <span class="ekw-${esc(tile.mark || "as")}">${esc(tile.moved.replace(" on dev labels", ""))}</span>` : ""}${tile.brief ? ` <small>${esc(tile.brief)}</small>` : ""}</span>`).join(""));
+    const told = decision ? decision.then + decision.reason : "", isFigure = (value) => !/^(NA|–)/.test(value) && !told.includes(value); // what has no value, or stands in the decision, is in "All figures"
+    const facts = tiles.filter((tile) => (decision || tile !== first) && isFigure(tile.value) && (tile.place !== "fact" || figures.browse || STRIP.includes(tile.title)));
+    const moves = (tile) => tile.moved && (!decision || tile.place === "change"); // the sentence has the difference of agreement, of the items that both judged
+    put(".ekw-facts", facts.map((tile) => `<span class="${tile.place === "fact" && !figures.browse ? "ekw-less" : ""}">${esc(SHORT[tile.title] || tile.title)} <b>${interval(tile.value)}</b>${tile.place === "head" ? ` ${esc(tile.note.match(/^\d+ of \d+/)?.[0] || "")}` : ""}${moves(tile) ? `${tile.place === "head" ? "," : ""} <span class="ekw-${esc(tile.mark || "as")}">${esc(tile.moved.replace(" on dev labels", ""))}</span>` : ""}${tile.brief ? ` <small>${esc(tile.brief)}</small>` : ""}</span>`).join(""));
     put(".ekw-tiles", tiles.map(drawTile).join(""));
     find('[data-box="figures"]').hidden = !tiles.length;
     put(".ekw-points", drawPoints(figures));
     put(".ekw-pick", drawPick(figures));
     put(".ekw-notes", measure + split + strays + off + gone + newcomers);
   }
-  const interval = (value) => esc(value).replace(/ \[(.*)\]/, " <i>[$1]</i>");
+  const interval = (value) => esc(value).replace(/-(?=\d)/g, "−").replace(/ \[(.*)\]/, " <i>[$1]</i>");
   const drawDecision = (one, button) => `<p class="ekw-say"><b>${one.sign ? `<span class="ekw-${esc(one.mark || "as")}" aria-hidden="true">${esc(one.sign)}</span> ` : ""}${esc(one.verdict)}</b> ${esc(one.then)}</p><p>${esc(one.reason)} ${button}</p>`;
   const drawTile = (tile) => `<div class="ekw-tile ekw-at-${esc(tile.place)}"><dt>${esc(tile.title)}</dt><dd><b>${interval(tile.value)}</b>${
     tile.moved ? `<span class="ekw-moved ekw-${esc(tile.mark || "as")}">${esc(tile.moved)}</span>` : ""}<small>${esc(tile.note)}</small></dd></div>`;

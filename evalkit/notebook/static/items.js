@@ -97,7 +97,7 @@ function itemsPart(ctx) {
     put(".ekw-legend", `${names}<span>filled: fail, outlined: pass, dashed: none${annotators.length ? ", orange bar: not what people say" : ""}</span>${labels.legend ? `<span>${esc(labels.legend)}</span>` : ""}`);
     const heads = initials(annotators), shows = annotators.length > 0 || page.rows.some((row) => row.held);
     const longest = Math.max(1, ...page.rows.flatMap((row) => [row.jury, ...row.votes.map(([, label]) => label)]).map((label) => labels.of(label ?? "").length));
-    const slots = annotators.length > 3 ? 72 : Math.max(44, 6 + annotators.length * (18 + 8 * Math.max(1, ...annotators.map((who) => Math.max(...page.rows.map((row) => labels.of(row.people[who] ?? "").length))))));
+    const slots = annotators.length > 3 ? 72 : Math.max(page.rows.some((row) => row.held) ? 62 : 44, 6 + annotators.length * (18 + 8 * Math.max(1, ...annotators.map((who) => Math.max(...page.rows.map((row) => labels.of(row.people[who] ?? "").length))))));
     const head = `<th scope="col" class="ekw-g"><span class="ekw-sr">Marks</span></th><th scope="col" class="ekw-t">${esc(chosen === EACH ? page.inputs.join(", ") : chosen)}</th>${column ? `<th scope="col" class="ekw-x">${esc(column)}</th>` : ""}${
       shows ? `<th scope="col" class="ekw-p" style="width:${slots}px"><span class="ekw-sr">People: ${esc(annotators.join(", "))}</span><span aria-hidden="true">${annotators.length > 3 ? "people" : heads.map((one, at) => `<abbr title="${esc(annotators[at])}">${esc(one)}</abbr>`).join("")}</span></th>` : ""
     }<th scope="col" class="ekw-j">Jury</th>${judges.map((who, at) => `<th scope="col" class="ekw-k" style="width:${Math.max(34, 16 + 8 * longest)}px" title="${esc(who)}"><span aria-hidden="true">${letter(at)}</span><span class="ekw-sr">${esc(who)}</span></th>`).join("")}`;
@@ -134,7 +134,7 @@ function itemsPart(ctx) {
   function judgeArticles(judges, versions) {
     const samples = (judge) => `<ol>${judge.samples.map((one) => `<li>${chip(one.label, one.passed, undefined, "sample")}<span>${one.order ? `<small>${esc(one.order)}${one.order === "BA" ? ": answers shown in swapped order, so A in the explanation is answer_b, and B is answer_a" : ""}</small> ` : ""}${
         one.error ? `<span class="ekw-worse">✗ ${esc(one.error.replaceAll("_", " "))}</span> ` : ""}${esc(one.explanation ?? "")}</span></li>`).join("")}</ol>`;
-    const vote = (judge) => `${chip(judge.label, judge.passed, undefined, judge.judge)} <small>${judge.score === null ? esc(judge.reason ?? "unscored") : `mean ${esc(judge.score)}`}${judge.passed === null ? "" : `, ${verdict(judge.passed)}`}</small>`;
+    const vote = (judge) => `${chip(judge.label, judge.passed, undefined, judge.judge)} <small>${[judge.score !== null ? `mean ${judge.score}` : judge.label === null ? judge.reason ?? "unscored" : "", judge.passed === null ? "" : verdict(judge.passed)].filter(Boolean).map(esc).join(", ")}</small>`;
     const raw = (judge) => (judge.samples.some((one) => one.reply) ? `<details><summary>Raw replies<span class="ekw-sr"> of ${esc(judge.judge)}</span></summary>${judge.samples.map((one) => (one.reply ? `<pre>${esc(one.reply)}</pre>` : "")).join("")}</details>` : "");
     const before = (judge) => (!versions ? "" : judge.same ? `<small>same replies in ${esc(versions[1])}</small>` : !judge.before ? `<small>not in the jury of ${esc(versions[1])}</small>`
       : `<details class="ekw-before"><summary>${esc(versions[1])}: ${judge.before.samples.map((one) => chip(one.label, one.passed, undefined, versions[1])).join(" ")} and its reasons</summary>${samples(judge.before)}</details>`);
@@ -145,7 +145,7 @@ function itemsPart(ctx) {
     if (form.turns?.length) return form.turns.map(([who, said]) => `<div class="ekw-turn"><b>${esc(who)}</b><div class="ekw-prose">${esc(said)}</div></div>`).join("");
     if (form.kind === "diff") return `<pre class="ekw-diff-text">${text.trimEnd().split("\n").map((line) => `<span class="${/^\+(?!\+\+)/.test(line) ? "ekw-plus" : /^-(?!--)/.test(line) ? "ekw-minus" : ""}">${esc(line) || " "}</span>`).join("")}</pre>`;
     if (form.kind && form.kind !== "text") return `<pre>${esc(text.trimEnd())}</pre>`;
-    return text.split(/^```.*$/m).map((part, at) => (at % 2 ? `<pre>${esc(part.replace(/^\n|\n$/g, ""))}</pre>` : part.trim() ? `<div class="ekw-prose">${esc(at ? part.replace(/^\n/, "") : part)}</div>` : "")).join("");
+    return text.split(/^```.*$/m).map((part, at) => (at % 2 ? `<pre>${esc(part.replace(/^\n|\n$/g, ""))}</pre>` : part.trim() ? `<div class="ekw-prose">${esc(part.replace(/^\n+|\s+$/g, ""))}</div>` : "")).join("");
   }
   function inputs(shown, forms = {}) {
     const sorted = [...shown].sort(([one], [other]) => (forms[other]?.judged || false) - (forms[one]?.judged || false));

@@ -87,11 +87,9 @@ def judge_code(judge: Judge) -> str:
     if judge.ask is not None:
         return f"ek.Judge.of({values!r})"
     plain = {entry.name: entry.default for entry in fields(Judge)}
+    plain |= {"provider": judge.provider, "model": judge.model}
     changed = {name: value for name, value in values.items() if name in plain and value != plain[name]}
-    changed = {name: value for name, value in changed.items() if name not in ("provider", "model")}
-    for name in sorted(
-        changed, key=lambda name: name not in ("service", "api_key_env")
-    ):  # those that follow from others
+    for name in sorted(changed, key=["api_key_env", "service"].count, reverse=True):  # those that follow from others
         fewer = {key: value for key, value in changed.items() if key != name}
         if Judge.of({"provider": judge.provider, "model": judge.model} | fewer) == judge:
             changed = fewer

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
+from textwrap import shorten
 
 import pandas as pd
 
@@ -15,21 +15,20 @@ from evalkit.engine import explain
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
 from evalkit.notebook.judgments.headline_numbers import Point
+from evalkit.notebook.judgments.run_notices import reason_words
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import Version
 from evalkit.stats.comparison.decisions import Circumstances, Decision, decide
 
 _WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-_FIRST_LABELS = 30
+_FIRST_LABELS, _MOST_WORDS = 30, 140  # the strip stays low
 _SIGNS = {"keep": ("✓", "better"), "drop": ("✗", "worse"), "held-out": ("✗", "worse")}
 
 
 def decision_payload(session: Session) -> dict[str, str]:
     """The sentence for the screen; empty before the first run."""
     decision = decision_of(session)
-    if decision is None:
-        return {}
-    return decision_texts(decision)
+    return {} if decision is None else decision_texts(decision)
 
 
 def decision_texts(decision: Decision) -> dict[str, str]:
@@ -59,7 +58,7 @@ def decision_of(session: Session) -> Decision | None:
     judgments = evaluation.judgments[(evaluation.judgments["criterion"] == criterion).to_numpy()]
     return (
         _incomplete(evaluation.judgments, session)
-        or _without_answer(judgments, evaluation)
+        or _without_answer(judgments, session)
         or _without_comparison(session)
         or _compared(session, evaluation)
     )
@@ -71,36 +70,34 @@ def _incomplete(judgments: pd.DataFrame, session: Session) -> Decision | None:
     if not missing.any():
         return None
     n, n_missing = len(judgments), int(missing.sum())
-    name = session.history.versions[session.runs.current].name
-    last = session.history.versions[session.runs.against].name if session.runs.against else ""
-    then = f"The figures are of the part of {name} that is judged" + (
-        f"; compare {last} when it is whole." if last else "."
-    )
-    again = "Press Run to ask" if session.runs.shows_draft else "Choose this version's rubric and press Run to ask"
+    runs, versions = session.runs, session.history.versions
+    last = f"; compare {versions[runs.against].name} when it is whole" if runs.against else ""
+    then = f"The figures are of the part of {versions[runs.current].name} that is judged{last}."
+    again = "Press Run to ask" if runs.shows_draft else "Choose this version's rubric and press Run to ask"
     reason = f"{again} for the other {n_missing:,}; nothing is paid twice."
     return Decision("stopped", f"Not finished: {n - n_missing:,} of {n:,} judgments.", then, reason, "run")
 
 
-def _without_answer(judgments: pd.DataFrame, evaluation: Evaluation) -> Decision | None:
+def _without_answer(judgments: pd.DataFrame, session: Session) -> Decision | None:
     """A judge whose calls failed, all of them."""
     rows = judgments[~judgments["error"].isin(SKIPPED)]
     failed = rows["error"].isin(ENGINE_REASONS).groupby(rows["judge"].astype(str)).all()
     silent = [str(name) for name in failed.index[failed]]
     if not silent:
         return None
-    n_judges = len(evaluation.judges)
+    n_judges = judgments["judge"].nunique()
     names = "the judge" if n_judges == 1 else f"{_word(len(silent))} of {_word(n_judges)} judges"
     why = explain(rows[rows["judge"].astype(str).isin(silent)])
-    causes = dict.fromkeys(f"{row.judge}: {str(row.error).replace('_', ' ')}" for row in why.itertuples())
-    rest = "" if n_judges == len(silent) else "; the others are not asked again"
+    problems = session.runs.problems.get(session.runs.current, {})
+    said: dict[str, str] = {}  # of several errors of a judge that whose words are fewest: others quote it
+    for row in why.itertuples():
+        words = reason_words(row, problems)
+        said[str(row.judge)] = min(said.get(str(row.judge), words), words, key=len)
+    causes = "; ".join(f"{name}: {shorten(words, _MOST_WORDS, placeholder=' …')}" for name, words in said.items())
     advice = "; ".join(dict.fromkeys(str(row.what_to_do) for row in why.itertuples()))
-    reason = (
-        f"{advice[:1].upper()}{advice[1:]}. Then press Run to ask for "
-        f"{int(evaluation.judgments['error'].isin(ENGINE_REASONS).sum()):,}"
-    )
-    return Decision(
-        "no answer", f"Cannot tell: {names} gave no answer.", "; ".join(causes) + ".", f"{reason}{rest}.", "run"
-    )
+    rest = "" if n_judges == len(silent) else "; the others are not asked again"
+    reason = f"{advice[:1].upper()}{advice[1:]}. Then press Run{rest}."
+    return Decision("no answer", f"Cannot tell: {names} gave no answer.", causes, reason, "run")
 
 
 def _word(n: int) -> str:
@@ -121,10 +118,10 @@ def _without_comparison(session: Session) -> Decision | None:
         return None
     n = round(100 * float(row["accuracy"]))
     value = figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"])
-    labelled = f"of {counted(row['n_verdicts'], 'labelled item')} ({value})."
-    then = f"{labelled} There is no other version to compare {'yet' if len(versions) == 1 else 'with'}."
-    if len(versions) > 1:
-        then = f"{labelled} Choose a version to compare it with."
+    other = (
+        "There is no other version to compare yet." if len(versions) == 1 else "Choose a version to compare it with."
+    )
+    then = f"of {counted(row['n_verdicts'], 'labelled item')} ({value}). {other}"
     return Decision("one version", f"{name} agrees with people on {n} %", then, _fullest_wrong_cell(session))
 
 
@@ -148,7 +145,7 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
     labels = session.label_log.counted
     of_criterion = labels[(labels["criterion"] == session.shown_criterion).to_numpy()]
     is_dev, difference = (of_criterion["part"] == "dev").to_numpy(), session.labels.held_out_difference
-    has_held = bool((~is_dev).any())
+    has_held, n_labelled = bool((~is_dev).any()), of_criterion["item_id"].nunique()
     points = {key: point for key, point in session.points().items() if point.value is not None}
     best = max(points, key=lambda key: points[key].value or 0.0, default="")
     about = Circumstances(
@@ -158,17 +155,13 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
         labels="the labels that you tune on",
         unseen="held-out labels: not looked at" if has_held else "no labels are held out",
         n_items=len(session.items),
-        dev_share=of_criterion.loc[is_dev, "item_id"].nunique() / max(1, of_criterion["item_id"].nunique())
-        if has_held
-        else 1.0,
+        dev_share=of_criterion.loc[is_dev, "item_id"].nunique() / n_labelled if has_held else 1.0,
         seconds=session.seconds_per_label(),
         held_out=difference if has_held else None,
         price=session.repeats.prices.get((runs.against, runs.current), ""),
         worst=_broken_cell(session),
         best="" if best in ("", runs.current) else f"the best so far is {versions[best].name} ({points[best].text})",
-        leaner=_leaner(
-            versions[runs.current], versions[runs.against], evaluation, runs.compared, session.shown_criterion
-        ),
+        leaner=_leaner(session, evaluation),
     )
     return decide(row, about)
 
@@ -195,18 +188,17 @@ def _broken_cell(session: Session) -> str:
     return f", {n} of them people {words[people]}, jury {words[jury]}"
 
 
-def _leaner(now: Version, last: Version, new: Evaluation, old: Evaluation | None, criterion: str) -> str:
+def _leaner(session: Session, evaluation: Evaluation) -> str:
     """Which of two versions is cheaper, else which one's criterion is shorter, and by how much."""
-    costs = [math.nan if version is None else version.judgments["cost_usd"].sum(min_count=1) for version in (new, old)]
-    if all(cost > 0 for cost in costs) and abs(costs[0] - costs[1]) >= 0.05 * max(costs):
-        cheap, dear = (now.name, last.name) if costs[0] < costs[1] else (last.name, now.name)
-        less = f"{money(min(costs))} where {dear} cost {money(max(costs))}"
-        return f"Keep the cheaper one, {cheap}: its replies cost {less}."
-    lengths = [_length(version, criterion) for version in (now, last)]
-    if lengths[0] == lengths[1]:
+    versions, runs = session.history.versions, session.runs
+    pair = [(versions[runs.current], evaluation), (versions[runs.against], runs.compared or evaluation)]
+    (less, cheap), (more, dear) = sorted((shown.judgments["cost_usd"].sum(), version.name) for version, shown in pair)
+    if 0 < less <= 0.95 * more:
+        return f"Keep the cheaper one, {cheap}: its replies cost {money(less)} where {dear} cost {money(more)}."
+    (few, short), (many, _) = sorted((_length(version, session.shown_criterion), version.name) for version, _ in pair)
+    if few == many:
         return "Keep either: they are of the same length and price."
-    short = now.name if lengths[0] < lengths[1] else last.name
-    return f"Keep the shorter one, {short}: {abs(lengths[0] - lengths[1]):,} characters less."
+    return f"Keep the shorter one, {short}: {many - few:,} characters less."
 
 
 def _length(version: Version, criterion: str) -> int:

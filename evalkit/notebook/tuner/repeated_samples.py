@@ -33,13 +33,10 @@ class RepeatedSamples:
 
     def __init__(self, setup: Setup, history: History, drafts: Drafts, runs: Runs) -> None:
         self._setup, self._history, self._drafts, self._runs = setup, history, drafts, runs
-        sizes, names = (
-            history.state.get("floor_sizes", {}),
-            {key: version.rubric.names for key, version in history.versions.items()},
-        )
+        names = {key: version.rubric.names for key, version in history.versions.items()}
         self.sizes: dict[str, dict[str, int]] = {  # an older evalkit measured all criteria together
             key: size if isinstance(size, dict) else dict.fromkeys(names.get(key, ()), size)
-            for key, size in sizes.items()
+            for key, size in history.state.get("floor_sizes", {}).items()
         }
         self.prices: dict[tuple[str, str], str] = {}
         self._tables: dict[str, pd.DataFrame] = {}
@@ -142,12 +139,10 @@ class RepeatedSamples:
 
 def same_prompts(one: Evaluation, other: Evaluation, criterion: str) -> bool:
     """Whether two versions ask the same judges the same about a criterion that both have."""
-    prompts = list[list[Any]]()
-    for spec in (one.spec, other.spec):
-        assert spec is not None  # a session has no evaluations of tables
-        templates = [builder.template.hash for builder in spec.prompt_builders]
-        prompts.append([spec.rubric.prompt_hashes[criterion], templates, spec.judges, spec.samples])
-    return prompts[0] == prompts[1]
+    specs = [side.spec for side in (one, other) if side.spec is not None]
+    templates = [[builder.template.hash for builder in spec.prompt_builders] for spec in specs]
+    asked = [(spec.rubric.prompt_hashes[criterion], spec.judges, spec.samples) for spec in specs]
+    return asked[0] == asked[1] and templates[0] == templates[1]  # a session has no evaluations of tables, without spec
 
 
 def same_replies(one: Evaluation, other: Evaluation, criterion: str) -> bool:

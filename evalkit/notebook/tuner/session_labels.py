@@ -9,7 +9,7 @@ import pandas as pd
 
 from evalkit.core.formatting import figure
 from evalkit.engine.judging.worklist import Worklist
-from evalkit.errors import counted, listed
+from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import groups_of
 from evalkit.evaluation.suggestions.edit_effects import change_of
@@ -128,8 +128,9 @@ def _counts(given: pd.DataFrame | None, texts: Collection[str]) -> dict[str, dic
     counts: dict[str, dict[str, int]] = {}
     if given is not None:
         known = given[given["item_id"].isin(list(texts)) & given["label"].notna()]
-        for (criterion, who), n in known[["criterion", "annotator"]].astype(str).value_counts(sort=False).items():
-            counts.setdefault(criterion, {})[who] = int(n)
+        for criterion, who in known[["criterion", "annotator"]].astype(str).to_numpy().tolist():
+            people = counts.setdefault(criterion, {})
+            people[who] = people.get(who, 0) + 1
     return counts
 
 
@@ -139,7 +140,7 @@ def _missing(last: Mapping[str, Mapping[str, int]], now: Mapping[str, Mapping[st
     for criterion, people in last.items():
         gone = {who: n for who, n in people.items() if not now.get(criterion, {}).get(who)}
         if gone:
-            words = f"{counted(sum(gone.values()), 'label')} of {listed(list(gone))} for {criterion!r}"
+            words = f"{counted(sum(gone.values()), 'label')} of {', '.join(gone)} for {criterion!r}"
             how = "pass their columns as labels again (on the card: the role 'label: …')"
             notes.append(f"{words} were in the last session and are missing now, so they count in no figure: {how}.")
     return notes

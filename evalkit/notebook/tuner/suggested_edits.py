@@ -124,28 +124,30 @@ class Suggestions:
     ----------
     edits
         The last suggestions.
-    prices
-        What *Try* would ask and cost, in words, by the key of the version that it makes; what *Suggest edits* costs at
-        most, by the name of the judge.
+    prices, tries
+        What *Suggest edits* costs at most, in words, by the name of the judge; what *Try* would ask and cost, by the
+        key of the version that it makes.
     """
 
     def __init__(self, setup: Setup, history: History, drafts: Drafts, labels: Labels, runs: Runs) -> None:
         self._setup, self._history, self._drafts, self._labels, self._runs = setup, history, drafts, labels, runs
         self.edits = SuggestedEdits.from_dict(history.state.get("suggested"), history.versions)
-        self.prices: dict[str, str] = {}
+        self.prices, self.tries = dict[str, str](), dict[str, str]()
         history.parts.append(lambda: {"suggested": asdict(self.edits)})
 
     def price(self, number: int) -> str:
         """What trying an edit would ask and cost, in words, if `plan` has planned it."""
         with suppress(InputError):
-            return self.prices.get(self.edits.version(number, self._history.versions).key, "")
+            return self.tries.get(self.edits.version(number, self._history.versions).key, "")
         return ""
 
     def plan(self, criterion: str) -> None:
         """Plan each edit that is not tried, and what asking for others costs; makes no calls."""
-        edits, prices, evaluation = self.edits, dict[str, str](), self._runs.evaluation
-        for judge in self._drafts.pool if evaluation is not None else ():
+        edits, prices, tries, evaluation = self.edits, dict[str, str](), dict[str, str](), self._runs.evaluation
+        for judge in self._drafts.pool:
             with suppress(EvalkitError):  # for example without labels
+                if evaluation is None:
+                    break
                 usd = highest_price(evaluation, judge, criterion, self._labels.on_scale(criterion, evaluation))
                 prices[judge.name] = "price unknown" if math.isnan(usd) else f"at most {money(usd)}" if usd else "free"
         for number, row in enumerate(edits.rows):
@@ -154,8 +156,8 @@ class Suggestions:
                     version = edits.version(number, self._history.versions)
                     known = {"takes_recorded": self._setup.options.get("recorded") == "use", "adopt": True}
                     plan = plan_worklist(self._setup.worklist(version), **known, cache=self._setup.cache)
-                    prices[version.key] = run_price(plan) or "no requests, nothing to pay"
-        self.prices = prices
+                    tries[version.key] = run_price(plan) or "no requests, nothing to pay"
+        self.prices, self.tries = prices, tries
 
     def suggest(self, judge: JudgeLike, criterion: str) -> None:
         """Request edits of the version shown from a judge (the name of one of the pool, or as `Judge.of` takes it).

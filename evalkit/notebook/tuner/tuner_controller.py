@@ -132,11 +132,16 @@ class TunerController:
         """Plan the next run, and say what was paid so far."""
         self._plan()
         self._jobs.do("paid", self._show_paid, "samples")
-        self._jobs.do("tries", self._show_try_prices, "plan")
+        self.plan_tries()
 
-    def _show_try_prices(self) -> None:
-        self.session.suggestions.plan(self.session.shown_criterion)
-        self.draw("suggestions")
+    def plan_tries(self) -> None:
+        """Plan what *Try* and *Suggest edits* cost, and show it."""
+
+        def show() -> None:
+            self.session.suggestions.plan(self.session.shown_criterion)
+            self.draw("suggestions")
+
+        self._jobs.do("tries", show, "plan")
 
     def _show_paid(self) -> None:
         paid = self.session.paid()
@@ -296,7 +301,7 @@ class TunerController:
         self.session.labels.forget_look()
         self.session.query = Query()
         self.draw("page", "item", "figures", "notices")
-        self._jobs.do("tries", self._show_try_prices, "plan")
+        self.plan_tries()
 
     def _query(self, message: Mapping[str, Any]) -> None:
         self.session.query = Query(**message["query"])

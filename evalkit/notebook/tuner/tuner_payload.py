@@ -12,7 +12,7 @@ from evalkit.core.settings import default_cache, shown_cache
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.evaluation.inputs import columns_of
 from evalkit.notebook.judgments.headline_numbers import Point
-from evalkit.notebook.judgments.item_details import input_forms, item_texts, judged_inputs, level_keys
+from evalkit.notebook.judgments.item_details import item_texts, level_keys
 from evalkit.notebook.judgments.item_table import page_texts
 from evalkit.notebook.judgments.run_notices import notice, notices
 from evalkit.notebook.tuner.decision_sentence import decision_payload
@@ -166,7 +166,6 @@ def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:
     criterion = rubric.criterion(session.shown_criterion)
     columns = columns_of(rubric, session.setup.data_options(rubric)["inputs"], session.items)
     blind, scale = session.is_blind(turn), criterion.scale
-    judged = judged_inputs(rubric, criterion.name, list(columns))
     judges = [] if blind or turn.item_id is None else session.detail(turn.item_id)["judges"]
     return asdict(turn) | {
         "open": True,
@@ -174,11 +173,10 @@ def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:
         "source": queue.source,
         "blind": queue.blind,
         "annotator": session.labels.annotator,
-        "counts": session.labels.log.counts(session.labels.annotator),
+        "counts": session.labels.log.counts(session.labels.annotator, criterion.name),
         "criterion": criterion.name,
         "question": criterion.description,
-        "inputs": [] if turn.item_id is None else item_texts(session.items, columns, turn.item_id),
-        "forms": {} if turn.item_id is None else input_forms(session.items, columns, turn.item_id, judged),
+        **({} if turn.item_id is None else item_texts(session.items, columns, turn.item_id, rubric, criterion.name)),
         "levels": list(zip_longest(scale.labels, scale.values(), level_keys(scale), fillvalue="")),
         "judges": judges,
         "precision": session.precision(),
@@ -192,13 +190,7 @@ def suggestions_payload(session: Session) -> dict[str, Any]:
     return {
         "judges": [judge.name for judge in session.drafts.pool],
         "judge": suggested.judge or session.drafts.pool[0].name,
-        "prices": {
-            name: text
-            for judge in session.drafts.pool
-            for name in [judge.name]
-            for text in [session.suggestions.prices.get(name, "")]
-            if text
-        },
+        "prices": session.suggestions.prices,
         "base": suggested.base,
         "of": "" if base is None else base.name,
         "head": suggested.head,

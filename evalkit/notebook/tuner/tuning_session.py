@@ -296,11 +296,8 @@ class Session:
         detail = item_detail(now, item_id, criterion, self.setup.cache)
         labels = self.labels.log.of(item_id, criterion)
         row = next(row for row in self.rows() if row.item_id == item_id)
-        shown = {
-            who: row.people.get(who, label)
-            for who, label in labels.items()
-            if not row.held or who == self.labels.annotator
-        }
+        mine = [who for who in labels if not row.held or who == self.labels.annotator]
+        shown = {who: row.people.get(who, labels[who]) for who in mine}
         scale = now.rubric.criterion(criterion).scale
         if last is not None and criterion in last.rubric.names:
             before = item_detail(last, item_id, criterion, self.setup.cache)["judges"]

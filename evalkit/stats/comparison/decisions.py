@@ -176,17 +176,20 @@ def decide(row: Any, about: Circumstances = _NONE) -> Decision:
     """
     plain = Difference.of(row)
     if plain is None:
+        what = {"labels": "verdict", "distances": "score"}.get(row["against"])
         then = f"{about.now} and {about.last} need labelled items."
+        if what:
+            then = f"Too few labelled items have a {what} in both {about.now} and {about.last}."
         return Decision("no labels", "Cannot tell: no difference can be computed.", then)
     alpha = alpha_for(about.n_versions)
     wide = plain.at(alpha)
-    if about.held_out is not None and not is_confirmed(about.held_out):
+    if about.held_out is not None and _at_look(*about.held_out).low <= 0:
         return _not_confirmed(about.held_out, plain, about)
     if row["floor_source"] == SAME:
         then = f"{about.now} and {about.last} have the same replies."
         return Decision("same", "No difference that matters.", then, about.leaner)
-    if wide.low > 0 and _may_be_chance(row):
-        return _chance(row, wide, about)
+    if wide.low > 0 and row["floor_source"] != "measured" and not row["changed"] > row["chance_up_to"]:
+        return _chance(row, wide, about)  # not measured, and it may explain all changed verdicts
     then = _of_100(row["against"], wide, about.last)
     if wide.low > 0:
         return Decision("keep", f"Keep {about.now}.", then, _sentences(_moved(row), f"on {about.labels}{_seen(about)}"))
@@ -199,36 +202,24 @@ def decide(row: Any, about: Circumstances = _NONE) -> Decision:
     return _open(wide, alpha, int(row["n_common"]), about)
 
 
-def is_confirmed(held_out: tuple[Difference, int]) -> bool:
-    """Whether held-out labels confirm a version, by the number of looks at them (see `alpha_of`)."""
-    return _at_look(*held_out).low > 0
-
-
 def _at_look(difference: Difference, look: int) -> Difference:
+    """A difference on held-out labels, at the level that the number of looks at them leaves (see `alpha_of`)."""
     return difference.at(2 * alpha_of(look))  # of a one-sided test
 
 
 def _not_confirmed(held_out: tuple[Difference, int], plain: Difference, about: Circumstances) -> Decision:
     then = f"The held-out labels do not confirm it ({_at_look(*held_out).text})."
     looks = f"this was look {held_out[1]} at the held-out labels, and each look makes the test stricter"
-    return Decision(
-        "held-out", f"Do not keep {about.now}.", then, _sentences(f"on {about.labels}: {plain.text}", looks)
-    )
-
-
-def _may_be_chance(row: Any) -> bool:
-    """Whether chance is not measured, and may explain all changed verdicts."""
-    return row["floor_source"] != "measured" and not row["changed"] > row["chance_up_to"]
+    reason = _sentences(f"on {about.labels}: {plain.text}", looks)
+    return Decision("held-out", f"Do not keep {about.now}.", then, reason)
 
 
 def _chance(row: Any, wide: Difference, about: Circumstances) -> Decision:
     moved = f"{_changed(row)}; how many change when the same prompt is asked again is unknown"
     can_measure = not math.isnan(row["change_p"])
-    advice = (
-        f"measure chance{about.price and f': {about.price}'}"
-        if can_measure
-        else ("with one sample per judge it cannot be measured: run both versions with two samples or more")
-    )
+    advice = f"measure chance{about.price and f': {about.price}'}"
+    if not can_measure:
+        advice = "with one sample per judge it cannot be measured: run both versions with two samples or more"
     verdict, then = "Cannot tell yet: chance is not measured.", f"{wide.text} against {about.last}."
     return Decision("chance", verdict, then, _sentences(moved, advice, _tried(about)), "measure" if can_measure else "")
 

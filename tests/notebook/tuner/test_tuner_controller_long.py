@@ -21,6 +21,7 @@ import evalkit as ek
 from evalkit.core.formatting import figure
 from evalkit.errors import CacheError, ConfigError, InputError, JudgeError, MissingExtraError, RubricError
 from evalkit.notebook.judgments.item_table import FILTERS, Query, Row, page_of
+from evalkit.notebook.labelling.label_log import LabelEdit
 from evalkit.notebook.labelling.label_queue import draw_disputed, random_order
 from evalkit.notebook.tuner.code_snippets import session_code
 from evalkit.notebook.tuner.rubric_form import form_of, from_form, from_yaml
@@ -1844,3 +1845,22 @@ def test_a_browser_shows_replies_of_its_cache_and_keeps_the_item_when_the_criter
             mine = replies[((judgments["item_id"] == "b") & (judgments["criterion"] == name)).to_numpy()].tolist()
             assert [sample["reply"] for sample in item["judges"][0]["samples"]] == (mine if found else [None, None])
         assert not (tmp_path / "other").exists(), "it writes nothing"
+
+
+def test_who_labels_a_criterion_first_counts_there_whoever_labelled_another(tmp_path):
+    """Labels count where nobody else's do; elsewhere the annotator stays new until somebody counts them."""
+    two = RUBRIC.edit(criteria=[RUBRIC.criterion("c"), {"name": "d", "scale": {0: "no", 1: "yes"}, "pass_at": 1}])
+    for _ in range(2):  # and so after a restart
+        session = Session(ITEMS, two, ["fake:strict"], labels=people(), samples=1, folder=tmp_path, annotator="Bob")
+        for item, (label, other) in zip(ITEMS["item_id"], ("01", "10", "02", "12"), strict=True):
+            session.labels.label(item, "d", LabelEdit(label, "random"))
+            session.labels.label(item, "c", LabelEdit(other, "random"))
+        log = session.label_log
+        used = log.counted.groupby(["criterion", "annotator"], observed=True).size()
+        assert used.to_dict() == {("c", "ann"): 4, ("d", "Bob"): 4}
+        assert (log.counts("Bob", "d"), log.counts("Bob", "c"), log.counts("Eve", "d")) == (True, False, False)
+        assert (log.not_counted("d"), log.newcomers()) == ("", {"Bob": 4})
+    session.labels.count_annotator("Bob", counts=False)
+    assert set(session.label_log.counted["criterion"].astype(str)) == {"c"}
+    session.labels.count_annotator("Bob", counts=True)
+    assert len(session.label_log.counted) == 12

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from scipy.stats import norm, t
 
-from evalkit.stats.comparison.decisions import Circumstances, Difference, alpha_for, decide, is_confirmed
+from evalkit.stats.comparison.decisions import Circumstances, Difference, alpha_for, decide
 
 TUNED = Circumstances("v5", "v4", labels="the labels that you tune on", unseen="held-out labels: not looked at")
 
@@ -97,7 +97,7 @@ UNMEASURED = {"floor_source": "range", "chance_up_to": 30.0}
          ("Scores: 14 nearer to people's, 1 farther; asking again changes 0 to 9. "
          "On the labels that you tune on; held-out labels: not looked at."), ""),
         (row(math.nan, math.nan, math.nan), TUNED, "no labels", "Cannot tell: no difference can be computed.",
-         "v5 and v4 need labelled items.", "", ""),
+         "Too few labelled items have a verdict in both v5 and v4.", "", ""),
         (row(0.1, 0.05, 0.15, against="verdicts"), TUNED, "no labels", "Cannot tell: no difference can be computed.",
          "v5 and v4 need labelled items.", "", ""),
     ],
@@ -178,4 +178,5 @@ def test_each_look_at_held_out_labels_makes_the_test_stricter() -> None:
         difference = Difference(0.1, low, 0.2 - low, 80, 80)
         for look in range(1, 12):
             half = (0.1 - low) * t.isf(0.05 / (look * (look + 1)), 79) / t.isf(0.025, 79)
-            assert is_confirmed((difference, look)) == (0.1 - half > 0)
+            about = replace(TUNED, held_out=(difference, look))
+            assert decide(row(0.13, 0.06, 0.21), about).kind == ("keep" if 0.1 - half > 0 else "held-out")
