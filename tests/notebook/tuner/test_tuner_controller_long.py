@@ -479,8 +479,8 @@ def close_queue(tuner):
 
 def test_the_queue_says_how_precisely_the_mean_is_known(tmp_path):
     tuner = queue_tuner(tmp_path)
-    assert open_queue(tuner)["precision"].startswith("0 labels. From 30 on, people's")
-    assert open_queue(tuner, "disputed")["precision"].startswith("0 labels. From 30 on, people's")
+    assert open_queue(tuner)["precision"].startswith("0 labels that count. From 30 on, people's")
+    assert open_queue(tuner, "disputed")["precision"].startswith("0 labels that count. From 30 on, people's")
     open_queue(tuner)
     for at in range(30):
         label_next(tuner, "2" if at % 3 else "0")
