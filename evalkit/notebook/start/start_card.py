@@ -266,7 +266,9 @@ class StartCard(NotebookWidget):
                 if not self.problems:
                     prompts = self._map([*off_scale])
             except EvalkitError as problem:
-                self.problems.append(str(problem))
+                text, _, advice = str(problem).partition("; pass another column as item_id")
+                own = "; choose another column as 'id', or none: then the row number is the id"
+                self.problems.append(text + own if advice else text)
         self.problems += [*off_scale.values(), *([self._judges_problem] if self._judges_problem else [])]
         self.notes += [str(one.message) for one in said]
         if self._n_skipped:
