@@ -31,6 +31,8 @@ from evalkit.tables import schemas
 if TYPE_CHECKING:
     from evalkit.evaluation.evaluation import Evaluation
 
+HALF_WIDTH = 0.03
+"""How precisely the noise floor is measured, if nothing else is said: ± 3 points."""
 _FLOOR = 0.1  # assumed if there is no range
 _ROUNDS = 8
 
@@ -38,7 +40,7 @@ _ROUNDS = 8
 def sample_again(
     evaluation: Evaluation,
     *,
-    half_width: float = 0.03,
+    half_width: float = HALF_WIDTH,
     n_items: int | None = None,
     criteria: Sequence[str] | None = None,
     **options: Unpack[JudgeOptions],
@@ -108,7 +110,7 @@ def sample_again(
 def plan_again(
     evaluation: Evaluation,
     *,
-    half_width: float = 0.03,
+    half_width: float = HALF_WIDTH,
     n_items: int | None = None,
     criteria: Sequence[str] | None = None,
 ) -> Plan:

@@ -128,11 +128,11 @@ class Plan:
         reasons = {"a missing input": self.n_skipped - self.n_unseen, "an image or a file": self.n_unseen}
         skipped = [f"{n} skipped for {reason}" for reason, n in reasons.items() if n]
         more = f" ({', '.join(unique + skipped)})" if unique or skipped else ""
-        size = f"{counted(self.n_items, 'item')}{more}, {counted(n, 'judgment')}"
-        calls = f"{self.n_to_call} to call"
+        size = f"{counted(self.n_items, 'item')}{more}, {n:,} judgment{'s' * (n != 1)}"
+        calls = f"{self.n_to_call:,} to call"
         if self.n_requests < self.n_to_call:
             calls = f"{self.n_requests:,} requests for {n - cached - in_batch:,} judgments"
-        return f"{size}: {cached} cached{share}{waiting}, {calls}; {self.price}"
+        return f"{size}: {cached:,} cached{share}{waiting}, {calls}; {self.price}"
 
 
 def _total(table: pd.DataFrame, column: str) -> float:

@@ -27,7 +27,15 @@ from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.profiles import RubricLike, judge_dict, rubric_of
 from evalkit.stats.alignment.held_out_log import ItemSet, item_hash
-from evalkit.stats.alignment.held_out_tests import ENOUGH_EVIDENCE, HeldOutLog, alpha_of, evidence, flip_p
+from evalkit.stats.alignment.held_out_tests import (
+    ENOUGH_EVIDENCE,
+    FEWEST_TESTED,
+    FEWEST_TESTED_CLUSTERS,
+    HeldOutLog,
+    alpha_of,
+    evidence,
+    flip_p,
+)
 from evalkit.stats.alignment.label_draws import drop_picked
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT
 
@@ -151,6 +159,31 @@ def improve(
     frozen = log.freeze(run.settings_key(best), [*dev, *held])
     made = run.outcome("not tested", best) if not look else _test(run, log, best, tested)
     return replace(made, _check=_Later(run, log, frozen).check)
+
+
+def untestable(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> tuple[int, int, str]:
+    """With how many dev and held-out items `improve` would work, and what it lacks, in words; asks and notes nothing.
+
+    The words are for someone who labels, not for a caller of `improve`.
+    """
+    said, _ = drop_picked(split_by_part(evaluation, labels, criterion), weighted=False)
+    run = SearchRun(evaluation, known_spec(evaluation.spec, "improve"), criterion, said, evaluation.options)
+    dev, held = (run.labelled(part) for part in (DEV, HELD_OUT))
+    usable, n_groups, _ = run.usable(HeldOutLog(evaluation.options.cache, criterion, ""), dev, held)
+    n, n_more = len(usable), FEWEST_TESTED - len(usable)
+    n_labelled, n_held = said["item_id"].nunique(), said.loc[(said["part"] == HELD_OUT).to_numpy(), "item_id"].nunique()
+    if n_more > 0:
+        n_away = n_held - n
+        away = f" ({n_held} labelled; on {n_away} of them people are split, or they served before)" if n_away else ""
+        more = math.ceil(n_more * n_labelled / max(1, n_held) / 5) * 5
+        share = f"about {more} more items (Label next, Random), of which about {n_more} are held out"
+        return len(dev), n, f"needs {FEWEST_TESTED} held-out items that can test it, there are {n}{away}: label {share}"
+    if n_groups < FEWEST_TESTED_CLUSTERS:
+        lack = f"needs held-out items of {FEWEST_TESTED_CLUSTERS} groups, there are {n_groups}: label items of others"
+        return len(dev), n, lack
+    if len(set(run.truth([*dev, *usable]))) < 2:
+        return len(dev), n, "needs both verdicts, people gave one to all items: label items with the other, too"
+    return len(dev), n, ""
 
 
 def _check_candidate(start: Rubric, candidate: Rubric, criterion: str) -> None:

@@ -134,16 +134,20 @@ class SearchRun:
         codes = pd.factorize(pd.Series(self.units(ids), dtype="str"))[0]
         return np.bincount(codes, weights=steps, minlength=1).round().astype(np.int64)
 
-    def testable(self, log: HeldOutLog, dev: list[str], held: list[str]) -> list[str]:
-        """The held-out items that may be looked at; InputError if there are too few, or people say one thing."""
+    def usable(self, log: HeldOutLog, dev: list[str], held: list[str]) -> tuple[list[str], int, list[str]]:
+        """The held-out items that may be looked at, the number of their clusters, and why others may not."""
         seen = set(self.units(dev))
         apart = [name for name, unit in zip(held, self.units(held), strict=True) if unit not in seen]
         usable, n_used, n_tuned = log.usable(apart)
         n_tuned += len(held) - len(apart)
         away = [f"{n_used} were used to test a change that was kept"] * (n_used > 0)
         away += [f"{n_tuned} were dev labels, or share a cluster or text with dev labels"] * (n_tuned > 0)
+        return usable, len(set(self.units(usable))), away
+
+    def testable(self, log: HeldOutLog, dev: list[str], held: list[str]) -> list[str]:
+        """The held-out items that may be looked at; InputError if there are too few, or people say one thing."""
+        usable, n_clusters, away = self.usable(log, dev, held)
         self.notes += [f"held-out items left out: {'; '.join(away)}"] if away else []
-        n_clusters = len(set(self.units(usable)))
         if len(usable) < FEWEST_TESTED or n_clusters < FEWEST_TESTED_CLUSTERS:
             sizes = sorted({len(usable), 40, 80, 160} - {0})
             powers = ", ".join(f"{counted(n, 'label')} {power_of(n, alpha_of(1)):.2f}" for n in sizes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -105,9 +106,7 @@ def suggest_edits(
     options = Options(offline=offline, refresh=refresh, budget_usd=budget_usd, retries=retries)
     rubric = evaluation.rubric
     name = rubric.criterion(criterion).name
-    helper = Judge.of(judge)
-    if helper.max_tokens is not None and helper.max_tokens < _MAX_TOKENS:
-        helper = helper.replace(max_tokens=_MAX_TOKENS, name=helper.name)
+    helper = _helper(judge)
     cases = cases_of(evaluation, dev_labels(evaluation, labels, name), name, n_cases)
     about: dict[str, Any] = {"rubric": f"{rubric.id}@{rubric.label}", "criterion": name, "judge": helper.name}
     about |= {"n_differ": cases.n_differ, "n_compared": cases.n_compared}
@@ -121,6 +120,30 @@ def suggest_edits(
     about |= {"shown": tuple(case.item_id for case in cases.shown), "source": "cache" if stored else "live"}
     about |= {"cost_usd": reply.cost_usd, "key": request.keys[0].hex()}
     return Suggestions(*read_edits(reply, rubric, name, max_edits), **about)
+
+
+def highest_price(evaluation: Evaluation, judge: JudgeLike, criterion: str, labels: LabelsLike | None = None) -> float:
+    """The most that a call of `suggest_edits` costs, in US$; NaN if that is unknown. Makes no call."""
+    from evalkit.engine.calls.budget import upper_bound
+    from evalkit.engine.providers.prices import price_of
+
+    helper = _helper(judge)
+    cases = cases_of(evaluation, dev_labels(evaluation, labels, criterion), criterion, 8)
+    price = price_of(helper)
+    if not cases.shown:
+        return 0.0
+    if price is None or (helper.max_tokens is None and any(price)):
+        return math.nan
+    return upper_bound(
+        _request(helper, question_of(evaluation.rubric, criterion, cases, 3), evaluation.rubric, 0), 1, price
+    )
+
+
+def _helper(judge: JudgeLike) -> Judge:
+    helper = Judge.of(judge)
+    if helper.max_tokens is not None and helper.max_tokens < _MAX_TOKENS:
+        helper = helper.replace(max_tokens=_MAX_TOKENS, name=helper.name)
+    return helper
 
 
 def _request(judge: Judge, prompt: Prompt, rubric: Rubric, draw: int) -> Request:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from evalkit.core.formatting import count_of, figure
+from evalkit.core.formatting import count_of, figure, p_value
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.edit_effects import change_of
@@ -29,7 +29,10 @@ Kind = Literal["same", "near", "false pass", "false fail", "differs", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One figure: title, value, note, its change from the version compared with, and its place in the strip."""
+    """One figure: title, value, note, its change from the version compared with, and its place in the strip.
+
+    `brief` is what the strip shows of the note.
+    """
 
     title: str
     value: str
@@ -37,6 +40,7 @@ class Tile:
     moved: str = ""
     mark: Mark = ""
     place: Place = "fact"
+    brief: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,15 +247,24 @@ def _changed(change: tuple[pd.Series | None, str] | None, name: str, items: Sequ
     steps = [("got", moves[f"{what} appeared"]), ("lost", moves[f"{what} lost"])]
     moved = ", ".join(f"{counted(n, 'item')} {step} a {what}" for step, n in steps if n)
     note = " · ".join(filter(None, [f"{what}s, from {name}", moved, chance_sentences(row)]))
+    brief = " · ".join(filter(None, [moved, _by_chance(row)]))
     if pd.isna(row["fixed"]):
-        return Tile("Changed", value, note, place="change")
+        return Tile("Changed", value, note, place="change", brief=brief)
     up, down = ("now pass", "now fail") if row["against"] == "verdicts" else ("fixed", "broke")
     mark: Mark = ""
     counts = f"▲ {row['fixed']} {up} ▼ {row['broke']} {down}"
     if row["against"] != "verdicts":
         counts += " on dev labels"
         mark = "better" if row["fixed"] > row["broke"] else "worse" if row["broke"] > row["fixed"] else ""
-    return Tile("Changed", value, note, counts, mark, "change")
+    return Tile("Changed", value, note, counts, mark, "change", brief)
+
+
+def _by_chance(row: pd.Series) -> str:
+    """What asking again changes, if that was measured, and whether the replies changed more than by chance."""
+    if row["floor_source"] != "measured" or pd.isna(row["chance_up_to"]):
+        return ""
+    p = "" if pd.isna(row["change_p"]) else f", p {p_value(row['change_p'])}"
+    return f"asking again changes 0 to {row['chance_up_to']:.0f} (measured{p})"
 
 
 def _scored(evaluation: Evaluation, criterion: str) -> list[Tile]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 import orjson
 import pandas as pd
 
@@ -90,7 +91,7 @@ class LabelLog:
 
     Figures use the labels in `counted`: a label of a ``disputed`` or ``picked`` item neither counts nor replaces the
     annotator's label that does. Annotators count if they gave labels that were passed in, if they were the first in
-    a log without any, or from `set_counting` on.
+    a log without any, or from `set_counting` on; for one criterion also if they were the first to label that.
 
     Parameters
     ----------
@@ -128,6 +129,7 @@ class LabelLog:
         self._queued: list[_Key] = []
         self.counting: set[str] = set()
         self._left_out: set[str] = set()
+        self._first: dict[str, str] = {}  # criterion -> whose labels were its first that count
         self.n_other_texts = self.n_edits = 0
         self.draws: dict[str, list[dict[str, float]]] = {}
         if given is not None:
@@ -136,6 +138,7 @@ class LabelLog:
                 key = str(row["item_id"]), str(row["criterion"]), str(row["annotator"])
                 self._edits[key] = [_edit_of(row)]
                 self.counting.add(key[2])
+                self._first.setdefault(key[1], key[2])
 
     def add_scales(self, rubric: Rubric) -> None:
         """Accept labels on the scales of this version too."""
@@ -200,8 +203,10 @@ class LabelLog:
         self._edits.setdefault(key, []).append(edit)
         if edit.source in _QUEUED:
             self._queued.append(key)
-        if edit.source in _COUNTED and self.counts(key[2]):
-            self.counting.add(key[2])
+        if edit.source in _COUNTED and edit.label is not None and self.counts(key[2], key[1]):
+            self._first.setdefault(key[1], key[2])
+            if not self.counting:
+                self.counting.add(key[2])
         self._changed()
 
     def _remove_last(self, key: _Key) -> None:
@@ -216,9 +221,14 @@ class LabelLog:
         (self._left_out.discard if counts else self._left_out.add)(annotator)
         self._changed()
 
-    def counts(self, annotator: str) -> bool:
-        """Whether the next label of this annotator counts."""
-        return annotator in self.counting or not (self.counting or annotator in self._left_out)
+    def counts(self, annotator: str, criterion: str) -> bool:
+        """Whether the next label of this annotator for a criterion counts."""
+        is_first = self._first.get(criterion, annotator) == annotator and annotator not in self._left_out
+        return annotator in self.counting or is_first
+
+    def _is_counted(self, key: _Key) -> bool:
+        """Whether figures use the labels of this annotator for this criterion."""
+        return key[2] in self.counting or (self._first.get(key[1]) == key[2] and key[2] not in self._left_out)
 
     def _changed(self) -> None:
         self.__dict__.pop("_tables", None)
@@ -316,14 +326,15 @@ class LabelLog:
         drawn = last[(last["source"].eq("disputed") & last["round"].notna()).to_numpy()]
         known = pd.MultiIndex.from_frame(self.counted[keys].astype(str))
         others = ~pd.MultiIndex.from_frame(drawn[keys].astype(str)).isin(known)
-        counts = drawn["annotator"].astype(str).map(self.counts).to_numpy(dtype=bool)
+        pairs = zip(drawn["annotator"].astype(str), drawn["criterion"].astype(str), strict=True)
+        counts = np.array([self.counts(*pair) for pair in pairs], dtype=bool)
         both: pd.DataFrame = pd.concat([self.counted, drawn[others & counts]], ignore_index=True)
         return both
 
     @cached_property
     def _tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """`table` and `counted`, until the labels change."""
-        that_count = {key: edit for key, edit in self._that_count().items() if key[2] in self.counting}
+        that_count = {key: edit for key, edit in self._that_count().items() if self._is_counted(key)}
         last = self._last()
         rows = [*last.items(), *that_count.items()]
         keys = list(zip(*(key for key, _ in rows), strict=True)) if rows else [()] * 3
@@ -347,13 +358,14 @@ class LabelLog:
 
     def newcomers(self) -> dict[str, int]:
         """Annotator -> number of labels that would count if the annotator did."""
-        return dict(Counter(key[2] for key in self._that_count() if key[2] not in self.counting))
+        return dict(Counter(key[2] for key in self._that_count() if not self._is_counted(key)))
 
     def not_counted(self, criterion: str) -> str:
         """The labels of a criterion that figures do not use, in words; empty if they use all."""
         sources = Counter(edit.source for key, edit in self._last().items() if key[1] == criterion)
         words = ", ".join(f"{sources[name]} {name}" for name in SOURCES if name not in _COUNTED and sources[name])
-        left_out = sorted({key[2] for key in self._that_count() if key[1] == criterion} - self.counting)
+        given = [key for key in self._that_count() if key[1] == criterion]
+        left_out = sorted({key[2] for key in given if not self._is_counted(key)})
         parts = [f"{words} not counted"] * bool(words)
         parts += [f"without {', '.join(left_out)} (not in the figures yet)"] * bool(left_out)
         return " · ".join(parts)

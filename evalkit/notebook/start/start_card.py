@@ -6,6 +6,7 @@ import inspect
 import textwrap
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from evalkit.core.settings import as_cache, default_cache, shown_cache
 from evalkit.engine.judging.planning import plan_worklist
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
-from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, counted, listed
+from evalkit.errors import CacheError, ConfigError, EvalkitError, EvalkitWarning, InputError, counted, listed
 from evalkit.notebook.start.column_roles import (
     NEW,
     NEW_INPUTS,
@@ -36,6 +37,7 @@ from evalkit.notebook.tuner.drafts import plan_line
 from evalkit.notebook.tuner.judge_addresses import ServerError, judge_at, server_of
 from evalkit.notebook.tuner.rubric_tuner import RubricTuner
 from evalkit.notebook.tuner.tuning_session import Session
+from evalkit.notebook.tuner.version_history import History
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.rubrics import Rubric, extract_labels, load_rubric
 from evalkit.rubrics.files import rubric_ids
@@ -139,18 +141,39 @@ class StartCard(NotebookWidget):
                 warnings.simplefilter("ignore", EvalkitWarning)  # they are among the notes
                 session = Session(self.items, self.rubric, self.judges, **self._arguments())
             session.items_code, session.reads_items = self._items_code(), bool(self._file or self._source)
+            session.history.parts.append(lambda: {"roles": dict(self.roles.roles)})
+            session.history.save()
             self._opened = RubricTuner.of(session, self.widget)
             self.widget.card = {}
         return self._opened
 
     def _arguments(self) -> dict[str, Any]:
         """The arguments of the tuner beside items, rubric and judges."""
+        given = {"labels": self.labels, "inputs": self.inputs, "on_missing": "skip" if self._n_skipped else ""}
+        return {name: value for name, value in given.items() if value} | self._place()
+
+    def _place(self) -> dict[str, Any]:
+        """The options of the tuner, with the folder and the name of its session."""
         path = Path(self._file)
         place = {"folder": str(path.parent), "name": f"{path.stem}-{self.rubric.id}"} if self._file else {}
         if self._file and not path.exists():  # a data set on the hub
             place = {"name": f"{path.name}-{self.rubric.id}"}
-        given = {"labels": self.labels, "inputs": self.inputs, "on_missing": "skip" if self._n_skipped else ""}
-        return {name: value for name, value in given.items() if value} | place | self._options
+        return place | self._options
+
+    @property
+    def _saved(self) -> Path:
+        """The file of the session that *Open the tuner* continues, if it exists."""
+        place = self._place()
+        return Path(place.get("folder") or Path.cwd(), f"{place.get('name') or self.rubric.id}.tuner.json")
+
+    def _saved_roles(self) -> dict[str, str]:
+        """The roles with which that session was opened, of the columns that can still have them."""
+        history = History(self._saved)
+        with suppress(CacheError):  # the tuner names it
+            history.load(self.rubric.id)
+        roles = history.state.get("roles")
+        known = roles.items() if isinstance(roles, dict) else ()
+        return {name: role for name, role in known if name in self._columns and role in self._choices(name)}
 
     # -- what is chosen
     def receive(self, message: Any) -> None:
@@ -177,6 +200,9 @@ class StartCard(NotebookWidget):
             self.rubric, self.roles = carry_over(self._columns, before, self._kept())
         else:
             self.roles = guess_roles(self._columns, self.rubric, self._kept())
+        if saved := self._saved_roles():
+            self.roles = ColumnRoles({**self.roles.roles, **saved, **self._kept()})
+            self.rubric = new_rubric(self._columns, self.roles) if is_new else self.rubric
         self._check()
 
     def _kept(self) -> dict[str, str]:
@@ -240,7 +266,9 @@ class StartCard(NotebookWidget):
                 if not self.problems:
                     prompts = self._map([*off_scale])
             except EvalkitError as problem:
-                self.problems.append(str(problem))
+                text, _, advice = str(problem).partition("; pass another column as item_id")
+                own = "; choose another column as 'id', or none: then the row number is the id"
+                self.problems.append(text + own if advice else text)
         self.problems += [*off_scale.values(), *([self._judges_problem] if self._judges_problem else [])]
         self.notes += [str(one.message) for one in said]
         if self._n_skipped:
@@ -283,10 +311,11 @@ class StartCard(NotebookWidget):
         return prompts
 
     def _remarks(self) -> list[str]:
-        place, notes = self._arguments(), list(role_remarks(self._columns, self.roles, self.rubric))
-        saved = Path(place.get("folder") or Path.cwd(), f"{place.get('name') or self.rubric.id}.tuner.json")
-        if saved.exists():
-            notes.insert(0, f"a saved session exists ({saved}); press 'Open the tuner' to continue it")
+        notes = list(role_remarks(self._columns, self.roles, self.rubric))
+        if self._saved.exists():
+            last = self._saved_roles()
+            roles = " with the same roles" * (bool(last) and last.items() <= self.roles.roles.items())
+            notes.insert(0, f"a saved session exists ({self._saved}); press 'Open the tuner' to continue it{roles}")
         if fakes := [judge.name for judge in self.judges if judge.provider == "fake"]:
             advice = "offline stand-ins that count words, not LLMs; name yours, as in openai:gpt-4o-mini"
             notes.append(f"{listed(fakes)}: {advice}")
@@ -297,8 +326,10 @@ class StartCard(NotebookWidget):
             notes.append("a new rubric asks one general question: write your own question and levels before you run")
         for name, column in self._columns.items():
             if not self.roles.roles[name] and column.looks_like_labels:
-                advice = f"use it as 'label: {self.rubric.names[0]}'" if self._is_new else "the rubric 'new' fits them"
-                where = "" if self._is_new else ", but not on the scale of this rubric"
+                fitting = [f"'label: {one.name}'" for one in self.rubric.criteria if column.fits(one.scale)]
+                fitting = fitting or [f"'label: {self.rubric.names[0]}'"] * self._is_new
+                advice = f"use it as {' or '.join(fitting)}" if fitting else "the rubric 'new' fits them"
+                where = "" if fitting else ", but not on the scale of this rubric"
                 notes.append(f"{name!r} may hold labels{where}; {advice}")
         return notes
 

@@ -29,7 +29,8 @@ function figuresPart(ctx) {
     put(".ekw-decision", decision ? drawDecision(decision, inReason) : first ? `<p class="ekw-say"><b>${esc(first.title)}</b> ${interval(first.value)} <span class="ekw-moved ekw-${esc(first.mark || "as")}">${esc(first.moved)}</span></p><p>${esc(first.note)}</p>` : "");
     const told = decision ? decision.then + decision.reason : "", isFigure = (value) => !/^(NA|–)/.test(value) && !told.includes(value); // what has no value, or stands in the decision, is in "All figures"
     const facts = tiles.filter((tile) => (decision || tile !== first) && isFigure(tile.value) && (tile.place !== "fact" || figures.browse || STRIP.includes(tile.title)));
-    put(".ekw-facts", facts.map((tile) => `<span class="${tile.place === "fact" && !figures.browse ? "ekw-less" : ""}">${esc(SHORT[tile.title] || tile.title)} <b>${interval(tile.value)}</b>${tile.place === "head" ? ` ${esc(tile.note.match(/^\d+ of \d+/)?.[0] || "")}${tile.moved && "," }` : ""}${tile.moved ? ` <span class="ekw-${esc(tile.mark || "as")}">${esc(tile.moved.replace(" on dev labels", ""))}</span>` : ""}</span>`).join(""));
+    const moves = (tile) => tile.moved && (!decision || tile.place === "change"); // the sentence has the difference of agreement, of the items that both judged
+    put(".ekw-facts", facts.map((tile) => `<span class="${tile.place === "fact" && !figures.browse ? "ekw-less" : ""}">${esc(SHORT[tile.title] || tile.title)} <b>${interval(tile.value)}</b>${tile.place === "head" ? ` ${esc(tile.note.match(/^\d+ of \d+/)?.[0] || "")}` : ""}${moves(tile) ? `${tile.place === "head" ? "," : ""} <span class="ekw-${esc(tile.mark || "as")}">${esc(tile.moved.replace(" on dev labels", ""))}</span>` : ""}${tile.brief ? ` <small>${esc(tile.brief)}</small>` : ""}</span>`).join(""));
     put(".ekw-tiles", tiles.map(drawTile).join(""));
     find('[data-box="figures"]').hidden = !tiles.length;
     put(".ekw-points", drawPoints(figures));
@@ -49,7 +50,7 @@ function figuresPart(ctx) {
   }
   // One point with its interval per version; the dashed line is that of people among themselves.
   function drawPoints({ versions = [], axis, people, current, against }) {
-    if (!versions.some(({ point }) => point)) return "";
+    if (!axis || !versions.some(({ point }) => point && point.value !== null)) return "";
     const y = (value) => (100 * (value - axis[0])) / (axis[1] - axis[0]), line = (name, low, high) => `<i class="ekw-${name}" style="bottom:${y(low)}%;height:${y(high) - y(low)}%"></i>`;
     const buttons = versions.filter(({ point }) => point).map(({ key, name, note, point }) => {
       const use = key === current ? "shown" : key === against ? "compared with" : "", about = [`${name}: ${point.text}`, use, note].filter(Boolean).join("; ");
@@ -60,6 +61,15 @@ function figuresPart(ctx) {
   }
 
   // Rows people, columns jury; thick lines where passing begins. The width of a cell follows from the number of columns.
+  // What ▲, ▼ and – below a column mean, of those that have items.
+  function legendOf(cells) {
+    const has = (labelled, verdicts) => cells.some((cell) => cell.n && (cell.jury !== null) === labelled && verdicts.includes(cell.verdict));
+    return [
+      has(true, ["pass", "fail"]) && "▲ or ▼ below a label: most judges passed (▲) or failed (▼) the item, though the level nearest to their mean says otherwise. The verdict counts.",
+      has(false, ["pass", "fail"]) && "▲ or ▼ below none: the judges agree on no level, but most of them passed (▲) or failed (▼) the item.",
+      cells.some((cell) => cell.n && cell.verdict && !["pass", "fail"].includes(cell.verdict)) && "– below a label: as many judges pass the item as fail it, so it has no verdict.",
+    ].filter(Boolean).map((text) => ` ${text}`).join("");
+  }
   const MOST = 24; // more columns than this do not fit anywhere
   function drawMatrix() {
     const cells = get("figures").cells || [], page = get("page"), chosen = page.query?.cell, region = find(".ekw-matrix");
@@ -89,7 +99,7 @@ function figuresPart(ctx) {
     put(".ekw-matrix", `${title}<table><thead>${above}<tr><td><small>people</small></td>${columns.map(head).join("")}</tr></thead><tbody>${rows
       .map((row, at) => `<tr class="${at && row.human_passed !== rows[at - 1].human_passed ? "ekw-from-row" : ""}"><th scope="row">${labels.words ? `<small>${esc(labels.of(row.human))}</small> ` : ""}${esc(row.human)}</th>${columns.map((column, n) => `<td class="${line(n)}">${button(cells.find((cell) => cell.human === row.human && same(cell, column)))}</td>`).join("")}</tr>`).join("")}</tbody></table>
       <p>Each person's label counts once. ${groups.length > 1 ? "Orange frame: people and jury give different verdicts. Thick lines: from where on an item passes. " : ""}Press a cell to see its items.${cells.some((cell) => cell.verdict && cell.n)
-        ? " ▲ or ▼ below a label: most judges passed (▲) or failed (▼) the item, though the level nearest to their mean says otherwise. The verdict counts." : ""}</p>`);
+        ? legendOf(cells) : ""}</p>`);
   }
   return { drawTop, drawMatrix };
 }

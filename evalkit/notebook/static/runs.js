@@ -70,7 +70,7 @@ function runsPart(ctx) {
   function effect(one) {
     const part = one.part === "dev" ? "Dev labels" : "Held-out labels";
     const figures = EFFECT.map(([title, key]) => `<div class="ekw-tile"><dt>${title}, ${part.toLowerCase()}</dt><dd><b>${esc(one[key]).replace(/ \[(.*)\]/, " <i>[$1]</i>")}</b>${
-      key === "effect" ? `<span class="ekw-moved ekw-${esc(one.mark || "as")}">${esc(one.counts)}</span>` : `<small>${esc(one.coverage)}</small>`}</dd></div>`).join("");
+      key === "effect" ? `<span class="ekw-moved ekw-${esc(one.mark || "as")}">${esc(one.counts)}</span>${one.interval ? `<small>${esc(one.interval)}</small>` : ""}` : `<small>${esc(one.coverage)}</small>`}</dd></div>`).join("");
     return `<dl class="ekw-tiles" aria-label="${part}">${figures}</dl>`;
   }
   // The new text with its new words marked; of the unchanged text only a few words remain as context.
@@ -89,7 +89,7 @@ function runsPart(ctx) {
     const buttons = tried
       ? `<button data-do="showtry" data-key="try ${at}" data-version="${esc(row.key)}" data-base="${esc(row.base)}" aria-label="Show ${name}" ${offIf(row.key === shown)}>${row.key === shown ? "Shown" : "Show"}</button>
         <button data-do="takeup" data-key="takeup ${at}" data-version="${esc(row.key)}" aria-label="Use ${name} in the rubric">Use it</button>`
-      : `<button data-do="try" data-key="try ${at}" data-number="${at}" ${offIf(running)} aria-label="Try ${name}">Try</button>`;
+      : `<button data-do="try" data-key="try ${at}" data-number="${at}" ${offIf(running)} aria-label="Try ${name}${row.price ? `: ${esc(row.price)}` : ""}">Try${row.price ? `: ${esc(row.price)}` : ""}</button>`;
     return `<li><article aria-label="Suggestion ${at + 1}"><h4>${esc(row.where)}</h4><p class="ekw-new">${marked(row.was, row.text)}</p>
       <p><small>${esc(row.reason)}</small></p><details><summary>full text, and what it replaces</summary><p>${esc(row.text)}</p><p><small>${esc(row.was) || "(nothing)"}</small></p></details>
       <div class="ekw-line">${buttons}</div>${row.effects.map(effect).join("")}${tried ? `<small>${esc(row.effects[0].changed)}</small>` : ""}</article></li>`;
@@ -99,18 +99,19 @@ function runsPart(ctx) {
     find('[data-box="suggestions"] > summary').textContent = rows.length ? `Suggestions: ${rows.length}, of ${suggestions.of}` : "Suggestions";
     if (!get("page").judged) return put(".ekw-suggestions", "<p class='ekw-empty'>After a run, a judge can suggest edits from dev items on which jury and people disagree.</p>");
     const look = board.split ? "Trying an edit counts as a look at the held-out labels." : "There are too few labels to hold some out: effects are measured on the labels that the edits were made from.";
+    const prices = Object.entries(suggestions.prices || {}).map(([name, text]) => `${name}: ${text}`).join(", ");
     put(".ekw-suggestions", `<div class="ekw-line"><label class="ekw-short">Judge <input data-suggester data-key="suggester" list="${ctx.id}-suggesters" value="${esc(suggestions.judge)}" aria-label="Judge that suggests edits"></label>
       <datalist id="${ctx.id}-suggesters">${(suggestions.judges || []).map((name) => `<option value="${esc(name)}">`).join("")}</datalist>
       <button data-do="suggest" data-key="suggest" ${offIf(running || !board.current)}>${rows.length ? "Suggest others" : "Suggest edits"}</button>
-      ${board.split ? `<button data-do="improve" data-key="improve" ${offIf(running || !board.current)}>Improve</button>` : ""}</div>
-      <small>Sends one prompt to this judge, with dev items on which jury and people disagree. ${look}</small>
-      ${board.split && board.improve ? `<small>${esc(board.improve)}</small>` : ""}
+      ${board.split ? `<button data-do="improve" data-key="improve" data-lack="${board.improve_lack ? "true" : ""}" ${offIf(running || !board.current || board.improve_lack)}>Improve</button>` : ""}</div>
+      <small>Sends one request${prices ? ` (${esc(prices)})` : ""} to this judge, with dev items on which jury and people disagree. ${look}</small>
+      ${board.split && (board.improve_lack || board.improve) ? `<small>${esc(board.improve_lack || board.improve)}</small>` : ""}
       ${suggestions.head ? `<p role="status"><small>${esc(suggestions.head)}</small></p>` : ""}${(suggestions.notes || []).map((note) => `<p class="ekw-note">${esc(note)}</p>`).join("")}
       ${rows.length ? `<ol class="ekw-edits">${rows.map((row, at) => suggestion(row, at, running, board.current)).join("")}</ol>` : ""}`);
   }
   function disableSuggestions() { // while a job runs no other can start; open details stay open
     const running = Boolean(get("status").running);
-    find(".ekw-suggestions").querySelectorAll('[data-do="try"], [data-do="suggest"], [data-do="improve"]').forEach((one) => one.setAttribute("aria-disabled", running));
+    find(".ekw-suggestions").querySelectorAll('[data-do="try"], [data-do="suggest"], [data-do="improve"]').forEach((one) => one.setAttribute("aria-disabled", running || Boolean(one.dataset.lack)));
   }
   return { drawRun, drawJury, juryMessage, drawVersions, drawSuggestions, disableSuggestions };
 }

@@ -47,7 +47,7 @@ def running(done: int, total: int, name: str) -> Decision:
     """
     then = f"The figures are those of {name} until all items are judged." if name else ""
     reason = "Meanwhile you can label and read; Stop keeps every reply that was paid for."
-    return Decision("running", f"Running: {done:,} of {counted(total, 'reply', 'replies')}.", then, reason)
+    return Decision("running", f"Running: {done:,} of {total:,} {'reply' if total == 1 else 'replies'}.", then, reason)
 
 
 def decision_of(session: Session) -> Decision | None:
@@ -121,8 +121,8 @@ def _without_comparison(session: Session) -> Decision | None:
     next_step = (
         "There is no other version to compare yet." if len(versions) == 1 else "Choose a version to compare it with."
     )
-    then = f"({value}). {next_step}"
-    return Decision("one version", f"{name} agrees with people on {n} of 100 items", then, _fullest_wrong_cell(session))
+    then = f"of {counted(row['n_verdicts'], 'labelled item')} ({value}). {next_step}"
+    return Decision("one version", f"{name} agrees with people on {n} %", then, _fullest_wrong_cell(session))
 
 
 def _fullest_wrong_cell(session: Session) -> str:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from evalkit.core.formatting import money
 from evalkit.errors import InputError, counted
 from evalkit.evaluation import Evaluation, sample_again
-from evalkit.evaluation.sampling_again import expected_half_width, plan_again
+from evalkit.evaluation.sampling_again import HALF_WIDTH, expected_half_width, plan_again
 from evalkit.notebook.tuner.drafts import Drafts, Setup
 from evalkit.notebook.tuner.version_history import History
 from evalkit.notebook.tuner.version_runs import Runs, Stopped
@@ -55,11 +56,16 @@ class RepeatedSamples:
         """What `measure` would ask and cost; makes no calls."""
         last, about = self._runs.compared, (self._runs.against, self._runs.current)
         if last is not None and about not in self.prices and (criteria := self._criteria):
-            plan = plan_again(last, criteria=criteria)
+            plan = plan_again(last, criteria=criteria, n_items=len(self._setup.items))  # the most that it may take
             width = expected_half_width(last, plan.n_items, criteria)
-            points = "" if math.isnan(width) else f" (about ± {max(1, round(100 * width))} points)"
-            which = f"{'all ' * (plan.n_items == len(self._setup.items))}{counted(plan.n_items, 'item')}"
-            self.prices[about] = f"{which} again{points}: {counted(plan.n_requests, 'request')}, {plan.price}"
+            known = f"; stops early at ± {100 * HALF_WIDTH:.0f} points"
+            if width > HALF_WIDTH + 0.005:
+                known += f", all items give about ± {round(100 * width)}"
+            price = (
+                "price unknown" if math.isnan(plan.usd) else f"about {money(plan.usd)}" if plan.usd_at_most else "free"
+            )
+            most = f"at most {plan.n_requests:,} request{'s' * (plan.n_requests != 1)}"
+            self.prices[about] = f"{most} on {counted(plan.n_items, 'item')}, {price}{known}"
         return self.prices.get(about, "")
 
     def measure(self, on_progress: Callable[[Any], object] | None = None) -> str:

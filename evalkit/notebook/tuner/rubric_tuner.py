@@ -203,6 +203,7 @@ class RubricTuner(NotebookWidget):
         """
         self.session.suggestions.suggest(judge, self.session.shown_criterion)
         self._screen.draw("suggestions")
+        self._screen.plan_tries()
         return [row.edit for row in self.session.suggestions.edits.rows]
 
     def improve(self, judge: JudgeLike) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -47,13 +48,22 @@ class Labels:
         items, rubric, worklist = setup.items, setup.spec.rubric, Worklist.of(setup.spec, setup.items)
         texts = {item: of_item[0][:16] for item, of_item in zip(items["item_id"], worklist.hashes, strict=True)}
         table = None if labels is None else as_labels(labels, items, rubric)
+        self._given = _counts(table, texts)
+        last = history.state.get("given_labels")
+        self._last_given: dict[str, dict[str, int]] = last if isinstance(last, dict) else {}
+        self._missing = _missing(self._last_given, self._given)
+        history.notes.extend(self._missing)
         self.log = LabelLog(path, texts, table, rubric, groups_of(items))
         to_judge = (item for index, item in enumerate(items["item_id"]) if index not in worklist.skipped)
         self.queue = LabelQueue(self.log, to_judge)
         for version in history.versions.values():
             self.log.add_scales(version.rubric)
         self.log.read()
-        history.parts.append(lambda: {"annotator": self.annotator})
+        history.parts.append(lambda: {"annotator": self.annotator, "given_labels": self._given_labels()})
+
+    def _given_labels(self) -> dict[str, dict[str, int]]:
+        """How many labels were passed in; those of the last session as long as it says that they are missing."""
+        return self._last_given if set(self._missing) & set(self._history.notes) else self._given
 
     def forget_look(self) -> None:
         """Another version, or another criterion, is shown."""
@@ -111,3 +121,26 @@ class Labels:
             "looks": f"look {row['n_looks']}, at {counted(row['n_versions'], 'version')}",
         }
         return self.held_out
+
+
+def _counts(given: pd.DataFrame | None, texts: Collection[str]) -> dict[str, dict[str, int]]:
+    """Criterion -> annotator -> number of labels of these items."""
+    counts: dict[str, dict[str, int]] = {}
+    if given is not None:
+        known = given[given["item_id"].isin(list(texts)) & given["label"].notna()]
+        for criterion, who in known[["criterion", "annotator"]].astype(str).to_numpy().tolist():
+            people = counts.setdefault(criterion, {})
+            people[who] = people.get(who, 0) + 1
+    return counts
+
+
+def _missing(last: Mapping[str, Mapping[str, int]], now: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Labels that were passed to the last session and not to this one, a sentence per criterion."""
+    notes = []
+    for criterion, people in last.items():
+        gone = {who: n for who, n in people.items() if not now.get(criterion, {}).get(who)}
+        if gone:
+            words = f"{counted(sum(gone.values()), 'label')} of {', '.join(gone)} for {criterion!r}"
+            how = "pass their columns as labels again (on the card: the role 'label: …')"
+            notes.append(f"{words} were in the last session and are missing now, so they count in no figure: {how}.")
+    return notes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -11,16 +12,18 @@ from typing import Any
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
-from evalkit.core.formatting import figure
+from evalkit.core.formatting import figure, money
 from evalkit.core.judges import JudgeLike
-from evalkit.errors import InputError, JudgeError, counted
+from evalkit.engine.judging.planning import plan_worklist
+from evalkit.errors import EvalkitError, InputError, JudgeError, counted
 from evalkit.evaluation import Evaluation, improve
 from evalkit.evaluation.suggestions.edit_effects import measure_edit
 from evalkit.evaluation.suggestions.edits import Edit
 from evalkit.evaluation.suggestions.improvement import Improvement
-from evalkit.evaluation.suggestions.suggesting import suggest_edits
-from evalkit.notebook.labelling.label_log import drop_new_annotators
-from evalkit.notebook.tuner.drafts import Drafts, Setup
+from evalkit.evaluation.suggestions.improving import untestable
+from evalkit.evaluation.suggestions.suggesting import highest_price, suggest_edits
+from evalkit.notebook.labelling.label_log import drop_new_annotators, labels_on_scale
+from evalkit.notebook.tuner.drafts import Drafts, Setup, run_price
 from evalkit.notebook.tuner.session_labels import Labels
 from evalkit.notebook.tuner.version_history import History, Version, rebase
 from evalkit.notebook.tuner.version_runs import Runs, Stopped
@@ -121,12 +124,40 @@ class Suggestions:
     ----------
     edits
         The last suggestions.
+    prices, tries
+        What *Suggest edits* costs at most, in words, by the name of the judge; what *Try* would ask and cost, by the
+        key of the version that it makes.
     """
 
     def __init__(self, setup: Setup, history: History, drafts: Drafts, labels: Labels, runs: Runs) -> None:
         self._setup, self._history, self._drafts, self._labels, self._runs = setup, history, drafts, labels, runs
         self.edits = SuggestedEdits.from_dict(history.state.get("suggested"), history.versions)
+        self.prices, self.tries = dict[str, str](), dict[str, str]()
         history.parts.append(lambda: {"suggested": asdict(self.edits)})
+
+    def price(self, number: int) -> str:
+        """What trying an edit would ask and cost, in words, if `plan` has planned it."""
+        with suppress(InputError):
+            return self.tries.get(self.edits.version(number, self._history.versions).key, "")
+        return ""
+
+    def plan(self, criterion: str) -> None:
+        """Plan each edit that is not tried, and what asking for others costs; makes no calls."""
+        edits, prices, tries, evaluation = self.edits, dict[str, str](), dict[str, str](), self._runs.evaluation
+        for judge in self._drafts.pool:
+            with suppress(EvalkitError):  # for example without labels
+                if evaluation is None:
+                    break
+                usd = highest_price(evaluation, judge, criterion, self._labels.on_scale(criterion, evaluation))
+                prices[judge.name] = "price unknown" if math.isnan(usd) else f"at most {money(usd)}" if usd else "free"
+        for number, row in enumerate(edits.rows):
+            if not row.key:
+                with suppress(EvalkitError):
+                    version = edits.version(number, self._history.versions)
+                    known = {"takes_recorded": self._setup.options.get("recorded") == "use", "adopt": True}
+                    plan = plan_worklist(self._setup.worklist(version), **known, cache=self._setup.cache)
+                    tries[version.key] = run_price(plan) or "no requests, nothing to pay"
+        self.prices, self.tries = prices, tries
 
     def suggest(self, judge: JudgeLike, criterion: str) -> None:
         """Request edits of the version shown from a judge (the name of one of the pool, or as `Judge.of` takes it).
@@ -166,6 +197,8 @@ class Suggestions:
 
         def ask(evaluation: Evaluation, base: Version, known: Any, **options: Any) -> SuggestedEdits:
             labels = self._labels.on_scale(criterion, evaluation, counted=True)
+            if lack := improvement_price(evaluation, labels, criterion)[1]:
+                raise InputError(lack)
             options |= {"criterion": criterion, "rounds": ROUNDS, "max_edits": MAX_EDITS, "progress": False}
             improvement = improve(evaluation, labels, known, **options)
             kept.extend([improvement.rubric] * (improvement.outcome == "kept"))
@@ -227,33 +260,42 @@ class Suggestions:
         return end.text
 
 
-def improvement_price(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> str:
-    """What `improve` does in the tuner, and its highest expected price, in words."""
-    mine = labels[(labels["criterion"] == criterion).to_numpy()]
-    n_held = mine.loc[(mine["part"] == HELD_OUT).to_numpy(), "item_id"].nunique()
-    n_dev = mine["item_id"].nunique() - n_held
+def improvement_price(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> tuple[str, str]:
+    """What `improve` does in the tuner, and its highest expected price, in words; and what it lacks, if it cannot run.
+
+    `labels` are those that figures use.
+    """
+    mine = labels_on_scale(labels, criterion, evaluation.rubric)
+    if not (mine["part"] == HELD_OUT).any():
+        return "", ""
+    n_dev, n_held, lack = untestable(evaluation, mine, criterion)
+    if lack:
+        return "", f"Improve {lack}."
     cost, n_cells = evaluation.cost, max(1, len(evaluation.items) * len(evaluation.rubric.criteria))
     known = None if cost.paid_usd is None or cost.reused_usd is None else cost.paid_usd + cost.reused_usd
     usd = None if known is None else known / n_cells * (ROUNDS * MAX_EDITS * n_dev + n_held)
     price = "price unknown" if usd is None else f"up to about US$ {usd:.2f}" if usd else "free"
-    return (
+    text = (
         f"Improve: asks this judge up to {ROUNDS} times for edits, judges each on {counted(n_dev, 'dev item')}, and "
         f"tests the best once on {counted(n_held, 'held-out item')}. Price: {price}, plus {ROUNDS} prompts for edits."
     )
+    return text, ""
 
 
 def _effect(row: Mapping[str, Any]) -> dict[str, str]:
     """The effect of a tried edit on one part of the labels, in words, from a row of `measure_edit`."""
     held = row["part"] == HELD_OUT
     after = figure(row["agreement_after"], row["agreement_low"], row["agreement_high"])
-    step = figure(row["effect"], row["effect_low"], row["effect_high"])
+    step = figure(row["effect"], row["effect_low"], row["effect_high"]).replace("-", "−")
     sign = "+" if not pd.isna(row["effect"]) and row["effect"] > 0 else ""
     changed = "NA verdicts" if pd.isna(row["changed"]) else counted(row["changed"], "verdict")
-    looks = f", look {row['n_looks']}" if held else ""
+    alone = "95 % interval of these two versions alone; the sentence above widens it for all that were tried"
+    looks = f"; {counted(row['n_looks'], 'look')} at these so far, a try looks with both versions" if held else ""
     return {
         "part": "held-out" if held else "dev",
         "agreement": f"{figure(row['agreement_before'])} → {after}",
         "effect": f"{sign}{step}",
+        "interval": "" if held or pd.isna(row["effect_low"]) else alone,
         "counts": f"▲ {row['fixed']} fixed ▼ {row['broke']} broke",
         "coverage": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}{looks}",
         "changed": f"{changed} changed, unlabelled items included · {chance_sentences(row)}",

@@ -13,7 +13,7 @@ from typing import Any
 
 from evalkit.core.formatting import Bill
 from evalkit.core.settings import Options
-from evalkit.errors import EvalkitError, counted
+from evalkit.errors import EvalkitError
 from evalkit.notebook.judgments.item_table import Query
 from evalkit.notebook.judgments.run_notices import alert_lines
 from evalkit.notebook.tuner.code_snippets import session_code
@@ -97,13 +97,14 @@ class TunerController:
 
     def show_progress(self, progress: Any) -> None:
         """Show how far a run is."""
-        failed = f", {progress.n_failed} failed" if progress.n_failed else ""
+        failed = f", {progress.n_failed:,} failed" if progress.n_failed else ""
         bill = Bill(progress.cost_usd, progress.done, progress.n_unpriced)
         paid = f", {bill}" if progress.cost_usd or progress.n_unpriced else ""
         stopping = "stopping: waiting for calls in flight; " if progress.stopped else ""
-        text = f"{stopping}{progress.done} of {counted(progress.total, 'reply', 'replies')}{failed}{paid}"
+        of_all = f"{progress.done:,} of {progress.total:,} {'reply' if progress.total == 1 else 'replies'}"
+        text = f"{stopping}{of_all}{failed}{paid}"
         done, version = progress.done + progress.n_failed, self.session.history.versions.get(self.session.runs.current)
-        decision = decision_texts(running(done, progress.total, "" if version is None else version.name))
+        decision = decision_texts(running(progress.done, progress.total, "" if version is None else version.name))
         self._status(running=True, done=done, total=progress.total, text=text, decision=decision)
 
     def show_run(self, text: str, *more: str) -> None:
@@ -131,6 +132,16 @@ class TunerController:
         """Plan the next run, and say what was paid so far."""
         self._plan()
         self._jobs.do("paid", self._show_paid, "samples")
+        self.plan_tries()
+
+    def plan_tries(self) -> None:
+        """Plan what *Try* and *Suggest edits* cost, and show it."""
+
+        def show() -> None:
+            self.session.suggestions.plan(self.session.shown_criterion)
+            self.draw("suggestions")
+
+        self._jobs.do("tries", show, "plan")
 
     def _show_paid(self) -> None:
         paid = self.session.paid()
@@ -290,6 +301,7 @@ class TunerController:
         self.session.labels.forget_look()
         self.session.query = Query()
         self.draw("page", "item", "figures", "notices")
+        self.plan_tries()
 
     def _query(self, message: Mapping[str, Any]) -> None:
         self.session.query = Query(**message["query"])

@@ -71,7 +71,7 @@ def jury_payload(session: Session, message_id: str = "") -> dict[str, Any]:
 
 def figures_payload(session: Session) -> dict[str, Any]:
     """Tiles, confusion matrix, versions, and which labels do not count."""
-    evaluation, labels, points = session.evaluation, session.labels, session.points()
+    labels, points, (price, lack) = session.labels, session.points(), _improvement(session)
     versions, criterion = session.history.versions, session.shown_criterion
     current, against = session.runs.current, session.runs.against
     changes = changes_of(versions[against], versions[current]) if against and current else []
@@ -81,7 +81,8 @@ def figures_payload(session: Session) -> dict[str, Any]:
         "decision": decision_payload(session),
         "tiles": [asdict(tile) for tile in session.tiles()],
         "cells": [asdict(cell) for cell in session.cells()],
-        "improve": "" if evaluation is None else improvement_price(evaluation, labels.log.counted, criterion),
+        "improve": price,
+        "improve_lack": lack,
         "split": bool((labels.log.table["part"] == "held-out").any()),
         "held_out": labels.held_out,
         "other_texts": labels.log.n_other_texts,
@@ -108,6 +109,15 @@ def figures_payload(session: Session) -> dict[str, Any]:
         "diff": [asdict(change) for change in changes],
         "measure": session.floor_missing,
     }
+
+
+def _improvement(session: Session) -> tuple[str, str]:
+    """The price of *Improve*, and what it lacks."""
+    evaluation, counted, criterion = session.evaluation, session.labels.log.counted, session.shown_criterion
+    if evaluation is None or criterion not in evaluation.rubric.names:
+        return "", ""
+    about = evaluation, criterion, session.labels.log.n_edits, session.suggestions.edits
+    return session.once("improve", about, lambda: improvement_price(evaluation, counted, criterion))
 
 
 def _axis(points: list[Point]) -> list[float]:
@@ -163,7 +173,7 @@ def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:
         "source": queue.source,
         "blind": queue.blind,
         "annotator": session.labels.annotator,
-        "counts": session.labels.log.counts(session.labels.annotator),
+        "counts": session.labels.log.counts(session.labels.annotator, criterion.name),
         "criterion": criterion.name,
         "question": criterion.description,
         **({} if turn.item_id is None else item_texts(session.items, columns, turn.item_id, rubric, criterion.name)),
@@ -180,6 +190,7 @@ def suggestions_payload(session: Session) -> dict[str, Any]:
     return {
         "judges": [judge.name for judge in session.drafts.pool],
         "judge": suggested.judge or session.drafts.pool[0].name,
+        "prices": session.suggestions.prices,
         "base": suggested.base,
         "of": "" if base is None else base.name,
         "head": suggested.head,
@@ -191,8 +202,9 @@ def suggestions_payload(session: Session) -> dict[str, Any]:
                 "key": row.key,
                 "effects": list(row.effects),
                 "base": row.base or suggested.base,
+                "price": session.suggestions.price(number),
             }
-            for row in suggested.rows
+            for number, row in enumerate(suggested.rows)
         ],
     }
 

@@ -194,7 +194,7 @@ class Session:
         return f"paid: session {money(session_usd)}, project {money(project_usd)}{more}"
 
     # -- figures and items
-    def _once(self, name: str, about: object, compute: Callable[[], T]) -> T:
+    def once(self, name: str, about: object, compute: Callable[[], T]) -> T:
         """What `compute` returns; computed again only if what it is about has changed."""
         if name not in self._computed or self._computed[name][0] != about:
             self._computed[name] = about, compute()
@@ -226,7 +226,7 @@ class Session:
                 row["floor_source"], row["chance_up_to"] = SAME, 0.0
             return row, why
 
-        return self._once("change", about, compare)
+        return self.once("change", about, compare)
 
     @property
     def floor_missing(self) -> bool:
@@ -257,13 +257,13 @@ class Session:
     def seconds_per_label(self) -> float | None:
         """The pace of the annotator (see `LabelLog.seconds_per_label`)."""
         log = self.labels.log
-        return self._once("pace", (log.n_edits, self.annotator), lambda: log.seconds_per_label(self.annotator))
+        return self.once("pace", (log.n_edits, self.annotator), lambda: log.seconds_per_label(self.annotator))
 
     def _alignment(self, key: str) -> pd.Series | None:
         """Agreement of a version's jury with people; computed once per version and state of the labels."""
         evaluation, criterion, log = self.runs.known(key), self.shown_criterion, self.labels.log
         about = (evaluation, criterion, log.n_edits)
-        return self._once(f"alignment {key}", about, lambda: jury_alignment(evaluation, log.counted, criterion))
+        return self.once(f"alignment {key}", about, lambda: jury_alignment(evaluation, log.counted, criterion))
 
     @property
     def n_off_scale(self) -> int:
@@ -282,7 +282,7 @@ class Session:
         if now is None:
             return []
         about = (now, last, criterion, log.n_edits)
-        return self._once("rows", about, lambda: rows_of(now, log.table, criterion, last))
+        return self.once("rows", about, lambda: rows_of(now, log.table, criterion, last))
 
     def page(self) -> Page:
         """The page of rows that the query asks for."""

@@ -238,8 +238,10 @@ def _open(wide: Difference, alpha: float, n_common: int, about: Circumstances) -
     needed, n_items = wide.n_needed(alpha), n_common if about.n_items is None else about.n_items
     n_more = max(_FEWEST_MORE, math.ceil((needed - wide.n) / about.dev_share / 10) * 10) if needed < _MOST else _MOST
     if wide.n / about.dev_share + n_more > n_items:
-        in_all = "more labels than there can be" if n_more == _MOST else f"about {wide.n + n_more:,} labels in all"
-        reason = f"{in_all} would be needed if the difference stays as it is; there are {counted(n_items, 'item')}"
+        in_all = f"about {wide.n + n_more:,} labels in all would be needed if the difference stays as it is"
+        reason = f"{in_all}; there are {counted(n_items, 'item')}"
+        if n_more == _MOST:
+            reason = f"if the difference stays as it is, labels for all {counted(n_items, 'item')} would not decide it"
         return Decision("open", "Cannot tell, and labels will not decide it.", then, _sentences(reason, _tried(about)))
     time = "" if about.seconds is None else f" (about {counted(math.ceil(n_more * about.seconds / 60), 'minute')})"
     reason = f"that many{time} decide in four cases of five if the difference stays as it is"

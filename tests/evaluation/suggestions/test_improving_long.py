@@ -486,4 +486,9 @@ class TestTuner:
         tuner = self.tuner(tmp_path, 90)
         tuner.receive({"do": "improve", "judge": "fake:strict"})
         assert tuner.wait_idle(300)
-        assert "needs 40 held-out items in 10 clusters" in tuner.state["alert"]
+        figures, held = tuner.state["figures"], int((tuner.labels["part"] == "held-out").sum())
+        lack = f"Improve needs 40 held-out items that can test it, there are {held}: label about "
+        assert figures["improve"] == ""
+        assert figures["improve_lack"].startswith(lack)
+        assert lack in tuner.state["alert"]  # the same words after the click
+        assert "look=" not in tuner.state["alert"]

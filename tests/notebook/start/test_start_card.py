@@ -313,7 +313,10 @@ def test_the_card_names_the_cache_and_a_saved_session(tmp_path):
     assert not any("saved session" in note for note in card.notes)
     card.tuner().run()
     saved = tmp_path / "pairs-preference.tuner.json"
-    assert f"a saved session exists ({saved}); press 'Open the tuner' to continue it" in start(path).notes
+    assert (
+        f"a saved session exists ({saved}); press 'Open the tuner' to continue it with the same roles"
+        in start(path).notes
+    )
 
 
 def test_a_limit_that_cannot_be_kept_is_reported_before_run():
@@ -890,3 +893,57 @@ def test_a_column_of_ids_that_is_not_used_says_why():
     (note,) = [note for note in start(gaps).notes if "row number is the id" in note]
     assert "'uuid' is not used as id: 2 rows have none" in note
     assert not [note for note in start(table.assign(uuid=range(40))).notes if "row number" in note]
+
+
+def test_a_saved_session_brings_its_roles_back_and_names_labels_that_are_missing(tmp_path):
+    rows = [
+        {
+            "ref": f"t{at}",
+            "txt": f"answer {at} of the desk",
+            "doc": f"policy {at} of the shop",
+            "Marta": word,
+            "x": at % 3,
+        }
+        for at, word in enumerate(["ok", "not ok", "unsure", "ok"] * 5)
+    ]
+    table = pd.DataFrame(rows)
+    rubric = ek.Rubric(
+        id="desk",
+        inputs=["answer", "context"],
+        criteria=[
+            {"name": "right", "scale": {0: "no", 1: "yes"}, "pass_at": 1},
+            {"name": "tone", "scale": {0: "bad", 1: "fair", 2: "good"}},
+        ],
+    )
+    by_hand = {
+        "txt": "input: answer",
+        "doc": "input: context",
+        "Marta": "label: right",
+        "x": "label: tone",
+        "ref": "id",
+    }
+    options = {"folder": tmp_path, "cache": tmp_path / "cache"}
+    card = ek.start(table, rubric, roles={"txt": "input: answer", "doc": "input: context"}, **options)
+    # what it says of a column is what it accepts
+    assert any(note.startswith("'Marta' may hold labels; use it as 'label: right'") for note in card.notes), card.notes
+    for column, role in by_hand.items():
+        card.receive({"do": "role", "column": column, "role": role})
+    assert card.problems == []
+    tuner = card.tuner()
+    assert len(tuner.labels) == 35
+
+    again = ek.start(table, rubric, **options)  # the same cell after a restart
+    assert again.roles.roles == by_hand
+    assert again.problems == []
+    assert again.notes[0].endswith("press 'Open the tuner' to continue it with the same roles")
+    assert len(again.tuner().labels) == 35
+    assert again.tuner().state["notices"] == []
+
+    # a role that is chosen goes first; a column that is gone is no error
+    chosen = ek.start(table.drop(columns="ref"), rubric, roles={"Marta": "", "x": ""}, **options)
+    assert (chosen.roles.roles["Marta"], chosen.roles.roles["doc"]) == ("", "input: context")
+    for _ in range(2):  # until the next run
+        dropped = ek.start(table, rubric, roles={"Marta": "", "x": ""}, **options).tuner()
+        notices = json.dumps(dropped.state["notices"])
+        assert "15 labels of Marta for 'right' were in the last session and are missing now" in notices
+        assert "20 labels of x for 'tone' were" in notices

@@ -75,8 +75,8 @@ def test_without_run_labels_or_second_version(tmp_path: Path) -> None:
     session = session_of(tmp_path / "c", [set(range(0, 24, 2))])  # 12 of 20 that fail are passed
     decision = decision_of(session)
     assert decision is not None
-    assert (decision.kind, decision.verdict) == ("one version", "v1 agrees with people on 70 of 100 items")
-    assert decision.then.startswith("(0.70 [")
+    assert (decision.kind, decision.verdict) == ("one version", "v1 agrees with people on 70 %")
+    assert decision.then.startswith("of 40 labelled items (0.70 [")
     assert decision.reason == "Most often wrong: people 0, jury 2, a false pass (12 labels)."
 
 

@@ -21,6 +21,7 @@ import evalkit as ek
 from evalkit.core.formatting import figure
 from evalkit.errors import CacheError, ConfigError, InputError, JudgeError, MissingExtraError, RubricError
 from evalkit.notebook.judgments.item_table import FILTERS, Query, Row, page_of
+from evalkit.notebook.labelling.label_log import LabelEdit
 from evalkit.notebook.labelling.label_queue import draw_disputed, random_order
 from evalkit.notebook.tuner.code_snippets import session_code
 from evalkit.notebook.tuner.rubric_form import form_of, from_form, from_yaml
@@ -73,6 +74,29 @@ def start(folder, labels=None, **options):
 def edit(session, rubric=EDITED):
     session.drafts.edit(lambda base, _draft: rebase(base, rubric.to_dict()))
     session.run()
+
+
+def test_what_is_paid_is_named_before_the_click(tmp_path):
+    """*Try* and *Suggest edits* name requests and price, by the plan of what a press then asks."""
+    items = [{"item_id": f"i{at}", "answer": f"text {at}"} for at in range(12)]
+    rubric = RUBRIC.edit("c", scale={0: "no", 1: "nearly", 2: "yes"})
+    labels = people({f"i{at}": "0" for at in range(12)})
+    with judge_server(always={"content": "2", "usage": {"prompt_tokens": 10, "completion_tokens": 1}}) as server:
+        judge = ek.Judge("openai", "m", name="m", base_url=server.url, price=(1.0, 2.0), max_tokens=50)
+        tuner = ek.RubricTuner(items, rubric, judge, labels, samples=1, folder=tmp_path, cache=tmp_path / "cache")
+        tuner.run()
+        assert tuner.wait_idle(300)
+        assert re.fullmatch(r"at most US\$ 0\.\d+", tuner.state["suggestions"]["prices"]["m"])
+        tuner.suggest("fake:strict")
+        assert tuner.wait_idle(300)
+        row = tuner.state["suggestions"]["rows"][0]
+        asked = len(server.seen)
+        found = re.fullmatch(r"(\d+) requests, about US\$ \d\.\d\d", row["price"])
+        assert found, row
+        tuner.receive({"do": "try", "number": 0})
+        assert tuner.wait_idle(300)
+        assert len(server.seen) - asked == int(found[1]) == 12
+        assert tuner.state["suggestions"]["rows"][0]["price"] == ""  # it is tried
 
 
 # -- what is seen
@@ -455,8 +479,8 @@ def close_queue(tuner):
 
 def test_the_queue_says_how_precisely_the_mean_is_known(tmp_path):
     tuner = queue_tuner(tmp_path)
-    assert open_queue(tuner)["precision"].startswith("0 labels. From 30 on, people's")
-    assert open_queue(tuner, "disputed")["precision"].startswith("0 labels. From 30 on, people's")
+    assert open_queue(tuner)["precision"].startswith("0 labels that count. From 30 on, people's")
+    assert open_queue(tuner, "disputed")["precision"].startswith("0 labels that count. From 30 on, people's")
     open_queue(tuner)
     for at in range(30):
         label_next(tuner, "2" if at % 3 else "0")
@@ -1307,7 +1331,9 @@ def test_a_tried_edit_looks_at_held_out_labels_and_the_look_counts(tmp_path, mon
         assert effect["coverage"].startswith(f"{len(at)} of {len(at)} labelled items")
         assert effect["effect"].startswith(f"+{fixed / len(at):.2f} [")
     assert held_out_looks()["n_looks"].sum() == 2
-    assert held["coverage"].endswith("look 2")
+    # nobody pressed the button before, so "look 2" would be a riddle
+    assert held["coverage"].endswith("; 2 looks at these so far, a try looks with both versions")
+    assert (dev["interval"][:49], held["interval"]) == ("95 % interval of these two versions alone; the se", "")
     assert len(session.suggestions.edits.rows[0].effects[1]["agreement"].split("→")) == 2
 
 
@@ -1819,3 +1845,22 @@ def test_a_browser_shows_replies_of_its_cache_and_keeps_the_item_when_the_criter
             mine = replies[((judgments["item_id"] == "b") & (judgments["criterion"] == name)).to_numpy()].tolist()
             assert [sample["reply"] for sample in item["judges"][0]["samples"]] == (mine if found else [None, None])
         assert not (tmp_path / "other").exists(), "it writes nothing"
+
+
+def test_who_labels_a_criterion_first_counts_there_whoever_labelled_another(tmp_path):
+    """Labels count where nobody else's do; elsewhere the annotator stays new until somebody counts them."""
+    two = RUBRIC.edit(criteria=[RUBRIC.criterion("c"), {"name": "d", "scale": {0: "no", 1: "yes"}, "pass_at": 1}])
+    for _ in range(2):  # and so after a restart
+        session = Session(ITEMS, two, ["fake:strict"], labels=people(), samples=1, folder=tmp_path, annotator="Bob")
+        for item, (label, other) in zip(ITEMS["item_id"], ("01", "10", "02", "12"), strict=True):
+            session.labels.label(item, "d", LabelEdit(label, "random"))
+            session.labels.label(item, "c", LabelEdit(other, "random"))
+        log = session.label_log
+        used = log.counted.groupby(["criterion", "annotator"], observed=True).size()
+        assert used.to_dict() == {("c", "ann"): 4, ("d", "Bob"): 4}
+        assert (log.counts("Bob", "d"), log.counts("Bob", "c"), log.counts("Eve", "d")) == (True, False, False)
+        assert (log.not_counted("d"), log.newcomers()) == ("", {"Bob": 4})
+    session.labels.count_annotator("Bob", counts=False)
+    assert set(session.label_log.counted["criterion"].astype(str)) == {"c"}
+    session.labels.count_annotator("Bob", counts=True)
+    assert len(session.label_log.counted) == 12

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import evalkit as ek
+from evalkit.core.reply_keys import digest
 from evalkit.notebook.tuner.rubric_form import form_of
 from evalkit.notebook.tuner.version_history import changed_words, rebase
 from evalkit.stats.comparison.comparison_table import chance_sentences
@@ -257,7 +258,7 @@ def test_chance_is_measured_by_one_button_that_names_its_price_first(tmp_path, c
     assert counting.calls == 48  # 12 items × 2 samples × 2 versions
     assert tuner.state["figures"]["measure"]
     assert "not measured" in change(tuner)["note"]
-    assert tuner.state["price"].startswith("all 12 items again (about ± 15 points): 24 requests, about US$ ")
+    assert tuner.state["price"].startswith("at most 24 requests on 12 items, about US$ ")
     assert counting.calls == 48  # the price costs nothing
     do(tuner, do="measure")
     assert counting.calls == 48 + 24
@@ -270,8 +271,10 @@ def test_chance_is_measured_by_one_button_that_names_its_price_first(tmp_path, c
         floor=tuner.session.repeats._tables[tuner.session.runs.against],
     )
     assert f"changes 0 to {row.table['chance_up_to'].iloc[0]:.0f} (measured" in change(tuner)["note"]
-    note = change(tuner)["note"]
+    note, brief = change(tuner)["note"], change(tuner)["brief"]
+    assert f"asking again changes 0 to {row.table['chance_up_to'].iloc[0]:.0f} (measured" in brief  # in the strip
     again = start(tmp_path, counting)
+    assert change(again)["brief"] == brief
     assert (change(again)["note"], counting.calls) == (note, 72)  # kept, and not paid for again
 
 
@@ -358,3 +361,32 @@ def test_an_item_that_gets_or_loses_its_verdict_is_a_change(tmp_path):
     assert (page["counts"]["changed"], page["counts"]["tied"], page["counts"]["unscored"]) == (3, 1, 0)
     scored = next(tile for tile in tuner.state["figures"]["tiles"] if tile["title"] == "Scored")
     assert scored["note"] == "items; all judgments scored; 1 tied, so without a verdict"
+
+
+def test_the_price_of_measuring_chance_is_the_most_that_it_may_take(tmp_path, monkeypatch):
+    """Where chance changes little it stops early; the button says at most how many requests, and that it may stop."""
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "cache"))
+    items = [{"item_id": f"i{at:03d}", "answer": f"answer {at}"} for at in range(150)]
+    labels = LABELS.assign(item_id=[f"i{at:03d}" for at in range(12)])
+    for name, noise, stops in (("calm", 0, True), ("noisy", 2, False)):
+        calls = []
+
+        def answer(prompt, calls=calls, noise=noise):
+            calls.append(1)
+            text = "\n".join(message.content for message in prompt.messages)
+            place = int(digest([text, len(calls) if noise else 0]), 16)
+            return "2" if place % 3 else "0"
+
+        judge = ek.Judge.function(answer, name=name, version="1", price=(1.0, 1.0))
+        tuner = ek.RubricTuner(items, RUBRIC, judge, labels, folder=tmp_path / name, samples=2)
+        assert tuner.wait_idle(300)
+        do(tuner, do="run")
+        level(tuner, "nearly so")
+        do(tuner, do="run")
+        n_before, shown = len(calls), tuner.state["price"]
+        assert shown.startswith("at most 300 requests on 150 items, about US$ ")
+        assert "stops early at ± 3 points" in shown
+        do(tuner, do="measure")
+        assert (0 < len(calls) - n_before < 300) is stops, (name, len(calls) - n_before)
+        assert len(calls) - n_before <= 300
+        assert "asking again changes 0 to" in change(tuner)["brief"]

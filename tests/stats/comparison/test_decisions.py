@@ -72,7 +72,7 @@ UNMEASURED = {"floor_source": "range", "chance_up_to": 30.0}
          "About 320 labels in all would be needed if the difference stays as it is; there are 150 items.", ""),
         (row(0.0, -0.07, 0.07), replace(TUNED, n_items=150), "open", "Cannot tell, and labels will not decide it.",
          "v5 and v4 agree with people equally often (0.00 [−0.07, 0.07]).",
-         "More labels than there can be would be needed if the difference stays as it is; there are 150 items.", ""),
+         "If the difference stays as it is, labels for all 150 items would not decide it.", ""),
         # ten versions: 45 pairs, so t of .05/45 (3.357 at 99) in place of 1.984: 0.135 ± 0.075·1.692
         (row(0.13, 0.06, 0.21), replace(TUNED, n_versions=10), "keep", "Keep v5.",
          "It agrees with people on 13 more of 100 items than v4 (+0.13 [0.01, 0.26]).",
