@@ -112,7 +112,8 @@ def as_labels(
 def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
     """The labels with the keys that a table of one annotator, or of one criterion, need not have."""
     if isinstance(labels, pd.Series):
-        labels = labels.rename("label").rename_axis(labels.index.name or "item_id").reset_index()
+        index_name = "item_id" if labels.index.name is None else str(labels.index.name)
+        labels = labels.rename("label").rename_axis([index_name]).reset_index()
     if isinstance(labels, pd.DataFrame) and {*labels.index.names} & {*LABEL_KEY} - {*labels.columns}:
         labels = labels.reset_index()
     if not isinstance(labels, pd.DataFrame):

@@ -567,7 +567,7 @@ def test_a_table_of_another_kind_is_named(run) -> None:
         code, out, err = run(*command)
         assert (code, out) == (2, "")
         assert re.search(
-            "j.jsonl: (not a (votes|scores) table: column|this is a (judgments table, not votes|table of single))",
+            r"j.jsonl: (not a (votes|scores) table: column|(\w+: )?this is a (judgments table|table of single))",
             one_line(err),
         )
     for command in (("compare", "j.jsonl", "labels.jsonl"), ("compare", ".", "j.jsonl")):
