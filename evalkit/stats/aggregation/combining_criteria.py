@@ -124,7 +124,9 @@ def _taken(scores: Any, rubric: Rubric | None, scale: ScaleLike | None) -> tuple
         Criterion.model_construct(name=str(name), level=level, scale=Scale.from_json(level, str(text)))
         for name, level, text in rows[["criterion", *_SCALED]].itertuples(index=False)
     ]
-    if open_ones := [one.name for one in criteria if one.scale.is_open and one.level != "nominal"]:
+    if open_ones := [
+        criterion.name for criterion in criteria if criterion.scale.is_open and criterion.level != "nominal"
+    ]:
         raise InputError(
             f"combine: the scale of criterion {listed(open_ones)} is not known, so that its scores have no common unit "
             "with others; pass the rubric, or scale={'criterion': (0, 1), …}"
