@@ -104,8 +104,8 @@ FLAGS = tuple(setting.flag for setting in JUDGE_SETTINGS.values())
 def set_by(name: str, value: object) -> str:
     """`` (from variable VERDICT_…)`` for messages, if the variable of a setting has this value, or an address of it."""
     variable = JUDGE_SETTINGS[name].variable
-    text = os.environ.get(variable, "").strip()
-    return f" (from variable {variable})" if value and f"{text}/".startswith(f"{value}/") else ""
+    address = os.environ.get(variable, "").strip()
+    return f" (from variable {variable})" if value and f"{address}/".startswith(f"{value}/") else ""
 
 
 def flag_place(values: Mapping[str, Any], shown: Callable[[str], str] = lambda flag: f"--{flag}") -> Place:
@@ -139,10 +139,10 @@ def variable_place(environ: Mapping[str, str] | None = None, *, without: Mapping
     {'samples': 5, 'temperature': 'none'}
     """
     environ, values = os.environ if environ is None else environ, dict[str, Any]()
-    known = [setting.variable for setting in JUDGE_SETTINGS.values()]
-    for variable in sorted({name for name in environ if name.startswith("VERDICT_JUDGE_")} - {*known}):
-        fact = f"variable {variable} is not read: evalkit has no such setting. {guess(variable, known)}"
-        warnings.warn(f"{fact}It reads {listed(known, most=20)}", EvalkitWarning, stacklevel=3)
+    variables_read = [setting.variable for setting in JUDGE_SETTINGS.values()]
+    for variable in sorted({name for name in environ if name.startswith("VERDICT_JUDGE_")} - {*variables_read}):
+        fact = f"variable {variable} is not read: evalkit has no such setting. {guess(variable, variables_read)}"
+        warnings.warn(f"{fact}It reads {listed(variables_read, most=20)}", EvalkitWarning, stacklevel=3)
     for name, setting in JUDGE_SETTINGS.items():
         text = environ.get(setting.variable, "").strip()
         if text and (name == "judge" or (without or {}).get(name) is None):  # a flag 'none' leaves the judge open

@@ -94,7 +94,7 @@ def scales_of(given: Any, criteria: Iterable[str], *, sole: bool = False) -> dic
     if given is None:
         return {}
     is_rubric = isinstance(given, Rubric) and (not sole or len(given.criteria) > 1)
-    by_criterion = {entry.name: entry for entry in given.criteria} if is_rubric else given
+    by_criterion = {criterion.name: criterion for criterion in given.criteria} if is_rubric else given
     if (
         isinstance(by_criterion, Mapping)
         and not isinstance(given, Scale)

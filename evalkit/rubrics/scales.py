@@ -234,7 +234,7 @@ class Scale(Mapping[Code, str]):
         >>> topics.code("1.0"), topics.by_value("1.0")
         (None, '1')
         """
-        code, found = self.code(value), number(value)
+        code, found = self.code(value), None if isinstance(value, str) and has_thousands(value) else number(value)
         if code is None and found is not None and self.level == "nominal":
             same = [one for one in self.codes if number(one) == found]
             return same[0] if len(same) == 1 else None

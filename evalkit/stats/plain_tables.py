@@ -563,7 +563,7 @@ def _meaning(value: Any, scale: Scale, spelled: dict[str, str], *, between: bool
             return None
         text = code_text(code)
         if scale.is_open:  # "1.0" and "1", "Good" and "good" are one answer
-            amount = number(text)
+            amount = None if has_thousands(text) else number(text)
             text = text if amount is None else code_text(amount)
             text = spelled.setdefault(text.casefold(), text)
         return np.nan, text

@@ -444,6 +444,8 @@ class TestDoubtfulCells:
                         ek.vote(table, scale=scale)
         table = pd.DataFrame({"item_id": [1, 2, 3], "judge": "a", "score": ["500", "0,5", "2,25"]})
         assert ek.vote(table)["score"].tolist() == [500, 0.5, 2.25]
+        words = pd.DataFrame({"item_id": [1, 2], "judge": "a", "label": ["1,000", "1"]})
+        assert ek.vote(words)["label"].tolist() == ["1,000", "1"]
         with pytest.raises(InputError, match="'1,000'"):
             ek.align(table, pd.DataFrame({"item_id": [1, 2, 3], "label": "1,000"}), scale=(0, 9999))
 

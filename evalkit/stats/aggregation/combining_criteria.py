@@ -125,9 +125,7 @@ def _taken(scores: Any, rubric: Rubric | None, scale: ScaleLike | None) -> tuple
         for name, level, text in rows[["criterion", *_SCALED]].itertuples(index=False)
     ]
     if open_ones := [
-        each_criterion.name
-        for each_criterion in criteria
-        if each_criterion.scale.is_open and each_criterion.level != "nominal"
+        criterion.name for criterion in criteria if criterion.scale.is_open and criterion.level != "nominal"
     ]:
         raise InputError(
             f"combine: the scale of criterion {listed(open_ones)} is not known, so that its scores have no common unit "
