@@ -89,11 +89,13 @@ def _without_answer(judgments: pd.DataFrame, session: Session) -> Decision | Non
     names = "the judge" if n_judges == 1 else f"{_word(len(silent))} of {_word(n_judges)} judges"
     why = explain(rows[rows["judge"].astype(str).isin(silent)])
     problems = session.runs.problems.get(session.runs.current, {})
-    said: dict[str, str] = {}  # of several errors of a judge that whose words are fewest: others quote it
+    server_words: dict[str, str] = {}  # of several errors of a judge that whose words are fewest: others quote it
     for row in why.itertuples():
         words = reason_words(row, problems)
-        said[str(row.judge)] = min(said.get(str(row.judge), words), words, key=len)
-    causes = "; ".join(f"{name}: {shorten(words, _MOST_WORDS, placeholder=' …')}" for name, words in said.items())
+        server_words[str(row.judge)] = min(server_words.get(str(row.judge), words), words, key=len)
+    causes = "; ".join(
+        f"{name}: {shorten(words, _MOST_WORDS, placeholder=' …')}" for name, words in server_words.items()
+    )
     advice = "; ".join(dict.fromkeys(str(row.what_to_do) for row in why.itertuples()))
     rest = "" if n_judges == len(silent) else "; the others are not asked again"
     reason = f"{advice[:1].upper()}{advice[1:]}. Then press Run{rest}."
@@ -118,10 +120,10 @@ def _without_comparison(session: Session) -> Decision | None:
         return None
     n = round(100 * float(row["accuracy"]))
     value = figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"])
-    other = (
-        "There is no other version to compare yet." if len(versions) == 1 else "Choose a version to compare it with."
+    advice = (
+        "There is no advice version to compare yet." if len(versions) == 1 else "Choose a version to compare it with."
     )
-    then = f"of {counted(row['n_verdicts'], 'labelled item')} ({value}). {other}"
+    then = f"of {counted(row['n_verdicts'], 'labelled item')} ({value}). {advice}"
     return Decision("one version", f"{name} agrees with people on {n} %", then, _fullest_wrong_cell(session))
 
 

@@ -176,10 +176,10 @@ def decide(row: Any, about: Circumstances = _NONE) -> Decision:
     """
     plain = Difference.of(row)
     if plain is None:
-        what = {"labels": "verdict", "distances": "score"}.get(row["against"])
+        unit = {"labels": "verdict", "distances": "score"}.get(row["against"])
         then = f"{about.now} and {about.last} need labelled items."
-        if what:
-            then = f"Too few labelled items have a {what} in both {about.now} and {about.last}."
+        if unit:
+            then = f"Too few labelled items have a {unit} in both {about.now} and {about.last}."
         return Decision("no labels", "Cannot tell: no difference can be computed.", then)
     alpha = alpha_for(about.n_versions)
     wide = plain.at(alpha)
