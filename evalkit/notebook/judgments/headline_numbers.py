@@ -1,4 +1,7 @@
-"""Headline figures (tiles) and confusion matrix of an evaluation, from the tables of the public functions."""
+"""Headline figures (tiles) and confusion matrix of an evaluation, from the tables of the public functions.
+
+It is one module since all of them are read together, and are of the same rows.
+"""
 
 from __future__ import annotations
 
@@ -242,11 +245,11 @@ def _changed(change: tuple[pd.Series | None, str] | None, name: str, items: Sequ
     if row is None:
         return Tile("Changed", "NA", why, place="change")
     value = count_of(row["changed"], row["n_verdicts"]) if row["n_verdicts"] else "NA"
-    what = "verdict" if row["against"] in ("labels", "verdicts") else "label"
+    unit = "verdict" if row["against"] in ("labels", "verdicts") else "label"
     moves = Counter(item.change for item in items)
-    steps = [("got", moves[f"{what} appeared"]), ("lost", moves[f"{what} lost"])]
-    moved = ", ".join(f"{counted(n, 'item')} {step} a {what}" for step, n in steps if n)
-    note = " · ".join(filter(None, [f"{what}s, from {name}", moved, chance_sentences(row)]))
+    steps = [("got", moves[f"{unit} appeared"]), ("lost", moves[f"{unit} lost"])]
+    moved = ", ".join(f"{counted(n, 'item')} {step} a {unit}" for step, n in steps if n)
+    note = " · ".join(filter(None, [f"{unit}s, from {name}", moved, chance_sentences(row)]))
     brief = " · ".join(filter(None, [moved, _by_chance(row)]))
     if pd.isna(row["fixed"]):
         return Tile("Changed", value, note, place="change", brief=brief)

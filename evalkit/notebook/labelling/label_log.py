@@ -364,8 +364,8 @@ class LabelLog:
         """The labels of a criterion that figures do not use, in words; empty if they use all."""
         sources = Counter(edit.source for key, edit in self._last().items() if key[1] == criterion)
         words = ", ".join(f"{sources[name]} {name}" for name in SOURCES if name not in _COUNTED and sources[name])
-        given = [key for key in self._that_count() if key[1] == criterion]
-        left_out = sorted({key[2] for key in given if not self._is_counted(key)})
+        own_keys = [key for key in self._that_count() if key[1] == criterion]
+        left_out = sorted({key[2] for key in own_keys if not self._is_counted(key)})
         parts = [f"{words} not counted"] * bool(words)
         parts += [f"without {', '.join(left_out)} (not in the figures yet)"] * bool(left_out)
         return " · ".join(parts)

@@ -172,8 +172,8 @@ class StartCard(NotebookWidget):
         with suppress(CacheError):  # the tuner names it
             history.load(self.rubric.id)
         roles = history.state.get("roles")
-        known = roles.items() if isinstance(roles, dict) else ()
-        return {name: role for name, role in known if name in self._columns and role in self._choices(name)}
+        stored_roles = roles.items() if isinstance(roles, dict) else ()
+        return {name: role for name, role in stored_roles if name in self._columns and role in self._choices(name)}
 
     # -- what is chosen
     def receive(self, message: Any) -> None:
@@ -267,8 +267,8 @@ class StartCard(NotebookWidget):
                     prompts = self._map([*off_scale])
             except EvalkitError as problem:
                 text, _, advice = str(problem).partition("; pass another column as item_id")
-                own = "; choose another column as 'id', or none: then the row number is the id"
-                self.problems.append(text + own if advice else text)
+                way_out = "; choose another column as 'id', or none: then the row number is the id"
+                self.problems.append(text + way_out if advice else text)
         self.problems += [*off_scale.values(), *([self._judges_problem] if self._judges_problem else [])]
         self.notes += [str(one.message) for one in said]
         if self._n_skipped:
@@ -326,7 +326,9 @@ class StartCard(NotebookWidget):
             notes.append("a new rubric asks one general question: write your own question and levels before you run")
         for name, column in self._columns.items():
             if not self.roles.roles[name] and column.looks_like_labels:
-                fitting = [f"'label: {one.name}'" for one in self.rubric.criteria if column.fits(one.scale)]
+                fitting = [
+                    f"'label: {criterion.name}'" for criterion in self.rubric.criteria if column.fits(criterion.scale)
+                ]
                 fitting = fitting or [f"'label: {self.rubric.names[0]}'"] * self._is_new
                 advice = f"use it as {' or '.join(fitting)}" if fitting else "the rubric 'new' fits them"
                 where = "" if fitting else ", but not on the scale of this rubric"

@@ -58,14 +58,14 @@ class RepeatedSamples:
         if last is not None and about not in self.prices and (criteria := self._criteria):
             plan = plan_again(last, criteria=criteria, n_items=len(self._setup.items))  # the most that it may take
             width = expected_half_width(last, plan.n_items, criteria)
-            known = f"; stops early at ± {100 * HALF_WIDTH:.0f} points"
+            precision = f"; stops early at ± {100 * HALF_WIDTH:.0f} points"
             if width > HALF_WIDTH + 0.005:
-                known += f", all items give about ± {round(100 * width)}"
+                precision += f", all items give about ± {round(100 * width)}"
             price = (
                 "price unknown" if math.isnan(plan.usd) else f"about {money(plan.usd)}" if plan.usd_at_most else "free"
             )
-            most = f"at most {plan.n_requests:,} request{'s' * (plan.n_requests != 1)}"
-            self.prices[about] = f"{most} on {counted(plan.n_items, 'item')}, {price}{known}"
+            most_requests = f"at most {plan.n_requests:,} request{'s' * (plan.n_requests != 1)}"
+            self.prices[about] = f"{most_requests} on {counted(plan.n_items, 'item')}, {price}{precision}"
         return self.prices.get(about, "")
 
     def measure(self, on_progress: Callable[[Any], object] | None = None) -> str:

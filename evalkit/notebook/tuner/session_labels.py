@@ -127,8 +127,8 @@ def _counts(given: pd.DataFrame | None, texts: Collection[str]) -> dict[str, dic
     """Criterion -> annotator -> number of labels of these items."""
     counts: dict[str, dict[str, int]] = {}
     if given is not None:
-        known = given[given["item_id"].isin(list(texts)) & given["label"].notna()]
-        for criterion, who in known[["criterion", "annotator"]].astype(str).to_numpy().tolist():
+        labels_here = given[given["item_id"].isin(list(texts)) & given["label"].notna()]
+        for criterion, who in labels_here[["criterion", "annotator"]].astype(str).to_numpy().tolist():
             people = counts.setdefault(criterion, {})
             people[who] = people.get(who, 0) + 1
     return counts
@@ -141,6 +141,8 @@ def _missing(last: Mapping[str, Mapping[str, int]], now: Mapping[str, Mapping[st
         gone = {who: n for who, n in people.items() if not now.get(criterion, {}).get(who)}
         if gone:
             words = f"{counted(sum(gone.values()), 'label')} of {', '.join(gone)} for {criterion!r}"
-            how = "pass their columns as labels again (on the card: the role 'label: …')"
-            notes.append(f"{words} were in the last session and are missing now, so they count in no figure: {how}.")
+            what_to_do = "pass their columns as labels again (on the card: the role 'label: …')"
+            notes.append(
+                f"{words} were in the last session and are missing now, so they count in no figure: {what_to_do}."
+            )
     return notes

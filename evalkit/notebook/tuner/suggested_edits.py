@@ -154,8 +154,8 @@ class Suggestions:
             if not row.key:
                 with suppress(EvalkitError):
                     version = edits.version(number, self._history.versions)
-                    known = {"takes_recorded": self._setup.options.get("recorded") == "use", "adopt": True}
-                    plan = plan_worklist(self._setup.worklist(version), **known, cache=self._setup.cache)
+                    replies_that_count = {"takes_recorded": self._setup.options.get("recorded") == "use", "adopt": True}
+                    plan = plan_worklist(self._setup.worklist(version), **replies_that_count, cache=self._setup.cache)
                     tries[version.key] = run_price(plan) or "no requests, nothing to pay"
         self.prices, self.tries = prices, tries
 
@@ -265,10 +265,10 @@ def improvement_price(evaluation: Evaluation, labels: pd.DataFrame, criterion: s
 
     `labels` are those that figures use.
     """
-    mine = labels_on_scale(labels, criterion, evaluation.rubric)
-    if not (mine["part"] == HELD_OUT).any():
+    labels_used = labels_on_scale(labels, criterion, evaluation.rubric)
+    if not (labels_used["part"] == HELD_OUT).any():
         return "", ""
-    n_dev, n_held, lack = untestable(evaluation, mine, criterion)
+    n_dev, n_held, lack = untestable(evaluation, labels_used, criterion)
     if lack:
         return "", f"Improve {lack}."
     cost, n_cells = evaluation.cost, max(1, len(evaluation.items) * len(evaluation.rubric.criteria))

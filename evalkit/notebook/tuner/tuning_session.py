@@ -1,4 +1,7 @@
-"""A tuning session without its widget: drafts, runs, labels and suggestions, and the figures of what is shown."""
+"""A tuning session without its widget: drafts, runs, labels and suggestions, and the figures of what is shown.
+
+It is one module since every part of the screen asks the one session.
+"""
 
 from __future__ import annotations
 
