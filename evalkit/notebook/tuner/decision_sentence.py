@@ -121,7 +121,7 @@ def _without_comparison(session: Session) -> Decision | None:
     n = round(100 * float(row["accuracy"]))
     value = figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"])
     advice = (
-        "There is no advice version to compare yet." if len(versions) == 1 else "Choose a version to compare it with."
+        "There is no other version to compare yet." if len(versions) == 1 else "Choose a version to compare it with."
     )
     then = f"of {counted(row['n_verdicts'], 'labelled item')} ({value}). {advice}"
     return Decision("one version", f"{name} agrees with people on {n} %", then, _fullest_wrong_cell(session))
