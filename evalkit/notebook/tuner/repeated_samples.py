@@ -58,7 +58,7 @@ class RepeatedSamples:
         if last is not None and about not in self.prices and (criteria := self._criteria):
             plan = plan_again(last, criteria=criteria, n_items=len(self._setup.items))  # the most that it may take
             width = expected_half_width(last, plan.n_items, criteria)
-            precision = f"; stops early at ± {100 * HALF_WIDTH:.0f} points"
+            precision = f"; ends early at ± {100 * HALF_WIDTH:.0f} points"
             if width > HALF_WIDTH + 0.005:
                 precision += f", all items give about ± {round(100 * width)}"
             price = (

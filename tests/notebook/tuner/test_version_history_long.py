@@ -385,7 +385,7 @@ def test_the_price_of_measuring_chance_is_the_most_that_it_may_take(tmp_path, mo
         do(tuner, do="run")
         n_before, shown = len(calls), tuner.state["price"]
         assert shown.startswith("at most 300 requests on 150 items, about US$ ")
-        assert "stops early at ± 3 points" in shown
+        assert "ends early at ± 3 points" in shown
         do(tuner, do="measure")
         assert (0 < len(calls) - n_before < 300) is stops, (name, len(calls) - n_before)
         assert len(calls) - n_before <= 300
