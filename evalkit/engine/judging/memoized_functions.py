@@ -29,13 +29,7 @@ _RETURNS = "returns "
 
 
 class Memory(ReplyMemory):
-    """joblib's `Memory` over the reply store, with a decorator for any function that asks a judge; see `memory`.
-
-    Attributes
-    ----------
-    store
-        The `ReplyStore` underneath.
-    """
+    """joblib's `Memory` over the reply store, with a decorator for any function that asks a judge; see `memory`."""
 
     store = ReplyMemory.store
     clear = ReplyMemory.clear
