@@ -44,7 +44,8 @@ _TREES = {
     "README": ("Guide <docs/index>", "docs/notebooks", "docs/api/index", "CHANGELOG", "CONTRIBUTING"),
     "docs/index": (
         "rubrics", "judges", "asking", "item-criteria", "imported", "own-tables", "compose", "cache", "batches",
-        "scale", "statistics", "calibration", "improving", "tuner", "probes", "plots", "gate", "gate-in-ci", "lighteval", "inspect",
+        "scale", "statistics", "calibration", "improving", "tuner", "probes", "plots", "gate", "gate-in-ci",
+        "lighteval", "inspect",
         "lighteval-tasks",
         "metric-list", "pollux", "registry", "runs", "command-line", "security", "architecture", "adr/*",
         "/cache/README", "/evalkit/_data/examples/README",
