@@ -71,7 +71,8 @@ def _evaluating(name: str, version: Version, items: str, session: Session, label
     data = session.setup.data_options(version.rubric)
     options |= {"inputs": data["inputs"] or None}
     options |= {"on_missing": data["on_missing"] if data["on_missing"] != "raise" else None}
-    options |= {"cache": shown_cache(session.setup.cache)}
+    per_call = session.setup.spec.criteria_per_call
+    options |= {"criteria_per_call": None if per_call == 1 else per_call, "cache": shown_cache(session.setup.cache)}
     named = "".join(f", {option}={value!r}" for option, value in options.items() if value is not None)
     judges = f"[{', '.join(map(judge_code, version.judges))}]"
     rubric = f"{name}_rubric = {_rubric(version.base, version.rubric)}"

@@ -14,7 +14,7 @@ from evalkit.core.lists_of_choices import ENGINE_REASONS, SKIPPED
 from evalkit.engine import explain
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
-from evalkit.notebook.judgments.headline_numbers import Point
+from evalkit.notebook.judgments.headline_numbers import Point, confusion_cells
 from evalkit.notebook.judgments.run_notices import reason_words
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import Version
@@ -74,7 +74,11 @@ def _incomplete(judgments: pd.DataFrame, session: Session) -> Decision | None:
     last = f"; compare {versions[runs.against].name} when it is whole" if runs.against else ""
     then = f"The figures are of the part of {versions[runs.current].name} that is judged{last}."
     again = "Press Run to ask" if runs.shows_draft else "Choose this version's rubric and press Run to ask"
-    reason = f"{again} for the other {n_missing:,}; nothing is paid twice."
+    reason = f"{again} for the rest; nothing is paid twice."
+    if judgments["error"].eq("in_batch").any():
+        reason = "A batch that was sent asks for the rest: collect it, then press Run."
+    elif session.setup.options.get("offline"):
+        reason = "offline=True calls no judge: open the tuner without it to ask for the rest."
     return Decision("stopped", f"Not finished: {n - n_missing:,} of {n:,} judgments.", then, reason, "run")
 
 
@@ -127,7 +131,8 @@ def _without_comparison(session: Session) -> Decision | None:
 
 def _fullest_wrong_cell(session: Session) -> str:
     """In which cell of the matrix most of the wrong labels are."""
-    wrong = [cell for cell in session.cells() if cell.n and cell.kind in ("false pass", "false fail", "differs")]
+    cells = confusion_cells(session.counted_rows(), session.shown_rubric.criterion(session.shown_criterion).scale)
+    wrong = [cell for cell in cells if cell.n and cell.kind in ("false pass", "false fail", "differs")]
     if not wrong:
         return "No label is in a wrong cell."
     cell = max(wrong, key=lambda cell: cell.n)
@@ -180,7 +185,7 @@ def n_tried(session: Session) -> int:
 
 def _broken_cell(session: Session) -> str:
     """Where most of the broken items are now, for the end of a sentence."""
-    broken = Counter((row.people_passed, row.passed) for row in session.rows() if row.change == "broke")
+    broken = Counter((row.people_passed, row.passed) for row in session.counted_rows() if row.change == "broke")
     if not broken:
         return ""
     (people, jury), n = broken.most_common(1)[0]
@@ -193,7 +198,8 @@ def _leaner(session: Session, evaluation: Evaluation) -> str:
     versions, runs = session.history.versions, session.runs
     pair = [(versions[runs.current], evaluation), (versions[runs.against], runs.compared or evaluation)]
     (less, cheap), (more, dear) = sorted((ev.judgments["cost_usd"].sum(), version.name) for version, ev in pair)
-    if 0 < less <= 0.95 * more:
+    is_whole = all(ev.judgments["cost_usd"].notna().all() for _, ev in pair)  # else the part that was asked is cheaper
+    if is_whole and 0 < less <= 0.95 * more:
         return f"Keep the cheaper one, {cheap}: its replies cost {money(less)} where {dear} cost {money(more)}."
     (few, short), (many, _) = sorted((_length(version, session.shown_criterion), version.name) for version, _ in pair)
     if few == many:

@@ -287,6 +287,7 @@ class Drafts:
         """The calls and cost of a run now (see `plan`)."""
         setup, data = self._setup, self._setup.data_options(self.draft)
         options: dict[str, Any] = {"samples": self.samples, "template": setup.template, "cache": setup.cache}
+        options["criteria_per_call"] = setup.spec.criteria_per_call
         return plan(setup.items, self.draft, self.judges, adopt=True, **options, **data)
 
     def next_version(self) -> Version:

@@ -287,6 +287,11 @@ class Session:
         about = (now, last, criterion, log.n_edits)
         return self.once("rows", about, lambda: rows_of(now, log.table, criterion, last))
 
+    def counted_rows(self) -> list[Row]:
+        """As `rows`, with the labels that count in the figures alone."""
+        now, last, criterion, log = self.evaluation, self.runs.compared, self.shown_criterion, self.labels.log
+        return [] if now is None else rows_of(now, log.counted, criterion, last)
+
     def page(self) -> Page:
         """The page of rows that the query asks for."""
         return page_of(self.rows(), self.query)

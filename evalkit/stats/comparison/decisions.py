@@ -18,7 +18,7 @@ _FEWEST_MORE, _MOST = 10, 1_000_000
 Kind = Literal[
     "running", "stopped", "no answer", "no labels", "one version", "held-out", "chance", "keep", "drop", "same", "open"
 ]
-Action = Literal["", "run", "measure", "held_out", "queue"]
+Action = Literal["", "run", "measure", "queue"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Decision:
     kind
         Which case of the table in docs/tuner.md holds.
     action
-        What a press of one button does next: ``run``, ``measure`` (chance), ``held_out``, ``queue`` (label the next
+        What a press of one button does next: ``run``, ``measure`` (chance), ``queue`` (label the next
         item), or nothing.
     """
 
