@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
 from typing import Any, NoReturn
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from evalkit.core.judge_field_checks import host_of, is_server
 from evalkit.core.providers import PROVIDERS
@@ -206,9 +206,14 @@ def _address(client: Any, model: str) -> str:
     return f"{base}?{query}" if query else base
 
 
+_LIKE_A_KEY = 16  # characters of a value in a query
+
+
 def _without_key(address: str) -> str:
     """An address without its query and password if one of them holds a key."""
-    if not find_key(address) and is_server(address):
+    values = parse_qsl(urlsplit(address).query)
+    has_key = find_key(address) or any(len(value) >= _LIKE_A_KEY and name != "api-version" for name, value in values)
+    if not has_key and is_server(address):
         return address
     url = urlsplit(address)
     return f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}"

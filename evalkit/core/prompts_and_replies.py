@@ -43,8 +43,9 @@ class Message(dict[str, str]):
 
     __slots__ = ()
 
-    def __init__(self, role: str = "", content: str = "") -> None:
-        super().__init__(role=role, content=content)
+    def __init__(self, role: Any = "", content: str = "") -> None:
+        # `dataclasses.asdict` makes a dict of pairs anew
+        super().__init__({"role": role, "content": content} if isinstance(role, str) else role)
 
     @property
     def role(self) -> str:

@@ -85,7 +85,7 @@ def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: 
         - `requires`: a list of ids within the item; `parent`: the groups above it, nearest first, as a list of
           [id, weight]. A criterion that others name as their parent (or that has ``sub_tasks``) is such a group: it
           is not judged and has no row; its points are its weight;
-        - `scale`, if a criterion has one; all other columns of the items.
+        - `scale`, if a criterion has one (for you: no function reads it); all other columns of the items.
 
     Raises
     ------

@@ -316,14 +316,14 @@ class PromptBuilder:
         RubricError
             When the template can show only one criterion, or requires another form than ``json``.
         """
-        template, loop = self.template, "requirements" if self.rubric.has_requirements else "rubric.criteria"
+        template, loop = self.template, "requirements" if self.has_requirements else "rubric.criteria"
         if loop in template.source and template.form == "json":
             return self
         if template.name not in _TOGETHER:
             raise RubricError(
                 f"template {template.label} shows one criterion per prompt, but criteria_per_call asks for several; "
-                "use template 'default' (for pairs: 'pairwise', for items' own criteria: 'requirement'), write a "
-                f"template with 'form: json' and a loop over {loop}, or set criteria_per_call=1"
+                "use template 'default' (for pairs: 'pairwise'), write a template with 'form: json' and a loop over "
+                f"{loop}, or set criteria_per_call=1"
             )
         return PromptBuilder(self.rubric, load_template(_TOGETHER[template.name]))
 
@@ -350,10 +350,16 @@ class PromptBuilder:
         return {"rubric_hash": rubric_hash, "template_hash": template_hash}
 
     @property
+    def has_requirements(self) -> bool:
+        """Whether items bring their criteria, and the template shows one or several of them as part of the task."""
+        template = self.template
+        return self.rubric.has_requirements and ("requirements" in template.source or template.name == "requirement")
+
+    @property
     def shown_inputs(self) -> tuple[str, ...]:
         """The inputs that the template must show; one for several of an item's criteria shows `requirements`."""
         names = self.rubric.input_names
-        if not (self.rubric.has_requirements and "requirements" in self.template.source):
+        if not (self.has_requirements and "requirements" in self.template.source):
             return names
         return *(name for name in names if name != "requirement"), "requirements"
 

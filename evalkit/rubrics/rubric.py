@@ -27,7 +27,7 @@ _TEMPLATE = re.compile(rf"{files.ID.pattern}(@{_VERSION.pattern})?")
 _INPUT = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\??")
 REQUIREMENT = "requirement"
 """The input that holds an item's own criterion: it is part of the task, and several may share a call."""
-_RESERVED = frozenset({"rubric", "criterion", "fence", "requirements", "item_id", "group_id", "system_id"})
+_RESERVED = frozenset({"rubric", "criterion", "fence", "item_id", "group_id", "system_id"})
 
 
 class Rubric(FileModel):
@@ -135,7 +135,8 @@ class Rubric(FileModel):
     def has_requirements(self) -> bool:
         """Whether items bring their criteria: there is one criterion, and `REQUIREMENT` among the required inputs."""
         alone = len(self.criteria) == 1 and not self.criteria[0].examples
-        return alone and self.mode == "pointwise" and REQUIREMENT in self.required_inputs
+        is_free = "requirements" not in self.input_names  # the name under which a template sees several
+        return alone and is_free and self.mode == "pointwise" and REQUIREMENT in self.required_inputs
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -156,7 +156,7 @@ def rescore(table: pd.DataFrame, *, scale: ScaleLike | None = None) -> pd.DataFr
     [[0.0, 0.0, '0', False], [2.0, 1.0, '2', True]]
     """
     columns = {*getattr(table, "columns", ())}
-    of_scores = "scores" if "criterion" in columns else "rubric_scores"
+    of_scores = "rubric_scores" if {"n_criteria", *_SCALED} <= columns - {"criterion"} else "scores"
     name = "judgments" if "sample" in columns else "votes" if "judge" in columns else of_scores
     keys = Keys()
     if name != "rubric_scores":

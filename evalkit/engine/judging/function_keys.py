@@ -18,7 +18,7 @@ import sysconfig
 import textwrap
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
@@ -50,7 +50,7 @@ _INNER = ("__func__", "fget", "func")
 """Where methods of classes, properties and cached ones have their function."""
 _PLAIN = (str, bytes, int, float, bool, type(None), list, tuple, dict, set, frozenset)
 _UNCOUNTED = (Memory, ReplyStore, asyncio.Lock, asyncio.Semaphore, asyncio.Event, asyncio.Condition)
-_OF_JUDGE = attrgetter("provider", "service", "model", "temperature", "max_tokens")
+_OF_JUDGE = attrgetter("provider", "service", "model", "temperature", "max_tokens", "template", "score")
 _CONTENTS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (Message, dict),
     (Judge, lambda judge: (_OF_JUDGE(judge), dict(judge.params))),
@@ -60,8 +60,11 @@ _CONTENTS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (MethodType, attrgetter("__self__", "__func__")),
 )
 """What counts of a value whose pickle says too much, or cannot be made."""
-_SESSIONS = {"httpx", "requests", "aiohttp", "urllib3", "unittest"}
-"""Packages of clients without an address of their own: sessions of HTTP, and mocks."""
+_SESSIONS = re.compile(
+    r"(httpx|requests|aiohttp|urllib3)\..*\b(Async|Base)?(Client|Session|ClientSession|PoolManager|ConnectionPool)"
+    r"|unittest\.mock\.\w+"
+)
+"""Clients without an address of their own: sessions of HTTP, and mocks."""
 _ADDRESSES = ("base_url", "_base_url", "api_base", "server_url", "endpoint")
 _MODELS = ("model", "model_name", "model_id", "deployment")
 _SECRETS = re.compile(r"key|token|secret|password|credential|auth|header|cookie", re.IGNORECASE)
@@ -216,7 +219,12 @@ class _Hasher(NumpyHasher):  # type: ignore[misc]
             if isinstance(value, kinds):
                 return type(value).__name__, content(value)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):  # it may hold more, such as what it cached
-            return type(value), [getattr(value, member.name) for member in dataclasses.fields(value) if member.compare]
+            names = {member.name for member in dataclasses.fields(value)} | {*getattr(value, "__dict__", ())}
+            if type(value).__module__.startswith("evalkit."):
+                names = {member.name for member in dataclasses.fields(value) if member.compare}
+            kind = type(value)
+            plain = [name for name in sorted(names) if not isinstance(getattr(kind, name, None), cached_property)]
+            return kind, [(name, getattr(value, name, None)) for name in plain]
         if isinstance(value, ModuleType):
             return "module", value.__name__, inspect.getsource(value) if _is_own(value) else ""
         if isinstance(value, FunctionType) or (isinstance(value, type) and _is_own(value)):
@@ -252,7 +260,7 @@ def client_address(value: Any) -> str | None:
         for name in _ADDRESSES:
             if match := re.match(r"(\w+://)(?:[^/@]*@)?([^/?#]+[^?#]*)", str(_attribute(owner, name))):
                 return match[1] + match[2].rstrip("/")
-    is_session = any(base.__module__.partition(".")[0] in _SESSIONS for base in kind.__mro__)
+    is_session = any(_SESSIONS.fullmatch(f"{base.__module__}.{base.__qualname__}") for base in kind.__mro__)
     return kind.__qualname__ if is_session else None
 
 

@@ -94,7 +94,8 @@ class Spec:
     @property
     def per_item(self) -> bool:
         """Whether one reply judges several of an item's own criteria, which the input `REQUIREMENT` holds."""
-        return self.criteria_per_call != 1 and self.rubric.has_requirements
+        is_several = self.criteria_per_call != 1 and self.rubric.has_requirements
+        return is_several and all(builder.has_requirements for builder in self.prompt_builders)
 
     @property
     def is_grouped(self) -> bool:

@@ -153,11 +153,12 @@ def _splits(n: int, k: int, judges: tuple[str, ...], n_items: int) -> list[Ints]
 
 
 def kind_codes(table: pd.DataFrame, *, rule: bool) -> Ints:
-    """Verdicts as 0 and 1, or labels as numbers; −1 for none. A score on an interval scale is its own label."""
+    """Verdicts as 0 and 1, or labels as numbers; −1 for none. If a side has an interval scale, scores are labels."""
     if rule:
         return verdict_codes(table["passed"])
-    label = table["label"].astype(object)
-    bare = table["level"].eq("interval") & table["score"].notna()
+    label = table["label"].astype(object).map(str.casefold, na_action="ignore")
+    is_bare = table["level"].ne("nominal") & table["score"].notna()
+    bare = is_bare if table["level"].eq("interval").any() else is_bare & False
     return pd.factorize(label.mask(bare, table["score"].astype(float).round(9)))[0].astype(np.int64)
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import evalkit as ek
-from evalkit.errors import ConfigError, RubricError
+from evalkit.errors import ConfigError
 
 ASKED: list[str] = []
 TEXT = re.compile(r"^Requirement(?: (\d+))?:\n(.*)$", re.MULTILINE)
@@ -130,10 +130,23 @@ def test_a_reply_that_is_a_candidates_words_decides_nothing(tmp_path: Path) -> N
     assert table["score"].isna().all()
 
 
+def test_a_rubric_of_ones_own_with_such_an_input_is_asked_as_before(tmp_path: Path) -> None:
+    inputs = ["answer", "requirement", "requirements?"]
+    criterion = {"name": "ok", "scale": {0: "no", 1: "yes"}}
+    items = [{"item_id": str(k), "answer": "a", "requirement": f"says {k}"} for k in range(6)]
+    for names in (inputs[:2], inputs):
+        rubric, seen = ek.Rubric(id="mine", inputs=names, criteria=[criterion]), []
+        judge = ek.Judge.function(
+            lambda prompt, seen=seen: seen.append(prompt.messages[-1].content) or '{"explanation": "x", "score": 1}',
+            name=f"own{len(names)}", version="1",
+        )  # fmt: skip
+        table = ek.judge(items, rubric, judge, samples=1, criteria_per_call=3, cache=tmp_path)
+        assert table["score"].tolist() == [1.0] * 6
+        assert sorted(text.count("says ") for text in seen) == [1] * 6
+
+
 def test_settings_that_do_not_fit_are_errors(tmp_path: Path) -> None:
     rows = ek.explode_criteria(items_of(1, 2))
-    with pytest.raises(RubricError, match="for items' own criteria: 'requirement'"):
-        ek.judge(rows, "requirement", "fake:noisy", template="number", criteria_per_call=3, cache=tmp_path)
     judge = ek.Judge("fake", "noisy", score="expected")
     with pytest.raises(ConfigError, match="criteria_per_call=3 is not possible"):
         ek.judge(rows, "requirement", judge, criteria_per_call=3, cache=tmp_path)
