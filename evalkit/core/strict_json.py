@@ -9,8 +9,6 @@ import numbers
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
-
 
 class DuplicateKeyError(ValueError):
     """An object contains a key twice."""
@@ -64,7 +62,9 @@ def plain_json(value: Any, path: str = "") -> Any:
     where = f" at {path}" if path else ""
     if value is None or isinstance(value, (str, bool)):
         return value
-    value = bool(value) if isinstance(value, np.bool_) else plain_number(value)
+    # numpy is not imported for a command's --help
+    is_flag = type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")
+    value = bool(value) if is_flag else plain_number(value)
     if isinstance(value, int):
         return value
     if isinstance(value, float):

@@ -244,7 +244,7 @@ def test_an_item_is_tied_if_its_criteria_are_and_unscored_if_one_is(parts, statu
     n = len(parts)
     scores = schemas.table("scores", {
         "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": ["i"] * n, "criterion": list(parts),
-        "score": number, "score_norm": number, "status": [one for one, _ in parts.values()],
+        "score": number, "score_norm": [value / 2 for value in number], "status": [one for one, _ in parts.values()],
         "reason": [why for _, why in parts.values()], "n_judges": [4] * n, "n_scored": [3] * n,
         "tied": [one == "tied" for one, _ in parts.values()],
     })  # fmt: skip

@@ -22,7 +22,7 @@ _OF_CHANGE = ("effect", "effect_low", "effect_high", "change_p", "chance_up_to",
 _COLUMNS = columns(
     "text: rubric criterion before after part; number: agreement_before agreement_after agreement_low agreement_high",
     "number: effect± change_p chance_up_to; count: n_labelled n_verdicts; Int64: fixed broke; "
-    "count: changed n_common n_clusters",
+    "Int64: changed; count: n_common n_clusters",
     "count: n_looks; text: floor_source notes",
 )
 

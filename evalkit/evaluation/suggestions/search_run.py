@@ -29,7 +29,7 @@ from evalkit.tables.grouping import Ints, clusters_of
 
 _PATH = ["round", "where", "text", "was", "reason", "fixed", "broke", "n_labelled", "p", "agreement_before"]
 _PATH += ["agreement_after", "changed", "chance_up_to", "usd", "taken", "notes"]
-_TYPES = dict.fromkeys(["round", "fixed", "broke", "n_labelled", "changed"], "int64") | {"taken": "bool"}
+_TYPES = dict.fromkeys(["round", "fixed", "broke", "n_labelled"], "int64") | {"changed": "Int64", "taken": "bool"}
 
 
 @dataclass

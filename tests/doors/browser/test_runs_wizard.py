@@ -96,7 +96,7 @@ def test_a_person_runs_a_pack_finds_the_next_run_after_a_restart_and_stops_it(no
     expect(wizard.locator("[data-error=scoring_mode]")).to_be_empty()
     # a weight that is none is told beside the weight
     field(page, "judges.1.weight").fill("much")
-    expect(wizard.locator("[data-error='judges.1.weight']")).to_contain_text("valid number")
+    expect(wizard.locator("[data-error='judges.1.weight']")).to_contain_text("must be 0, or a number from 1e-9")
     expect(field(page, "judges.1.weight")).to_have_attribute("aria-invalid", "true")
     expect(field(page, "judges.1.weight")).to_be_focused()
     field(page, "judges.1.weight").fill("2")

@@ -829,7 +829,7 @@ def test_edits_are_suggested_and_tried(notebook):
         )
     )
     expect(tile(first, "Agreement, held-out labels")).to_contain_text(
-        re.compile("look [24]")  # before and after; the other kernel looked at them first
+        re.compile("[24] looks at these so far")  # before and after; the other kernel looked at them first
     )
     expect(tile(first, "Agreement, held-out labels").locator("b")).to_contain_text("→")
     expect(tile(tuner, "Changed")).to_contain_text(CHANCE)

@@ -496,7 +496,7 @@ def test_the_queue_says_how_precisely_the_mean_is_known(tmp_path):
         label_next(tuner, "2" if int(tuner.state["queue"]["item_id"][1:]) % 3 else "0")
     held = int((tuner.labels["part"] == "held-out").sum())
     assert 0 < held < 30
-    assert tuner.state["queue"]["precision"].startswith(f"{held} held-out labels. From 30 on")
+    assert tuner.state["queue"]["precision"].startswith(f"{held} held-out labels that count. From 30 on")
 
 
 def test_the_random_order_is_fixed_and_has_every_item_once():
