@@ -12,7 +12,7 @@ function figuresPart(ctx) {
     const figures = get("figures"), several = (figures.criteria || []).length > 1;
     put(".ekw-tabs", several ? figures.criteria.map((name) => `<button data-do="criterion" data-key="criterion ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === figures.criterion}">${esc(name)}</button>`).join("") : "");
     const tiles = figures.tiles || [], first = tiles.find((tile) => tile.place === "head"), status = get("status"), said = (status.running && status.decision) || figures.decision, decision = said?.verdict ? said : null;
-    const button = figures.measure && typeof get("price") === "string" ? `<button data-do="measure" data-key="measure" ${offIf(status.running)}>Measure chance: ${esc(get("price"))}</button>` : "";
+    const button = figures.measure && typeof get("price") === "string" ? `<button data-do="measure" data-key="measure" title="${esc(get("price"))}" ${offIf(status.running)}>Measure chance: ${esc(get("price").split(";")[0])}</button>` : "";
     const inReason = decision?.action === "measure" ? button : "", measure = button && !inReason ? `<div class="ekw-held">${button}</div>` : "";
     const held = figures.held_out || {};
     const looked = held.looks
