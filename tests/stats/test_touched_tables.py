@@ -242,7 +242,7 @@ def test_rescore_refuses_what_it_cannot_repair():
         ek.rescore(rows(votes, score=20.0))
     with pytest.raises(InputError, match="neither an error nor a score on the scale"):
         ek.rescore(rows(judgments(JUDGED), score=1.5))
-    with pytest.raises(InputError, match="column 'score', 'level', 'scale' missing"):
+    with pytest.raises(InputError, match="no column `item_id` and no `score`"):
         ek.rescore(pd.DataFrame({"a": [1]}))
 
 
