@@ -1,9 +1,7 @@
-"""Criteria of an item's own become one score per item: points, prerequisites, trees; worst and best of k runs."""
+"""Criteria of an item's own become one score per item: points, prerequisites, trees."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,10 +12,8 @@ from evalkit.core.settings import check_choice
 from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.item_criteria import explode_criteria
-from evalkit.stats.intervals import Interval, mean_interval, unit_codes
-from evalkit.stats.notes import Notes, note_few_clusters
 from evalkit.stats.plain_tables import key_text
-from evalkit.stats.result_tables import check_whole_numbers, cluster_counts, result_table, verdict_codes
+from evalkit.stats.result_tables import verdict_codes
 from evalkit.stats.touched_tables import take_rows
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Floats, Ints, group, refuse_doubles
@@ -325,137 +321,3 @@ def _shared_columns(rows: pd.DataFrame) -> list[str]:
     """Columns of the items themselves: short ones that are equal for all criteria of an item."""
     names = ["group_id", "system_id"]
     return [name for name in names if name in rows]
-
-
-def summarize_points(table: pd.DataFrame, by: Sequence[str], clusters: Any) -> pd.DataFrame:
-    """The mean of `points` per run and `by`; see `summarize`."""
-    keys = [*_RUN, *(["axis"] if "axis" in table and "axis" not in by else []), *by]
-    units = unit_codes(table["item_id"], _clusters(table) if clusters is None else clusters)
-    groups = group(table, keys, may_miss=keys)
-    figures = [_point_figures(table.iloc[rows], units[rows]) for rows in groups.rows()]
-    heads = table.iloc[groups.first]
-    columns = result_table(figures, *_FIGURES)
-    return pd.DataFrame({key: heads[key].array for key in keys} | {name: columns[name].array for name in columns})
-
-
-_FIGURES = (
-    "number: mean low high clipped clipped_low clipped_high below_0 worst best renormalised",
-    "count: n_items n_scored n_partial n_criteria n_open n_open_negative n_clusters; number: n_clusters_effective",
-    "text: notes",
-)
-
-
-def _clusters(table: pd.DataFrame) -> pd.Series | None:
-    if "group_id" not in table:
-        return None
-    items = table.drop_duplicates("item_id")
-    return pd.Series(items["group_id"].array, index=items["item_id"].array)
-
-
-def _point_figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
-    score = rows["score"].to_numpy(dtype=np.float64)
-    scored = ~np.isnan(score)
-    interval = mean_interval(score[scored], units[scored])
-    notes: Notes = [f"no interval: {interval.reason}"] if interval.reason else []
-    row: dict[str, Any] = {"mean": _mean(score), "low": interval.low, "high": interval.high}
-    ends = (row["mean"], interval.low, interval.high)
-    clipped = [float(np.clip(end, 0, 1)) for end in ends]
-    row |= dict(zip(("clipped", "clipped_low", "clipped_high"), clipped, strict=True))
-    row["below_0"] = float((score[scored] < 0).mean()) if scored.any() else np.nan
-    row |= {"worst": _mean(rows["low"]), "best": _mean(rows["high"]), "renormalised": _mean(rows["renormalised"])}
-    row |= {"n_items": len(rows), "n_scored": int(scored.sum()), "n_partial": int((rows["status"] == "partial").sum())}
-    row |= {name: int(rows[name].sum()) for name in ("n_criteria", "n_open", "n_open_negative")}
-    row |= cluster_counts(units[scored])
-    if interval.reason is None:
-        note_few_clusters(units[scored], notes)
-    if row["n_open_negative"]:
-        open_ = counted(row["n_open_negative"], "open criterion has", "open criteria have")
-        notes.append(f"{open_} negative points: to count them as not met, or to leave them out, raises the mean")
-    return row | {"notes": notes}
-
-
-def _mean(values: Any) -> float:
-    numbers = np.asarray(values, dtype=np.float64)
-    return float(np.nanmean(numbers)) if not np.isnan(numbers).all() else np.nan
-
-
-def at_k(
-    scores: pd.DataFrame, k: int | Sequence[int], *, of: str = "group_id", by: str | Sequence[str] | None = None
-) -> pd.DataFrame:
-    """Worst and best of k runs: what k tries at one prompt give at least, and at most.
-
-    Parameters
-    ----------
-    scores
-        One row per run of a prompt, with `score` (from `points`, `combine` or your own) and the column `of`.
-    k
-        How many runs, or several such numbers.
-    of
-        The column that says which rows are runs of one prompt.
-    by
-        Further columns to group by (``system_id``).
-
-    Returns
-    -------
-    DataFrame
-        One row per `by` and k: `worst` and `best`, the mean over prompts of the lowest (highest) score among k runs,
-        averaged over all C(n, k) choices of k of the prompt's n runs (unbiased), each prompt with equal weight; their
-        95 % intervals by prompt (mean ± t · standard error; simulated coverage 94-96 %); `n_prompts` that count,
-        `n_short` (fewer than k scored runs: left out), `n_runs`, `notes`.
-
-    Raises
-    ------
-    InputError
-        When a column is missing.
-    ConfigError
-        When k is not a whole number ≥ 1.
-
-    Examples
-    --------
-    >>> runs = pd.DataFrame({"group_id": list("aaabbb"), "score": [0, 1, 1, 1, 1, 1]})
-    >>> at_k(runs, [1, 2])[["k", "worst", "best"]].round(3).values.tolist()
-    [[1.0, 0.833, 0.833], [2.0, 0.667, 1.0]]
-    """
-    check_whole_numbers("k", k)
-    sizes = [k] if isinstance(k, (int, np.integer)) else list(k)
-    by = [by] if isinstance(by, str) else list(by or [])
-    if lost := [name for name in (of, "score", *by) if name not in scores.columns]:
-        raise InputError(f"at_k needs the columns {listed(lost)}; the table has {listed(scores.columns, most=30)}")
-    frame = scores.reset_index(drop=True)
-    figures, heads = [], []
-    parts = group(frame, by) if by else None
-    for rows in parts.rows() if parts is not None else [np.arange(len(frame))]:
-        runs_of_part = frame.iloc[rows]
-        prompts = group(runs_of_part, [of])
-        score = runs_of_part["score"].to_numpy(dtype=np.float64)
-        runs = [np.sort(score[places][~np.isnan(score[places])]) for places in prompts.rows()]
-        for size in sizes:
-            worst = np.array([_expected_lowest(run, size) for run in runs if len(run) >= size])
-            best = np.array([-_expected_lowest(-run[::-1], size) for run in runs if len(run) >= size])
-            figures.append(_extreme_figures(worst, best, len(runs)) | {"k": size, "n_runs": int(sum(map(len, runs)))})
-            heads.append([runs_of_part[name].iloc[0] for name in by])
-    figures_table = result_table(
-        figures, "int64: k; number: worst± best±; count: n_prompts n_short n_runs; text: notes"
-    )
-    return pd.concat([pd.DataFrame(heads, columns=by), figures_table], axis=1) if by else figures_table
-
-
-def _expected_lowest(run: Floats, size: int) -> float:
-    """The mean of the lowest of `size` over all choices of so many entries of a sorted run."""
-    n = len(run)
-    chances = [math.comb(n - rank - 1, size - 1) / math.comb(n, size) for rank in range(n - size + 1)]
-    return float(np.dot(run[: n - size + 1], chances))
-
-
-def _extreme_figures(worst: Floats, best: Floats, n_prompts: int) -> dict[str, Any]:
-    row: dict[str, Any] = {"n_prompts": len(worst), "n_short": n_prompts - len(worst)}
-    notes: Notes = []
-    for name, values in (("worst", worst), ("best", best)):
-        interval: Interval = mean_interval(values, np.arange(len(values)))
-        row |= {name: _mean(values) if len(values) else np.nan}
-        row |= {f"{name}_low": interval.low, f"{name}_high": interval.high}
-        if interval.reason:
-            notes.append(f"no interval of {name}: {interval.reason}")
-    if row["n_short"]:
-        notes.append(f"{counted(row['n_short'], 'prompt has', 'prompts have')} fewer runs and no figure")
-    return row | {"notes": notes}

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.errors import InputError, listed
+from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.row_scales import MEANS, NO_ENDS
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
-from evalkit.stats.aggregation.item_points import summarize_points
 from evalkit.stats.intervals import Interval, effective_clusters, mean_interval, rate_interval, unit_codes
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.plain_tables import Keys, names_in
@@ -99,8 +98,11 @@ def summarize(
     """
     scores = one_table(parts_of(scores, lambda part: aggregate(vote(part))))
     by, columns_there = [by] if isinstance(by, str) else list(by or []), names_in(scores)
+    of_items = None if items is None else as_items(items).set_index("item_id")
+    if clusters is None and of_items is not None and "group_id" in of_items:
+        clusters = of_items["group_id"]
     if {"possible", "n_open"} <= columns_there:
-        return _of_points(scores, by, items, clusters)
+        return _of_points(scores, by, of_items, clusters)
     name = "scores" if "criterion" in columns_there or not {*_NEED} <= columns_there else "rubric_scores"
     if "judge" in by and "judge" in columns_there:
         name, need = "votes", [*_NEED[:-1], "judge", "tied"]
@@ -111,10 +113,7 @@ def summarize(
         frame, user_keys = take_rows_by(scores, name, by, need=_NEED, function="summarize", scale=scale)
     else:
         frame, user_keys = check_rows(scores, name, need=_NEED), Keys()
-    of_items = None if items is None else as_items(items).set_index("item_id")
     frame = _with_columns(frame, by, of_items)
-    if clusters is None and of_items is not None and "group_id" in of_items:
-        clusters = of_items["group_id"]
     keys = ["rubric", "rubric_version", *(["criterion"] if name != "rubric_scores" else []), *by]
     refuse_doubles(frame, [*keys, "item_id"], name, may_miss=by)
     groups = group(frame, keys, may_miss=by)
@@ -127,12 +126,45 @@ def summarize(
 
 
 def _of_points(
-    table: pd.DataFrame, by: list[str], items: ItemsLike | None, clusters: ClustersLike | None
+    table: pd.DataFrame, by: list[str], items: pd.DataFrame | None, clusters: ClustersLike | None
 ) -> pd.DataFrame:
-    of_items = None if items is None else as_items(items).set_index("item_id")
-    if clusters is None and of_items is not None and "group_id" in of_items:
-        clusters = of_items["group_id"]
-    return summarize_points(_with_columns(table, by, of_items), by, clusters)
+    """The mean of `points` per run, axis and `by`."""
+    table = _with_columns(table, by, items)
+    keys = ["rubric", "rubric_version", "criterion", *(["axis"] if "axis" in table and "axis" not in by else []), *by]
+    groups = group(table, keys, may_miss=keys)
+    units = unit_codes(table["item_id"], own_clusters(table, clusters))
+    figures = result_table([_point_figures(table.iloc[rows], units[rows]) for rows in groups.rows()], *_OF_POINTS)
+    heads = table.iloc[groups.first]
+    return pd.DataFrame({key: heads[key].array for key in keys} | {name: figures[name].array for name in figures})
+
+
+_OF_POINTS = (
+    "number: mean low high clipped clipped_low clipped_high below_0 worst best renormalised",
+    "count: n_items n_scored n_partial n_criteria n_open n_open_negative n_clusters; number: n_clusters_effective",
+    "text: notes",
+)
+
+
+def _point_figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
+    score = rows["score"].to_numpy(dtype=np.float64)
+    scored = ~np.isnan(score)
+    interval = mean_interval(score[scored], units[scored])
+    notes: Notes = [f"no interval: {interval.reason}"] if interval.reason else []
+    row: dict[str, Any] = {"mean": _mean(score), "low": interval.low, "high": interval.high}
+    ends = (row["mean"], interval.low, interval.high)
+    clipped = [float(np.clip(end, 0, 1)) for end in ends]
+    row |= dict(zip(("clipped", "clipped_low", "clipped_high"), clipped, strict=True))
+    row["below_0"] = float((score[scored] < 0).mean()) if scored.any() else np.nan
+    row |= {"worst": _mean(rows["low"]), "best": _mean(rows["high"]), "renormalised": _mean(rows["renormalised"])}
+    row |= {"n_items": len(rows), "n_scored": int(scored.sum()), "n_partial": int((rows["status"] == "partial").sum())}
+    row |= {name: int(rows[name].sum()) for name in ("n_criteria", "n_open", "n_open_negative")}
+    row |= cluster_counts(units[scored])
+    if interval.reason is None:
+        note_few_clusters(units[scored], notes)
+    if row["n_open_negative"]:
+        open_ = counted(row["n_open_negative"], "open criterion has", "open criteria have")
+        notes.append(f"{open_} negative points: to count them as not met, or to leave them out, raises the mean")
+    return row | {"notes": notes}
 
 
 _FIGURES = (
