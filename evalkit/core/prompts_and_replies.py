@@ -44,7 +44,7 @@ class Message(dict[str, str]):
     __slots__ = ()
 
     def __init__(self, role: Any = "", content: str = "") -> None:
-        # `dataclasses.asdict` makes a dict of pairs anew
+        # `dataclasses.asdict` copies a dict by passing its pairs
         super().__init__({"role": role, "content": content} if isinstance(role, str) else role)
 
     @property
@@ -54,7 +54,7 @@ class Message(dict[str, str]):
 
     @property
     def content(self) -> str:
-        """What is said."""
+        """The text."""
         return self["content"]
 
     def __repr__(self) -> str:

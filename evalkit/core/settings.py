@@ -1,6 +1,7 @@
 """Settings of judging with their values and sources, checked: number of samples, rules, options, cache folder.
 
-If several places set a value, the first one wins.
+If several places set a value, the first one wins. Over 350 lines, because the docstrings of `Rules` and `Options`
+describe every setting.
 """
 
 from __future__ import annotations

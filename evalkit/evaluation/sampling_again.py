@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from evalkit.evaluation.evaluation import Evaluation
 
 HALF_WIDTH = 0.03
-"""How precisely the noise floor is measured, if nothing else is said: ± 3 points."""
+"""How precisely the noise floor is measured, by default: ± 3 points."""
 _FLOOR = 0.1  # assumed if there is no range
 _ROUNDS = 8
 

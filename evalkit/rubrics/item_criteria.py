@@ -1,4 +1,7 @@
-"""Criteria that belong to an item: one row per item and criterion, checked before anything is paid for."""
+"""Criteria that belong to an item: one row per item and criterion, checked before anything is paid for.
+
+About 350 lines, but one thing: `explode_criteria` and `lint_criteria` read and check the same cells.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,8 @@ def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: 
     Parameters
     ----------
     items
-        Items with a column of criteria. A cell holds a list of texts or mappings, JSON text, or numbered lines. The
+        Items with a column of criteria. A cell holds a list of texts or mappings, a mapping from id to text,
+        JSON text, or numbered lines. The
         fields of a mapping: ``text``; optional ``id`` (by default its number, from 1), ``points`` (1; negative for
         what an answer should not do), ``axis``, ``requires`` (ids of criteria that must be met first), ``parent``
         (the id of a criterion above it), ``scale``. The fields of HealthBench (``criterion``, ``points``, ``tags``),
@@ -174,7 +178,7 @@ def _items_and_cells(items: ItemsLike, name: str | None, item_id: str | None) ->
         name = next((column for column in _COLUMNS if column in names), None)
     if name is None or name not in names:
         hint = guess(name, names) if name else ""
-        purpose = f"{name!r} " if name else "for the criteria (criteria, rubrics, requirements or checklist) "
+        purpose = f"{name!r}" if name else "for the criteria (criteria, rubrics, requirements or checklist)"
         raise InputError(
             f"the items have no column {purpose}; {hint}available: {listed(names, most=30)}. If the criteria are the "
             "same for all items, write a rubric instead"
@@ -244,6 +248,8 @@ def _entries(cell: Any) -> list[Any]:
         else:
             return _lines(text)
     if isinstance(cell, Mapping):
+        if {*map(type, cell.values())} == {str} and not {*cell} & {*_NAMES["text"]}:  # id -> text
+            return [{"id": name, "text": text} for name, text in cell.items()]
         return [cell]
     if cell is None or is_missing(cell):
         return []
@@ -311,7 +317,7 @@ def _is_none(value: Any) -> bool:
 
 def _points(value: Any, where: str) -> float:
     try:
-        points = math.nan if isinstance(value, (bool, np.bool_)) else float(value)
+        points = math.nan if isinstance(value, (bool, np.bool_)) else float(str(value).replace("−", "-"))
     except (TypeError, ValueError):
         points = math.nan
     if not math.isfinite(points) or points == 0 or abs(points) > 1e9:

@@ -48,6 +48,14 @@ def test_texts_and_numbered_lines_have_one_point_each() -> None:
     assert ek.explode_criteria([{"criteria": "Is it short?"}])["requirement"].tolist() == ["Is it short?"]
 
 
+def test_a_mapping_from_id_to_text_and_points_as_people_write_them() -> None:
+    rows = ek.explode_criteria([{"item_id": "q", "criteria": {"clear": "Is clear", "kind": "Is kind"}}])
+    assert rows["item_id"].tolist() == ["q#clear", "q#kind"]
+    assert rows["requirement"].tolist() == ["Is clear", "Is kind"]
+    cell = [{"text": "x", "points": "+5"}, {"text": "y", "points": "−3"}, {"text": "z", "points": "-.5"}]
+    assert ek.explode_criteria([{"item_id": "q", "criteria": cell}])["points"].tolist() == [5, -3, -0.5]
+
+
 def test_trees_keep_leaves_with_the_weights_above_them() -> None:
     nested = {
         "id": "root", "requirements": "All of it", "weight": 1,

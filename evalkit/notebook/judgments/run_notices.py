@@ -23,7 +23,7 @@ Problems = Mapping[tuple[str, str], str]
 def alert_lines(judgments: pd.DataFrame, problems: Problems = MappingProxyType({})) -> list[str]:
     """Judges that gave no score at all, and calls that were refused: one line per judge and reason, with advice.
 
-    `problems` has what the server said, by judge and reason. How many judgments these are is said in `notices`.
+    `problems` has what the server said, by judge and reason. `notices` gives the number of these judgments.
     """
     scored = set(judgments.loc[judgments["error"].isna(), "judge"].astype(str))
     reasons = explain(judgments)

@@ -123,7 +123,7 @@ def read_label(text: str, scale: Scale) -> Reading | None:
 def _allowed(scale: Scale) -> str:
     text = ", ".join(scale.labels)
     if scale.is_open:
-        text = "any number (what words or true and false mean is said by scale=)"
+        text = "any number (for words, or true and false, pass scale=)"
     elif scale.level == "ordinal":
         text += ", a number between them (a mean)"
     elif scale.level == "interval":
