@@ -17,7 +17,7 @@ import pandas as pd
 from pandas.arrays import BooleanArray
 
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES
-from evalkit.errors import EvalkitWarning, InputError, listed
+from evalkit.errors import EvalkitWarning, InputError, counted, listed
 from evalkit.rubrics import Rubric, Scale
 from evalkit.rubrics.given_scales import Known, cell_of, known, open_scale, same_scale, scale_of, scales_of
 from evalkit.rubrics.row_scales import MEANS, NO_ENDS, PAIR_SCORES, Measures, answer_norms, measures, rule_verdicts
@@ -498,14 +498,16 @@ class _Answers:
         if isinstance(value, str) and has_thousands(value):
             raise InputError(
                 f"column {values.name!r}, {self._row(row)}: the comma of {_shown(value)} may stand before thousands or "
-                f"decimals ({n_wrong} such rows); convert the column, as in table[{values.name!r}].str.replace(',', '')"
+                f"decimals ({counted(n_wrong, 'such row')}); convert the column, as in "
+                f"table[{values.name!r}].str.replace(',', '')"
                 ".astype(float), or pd.read_csv(…, thousands=',')"
             )
         several = self.frame["criterion"].nunique() > 1
         advice = "pass the scale of each criterion, as in scale={'criterion': (0, 1), …}, or" if several else "or"
         raise InputError(
             f"column {values.name!r}, {self._row(row)}: {_shown(value)} is not on the scale of criterion "
-            f"{criterion!r}, which is {_written(scale)} ({n_wrong} such rows); clear the cell (NaN is unscored), "
+            f"{criterion!r}, which is {_written(scale)} ({counted(n_wrong, 'such row')}); clear the cell "
+            "(NaN is unscored), "
             f"{advice} correct it"
         )
 
@@ -639,7 +641,7 @@ def _reasons(frame: pd.DataFrame, column: str, answered: Flags) -> Objects:
             row = int((has_text & answered).argmax())
             raise InputError(
                 f"row {row} (item {frame['item_id'].iloc[row]}) has both an answer and the error {str(cells[row])!r} "
-                f"({int((has_text & answered).sum())} such rows); clear one of the two"
+                f"({counted(int((has_text & answered).sum()), 'such row')}); clear one of the two"
             )
         texts = np.where(has_text & pd.isna(texts), cells, texts)
     texts[~answered & pd.isna(texts)] = _MISSING

@@ -480,3 +480,14 @@ class TestDoubtfulCells:
         with pytest.warns(EvalkitWarning, match="`score` is used, and `label` is not"):
             votes = ek.vote(J.assign(label="good"))
         assert votes["score"].tolist() == J["score"].tolist()
+
+
+def test_combine_takes_the_weights_of_a_plain_table():
+    scores = pd.DataFrame(
+        {"item_id": [1, 1, 2, 2], "criterion": list("abab"), "score": [1.0, 0.0, 0.0, 1.0], "weight": [3, 1, 3, 1]}
+    )
+    assert ek.combine(scores, scale=(0, 1))["score"].tolist() == [0.75, 0.25]
+    assert ek.combine(scores.drop(columns="weight"), scale=(0, 1))["score"].tolist() == [0.5, 0.5]
+    for weight in ([3, 1, 2, 1], [3, -1, 3, -1], [np.nan, 1, np.nan, 1]):
+        with pytest.raises(InputError, match="no single weight"):
+            ek.combine(scores.assign(weight=weight), scale=(0, 1))

@@ -10,7 +10,7 @@ import pandas as pd
 from pandas.arrays import BooleanArray
 
 from evalkit.core.lists_of_choices import MISSING_CRITERIA, MissingCriteria, RubricMode
-from evalkit.core.settings import check_choice
+from evalkit.core.settings import WEIGHT, check_choice, is_weight
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Criterion, Rubric, Scale
 from evalkit.rubrics.given_scales import ScaleLike
@@ -43,7 +43,7 @@ def combine(
         `score` or `label`.
     rubric
         The rubric; its weights, critical criteria and `pass_at` are used. None: the criteria of the table, in order of
-        first appearance, with equal weights.
+        first appearance, with the weights of a column `weight`, else equal ones.
     missing
         ``na`` (default): an item with an unscored criterion of weight > 0 has no score. ``renormalise``:
         the score is over the criteria that are scored, and the item is ``partial``.
@@ -111,6 +111,18 @@ def combine(
     return keys.restore(schemas.table("rubric_scores", columns))
 
 
+def _weights(frame: pd.DataFrame) -> dict[str, float]:
+    """Criterion -> weight, from a column of a plain table."""
+    if "weight" not in frame:
+        return {}
+    pairs = frame[["criterion", "weight"]].drop_duplicates().astype({"criterion": "str"})
+    doubtful = pairs["criterion"].duplicated() | ~pairs["weight"].map(is_weight)
+    if doubtful.any():
+        name = pairs.loc[doubtful, "criterion"].iloc[0]
+        raise InputError(f"combine: criterion {name!r} has no single weight in the column 'weight', which is {WEIGHT}")
+    return dict(zip(pairs["criterion"], pairs["weight"].astype(float), strict=True))
+
+
 def _taken(scores: Any, rubric: Rubric | None, scale: ScaleLike | None) -> tuple[pd.DataFrame, Keys, Rubric]:
     """The scores, their keys and the rubric: the one that is passed, or one of the table's criteria."""
     if rubric is not None:
@@ -120,8 +132,11 @@ def _taken(scores: Any, rubric: Rubric | None, scale: ScaleLike | None) -> tuple
     frame, keys = take_rows(scores, "scores", need=[*_NEED, *_SCALED], function="combine", scale=scale)
     rubrics = frame[["rubric", "rubric_version"]].drop_duplicates()
     rows = frame.drop_duplicates("criterion")
+    weights = _weights(frame)
     criteria = [
-        Criterion.model_construct(name=str(name), level=level, scale=Scale.from_json(level, str(text)))
+        Criterion.model_construct(
+            name=str(name), level=level, scale=Scale.from_json(level, str(text)), weight=weights.get(str(name), 1.0)
+        )
         for name, level, text in rows[["criterion", *_SCALED]].itertuples(index=False)
     ]
     if open_ones := [
