@@ -1561,7 +1561,7 @@ def test_a_fault_while_something_runs_leaves_it_running(slow):
         ({"samples": 0}, "samples must be a whole number from 1 to 25, got 0"),
         ({"samples": 100000}, "samples must be a whole number from 1 to 25, got 100000"),
         ({"budget_usd": "-5"}, "budget_usd must be a number ≥ 0, not -5.0"),
-        ({"active": {"x": -1}}, "must be a number ≥ 0"),
+        ({"active": {"x": -1}}, "must be 0, or a number from 1e-9 to 1e9, got -1.0"),
     ],
     ids=["none", "huge", "budget", "weight"],
 )

@@ -314,7 +314,8 @@ def test_chance_is_measured_once_for_what_was_edited_at_the_price_that_is_shown(
             tuner = wavering_tuner(tmp_path, judge)
     assert judge.calls == 20 * 2 * 3  # twice two criteria, of which one was not edited
     assert tuner.state["figures"]["measure"]
-    assert ": 40 requests, about US$ " in tuner.state["price"]  # two more samples of the edited criterion
+    # two more samples of the edited criterion
+    assert tuner.state["price"].startswith("at most 40 requests on 20 items, about US$ ")
     do(tuner, do="measure")
     assert (judge.calls, tuner.state["status"]["text"]) == (20 * 2 * 4, "chance measured on 20 items")
     for _ in range(2):
