@@ -17,10 +17,10 @@ from evalkit.core.formatting import figure, html_page, html_table, money, text_t
 from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.prompts_and_replies import Prompt, token_count
-from evalkit.core.settings import Options
+from evalkit.core.settings import Options, Refresh
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging.own_answer_first import first_stage
-from evalkit.engine.judging.reply_lookup import Hit, StoredReplies, warn_changed_text
+from evalkit.engine.judging.reply_lookup import Hit, StoredReplies, look_up, warn_changed_text
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist, gc_paused
 from evalkit.engine.request import BYTES_PER_TOKEN, TOKENS_PER_CRITERION, asks_singly
@@ -179,15 +179,21 @@ def plan(
 
 
 def plan_worklist(
-    work: Worklist, *, takes_recorded: bool = False, adopt: bool = False, cache: str | Path | None = None
+    work: Worklist,
+    *,
+    takes_recorded: bool = False,
+    adopt: bool = False,
+    refresh: Refresh = False,
+    cache: str | Path | None = None,
 ) -> Plan:
-    """`plan` for a work list that exists already."""
+    """`plan` for a work list that exists already; `refresh` is that of the run that is planned."""
     with gc_paused():
-        return _planned(work, takes_recorded=takes_recorded, adopt=adopt, cache=cache)
+        return _planned(work, takes_recorded=takes_recorded, adopt=adopt, refresh=refresh, cache=cache)
 
 
-def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, cache: str | Path | None) -> Plan:
+def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, refresh: Refresh, cache: str | Path | None) -> Plan:
     store, judges = ReplyStore.open(cache), work.spec.judges
+    again = _again(work, store, Options(recorded="use" if takes_recorded else "miss", adopt=adopt, refresh=refresh))
     stored, per_judge = StoredReplies(work, store, takes_recorded), len(work.spec.orders) * work.spec.samples
     n_cached, stored_values = Counter[int](), [list[bytes]() for _ in judges]
     missing: dict[int, bytes] = {}
@@ -195,20 +201,20 @@ def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, cache: str | 
     def judge_of(row: int) -> int:
         return row // per_judge % len(judges)
 
-    def count(row: int, hit: Hit) -> None:
+    def count(row: int, hit: Hit, n: int = 1) -> None:
         judge = judge_of(row)
-        n_cached[judge] += 1
+        n_cached[judge] += n
         if len(stored_values[judge]) < _SAMPLE:
             stored_values[judge].append(hit[1])
 
     for first, keys, hits in stored.chunks():
         for row, (key, hit) in enumerate(zip(keys, hits, strict=True), first):
-            if hit is None:
+            if hit is None or row in again:
                 missing[row] = key
-            else:
-                count(row, hit)
+            if hit is not None:
+                count(row, hit, row not in again)
     missing = work.without_skipped(missing)
-    for row, hit in stored.of_rows(missing, content=True).items() if adopt else ():
+    for row, hit in stored.of_rows(missing.keys() - again, content=True).items() if adopt else ():
         count(row, hit)
         del missing[row]
     n_recorded = Counter[int]()
@@ -228,14 +234,21 @@ def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, cache: str | 
         for number, judge in enumerate(judges)
     ]  # fmt: skip
     names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_in_batch", "n_to_call", *_PRICES]
-    n_requests, groups = 0, work.spec.groups
-    for judge, asked_rows in zip(judges, to_call, strict=True):
-        places = map(work.place, asked_rows if _shares_bill(judge, store) else ())
-        prompts = {(groups[criterion], work.hashes[item][order]) for item, criterion, _, order, _ in places}
-        n_requests += len(prompts) or len(asked_rows)
-    table, n_first = _with_first_answers(pd.DataFrame(rows, columns=names), work, list(missing), cache)
+    n_requests = sum(_n_requests(work, store, judge, rows) for judge, rows in zip(judges, to_call, strict=True))
+    table, n_first = _with_first_answers(pd.DataFrame(rows, columns=names), work, list(missing), refresh, cache)
     n_skipped = len(work.skipped), work.n_unseen
     return Plan(table, work.shape[0], work.n_unique, store.where, *n_skipped, n_requests + n_first)
+
+
+def _again(work: Worklist, store: ReplyStore, options: Options) -> frozenset[int]:
+    """The rows that `refresh` asks for, whether or not a reply is stored."""
+    return frozenset(look_up(work, options, store).missing if options.refresh is not False else ())
+
+
+def _n_requests(work: Worklist, store: ReplyStore, judge: Judge, rows: list[int]) -> int:
+    """How many requests get the replies of a judge to these rows."""
+    places, groups = map(work.place, rows if _shares_bill(judge, store) else ()), work.spec.groups
+    return len({(groups[place[1]], work.hashes[place[0]][place[3]]) for place in places}) or len(rows)
 
 
 def _shares_bill(judge: Judge, store: ReplyStore) -> bool:
@@ -244,13 +257,13 @@ def _shares_bill(judge: Judge, store: ReplyStore) -> bool:
 
 
 def _with_first_answers(
-    table: pd.DataFrame, work: Worklist, missing: list[int], cache: str | Path | None
+    table: pd.DataFrame, work: Worklist, missing: list[int], refresh: Refresh, cache: str | Path | None
 ) -> tuple[pd.DataFrame, int]:
     """The plan with the own answers that judges give before they judge the missing rows, and their number."""
     stage = first_stage(work, missing) if work.spec.commits else None
     if stage is None:
         return table, 0
-    first = plan_worklist(stage, cache=cache)
+    first = plan_worklist(stage, refresh=False if refresh == "unscored" else refresh, cache=cache)
     more = first.table.set_index("judge").reindex(table["judge"], fill_value=0)
     for name in ("n_to_call", *_PRICES):
         table[name] += more[name].to_numpy()

@@ -79,15 +79,41 @@ def item_texts(
     """What an item has: ``inputs``, as name and text, and ``forms``, how each of them is shown.
 
     `columns` maps the inputs of the rubric to columns. A form is the ``kind`` (see `kind_of_text`), the ``turns`` of a
-    conversation, and whether the input is ``judged``.
+    conversation, whether the input is ``judged``, and its ``images`` (see `images_of`).
     """
     item, judged = items[items["item_id"] == item_id].iloc[0], judged_inputs(rubric, criterion, list(columns))
     values = {name: (item[column], value_text(item[column], name)) for name, column in columns.items()}
     forms = {
-        name: {"kind": kind_of_text(text), "turns": value_turns(value, name), "judged": name in judged}
+        name: {
+            "kind": kind_of_text(text),
+            "turns": value_turns(value, name),
+            "judged": name in judged,
+            "images": images_of(value)[:_MOST_IMAGES],
+        }
         for name, (value, text) in values.items()
     }
     return {"inputs": [(name, text) for name, (_, text) in values.items() if text], "forms": forms}
+
+
+_MOST_IMAGES, _LARGEST_IMAGE = 12, 4_000_000  # of base64
+_MEDIA = {"iVBORw0KGgo": "png", "/9j/": "jpeg", "R0lGOD": "gif", "UklGR": "webp"}
+_IMAGE = re.compile(rf"(?<![\w+/])({'|'.join(_MEDIA)})[\w+/]{{40,{_LARGEST_IMAGE}}}={{0,2}}(?![\w+/])", re.ASCII)
+
+
+def images_of(value: Any) -> list[str]:
+    """The images that a value of an item holds as base64, as addresses with data; no address is loaded.
+
+    Examples
+    --------
+    >>> data = "iVBORw0KGgo" + "A" * 60
+    >>> found = images_of([{"type": "image", "source": {"media_type": "image/png", "data": data}}, "a text"])
+    >>> found == [f"data:image/png;base64,{data}"], images_of({"url": "https://example.org/a.png"})
+    (True, [])
+    """
+    if isinstance(value, str):
+        return [f"data:image/{_MEDIA[match[1]]};base64,{match[0]}" for match in _IMAGE.finditer(value)]
+    elements = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return [image for element in elements for image in images_of(element)]
 
 
 def judged_inputs(rubric: Rubric, criterion: str, names: Sequence[str]) -> list[str]:

@@ -25,13 +25,18 @@ def alert_lines(judgments: pd.DataFrame, problems: Problems = MappingProxyType({
 
     `problems` has what the server said, by judge and reason. `notices` gives the number of these judgments.
     """
-    scored = set(judgments.loc[judgments["error"].isna(), "judge"].astype(str))
     reasons = explain(judgments)
-    failed = ~reasons["judge"].isin(scored) & ~reasons["error"].isin(_NOT_CALLED)
     return [
         f"{row.judge}: {reason_words(row, problems)} ({row.what_to_do})"
-        for row in reasons[failed | reasons["error"].isin(_REFUSED)].itertuples()
+        for row in reasons[_is_alert(reasons, judgments)].itertuples()
     ]
+
+
+def _is_alert(reasons: pd.DataFrame, judgments: pd.DataFrame) -> pd.Series:
+    """Which of the reasons `alert_lines` shows."""
+    scored = set(judgments.loc[judgments["error"].isna(), "judge"].astype(str))
+    failed = ~reasons["judge"].isin(scored) & ~reasons["error"].isin(_NOT_CALLED)
+    return failed | reasons["error"].isin(_REFUSED)
 
 
 def notices(
@@ -48,7 +53,7 @@ def notices(
     what_to_do
         How to get the missing judgments; ``{n}`` is the number of replies to ask for.
     problems
-        What the server said, by judge and reason.
+        What the server said, by judge and reason; it stands once on screen, so not here if `alert_lines` shows it.
 
     Returns
     -------
@@ -76,8 +81,8 @@ def _without_score(
     not_asked = without["error"].isin(_TO_COME)
     reasons = explain(without[~not_asked])
     parts = [f"{int(not_asked.sum()):,} without a reply"] if not_asked.any() else []
-    for row in reasons.itertuples():
-        words = problems.get((str(row.judge), str(row.error)))
+    for row, is_alert in zip(reasons.itertuples(), _is_alert(reasons, evaluation.judgments), strict=True):
+        words = "" if is_alert else problems.get((str(row.judge), str(row.error)))
         parts.append(f"{row.n:,} {_words(row.error)} ({row.judge}{f': {words}' if words else ''})")
     text = f"{len(without):,} of {n:,} judgments ({len(without) / n:.1%}) have no score: {', '.join(parts)}."
     if is_missing.any():

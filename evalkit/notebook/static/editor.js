@@ -62,7 +62,7 @@ function editorPart(ctx) {
         <span class="ekw-line"><button class="ekw-quiet" data-do="undo_edit" aria-label="Undo the last edit" title="Undo (Ctrl+Z)">↶</button><button class="ekw-quiet" data-do="redo_edit" aria-label="Redo the edit" title="Redo (Ctrl+Shift+Z)">↷</button><button data-do="toggle" aria-pressed="${yaml}">YAML</button></span></div><div class="ekw-fields">${body}</div><div class="ekw-problem" role="alert"></div><div class="ekw-warnings"></div>`;
     }
     drawn = draft.revision;
-    find(".ekw-label").textContent = draft.name && !draft.ran ? `${draft.name}, not run yet` : draft.name;
+    find(".ekw-label").textContent = draft.name && !draft.ran ? `${draft.name}, not run yet${draft.differs ? `: ${draft.differs}` : ""}` : draft.name;
     ["undo", "redo"].forEach((name) => find(`[data-do="${name}_edit"]`).setAttribute("aria-disabled", !draft[name]));
     find(".ekw-problem").textContent = draft.problem;
     const warnings = draft.warnings || [];

@@ -10,9 +10,9 @@ function figuresPart(ctx) {
   function drawTop() {
     root.classList.toggle("ekw-browse", Boolean(get("figures").browse));
     const figures = get("figures"), several = (figures.criteria || []).length > 1;
-    put(".ekw-tabs", several ? figures.criteria.map((name) => `<button data-do="criterion" data-key="criterion ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === figures.criterion}">${esc(name)}</button>`).join("") : "");
+    put(".ekw-tabs", several ? figures.criteria.map((name) => `<button data-do="criterion" data-key="criterion ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === figures.criterion}" ${figures.agreements?.[name] ? `title="${esc(figures.agreements[name].text)}"` : ""}>${esc(name)}${tabFigure(figures.agreements?.[name])}</button>`).join("") : "");
     const tiles = figures.tiles || [], first = tiles.find((tile) => tile.place === "head"), status = get("status"), said = (status.running && status.decision) || figures.decision, decision = said?.verdict ? said : null;
-    const button = figures.measure && typeof get("price") === "string" ? `<button data-do="measure" data-key="measure" title="${esc(get("price"))}" ${offIf(status.running)}>Measure chance: ${esc(get("price").split(";")[0])}</button>` : "";
+    const button = figures.measure && typeof get("price") === "string" ? `<button data-do="measure" data-key="measure" title="${esc(get("price"))}" ${offIf(status.running || isOver(get("price")))}>Measure chance: ${esc(get("price").split(";")[0])}</button>` : "";
     const inReason = decision?.action === "measure" ? button : "", measure = button && !inReason ? `<div class="ekw-held">${button}</div>` : "";
     const held = figures.held_out || {};
     const looked = held.looks
@@ -37,6 +37,11 @@ function figuresPart(ctx) {
     put(".ekw-pick", drawPick(figures));
     put(".ekw-notes", measure + split + strays + off + gone + newcomers);
   }
+  const tabFigure = (point) => { // agreement with people; the interval where there is room
+    if (!point || point.value === null) return "";
+    const [value, low, high] = [point.value, point.low, point.high].map((number) => number?.toFixed(2));
+    return ` <span class="ekw-tab">${value}${low === undefined ? "" : `<span class="ekw-less"> [${low}, ${high}]</span>`}</span>`;
+  };
   const interval = (value) => esc(value).replace(/-(?=\d)/g, "−").replace(/ \[(.*)\]/, " <i>[$1]</i>");
   const drawDecision = (one, button) => `<p class="ekw-say"><b>${one.sign ? `<span class="ekw-${esc(one.mark || "as")}" aria-hidden="true">${esc(one.sign)}</span> ` : ""}${esc(one.verdict)}</b> ${esc(one.then)}</p><p>${esc(one.reason)} ${button}</p>`;
   const drawTile = (tile) => `<div class="ekw-tile ekw-at-${esc(tile.place)}"><dt>${esc(tile.title)}</dt><dd><b>${interval(tile.value)}</b>${

@@ -127,6 +127,7 @@ function itemsPart(ctx) {
     const chosen = get("page").query?.filter, notices = ctx.get("notices");
     put(".ekw-notices", notices.map((one) => `<div class="ekw-notice"><span>${esc(one.text)}</span>${one.filter
       ? ` <button data-do="filter" data-key="notice" data-name="${esc(one.filter)}" aria-pressed="${chosen === one.filter}">Show ${one.n_items === 1 ? "this item" : `these ${+one.n_items} items`}</button>` : ""}${
+      one.again ? ` <button data-do="again" data-key="again" ${offIf(get("status").running || isOver(one.again))}>Ask again: ${esc(one.again)}</button>` : ""}${
       one.advice.length ? `<details><summary>what to do</summary><ul>${one.advice.map((line) => `<li>${esc(line)}</li>`).join("")}</ul></details>` : ""}</div>`).join(""));
   }
   // -- one item
@@ -147,10 +148,11 @@ function itemsPart(ctx) {
     if (form.kind && form.kind !== "text") return `<pre>${esc(text.trimEnd())}</pre>`;
     return text.split(/^```.*$/m).map((part, at) => (at % 2 ? `<pre>${esc(part.replace(/^\n|\n$/g, ""))}</pre>` : part.trim() ? `<div class="ekw-prose">${esc(part.replace(/^\n+|\s+$/g, ""))}</div>` : "")).join("");
   }
+  const images = (name, all = []) => all.map((source, at) => `<details class="ekw-image"><summary title="Press to enlarge"><img src="${esc(source)}" alt="Image ${at + 1} of ${esc(name)}"></summary></details>`).join("");
   function inputs(shown, forms = {}) {
     const sorted = [...shown].sort(([one], [other]) => (forms[other]?.judged || false) - (forms[one]?.judged || false));
     return `<div class="ekw-ins">${sorted.map(([name, text]) => { const form = forms[name] || {}, all = look.unfolded.has(name);
-      return `<section aria-label="${esc(name)}"><h4>${esc(name)}${form.judged ? " (judged)" : ""}</h4><div class="ekw-fold ${all ? "ekw-all" : ""} ${form.judged ? "ekw-long" : ""}">${body(text, form)}</div><button class="ekw-quiet" data-do="fold" data-key="fold ${esc(name)}" data-name="${esc(name)}" aria-expanded="${all}" hidden></button></section>`; }).join("")}</div>`;
+      return `<section aria-label="${esc(name)}"><h4>${esc(name)}${form.judged ? " (judged)" : ""}</h4><div class="ekw-fold ${all ? "ekw-all" : ""} ${form.judged ? "ekw-long" : ""}">${body(text, form)}</div><button class="ekw-quiet" data-do="fold" data-key="fold ${esc(name)}" data-name="${esc(name)}" aria-expanded="${all}" hidden></button>${images(name, form.images)}</section>`; }).join("")}</div>`;
   }
   // A control stands only where something is folded; how many lines a text has depends on the width.
   function measureFolds() {

@@ -4,12 +4,12 @@ const clock = (at) => (Number.isNaN(Date.parse(at)) ? at : new Date(at).toLocale
 function runsPart(ctx) {
   const { find, put, get } = ctx;
   let n = 0, sent = 0, answer = "", filled = new Map();
-  const price = (text) => { const at = text.lastIndexOf("US$"); return at > 0 ? `<span class="ekw-wide-only">${esc(text.slice(0, at))}</span>${esc(text.slice(at))}` : esc(text); };
+  const price = (text) => { const at = text.indexOf("US$"); return at > 0 ? `<span class="ekw-wide-only">${esc(text.slice(0, at))}</span>${esc(text.slice(at))}` : esc(text); };
   function drawRun() {
     const status = get("status"), draft = get("draft"), running = Boolean(status.running);
     const bar = running
       ? `<span class="ekw-progress-line"><progress aria-label="Replies" ${status.total ? `value="${+status.done}" max="${+status.total}"` : ""}></progress><small class="ekw-count">${esc(status.text)}</small></span>` : "";
-    put(".ekw-run", `<button class="ekw-primary" data-do="run" data-key="run" ${offIf(running || draft.problem)}>▶ Run${status.button && !running ? `: ${price(status.button)}` : ""}</button>
+    put(".ekw-run", `<button class="ekw-primary" data-do="run" data-key="run" ${offIf(running || draft.problem || isOver(status.button))}>▶ Run${status.button && !running ? `: ${price(status.button)}` : ""}</button>
       <button data-do="stop" data-key="stop" ${offIf(!running)}>■ Stop</button>
       <button data-do="save" data-key="save" ${offIf(running || draft.problem)} title="Save the rubric as its next version">Save version</button>
       <button data-do="queue" data-key="queue" aria-keyshortcuts="l" title="Label items one after another, by keyboard">Label next <kbd>L</kbd></button>
@@ -30,7 +30,7 @@ function runsPart(ctx) {
       .join("")}</tbody></table>
       <div class="ekw-line"><label class="ekw-short">Samples <input type="number" min="1" max="25" data-jury="samples" data-key="samples" value="${+jury.samples}"></label>
       <label class="ekw-short">Aggregate <select data-jury="aggregate" data-key="aggregate">${(jury.aggregates || []).map((name) => `<option ${name === jury.aggregate ? "selected" : ""}>${esc(name)}</option>`).join("")}</select></label></div>
-      <label class="ekw-short">Spend at most US$ <input type="number" min="0" step="0.01" data-jury="budget" data-key="budget" value="${esc(jury.budget_usd ?? "")}"></label>
+      <label class="ekw-short">Spend at most US$ <input type="number" min="0" step="0.01" data-jury="budget" data-key="budget" value="${esc(jury.budget_usd ?? "")}"> in this session</label>
       <div class="ekw-line"><input data-new placeholder="openai:gpt-4o-mini" data-key="new" aria-label="Another judge, provider:model">${jury.servers?.length > 1 ? `<select data-server data-key="server" aria-label="Its server"><option value="">server of the jury</option>${jury.servers.map((name) => `<option>${esc(name)}</option>`).join("")}</select>` : ""}<button data-do="judge" data-key="add judge">Add judge</button></div>
       <small class="ekw-where">Replies are stored in ${esc(jury.cache)}.</small>`);
   }
@@ -89,7 +89,7 @@ function runsPart(ctx) {
     const buttons = tried
       ? `<button data-do="showtry" data-key="try ${at}" data-version="${esc(row.key)}" data-base="${esc(row.base)}" aria-label="Show ${name}" ${offIf(row.key === shown)}>${row.key === shown ? "Shown" : "Show"}</button>
         <button data-do="takeup" data-key="takeup ${at}" data-version="${esc(row.key)}" aria-label="Use ${name} in the rubric">Use it</button>`
-      : `<button data-do="try" data-key="try ${at}" data-number="${at}" ${offIf(running)} aria-label="Try ${name}${row.price ? `: ${esc(row.price)}` : ""}">Try${row.price ? `: ${esc(row.price)}` : ""}</button>`;
+      : `<button data-do="try" data-key="try ${at}" data-number="${at}" data-lack="${isOver(row.price) || ""}" ${offIf(running || isOver(row.price))} aria-label="Try ${name}${row.price ? `: ${esc(row.price)}` : ""}">Try${row.price ? `: ${esc(row.price)}` : ""}</button>`;
     return `<li><article aria-label="Suggestion ${at + 1}"><h4>${esc(row.where)}</h4><p class="ekw-new">${marked(row.was, row.text)}</p>
       <p><small>${esc(row.reason)}</small></p><details><summary>full text, and what it replaces</summary><p>${esc(row.text)}</p><p><small>${esc(row.was) || "(nothing)"}</small></p></details>
       <div class="ekw-line">${buttons}</div>${row.effects.map(effect).join("")}${tried ? `<small>${esc(row.effects[0].changed)}</small>` : ""}</article></li>`;
@@ -103,9 +103,9 @@ function runsPart(ctx) {
     put(".ekw-suggestions", `<div class="ekw-line"><label class="ekw-short">Judge <input data-suggester data-key="suggester" list="${ctx.id}-suggesters" value="${esc(suggestions.judge)}" aria-label="Judge that suggests edits"></label>
       <datalist id="${ctx.id}-suggesters">${(suggestions.judges || []).map((name) => `<option value="${esc(name)}">`).join("")}</datalist>
       <button data-do="suggest" data-key="suggest" ${offIf(running || !board.current)}>${rows.length ? "Suggest others" : "Suggest edits"}</button>
-      ${board.split ? `<button data-do="improve" data-key="improve" data-lack="${board.improve_lack ? "true" : ""}" ${offIf(running || !board.current || board.improve_lack)}>Improve</button>` : ""}</div>
+      ${board.split ? `<button data-do="improve" data-key="improve" data-lack="${suggestions.improve_lack ? "true" : ""}" ${offIf(running || !board.current || suggestions.improve_lack)}>Improve</button>` : ""}</div>
       <small>Sends one request${prices ? ` (${esc(prices)})` : ""} to this judge, with dev items on which jury and people disagree. ${look}</small>
-      ${board.split && (board.improve_lack || board.improve) ? `<small>${esc(board.improve_lack || board.improve)}</small>` : ""}
+      ${board.split && (suggestions.improve_lack || suggestions.improve) ? `<small>${esc(suggestions.improve_lack || suggestions.improve)}</small>` : ""}
       ${suggestions.head ? `<p role="status"><small>${esc(suggestions.head)}</small></p>` : ""}${(suggestions.notes || []).map((note) => `<p class="ekw-note">${esc(note)}</p>`).join("")}
       ${rows.length ? `<ol class="ekw-edits">${rows.map((row, at) => suggestion(row, at, running, board.current)).join("")}</ol>` : ""}`);
   }

@@ -5,5 +5,8 @@ const esc = (text) =>
 // `disabled` would drop the focus of a keyboard user; `aria-disabled` keeps it.
 const offIf = (off) => (off ? 'aria-disabled="true"' : "");
 
+// Whether a price says that it is over the spending limit (see drafts.py): its button is off.
+const isOver = (price) => String(price ?? "").includes("over the limit");
+
 // A number with its noun: "1 item", "3 items".
 const counted = (number, one) => `${+number} ${+number === 1 ? one : `${one}s`}`;

@@ -70,6 +70,7 @@ function render({ model, el }) {
     run: () => send({ do: "run" }),
     stop: () => send({ do: "stop" }),
     measure: () => send({ do: "measure" }),
+    again: () => send({ do: "again" }),
     undo_edit: () => send({ do: "undo_edit" }),
     redo_edit: () => send({ do: "redo_edit" }),
     version: ({ dataset: { version } }, event) => (event.shiftKey ? compare(version) : show(version)),
@@ -153,7 +154,7 @@ function render({ model, el }) {
 
   const { drawTop, drawMatrix } = figures, { drawRows, drawItem, drawNotices, mark, reveal } = items, { drawRun, drawJury, drawVersions, drawSuggestions, disableSuggestions } = runs;
   const draws = {
-    draft: [editor.drawDraft, drawRun], jury: [drawJury, added], status: [drawRun, disableSuggestions, drawTop], price: [drawTop], alert: [drawAlert, added], code: [drawCode],
+    draft: [editor.drawDraft, drawRun], jury: [drawJury, added], status: [drawRun, disableSuggestions, drawTop, drawNotices], price: [drawTop], alert: [drawAlert, added], code: [drawCode],
     item: [drawItem, mark, reveal], suggestions: [drawSuggestions], figures: [drawTop, drawMatrix, drawVersions, drawItem, drawSuggestions],
     page: [drawRows, mark, drawMatrix, drawItem, drawSuggestions, drawNotices], notices: [drawNotices], queue: [queue.drawQueue],
   };

@@ -55,10 +55,9 @@ def decision_of(session: Session) -> Decision | None:
     evaluation, criterion = session.evaluation, session.shown_criterion
     if evaluation is None or criterion not in evaluation.rubric.names:
         return None
-    judgments = evaluation.judgments[(evaluation.judgments["criterion"] == criterion).to_numpy()]
     return (
         _incomplete(evaluation.judgments, session)
-        or _without_answer(judgments, session)
+        or _without_answer(session)
         or _without_comparison(session)
         or _compared(session, evaluation)
     )
@@ -73,8 +72,10 @@ def _incomplete(judgments: pd.DataFrame, session: Session) -> Decision | None:
     runs, versions = session.runs, session.history.versions
     last = f"; compare {versions[runs.against].name} when it is whole" if runs.against else ""
     then = f"The figures are of the part of {versions[runs.current].name} that is judged{last}."
-    again = "Press Run to ask" if runs.shows_draft else "Choose this version's rubric and press Run to ask"
-    reason = f"{again} for the rest; nothing is paid twice."
+    again = "press Run to ask" if runs.shows_draft else "choose this version's rubric and press Run to ask"
+    if judgments["error"].eq("budget").any():
+        again = f"The spending limit ended it: raise 'Spend at most' under Jury, then {again}"
+    reason = f"{again[:1].upper()}{again[1:]} for the rest; nothing is paid twice."
     if judgments["error"].eq("in_batch").any():
         reason = "A batch that was sent asks for the rest: collect it, then press Run."
     elif session.setup.options.get("offline"):
@@ -82,14 +83,29 @@ def _incomplete(judgments: pd.DataFrame, session: Session) -> Decision | None:
     return Decision("stopped", f"Not finished: {n - n_missing:,} of {n:,} judgments.", then, reason, "run")
 
 
-def _without_answer(judgments: pd.DataFrame, session: Session) -> Decision | None:
-    """A judge whose calls failed, all of them."""
-    rows = judgments[~judgments["error"].isin(SKIPPED)]
+def judges_without_answer(session: Session) -> list[str]:
+    """The judges of whose failure the decision speaks: all their calls for the criterion failed."""
+    rows, evaluation = _calls(session), session.evaluation
+    if rows is None or evaluation is None or _incomplete(evaluation.judgments, session):
+        return []
     failed = rows["error"].isin(ENGINE_REASONS).groupby(rows["judge"].astype(str)).all()
-    silent = [str(name) for name in failed.index[failed]]
-    if not silent:
+    return [str(name) for name in failed.index[failed]]
+
+
+def _calls(session: Session) -> pd.DataFrame | None:
+    """The judgments of the criterion shown that were to be asked for."""
+    if session.evaluation is None:
         return None
-    n_judges = judgments["judge"].nunique()
+    judgments, criterion = session.evaluation.judgments, session.shown_criterion
+    return judgments[((judgments["criterion"] == criterion) & ~judgments["error"].isin(SKIPPED)).to_numpy()]
+
+
+def _without_answer(session: Session) -> Decision | None:
+    """A judge whose calls failed, all of them."""
+    rows, silent = _calls(session), judges_without_answer(session)
+    if rows is None or not silent:
+        return None
+    n_judges = rows["judge"].nunique()
     names = "the judge" if n_judges == 1 else f"{_word(len(silent))} of {_word(n_judges)} judges"
     why = explain(rows[rows["judge"].astype(str).isin(silent)])
     problems = session.runs.problems.get(session.runs.current, {})
@@ -163,7 +179,6 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
         dev_share=of_criterion.loc[is_dev, "item_id"].nunique() / n_labelled if has_held else 1.0,
         seconds=session.seconds_per_label(),
         held_out=difference if has_held else None,
-        price=session.repeats.prices.get((runs.against, runs.current), ""),
         worst=_broken_cell(session),
         best="" if best in ("", runs.current) else f"the best so far is {versions[best].name} ({points[best].text})",
         leaner=_leaner(session, evaluation),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -15,7 +15,8 @@ import pandas as pd
 from evalkit.core.judges import Judge, JudgeLike
 from evalkit.core.settings import JudgeOptions, Options, as_cache, check_choice
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
-from evalkit.engine import Plan, plan
+from evalkit.engine import Plan, ReplyStore
+from evalkit.engine.judging.planning import plan_worklist
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitError, RubricError
@@ -30,19 +31,46 @@ _MOST_SAMPLES = 25
 _MOST_EDITS = 30  # that can be undone after a restart
 
 
-def plan_line(plan: Plan, budget_usd: float | None) -> str:
-    """A plan in one line; it says so if the run would be refused because a spending limit needs a known price."""
-    if budget_usd is None or not math.isnan(plan.usd):
+OVER = "over the limit"
+"""Stands in the price of what would pass the spending limit; the screen switches such a button off."""
+
+
+def plan_line(plan: Plan, left_usd: float | None) -> str:
+    """A plan in one line; it says how to make a price known, and that a spending limit needs it."""
+    if not math.isnan(plan.usd):
         return plan.head
-    return f"{plan.head}, so the spending limit cannot be kept: pass price= to the judge, or remove the limit"
+    no_limit = "" if left_usd is None else ", so the spending limit cannot be kept"
+    way_out = "" if left_usd is None else ", or remove the limit"
+    return f"{plan.head}{no_limit}: pass price=(input, output) to ek.Judge, US$ per million tokens{way_out}"
 
 
-def run_price(plan: Plan) -> str:
-    """What a press of Run asks and costs, in a few words; empty if nothing is asked."""
+def run_price(plan: Plan, left_usd: float | None = None) -> str:
+    """What a press of Run asks and costs, in a few words; empty if nothing is asked.
+
+    `left_usd` is what the spending limit leaves.
+
+    Examples
+    --------
+    >>> import evalkit as ek
+    >>> costs = ek.plan([{"question": "2 + 2?", "answer": "4"}], "relevancy", "fake:strict")
+    >>> run_price(costs)
+    '1 request, free'
+    """
     if not plan.n_to_call:
         return ""
     usd = "price unknown" if math.isnan(plan.usd) else f"about US$ {plan.usd:.2f}" if plan.usd_at_most else "free"
-    return f"{plan.n_requests:,} request{'s' * (plan.n_requests != 1)}, {usd}"
+    return f"{plan.n_requests:,} request{'s' * (plan.n_requests != 1)}, {usd}{over_limit(plan.usd, left_usd)}"
+
+
+def over_limit(usd: float, left_usd: float | None) -> str:
+    """What the end of a price says if it is more than the spending limit leaves; else empty.
+
+    Examples
+    --------
+    >>> over_limit(0.97, 0.05), over_limit(0.02, 0.05), over_limit(0.97, None)
+    (', over the limit: US$ 0.05 left', '', '')
+    """
+    return "" if left_usd is None or not usd > left_usd else f", {OVER}: US$ {left_usd:.2f} left"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +125,26 @@ class Setup:
         """`options_with`, checked."""
         return Options.of("RubricTuner", self.options_with(**changed))
 
-    def worklist(self, version: Version) -> Worklist:
-        """All that a version judges; raises for rules that do not fit its judges and scales."""
+    def left_usd(self, budget_usd: float | None) -> float | None:
+        """What a spending limit for the session leaves: this process has paid for replies of the cache before."""
+        if budget_usd is None:
+            return None
+        return max(0.0, budget_usd - float(ReplyStore.open(self.cache).counters.as_dict()["paid_usd"]))
+
+    def plan(self, version: Version, item_ids: Collection[str] | None = None, **changed: Any) -> Plan:
+        """The calls and cost of a run of a version now, on all items or on some; makes no calls."""
+        options = self.judging(**changed)
+        replies_that_count: Any = {"takes_recorded": options.recorded == "use", "refresh": options.refresh}
+        return plan_worklist(self.worklist(version, item_ids), **replies_that_count, adopt=True, cache=self.cache)
+
+    def worklist(self, version: Version, item_ids: Collection[str] | None = None) -> Worklist:
+        """All that a version judges, or what it judges of some items; raises for rules that do not fit its scales."""
         rules = asdict(self.spec.rules) | {"aggregate": version.aggregate}
         data = self.data_options(version.rubric) | {"criteria_per_call": self.spec.criteria_per_call}
         spec = Spec.of(version.rubric, list(version.judges), version.samples, self.template, rules, **data)
         try_rules(spec)
-        return Worklist.of(spec, self.items)
+        items = self.items if item_ids is None else self.items[self.items["item_id"].isin(list(item_ids))]
+        return Worklist.of(spec, items)
 
 
 class Drafts:
@@ -124,7 +165,7 @@ class Drafts:
     pool, active
         All judges, and the names of those that are selected.
     samples, aggregate, budget_usd
-        How often each judge is asked, how votes become scores, and the limit of a run.
+        How often each judge is asked, how votes become scores, and the most that this session may pay.
     """
 
     def __init__(self, setup: Setup, history: History, budget_usd: float | None) -> None:
@@ -285,10 +326,12 @@ class Drafts:
     # -- the next run
     def plan(self) -> Plan:
         """The calls and cost of a run now (see `plan`)."""
-        setup, data = self._setup, self._setup.data_options(self.draft)
-        options: dict[str, Any] = {"samples": self.samples, "template": setup.template, "cache": setup.cache}
-        options["criteria_per_call"] = setup.spec.criteria_per_call
-        return plan(setup.items, self.draft, self.judges, adopt=True, **options, **data)
+        return self._setup.plan(self._version())
+
+    @property
+    def left_usd(self) -> float | None:
+        """What the spending limit leaves; None without a limit."""
+        return self._setup.left_usd(self.budget_usd)
 
     def next_version(self) -> Version:
         """The version that a run would make.
@@ -300,9 +343,11 @@ class Drafts:
         """
         if self.problem:
             raise RubricError(f"fix the rubric first: {self.problem}")
+        return self._history.named(self._version())
+
+    def _version(self) -> Version:
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        version = Version(self.base, self.draft, tuple(self.judges), self.samples, self.aggregate, now)
-        return self._history.named(version)
+        return Version(self.base, self.draft, tuple(self.judges), self.samples, self.aggregate, now)
 
     @property
     def next_name(self) -> str:

@@ -9,10 +9,10 @@ from typing import Any
 import pandas as pd
 
 from evalkit.core.formatting import money
-from evalkit.errors import InputError, counted
+from evalkit.errors import ConfigError, InputError, counted
 from evalkit.evaluation import Evaluation, sample_again
 from evalkit.evaluation.sampling_again import HALF_WIDTH, expected_half_width, plan_again
-from evalkit.notebook.tuner.drafts import Drafts, Setup
+from evalkit.notebook.tuner.drafts import OVER, Drafts, Setup, over_limit
 from evalkit.notebook.tuner.version_history import History
 from evalkit.notebook.tuner.version_runs import Runs, Stopped
 from evalkit.stats.comparison.measured_floors import NOT_ASKED
@@ -28,7 +28,8 @@ class RepeatedSamples:
     sizes
         On how many items each criterion of a version was measured.
     prices
-        What measuring it would ask and cost, in words, where that was planned, by the two versions.
+        What measuring it would ask and cost, in words and in US$, and how precise it is, where that was planned, by
+        the two versions.
     """
 
     def __init__(self, setup: Setup, history: History, drafts: Drafts, runs: Runs) -> None:
@@ -38,7 +39,7 @@ class RepeatedSamples:
             key: size if isinstance(size, dict) else dict.fromkeys(names.get(key, ()), size)
             for key, size in history.state.get("floor_sizes", {}).items()
         }
-        self.prices: dict[tuple[str, str], str] = {}
+        self.prices: dict[tuple[str, str], tuple[str, float, str]] = {}
         self._tables: dict[str, pd.DataFrame] = {}
         history.parts.append(lambda: {"floor_sizes": self.sizes})
 
@@ -65,8 +66,9 @@ class RepeatedSamples:
                 "price unknown" if math.isnan(plan.usd) else f"about {money(plan.usd)}" if plan.usd_at_most else "free"
             )
             most_requests = f"at most {plan.n_requests:,} request{'s' * (plan.n_requests != 1)}"
-            self.prices[about] = f"{most_requests} on {counted(plan.n_items, 'item')}, {price}{precision}"
-        return self.prices.get(about, "")
+            self.prices[about] = f"{most_requests} on {counted(plan.n_items, 'item')}, {price}", plan.usd, precision
+        text, usd, precision = self.prices.get(about, ("", 0.0, ""))
+        return f"{text}{over_limit(usd, self._drafts.left_usd)}{precision}"
 
     def measure(self, on_progress: Callable[[Any], object] | None = None) -> str:
         """Sample the version compared with again, to measure what chance changes; returns the text of the status line.
@@ -79,11 +81,13 @@ class RepeatedSamples:
         InputError
             When no version is compared with.
         JudgeError, CacheError, ConfigError
-            As `sample_again`.
+            As `sample_again`, and ConfigError if that would pass the spending limit.
         """
         key, last, criteria = self._runs.against, self._runs.compared, self._criteria
         if last is None or not criteria:
             raise InputError("nothing to measure; choose a version to compare with that judges asked in another way")
+        if OVER in (price := self.price()):
+            raise ConfigError(f"measuring chance takes {price}; raise 'Spend at most' under Jury (budget_usd)")
 
         def report(progress: Any) -> None:
             if on_progress is not None:
@@ -92,7 +96,7 @@ class RepeatedSamples:
 
         try:
             with self._runs.running():
-                again = self._sample(last, criteria, budget_usd=self._drafts.budget_usd, on_progress=report)
+                again = self._sample(last, criteria, budget_usd=self._drafts.left_usd, on_progress=report)
         except Stopped:
             return "stopped: chance is not measured yet; measure again, and pay only for the rest"
         finally:

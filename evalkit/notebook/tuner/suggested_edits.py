@@ -14,7 +14,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from evalkit.core.formatting import figure, money
 from evalkit.core.judges import JudgeLike
-from evalkit.engine.judging.planning import plan_worklist
 from evalkit.errors import EvalkitError, InputError, JudgeError, counted
 from evalkit.evaluation import Evaluation, improve
 from evalkit.evaluation.suggestions.edit_effects import measure_edit
@@ -23,7 +22,7 @@ from evalkit.evaluation.suggestions.improvement import Improvement
 from evalkit.evaluation.suggestions.improving import untestable
 from evalkit.evaluation.suggestions.suggesting import highest_price, suggest_edits
 from evalkit.notebook.labelling.label_log import drop_new_annotators, labels_on_scale
-from evalkit.notebook.tuner.drafts import Drafts, Setup, run_price
+from evalkit.notebook.tuner.drafts import Drafts, Setup, over_limit, run_price
 from evalkit.notebook.tuner.session_labels import Labels
 from evalkit.notebook.tuner.version_history import History, Version, rebase
 from evalkit.notebook.tuner.version_runs import Runs, Stopped
@@ -127,12 +126,14 @@ class Suggestions:
     prices, tries
         What *Suggest edits* costs at most, in words, by the name of the judge; what *Try* would ask and cost, by the
         key of the version that it makes.
+    improvement
+        What *Improve* does and costs, and what it lacks, in words.
     """
 
     def __init__(self, setup: Setup, history: History, drafts: Drafts, labels: Labels, runs: Runs) -> None:
         self._setup, self._history, self._drafts, self._labels, self._runs = setup, history, drafts, labels, runs
         self.edits = SuggestedEdits.from_dict(history.state.get("suggested"), history.versions)
-        self.prices, self.tries = dict[str, str](), dict[str, str]()
+        self.prices, self.tries, self.improvement = dict[str, str](), dict[str, str](), ("", "")
         history.parts.append(lambda: {"suggested": asdict(self.edits)})
 
     def price(self, number: int) -> str:
@@ -142,22 +143,50 @@ class Suggestions:
         return ""
 
     def plan(self, criterion: str) -> None:
-        """Plan each edit that is not tried, and what asking for others costs; makes no calls."""
+        """Plan each edit that is not tried, *Improve*, and what asking for others costs; makes no calls."""
         edits, prices, tries, evaluation = self.edits, dict[str, str](), dict[str, str](), self._runs.evaluation
+        left_usd, improvement = self._drafts.left_usd, ("", "")
         for judge in self._drafts.pool:
             with suppress(EvalkitError):  # for example without labels
                 if evaluation is None:
                     break
                 usd = highest_price(evaluation, judge, criterion, self._labels.on_scale(criterion, evaluation))
-                prices[judge.name] = "price unknown" if math.isnan(usd) else f"at most {money(usd)}" if usd else "free"
+                price = "price unknown" if math.isnan(usd) else f"at most {money(usd)}" if usd else "free"
+                prices[judge.name] = price + over_limit(usd, left_usd)
         for number, row in enumerate(edits.rows):
             if not row.key:
                 with suppress(EvalkitError):
                     version = edits.version(number, self._history.versions)
-                    replies_that_count = {"takes_recorded": self._setup.options.get("recorded") == "use", "adopt": True}
-                    plan = plan_worklist(self._setup.worklist(version), **replies_that_count, cache=self._setup.cache)
-                    tries[version.key] = run_price(plan) or "no requests, nothing to pay"
-        self.prices, self.tries = prices, tries
+                    price = run_price(self._setup.plan(version), left_usd)
+                    tries[version.key] = price or "no requests, nothing to pay"
+        with suppress(EvalkitError):  # for example an invalid draft
+            if evaluation is not None and criterion in evaluation.rubric.names:
+                improvement = self._improvement(evaluation, criterion)
+        self.prices, self.tries, self.improvement = prices, tries, improvement
+
+    def _improvement(self, evaluation: Evaluation, criterion: str) -> tuple[str, str]:
+        """What `improve` does and costs, from the draft, in words; and what it lacks, if it cannot run."""
+        labels = labels_on_scale(self._labels.log.counted, criterion, evaluation.rubric)
+        if not (labels["part"] == HELD_OUT).any():
+            return "", ""
+        n_dev, n_held, lack = untestable(evaluation, labels, criterion)
+        if lack:
+            return "", f"Improve {lack}."
+        start, ids, left_usd = self._drafts.next_version(), set(labels["item_id"].astype(str)), self._drafts.left_usd
+        other_words = f"{start.rubric.criterion(criterion).description} (edited)"
+        other = replace(start, rubric=start.rubric.edit(criterion, description=other_words))
+        draft, edited = self._setup.plan(start, ids), self._setup.plan(other, ids)
+        usd = draft.usd + edited.usd / len(ids) * (ROUNDS * MAX_EDITS * n_dev + n_held)
+        price = "price unknown" if math.isnan(usd) else f"up to about {money(usd)}" if usd else "free"
+        if over_limit(usd, left_usd):
+            price += f" (it ends at the limit: {money(left_usd or 0.0)} left)"
+        first = f"judges the draft on {counted(len(ids), 'labelled item')}, " if draft.n_to_call else ""
+        text = (
+            f"Improve: {first}asks this judge up to {ROUNDS} times for edits, judges each on "
+            f"{counted(n_dev, 'dev item')}, and tests the best once on {counted(n_held, 'held-out item')}. "
+            f"Price: {price}, plus {ROUNDS} prompts for edits."
+        )
+        return text, ""
 
     def suggest(self, judge: JudgeLike, criterion: str) -> None:
         """Request edits of the version shown from a judge (the name of one of the pool, or as `Judge.of` takes it).
@@ -197,8 +226,8 @@ class Suggestions:
 
         def ask(evaluation: Evaluation, base: Version, known: Any, **options: Any) -> SuggestedEdits:
             labels = self._labels.on_scale(criterion, evaluation, counted=True)
-            if lack := improvement_price(evaluation, labels, criterion)[1]:
-                raise InputError(lack)
+            if (labels["part"] == HELD_OUT).any() and (lack := untestable(evaluation, labels, criterion)[2]):
+                raise InputError(f"Improve {lack}.")
             options |= {"criterion": criterion, "rounds": ROUNDS, "max_edits": MAX_EDITS, "progress": False}
             improvement = improve(evaluation, labels, known, **options)
             kept.extend([improvement.rubric] * (improvement.outcome == "kept"))
@@ -218,7 +247,7 @@ class Suggestions:
         if version.key != self._runs.current:
             evaluation = self._runs.stored(version)
         options: dict[str, Any] = {n: setup.options[n] for n in ("retries", "offline") if n in setup.options}
-        options |= {"cache": setup.cache, "budget_usd": self._drafts.budget_usd, "on_progress": self._runs.check_stop}
+        options |= {"cache": setup.cache, "budget_usd": self._drafts.left_usd, "on_progress": self._runs.check_stop}
         try:
             with self._runs.running():
                 edits = ask(evaluation, version, self._drafts.known(judge), **options)
@@ -258,28 +287,6 @@ class Suggestions:
                 self.edits = replace(edits, rows=tuple(rows))
                 self._history.save()
         return end.text
-
-
-def improvement_price(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> tuple[str, str]:
-    """What `improve` does in the tuner, and its highest expected price, in words; and what it lacks, if it cannot run.
-
-    `labels` are those that figures use.
-    """
-    labels_used = labels_on_scale(labels, criterion, evaluation.rubric)
-    if not (labels_used["part"] == HELD_OUT).any():
-        return "", ""
-    n_dev, n_held, lack = untestable(evaluation, labels_used, criterion)
-    if lack:
-        return "", f"Improve {lack}."
-    cost, n_cells = evaluation.cost, max(1, len(evaluation.items) * len(evaluation.rubric.criteria))
-    known = None if cost.paid_usd is None or cost.reused_usd is None else cost.paid_usd + cost.reused_usd
-    usd = None if known is None else known / n_cells * (ROUNDS * MAX_EDITS * n_dev + n_held)
-    price = "price unknown" if usd is None else f"up to about US$ {usd:.2f}" if usd else "free"
-    text = (
-        f"Improve: asks this judge up to {ROUNDS} times for edits, judges each on {counted(n_dev, 'dev item')}, and "
-        f"tests the best once on {counted(n_held, 'held-out item')}. Price: {price}, plus {ROUNDS} prompts for edits."
-    )
-    return text, ""
 
 
 def _effect(row: Mapping[str, Any]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from evalkit.errors import EvalkitError
 from evalkit.notebook.judgments.item_table import Query
 from evalkit.notebook.judgments.run_notices import alert_lines
 from evalkit.notebook.tuner.code_snippets import session_code
-from evalkit.notebook.tuner.decision_sentence import decision_texts, running
+from evalkit.notebook.tuner.decision_sentence import decision_texts, judges_without_answer, running
 from evalkit.notebook.tuner.drafts import plan_line, run_price
 from evalkit.notebook.tuner.judge_addresses import judge_at, server_of
 from evalkit.notebook.tuner.rubric_form import from_form, from_yaml
@@ -28,7 +28,7 @@ from evalkit.rubrics import Rubric
 from evalkit.rubrics.files import file_versions, save_folder
 from evalkit.rubrics.rubrics_by_name import is_found
 
-_PAID_ACTIONS = ("run", "suggest", "improve", "try", "measure")
+_PAID_ACTIONS = ("run", "again", "suggest", "improve", "try", "measure")
 
 
 class TunerController:
@@ -54,9 +54,8 @@ class TunerController:
         self._sum_up()
 
     def _restore(self) -> None:
-        """Show the versions that were shown last, and what a try would cost now."""
+        """Show the versions that were shown last."""
         self._show_versions(self.session.runs.current, self.session.runs.against)
-        self.plan_tries()
 
     # -- drawing
     def draw(self, *names: str) -> None:
@@ -68,20 +67,14 @@ class TunerController:
                 setattr(self.widget, name, PAYLOADS[name](self.session, *messages.get(name, ())))
             if "figures" in names:
                 about = self.session.runs.against, self.session.runs.current
-                self.widget.price = self.session.repeats.prices.get(about, "")
-                if self.widget.figures["measure"]:
-                    self._jobs.do("price", self._show_floor_price, "plan")
+                self.widget.price = self.session.repeats.price() if about in self.session.repeats.prices else ""
+                self.plan_tries()
 
     def _load(self, key: str) -> None:
         """Draw the point of a version of an earlier session; one whose replies are gone has none."""
         with suppress(EvalkitError):
             self.session.runs.load(key)
             self.draw("figures")
-
-    def _show_floor_price(self) -> None:
-        text = self.session.repeats.price()
-        with self.session.history.lock:
-            self.widget.price = text
 
     def redraw_draft(self) -> None:
         """Redraw the fields of the rubric, which was changed elsewhere."""
@@ -125,9 +118,10 @@ class TunerController:
         return text or "done: all replies came from the cache"
 
     def _alert_unscored(self) -> None:
-        evaluation, runs = self.session.evaluation, self.session.runs
-        lines = [] if evaluation is None else alert_lines(evaluation.judgments, runs.problems.get(runs.current, {}))
-        self._jobs.alert("\n".join(lines))
+        evaluation, runs, silent = self.session.evaluation, self.session.runs, judges_without_answer(self.session)
+        if evaluation is not None:
+            others = evaluation.judgments[~evaluation.judgments["judge"].isin(silent).to_numpy()]
+            self._jobs.alert("\n".join(alert_lines(others, runs.problems.get(runs.current, {}))))
         self.draw("notices")
 
     def _plan(self) -> None:
@@ -137,14 +131,18 @@ class TunerController:
         """Plan the next run, and say what was paid so far."""
         self._plan()
         self._jobs.do("paid", self._show_paid, "samples")
-        self.plan_tries()
 
     def plan_tries(self) -> None:
-        """Plan what *Try* and *Suggest edits* cost, and show it."""
+        """Plan what *Measure chance*, *Try*, *Suggest edits* and *Improve* cost, and show it."""
 
         def show() -> None:
+            if self.widget.figures["measure"]:
+                price = self.session.repeats.price()
+                with self.session.history.lock:
+                    self.widget.price = price
             self.session.suggestions.plan(self.session.shown_criterion)
-            self.draw("suggestions")
+            self.session.runs.plan_again()
+            self.draw("suggestions", "notices")
 
         self._jobs.do("tries", show, "plan")
 
@@ -158,11 +156,13 @@ class TunerController:
             status = {"plan": "", "button": ""}  # if planning fails, no plan is shown instead of the last one
             try:
                 plan = self.session.drafts.plan()
-                status = {"plan": plan_line(plan, self.session.drafts.budget_usd), "button": run_price(plan)}
+                left_usd = self.session.drafts.left_usd
+                status = {"plan": plan_line(plan, left_usd), "button": run_price(plan, left_usd)}
             finally:
                 self.draw("notices")
                 with self.session.history.lock:
                     self.widget.status = {**self.widget.status, **status}
+                self.plan_tries()
 
     # -- actions
     def actions(self) -> dict[str, Callable[[Any], object]]:
@@ -171,6 +171,7 @@ class TunerController:
             "form": self._edit,
             "yaml": self._edit,
             "run": lambda _: self._start_run(),
+            "again": lambda _: self._start_run(refresh="unscored"),
             "stop": lambda _: self.session.runs.stop(),
             "measure": lambda _: self._start_judging(lambda: self.session.repeats.measure(self.show_progress)),
             "undo_edit": lambda _: self._undo_edit(),
@@ -230,10 +231,13 @@ class TunerController:
 
         self._jobs.do(name, finish)
 
-    def _start_run(self) -> None:
-        version = self.session.drafts.next_version()  # an error appears before anything is shown as running
+    def _start_run(self, **changed: Any) -> None:
+        """Run the draft; with `refresh`, ask again for replies of the version shown."""
+        history, runs = self.session.history, self.session.runs
+        # an error appears before anything is shown as running
+        version = history.versions[runs.current] if changed else self.session.drafts.next_version()
         log_later = partial(self._jobs.do, f"log {version.key}")
-        self._start_judging(lambda: self.session.run(self.show_progress, version, log_later))
+        self._start_judging(lambda: self.session.run(self.show_progress, version, log_later, **changed))
 
     def _start_trying(self, message: Mapping[str, Any]) -> None:
         number = int(message["number"])
@@ -306,7 +310,6 @@ class TunerController:
         self.session.labels.forget_look()
         self.session.query = Query()
         self.draw("page", "item", "figures", "notices")
-        self.plan_tries()
 
     def _query(self, message: Mapping[str, Any]) -> None:
         self.session.query = Query(**message["query"])
@@ -350,7 +353,7 @@ class TunerController:
 
     def _show_versions(self, current: str, against: str) -> None:
         self.session.runs.show(current, against)
-        self.draw("page", "figures", "item")
+        self.draw("draft", "page", "figures", "item")
         self._alert_unscored()
 
     def _edit_version(self, message: Mapping[str, Any]) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any
 
 from evalkit.core.settings import default_cache, shown_cache
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
+from evalkit.errors import EvalkitError, counted
 from evalkit.evaluation.inputs import columns_of
 from evalkit.notebook.judgments.headline_numbers import Point
 from evalkit.notebook.judgments.item_details import item_texts, level_keys
@@ -18,7 +21,6 @@ from evalkit.notebook.judgments.run_notices import notice, notices
 from evalkit.notebook.tuner.decision_sentence import decision_payload
 from evalkit.notebook.tuner.judge_addresses import OWN, server_of
 from evalkit.notebook.tuner.rubric_form import form_of
-from evalkit.notebook.tuner.suggested_edits import improvement_price
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import changes_of
 from evalkit.rubrics.prompt_builder import list_templates
@@ -38,6 +40,7 @@ def draft_payload(session: Session, revision: int, message: Mapping[str, Any]) -
         "id": draft.id,
         "name": name,
         "ran": name in {version.name for version in session.history.versions.values()},
+        "differs": _draft_differs(session),
         "edited": draft.edited,
         "undo": bool(drafts.edits or problem),
         "redo": bool(drafts.undone),
@@ -47,6 +50,21 @@ def draft_payload(session: Session, revision: int, message: Mapping[str, Any]) -
         "warnings": [] if findings is None else [f"{row.where}: {row.message}" for row in findings.itertuples()],
         "templates": list_templates(),
     }
+
+
+def _draft_differs(session: Session) -> str:
+    """In what the draft differs from the version shown, in words; empty if in nothing, or if nothing was run."""
+    shown = session.history.versions.get(session.runs.current)
+    with suppress(EvalkitError):  # an invalid draft
+        places = [] if shown is None else [change.where for change in changes_of(shown, session.drafts.next_version())]
+        kinds = Counter(
+            "level" if ": level " in place else "question" if place.endswith(": description") else "setting"
+            for place in places
+        )
+        if shown is not None and kinds:
+            words = " and ".join(counted(n, kind) for kind, n in kinds.items())
+            return f"{words} {'differs' if len(places) == 1 else 'differ'} from {shown.name}"
+    return ""
 
 
 def jury_payload(session: Session, message_id: str = "") -> dict[str, Any]:
@@ -71,19 +89,18 @@ def jury_payload(session: Session, message_id: str = "") -> dict[str, Any]:
 
 def figures_payload(session: Session) -> dict[str, Any]:
     """Tiles, confusion matrix, versions, and which labels do not count."""
-    labels, points, (price, lack) = session.labels, session.points(), _improvement(session)
+    labels, points = session.labels, session.points()
     versions, criterion = session.history.versions, session.shown_criterion
     current, against = session.runs.current, session.runs.against
     changes = changes_of(versions[against], versions[current]) if against and current else []
     return {
         "criteria": list(session.shown_rubric.names),
         "criterion": criterion,
+        "agreements": {name: asdict(point) for name, point in session.criterion_agreements().items()},
         "decision": decision_payload(session),
         "tiles": [asdict(tile) for tile in session.tiles()],
         "cells": [asdict(cell) for cell in session.cells()],
-        "improve": price,
-        "improve_lack": lack,
-        "split": bool((labels.log.table["part"] == "held-out").any()),
+        "split": bool(labels.log.table.loc[labels.log.table["criterion"] == criterion, "part"].eq("held-out").any()),
         "held_out": labels.held_out,
         "other_texts": labels.log.n_other_texts,
         "off_scale": session.n_off_scale,
@@ -109,15 +126,6 @@ def figures_payload(session: Session) -> dict[str, Any]:
         "diff": [asdict(change) for change in changes],
         "measure": session.floor_missing,
     }
-
-
-def _improvement(session: Session) -> tuple[str, str]:
-    """The price of *Improve*, and what it lacks."""
-    evaluation, counted, criterion = session.evaluation, session.labels.log.counted, session.shown_criterion
-    if evaluation is None or criterion not in evaluation.rubric.names:
-        return "", ""
-    about = evaluation, criterion, session.labels.log.n_edits, session.suggestions.edits
-    return session.once("improve", about, lambda: improvement_price(evaluation, counted, criterion))
 
 
 def _axis(points: list[Point]) -> list[float]:
@@ -154,7 +162,8 @@ def notices_payload(session: Session) -> list[dict[str, Any]]:
     elif not session.runs.shows_draft:
         what_to_do = "To request the remaining {n}, choose the rubric and the jury of this version, and press Run."
     problems = session.runs.problems.get(session.runs.current, {})
-    return restored + notices(session.evaluation, session.shown_criterion, what_to_do, problems)
+    lines = notices(session.evaluation, session.shown_criterion, what_to_do, problems)
+    return restored + [line | ({"again": session.runs.again} if line["filter"] else {}) for line in lines]
 
 
 def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:
@@ -191,6 +200,8 @@ def suggestions_payload(session: Session) -> dict[str, Any]:
         "judges": [judge.name for judge in session.drafts.pool],
         "judge": suggested.judge or session.drafts.pool[0].name,
         "prices": session.suggestions.prices,
+        "improve": session.suggestions.improvement[0],
+        "improve_lack": session.suggestions.improvement[1],
         "base": suggested.base,
         "of": "" if base is None else base.name,
         "head": suggested.head,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
 import pandas as pd
+from pandas.util import hash_pandas_object
 
 from evalkit.core.formatting import money
 from evalkit.core.judges import JudgesLike
@@ -153,9 +154,9 @@ class Session:
         names = self.shown_rubric.names
         return self.criterion if self.criterion in names else names[0]
 
-    def run(self, on_progress: Callable[[Any], object] | None = None, *more: Any) -> str:
+    def run(self, on_progress: Callable[[Any], object] | None = None, *more: Any, **changed: Any) -> str:
         """Judge what the draft changed, and show it (see `Runs.run`); returns the text for the status line."""
-        return self.runs.run(on_progress, *more).text
+        return self.runs.run(on_progress, *more, **changed).text
 
     def save(self, rubrics_folder: str | Path | None = None) -> Rubric:
         """Save the draft as the next version of its id; its replies count for that version too.
@@ -262,11 +263,25 @@ class Session:
         log = self.labels.log
         return self.once("pace", (log.n_edits, self.annotator), lambda: log.seconds_per_label(self.annotator))
 
-    def _alignment(self, key: str) -> pd.Series | None:
-        """Agreement of a version's jury with people; computed once per version and state of the labels."""
-        evaluation, criterion, log = self.runs.known(key), self.shown_criterion, self.labels.log
-        about = (evaluation, criterion, log.n_edits)
-        return self.once(f"alignment {key}", about, lambda: jury_alignment(evaluation, log.counted, criterion))
+    def criterion_agreements(self) -> dict[str, Point]:
+        """Agreement with people of the version shown, per criterion that has labels which count."""
+        rows = {name: self._alignment(self.runs.current, name) for name in self.shown_rubric.names}
+        return {
+            name: point_of(self.evaluation, row, name, labelled=True) for name, row in rows.items() if row is not None
+        }
+
+    def _alignment(self, key: str, criterion: str = "") -> pd.Series | None:
+        """Agreement of a version's jury with people; computed once per version and state of a criterion's labels."""
+        evaluation, criterion, log = self.runs.known(key), criterion or self.shown_criterion, self.labels.log
+
+        def labels_hash() -> int:
+            labels = log.counted
+            return int(hash_pandas_object(labels[(labels["criterion"] == criterion).to_numpy()], index=False).sum())
+
+        about = (evaluation, self.once(f"labels {criterion}", log.n_edits, labels_hash))
+        return self.once(
+            f"alignment {key} {criterion}", about, lambda: jury_alignment(evaluation, log.counted, criterion)
+        )
 
     @property
     def n_off_scale(self) -> int:

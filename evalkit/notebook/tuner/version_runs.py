@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from evalkit.core.lists_of_choices import ENGINE_REASONS, SKIPPED
 from evalkit.core.settings import Options
 from evalkit.engine import ReplyStore
 from evalkit.engine.judging.worklist import Worklist
@@ -17,7 +18,7 @@ from evalkit.errors import ConfigError, InputError, RubricError, counted, listed
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.evaluating import evaluate_worklist
 from evalkit.evaluation.evaluation_log import log_evaluation
-from evalkit.notebook.tuner.drafts import Drafts, Setup
+from evalkit.notebook.tuner.drafts import Drafts, Setup, over_limit, run_price
 from evalkit.notebook.tuner.session_labels import Labels
 from evalkit.notebook.tuner.version_history import History, Version
 from evalkit.tables import schemas
@@ -47,6 +48,8 @@ class Runs:
         The keys of the version shown and of the one that it is compared with, or empty.
     problems
         What the servers said in the last run of each version, by judge and reason.
+    again
+        What asking again for the replies that cannot be read costs, in words.
     """
 
     def __init__(self, setup: Setup, history: History, drafts: Drafts, labels: Labels) -> None:
@@ -59,6 +62,7 @@ class Runs:
         self._stop, self._n_busy = threading.Event(), 0
         self._evaluations: dict[str, Evaluation] = {}
         self.problems: dict[str, dict[tuple[str, str], str]] = {}
+        self.again = ""
         history.parts.append(lambda: {"current": self.current, "against": self.against})
 
     # -- running
@@ -67,19 +71,23 @@ class Runs:
         on_progress: Callable[[Any], object] | None = None,
         version: Version | None = None,
         defer: Callable[[Callable[[], None]], object] | None = None,
+        **changed: Any,
     ) -> RunEnd:
         """Judge what the draft (or another version) changed, and show it.
 
         It blocks until all replies are there: call it from a background thread. `defer` takes the job that logs the
-        evaluation (see `history`), to be done when its figures are on screen.
+        evaluation (see `history`), to be done when its figures are on screen. `changed`: options of this run alone.
 
         Raises
         ------
         JudgeError, CacheError, ConfigError, RubricError
-            As `judge`; the version on screen stays.
+            As `judge`, and ConfigError if the run would pass the spending limit; the version on screen stays.
         """
         with self._history.lock:
             version = version or self._drafts.next_version()
+        left_usd = self._drafts.left_usd
+        if left_usd is not None and (over := over_limit(self._setup.plan(version, **changed).usd, left_usd)):
+            raise ConfigError(f"the run is {over.lstrip(', ')}; raise 'Spend at most' under Jury (budget_usd)")
         self.problems.pop(version.key, None)
         work, end, started = self._setup.worklist(version), RunEnd(""), time.time()
 
@@ -91,7 +99,7 @@ class Runs:
                 on_progress(replace(progress, stopped=progress.stopped or self._stop.is_set()))
             self.check_stop()
 
-        options = self._setup.judging(budget_usd=self._drafts.budget_usd, on_progress=report)
+        options = self._setup.judging(budget_usd=left_usd, on_progress=report, **changed)
         with self.running():
             try:
                 evaluation = self._evaluate(work, options)
@@ -211,6 +219,15 @@ class Runs:
     def known(self, key: str) -> Evaluation | None:
         """The evaluation of a version, if it is in memory."""
         return self._evaluations.get(key)
+
+    def plan_again(self) -> None:
+        """Plan what asking again for the replies without a score costs, of the version shown; makes no calls."""
+        evaluation, self.again = self.evaluation, ""
+        if evaluation is not None and not self._setup.options.get("offline"):
+            errors = evaluation.judgments["error"].dropna()
+            if not errors.isin([*ENGINE_REASONS, *SKIPPED, "not_asked"]).all():
+                plan = self._setup.plan(self._history.versions[self.current], refresh="unscored")
+                self.again = run_price(plan, self._drafts.left_usd)
 
     def load(self, key: str) -> Evaluation:
         """The evaluation of a version, from memory or else from the cache, without any call."""

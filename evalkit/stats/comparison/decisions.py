@@ -112,8 +112,6 @@ class Circumstances:
         held out, and how long a label takes (None: unknown).
     held_out
         The difference on the held-out labels, if they were looked at, and which look at them it was.
-    price
-        What measuring chance would ask and cost.
     worst, best, leaner
         In which cell most of the broken items are; which version is the best so far; which of the two is shorter or
         cheaper, and by how much.
@@ -128,7 +126,6 @@ class Circumstances:
     dev_share: float = 1.0
     seconds: float | None = None
     held_out: tuple[Difference, int] | None = None
-    price: str = ""
     worst: str = ""
     best: str = ""
     leaner: str = ""
@@ -222,9 +219,8 @@ def _may_be_chance(row: Any) -> bool:
 def _chance(row: Any, wide: Difference, about: Circumstances) -> Decision:
     moved = f"{_changed(row)}; how many change when the same prompt is asked again is unknown"
     can_measure = not math.isnan(row["change_p"])
-    advice = f"measure chance{about.price and f': {about.price}'}"
-    if not can_measure:
-        advice = "with one sample per judge it cannot be measured: run both versions with two samples or more"
+    one_sample = "with one sample per judge it cannot be measured: run both versions with two samples or more"
+    advice = "measure chance" if can_measure else one_sample
     verdict, then = "Cannot tell yet: chance is not measured.", f"{wide.text} against {about.last}."
     return Decision("chance", verdict, then, _sentences(moved, advice, _tried(about)), "measure" if can_measure else "")
 

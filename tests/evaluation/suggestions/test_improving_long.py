@@ -457,7 +457,8 @@ class TestTuner:
     def test_the_price_is_named_first_and_what_is_kept_is_in_the_draft(self, tmp_path):
         tuner = self.tuner(tmp_path)
         held = int((tuner.labels["part"] == "held-out").sum())
-        assert tuner.state["figures"]["improve"] == (
+        assert tuner.wait_idle(300)
+        assert tuner.state["suggestions"]["improve"] == (
             f"Improve: asks this judge up to 3 times for edits, judges each on {400 - held} dev items, and tests "
             f"the best once on {held} held-out items. Price: price unknown, plus 3 prompts for edits."
         )
@@ -486,9 +487,9 @@ class TestTuner:
         tuner = self.tuner(tmp_path, 90)
         tuner.receive({"do": "improve", "judge": "fake:strict"})
         assert tuner.wait_idle(300)
-        figures, held = tuner.state["figures"], int((tuner.labels["part"] == "held-out").sum())
+        shown, held = tuner.state["suggestions"], int((tuner.labels["part"] == "held-out").sum())
         lack = f"Improve needs 40 held-out items that can test it, there are {held}: label about "
-        assert figures["improve"] == ""
-        assert figures["improve_lack"].startswith(lack)
+        assert shown["improve"] == ""
+        assert shown["improve_lack"].startswith(lack)
         assert lack in tuner.state["alert"]  # the same words after the click
         assert "look=" not in tuner.state["alert"]

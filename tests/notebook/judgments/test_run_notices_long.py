@@ -87,8 +87,8 @@ def test_refused_calls_are_reported_loudly(tmp_path):
     assert "y:" not in tuner.state["alert"]
     (notice,) = tuner.state["notices"]
     n = tuner.judgments["error"].notna().sum()  # also those that were not asked any more
-    assert notice["text"].startswith(f"{n} of 80 judgments ({n / 80:.1%}) have no score: {n} judge down (x: ")
-    assert "invalid api key" in notice["text"]
+    # the server's words stand once on screen
+    assert notice["text"].startswith(f"{n} of 80 judgments ({n / 80:.1%}) have no score: {n} judge down (x). ")
     assert notice["text"].endswith(f"Press Run to request the remaining {n}.")
 
 

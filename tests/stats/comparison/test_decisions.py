@@ -37,10 +37,10 @@ UNMEASURED = {"floor_source": "range", "chance_up_to": 30.0}
          "It agrees with people on 13 more of 100 items than v4 (+0.13 [0.06, 0.21]).",
          ("15 verdicts changed (14 fixed, 1 broke); asking again changes 0 to 30, fixed and broken alike. "
          "On the labels that you tune on; held-out labels: not looked at."), ""),
-        (row(0.04, 0.01, 0.09, **UNMEASURED), replace(TUNED, price="60 calls, about US$ 0.02"), "chance",
+        (row(0.04, 0.01, 0.09, **UNMEASURED), TUNED, "chance",
          "Cannot tell yet: chance is not measured.", "+0.04 [0.01, 0.09] against v4.",
          ("15 verdicts changed (14 fixed, 1 broke); how many change when the same prompt is asked again is unknown. "
-         "Measure chance: 60 calls, about US$ 0.02."), "measure"),
+         "Measure chance."), "measure"),
         (row(0.04, 0.01, 0.09, floor_source=None, chance_up_to=math.nan, change_p=math.nan), TUNED, "chance",
          "Cannot tell yet: chance is not measured.", "+0.04 [0.01, 0.09] against v4.",
          ("15 verdicts changed (14 fixed, 1 broke); how many change when the same prompt is asked again is unknown. "
