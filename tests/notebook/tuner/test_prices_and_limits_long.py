@@ -1,0 +1,162 @@
+"""What the tuner names before it is paid is what the server gets; the session's limit; words that stand once."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+
+import pandas as pd
+import pytest
+from servers import judge_server
+
+import evalkit as ek
+from evalkit.evaluation.freeze_and_calibrate import write_profile
+
+N = 12
+CRITERIA = [
+    {"name": name, "scale": {0: "no", 1: "nearly", 2: "yes"}, "pass_at": 2, "description": f"Is {name} so?"}
+    for name in "ab"
+]
+RUBRIC = ek.Rubric(id="r", inputs=["answer"], criteria=CRITERIA)
+ITEMS = pd.DataFrame({"item_id": [f"i{at:02d}" for at in range(N)], "answer": [f"text {at}" for at in range(N)]})
+
+
+def reply(body):
+    """Both criteria and one are read; of item 7, nothing can be read at first."""
+    said = {name: {"explanation": "so", "score": 2} for name in "ab"} | {"explanation": "so", "score": 2}
+    unread = "text 7" in body["messages"][-1]["content"] and body["model"] == "x"
+    return {"content": "hm" if unread else json.dumps(said)}
+
+
+def do(tuner, **message):
+    tuner.receive(message)
+    assert tuner.wait_idle(300)
+
+
+def n_requests(text):
+    found = re.match(r"(\d+) requests?, ", text)
+    return int(found[1]) if found else 0
+
+
+def labels_of(n, of="a"):
+    return pd.DataFrame(
+        {"item_id": [f"i{at:02d}" for at in range(n)], "criterion": of, "annotator": "ann", "label": "0"}
+    )
+
+
+@pytest.mark.parametrize("model", ["x", "y"])
+def test_run_names_what_the_server_then_gets(tmp_path, model):
+    """Whatever a run asks again, and however many criteria stand in a prompt; also of a profile, and after edits."""
+    dice = random.Random(41)
+    with judge_server(faults=reply) as server:
+        judge = ek.Judge("openai", model, name=model, base_url=server.url, price=(1.0, 2.0), max_tokens=500)
+        for number in range(6):
+            refresh = dice.choice([False, True, "unscored", 1.0])
+            rules = {"samples": 1, "criteria_per_call": dice.choice([1, 2, "all"])}
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            profile = write_profile(folder / "p.yaml", RUBRIC, judge, **rules)
+            tuner = ek.RubricTuner(ITEMS, profile, folder=folder, cache=folder / "c", refresh=refresh, retries=0)
+            for step in [*dice.choices(["run", "edit"], k=3), "run"]:
+                if step == "edit":
+                    tuner.edit(dice.choice("ab"), description=f"words {dice.random()}")
+                    continue
+                assert tuner.wait_idle(300)
+                n_named, n_seen = n_requests(tuner.state["status"]["button"]), len(server.paid)
+                assert tuner.plan().n_requests == n_named
+                do(tuner, do="run")
+                assert len(server.paid) - n_seen == n_named, (refresh, rules, step)
+                if refresh is True:
+                    assert n_named > 0
+
+
+def test_the_limit_of_the_session_is_on_the_buttons_and_nothing_is_asked_beyond(tmp_path):
+    with judge_server(faults=reply) as server:
+        judge = ek.Judge("openai", "y", name="y", base_url=server.url, price=(1000.0, 1000.0), max_tokens=50)
+        tuner = ek.RubricTuner(ITEMS, RUBRIC, judge, labels_of(4), samples=1, folder=tmp_path, cache=tmp_path / "c",
+                               budget_usd=1.0)  # fmt: skip
+        do(tuner, do="run")
+        assert tuner.state["status"]["button"].endswith(", over the limit: US$ 1.00 left")
+        assert "over the limit: US$ 1.00 left; raise 'Spend at most' under Jury" in tuner.state["alert"]
+        with pytest.raises(ek.errors.ConfigError, match="over the limit"):
+            tuner.run()
+        assert len(server.seen) == 0
+        jury = {"active": {"y": 1}, "samples": 1, "aggregate": "mean"}
+        do(tuner, do="jury", **jury, budget_usd="20")
+        assert "over" not in tuner.state["status"]["button"]
+        do(tuner, do="run")
+        paid = 24 * (100 + 11) / 1000  # the server counts 100 and 11 tokens
+        assert tuner.session.drafts.left_usd == pytest.approx(20 - paid)
+        # what is left is less by what was paid, for suggestions, tries and chance too
+        do(tuner, do="jury", **jury, budget_usd=str(paid + 0.5))
+        tuner.suggest("fake:strict")
+        tuner.edit("a", description="other words")
+        assert tuner.wait_idle(300)
+        n_seen, suggestions = len(server.seen), tuner.state["suggestions"]
+        assert ", over the limit: US$ 0.50 left" in suggestions["prices"]["y"]
+        assert ", over the limit: US$ 0.50 left" in suggestions["rows"][0]["price"]
+        for message in ({"do": "try", "number": 0}, {"do": "suggest", "judge": "y"}, {"do": "run"}):
+            do(tuner, **message)
+            assert tuner.state["alert"], message
+        assert len(server.seen) == n_seen
+        again = ek.RubricTuner(ITEMS, RUBRIC, judge, labels_of(4), samples=1, folder=tmp_path, cache=tmp_path / "c")
+        assert again.session.drafts.left_usd == pytest.approx(0.5)  # the same session: the kernel has paid
+
+
+def test_the_words_of_a_server_stand_once_and_unread_replies_are_asked_again(tmp_path):
+    def faults(body):
+        if body["model"] == "down":
+            return {"status": 401, "body": {"error": {"message": "key of nobody"}}}
+        return reply(body)
+
+    with judge_server(faults=faults) as server:
+        judges = [ek.Judge("openai", name, name=name, base_url=server.url, price=(1.0, 2.0)) for name in ("x", "down")]
+        tuner = ek.RubricTuner(ITEMS, RUBRIC, judges, labels_of(4), samples=1, folder=tmp_path, retries=0)
+        do(tuner, do="run")
+        decision = tuner.state["figures"]["decision"]
+        shown = json.dumps([decision, tuner.state["alert"], tuner.state["notices"]])
+        assert shown.count("key of nobody") == 1
+        assert "key of nobody" in decision["then"]
+        do(tuner, do="jury", active={"x": 1}, samples=1, aggregate="mean", budget_usd="")
+        do(tuner, do="run")
+        (notice,) = tuner.state["notices"]
+        assert n_requests(notice["again"]) == 2  # one item, two criteria
+        n_seen = len(server.paid)
+        do(tuner, do="again")
+        assert (len(server.paid) - n_seen, len(tuner.versions)) == (2, 2)
+
+
+def test_prices_are_of_the_labels_and_of_the_draft_as_they_are_now(tmp_path):
+    n = 240
+    items = pd.DataFrame({"item_id": [f"i{at}" for at in range(n)], "answer": [f"item {at}" for at in range(n)]})
+    labels = pd.DataFrame({"item_id": items["item_id"], "criterion": "a", "annotator": "ann"})
+    labels["label"] = ["2" if at % 2 else "0" for at in range(n)]
+    with judge_server(always={"content": json.dumps({"explanation": "so", "score": 2})}) as server:
+        judge = ek.Judge("openai", "y", name="y", base_url=server.url, price=(1.0, 2.0), max_tokens=2000)
+        tuner = ek.RubricTuner(items, RUBRIC, judge, labels, samples=1, folder=tmp_path, cache=tmp_path / "c")
+        do(tuner, do="run")
+        improve = tuner.state["suggestions"]["improve"]
+        assert "judges the draft" not in improve
+        assert f"{(tuner.labels['part'] == 'held-out').sum()} held-out items" in improve
+        tuner.edit("a", description="Is a so, in other words?")
+        assert tuner.wait_idle(300)
+        more = tuner.state["suggestions"]["improve"]
+        assert "Improve: judges the draft on 240 labelled items, asks" in more
+        price, price_with_draft = (float(re.search(r"about US\$ ([\d.]+)", text)[1]) for text in (improve, more))
+        assert price_with_draft > price + tuner.plan().usd / 2
+        figures = tuner.state["figures"]
+        share = (tuner.labels.loc[tuner.labels["part"] == "dev", "label"].astype(str) == "2").mean()
+        values = {name: point["value"] for name, point in figures["agreements"].items()}
+        assert values == {"a": pytest.approx(share, abs=1e-4)}
+        assert tuner.state["draft"]["differs"] == "1 question differs from v1"
+        tuner.edit("a", scale={1: "almost"})
+        tuner.edit("b", scale={0: "never"})
+        assert tuner.state["draft"]["differs"] == "1 question and 2 levels differ from v1"
+        # a criterion without labels: nothing to look at, no suggestion to pay for until a label says otherwise
+        assert figures["split"] is True
+        do(tuner, do="criterion", name="b")
+        assert tuner.state["figures"]["split"] is False
+        assert "y" not in tuner.state["suggestions"]["prices"]
+        do(tuner, do="label", item_id="i0", criterion="b", label="0")
+        assert tuner.state["suggestions"]["prices"].get("y", "").startswith("at most US$ ")
