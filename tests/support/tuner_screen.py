@@ -1,18 +1,22 @@
 """The tuner's screen in Chromium without a notebook: its script, its style, and a live `RubricTuner` behind them.
 
-As a program, ``python tests/support/tuner_screen.py [FOLDER]`` sweeps all widths, codes and juries, light and dark, and
-prints what overlaps, is cut or cannot be hit; with a folder it writes pictures there.
+As a program, ``python tests/support/tuner_screen.py N [FOLDER]`` tries N combinations of codes and juries, of 96, light
+and dark, and prints what overlaps, is cut or cannot be hit; with a folder it writes pictures there.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
+import random
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from axe import findings
 
 import evalkit as ek
 
@@ -162,7 +166,8 @@ LONG = {
     },
     "status": {
         "plan": "150 items, 3 criteria, 2,646 judgments: 1,764 cached (67%), 882 to call in 294 requests; US$ 0.38",
-        "button": "294 requests, about US$ 0.38", "paid": "paid: session US$ 2.41, project US$ 9.87",
+        "button": "294 requests, about US$ 0.38, over the limit: US$ 0.05 left",
+        "paid": "paid: session US$ 2.41, project US$ 9.87",
     },
 }  # fmt: skip
 """What the strip holds at most, by trait."""
@@ -213,55 +218,56 @@ class Screen:
             yield width, self.findings()
 
 
-def main(folder: Path | None) -> int:
-    import tempfile
+def sample(browser: Any, n: int, pictures: Path | None = None) -> Iterator[tuple[str, list[str], int]]:
+    """What is wrong in `n` of all combinations of 2-9 codes, numbers or words, and 1-6 judges, in a fixed order.
 
-    from axe import findings
+    Each combination is drawn light and dark, without and with an open item, at two widths, axe-core at the first; the
+    people, versions and criteria are drawn too. Yields the state, what is wrong, and how many points were hit.
+    """
+    dice = random.Random(41)
+    combinations = [
+        (codes, words, judges) for codes in range(2, 10) for words in (False, True) for judges in range(1, 7)
+    ]
+    for codes, words, judges in dice.sample(combinations, n):
+        rest = {"versions": dice.choice([1, 2, 3, 6, 10]), "people": dice.randint(1, 5), "criteria": dice.randint(1, 3)}
+        page = browser.new_page(reduced_motion="reduce")
+        errors: list[str] = []
+        page.on("pageerror", lambda error, errors=errors: errors.append(str(error)))
+        with tempfile.TemporaryDirectory() as folder:
+            tuner = tuner_of(Path(folder), codes=codes, words=words, judges=judges, n_items=28, **rest)
+            screen = Screen(page, tuner, dice.choice([None, LONG]))
+            for state, theme in itertools.product(("closed", "open"), ("light", "dark")):
+                if state == "open" and theme == "light":
+                    page.locator("tr[data-id]").nth(dice.randrange(5)).click()
+                    screen.settle()
+                page.emulate_media(color_scheme=theme)
+                widths = dice.sample(WIDTHS, 2)
+                for width, found in screen.sweep(widths):
+                    about = (
+                        f"{codes} {'words' if words else 'numbers'}, {judges} judges, {rest}, {state}, {theme}, {width}"
+                    )
+                    wrong = [*found["findings"], *errors, *(findings(page) if width == widths[0] else ())]
+                    yield about, wrong, found["points"]
+                    if pictures is not None:
+                        page.screenshot(
+                            path=pictures / f"{codes}-{judges}-{'words-' * words}{state}-{theme}-{width}.png"
+                        )
+        page.close()
+
+
+def main(n: int, pictures: Path | None) -> int:
     from labs import running_browser
 
     n_wrong = n_points = 0
     with running_browser() as browser:
-        for codes, judges, words, versions in [
-            (3, 3, False, 2),
-            (2, 1, False, 3),
-            (5, 2, False, 10),
-            (9, 6, True, 10),
-            (9, 6, False, 4),
-            (7, 4, True, 5),
-        ]:
-            with tempfile.TemporaryDirectory() as place:
-                tuner = tuner_of(
-                    Path(place), codes=codes, judges=judges, words=words, versions=versions, people=1 + judges % 5
-                )
-                page = browser.new_page(color_scheme="dark" if judges % 2 else "light")
-                screen = Screen(page, tuner, LONG if versions > 9 or codes == 9 else None)
-                for state in ("closed", "open"):
-                    if state == "open":
-                        page.locator("tr[data-id]").first.click()
-                        screen.settle()
-                    if wrong := findings(page):
-                        n_wrong += 1
-                        print("axe", codes, judges, words, state, wrong)
-                    for width, found in screen.sweep():
-                        n_points += found["points"]
-                        if found["findings"]:
-                            n_wrong += 1
-                            print(
-                                codes,
-                                judges,
-                                words,
-                                state,
-                                width,
-                                len(found["findings"]),
-                                *found["findings"][:5],
-                                sep=" | ",
-                            )
-                        if folder is not None and width in (700, 860, 1020, 1260, 1420, 1900, 2560):
-                            page.screenshot(path=folder / f"{codes}-{judges}-{'words-' * words}{state}-{width}.png")
-                page.close()
-    print(f"{n_points} points, widths with findings: {n_wrong}")
+        for about, wrong, points in sample(browser, n, pictures):
+            n_points += points
+            n_wrong += bool(wrong)
+            if wrong:
+                print(about, *wrong[:5], sep=" | ")
+    print(f"{n_points} points, states with findings: {n_wrong}")
     return int(n_wrong > 0)
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else None))
+    sys.exit(main(int(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None))

@@ -4,13 +4,13 @@ const clock = (at) => (Number.isNaN(Date.parse(at)) ? at : new Date(at).toLocale
 function runsPart(ctx) {
   const { find, put, get } = ctx;
   let n = 0, sent = 0, answer = "", filled = new Map();
-  const price = (text) => { const at = text.indexOf("US$"); return at > 0 ? `<span class="ekw-wide-only">${esc(text.slice(0, at))}</span>${esc(text.slice(at))}` : esc(text); };
+  const price = (text) => { const at = text.indexOf("US$"); return isOver(text) ? esc(text.slice(at)) : at > 0 ? `<span class="ekw-wide-only">${esc(text.slice(0, at))}</span>${esc(text.slice(at))}` : esc(text); };
   function drawRun() {
     const status = get("status"), draft = get("draft"), running = Boolean(status.running);
     const bar = running
       ? `<span class="ekw-progress-line"><progress aria-label="Replies" ${status.total ? `value="${+status.done}" max="${+status.total}"` : ""}></progress><small class="ekw-count">${esc(status.text)}</small></span>` : "";
     put(".ekw-run", `<button class="ekw-primary" data-do="run" data-key="run" ${offIf(running || draft.problem || isOver(status.button))}>▶ Run${status.button && !running ? `: ${price(status.button)}` : ""}</button>
-      <button data-do="stop" data-key="stop" ${offIf(!running)}>■ Stop</button>
+      ${running || !isOver(status.button) ? `<button data-do="stop" data-key="stop" ${offIf(!running)}>■ Stop</button>` : ""}
       <button data-do="save" data-key="save" ${offIf(running || draft.problem)} title="Save the rubric as its next version">Save version</button>
       <button data-do="queue" data-key="queue" aria-keyshortcuts="l" title="Label items one after another, by keyboard">Label next <kbd>L</kbd></button>
       ${bar}${status.paid ? `<small class="ekw-paid">${esc(status.paid)}</small>` : ""}`);

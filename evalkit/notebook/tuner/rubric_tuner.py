@@ -54,7 +54,7 @@ class RubricTuner(NotebookWidget):
     annotator
         The name of the person who labels. A new annotator counts in the figures when you say so on screen.
     **options
-        Other options of `judge`: ``cache``, ``budget_usd``, ``concurrency``, ``retries``, ``requests_per_minute`` …
+        Other options of `judge`: ``cache``, ``budget_usd`` (here, the limit of the whole session), ``concurrency`` …
         The tuner sets `adopt`, `progress` and `on_progress` itself.
 
     Raises

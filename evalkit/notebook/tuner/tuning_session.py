@@ -305,7 +305,9 @@ class Session:
     def counted_rows(self) -> list[Row]:
         """As `rows`, with the labels that count in the figures alone."""
         now, last, criterion, log = self.evaluation, self.runs.compared, self.shown_criterion, self.labels.log
-        return [] if now is None else rows_of(now, log.counted, criterion, last)
+        if now is None or len(log.counted) == len(log.table):
+            return self.rows()
+        return rows_of(now, log.counted, criterion, last)
 
     def page(self) -> Page:
         """The page of rows that the query asks for."""

@@ -1,16 +1,15 @@
 """The tuner's screen at all widths: nothing overlaps, nothing is cut, everything can be hit; and what reading needs.
 
-``python tests/support/tuner_screen.py`` tries more scales, juries and versions.
+``python tests/support/tuner_screen.py 96`` tries all scales and juries.
 """
 
 from __future__ import annotations
 
 import pytest
 from axe import findings
-from tuner_screen import LONG, WIDTHS, Screen, tuner_of
+from tuner_screen import LONG, WIDTHS, Screen, sample, tuner_of
 
 CASES = {
-    "two codes, one judge, dark": {"codes": 2, "judges": 1, "versions": 1, "people": 1, "n_items": 30},
     "three codes, three judges": {"codes": 3, "judges": 3, "versions": 2, "n_items": 30},
     "nine words, six judges, ten versions, dark": {
         "codes": 9, "judges": 6, "versions": 10, "words": True, "people": 5, "criteria": 2, "n_items": 30,
@@ -49,6 +48,14 @@ def test_nothing_overlaps_at_any_width(page, tmp_path, case):
             screen.resize(width)
             assert findings(page) == [], (state, width)
     assert page.console_errors == []
+
+
+def test_nothing_overlaps_in_a_sample_of_scales_and_juries(browser):
+    """Six of the 96 combinations, each light and dark, without and with an open item, at two widths."""
+    states = list(sample(browser, 6))
+    assert {about: wrong[:3] for about, wrong, _ in states if wrong} == {}
+    assert len(states) == 6 * 8
+    assert min(points for _, _, points in states) > 100  # the pages were not empty
 
 
 def test_a_fault_of_layout_is_found(page, tmp_path):
@@ -116,7 +123,7 @@ def test_reading(page, tmp_path):
     assert page.evaluate("() => document.activeElement.dataset.id") == "CR-1025"
 
     # another criterion is the one that the editor shows
-    page.get_by_role("button", name="tone", exact=True).click()
+    page.locator("[data-do=criterion][data-name=tone]").click()
     screen.settle()
     opened = page.locator(".ekw-criterion[open] > summary")
     assert [one.inner_text().split()[0] for one in opened.all()] == ["tone"]

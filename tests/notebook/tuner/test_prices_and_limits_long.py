@@ -46,8 +46,9 @@ def labels_of(n, of="a"):
 
 
 @pytest.mark.parametrize("model", ["x", "y"])
-def test_run_names_what_the_server_then_gets(tmp_path, model):
+def test_run_names_what_the_server_then_gets(tmp_path, model, monkeypatch):
     """Whatever a run asks again, and however many criteria stand in a prompt; also of a profile, and after edits."""
+    monkeypatch.chdir(tmp_path)
     dice = random.Random(41)
     with judge_server(faults=reply) as server:
         judge = ek.Judge("openai", model, name=model, base_url=server.url, price=(1.0, 2.0), max_tokens=500)
