@@ -58,7 +58,8 @@ def run_price(plan: Plan, left_usd: float | None = None) -> str:
     """
     if not plan.n_to_call:
         return ""
-    usd = "price unknown" if math.isnan(plan.usd) else f"about US$ {plan.usd:.2f}" if plan.usd_at_most else "free"
+    about = f"about US$ {plan.usd:.2f}" if plan.usd >= 0.005 else "under US$ 0.01"
+    usd = "price unknown" if math.isnan(plan.usd) else about if plan.usd_at_most else "free"
     return f"{plan.n_requests:,} request{'s' * (plan.n_requests != 1)}, {usd}{over_limit(plan.usd, left_usd)}"
 
 

@@ -340,7 +340,10 @@ class Session:
 
     def turn(self) -> Turn:
         """What the annotator labels next in the label queue."""
-        disagreements = {row.item_id: row.apart or 0.0 for row in self.rows()}
+        about = self.evaluation, self.shown_criterion  # labels change nothing in it, and each label asks for it
+        disagreements = self.once(
+            "disagreements", about, lambda: {row.item_id: row.apart or 0.0 for row in self.rows()}
+        )
         return self.labels.queue.turn(self.shown_criterion, self.labels.annotator, disagreements, self.runs.current)
 
     def precision(self) -> str:
