@@ -247,8 +247,8 @@ def _again(work: Worklist, store: ReplyStore, options: Options) -> frozenset[int
 
 def _n_requests(work: Worklist, store: ReplyStore, judge: Judge, rows: list[int]) -> int:
     """How many requests get the replies of a judge to these rows."""
-    places, groups = map(work.place, rows if _shares_bill(judge, store) else ()), work.spec.groups
-    return len({(groups[place[1]], work.hashes[place[0]][place[3]]) for place in places}) or len(rows)
+    cells, groups = map(work.place, rows if _shares_bill(judge, store) else ()), work.spec.groups
+    return len({(groups[criterion], work.hashes[item][order]) for item, criterion, _, order, _ in cells}) or len(rows)
 
 
 def _shares_bill(judge: Judge, store: ReplyStore) -> bool:

@@ -54,7 +54,7 @@ def run_price(plan: Plan, left_usd: float | None = None) -> str:
     >>> import evalkit as ek
     >>> costs = ek.plan([{"question": "2 + 2?", "answer": "4"}], "relevancy", "fake:strict")
     >>> run_price(costs)
-    '1 request, free'
+    '3 requests, free'
     """
     if not plan.n_to_call:
         return ""
