@@ -188,7 +188,10 @@ class RubricTuner(NotebookWidget):
         self._screen.redraw_draft()
 
     def run(self) -> None:
-        """Judge what the draft changed, and wait for it; raises what `judge` raises."""
+        """Judge what the draft changed, and wait for it; raises what `judge` raises.
+
+        ConfigError, before anything is asked, if the run is expected to pass the spending limit of the session.
+        """
         self._screen.show_run(self.session.run(self._screen.show_progress))
 
     def label(self, item_id: str, label: str | float | None, *, criterion: str | None = None) -> None:

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from evalkit.core.formatting import figure, money
 from evalkit.core.judges import JudgeLike
+from evalkit.engine import Plan
 from evalkit.errors import EvalkitError, InputError, JudgeError, counted
 from evalkit.evaluation import Evaluation, improve
 from evalkit.evaluation.suggestions.edit_effects import measure_edit
@@ -134,6 +135,8 @@ class Suggestions:
         self._setup, self._history, self._drafts, self._labels, self._runs = setup, history, drafts, labels, runs
         self.edits = SuggestedEdits.from_dict(history.state.get("suggested"), history.versions)
         self.prices, self.tries, self.improvement = dict[str, str](), dict[str, str](), ("", "")
+        self._plans: dict[str, Plan] = {}
+        self._planned_for: tuple[SuggestedEdits | None, Evaluation | None] = None, None
         history.parts.append(lambda: {"suggested": asdict(self.edits)})
 
     def price(self, number: int) -> str:
@@ -144,7 +147,7 @@ class Suggestions:
 
     def plan(self, criterion: str) -> None:
         """Plan each edit that is not tried, *Improve*, and what asking for others costs; makes no calls."""
-        edits, prices, tries, evaluation = self.edits, dict[str, str](), dict[str, str](), self._runs.evaluation
+        edits, prices, evaluation = self.edits, dict[str, str](), self._runs.evaluation
         left_usd, improvement = self._drafts.left_usd, ("", "")
         for judge in self._drafts.pool:
             with suppress(EvalkitError):  # for example without labels
@@ -153,12 +156,15 @@ class Suggestions:
                 usd = highest_price(evaluation, judge, criterion, self._labels.on_scale(criterion, evaluation))
                 price = "price unknown" if math.isnan(usd) else f"at most {money(usd)}" if usd else "free"
                 prices[judge.name] = price + over_limit(usd, left_usd)
-        for number, row in enumerate(edits.rows):
-            if not row.key:
-                with suppress(EvalkitError):
-                    version = edits.version(number, self._history.versions)
-                    price = run_price(self._setup.plan(version), left_usd)
-                    tries[version.key] = price or "no requests, nothing to pay"
+        if self._planned_for[0] is not edits or self._planned_for[1] is not evaluation:  # not again for each key typed
+            self._plans, self._planned_for = {}, (edits, evaluation)
+            for number, row in enumerate(edits.rows):
+                if not row.key:
+                    with suppress(EvalkitError):
+                        version = edits.version(number, self._history.versions)
+                        self._plans[version.key] = self._setup.plan(version)
+        nothing = "no requests, nothing to pay"
+        tries = {key: run_price(plan, left_usd) or nothing for key, plan in self._plans.items()}
         with suppress(EvalkitError):  # for example an invalid draft
             if evaluation is not None and criterion in evaluation.rubric.names:
                 improvement = self._improvement(evaluation, criterion)

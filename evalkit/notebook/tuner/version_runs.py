@@ -12,7 +12,7 @@ from typing import Any
 
 from evalkit.core.lists_of_choices import ENGINE_REASONS, SKIPPED
 from evalkit.core.settings import Options
-from evalkit.engine import ReplyStore
+from evalkit.engine import Plan, ReplyStore
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, InputError, RubricError, counted, listed
 from evalkit.evaluation import Evaluation
@@ -63,6 +63,8 @@ class Runs:
         self._evaluations: dict[str, Evaluation] = {}
         self.problems: dict[str, dict[tuple[str, str], str]] = {}
         self.again = ""
+        self._again: Plan | None = None
+        self._again_of: Evaluation | None = None
         history.parts.append(lambda: {"current": self.current, "against": self.against})
 
     # -- running
@@ -222,12 +224,14 @@ class Runs:
 
     def plan_again(self) -> None:
         """Plan what asking again for the replies without a score costs, of the version shown; makes no calls."""
-        evaluation, self.again = self.evaluation, ""
-        if evaluation is not None and not self._setup.options.get("offline"):
-            errors = evaluation.judgments["error"].dropna()
-            if not errors.isin([*ENGINE_REASONS, *SKIPPED, "not_asked"]).all():
-                plan = self._setup.plan(self._history.versions[self.current], refresh="unscored")
-                self.again = run_price(plan, self._drafts.left_usd)
+        evaluation = self.evaluation
+        if self._again_of is not evaluation:
+            self._again_of, self._again = evaluation, None
+            errors: set[Any] = set() if evaluation is None else {*evaluation.judgments["error"].dropna().unique()}
+            is_unread = bool(errors - {*ENGINE_REASONS, *SKIPPED, "not_asked"})
+            if is_unread and not self._setup.options.get("offline"):
+                self._again = self._setup.plan(self._history.versions[self.current], refresh="unscored")
+        self.again = "" if self._again is None else run_price(self._again, self._drafts.left_usd)
 
     def load(self, key: str) -> Evaluation:
         """The evaluation of a version, from memory or else from the cache, without any call."""
