@@ -58,6 +58,7 @@ def test_few_unreadable_replies_are_one_quiet_line_whose_filter_shows_their_item
     do(tuner, do="query", query={"filter": notice["filter"]})
     assert {row["item_id"] for row in tuner.state["page"]["rows"]} == {"i07", "i31"}
     browser = ek.notebook.JudgmentBrowser(tuner.judgments, ITEMS)
+    assert notice.pop("again") == "2 requests, price unknown"
     assert (browser.state["alert"], browser.state["notices"]) == ("", [notice])
 
 
