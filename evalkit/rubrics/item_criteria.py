@@ -35,12 +35,12 @@ _NAMES = {
 }
 _CHILDREN = ("sub_tasks", "children")
 _COLUMNS = ("criteria", "rubrics", "requirements", "checklist")
-_MADE = ("of_item", "requirement", "points", "axis", "requires", "parent")
+_MADE = ("of_item", "requirement", "points", "sign", "wording", "axis", "requires", "parent")
 _NUMBERED = re.compile(r"^[ \t]*(?:\(?\d{1,4}[.):]|[-*•])[ \t]+", re.MULTILINE)
 _WORD = re.compile(r"\w+")
-_NEGATION = re.compile(r"\b(?:not|no|never|without|cannot|\w+n't)\b", re.IGNORECASE)
+_NEGATION = re.compile(r"(?:\b(?:not|no|never|without|cannot)|n['’]t)\b", re.IGNORECASE)
 _FAILURE = re.compile(
-    r"^\W*(?:the \w+ )?(?:fails? to|failed to|does(?: not|n't)|omits?|neglects?|lacks?)\b", re.IGNORECASE
+    r"\W*(?:the \w+ )?(?:fails? to|failed to|does(?: not|n['’]t)|omits?|neglects?|lacks?)\b", re.IGNORECASE
 )
 _ALIKE = 0.8
 _COMPARED = 300  # criteria of an item whose texts are compared with each other
@@ -86,6 +86,9 @@ def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: 
 
         - `item_id`: ``item#id``; `of_item`: the item; `group_id`: the item's own, else the item;
         - `requirement`: the text; `points`: a finite number, not 0; `axis`: text or None;
+        - `sign` of the points (``positive``, ``negative``) and `wording` in English: ``failure`` ("Fails to ...", "Does
+          not ...", "Omits ..."), ``negated`` (a negation elsewhere) or ``plain``. Judges err more often where these
+          two are crossed: `align` takes them as `by`;
         - `requires`: a list of ids within the item; `parent`: the groups above it, nearest first, as a list of
           [id, weight]. A criterion that others name as their parent (or that has ``sub_tasks``) is such a group: it
           is not judged and has no row; its points are its weight;
@@ -127,6 +130,8 @@ def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: 
     exploded["group_id"] = groups.where(groups.notna(), frame["item_id"]).iloc[places].to_numpy()
     exploded["requirement"] = pd.array([criterion.text for criterion in judged], dtype="str")
     exploded["points"] = np.array([criterion.points for criterion in judged], dtype=np.float64)
+    exploded["sign"] = pd.array(np.where(exploded["points"] > 0, "positive", "negative"), dtype="str")
+    exploded["wording"] = pd.array([_wording(criterion.text) for criterion in judged], dtype="str")
     exploded["axis"] = pd.Series([criterion.axis for criterion in judged], dtype=object)
     exploded["requires"] = pd.Series([list(criterion.requires) for criterion in judged], dtype=object)
     exploded["parent"] = pd.Series([[[*parent] for parent in criterion.parents] for criterion in judged], dtype=object)
@@ -225,7 +230,7 @@ def _criteria_of(cell: Any) -> list[ItemCriterion]:
         while parent is not None:
             parents.append((parent, by_id[parent].points))
             parent = above[parent]
-        judged.append(replace(criterion, parents=tuple(parents)))
+        judged.append(replace(criterion, parents=tuple(parents)) if parents else criterion)
     return judged
 
 
@@ -251,7 +256,7 @@ def _entries(cell: Any) -> list[Any]:
         if {*map(type, cell.values())} == {str} and not {*cell} & {*_NAMES["text"]}:  # id -> text
             return [{"id": name, "text": text} for name, text in cell.items()]
         return [cell]
-    if cell is None or is_missing(cell):
+    if is_missing(cell):
         return []
     if not isinstance(cell, Sequence):
         raise InputError(f"its criteria are of type {type(cell).__name__}; give a list, JSON text or numbered lines")
@@ -291,7 +296,7 @@ def _flat(
 def _criterion(fields: Mapping[str, Any], number: str) -> tuple[ItemCriterion, str | None]:
     values = {}
     for field, names in _NAMES.items():
-        filled = [name for name in names if not _is_none(fields.get(name))]
+        filled = [name for name in names if name in fields and not is_missing(fields[name])]
         values[field] = fields[filled[0]] if filled else None
     text = values["text"]
     where = f"criterion {id_text(values['id']) if values['id'] is not None else number}"
@@ -311,10 +316,6 @@ def _criterion(fields: Mapping[str, Any], number: str) -> tuple[ItemCriterion, s
     return ItemCriterion(name, str(canonical(text)).strip(), points, axis_text, requires, scale=values["scale"]), parent
 
 
-def _is_none(value: Any) -> bool:
-    return value is None or (np.ndim(value) == 0 and not isinstance(value, Mapping) and is_missing(value))
-
-
 def _points(value: Any, where: str) -> float:
     try:
         points = math.nan if isinstance(value, (bool, np.bool_)) else float(str(value).replace("−", "-"))
@@ -326,7 +327,7 @@ def _points(value: Any, where: str) -> float:
 
 
 def _texts(value: Any, where: str) -> list[str]:
-    if _is_none(value):
+    if is_missing(value):
         return []
     if isinstance(value, str) and (several := list_in(value)) is not None:
         value = several
@@ -337,8 +338,14 @@ def _texts(value: Any, where: str) -> list[str]:
     return [id_text(element).strip() for element in value]
 
 
+def _wording(text: str) -> str:
+    return "failure" if _FAILURE.match(text) else "negated" if _NEGATION.search(text) else "plain"
+
+
 def _circle(given: Mapping[str, tuple[str, ...]]) -> list[str]:
     """A path that comes back to its start, or nothing."""
+    if not any(given.values()):
+        return []
     try:
         TopologicalSorter(given).prepare()
     except CycleError as problem:
@@ -352,7 +359,7 @@ def _notes(criteria: Sequence[ItemCriterion]) -> Iterator[tuple[str, str]]:
     for criterion in criteria:
         if criterion.id in criterion.requires:
             yield f"#{criterion.id}", "requires itself, which changes nothing"
-        if criterion.points > 0 and _FAILURE.search(criterion.text):
+        if criterion.points > 0 and _FAILURE.match(criterion.text):
             yield f"#{criterion.id}", f"words a failure, but has {criterion.points:g} points: should they be negative?"
     words = [
         ({*_WORD.findall(entry.text.casefold())}, bool(_NEGATION.search(entry.text))) for entry in criteria[:_COMPARED]
