@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.errors import InputError, counted, guess, listed
+from evalkit.errors import EvalkitError, InputError, counted, guess, listed
+from evalkit.rubrics.given_scales import scale_of
+from evalkit.rubrics.scales import Scale
 from evalkit.tables.items import ItemsLike, as_frame, as_items, canonical, is_missing
 from evalkit.tables.lists_in_texts import list_in
 from evalkit.tables.schemas import id_text
@@ -92,7 +94,9 @@ def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: 
         - `requires`: a list of ids within the item; `parent`: the groups above it, nearest first, as a list of
           [id, weight]. A criterion that others name as their parent (or that has ``sub_tasks``) is such a group: it
           is not judged and has no row; its points are its weight;
-        - `scale`, if a criterion has one (for you: no function reads it); all other columns of the items.
+        - `scale`, if a criterion has one: judge such rows with ``rubric.edit("requirement", scale=...)``. `points`
+          refuses scores that are on another scale than a criterion's own;
+        - all other columns of the items.
 
     Raises
     ------
@@ -155,10 +159,10 @@ def lint_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str
 
         - an ``error`` makes `explode_criteria` raise: a cell that is no list of criteria, an empty text, points that
           are 0 or no finite number, an id that occurs twice, ``requires`` or ``parent`` that is unknown or goes in a
-          circle;
+          circle, a ``scale`` that is none;
         - a ``note`` may be meant: no positive points (the item has no score), two criteria that read almost alike (of
           unlike sign, or one of them negated: they contradict each other), wording against the sign ("Fails to ..."
-          with positive points). Of more than 300 criteria of an item, only the first 300 are compared.
+          with positive points), a scale of its own. Of more than 300 criteria of an item, only the first 300 are compared.
 
     Examples
     --------
@@ -173,6 +177,12 @@ def lint_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str
         except InputError as problem:
             rows.append(("error", item, str(problem)))
     return pd.DataFrame(rows, columns=["severity", "where", "message"])
+
+
+def own_scale(cell: Any) -> Scale:
+    """The scale of a criterion, also after a CSV file; ConfigError or RubricError if it is none."""
+    values = list_in(cell) if isinstance(cell, str) else cell.tolist() if isinstance(cell, np.ndarray) else cell
+    return scale_of(cell if values is None else values)
 
 
 def _items_and_cells(items: ItemsLike, name: str | None, item_id: str | None) -> tuple[pd.DataFrame, list[Any]]:
@@ -311,6 +321,10 @@ def _criterion(fields: Mapping[str, Any], number: str) -> tuple[ItemCriterion, s
     name = number if values["id"] is None else id_text(values["id"]).strip()
     if not name:
         raise InputError(f"{where} has an empty id")
+    try:
+        _ = values["scale"] is None or own_scale(values["scale"])
+    except EvalkitError as problem:
+        raise InputError(f"{where}: {problem}") from None
     parent = None if values["parent"] is None else id_text(values["parent"])
     axis_text = None if axis is None else str(canonical(axis)).strip() or None
     return ItemCriterion(name, str(canonical(text)).strip(), points, axis_text, requires, scale=values["scale"]), parent
@@ -357,6 +371,8 @@ def _notes(criteria: Sequence[ItemCriterion]) -> Iterator[tuple[str, str]]:
     if not any(criterion.points > 0 for criterion in criteria):
         yield "", "no criterion has positive points: the item has no score"
     for criterion in criteria:
+        if criterion.scale is not None:
+            yield f"#{criterion.id}", "has a scale of its own: judge it with rubric.edit('requirement', scale=...)"
         if criterion.id in criterion.requires:
             yield f"#{criterion.id}", "requires itself, which changes nothing"
         if criterion.points > 0 and _FAILURE.match(criterion.text):

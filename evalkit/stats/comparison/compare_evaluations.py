@@ -73,6 +73,7 @@ def compare(
         tables do not define how a jury is aggregated, so they have no row for it. Rubric versions may
         differ; items that only one side has are left out. Plain tables need `item_id` and `score` or `label`; without
         `judge` they are finished scores, of the ``jury``. Without `sample` they say nothing of what chance changes.
+        Also two tables of `points`, paired by item, with clusters by `group_id`; those by axis have a row for each.
     labels
         Human labels, a long table or, for an evaluation, criterion -> item columns: then `fixed` and `broke` count
         items that became right and wrong against the majority of people; without, items that went from fail to pass
@@ -393,6 +394,7 @@ def _difference(a: Part, b: Part, common: pd.Index, units: Ints, notes: Notes) -
     if scored.any():
         row["sign_flip_p"] = sign_flip(gap[scored], units[scored])
     if gap is not share:
-        notes.append(Note(NO_ENDS if scored.any() else "no item has a score on both sides", ("mean_difference",)))
+        why = "scores of points have no lower end (see score_difference)" if "possible" in a.rows else NO_ENDS
+        notes.append(Note(why if scored.any() else "no item has a score on both sides", ("mean_difference",)))
         return row
     return row | {f"difference_{end}": row[f"mean_difference_{end}"] for end in ("low", "high")}
