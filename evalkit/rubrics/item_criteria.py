@@ -135,7 +135,8 @@ def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: 
     exploded["requirement"] = pd.array([criterion.text for criterion in judged], dtype="str")
     exploded["points"] = np.array([criterion.points for criterion in judged], dtype=np.float64)
     exploded["sign"] = pd.array(np.where(exploded["points"] > 0, "positive", "negative"), dtype="str")
-    exploded["wording"] = pd.array([_wording(criterion.text) for criterion in judged], dtype="str")
+    wordings = {text: _wording(text) for text in {criterion.text for criterion in judged}}  # answers share criteria
+    exploded["wording"] = exploded["requirement"].map(wordings).astype("str")
     exploded["axis"] = pd.Series([criterion.axis for criterion in judged], dtype=object)
     exploded["requires"] = pd.Series([list(criterion.requires) for criterion in judged], dtype=object)
     exploded["parent"] = pd.Series([[[*parent] for parent in criterion.parents] for criterion in judged], dtype=object)
