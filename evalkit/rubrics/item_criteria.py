@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -304,11 +305,16 @@ def _flat(
             yield from _flat(list(below), criterion.id, f"{criterion.id}.")
 
 
+@lru_cache(maxsize=256)
+def _names_among(keys: tuple[Any, ...]) -> list[tuple[str, list[str]]]:
+    """The fields that a mapping with these keys may fill, and its names of each."""
+    return [(field, there) for field, names in _NAMES.items() if (there := [name for name in names if name in keys])]
+
+
 def _criterion(fields: Mapping[str, Any], number: str) -> tuple[ItemCriterion, str | None]:
-    values = {}
-    for field, names in _NAMES.items():
-        filled = [name for name in names if name in fields and not is_missing(fields[name])]
-        values[field] = fields[filled[0]] if filled else None
+    values = dict[str, Any].fromkeys(_NAMES)
+    for field, names in _names_among(tuple(fields)):
+        values[field] = next((fields[name] for name in names if not is_missing(fields[name])), None)
     text = values["text"]
     where = f"criterion {id_text(values['id']) if values['id'] is not None else number}"
     if not isinstance(text, str) or not text.strip():
