@@ -2,6 +2,7 @@
 
     python benchmarks/item_criteria.py time [criteria]
     python benchmarks/item_criteria.py coverage [rounds]
+    EVALKIT_DATA=FOLDER python benchmarks/item_criteria.py halo
 
 `time` makes verdicts in the shape of 32 HealthBench runs (200 prompts with 3 to 40 criteria, negative points, axes; by
 default 75,306) and times each step from the items to the figures; with 1,000,000 it shows the growth. The exit code is
@@ -13,19 +14,27 @@ agreement and kappa (30 tasks with 21 pairs each, as in DevAI; with clusters of 
 k (76 prompts, 16 runs); and the share in which worst and best hold the mean of complete verdicts, where verdicts are
 missing by what they are. 100 rounds by default, seconds; 2,000 take about four minutes. All seeds are fixed. The exit
 code is 1 if a share is off by more than 2 points and what the rounds leave open.
+
+`halo` reads the recorded verdicts of DevAI (one requirement per call, 90 items) and prints how alike verdicts on one
+item are, the judge's and people's. No replies to several requirements at once are recorded, so a halo is planted: some
+verdicts are replaced by the impression of the item, which is true with the share of its requirements that are met.
 """
 
 from __future__ import annotations
 
+import gzip
+import os
 import resource
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 import evalkit as ek
 from evalkit.stats import at_k
+from evalkit.stats.comparison.halos import halo
 
 POINTS = np.array([5, 8, 7, 6, 9, 10, 4, 3, -8, -7, -6, -9, -5, -10, -4, -3], dtype=float)
 HOW_OFTEN = np.array([200, 160, 143, 102, 71, 36, 26, 15, 91, 74, 63, 59, 46, 32, 16, 13], dtype=float)
@@ -232,7 +241,45 @@ def coverage(rounds: int) -> int:
     return int(wrong > 0)
 
 
+# ---- halo ----
+
+
+def planted(seed: int) -> int:
+    folder = Path(os.environ["EVALKIT_DATA"]) / "item_criteria"
+
+    def read(name: str) -> pd.DataFrame:
+        with gzip.open(folder / f"devai_{name}.jsonl.gz", "rt") as lines:
+            return pd.read_json(lines, lines=True, dtype={"criterion": str})
+
+    rows = ek.explode_criteria(read("items"))
+    recorded, people = (
+        frame.assign(item_id=frame["item_id"] + "#" + frame["criterion"]).drop(columns="criterion")
+        for frame in (read("judgments"), read("labels"))
+    )
+    labels = people.rename(columns={"met": "label"})
+    met = recorded["met"].to_numpy()
+    of_item = recorded["item_id"].map(rows.set_index("item_id")["of_item"])
+    share = pd.Series(met.astype(float)).groupby(of_item.to_numpy()).transform("mean").to_numpy()
+    rng, columns = np.random.default_rng(seed), ["correlation_together", "correlation_change", "agreement_change"]
+    codes = {True: 1, False: 0}
+    single = ek.import_judgments(recorded, "requirement", score="met", codes=codes)
+    for strength in (0.0, 0.1, 0.2, 0.4):
+        impression = rng.random(len(of_item.unique()))[pd.factorize(of_item)[0]] < share
+        verdicts = np.where(rng.random(len(met)) < strength, impression, met)
+        verdicts ^= rng.random(len(met)) < 0.02  # what asking again changes
+        together = ek.import_judgments(recorded.assign(met=verdicts), "requirement", score="met", codes=codes)
+        table = halo(single, together.assign(key=of_item.to_numpy()), labels, items=rows)
+        if not strength:
+            print(ek.show(table[figures_of(["correlation_single", "correlation_labels"])]))
+        print(f"planted: {strength:.0%} of the verdicts\n{ek.show(table[figures_of(columns)])}")
+    return 0
+
+
+def figures_of(names: list[str]) -> list[str]:
+    return [f"{name}{end}" for name in names for end in ("", "_low", "_high")]
+
+
 if __name__ == "__main__":
     what, *numbers = sys.argv[1:] or ["coverage"]
-    number = int(numbers[0]) if numbers else 75_306 if what == "time" else 100
-    sys.exit({"time": timed, "coverage": coverage}[what](number))
+    number = int(numbers[0]) if numbers else {"time": 75_306, "coverage": 100, "halo": 1}[what]
+    sys.exit({"time": timed, "coverage": coverage, "halo": planted}[what](number))
