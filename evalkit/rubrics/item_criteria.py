@@ -46,6 +46,7 @@ _FAILURE = re.compile(
     r"\W*(?:the \w+ )?(?:fails? to|failed to|does(?: not|n['’]t)|omits?|neglects?|lacks?)\b", re.IGNORECASE
 )
 _ALIKE = 0.8
+_DEEPEST = 100  # levels of a tree
 _COMPARED = 300  # criteria of an item whose texts are compared with each other
 
 
@@ -226,7 +227,7 @@ def _criteria_of(cell: Any) -> list[ItemCriterion]:
         if unknown:
             raise InputError(f"{name} names {listed(sorted(unknown))}, but the item has no such criterion")
         if circle := _circle(links):
-            raise InputError(f"{name} goes in a circle: {' → '.join(circle)}")
+            raise InputError(f"{name} goes in a circle: {' → '.join(circle[:6])}{' → …' * (len(circle) > 6)}")
     groups = {parent for parent in above.values() if parent is not None}
     if blamed := sorted({target for entry in by_id.values() for target in entry.requires} & groups):
         raise InputError(f"requires names {listed(blamed)}, which has criteria below it and is not judged itself")
@@ -240,6 +241,8 @@ def _criteria_of(cell: Any) -> list[ItemCriterion]:
             continue
         parents, parent = [], above[key]
         while parent is not None:
+            if len(parents) == _DEEPEST:
+                raise InputError(f"its tree has over {_DEEPEST} levels")
             parents.append((parent, by_id[parent].points))
             parent = above[parent]
         judged.append(replace(criterion, parents=tuple(parents)) if parents else criterion)
@@ -258,7 +261,7 @@ def _entries(cell: Any) -> list[Any]:
         if text.startswith("{"):
             try:
                 cell = json.loads(text)
-            except json.JSONDecodeError as problem:
+            except (json.JSONDecodeError, RecursionError) as problem:
                 raise InputError(f"its criteria look like JSON, but are not: {problem}") from None
         elif (values := list_in(text)) is not None:
             cell = values
@@ -289,7 +292,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _flat(
-    entries: Sequence[Any], parent: str | None = None, prefix: str = ""
+    entries: Sequence[Any], parent: str | None = None, prefix: str = "", depth: int = 0
 ) -> Iterator[tuple[ItemCriterion, str | None]]:
     """Each criterion and group with the id of its parent, a group before what is below it."""
     for number, entry in enumerate(entries, start=1):
@@ -302,7 +305,9 @@ def _flat(
         yield criterion, parent if parent is not None else own_parent
         below = next((fields[name] for name in _CHILDREN if name in fields), None)
         if below is not None and len(below):
-            yield from _flat(list(below), criterion.id, f"{criterion.id}.")
+            if depth == _DEEPEST:
+                raise InputError(f"its tree has over {_DEEPEST} levels")
+            yield from _flat(list(below), criterion.id, f"{criterion.id}.", depth + 1)
 
 
 @lru_cache(maxsize=256)
@@ -314,7 +319,8 @@ def _names_among(keys: tuple[Any, ...]) -> list[tuple[str, list[str]]]:
 def _criterion(fields: Mapping[str, Any], number: str) -> tuple[ItemCriterion, str | None]:
     values = dict[str, Any].fromkeys(_NAMES)
     for field, names in _names_among(tuple(fields)):
-        values[field] = next((fields[name] for name in names if not is_missing(fields[name])), None)
+        given = [fields[name] for name in names if fields[name] is not None]
+        values[field] = next((value for value in given if field == "points" or not is_missing(value)), None)
     text = values["text"]
     where = f"criterion {id_text(values['id']) if values['id'] is not None else number}"
     if not isinstance(text, str) or not text.strip():
@@ -342,8 +348,8 @@ def _points(value: Any, where: str) -> float:
         points = math.nan if isinstance(value, (bool, np.bool_)) else float(str(value).replace("−", "-"))
     except (TypeError, ValueError):
         points = math.nan
-    if not math.isfinite(points) or points == 0 or abs(points) > 1e9:
-        raise InputError(f"{where} has points {value!r}; points are numbers between -1e9 and 1e9, not 0")
+    if not 1e-9 <= abs(points) <= 1e9:
+        raise InputError(f"{where} has points {value!r}; points are numbers from -1e9 to 1e9, not 0 (or below 1e-9)")
     return points
 
 
@@ -389,11 +395,11 @@ def _notes(criteria: Sequence[ItemCriterion]) -> Iterator[tuple[str, str]]:
     ]
     for second, (later_words, own_not) in enumerate(words):
         for first, (earlier_words, other_not) in enumerate(words[:second]):
-            if (
-                later_words
-                and earlier_words
-                and len(later_words & earlier_words) >= _ALIKE * len(later_words | earlier_words)
-            ):
+            fewer, more = sorted((len(later_words), len(earlier_words)))
+            if not fewer or fewer < _ALIKE * more:
+                continue
+            common = len(later_words & earlier_words)
+            if common >= _ALIKE * (fewer + more - common):
                 same_sign = (criteria[first].points > 0) == (criteria[second].points > 0)
                 if same_sign != (own_not == other_not):
                     yield f"#{criteria[second].id}", f"contradicts #{criteria[first].id}: both cannot earn their points"

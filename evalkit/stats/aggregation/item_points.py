@@ -155,12 +155,12 @@ def _exploded(items: ItemsLike) -> pd.DataFrame:
     rows["item"] = rows["of_item"].map(key_text, na_action="ignore").astype("str")
     refuse_doubles(rows, ["item_id"], "criteria")
     weights = pd.to_numeric(rows["points"], errors="coerce").to_numpy(dtype=np.float64)
-    wrong = ~np.isfinite(weights) | (weights == 0) | (np.abs(weights) > 1e9)
+    wrong = ~((np.abs(weights) >= 1e-9) & (np.abs(weights) <= 1e9))
     if wrong.any():
         first = rows.iloc[int(wrong.argmax())]
         raise InputError(
             f"{counted(int(wrong.sum()), 'criterion has', 'criteria have')} points that are 0, no number or beyond "
-            f"1e9; the first: {first['item_id']!r} has {first['points']!r}"
+            f"1e9; the first: {first['item_id']!r} has {first['points']}"
         )
     return rows.assign(points=weights)
 
