@@ -43,7 +43,7 @@ N_PROMPTS = 200
 
 def sizes_of(rng: np.random.Generator, n: int) -> np.ndarray:
     """Numbers of criteria, 3 to 40, 12 in the mean."""
-    return np.clip(np.round(rng.lognormal(np.log(10.5), 0.52, n)), 3, 40).astype(int)
+    return np.asarray(np.clip(np.round(rng.lognormal(np.log(10.5), 0.52, n)), 3, 40), dtype=np.int64)
 
 
 def drawn_points(rng: np.random.Generator, sizes: np.ndarray) -> np.ndarray:
@@ -68,7 +68,7 @@ def made_items(n_verdicts: int) -> pd.DataFrame:
     points = drawn_points(rng, sizes)
     texts = [" ".join(rng.choice(words, 36)) for _ in points]
     axes = rng.choice(["accuracy", "completeness", "context", "communication"], len(points))
-    criteria = [{"text": text, "points": number, "axis": axis} for text, number, axis in zip(texts, points, axes)]
+    criteria = [dict(zip(("text", "points", "axis"), one, strict=True)) for one in zip(texts, points, axes, strict=True)]
     ends = np.cumsum(sizes)
     extra = n_verdicts - int(sizes.sum()) * n_runs  # one more criterion in some items of the first run
     rows = []
@@ -169,7 +169,7 @@ def of_means(rounds: int) -> dict[str, float]:
         shares[f"  (clipped mean, {prompts})"] = held(figures, "clipped_low", "clipped_high", max(0.0, truth))
         alone = ek.summarize(table.drop(columns="group_id"), by="system_id")
         shares[f"  (mean, {prompts}, repeats taken for items)"] = held(alone, "low", "high", truth)
-        # missing by what they are: a met negative criterion often, an unmet positive one seldom, one in a long item more
+        # missing by what they are: a met negative criterion often, an unmet one seldom, one in a long item twice as often
         long = (rows.groupby("of_item")["points"].transform("size") > 15).to_numpy()
         chance = np.where((rows["points"] < 0) & met, 0.3, np.where(~met, 0.02, 0.06)) * (1 + long)
         lost = np.random.default_rng(prompts).random(len(rows)) < chance

@@ -165,7 +165,8 @@ def lint_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str
           circle, a ``scale`` that is none;
         - a ``note`` may be meant: no positive points (the item has no score), two criteria that read almost alike (of
           unlike sign, or one of them negated: they contradict each other), wording against the sign ("Fails to ..."
-          with positive points), a scale of its own. Of more than 300 criteria of an item, only the first 300 are compared.
+          with positive points), a scale of its own. Of more than 300 criteria of an item, only the first 300 are
+          compared.
 
     Examples
     --------

@@ -296,8 +296,8 @@ def _with_by(frame: pd.DataFrame, by: str | Mapping[str, Any] | pd.Series | None
         return frame.assign(by=frame["item_id"].astype("str").map(groups)), [*CRITERION_KEY, "by"]
     if by not in frame.columns:
         raise InputError(
-            f"by={by!r} is not a column of the table; pass the items that have it (items=), or a mapping from item_id to "
-            "group"
+            f"by={by!r} is not a column of the table; pass the items that have it (items=), or a mapping "
+            "from item_id to group"
         )
     return frame, [*CRITERION_KEY, by]
 

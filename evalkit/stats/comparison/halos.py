@@ -73,8 +73,8 @@ def halo(
         - `agreement_single`, `agreement_together`: share 0-1 of the verdicts that are people's, on items with a verdict
           on both sides and a label; `agreement_change`: together − single;
         - `_low`, `_high`: 95 % intervals by clusters, the jackknife for correlations; the judges are fixed;
-        - `usd_per_item_…` (NA if a price is unknown; with `items`, of whole items) and `calls_per_item_…`, for all criteria together; each reply
-          counts once;
+        - `usd_per_item_…` (NA if a price is unknown; with `items`, of whole items) and `calls_per_item_…`, for all
+          criteria together; each reply counts once;
         - `coverage_…`: share 0-1 of the judgments that are scored;
         - `n_common` items in `n_clusters` clusters, `n_labelled` verdicts that `agreement_change` is of, `notes`.
 
