@@ -68,7 +68,9 @@ def made_items(n_verdicts: int) -> pd.DataFrame:
     points = drawn_points(rng, sizes)
     texts = [" ".join(rng.choice(words, 36)) for _ in points]
     axes = rng.choice(["accuracy", "completeness", "context", "communication"], len(points))
-    criteria = [dict(zip(("text", "points", "axis"), one, strict=True)) for one in zip(texts, points, axes, strict=True)]
+    criteria = [
+        dict(zip(("text", "points", "axis"), one, strict=True)) for one in zip(texts, points, axes, strict=True)
+    ]
     ends = np.cumsum(sizes)
     extra = n_verdicts - int(sizes.sum()) * n_runs  # one more criterion in some items of the first run
     rows = []
@@ -169,7 +171,7 @@ def of_means(rounds: int) -> dict[str, float]:
         shares[f"  (clipped mean, {prompts})"] = held(figures, "clipped_low", "clipped_high", max(0.0, truth))
         alone = ek.summarize(table.drop(columns="group_id"), by="system_id")
         shares[f"  (mean, {prompts}, repeats taken for items)"] = held(alone, "low", "high", truth)
-        # missing by what they are: a met negative criterion often, an unmet one seldom, one in a long item twice as often
+        # missing by what they are: a met negative criterion often, an unmet one seldom, in a long item twice as often
         long = (rows.groupby("of_item")["points"].transform("size") > 15).to_numpy()
         chance = np.where((rows["points"] < 0) & met, 0.3, np.where(~met, 0.02, 0.06)) * (1 + long)
         lost = np.random.default_rng(prompts).random(len(rows)) < chance

@@ -240,7 +240,7 @@ def _criteria_of(cell: Any) -> list[ItemCriterion]:
     for key, criterion in by_id.items():
         if key in groups:
             continue
-        parents, parent = [], above[key]
+        parents, parent = list[tuple[str, float]](), above[key]
         while parent is not None:
             if len(parents) == _DEEPEST:
                 raise InputError(f"its tree has over {_DEEPEST} levels")
