@@ -160,29 +160,34 @@ def in_rounds(rounds: int, seed: int, prompts: int, *, repeats: bool) -> tuple[p
 
 
 def of_means(rounds: int) -> dict[str, float]:
-    truth, shares = true_mean(), {}
+    truth, shares = true_mean(), dict[str, float]()
     print(f"true mean score {truth:.4f}")
     for prompts in (30, 60, 200):
-        rows, met = in_rounds(rounds, prompts, prompts, repeats=True)
-        scores = pd.DataFrame({"item_id": rows["item_id"], "score": met})
-        table = ek.points(scores, rows)
-        figures = ek.summarize(table, by="system_id")
+        pieces = [means_of(prompts, min(25, rounds - start), prompts * 1000 + start) for start in range(0, rounds, 25)]
+        figures, alone, gaps = (pd.concat(tables, ignore_index=True) for tables in zip(*pieces, strict=True))
         shares[f"mean, {prompts} prompts with repeats"] = held(figures, "low", "high", truth)
         shares[f"  (clipped mean, {prompts})"] = held(figures, "clipped_low", "clipped_high", max(0.0, truth))
-        alone = ek.summarize(table.drop(columns="group_id"), by="system_id")
         shares[f"  (mean, {prompts}, repeats taken for items)"] = held(alone, "low", "high", truth)
-        # missing by what they are: a met negative criterion often, an unmet one seldom, in a long item twice as often
-        long = (rows.groupby("of_item")["points"].transform("size") > 15).to_numpy()
-        chance = np.where((rows["points"] < 0) & met, 0.3, np.where(~met, 0.02, 0.06)) * (1 + long)
-        lost = np.random.default_rng(prompts).random(len(rows)) < chance
-        gaps = ek.summarize(
-            ek.points(scores.astype({"score": "boolean"}).mask(lost[:, None] & [[False, True]]), rows), by="system_id"
-        )
         ends = pd.DataFrame({"worst": gaps["worst"] - 1e-9, "best": gaps["best"] + 1e-9})
         shares[f"complete mean in [worst, best], {prompts}"] = held(ends, "worst", "best", figures["mean"].to_numpy())
         bias = [float((gaps[name] - figures["mean"]).mean()) for name in ("mean", "renormalised")]
         print(f"{prompts} prompts: bias of the mean of complete items {bias[0]:+.3f}, renormalised {bias[1]:+.3f}")
     return shares
+
+
+def means_of(prompts: int, rounds: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Figures by round: of complete verdicts, with repeats taken for items, and with verdicts missing."""
+    rows, met = in_rounds(rounds, seed, prompts, repeats=True)
+    table = ek.points(pd.DataFrame({"item_id": rows["item_id"], "score": met}), rows)
+    # missing by what they are: a met negative criterion often, an unmet one seldom, in a long item twice as often
+    long = (rows.groupby("of_item")["points"].transform("size") > 15).to_numpy()
+    chance = np.where((rows["points"] < 0) & met, 0.3, np.where(met, 0.06, 0.02)) * (1 + long)
+    verdicts = pd.Series(met, dtype="boolean").mask(np.random.default_rng(seed).random(len(rows)) < chance)
+    gaps = ek.points(pd.DataFrame({"item_id": rows["item_id"], "score": verdicts}), rows)
+    figures, alone, of_gaps = (
+        ek.summarize(points, by="system_id") for points in (table, table.drop(columns="group_id"), gaps)
+    )
+    return figures, alone, of_gaps
 
 
 def held(table: pd.DataFrame, low: str, high: str, truth: float | np.ndarray) -> float:
