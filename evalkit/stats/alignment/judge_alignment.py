@@ -220,6 +220,8 @@ def align(
     _check_level(level, interval, clusters, systems, counting)
     frame, people, chosen, user_keys = checked_part(judged, labels, part, "align", scale=scale)
     if isinstance(by, str) and by not in frame and by in of_items:
+        if not of_items[by].map(pd.api.types.is_hashable).all():
+            raise InputError(f"by={by!r} is a column of lists or mappings; pass one with a text or number per item")
         frame = frame.assign(**{by: frame["item_id"].astype("str").map(of_items[by])})
     frame, keys = _with_by(frame, by)
     systems_of = system_names(frame, systems) if systems is not None else None

@@ -97,7 +97,10 @@ def halo(
     if judges_several_criteria(sides[0].judgments, rows_of):
         raise InputError("the table single= has replies on several criteria; make it again with criteria_per_call=1")
     if not judges_several_criteria(sides[1].judgments, rows_of):
-        raise InputError("the table together= has no replies on several criteria; make it with criteria_per_call='all'")
+        own = "" if rows_of is not None else " (for criteria of the items' own, pass the rows as items=)"
+        raise InputError(
+            f"the table together= has no replies on several criteria; make it with criteria_per_call='all'{own}"
+        )
     clusters = clusters_for(single, clusters)
     if clusters is None and rows_of is not None:
         clusters = rows_of["group_id"]

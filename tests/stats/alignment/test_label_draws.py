@@ -65,6 +65,8 @@ def test_agreement_by_a_column_of_the_items_has_their_groups_as_clusters() -> No
         clusters = rows.set_index("item_id")["group_id"]
         longhand = ek.align(votes, labels, clusters=clusters, by=rows.set_index("item_id")[column])
         assert table["accuracy_low"].tolist() == longhand["accuracy_low"].tolist()
+    with pytest.raises(InputError, match="lists or mappings"):
+        ek.align(votes, labels, items=rows, by="requires")
     with pytest.raises(InputError, match="pass the items that have it"):
         ek.align(votes, labels, by="sign")
     with pytest.raises(InputError, match="pass the items that have it"):

@@ -50,6 +50,10 @@ def test_points_of_two_judges_are_compared_by_item_with_clusters_of_prompts() ->
     assert (row["n_scored"], row["n_clusters"], row["n_common"]) == (len(gap), 14, len(both))
     assert np.isnan(row["mean_difference"])
     assert "scores of points have no lower end" in row["notes"]
+    other_prompt = sides[1].assign(rubric="strict", criterion="true")
+    renamed = ek.compare(sides[0], other_prompt).table.iloc[0]
+    assert renamed[["rubric", "criterion"]].tolist() == ["points", "points"]
+    assert renamed["score_difference"] == row["score_difference"]
     by_axis = ek.compare(*(ek.points(met(rows, seed), rows, by="axis") for seed in (1, 2))).table.set_index("criterion")
     for axis in "ab":
         tables = [ek.points(met(rows, seed), rows, by="axis") for seed in (1, 2)]
