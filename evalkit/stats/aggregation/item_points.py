@@ -127,9 +127,9 @@ def points(
 def _refuse_other_scales(run: pd.DataFrame, rows: pd.DataFrame) -> None:
     if "scale" not in rows or run["scale"].isna().any():
         return
-    own = rows.loc[rows["scale"].notna() & rows["item_id"].isin(run["item_id"]), ["item_id", "scale"]]
+    scaled_rows = rows.loc[rows["scale"].notna() & rows["item_id"].isin(run["item_id"]), ["item_id", "scale"]]
     judged_on, fits = Scale.from_json(str(run["level"].iloc[0]), str(run["scale"].iloc[0])), dict[str, bool]()
-    for name, cell in own.itertuples(index=False) if not judged_on.is_open else ():
+    for name, cell in scaled_rows.itertuples(index=False) if not judged_on.is_open else ():
         if repr(cell) not in fits:
             scale = own_scale(cell)
             is_same = scale.level == judged_on.level and {*scale.codes} <= {*judged_on.codes}

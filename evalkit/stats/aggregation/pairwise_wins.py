@@ -201,8 +201,8 @@ def _of_single_answers(
         goods = goods.assign(_unit=unit_codes(goods["item_id"], clusters))
     columns = [*JUDGE_KEY, "item_id"]
     short = goods[[*columns, "system_id", "_good", "_unit"]].astype(dict.fromkeys([*columns, "system_id"], object))
-    others = short.drop(columns="_unit").rename(columns={"system_id": "opponent", "_good": "_other"})
-    pairs = short.merge(others, on=columns)
+    opponents = short.drop(columns="_unit").rename(columns={"system_id": "opponent", "_good": "_other"})
+    pairs = short.merge(opponents, on=columns)
     pairs = pairs.rename(columns={"system_id": "system"})
     pairs = pairs.loc[pairs["system"].astype(str) < pairs["opponent"].astype(str)].reset_index(drop=True)
     if pairs.empty and len(frame):

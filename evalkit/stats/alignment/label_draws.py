@@ -170,8 +170,10 @@ def poisson_draw(
     line = sorted(chances, key=lambda item: (place(f"{name} cluster {units[item]}"), place(f"{name} {item}")))
     ends = np.cumsum([chances[item] for item in line]) + place(f"{name} start")
     starts = np.concatenate([[place(f"{name} start")], ends[:-1]])
-    drawn = [item for item, start, end in zip(line, starts, ends, strict=True) if math.floor(start) < math.floor(end)]
-    return {item: chances[item] for item in sorted(drawn, key=lambda item: place(f"{name} order {item}"))}
+    chosen_items = [
+        item for item, start, end in zip(line, starts, ends, strict=True) if math.floor(start) < math.floor(end)
+    ]
+    return {item: chances[item] for item in sorted(chosen_items, key=lambda item: place(f"{name} order {item}"))}
 
 
 def pick_examples(

@@ -75,8 +75,8 @@ def compare(
         tables do not define how a jury is aggregated, so they have no row for it. Rubric versions may
         differ; items that only one side has are left out. Plain tables need `item_id` and `score` or `label`; without
         `judge` they are finished scores, of the ``jury``. Without `sample` they say nothing of what chance changes.
-        Also two tables of `points`, paired by item, with clusters by `group_id`, also of two rubrics (then under the name
-        ``points``); those by axis have a row for each.
+        Also two tables of `points`, paired by item, with clusters by `group_id`; of two rubrics, under the name
+        ``points``; those by axis have a row for each.
     labels
         Human labels, a long table or, for an evaluation, criterion -> item columns: then `fixed` and `broke` count
         items that became right and wrong against the majority of people; without, items that went from fail to pass

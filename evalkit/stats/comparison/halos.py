@@ -97,9 +97,9 @@ def halo(
     if judges_several_criteria(sides[0].judgments, rows_of):
         raise InputError("the table single= has replies on several criteria; make it again with criteria_per_call=1")
     if not judges_several_criteria(sides[1].judgments, rows_of):
-        own = "" if rows_of is not None else " (for criteria of the items' own, pass the rows as items=)"
+        advice = "" if rows_of is not None else " (for criteria of the items' own, pass the rows as items=)"
         raise InputError(
-            f"the table together= has no replies on several criteria; make it with criteria_per_call='all'{own}"
+            f"the table together= has no replies on several criteria; make it with criteria_per_call='all'{advice}"
         )
     clusters = clusters_for(single, clusters)
     if clusters is None and rows_of is not None:
@@ -184,8 +184,8 @@ def _within_items(scores: list[Floats], people: Floats, part: Part, rows: pd.Dat
     scored = ~np.isnan(values[:2]).any(axis=0)
     correlations = []
     for x, used in zip(values, (scored, scored, ~np.isnan(values[2])), strict=True):
-        own, one = np.where(used, x, 0.0), used.astype(np.float64)
-        n, s, squares = (np.bincount(codes, weights=column) for column in (one, own, own**2))
+        merit, has_merit = np.where(used, x, 0.0), used.astype(np.float64)
+        n, s, squares = (np.bincount(codes, weights=column) for column in (has_merit, merit, merit**2))
         # over ordered pairs of an item: how many, the sum of one of the two, of its square, and of their products
         sums = np.column_stack([n * (n - 1), (n - 1) * s, (n - 1) * squares, s**2 - squares])
         first = pd.Series(groups).groupby(codes).first().to_numpy()
