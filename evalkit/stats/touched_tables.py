@@ -116,9 +116,8 @@ def take_votes(
     columns_there = names_in(source)
     name, key = ("votes", schemas.VOTE_KEY) if "judge" in columns_there else ("scores", schemas.SCORE_KEY)
     kind_of_part = next(iter({"axis", "parent"} & columns_there), None)
-    if (
-        kind_of_part and {"possible", "renormalised"} <= columns_there
-    ):  # points by axis: each is compared as a criterion is
+    # points by axis: each axis is compared as a criterion is
+    if kind_of_part and {"possible", "renormalised"} <= columns_there:
         names = source[kind_of_part].astype(object)
         source = source.assign(criterion=names.where(names.notna(), f"no {kind_of_part}"))
     frame, keys = take_rows_by(source, name, by, need=[*key, *need], function=function, scale=scale)

@@ -55,7 +55,7 @@ def halo(
         Human labels, as for `compare`; by default those of the evaluations.
     items
         Of criteria that belong to items: the rows of `explode_criteria`. Then the correlations are between verdicts on
-        criteria of one item.
+        criteria of one item, and other rows are left out.
     clusters
         item_id -> cluster, for the intervals; by default those of the evaluation, else `group_id` of `items`, else the
         item.
@@ -93,7 +93,7 @@ def halo(
     ['all criteria', 2.0, 1.0]
     """
     sides = side_of(single, "single"), side_of(together, "together")
-    rows_of = None if items is None else _rows_of_items(items)
+    rows_of = None if items is None else _rows_of_items(items, sides[0].votes["item_id"].astype("str"))
     if judges_several_criteria(sides[0].judgments, rows_of):
         raise InputError("the table single= has replies on several criteria; make it again with criteria_per_call=1")
     if not judges_several_criteria(sides[1].judgments, rows_of):
@@ -119,10 +119,12 @@ def halo(
     return result_table(rows, *_COLUMNS)
 
 
-def _rows_of_items(items: ItemsLike) -> pd.DataFrame:
+def _rows_of_items(items: ItemsLike, judged: pd.Series) -> pd.DataFrame:
     frame = as_items(items).set_index("item_id")
-    if lacking := [name for name in ("of_item", "points", "group_id") if name not in frame]:
+    if lacking := [name for name in ("of_item", "requirement", "points", "group_id") if name not in frame]:
         raise InputError(f"halo: items= has no column {listed(lacking)}; pass the rows of explode_criteria")
+    if not judged.isin(frame.index).any():
+        raise InputError(f"halo: items= has none of the judged rows, such as {listed(judged.unique(), most=3)}")
     return frame
 
 
@@ -133,7 +135,7 @@ def _rows(
     rows_of: pd.DataFrame | None,
 ) -> Iterator[dict[str, Any]]:
     items = {item for pair in parts for item in set(pair[0].rows.index) & set(pair[1].rows.index)}
-    common = pd.Index(sorted(items), dtype=object)
+    common = pd.Index(sorted(items if rows_of is None else items & {*rows_of.index}), dtype=object)
     units = unit_codes(common, clusters)
     names, head = [first.head[1] for first, _ in parts], dict(zip(ROW, parts[0][0].head, strict=True))
     scores = [[part.norms(common) for part in pair] for pair in parts]

@@ -135,5 +135,11 @@ def test_halo_among_criteria_of_an_item_is_the_correlation_of_all_their_pairs() 
     for wrong, words in (((together, together), "single= has replies"), ((judged("single"),) * 2, "no replies on sev")):
         with pytest.raises(InputError, match=words):
             halo(*wrong, labels, items=rows)
+    positive = rows[rows["points"] > 0]
+    of_positive = halo(judged("single"), together, labels, items=positive).iloc[0]
+    kept = pd.Series(merits["together"].astype(float))[positive.index]
+    assert of_positive["correlation_together"] == pytest.approx(intraclass(kept, positive["of_item"]))
+    with pytest.raises(InputError, match="none of the judged rows"):
+        halo(judged("single"), together, items=rows.assign(item_id=rows["item_id"] + "x"))
     with pytest.raises(InputError, match="has no column 'of_item'"):
         halo(judged("single"), together, items=rows.drop(columns="of_item"))
