@@ -209,6 +209,10 @@ def test_worst_and_best_of_k_are_the_mean_over_all_subsets() -> None:
             truth = [mean(pick(chosen) for chosen in itertools.combinations(values, k)) for values in long_enough]
             assert table.loc[k, name] == pytest.approx(mean(truth))
         assert table.loc[k, "n_short"] == len(runs) - len(long_enough)
+    rare = pd.DataFrame({"group_id": np.repeat(np.arange(60), 4), "score": [*[1.0, 1.0, 0.0, 1.0] * 2, *[0.0] * 232]})
+    of_rare = at_k(rare, [1, 2])
+    assert of_rare["notes"].str.count("are skewed").tolist() == [2, 2]
+    assert table.loc[[1, 2], "notes"].isna().all()
     short = at_k(pd.DataFrame({"group_id": ["a"], "score": [1.0]}), 2).iloc[0]
     assert np.isnan(short["worst"])
     assert short["n_short"] == 1
