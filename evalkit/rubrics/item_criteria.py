@@ -1,6 +1,6 @@
 """Criteria that belong to an item: one row per item and criterion, checked before anything is paid for.
 
-About 350 lines, but one thing: `explode_criteria` and `lint_criteria` read and check the same cells.
+About 400 lines, but one thing: `explode_criteria` and `lint_criteria` read and check the same cells.
 """
 
 from __future__ import annotations
