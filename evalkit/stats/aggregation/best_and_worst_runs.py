@@ -15,7 +15,7 @@ from evalkit.stats.notes import Notes
 from evalkit.stats.result_tables import check_whole_numbers, result_table
 from evalkit.tables.grouping import Floats, group
 
-_SKEWED, _TINY = 0.25, 1e-12  # above this share of √n, simulated intervals of a mean hold it in 45 to 94 %
+_SKEWED, _TINY = 0.25, 1e-12  # above this share of √n, simulated intervals of a mean hold it in 45 to 93 %
 
 
 def at_k(
