@@ -1,6 +1,6 @@
 """Criteria that belong to an item: one row per item and criterion, checked before anything is paid for.
 
-About 350 lines, but one thing: `explode_criteria` and `lint_criteria` read and check the same cells.
+About 400 lines, but one thing: `explode_criteria` and `lint_criteria` read and check the same cells.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from evalkit.errors import InputError, counted, guess, listed
+from evalkit.errors import EvalkitError, InputError, counted, guess, listed
+from evalkit.rubrics.given_scales import scale_of
+from evalkit.rubrics.scales import Scale
 from evalkit.tables.items import ItemsLike, as_frame, as_items, canonical, is_missing
 from evalkit.tables.lists_in_texts import list_in
 from evalkit.tables.schemas import id_text
@@ -35,14 +38,15 @@ _NAMES = {
 }
 _CHILDREN = ("sub_tasks", "children")
 _COLUMNS = ("criteria", "rubrics", "requirements", "checklist")
-_MADE = ("of_item", "requirement", "points", "axis", "requires", "parent")
+_MADE = ("of_item", "requirement", "points", "sign", "wording", "axis", "requires", "parent")
 _NUMBERED = re.compile(r"^[ \t]*(?:\(?\d{1,4}[.):]|[-*•])[ \t]+", re.MULTILINE)
 _WORD = re.compile(r"\w+")
-_NEGATION = re.compile(r"\b(?:not|no|never|without|cannot|\w+n't)\b", re.IGNORECASE)
+_NEGATION = re.compile(r"(?:\b(?:not|no|never|without|cannot)|n['’]t)\b", re.IGNORECASE)
 _FAILURE = re.compile(
-    r"^\W*(?:the \w+ )?(?:fails? to|failed to|does(?: not|n't)|omits?|neglects?|lacks?)\b", re.IGNORECASE
+    r"\W*(?:the \w+ )?(?:fails? to|failed to|does(?: not|n['’]t)|omits?|neglects?|lacks?)\b", re.IGNORECASE
 )
 _ALIKE = 0.8
+_DEEPEST = 100  # levels of a tree
 _COMPARED = 300  # criteria of an item whose texts are compared with each other
 
 
@@ -86,10 +90,15 @@ def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: 
 
         - `item_id`: ``item#id``; `of_item`: the item; `group_id`: the item's own, else the item;
         - `requirement`: the text; `points`: a finite number, not 0; `axis`: text or None;
+        - `sign` of the points (``positive``, ``negative``) and `wording` in English: ``failure`` ("Fails to ...", "Does
+          not ...", "Omits ..."), ``negated`` (a negation elsewhere) or ``plain``. Judges err more often where these
+          two are crossed: `align` takes them as `by`;
         - `requires`: a list of ids within the item; `parent`: the groups above it, nearest first, as a list of
           [id, weight]. A criterion that others name as their parent (or that has ``sub_tasks``) is such a group: it
           is not judged and has no row; its points are its weight;
-        - `scale`, if a criterion has one (for you: no function reads it); all other columns of the items.
+        - `scale`, if a criterion has one: judge such rows with ``rubric.edit("requirement", scale=...)``. `points`
+          refuses scores that are on another scale than a criterion's own;
+        - all other columns of the items.
 
     Raises
     ------
@@ -127,6 +136,9 @@ def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: 
     exploded["group_id"] = groups.where(groups.notna(), frame["item_id"]).iloc[places].to_numpy()
     exploded["requirement"] = pd.array([criterion.text for criterion in judged], dtype="str")
     exploded["points"] = np.array([criterion.points for criterion in judged], dtype=np.float64)
+    exploded["sign"] = pd.array(np.where(exploded["points"] > 0, "positive", "negative"), dtype="str")
+    wordings = {text: _wording(text) for text in {criterion.text for criterion in judged}}  # answers share criteria
+    exploded["wording"] = exploded["requirement"].map(wordings).astype("str")
     exploded["axis"] = pd.Series([criterion.axis for criterion in judged], dtype=object)
     exploded["requires"] = pd.Series([list(criterion.requires) for criterion in judged], dtype=object)
     exploded["parent"] = pd.Series([[[*parent] for parent in criterion.parents] for criterion in judged], dtype=object)
@@ -150,10 +162,11 @@ def lint_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str
 
         - an ``error`` makes `explode_criteria` raise: a cell that is no list of criteria, an empty text, points that
           are 0 or no finite number, an id that occurs twice, ``requires`` or ``parent`` that is unknown or goes in a
-          circle;
+          circle, a ``scale`` that is none;
         - a ``note`` may be meant: no positive points (the item has no score), two criteria that read almost alike (of
           unlike sign, or one of them negated: they contradict each other), wording against the sign ("Fails to ..."
-          with positive points). Of more than 300 criteria of an item, only the first 300 are compared.
+          with positive points), a scale of its own. Of more than 300 criteria of an item, only the first 300 are
+          compared.
 
     Examples
     --------
@@ -168,6 +181,12 @@ def lint_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str
         except InputError as problem:
             rows.append(("error", item, str(problem)))
     return pd.DataFrame(rows, columns=["severity", "where", "message"])
+
+
+def own_scale(cell: Any) -> Scale:
+    """The scale of a criterion, also after a CSV file; ConfigError or RubricError if it is none."""
+    values = list_in(cell) if isinstance(cell, str) else cell.tolist() if isinstance(cell, np.ndarray) else cell
+    return scale_of(cell if values is None else values)
 
 
 def _items_and_cells(items: ItemsLike, name: str | None, item_id: str | None) -> tuple[pd.DataFrame, list[Any]]:
@@ -209,7 +228,7 @@ def _criteria_of(cell: Any) -> list[ItemCriterion]:
         if unknown:
             raise InputError(f"{name} names {listed(sorted(unknown))}, but the item has no such criterion")
         if circle := _circle(links):
-            raise InputError(f"{name} goes in a circle: {' → '.join(circle)}")
+            raise InputError(f"{name} goes in a circle: {' → '.join(circle[:6])}{' → …' * (len(circle) > 6)}")
     groups = {parent for parent in above.values() if parent is not None}
     if blamed := sorted({target for entry in by_id.values() for target in entry.requires} & groups):
         raise InputError(f"requires names {listed(blamed)}, which has criteria below it and is not judged itself")
@@ -221,11 +240,13 @@ def _criteria_of(cell: Any) -> list[ItemCriterion]:
     for key, criterion in by_id.items():
         if key in groups:
             continue
-        parents, parent = [], above[key]
+        parents, parent = list[tuple[str, float]](), above[key]
         while parent is not None:
+            if len(parents) == _DEEPEST:
+                raise InputError(f"its tree has over {_DEEPEST} levels")
             parents.append((parent, by_id[parent].points))
             parent = above[parent]
-        judged.append(replace(criterion, parents=tuple(parents)))
+        judged.append(replace(criterion, parents=tuple(parents)) if parents else criterion)
     return judged
 
 
@@ -241,7 +262,7 @@ def _entries(cell: Any) -> list[Any]:
         if text.startswith("{"):
             try:
                 cell = json.loads(text)
-            except json.JSONDecodeError as problem:
+            except (json.JSONDecodeError, RecursionError) as problem:
                 raise InputError(f"its criteria look like JSON, but are not: {problem}") from None
         elif (values := list_in(text)) is not None:
             cell = values
@@ -251,7 +272,7 @@ def _entries(cell: Any) -> list[Any]:
         if {*map(type, cell.values())} == {str} and not {*cell} & {*_NAMES["text"]}:  # id -> text
             return [{"id": name, "text": text} for name, text in cell.items()]
         return [cell]
-    if cell is None or is_missing(cell):
+    if is_missing(cell):
         return []
     if not isinstance(cell, Sequence):
         raise InputError(f"its criteria are of type {type(cell).__name__}; give a list, JSON text or numbered lines")
@@ -272,7 +293,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _flat(
-    entries: Sequence[Any], parent: str | None = None, prefix: str = ""
+    entries: Sequence[Any], parent: str | None = None, prefix: str = "", depth: int = 0
 ) -> Iterator[tuple[ItemCriterion, str | None]]:
     """Each criterion and group with the id of its parent, a group before what is below it."""
     for number, entry in enumerate(entries, start=1):
@@ -285,14 +306,22 @@ def _flat(
         yield criterion, parent if parent is not None else own_parent
         below = next((fields[name] for name in _CHILDREN if name in fields), None)
         if below is not None and len(below):
-            yield from _flat(list(below), criterion.id, f"{criterion.id}.")
+            if depth == _DEEPEST:
+                raise InputError(f"its tree has over {_DEEPEST} levels")
+            yield from _flat(list(below), criterion.id, f"{criterion.id}.", depth + 1)
+
+
+@lru_cache(maxsize=256)
+def _names_among(keys: tuple[Any, ...]) -> list[tuple[str, list[str]]]:
+    """The fields that a mapping with these keys may fill, and its names of each."""
+    return [(field, there) for field, names in _NAMES.items() if (there := [name for name in names if name in keys])]
 
 
 def _criterion(fields: Mapping[str, Any], number: str) -> tuple[ItemCriterion, str | None]:
-    values = {}
-    for field, names in _NAMES.items():
-        filled = [name for name in names if not _is_none(fields.get(name))]
-        values[field] = fields[filled[0]] if filled else None
+    values = dict[str, Any].fromkeys(_NAMES)
+    for field, names in _names_among(tuple(fields)):
+        given = [fields[name] for name in names if fields[name] is not None]
+        values[field] = next((value for value in given if field == "points" or not is_missing(value)), None)
     text = values["text"]
     where = f"criterion {id_text(values['id']) if values['id'] is not None else number}"
     if not isinstance(text, str) or not text.strip():
@@ -306,13 +335,13 @@ def _criterion(fields: Mapping[str, Any], number: str) -> tuple[ItemCriterion, s
     name = number if values["id"] is None else id_text(values["id"]).strip()
     if not name:
         raise InputError(f"{where} has an empty id")
+    try:
+        _ = values["scale"] is None or own_scale(values["scale"])
+    except EvalkitError as problem:
+        raise InputError(f"{where}: {problem}") from None
     parent = None if values["parent"] is None else id_text(values["parent"])
     axis_text = None if axis is None else str(canonical(axis)).strip() or None
     return ItemCriterion(name, str(canonical(text)).strip(), points, axis_text, requires, scale=values["scale"]), parent
-
-
-def _is_none(value: Any) -> bool:
-    return value is None or (np.ndim(value) == 0 and not isinstance(value, Mapping) and is_missing(value))
 
 
 def _points(value: Any, where: str) -> float:
@@ -320,13 +349,13 @@ def _points(value: Any, where: str) -> float:
         points = math.nan if isinstance(value, (bool, np.bool_)) else float(str(value).replace("−", "-"))
     except (TypeError, ValueError):
         points = math.nan
-    if not math.isfinite(points) or points == 0 or abs(points) > 1e9:
-        raise InputError(f"{where} has points {value!r}; points are numbers between -1e9 and 1e9, not 0")
+    if not 1e-9 <= abs(points) <= 1e9:
+        raise InputError(f"{where} has points {value!r}; points are numbers from -1e9 to 1e9, not 0 (or below 1e-9)")
     return points
 
 
 def _texts(value: Any, where: str) -> list[str]:
-    if _is_none(value):
+    if is_missing(value):
         return []
     if isinstance(value, str) and (several := list_in(value)) is not None:
         value = several
@@ -337,8 +366,14 @@ def _texts(value: Any, where: str) -> list[str]:
     return [id_text(element).strip() for element in value]
 
 
+def _wording(text: str) -> str:
+    return "failure" if _FAILURE.match(text) else "negated" if _NEGATION.search(text) else "plain"
+
+
 def _circle(given: Mapping[str, tuple[str, ...]]) -> list[str]:
     """A path that comes back to its start, or nothing."""
+    if not any(given.values()):
+        return []
     try:
         TopologicalSorter(given).prepare()
     except CycleError as problem:
@@ -350,20 +385,22 @@ def _notes(criteria: Sequence[ItemCriterion]) -> Iterator[tuple[str, str]]:
     if not any(criterion.points > 0 for criterion in criteria):
         yield "", "no criterion has positive points: the item has no score"
     for criterion in criteria:
+        if criterion.scale is not None:
+            yield f"#{criterion.id}", "has a scale of its own: judge it with rubric.edit('requirement', scale=...)"
         if criterion.id in criterion.requires:
             yield f"#{criterion.id}", "requires itself, which changes nothing"
-        if criterion.points > 0 and _FAILURE.search(criterion.text):
+        if criterion.points > 0 and _FAILURE.match(criterion.text):
             yield f"#{criterion.id}", f"words a failure, but has {criterion.points:g} points: should they be negative?"
     words = [
         ({*_WORD.findall(entry.text.casefold())}, bool(_NEGATION.search(entry.text))) for entry in criteria[:_COMPARED]
     ]
     for second, (later_words, own_not) in enumerate(words):
         for first, (earlier_words, other_not) in enumerate(words[:second]):
-            if (
-                later_words
-                and earlier_words
-                and len(later_words & earlier_words) >= _ALIKE * len(later_words | earlier_words)
-            ):
+            fewer, more = sorted((len(later_words), len(earlier_words)))
+            if not fewer or fewer < _ALIKE * more:
+                continue
+            common = len(later_words & earlier_words)
+            if common >= _ALIKE * (fewer + more - common):
                 same_sign = (criteria[first].points > 0) == (criteria[second].points > 0)
                 if same_sign != (own_not == other_not):
                     yield f"#{criteria[second].id}", f"contradicts #{criteria[first].id}: both cannot earn their points"

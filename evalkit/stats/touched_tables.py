@@ -106,14 +106,20 @@ def take_rows_by(
 def take_votes(
     source: Any, *, need: Iterable[str], function: str, scale: Any = None, by: Sequence[str] = ()
 ) -> tuple[pd.DataFrame, Keys]:
-    """As `take_rows_by`, for votes, or scores without judges, which are then those of the ``jury``.
+    """As `take_rows_by`, for votes, or scores without judges, which are then those of the ``jury``; also for points.
 
     Raises
     ------
     InputError
         Also for two rows with one key.
     """
-    name, key = ("votes", schemas.VOTE_KEY) if "judge" in names_in(source) else ("scores", schemas.SCORE_KEY)
+    columns_there = names_in(source)
+    name, key = ("votes", schemas.VOTE_KEY) if "judge" in columns_there else ("scores", schemas.SCORE_KEY)
+    kind_of_part = next(iter({"axis", "parent"} & columns_there), None)
+    # points by axis: each axis is compared as a criterion is
+    if kind_of_part and {"possible", "renormalised"} <= columns_there:
+        names = source[kind_of_part].astype(object)
+        source = source.assign(criterion=names.where(names.notna(), f"no {kind_of_part}"))
     frame, keys = take_rows_by(source, name, by, need=[*key, *need], function=function, scale=scale)
     refuse_doubles(frame, [*key, *by], name)
     return (frame if name == "votes" else frame.assign(judge=pd.Categorical([JURY] * len(frame)))), keys

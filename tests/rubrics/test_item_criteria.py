@@ -100,7 +100,12 @@ WRONG = [
     ([{"text": " "}], "no text"),
     ([{"id": "a"}], "no text"),
     ([{"text": "x", "points": 0}], "points 0"),
-    ([{"text": "x", "points": float("nan")}, {"text": "y", "points": float("inf")}], "points inf"),
+    ([{"text": "x", "points": float("nan")}], "points nan"),
+    ([{"text": "x", "points": pd.NA}], "points <NA>"),
+    ([{"text": "x"}, {"text": "y", "points": float("inf")}], "points inf"),
+    ([{"text": "x", "points": 1e-10}], "below 1e-9"),
+    ([{"text": "x", "scale": [1]}], "criterion 1: the scale has only one level"),
+    ([{"text": "x", "scale": "so"}], "criterion 1: scale 'so' is not a scale"),
     ([{"text": "x", "points": 1e308}], "1e\\+308"),
     ([{"text": "x", "points": True}], "points True"),
     ([{"text": "x", "points": "many"}], "'many'"),
@@ -115,8 +120,6 @@ WRONG = [
 @pytest.mark.parametrize(("cell", "words"), WRONG)
 def test_what_cannot_be_is_an_error_with_its_item_before_anything_is_asked(cell: object, words: str) -> None:
     items = [{"item_id": "good", "criteria": ["x"]}, {"item_id": "bad", "criteria": cell}]
-    if words == "points inf":
-        words = "criterion 1 has points nan|points inf|no criteria"  # NaN stands for a missing value: one point
     with pytest.raises(InputError, match=words) as failure:
         ek.explode_criteria(items)
     assert "'bad'" in str(failure.value)
@@ -179,6 +182,68 @@ def test_random_items_come_back_criterion_by_criterion() -> None:
     rows = ek.explode_criteria(items)
     assert [tuple(row) for row in rows[["item_id", "requirement", "points"]].to_numpy()] == truth
     assert (rows["group_id"].astype(int) == rows["of_item"].astype(int) // 2).all()
+
+
+FAULTS = {
+    "no text": lambda entry, _: entry.pop("text"),
+    "points": lambda entry, draw: entry.update(
+        points=draw.choice([0, float("nan"), -float("inf"), "ten", 1e308, True])
+    ),
+    "two criteria have the id": lambda entry, _: entry.update(id="k0"),
+    "requires names": lambda entry, _: entry.update(requires=["nobody"]),
+    "parent names": lambda entry, _: entry.update(parent="nobody"),
+    "scale": lambda entry, draw: entry.update(scale=draw.choice([[0], "x", [0, 0], 3])),
+    "lists of texts": lambda entry, _: entry.update(requires={"k0": 1}),
+}
+
+
+def test_one_fault_among_random_criteria_is_named_with_its_item_by_both_functions() -> None:
+    draw = random.Random(8)
+    for number in range(84):
+        items = [
+            {"item_id": f"i{item}", "criteria": [
+                {"id": f"k{place}", "text": f"Says {draw.random()}", "points": draw.choice([1, -2, "3", 0.5]),
+                 "requires": [f"k{draw.randrange(place)}"] if place and draw.random() < 0.3 else None}
+                for place in range(draw.randint(2, 9))]}
+            for item in range(3)
+        ]  # fmt: skip
+        assert not (lint_criteria(items)["severity"] == "error").any()
+        words = list(FAULTS)[number % len(FAULTS)]
+        FAULTS[words](items[1]["criteria"][-1], draw)
+        with pytest.raises(InputError, match=rf"^1 item has invalid criteria: item 'i1': .*{words}"):
+            ek.explode_criteria(items)
+        errors = lint_criteria(items).query("severity == 'error'")
+        assert errors["where"].tolist() == ["i1"]
+        assert words in errors["message"].iloc[0]
+
+
+def test_trees_of_more_than_a_hundred_levels_are_errors() -> None:
+    def nested(levels: int) -> dict[str, object]:
+        entry: dict[str, object] = {"id": "leaf", "text": "x"}
+        for level in range(levels):
+            entry = {"id": f"n{level}", "text": "group", "sub_tasks": [entry]}
+        return entry
+
+    assert len(ek.explode_criteria([{"criteria": nested(100)}])["parent"].iloc[0]) == 100
+    chain = [{"id": n, "text": "x", **({"parent": n - 1} if n else {})} for n in range(500)]
+    for cell in (nested(101), nested(5000), chain, '{"a": ' * 100_000):
+        with pytest.raises(InputError, match=r"levels|look like JSON"):
+            ek.explode_criteria([{"criteria": cell}])
+    circle = [{"id": n, "text": "x", "requires": [(n + 1) % 3000]} for n in range(3000)]
+    with pytest.raises(InputError) as failure:
+        ek.explode_criteria([{"criteria": circle}])
+    assert len(str(failure.value)) < 300
+
+
+def test_sign_and_wording_of_each_criterion_are_columns() -> None:
+    texts = {
+        "Fails to name a dose": "failure", "The answer does not say when": "failure", "Omits the price": "failure",
+        "Doesn’t cite": "failure", "Names a dose": "plain", "Notes the price": "plain", "It isn't long": "negated",
+        "Says that one should never mix them": "negated", "Works without a tool": "negated", "A knot is tied": "plain",
+    }  # fmt: skip
+    rows = ek.explode_criteria([{"criteria": [{"text": text, "points": -1} for text in texts]}, {"criteria": ["x"]}])
+    assert rows["wording"].tolist() == [*texts.values(), "plain"]
+    assert rows["sign"].tolist() == ["negative"] * len(texts) + ["positive"]
 
 
 def test_ten_thousand_criteria_of_one_item_are_read_and_checked() -> None:

@@ -11,7 +11,8 @@ import pandas as pd
 from evalkit.core.settings import check_choice
 from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.given_scales import ScaleLike
-from evalkit.rubrics.item_criteria import explode_criteria
+from evalkit.rubrics.item_criteria import explode_criteria, own_scale
+from evalkit.rubrics.scales import Scale
 from evalkit.stats.plain_tables import key_text
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.stats.touched_tables import take_rows
@@ -54,7 +55,8 @@ def points(
         ``axis``: one row per item and axis. ``parent``: one per item and group of a tree, each with the weighted mean
         of what is below it.
     scale
-        Of a plain table whose scores are not true or false, as in `aggregate`; by default the rows' own.
+        Of a plain table whose scores are not true or false, as in `aggregate`. With it, a criterion's own scale is
+        not looked at.
 
     Returns
     -------
@@ -77,8 +79,8 @@ def points(
     Raises
     ------
     InputError
-        For scores of criteria that the items do not have, a criterion that is scored twice in one run, prerequisites
-        that the item does not have, and whatever is wrong with points.
+        For scores of criteria that the items do not have, a criterion that is scored twice in one run or on another
+        scale than its own, prerequisites that the item does not have, and whatever is wrong with points.
 
     Examples
     --------
@@ -94,7 +96,7 @@ def points(
     if by is not None:
         check_choice("by", by, ("axis", "parent"))
     rows = _exploded(items)
-    need = [*_RUN, "item_id", "score", "score_norm", "passed"]
+    need = [*_RUN, "item_id", "score", "score_norm", "passed", "level", "scale"]
     frame, _ = take_rows(scores, "scores", need=need, function="points", scale=scale)
     if (frame["score"].notna() & frame["score_norm"].isna()).any():
         raise InputError("points: the scale of the scores is not known, so how far a criterion is met is not known; "
@@ -113,11 +115,32 @@ def points(
     pieces = []
     for places in group(frame, _RUN).rows() if len(frame) else [np.zeros(0, dtype=np.int64)]:
         run = frame.iloc[places]
+        if scale is None:
+            _refuse_other_scales(run, rows)
         value, met = _values(run, rows)
         low, high, value = _with_required(value, met, arrows, transitive=requires == "transitive")
         heads = {key: run[key].iloc[0] if len(run) else None for key in _RUN}
         pieces.append(_scored(rows, units, unit_rows, (low, high, value), missing, heads))
     return pd.concat(pieces, ignore_index=True) if len(pieces) > 1 else pieces[0]
+
+
+def _refuse_other_scales(run: pd.DataFrame, rows: pd.DataFrame) -> None:
+    if "scale" not in rows or run["scale"].isna().any():
+        return
+    scaled_rows = rows.loc[rows["scale"].notna() & rows["item_id"].isin(run["item_id"]), ["item_id", "scale"]]
+    judged_on, fits = Scale.from_json(str(run["level"].iloc[0]), str(run["scale"].iloc[0])), dict[str, bool]()
+    for name, cell in scaled_rows.itertuples(index=False) if not judged_on.is_open else ():
+        if repr(cell) not in fits:
+            scale = own_scale(cell)
+            is_same = scale.level == judged_on.level and {*scale.codes} <= {*judged_on.codes}
+            same_ends = (scale.lowest, scale.highest) == (judged_on.lowest, judged_on.highest)
+            fits[repr(cell)] = same_ends and (is_same or judged_on.level == "interval")
+        if not fits[repr(cell)]:
+            raise InputError(
+                f"criterion {name!r} has the scale {cell!r}, but was judged on {[*judged_on.codes]}: judge the "
+                "rows of each scale apart, with rubric.edit('requirement', scale=...). Then pass all scores as one "
+                "table of item_id and score, with score_norm as the score and scale=(0, 1)"
+            )
 
 
 def _exploded(items: ItemsLike) -> pd.DataFrame:
@@ -132,12 +155,12 @@ def _exploded(items: ItemsLike) -> pd.DataFrame:
     rows["item"] = rows["of_item"].map(key_text, na_action="ignore").astype("str")
     refuse_doubles(rows, ["item_id"], "criteria")
     weights = pd.to_numeric(rows["points"], errors="coerce").to_numpy(dtype=np.float64)
-    wrong = ~np.isfinite(weights) | (weights == 0) | (np.abs(weights) > 1e9)
+    wrong = ~((np.abs(weights) >= 1e-9) & (np.abs(weights) <= 1e9))
     if wrong.any():
         first = rows.iloc[int(wrong.argmax())]
         raise InputError(
             f"{counted(int(wrong.sum()), 'criterion has', 'criteria have')} points that are 0, no number or beyond "
-            f"1e9; the first: {first['item_id']!r} has {first['points']!r}"
+            f"1e9; the first: {first['item_id']!r} has {first['points']}"
         )
     return rows.assign(points=weights)
 

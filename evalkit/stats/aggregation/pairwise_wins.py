@@ -16,7 +16,7 @@ from evalkit.stats.intervals import mean_interval, unit_codes
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.order_flips import NO_ORDER, OF_ORDERS, read_once
 from evalkit.stats.plain_tables import Keys, key_text
-from evalkit.stats.result_tables import JUDGE_KEY, figure_row, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, figure_row, own_clusters, result_table
 from evalkit.stats.touched_tables import check_rows, take_rows, take_votes
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, clusters_of, group, refuse_doubles
@@ -51,7 +51,8 @@ def win_rates(
         Pairwise votes (rows for every judge come out) or scores (the judge is then ``jury``). A plain table needs
         `item_id` and `label` (A, B or tie). Or the scores of single answers, a table with `item_id`, `system_id` and
         `score` (and `judge` where there are several): of two systems on one item the one with the better score wins,
-        and equal scores are a tie.
+        and equal scores are a tie. If no item has two systems, as in a table of `points`, the items of one `group_id`
+        are compared, each of a system with each of another.
     items
         The items, with the columns that name the systems; by default those columns of `judged`. For scores of single
         answers it is not needed.
@@ -192,21 +193,28 @@ def _of_single_answers(
     goods = frame.assign(_good=frame["score"].to_numpy(dtype=np.float64) * np.where(is_low, -1, 1))
     if clusters is None and items is not None and "group_id" in (of_items := as_items(items, item_id=item_id)):
         clusters = of_items.set_index("item_id")["group_id"]
+    if not goods[["item_id", "system_id"]].drop_duplicates()["item_id"].duplicated().any() and "group_id" in goods:
+        clusters = own_clusters(goods, clusters)  # each answer has an id of its own: those of a group are compared
+        goods = goods.assign(_unit=unit_codes(goods["item_id"], clusters), item_id=goods["group_id"])
+        goods = goods.loc[goods["group_id"].notna().to_numpy()]
+    else:
+        goods = goods.assign(_unit=unit_codes(goods["item_id"], clusters))
     columns = [*JUDGE_KEY, "item_id"]
-    short = goods[[*columns, "system_id", "_good"]].astype(dict.fromkeys([*columns, "system_id"], object))
-    pairs = short.merge(short.rename(columns={"system_id": "opponent", "_good": "_other"}), on=columns)
+    short = goods[[*columns, "system_id", "_good", "_unit"]].astype(dict.fromkeys([*columns, "system_id"], object))
+    opponents = short.drop(columns="_unit").rename(columns={"system_id": "opponent", "_good": "_other"})
+    pairs = short.merge(opponents, on=columns)
     pairs = pairs.rename(columns={"system_id": "system"})
     pairs = pairs.loc[pairs["system"].astype(str) < pairs["opponent"].astype(str)].reset_index(drop=True)
     if pairs.empty and len(frame):
         raise InputError(
-            f"{name}: no item has scores of two systems; a column 'item_id' says what the systems answered"
+            f"{name}: no item has scores of two systems; a column 'item_id' (or 'group_id') says what they answered"
         )
     gap = (pairs["_good"] - pairs["_other"]).round(9)
     value = np.where(gap.isna(), np.nan, (np.sign(gap) + 1) / 2)
     none = dict.fromkeys(OF_ORDERS, np.nan)
     comparisons = pairs[[*JUDGE_KEY, "system", "opponent"]].assign(**none, _told=False, _value=value)
     system = {column: keys.values["system_id"] for column in ("system", "opponent") if "system_id" in keys.values}
-    return comparisons.assign(_unit=unit_codes(pairs["item_id"], clusters)), replace(keys, values=keys.values | system)
+    return comparisons.assign(_unit=pairs["_unit"]), replace(keys, values=keys.values | system)
 
 
 def _read_in_one_order(seen: pd.DataFrame) -> Flags:

@@ -130,7 +130,9 @@ def _of_points(
 ) -> pd.DataFrame:
     """The mean of `points` per run, axis and `by`."""
     table = _with_columns(table, by, items)
-    keys = ["rubric", "rubric_version", "criterion", *(["axis"] if "axis" in table and "axis" not in by else []), *by]
+    parts = [name for name in ("axis", "parent") if name in table and name not in by]
+    keys = ["rubric", "rubric_version", "criterion", *parts, *by]
+    refuse_doubles(table, [*keys, "item_id"], "points", may_miss=keys)
     groups = group(table, keys, may_miss=keys)
     units = unit_codes(table["item_id"], own_clusters(table, clusters))
     figures = result_table([_point_figures(table.iloc[rows], units[rows]) for rows in groups.rows()], *_OF_POINTS)

@@ -59,6 +59,7 @@ from evalkit.stats.result_tables import (
     result_table,
 )
 from evalkit.tables.grouping import ClustersLike, Flags
+from evalkit.tables.items import ItemsLike, as_items
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
 LevelOption = Literal["corpus", "group", "system"]
@@ -84,6 +85,7 @@ def align(
     ties: Ties = "na",
     unscored: Unscored = "drop",
     by: str | Mapping[str, Any] | pd.Series | None = None,
+    items: ItemsLike | None = None,
     level: LevelOption = "corpus",
     interval: IntervalOption | None = "jackknife",
     clusters: ClustersLike | None = None,
@@ -123,7 +125,10 @@ def align(
         ``drop`` (default) leaves out the items on which the judge gave no verdict (label) for another reason than a
         tie; ``wrong`` makes them errors. Figures on scores leave out what has no score in any case.
     by
-        A further grouping: a column of `judged`, or item_id -> group.
+        A further grouping: a column of `judged` or of `items`, or item_id -> group. Of rows of `explode_criteria`,
+        ``sign``, ``wording`` and ``axis`` show for which criteria a judge is right.
+    items
+        The items; their `group_id`, if there is one, makes the clusters. Of an evaluation, its own.
     level
         ``corpus`` (default); ``group``: the unweighted mean of the figures inside each cluster, those where a
         side is constant or n < 3 left out (no Fisher z), with `n_groups` and `n_groups_used`, and a warning
@@ -207,8 +212,17 @@ def align(
     counting = check_counting("align", ties, unscored)
     _check_options(reference, level, interval, figures)
     clusters = clusters_for(judged, clusters)
+    if items is None and isinstance(by, str):
+        items = getattr(judged, "items", None) if not isinstance(judged, pd.DataFrame) else None
+    of_items = pd.DataFrame() if items is None else as_items(items).set_index("item_id")
+    if clusters is None and "group_id" in of_items:
+        clusters = of_items["group_id"]
     _check_level(level, interval, clusters, systems, counting)
     frame, people, chosen, user_keys = checked_part(judged, labels, part, "align", scale=scale)
+    if isinstance(by, str) and by not in frame and by in of_items:
+        if not of_items[by].map(pd.api.types.is_hashable).all():
+            raise InputError(f"by={by!r} is a column of lists or mappings; pass one with a text or number per item")
+        frame = frame.assign(**{by: frame["item_id"].astype("str").map(of_items[by])})
     frame, keys = _with_by(frame, by)
     systems_of = system_names(frame, systems) if systems is not None else None
     options = _Options(reference, counting, level, interval, tuple(FIGURES if figures is None else figures))
@@ -284,7 +298,8 @@ def _with_by(frame: pd.DataFrame, by: str | Mapping[str, Any] | pd.Series | None
         return frame.assign(by=frame["item_id"].astype("str").map(groups)), [*CRITERION_KEY, "by"]
     if by not in frame.columns:
         raise InputError(
-            f"by={by!r} is not a column of the table; add the column, or pass a mapping from item_id to group"
+            f"by={by!r} is not a column of the table; pass the items that have it (items=), or a mapping "
+            "from item_id to group"
         )
     return frame, [*CRITERION_KEY, by]
 

@@ -51,6 +51,8 @@ _COLUMNS = (
     "number: sign_flip_p sign_flip_p_holm score_difference±; text: notes",
 )
 
+_OF_POINTS = ("rubric", "criterion", "possible", "renormalised")
+
 
 @with_id_notes
 def compare(
@@ -73,6 +75,8 @@ def compare(
         tables do not define how a jury is aggregated, so they have no row for it. Rubric versions may
         differ; items that only one side has are left out. Plain tables need `item_id` and `score` or `label`; without
         `judge` they are finished scores, of the ``jury``. Without `sample` they say nothing of what chance changes.
+        Also two tables of `points`, paired by item, with clusters by `group_id`; of two rubrics, under the name
+        ``points``; those by axis have a row for each.
     labels
         Human labels, a long table or, for an evaluation, criterion -> item columns: then `fixed` and `broke` count
         items that became right and wrong against the majority of people; without, items that went from fail to pass
@@ -135,6 +139,7 @@ def compare(
         For a judge against a jury without `across_modes=True`, and unknown `rows`.
     """
     check_choice("rows", rows, ("all", "jury"))
+    before, after = _alike(before, after)
     sides = side_of(before, "before", scale), side_of(after, "after", scale)
     if sides[0].mode != sides[1].mode and not across_modes:
         raise ConfigError(
@@ -175,6 +180,15 @@ def compare(
     table = sides[0].keys.restore(table)
     (a, b), (n_only_a, n_only_b) = sides, (len(items[0] - items[1]), len(items[1] - items[0]))
     return Comparison(a.name, b.name, table, a.bill, b.bill, n_only_a, n_only_b, _decisions(table))
+
+
+def _alike(*sides: JudgmentsLike) -> tuple[JudgmentsLike, ...]:
+    """Tables of points under one name each, although the verdicts are of two rubrics or one side was plain."""
+    tables = [side for side in sides if isinstance(side, pd.DataFrame) and {*_OF_POINTS} <= {*side.columns}]
+    heads = [table[["rubric", "criterion"]].astype(str).drop_duplicates() for table in tables]
+    if len(tables) < len(sides) or [*map(len, heads)] != [1, 1] or heads[0].iloc[0].equals(heads[1].iloc[0]):
+        return sides
+    return tuple(table.assign(rubric="points", criterion="points") for table in tables)
 
 
 def _decisions(table: pd.DataFrame) -> dict[str, str]:
@@ -393,6 +407,7 @@ def _difference(a: Part, b: Part, common: pd.Index, units: Ints, notes: Notes) -
     if scored.any():
         row["sign_flip_p"] = sign_flip(gap[scored], units[scored])
     if gap is not share:
-        notes.append(Note(NO_ENDS if scored.any() else "no item has a score on both sides", ("mean_difference",)))
+        why = "scores of points have no lower end (see score_difference)" if "possible" in a.rows else NO_ENDS
+        notes.append(Note(why if scored.any() else "no item has a score on both sides", ("mean_difference",)))
         return row
     return row | {f"difference_{end}": row[f"mean_difference_{end}"] for end in ("low", "high")}

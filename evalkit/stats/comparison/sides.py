@@ -130,8 +130,10 @@ def _ways_of_asking(source: JudgmentsLike, judgments: pd.DataFrame) -> Iterator[
         yield "expected scores" if judgments["score_sd"].notna().any() else "most probable scores"
 
 
-def judges_several_criteria(judgments: pd.DataFrame) -> bool:
-    """Whether a reply judges several criteria, by the keys of the replies."""
+def judges_several_criteria(judgments: pd.DataFrame, rows: pd.DataFrame | None = None) -> bool:
+    """Whether a reply judges several criteria, by the keys of the replies; of `rows`, criteria of one item."""
+    if rows is not None and "key" in judgments:
+        judgments = judgments.assign(criterion=judgments["item_id"].astype("str").map(rows["requirement"]))
     if "key" not in judgments or judgments["criterion"].nunique() < 2:
         return False
     return bool(judgments[["key", "criterion"]].dropna().drop_duplicates()["key"].duplicated().any())

@@ -209,19 +209,73 @@ def test_worst_and_best_of_k_are_the_mean_over_all_subsets() -> None:
             truth = [mean(pick(chosen) for chosen in itertools.combinations(values, k)) for values in long_enough]
             assert table.loc[k, name] == pytest.approx(mean(truth))
         assert table.loc[k, "n_short"] == len(runs) - len(long_enough)
+    rare = pd.DataFrame({"group_id": np.repeat(np.arange(60), 4), "score": [*[1.0, 1.0, 0.0, 1.0] * 2, *[0.0] * 232]})
+    of_rare = at_k(rare, [1, 2])
+    assert of_rare["notes"].str.count("are skewed").tolist() == [2, 2]
+    assert table.loc[[1, 2], "notes"].isna().all()
     short = at_k(pd.DataFrame({"group_id": ["a"], "score": [1.0]}), 2).iloc[0]
     assert np.isnan(short["worst"])
     assert short["n_short"] == 1
+
+
+def test_a_criterion_is_scored_on_its_own_scale_or_refused() -> None:
+    cell = [{"text": "A", "points": 4, "scale": [0, 0.5, 1]}, {"text": "B", "points": 4}, {"text": "C", "points": -2}]
+    rows = ek.explode_criteria([{"item_id": "q", "answer": "x", "criteria": cell}])
+    halves = ek.load_rubric("requirement").edit("requirement", scale={0: "no", 0.5: "in part", 1: "yes"})
+    given = pd.DataFrame({"item_id": rows["item_id"], "judge": "j", "mark": [0.5, 1, 0.5]})
+    scores = ek.aggregate(ek.vote(ek.import_judgments(given, halves, score="mark")))
+    through_csv = rows.assign(scale=rows["scale"].map(str, na_action="ignore"))
+    for table in (rows, through_csv):
+        assert ek.points(scores, table)["score"].tolist() == [(2 + 4 - 1) / 8]
+    binary = scores_of({"q#1": 1.0, "q#2": 1.0, "q#3": 0.0})
+    with pytest.raises(InputError, match=r"criterion 'q#1' has the scale \[0, 0.5, 1\], but was judged on \[0, 1\]"):
+        ek.points(pd.DataFrame({"item_id": rows["item_id"], "score": [True, False, True]}), rows)
+    # rows of two scales, judged apart: their places on the scale are one table
+    both = pd.concat([scores.iloc[:1], binary.iloc[1:]])[["item_id", "score_norm"]]
+    both = both.rename(columns={"score_norm": "score"})
+    assert ek.points(both, rows, scale=(0, 1))["score"].tolist() == [(2 + 4) / 8]
+    wide = rows.assign(scale=[[0, 1, 2, 3, 4], None, None])
+    with pytest.raises(InputError, match="judged on"):
+        ek.points(scores, wide)
+    assert ek.points(scores.iloc[1:], wide)["n_open"].tolist() == [1]  # what was not judged is open, on any scale
+
+
+def read(name: str) -> pd.DataFrame:
+    with gzip.open(Path(str(DATA)) / "item_criteria" / f"{name}.jsonl.gz", "rt") as lines:
+        return pd.DataFrame([json.loads(line) for line in lines])
+
+
+@pytest.mark.skipif(DATA is None, reason="no recorded data: set EVALKIT_DATA to its folder")
+def test_agreement_of_a_recorded_judge_with_people_has_clusters_of_tasks() -> None:
+    reference = json.loads((Path(str(DATA)) / "item_criteria" / "reference.json").read_text())["devai"]
+    rows = ek.explode_criteria(read("devai_items"))
+    recorded, people = (
+        table.assign(item_id=table["item_id"] + "#" + table["criterion"]).drop(columns="criterion")
+        for table in (read("devai_judgments"), read("devai_labels"))
+    )
+    judgments = ek.import_judgments(recorded, "requirement", score="met", codes={True: 1, False: 0})
+    labels, names = people.rename(columns={"met": "label"}), {"f1_true": "f1_met", "f1_false": "f1_not_met"}
+    figures = ["accuracy", "kappa", "f1_true", "f1_false", "macro_f1"]
+    parts = {"all": reference["all"]}
+    parts |= reference["by_axis"] | {key: reference[key] for key in ("GPT-Pilot", "MetaGPT", "OpenHands")}
+    tables = [ek.align(ek.vote(judgments), labels, items=rows, figures=figures, by=by) for by in ("system_id", "axis")]
+    tables.append(ek.align(ek.vote(judgments), labels, items=rows, figures=figures).assign(part="all"))
+    columns = pd.concat([tables[0]["system_id"], tables[1]["axis"].fillna("None"), tables[2]["part"]])
+    for part, (_, row) in zip(columns, pd.concat(tables).iterrows(), strict=True):
+        assert row["n_verdicts"] == parts[part]["n"]
+        assert row["n_clusters"] <= 30
+        for name in figures:
+            if part == "None" and name != "accuracy":  # three pairs, none of them met
+                continue
+            assert row[name] == pytest.approx(parts[part][names.get(name, name)], abs=1e-12), (part, name)
+    assert tables[2]["n_clusters"].tolist() == [30]
+    assert set(columns) == set(parts)
 
 
 @pytest.mark.skipif(DATA is None, reason="no recorded data: set EVALKIT_DATA to its folder")
 def test_published_figures_come_out_to_their_digits() -> None:
     folder = Path(str(DATA)) / "item_criteria"
     reference = json.loads((folder / "reference.json").read_text())
-
-    def read(name: str) -> pd.DataFrame:
-        with gzip.open(folder / f"{name}.jsonl.gz", "rt") as lines:
-            return pd.DataFrame([json.loads(line) for line in lines])
 
     def met(table: pd.DataFrame) -> pd.DataFrame:
         return scores_of({f"{row.item_id}#{row.criterion}": float(row.met) for row in table.itertuples()})
