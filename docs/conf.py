@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ autodoc_typehints_description_target = "documented"
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 toc_object_entries_show_parents = "hide"
+html_search_scorer = str(Path(__file__).parent / "search.js")
 html_theme = "pydata_sphinx_theme"
 html_title = "evalkit"
 html_show_sphinx = html_copy_source = html_show_sourcelink = False
@@ -40,24 +42,54 @@ html_theme_options: dict[str, Any] = {
 }
 
 # What GitHub shows as it is needs no contents tree; the site does. Each entry: page, title, entries below it.
+_DOCS = Path(__file__).parent
 _TREES = {
-    "README": ("Guide <docs/index>", "docs/notebooks", "docs/api/index", "CHANGELOG", "CONTRIBUTING"),
-    "docs/index": (
-        "rubrics", "judges", "asking", "item-criteria", "imported", "own-tables", "compose", "cache", "batches",
-        "scale", "statistics", "calibration", "improving", "tuner", "probes", "plots", "gate", "gate-in-ci",
-        "lighteval", "inspect",
-        "lighteval-tasks",
-        "metric-list", "pollux", "registry", "runs", "command-line", "security", "architecture", "adr/*",
-        "/cache/README", "/evalkit/_data/examples/README",
+    "README": (
+        "Start <docs/index>", "How to <docs/how-to>", "What figures mean <docs/figures>", "Reference <docs/reference>",
     ),
+    "docs/index": ("tutorial", "notebooks", "/evalkit/_data/examples/README"),
     "docs/notebooks": ("/notebooks/*",),
+    "docs/how-to": (
+        "tuner", *(page.stem for page in sorted(_DOCS.glob("label-*.md"))), "improving", "measure-chance", "rubrics",
+        "item-criteria", "judges", "local-models", "asking", "own-tables", "compose", "imported", "share-cache",
+        "batches", "scale", "probes", "gate-in-ci", "gate", "lighteval", "inspect", "plots",
+    ),
+    "docs/figures": ("statistics", "calibration"),
+    "docs/reference": (
+        "api/index", "command-line", "cache", "registry", "runs", "lighteval-tasks", "metric-list", "pollux",
+        "security", "architecture", "adr/*", "/cache/README", "/CHANGELOG", "/CONTRIBUTING",
+    ),
     "docs/api/index": ("*",),
+}  # fmt: skip
+
+# What readers call the subject of a page in the search, where its headings have other words.
+_SEARCHES = {
+    "docs/tutorial": "start from a CSV; first steps; getting started; quickstart; beginner; spreadsheet; excel; upload data",
+    "docs/index": "documentation; installation; pip install",
 }  # fmt: skip
 
 
 def _add_tree(_app: Any, page: str, text: list[str]) -> None:
     if page in _TREES:
         text[0] += "\n```{toctree}\n:hidden:\n:glob:\n\n" + "\n".join(_TREES[page]) + "\n```\n"
+    if page in _SEARCHES:
+        title, rest = text[0].split("\n", 1)
+        entries = "\n".join(f"   single: {words.strip()}" for words in _SEARCHES[page].split(";"))
+        text[0] = f"{title}\n\n```{{eval-rst}}\n.. index::\n{entries}\n```\n{rest}"
+    if page == "docs/api/index":
+        text[0] += "\n```{eval-rst}\n" + "\n".join(_public_names()) + "\n```\n"
+
+
+def _public_names() -> Iterator[str]:
+    """The names of the root under the headings of its stub, which has them in the order of the work."""
+    stub = (_DOCS.parent / "evalkit" / "__init__.pyi").read_text(encoding="utf-8").partition("\n\n# what")
+    for line in (stub[1] + stub[2]).splitlines():
+        name = line.rpartition(" as ")[2]
+        if line.startswith("# "):
+            yield from ("", line[2].upper() + line[3:], "-" * len(line), "")
+        elif line.startswith("from .") and not name.startswith("__"):
+            kind = "autoclass" if isinstance(getattr(evalkit, name), type) else "autofunction"
+            yield f".. {kind}:: evalkit.{name}" + ("\n   :members:" if kind == "autoclass" else "") + "\n"
 
 
 def _skip_known(app: Any, _kind: str, name: str, thing: object, skip: bool, _options: object) -> bool | None:
