@@ -35,6 +35,7 @@ html_title = "evalkit"
 html_show_sphinx = html_copy_source = html_show_sourcelink = False
 html_theme_options: dict[str, Any] = {
     "navigation_with_keys": False,
+    "collapse_navigation": True,
     "show_toc_level": 1,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
@@ -64,8 +65,46 @@ _TREES = {
 
 # What readers call the subject of a page in the search, where its headings have other words.
 _SEARCHES = {
-    "docs/tutorial": "start from a CSV; first steps; getting started; quickstart; beginner; spreadsheet; excel; upload data",
-    "docs/index": "documentation; installation; pip install",
+    "docs/tutorial": "start from a CSV; first steps; getting started; quickstart; beginner; Excel spreadsheet; trust a judge",
+    "docs/index": "documentation; install",
+    "docs/how-to": "second annotator; two people; several annotators; label together; async code; progress bar",
+    "docs/figures": "confidence interval; inter-annotator agreement; human agreement; Cohen's kappa; false positives; "
+                    "false negatives; accuracy; coverage; metrics explained; glossary",
+    "docs/statistics": "confidence interval; inter-rater reliability; Krippendorff's alpha; Fleiss; Gwet; Dawid-Skene; "
+                       "majority vote; significance test; p-value; rank systems; Bradley-Terry; win rate; ties; kappa",
+    "docs/calibration": "how many labels; which items to label; few labels; prediction-powered inference; calibration",
+    "docs/tuner": "keyboard shortcuts; shortcut keys; annotation; label items; prompt engineering; edit a rubric; marimo; "
+                  "VS Code; undo; held-out labels",
+    "docs/improving": "held-out labels; overfitting; optimize a prompt; automatic prompt improvement; DSPy; test set",
+    "docs/measure-chance": "noise floor; random variation; is the change significant; A/B test; drift; compare versions; "
+                           "regression",
+    "docs/rubrics": "write a rubric; scoring instructions; Likert scale; prompt template; few-shot examples; Jinja; "
+                    "chats; tool calls",
+    "docs/item-criteria": "checklist; HealthBench; PaperBench; points",
+    "docs/judges": "API key; choose a judge; OpenAI; Azure; Gemini; OpenRouter; rate limit; retry; timeout; budget; "
+                   "spending limit; max cost; seed; resume; custom function",
+    "docs/local-models": "Ollama; vLLM; llama.cpp; LM Studio; self-hosted; Hugging Face model; GPU; open-weight model; "
+                         "without an API key",
+    "docs/asking": "log probabilities; logprobs; expected score; chain of thought; reference answer; G-Eval",
+    "docs/own-tables": "pandas DataFrame; table of scores; columns",
+    "docs/compose": "custom aggregation; bootstrap; own metric; summary per group",
+    "docs/imported": "import scores; load labels; Label Studio; Argilla; existing judgments; ratings of others",
+    "docs/cache": "memoization; pay twice; where replies are stored; delete replies; refresh; reproducible; export; joblib",
+    "docs/share-cache": "PostgreSQL; team; colleagues; several machines; shared database; NFS",
+    "docs/batches": "half price; cheaper; discount; Batch API; overnight",
+    "docs/scale": "million items; Ray; Dask; Spark; SLURM; cluster; parallel; speed; parquet",
+    "docs/probes": "position bias; length bias; verbosity bias; prompt injection; robustness; order of answers",
+    "docs/gate-in-ci": "gate in CI; GitHub Actions; GitLab; continuous integration; fail the build; pull request",
+    "docs/gate": "regression test; pytest; eval.yaml; traces; JUnit; exit code; threshold",
+    "docs/lighteval": "LightEval metric; benchmark; evaluate a model; jury in LightEval",
+    "docs/inspect": "Inspect AI; scorer",
+    "docs/plots": "chart; figure; matplotlib; HTML report; share results",
+    "docs/notebooks": "examples; nbval; Jupyter",
+    "docs/command-line": "CLI; shell; terminal; flags; environment variables; exit code",
+    "docs/runs": "leaderboard; compare models; receipts",
+    "docs/registry": "plugin; pack; template",
+    "docs/security": "privacy; secrets; injection; threat model; data protection",
+    "docs/architecture": "design; packages; table columns; schema; decision records",
 }  # fmt: skip
 
 
@@ -98,13 +137,20 @@ def _skip_known(app: Any, _kind: str, name: str, thing: object, skip: bool, _opt
     return True if known else (skip or None)
 
 
-def _add_front_page(app: Any, problem: Exception | None) -> None:
+def _finish(app: Any, problem: Exception | None) -> None:
     if problem is None and app.builder.format == "html":
+        for page in Path(app.outdir).rglob("*.html"):  # the theme's arrows in the navigation have no name
+            text = page.read_text(encoding="utf-8")
+            if "<summary><span" in text:
+                page.write_text(
+                    text.replace("<summary><span", '<summary aria-label="Pages below"><span'), encoding="utf-8"
+                )
         shutil.copyfile(Path(app.outdir) / "README.html", Path(app.outdir) / "index.html")
 
 
 def setup(app: Any) -> None:
     """Sphinx calls this."""
+    app.add_config_value("added_to_pages", [_TREES, _SEARCHES], "env")  # if they change, all pages are read again
     app.connect("source-read", _add_tree)
     app.connect("autodoc-skip-member", _skip_known)
-    app.connect("build-finished", _add_front_page)
+    app.connect("build-finished", _finish)

@@ -33,13 +33,14 @@ Search._performSearch = (query, searchTerms, excludedTerms, highlightTerms, obje
   const excluded = new Set([...excludedTerms].flatMap((word) => [...files(terms, word), ...files(titleterms, word)]));
   const most = Math.max(...pages.map((page) => page.found));
   const results = pages.flatMap((page, file) => {
-    if (!page.found && !page.best || excluded.has(file) || page.found < most && page.best < 15) return [];
+    if (!page.found && !page.best || excluded.has(file) || page.found < most - 1 && page.best < 15) return [];
     const score = (page.score * (page.found / wanted.length) ** 2 + page.best) * kind(docnames[file]);
     const title = page.anchor && page.best > 20 ? `${titles[file]} > ${page.heading}` : titles[file];
     return [[docnames[file], title, page.best > 20 ? page.anchor : "", null, score, filenames[file], SearchResultKind.text]];
   });
-  const names = [...objectTerms].flatMap((term) => Search.performObjectSearch(term, objectTerms));
   // the name of a function, written in full, comes first; parts of names come last
-  names.forEach((item) => (item[4] = item[1].toLowerCase() === `evalkit.${query.toLowerCase().trim().replace(/^(evalkit|ek)\./, "")}` ? 60 : 1));
+  const name = query.toLowerCase().trim().replace(/^(evalkit|ek)\.|\(\)$/g, ""), objects = name.includes(" ") ? objectTerms : new Set([name]);
+  const names = [...objects].flatMap((term) => Search.performObjectSearch(term, objects));
+  names.forEach((item) => (item[4] = item[1].toLowerCase() === `evalkit.${name}` ? 60 : 1));
   return [...results, ...names].sort((a, b) => a[4] - b[4] || (a[1] < b[1] ? 1 : -1));
 };
