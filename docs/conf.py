@@ -65,19 +65,21 @@ _TREES = {
 
 # What readers call the subject of a page in the search, where its headings have other words.
 _SEARCHES = {
-    "docs/tutorial": "start from a CSV; first steps; getting started; quickstart; beginner; Excel spreadsheet; trust a judge",
+    "docs/tutorial": "start from a CSV; first steps; getting started; quickstart; beginner; Excel spreadsheet; "
+                     "trust a judge",
     "docs/index": "documentation; install",
     "docs/how-to": "second annotator; two people; several annotators; label together; async code; progress bar",
+    "docs/label-together": "second annotator; two people; several annotators; adjudication; Label Studio; Argilla",
     "docs/figures": "confidence interval; inter-annotator agreement; human agreement; Cohen's kappa; false positives; "
                     "false negatives; accuracy; coverage; metrics explained; glossary",
     "docs/statistics": "confidence interval; inter-rater reliability; Krippendorff's alpha; Fleiss; Gwet; Dawid-Skene; "
                        "majority vote; significance test; p-value; rank systems; Bradley-Terry; win rate; ties; kappa",
     "docs/calibration": "how many labels; which items to label; few labels; prediction-powered inference; calibration",
-    "docs/tuner": "keyboard shortcuts; shortcut keys; annotation; label items; prompt engineering; edit a rubric; marimo; "
-                  "VS Code; undo; held-out labels",
+    "docs/tuner": "keyboard shortcuts; shortcut keys; annotation; label items; prompt engineering; edit a rubric; "
+                  "marimo; VS Code; undo; held-out labels",
     "docs/improving": "held-out labels; overfitting; optimize a prompt; automatic prompt improvement; DSPy; test set",
-    "docs/measure-chance": "noise floor; random variation; is the change significant; A/B test; drift; compare versions; "
-                           "regression",
+    "docs/measure-chance": "noise floor; random variation; is the change significant; A/B test; drift; "
+                           "compare versions; regression",
     "docs/rubrics": "write a rubric; scoring instructions; Likert scale; prompt template; few-shot examples; Jinja; "
                     "chats; tool calls",
     "docs/item-criteria": "checklist; HealthBench; PaperBench; points",
@@ -89,7 +91,8 @@ _SEARCHES = {
     "docs/own-tables": "pandas DataFrame; table of scores; columns",
     "docs/compose": "custom aggregation; bootstrap; own metric; summary per group",
     "docs/imported": "import scores; load labels; Label Studio; Argilla; existing judgments; ratings of others",
-    "docs/cache": "memoization; pay twice; where replies are stored; delete replies; refresh; reproducible; export; joblib",
+    "docs/cache": "memoization; pay twice; where replies are stored; delete replies; refresh; reproducible; "
+                  "export; joblib",
     "docs/share-cache": "PostgreSQL; team; colleagues; several machines; shared database; NFS",
     "docs/batches": "half price; cheaper; discount; Batch API; overnight",
     "docs/scale": "million items; Ray; Dask; Spark; SLURM; cluster; parallel; speed; parquet",
