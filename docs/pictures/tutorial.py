@@ -19,7 +19,9 @@ HEIGHTS = {"card": 478, "first": 760, "item": 600, "keep": 520}  # pixels; of th
 def main(folder: Path) -> None:
     """Write every picture into `folder`."""
     from PIL import Image
+    from playwright.sync_api import expect
 
+    expect.set_options(timeout=60_000)
     if why := missing():
         sys.exit(why)
     with tempfile.TemporaryDirectory() as root, running_lab(Path(root)) as lab, running_browser() as browser:

@@ -44,7 +44,7 @@ def as_read(text: str) -> str:
 
 
 def walk(notebook: Notebook, picture: Callable[[str], None] = lambda name: None) -> list[str]:
-    """Carry the tutorial out, and call `picture(name)` at each picture; gives the text of the screen after each step."""
+    """Carry the tutorial out, calling `picture(name)` at each picture; gives the text of the screen after each step."""
     from playwright.sync_api import expect
 
     first, *later = blocks("python")

@@ -147,8 +147,8 @@ def judge_files(
     --------
     >>> import tempfile
     >>> items = [{"question": "When?", "answer": "In May.", "context": "It opens in May."}] * 3
-    >>> out = judge_files(items, "faithfulness", "fake:strict", out=tempfile.mkdtemp(), rows=2, samples=1, progress=False)
-    >>> len(out.parts)
+    >>> out = tempfile.mkdtemp()
+    >>> len(judge_files(items, "faithfulness", "fake:strict", out=out, rows=2, samples=1, progress=False).parts)
     2
     """
     spec = Spec.of(
