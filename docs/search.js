@@ -7,11 +7,11 @@ Search._performSearch = (query, searchTerms, excludedTerms, highlightTerms, obje
   const files = (index, word) => (Object.hasOwn(index, word) ? [index[word]].flat() : []);
   const wanted = [...searchTerms], pages = docnames.map(() => ({ score: 0, found: 0, best: 0, anchor: "", heading: "" }));
   // a word that is nowhere may be the beginning of others, or misses its stem
-  const forms = (word) => (Object.hasOwn(terms, word) || Object.hasOwn(titleterms, word) || word.length < 3 ? [word]
-    : [terms, titleterms].flatMap((index) => Object.keys(index).filter((term) => term.startsWith(word) || (term.length > 3 && word.startsWith(term)))));
+  const forms = new Map(wanted.map((word) => [word, Object.hasOwn(terms, word) || Object.hasOwn(titleterms, word) || word.length < 3 ? [word]
+    : [terms, titleterms].flatMap((index) => Object.keys(index).filter((term) => term.startsWith(word) || (term.length > 3 && word.startsWith(term))))]));
   for (const word of wanted) {
     const places = new Map();
-    for (const form of forms(word)) {
+    for (const form of forms.get(word)) {
       for (const file of files(terms, form)) places.set(file, Math.max(places.get(file) ?? 0, 1));
       for (const file of files(titleterms, form)) places.set(file, 2);
     }
@@ -21,7 +21,7 @@ Search._performSearch = (query, searchTerms, excludedTerms, highlightTerms, obje
   // a heading (or what readers call the page: docs/conf.py) with all words of the query counts most if it has no others
   const entries = [...Object.entries(alltitles), ...Object.entries(indexentries).filter(([entry]) => !entry.includes("("))];
   for (const [heading, places] of entries) {
-    const words = [...new Set(stems(heading))], hits = wanted.filter((word) => words.some((other) => other === word || forms(word).includes(other))).length;
+    const words = [...new Set(stems(heading))], hits = wanted.filter((word) => words.some((other) => other === word || forms.get(word).includes(other))).length;
     if (!hits) continue;
     const covered = (hits / wanted.length) ** 2 * (0.5 + hits / (2 * words.length)) * 30;
     for (const [file, anchor] of places) {
