@@ -134,6 +134,11 @@ def _public_names() -> Iterator[str]:
             yield f".. {kind}:: evalkit.{name}" + ("\n   :members:" if kind == "autoclass" else "") + "\n"
 
 
+def _read_again(_app: Any, env: Any, _added: object, _changed: object, _removed: object) -> list[str]:
+    """Sphinx forgets the index entries of pages that it does not read again."""
+    return [page for page in _SEARCHES if page in env.found_docs]
+
+
 def _skip_known(app: Any, _kind: str, name: str, thing: object, skip: bool, _options: object) -> bool | None:
     """A name of the root is described once, on the root's page."""
     known = app.env.docname != "docs/api/index" and getattr(evalkit, name, None) is thing
@@ -155,5 +160,6 @@ def setup(app: Any) -> None:
     """Sphinx calls this."""
     app.add_config_value("added_to_pages", [_TREES, _SEARCHES], "env")  # if they change, all pages are read again
     app.connect("source-read", _add_tree)
+    app.connect("env-get-outdated", _read_again)
     app.connect("autodoc-skip-member", _skip_known)
     app.connect("build-finished", _finish)
