@@ -71,6 +71,14 @@ class Evaluation:
         For inputs of the rubric the column of `items` that holds them, where it has another name.
     again
         The function that samples it again, for `repeats`; None for an evaluation made from a table.
+
+    Examples
+    --------
+    >>> from evalkit.evaluation import evaluate
+    >>> items = [{"question": "When?", "answer": "In May.", "context": "It opens in May."}]
+    >>> evaluation = evaluate(items, "faithfulness", "fake:strict", samples=3)
+    >>> len(evaluation.scores), len(evaluation.judgments)
+    (1, 3)
     """
 
     items: pd.DataFrame

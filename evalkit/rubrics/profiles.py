@@ -238,6 +238,11 @@ def load_profile(name: str | Path) -> Profile:
     ------
     ConfigError
         When it is not found, or the file is invalid: the message names the file, the key and what is allowed.
+
+    Examples
+    --------
+    >>> load_profile("conservative").samples
+    5
     """
     path = Path(name)
     if isinstance(name, str) and path.suffix not in (".yaml", ".yml"):

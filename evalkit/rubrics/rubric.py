@@ -56,6 +56,13 @@ class Rubric(FileModel):
     ------
     RubricError
         When something is missing, unknown or contradictory.
+
+    Examples
+    --------
+    >>> criterion = Criterion(name="polite", scale={0: "rude", 1: "polite"}, pass_at=1)
+    >>> rubric = Rubric(id="manners", inputs=["answer"], criteria=[criterion])
+    >>> rubric.edit("polite", scale={1: "polite, or at least not rude"}).criterion("polite").scale[1]
+    'polite, or at least not rude'
     """
 
     id: str

@@ -278,6 +278,11 @@ def load_items(
         When the file is missing, a line is invalid (the message has its number) or ids are not unique.
     MissingExtraError
         When parquet or a hub data set needs a package that is not installed.
+
+    Examples
+    --------
+    >>> load_items([{"item_id": "a", "question": "When?", "answer": "In May."}])["answer"].tolist()
+    ['In May.']
     """
     if not isinstance(source, (str, Path)):
         return as_items(source, item_id=item_id)

@@ -8,6 +8,8 @@ from importlib import import_module
 from places import ROOT
 from public_api import facades, lines
 
+import evalkit as ek
+
 
 def test_public_names_and_signatures_change_on_purpose_only() -> None:
     recorded = (ROOT / "tests/public_api.txt").read_text("utf-8").splitlines()
@@ -29,3 +31,10 @@ def test_every_public_name_has_a_docstring_and_its_package_a_page_of_the_referen
             if inspect.isclass(value) or inspect.isroutine(value):
                 assert (value.__doc__ or "").strip(), f"{package}.{name} has no docstring"
                 assert not (value.__doc__ or "").startswith(f"{name}("), f"{package}.{name}: a dataclass's own words"
+
+
+def test_every_function_and_class_of_the_root_shows_an_example() -> None:
+    values = {name: getattr(ek, name) for name in ek.__all__}
+    documented = {name for name, value in values.items() if inspect.isclass(value) or inspect.isroutine(value)}
+    assert len(documented) > 40
+    assert {name for name in documented if "Examples\n" not in (inspect.getdoc(values[name]) or "")} == set()

@@ -47,6 +47,13 @@ def explain(judgments: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         One row per judge and reason, most frequent first: `error`, `judge`, `n`, `share` (0-1, of that
         judge's judgments), `items` (ids of the first three), `what_to_do`. Empty when everything is scored.
+
+    Examples
+    --------
+    >>> from evalkit.engine import judge
+    >>> items = [{"question": "When?", "answer": "In May.", "context": "It opens in May."}]
+    >>> sorted(explain(judge(items, "faithfulness", "fake:broken", samples=9))["error"])
+    ['refused', 'truncated', 'unreadable']
     """
     table = check(judgments, "judgments", need=["item_id", "judge", "error"])
     n_judgments = table["judge"].astype(str).value_counts()

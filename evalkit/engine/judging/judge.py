@@ -228,7 +228,15 @@ def _with_arguments_of(function: Callable[P, Any]) -> Callable[[Callable[..., R]
 
 @_with_arguments_of(judge)
 async def ajudge(*args: Any, **options: Any) -> pd.DataFrame:
-    """`judge` for callers with a running event loop: ``await ek.ajudge(…)``; same arguments, same table."""
+    """`judge` for callers with a running event loop: ``await ek.ajudge(…)``; same arguments, same table.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> items = [{"question": "When?", "answer": "In May.", "context": "It opens in May."}]
+    >>> len(asyncio.run(ajudge(items, "faithfulness", "fake:strict", samples=2)))
+    2
+    """
     arguments = signature(judge).bind(*args, **options).arguments
     items, rubric, judges = arguments.pop("items"), arguments.pop("rubric"), arguments.pop("judges", None)
     item_id = arguments.pop("item_id", None)

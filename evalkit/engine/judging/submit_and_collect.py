@@ -97,6 +97,18 @@ def submit(
         If no batch could be sent.
     CacheError
         If the ticket cannot be stored.
+
+    Examples
+    --------
+    Requests for a program such as ``vllm run-batch``; without `to`, they go to the provider.
+
+    >>> import tempfile
+    >>> from evalkit.core import Judge
+    >>> judge, folder = Judge("openai", "qwen", base_url="http://localhost:8000/v1"), tempfile.mkdtemp()
+    >>> items = [{"question": "When?", "answer": "In May.", "context": "It opens in May."}]
+    >>> ticket = submit(items, "faithfulness", judge, samples=1, cache=folder, to=f"{folder}/requests.jsonl")
+    >>> ticket.is_open
+    True
     """
     live_after_s = _seconds(live_after)
     spec = Spec.of(
@@ -192,6 +204,11 @@ def collect(
         If the provider refuses to answer or, without `wait` or with `cancel`, cannot be reached; or if its answers
         stay unreadable, or a file of results stays cut short or is gone. The other batches are collected before, and
         the ticket stays open.
+
+    Examples
+    --------
+    >>> ticket = submit(items, "faithfulness", "openai:gpt-4o-mini")  # doctest: +SKIP
+    >>> collect(ticket.id)  # on another day, in another process  # doctest: +SKIP
     """
     store = ticket.store if isinstance(ticket, Ticket) and ticket.store and cache is None else ReplyStore.open(cache)
     if isinstance(ticket, Ticket) and not ticket.id:

@@ -142,6 +142,14 @@ def judge_files(
     -----
     EvalkitWarning
         If parts failed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> items = [{"question": "When?", "answer": "In May.", "context": "It opens in May."}] * 3
+    >>> out = tempfile.mkdtemp()
+    >>> len(judge_files(items, "faithfulness", "fake:strict", out=out, rows=2, samples=1, progress=False).parts)
+    2
     """
     spec = Spec.of(
         rubric, judges, samples, template, inputs=inputs, on_missing=on_missing, criteria_per_call=criteria_per_call

@@ -75,6 +75,14 @@ def record(
     ------
     InputError
         When there is not one list per item, or another reply is stored for an item.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> items = [{"item_id": "a", "question": "When?", "answer": "In May.", "context": "It opens in May."}]
+    >>> reply = '{"explanation": "so it says", "score": 2}'
+    >>> record(items, "faithfulness", "openai:gpt-4o-mini", {"a": reply}, cache=tempfile.mkdtemp())
+    1
     """
     # a recorded reply judges one criterion, whatever the profile sets for calls
     spec = Spec.of(rubric, judge, 1, template, inputs=inputs, on_missing=on_missing, criteria_per_call=1)

@@ -207,6 +207,14 @@ def pick_examples(
     ------
     InputError
         When no label is of the part ``dev``, or a labelled item is not among the items.
+
+    Examples
+    --------
+    >>> items = [{"item_id": str(n), "answer": f"answer {n}"} for n in range(20)]
+    >>> labels = pd.DataFrame({"item_id": [str(n) for n in range(20)], "criterion": "polite", "annotator": "ana",
+    ...     "label": ["yes", "no"] * 10})
+    >>> sorted(pick_examples(labels, items, n=4)["label"])
+    ['no', 'no', 'yes', 'yes']
     """
     check_whole_numbers("n", n)
     frame = as_items(items)

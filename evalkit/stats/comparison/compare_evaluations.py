@@ -137,6 +137,15 @@ def compare(
         a label is there twice or not on its scale; when `floor` is of other prompts.
     ConfigError
         For a judge against a jury without `across_modes=True`, and unknown `rows`.
+
+    Examples
+    --------
+    Two finished tables of scores:
+
+    >>> before = pd.DataFrame({"item_id": list("abcd"), "score": [0, 1, 1, 0]})
+    >>> after = pd.DataFrame({"item_id": list("abcd"), "score": [1, 1, 1, 0]})
+    >>> compare(before, after, scale=[0, 1]).table[["n_common", "score_difference"]].values.tolist()
+    [[4.0, 0.25]]
     """
     check_choice("rows", rows, ("all", "jury"))
     before, after = _alike(before, after)

@@ -7,11 +7,33 @@ import re
 import subprocess
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from axe import _axe
 from labs import ROOT
 
 import evalkit as ek
+
+# what a reader types, and the pages that answer it
+SEARCHES = {
+    "measure chance": ["measure-chance"],
+    "second annotator": ["label-together", "how-to"],
+    "share a cache": ["share-cache"],
+    "gate in CI": ["gate-in-ci"],
+    "local model": ["local-models"],
+    "half price": ["batches"],
+    "from a CSV": ["tutorial"],
+    "held-out labels": ["improving"],
+    "position bias": ["probes"],
+    "how many labels": ["calibration"],
+    "API key": ["judges"],
+    "write a rubric": ["rubrics"],
+    "confidence interval": ["statistics", "figures"],
+    "log probabilities": ["asking"],
+    "github actions": ["gate-in-ci"],
+    "ek.aggregate": ["api/index"],
+}
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +64,52 @@ def test_search_finds_functions_and_pages(site: Path, page: Any) -> None:
     expect(page.locator("h1")).to_contain_text("What every figure means")
 
 
+def test_search_finds_the_page_that_answers(site: Path, page: Any) -> None:
+    from playwright.sync_api import expect
+
+    missed = {}
+    for words, answers in SEARCHES.items():
+        page.goto(f"{site.as_uri()}/search.html?q={quote(words)}")
+        expect(page.locator("#search-results")).to_contain_text(re.compile(r"found|match"))
+        links = page.locator("#search-results li a").evaluate_all("(all) => all.map((a) => a.getAttribute('href'))")
+        pages = [re.sub(r"[?#].*|\.html", "", link) for link in links[:3]]
+        if not {f"docs/{name}" for name in answers} & set(pages):
+            missed[words] = pages
+    assert missed == {}
+
+
+def test_it_loads_nothing_from_elsewhere_and_everyone_can_read_it(site: Path, browser: Any) -> None:
+    for theme in ("light", "dark"):
+        context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme=theme)
+        page, loaded = context.new_page(), list[str]()
+        page.on("request", lambda request, loaded=loaded: loaded.append(request.url))
+        for name in ("index", "docs/tutorial", "docs/how-to", "docs/figures", "docs/api/index", "docs/index"):
+            page.set_viewport_size({"width": 1280, "height": 900})
+            page.goto(f"{site.as_uri()}/{name}.html")
+            assert [url for url in loaded if not url.startswith(("file:", "data:"))] == []
+            page.evaluate(_axe())
+            found = page.evaluate("async () => (await axe.run(document, {resultTypes: ['violations']})).violations")
+            assert [(one["id"], one["nodes"][0]["html"]) for one in found] == [], (name, theme)
+            page.set_viewport_size({"width": 900, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") <= 900, name
+        context.close()
+    for file in site.rglob("*.html"):
+        assert not re.search(
+            r'(?:src|href)="/|<(?:script|img|link)[^>]+(?:src|href)="https?:', file.read_text("utf-8")
+        ), file
+
+
 def test_one_gets_from_the_readme_to_a_notebook_and_a_function(site: Path, page: Any) -> None:
     from playwright.sync_api import expect
 
     page.goto(f"{site.as_uri()}/index.html")
-    page.get_by_role("link", name="tour").click()
+    page.get_by_role("link", name="From your CSV to a judge you trust").click()
+    expect(page.locator("h1")).to_contain_text("From your CSV to a judge you trust")
+    expect(page.get_by_role("link", name="library.csv")).to_be_visible()
+    page.go_back()
+    page.get_by_role("link", name="tour", exact=True).click()
     expect(page.locator("h1")).to_contain_text("Does a support bot stick to its sources?")
+    page.get_by_role("link", name="Reference", exact=True).first.click()
     page.get_by_role("link", name="API reference").first.click()
     expect(page.locator("h1")).to_contain_text("API reference")
     page.wait_for_load_state()
