@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from evalkit.core.threads import daemon_thread
 from evalkit.errors import EvalkitError, MissingExtraError, advise_extra
 
 
@@ -52,7 +53,7 @@ class Worker:
             self._jobs.pop(name, None)
             self._jobs[name] = job
             if self._thread is None:
-                self._thread = threading.Thread(target=self._main, name="evalkit-widget", daemon=True)
+                self._thread = daemon_thread(self._main, "evalkit-widget")
                 self._thread.start()
 
     def wait(self, timeout_s: float) -> bool:

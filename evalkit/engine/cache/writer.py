@@ -18,6 +18,7 @@ import orjson
 
 from evalkit.core.prompts_and_replies import Reply, token_count
 from evalkit.core.reply_keys import KeyMaker, KeyParts, canonical_json
+from evalkit.core.threads import daemon_thread
 from evalkit.engine.cache.budget_and_rate_leases import BudgetLease, RateLease
 from evalkit.engine.cache.database_protocol import (
     FIRST_WAIT_S,
@@ -324,7 +325,7 @@ def _write_other(connection: Connection, job: Job) -> list[str]:
 
 def started_thread(run: Callable[[], object], name: str) -> threading.Thread:
     """A running thread of a store; CacheError if the system allows no more."""
-    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread = daemon_thread(run, name)
     try:
         thread.start()
     except RuntimeError as problem:

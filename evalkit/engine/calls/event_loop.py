@@ -21,6 +21,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from evalkit.core.settings import Options
+from evalkit.core.threads import daemon_thread
 from evalkit.engine.calls.budget import Budget
 from evalkit.engine.calls.outcomes_and_progress import Outcome, Progress
 from evalkit.engine.calls.scheduler import Scheduler
@@ -251,7 +252,7 @@ class LoopThread:
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self._tasks: dict[Future[Any], asyncio.Task[Any]] = {}
-        self._thread = threading.Thread(target=self.loop.run_forever, name="evalkit-loop", daemon=True)
+        self._thread = daemon_thread(self.loop.run_forever, "evalkit-loop")
         self._thread.start()
 
     @classmethod

@@ -27,6 +27,7 @@ from typing import Any, Protocol
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import canonical_json
+from evalkit.core.threads import daemon_thread
 from evalkit.engine.providers.openai_replies import logprobs_of
 from evalkit.engine.providers.prices import cost_of, price_of, shares
 from evalkit.engine.providers.provider_interface import ProviderError
@@ -246,7 +247,7 @@ class _ModelThread:
         self._over.wait(_EXIT_WAIT_S if at_exit else None)
 
     def _new_thread(self) -> threading.Thread:
-        return threading.Thread(target=self._compute, name=f"evalkit {self._judge.provider}", daemon=True)
+        return daemon_thread(self._compute, f"evalkit {self._judge.provider}")
 
     def _next(self, room: int) -> list[Call]:
         """Take calls off the queue, with together `room` replies or a few more; cancelled ones are left out."""
@@ -315,7 +316,7 @@ class _ModelThread:
             self._fail(waiting, ProviderError("unknown_model", detail))
             return None
         if model.hangs_after_s is not None:
-            threading.Thread(target=self._watch, args=(model,), name=f"{self._thread.name} watch", daemon=True).start()
+            daemon_thread(self._watch, f"{self._thread.name} watch", model).start()
         return model
 
     def _watch(self, model: Model) -> None:
@@ -345,7 +346,7 @@ class _ModelThread:
 
 def _closing(model: Model) -> threading.Thread:
     """The thread that closes a model; it is not waited for long."""
-    thread = threading.Thread(target=model.close, name=f"evalkit closes {model.name}", daemon=True)
+    thread = daemon_thread(model.close, f"evalkit closes {model.name}")
     thread.start()
     return thread
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Callable
 from typing import Any
+
+from evalkit.core.threads import daemon_thread
 
 
 def in_daemon_thread(
@@ -37,5 +38,5 @@ def in_daemon_thread(
         with contextlib.suppress(RuntimeError):  # the process ends, and its loop is closed
             loop.call_soon_threadsafe(finish, value, problem)
 
-    threading.Thread(target=work, name=name, daemon=True).start()
+    daemon_thread(work, name).start()
     return outcome

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from evalkit.core.threads import daemon_thread
 from evalkit.errors import ConfigError, RegistryError
 from evalkit.runs import Run, Runner
 from evalkit.runs.contract.receipts import RECEIPTS_FILE, read_progress, read_receipts
@@ -49,7 +50,7 @@ class Follower:
         self._stopping = threading.Event()
         self._tail: Tail | None = None
         self._log: deque[str] = deque(maxlen=_KEPT_LINES)
-        self._thread = threading.Thread(target=self._main, name="evalkit-run", daemon=True)
+        self._thread = daemon_thread(self._main, "evalkit-run")
         self._thread.start()
 
     def stop(self) -> None:
