@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.errors import InputError, counted, guess, listed
+from evalkit.rubrics.rubric import REQUIREMENT, Rubric
 from evalkit.tables.items import ItemsLike, as_frame, as_items, canonical, is_missing
 from evalkit.tables.lists_in_texts import list_in
 from evalkit.tables.schemas import id_text
@@ -133,6 +134,18 @@ def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: 
     if any(criterion.scale is not None for criterion in judged):
         exploded["scale"] = pd.Series([criterion.scale for criterion in judged], dtype=object)
     return pd.concat([exploded, repeated], axis=1)
+
+
+def with_rows(
+    items: ItemsLike, rubric: Rubric, inputs: Mapping[str, str] | None = None, item_id: str | None = None
+) -> tuple[ItemsLike, str | None]:
+    """The items and their column of ids; exploded, if the rubric asks for a requirement and they bring criteria."""
+    if not rubric.has_requirements or REQUIREMENT in (inputs or {}):
+        return items, item_id
+    names = {*map(str, as_frame(items).columns)}
+    if REQUIREMENT in names or not names & {*_COLUMNS}:
+        return items, item_id
+    return explode_criteria(items, item_id=item_id), None
 
 
 def lint_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str | None = None) -> pd.DataFrame:
