@@ -35,7 +35,7 @@ _NAMES = {
     "scale": ("scale",),
 }
 _CHILDREN = ("sub_tasks", "children")
-_COLUMNS = ("criteria", "rubrics", "requirements", "checklist")
+COLUMNS = ("criteria", "rubrics", "requirements", "checklist")
 _MADE = ("of_item", "requirement", "points", "axis", "requires", "parent")
 _NUMBERED = re.compile(r"^[ \t]*(?:\(?\d{1,4}[.):]|[-*•])[ \t]+", re.MULTILINE)
 _WORD = re.compile(r"\w+")
@@ -109,7 +109,7 @@ def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: 
     errors: list[str] = []
     for number, (item, cell) in enumerate(zip(frame["item_id"], cells, strict=True)):
         try:
-            rows += [(number, criterion) for criterion in _criteria_of(cell)]
+            rows += [(number, criterion) for criterion in criteria_in(cell)]
         except InputError as problem:
             errors.append(f"item {item!r}: {problem}")
     if errors:
@@ -143,7 +143,7 @@ def with_rows(
     if not rubric.has_requirements or REQUIREMENT in (inputs or {}):
         return items, item_id
     names = {*map(str, as_frame(items).columns)}
-    if REQUIREMENT in names or not names & {*_COLUMNS}:
+    if REQUIREMENT in names or not names & {*COLUMNS}:
         return items, item_id
     return explode_criteria(items, item_id=item_id), None
 
@@ -177,7 +177,7 @@ def lint_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str
     rows: list[tuple[str, str, str]] = []
     for item, cell in zip(frame["item_id"], cells, strict=True):
         try:
-            rows += [("note", f"{item}{where}", message) for where, message in _notes(_criteria_of(cell))]
+            rows += [("note", f"{item}{where}", message) for where, message in _notes(criteria_in(cell))]
         except InputError as problem:
             rows.append(("error", item, str(problem)))
     return pd.DataFrame(rows, columns=["severity", "where", "message"])
@@ -188,7 +188,7 @@ def _items_and_cells(items: ItemsLike, name: str | None, item_id: str | None) ->
     frame = as_frame(items)
     names = [str(column) for column in frame.columns]
     if name is None:
-        name = next((column for column in _COLUMNS if column in names), None)
+        name = next((column for column in COLUMNS if column in names), None)
     if name is None or name not in names:
         hint = guess(name, names) if name else ""
         purpose = f"{name!r}" if name else "for the criteria (criteria, rubrics, requirements or checklist)"
@@ -204,7 +204,7 @@ def _items_and_cells(items: ItemsLike, name: str | None, item_id: str | None) ->
     return as_items(frame.drop(columns=[name]), item_id=item_id), cells
 
 
-def _criteria_of(cell: Any) -> list[ItemCriterion]:
+def criteria_in(cell: Any) -> list[ItemCriterion]:
     """The criteria of one item that are judged, checked."""
     entries = _entries(cell)
     if not entries:
