@@ -113,22 +113,24 @@ def _points(evaluation: Evaluation) -> Iterator[Section]:
     """The scores of items with criteria of their own: of all criteria, then of those of each axis."""
     try:
         table = evaluation.points
-        by_axis = None if table is None else points(evaluation.scores, evaluation.items, by="axis")
+        by_axis = (
+            None if table is None else points(evaluation.scores, evaluation.items, by="axis").dropna(subset="axis")
+        )
     except InputError as problem:  # of rows that were filtered or edited
         yield "", [], [f"no points: {problem}"]
         return
     if table is None or by_axis is None:
         return
-    by_axis = by_axis[by_axis["axis"].notna()]
-    parts = [table.assign(axis="all"), *([by_axis] if len(by_axis) else [])]
-    rows, notes = [], []
-    for row in pd.concat([summarize(part) for part in parts]).to_dict("records"):
-        cells = {"axis": str(row["axis"]), "mean": figure(row["mean"], row["low"], row["high"])}
-        cells["clipped"] = figure(row["clipped"], row["clipped_low"], row["clipped_high"])
-        cells |= {"if open were unmet / met": f"{figure(row['worst'])} / {figure(row['best'])}"}
-        cells |= {"below 0": figure(row["below_0"]), "scored": count_of(row["n_scored"], row["n_items"])}
-        rows.append(cells | {"criteria scored": count_of(row["n_criteria"] - row["n_open"], row["n_criteria"])})
-        notes += [(cells["axis"], str(row["notes"]))] * (not pd.isna(row["notes"]))
+    rows, notes, tables = [], [], [table.assign(axis="all"), *([by_axis] if len(by_axis) else [])]
+    for row in pd.concat(map(summarize, tables)).to_dict("records"):
+        rows.append({
+            "axis": str(row["axis"]), "mean": figure(row["mean"], row["low"], row["high"]),
+            "clipped": figure(row["clipped"], row["clipped_low"], row["clipped_high"]),
+            "if open were unmet / met": f"{figure(row['worst'])} / {figure(row['best'])}",
+            "below 0": figure(row["below_0"]), "scored": count_of(row["n_scored"], row["n_items"]),
+            "criteria scored": count_of(row["n_criteria"] - row["n_open"], row["n_criteria"]),
+        })  # fmt: skip
+        notes += [(rows[-1]["axis"], str(row["notes"]))] * (not pd.isna(row["notes"]))
     head = f"Points of {counted(len(table), 'item')} with criteria of their own"
     yield head, rows, ["an item with an open criterion has no score", *noted(notes, len(rows), ", ")]
 
