@@ -285,6 +285,32 @@ def test_to_traces_and_back_keeps_criteria(tmp_path: Path) -> None:
     assert run_gate(GateConfig(tests=[test]), tmp_path / "t.jsonl", options).tests[0].status != "error"
 
 
+@pytest.mark.parametrize("per_call", [1, 2])
+def test_a_notebooks_evaluation_of_items_is_replayed(tmp_path: Path, per_call: int) -> None:
+    items = [
+        {
+            "item_id": k,
+            "question": "q",
+            "answer": f"says x, {k}",
+            "criteria": [{"id": 7, "text": "says x"}, {"id": "a#b", "text": "says y"}, "is kind"],
+        }
+        for k in range(3)
+    ]
+    jury = ek.Judge("fake", "strict", max_tokens=600)
+    ev = ek.evaluate(items, "requirement", jury, samples=1, criteria_per_call=per_call, cache=tmp_path / "cache")
+    ek.freeze(ev, tmp_path / "jury.yaml")
+    to_traces(items, ev, tmp_path / "t.jsonl")
+    _, recorded = from_traces(tmp_path / "t.jsonl")
+    assert recorded["rubric"].tolist() == ["requirement#7", "requirement#a#b", "requirement#3"] * 3
+    tests = [{"id": str(k), "expected": {"type": "criteria", "min_points": -1}} for k in range(3)]
+    options = GateOptions(judge="none", profile=str(tmp_path / "jury.yaml"), cache=tmp_path / "empty")
+    result = run_gate(GateConfig(tests=tests), tmp_path / "t.jsonl", options)
+    judged = [test.metrics[0].measured[0].judgment for test in result.tests]
+    assert ev.points is not None
+    assert [one and one.score for one in judged] == ev.points["score"].tolist()
+    assert {one and one.source for one in judged} == {"trace"}
+
+
 def test_in_pytest_an_item_brings_its_criteria(tmp_path: Path) -> None:
     options = {"judge": "fake:strict", "cache": tmp_path, "strict": False, "refresh": False}
     config = SimpleNamespace(
