@@ -109,9 +109,10 @@ def reward(
 
     Examples
     --------
-    >>> score = reward("relevancy", "fake:strict")
-    >>> score(prompts=["What is 2 + 2?"], completions=["4"]), score.log[0]["unscored"]
-    ([0.0], 0.0)
+    >>> score = reward("requirement", "fake:strict")
+    >>> criteria = [["Boil it", {"text": "xylophone", "points": 3}]]
+    >>> score(prompts=["How long?"], completions=["Boil it 8 minutes."], criteria=criteria), score.log[0]["unscored"]
+    ([0.25], 0.0)
     """
     check_choice("unscored", unscored, ("none", "nan", "group_mean", "raise"))
     spec = Spec.of(rubric, judges, samples, template, inputs=inputs, criteria_per_call=criteria_per_call)
