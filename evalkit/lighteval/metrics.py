@@ -1,4 +1,7 @@
-"""`judge_metric` and `jury_metric`: LightEval metrics that are scored by evalkit's judges, engine and cache."""
+"""`judge_metric` and `jury_metric`: LightEval metrics that are scored by evalkit's judges, engine and cache.
+
+Over 350 lines, but one thing: the two functions, and the computation that they return.
+"""
 
 from __future__ import annotations
 
