@@ -24,9 +24,11 @@ from evalkit.evaluation.wide_table import wide_table
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.inputs import item_inputs, swapped
+from evalkit.rubrics.item_criteria import with_rows
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
+from evalkit.stats.aggregation.item_points import points as points_of
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.agreement.reliabilities import reliability
@@ -154,6 +156,8 @@ class Evaluation:
             raise InputError("the judgments table has no rows; nothing can be evaluated")
         frame = as_items(items, item_id=item_id)
         chosen = rubric_of_table(rows, frame) if rubric is None else rubric_of(rubric)
+        exploded, _ = with_rows(items, chosen, inputs, item_id)
+        frame = frame if exploded is items else as_items(exploded)
         check_judged(rows, frame, chosen)
         check_names(inputs or {}, chosen)
         columns = columns_of(chosen, inputs or {}, frame)
@@ -231,6 +235,12 @@ class Evaluation:
     def summary(self) -> pd.DataFrame:
         """One row per criterion: mean with interval, pass rate, coverage (see `summarize`)."""
         return summarize(self.scores, clusters=self.clusters)
+
+    @cached_property
+    def points(self) -> pd.DataFrame | None:
+        """One row per item, if items bring criteria of their own (see `points`); None for others."""
+        is_exploded = self.rubric.has_requirements and {"of_item", "points"} <= {*self.items.columns}
+        return points_of(self.scores, self.items) if is_exploded else None
 
     @cached_property
     def disagreement(self) -> pd.DataFrame:

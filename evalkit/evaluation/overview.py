@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import count_of, figure, html_page, html_table, html_tiles, noted, text_table, wrapped
-from evalkit.errors import counted
+from evalkit.errors import InputError, counted
+from evalkit.stats.aggregation.item_points import points
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.alignment.agreement_measures import FIGURES, SHOWN
 from evalkit.stats.intervals import cluster_codes, mean_interval
@@ -70,8 +71,11 @@ def heading(evaluation: Evaluation) -> str:
     """One line: rubric, number of items, judges and samples."""
     rubric, spec = evaluation.rubric, evaluation.spec
     unique = "" if evaluation.n_unique == len(evaluation.items) else f" ({evaluation.n_unique} distinct)"
+    number, of_item = counted(len(evaluation.items), "item"), evaluation.items.get("of_item")
+    if rubric.has_requirements and of_item is not None:
+        number = f"{counted(len(of_item), 'criterion', 'criteria')} of {counted(of_item.nunique(), 'item')}"
     line = (
-        f"{rubric.id}@{rubric.label}: {counted(len(evaluation.items), 'item')}{unique}, "
+        f"{rubric.id}@{rubric.label}: {number}{unique}, "
         f"judged by {', '.join(evaluation.judges)}, {_samples(evaluation)} each"
     )
     stand_in = spec is not None and not all(judge.is_llm for judge in spec.judges)
@@ -93,6 +97,7 @@ def sections(evaluation: Evaluation, reasons: str = "explain") -> Iterator[Secti
     if evaluation.items.empty:
         yield "No items: nothing to judge, no figures", [], []
         return
+    yield from _points(evaluation)
     yield "Scores", *_scores(evaluation)
     if evaluation.answer_notes:
         yield "", [], evaluation.answer_notes
@@ -102,6 +107,32 @@ def sections(evaluation: Evaluation, reasons: str = "explain") -> Iterator[Secti
     unscored = int(evaluation.columns_of_judgments("error")["error"].notna().sum())
     hint = [f"{counted(unscored, 'judgment')} unscored; {reasons} shows why"] * (unscored > 0)
     yield "", [], [f"Cost: {evaluation.cost}", *hint]
+
+
+def _points(evaluation: Evaluation) -> Iterator[Section]:
+    """The scores of items with criteria of their own: of all criteria, then of those of each axis."""
+    try:
+        table = evaluation.points
+        by_axis = (
+            None if table is None else points(evaluation.scores, evaluation.items, by="axis").dropna(subset="axis")
+        )
+    except InputError as problem:  # of rows that were filtered or edited
+        yield "", [], [f"no points: {problem}"]
+        return
+    if table is None or by_axis is None:
+        return
+    rows, notes, tables = [], [], [table.assign(axis="all"), *([by_axis] if len(by_axis) else [])]
+    for row in pd.concat(map(summarize, tables)).to_dict("records"):
+        rows.append({
+            "axis": str(row["axis"]), "mean": figure(row["mean"], row["low"], row["high"]),
+            "clipped": figure(row["clipped"], row["clipped_low"], row["clipped_high"]),
+            "if open were unmet / met": f"{figure(row['worst'])} / {figure(row['best'])}",
+            "below 0": figure(row["below_0"]), "scored": count_of(row["n_scored"], row["n_items"]),
+            "criteria scored": count_of(row["n_criteria"] - row["n_open"], row["n_criteria"]),
+        })  # fmt: skip
+        notes += [(rows[-1]["axis"], str(row["notes"]))] * (not pd.isna(row["notes"]))
+    head = f"Points of {counted(len(table), 'item')} with criteria of their own"
+    yield head, rows, ["an item with an open criterion has no score", *noted(notes, len(rows), ", ")]
 
 
 def _summaries(evaluation: Evaluation) -> list[dict[str, Any]]:

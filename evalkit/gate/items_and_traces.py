@@ -19,7 +19,7 @@ from evalkit.gate.verdict_keys import input_hashes, rubric_hash
 from evalkit.rubrics import load_rubric
 from evalkit.tables.files import records
 from evalkit.tables.items import ItemsLike, as_items
-from evalkit.tables.schemas import check
+from evalkit.tables.schemas import check, id_text
 
 _FIELDS = {"question": "prompt", "context": "context", "answer": "response"}
 """Input -> field of a trace, where it is text."""
@@ -71,6 +71,8 @@ def to_traces(items: ItemsLike, judgments: pd.DataFrame | Evaluation | None, pat
     """
     frame = _by_input(as_items(items), judgments)
     by_item, inputs = ({}, _possible_inputs(frame)) if judgments is None else _judgments_by_item(judgments, frame)
+    if isinstance(judgments, Evaluation) and "of_item" in judgments.items and "of_item" not in frame:
+        by_item = _by_own_item(judgments.items, by_item)  # the items bring criteria
     missing = sorted(set(by_item) - set(frame["item_id"]))
     if missing:
         fact = f"{counted(len(missing), 'judged item')} not found among the items (the first: {missing[0]!r})"
@@ -125,6 +127,15 @@ def _by_input(items: pd.DataFrame, judgments: pd.DataFrame | Evaluation | None) 
         return items
     columns = {name: column for name, column in judgments.inputs.items() if name != column and column in items.columns}
     return items.drop(columns=list(columns.values())).assign(**{name: items[one] for name, one in columns.items()})
+
+
+def _by_own_item(rows: pd.DataFrame, by_row: Mapping[str, Mapping[str, Judgment]]) -> dict[str, dict[str, Judgment]]:
+    """item_id -> name in a trace (``requirement#ID``) -> judgment, from those of the rows of criteria."""
+    by_item: dict[str, dict[str, Judgment]] = {}
+    for row, item in zip(rows["item_id"], rows["of_item"].map(id_text), strict=True):
+        for rubric, judgment in by_row.get(row, {}).items():
+            by_item.setdefault(item, {})[f"{rubric}{row.removeprefix(item)}"] = judgment
+    return by_item
 
 
 def _possible_inputs(items: pd.DataFrame) -> set[str]:

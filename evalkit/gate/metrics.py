@@ -63,7 +63,8 @@ def explanations(measured: Measured, min_score: float | Mapping[str, float] | No
     scores that pass; beside ``error``, which is no verdict, the lowest and the highest.
     """
     judgment = measured.judgment
-    if judgment is None:
+    if judgment is None or measured.explained is not None:
+        yield from measured.explained or ()
         return
     side = None if measured.status == "error" else measured.status != "fail"
     if not judgment.criteria:  # recorded by another tool
@@ -79,7 +80,7 @@ def explanations(measured: Measured, min_score: float | Mapping[str, float] | No
             continue
         for rationale in criterion.rationales:
             if side is None or _reaches(rationale.score, rationale.passed, lowest) is side:
-                yield f"{name}, {_named(rationale)}: {rationale.text}"
+                yield f"{name}, {named(rationale)}: {rationale.text}"
 
 
 def _reaches(score: float | None, passed: bool | None, lowest: float | None) -> bool | None:
@@ -87,7 +88,8 @@ def _reaches(score: float | None, passed: bool | None, lowest: float | None) -> 
     return passed if lowest is None else None if score is None else score >= lowest - _TINY
 
 
-def _named(rationale: Rationale) -> str:
+def named(rationale: Rationale) -> str:
+    """Who wrote an explanation, and the score that it explains."""
     score = "" if rationale.score is None else f" ({rationale.score:.4g})"
     return f"{rationale.judge or 'the judge'}{score}"
 

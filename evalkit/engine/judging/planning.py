@@ -20,7 +20,7 @@ from evalkit.core.prompts_and_replies import Prompt, token_count
 from evalkit.core.settings import Options, Refresh
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging.own_answer_first import first_stage
-from evalkit.engine.judging.reply_lookup import Hit, StoredReplies, look_up, warn_changed_text
+from evalkit.engine.judging.reply_lookup import Hit, StoredReplies, left_out, look_up, warn_changed_text
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist, gc_paused
 from evalkit.engine.request import BYTES_PER_TOKEN, TOKENS_PER_CRITERION, asks_singly
@@ -213,8 +213,11 @@ def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, refresh: Refr
                 missing[row] = key
             if hit is not None:
                 count(row, hit, row not in again)
+    alone = {row: key for row, key in left_out(stored, Options(adopt=adopt)).items() if row not in again}
+    n_cached.subtract(map(judge_of, alone))
+    missing |= alone
     missing = work.without_skipped(missing)
-    for row, hit in stored.of_rows(missing.keys() - again, content=True).items() if adopt else ():
+    for row, hit in stored.of_rows(missing.keys() - again - alone.keys(), content=True).items() if adopt else ():
         count(row, hit)
         del missing[row]
     n_recorded = Counter[int]()

@@ -1,0 +1,164 @@
+"""The check ``criteria``: the points that an answer earns by the criteria of its own trace, and their floors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from evalkit.errors import InputError, counted, listed
+from evalkit.gate.judgment import Judgment
+from evalkit.gate.metrics import named
+from evalkit.gate.results_and_exit_code import Measured, Status, worst
+from evalkit.gate.traces import REDACTED, Trace
+from evalkit.rubrics import Scale
+from evalkit.rubrics.item_criteria import COLUMNS, explode_criteria
+from evalkit.stats.aggregation.item_points import points
+from evalkit.tables.items import is_missing
+
+_TINY = 1e-9
+_WHOLE = "all"
+_SOURCES = ("live", "cache", "trace")
+_SHOWN = ("points", "possible", "score", "low", "high", "coverage", "n_criteria", "n_scored")
+
+
+def criteria_of(traces: Mapping[str, Trace]) -> dict[str, pd.DataFrame | str]:
+    """For each name the trace's own criteria as `explode_criteria` makes them, or why they cannot be judged."""
+    cells = {key: [trace.item[name] for name in COLUMNS if not is_missing(trace.item.get(name))]
+             for key, trace in traces.items()}  # fmt: skip
+    items = [(key, {"item_id": key, "criteria": filled[0]}) for key, filled in cells.items() if filled]
+    lacking = dict.fromkeys(cells, "the trace has no criteria; add them as its field criteria, or under meta.inputs")
+    return {**lacking, **_each(items, _exploded)}
+
+
+def figures_of(judged: Mapping[str, tuple[pd.DataFrame, Sequence[Judgment]]]) -> dict[str, dict[str, Any] | str]:
+    """For each name the figures of `points`, of the whole (``all``) and of each axis, or why there are none.
+
+    A criterion without a judgment, or with at most half of its samples, is open.
+    """
+    return _each([*judged.items()], _figures)
+
+
+def _each(entries: Sequence[tuple[str, Any]], function: Callable[[list[Any]], dict[str, Any]]) -> dict[str, Any]:
+    """The function's results by name, of all entries at once; if that fails, of each, or the reason."""
+    try:
+        return function([entry for _, entry in entries]) if entries else {}
+    except InputError as problem:
+        if len(entries) > 1:
+            return {name: result for entry in entries for name, result in _each([entry], function).items()}
+        return {entries[0][0]: str(problem).rpartition(f"item {entries[0][0]!r}: ")[2]}
+
+
+def _exploded(items: list[Any]) -> dict[str, Any]:
+    groups = explode_criteria(items).groupby("of_item", sort=False)
+    return {str(item): rows.reset_index(drop=True) for item, rows in groups}
+
+
+def _figures(judged: list[Any]) -> dict[str, Any]:
+    rows = pd.concat([criteria for criteria, _ in judged], ignore_index=True)
+    judgments = [judgment for _, of_trace in judged for judgment in of_trace]
+    outcomes = [(judgment.score, judgment.passed) if _is_known(judgment) else (None, None) for judgment in judgments]
+    scores = pd.DataFrame(outcomes, columns=["score", "passed"], dtype=object).assign(item_id=rows["item_id"])
+    scale, figures = Scale.of({0: "", 1: ""}, pass_at=1), dict[str, Any]()
+    for by in (None, "axis"):
+        for row in points(scores, rows, scale=scale, by=by).to_dict("records"):
+            if not pd.isna(axis := row.get("axis", _WHOLE)):
+                figures.setdefault(row["item_id"], {})[axis] = row
+    return figures
+
+
+def _is_known(judgment: Judgment) -> bool:
+    return judgment.error is None and judgment.is_scored
+
+
+def measure_points(
+    rows: pd.DataFrame, judgments: Sequence[Judgment], figures: Mapping[str, Any],
+    min_points: float | Mapping[str, float], *, redact: bool,
+) -> Measured:  # fmt: skip
+    """The status of an answer from one judgment per criterion: the worst of its floors.
+
+    What open criteria cannot change is decided: below the floor even if all of them were for the answer, or above it
+    if none were.
+    """
+    floors = min_points if isinstance(min_points, Mapping) else {_WHOLE: min_points}
+    if unknown := [name for name in floors if name not in figures]:
+        axes = REDACTED if redact else listed(list(figures)[1:]) if len(figures) > 1 else "no axis"
+        return Measured("error", f"min_points names the axis {unknown[0]!r}; the criteria of the trace have {axes}")
+    reasons = sum((Counter(judgment.reasons or {}) for judgment in judgments), Counter[str]())
+    why = f" ({', '.join(f'{reason} {n}' for reason, n in sorted(reasons.items()))})" if reasons else ""
+    n_split = sum(len({*judgment.samples}) > 1 for judgment in judgments)
+    outcomes = []
+    for name, floor in floors.items():
+        row, lead = figures[name], "" if name == _WHOLE and len(floors) == 1 else f"{name}: "
+        status, text = _outcome(row, floor)
+        if row["n_open"]:
+            text += f"; {row['n_open']} unscored{why}"
+        elif status == "pass" and n_split:
+            status, text = "warn", f"{text}; the samples of {counted(n_split, 'criterion', 'criteria')} differ"
+        outcomes.append((status, lead + text))
+    status, errors = (
+        worst([outcome[0] for outcome in outcomes]),
+        [judgment.error for judgment in judgments if judgment.error],
+    )
+    message = "; ".join(text for reached, text in outcomes if reached == status)
+    message += f": {errors[0]}" if status == "error" and errors else ""
+    values = {name: {key: None if pd.isna(row[key]) else row[key] for key in _SHOWN} for name, row in figures.items()}
+    of_answer = _together(rows, judgments, figures[_WHOLE], status, dict(reasons) or None)
+    explained = tuple(_explained(rows, judgments, redact=redact))
+    return Measured(status, message, judgment=of_answer, points=values, explained=explained)
+
+
+def _outcome(row: Any, floor: float) -> tuple[Status, str]:
+    """The status of one floor; `row` is that of `points`."""
+    low, high, possible = row["low"], row["high"], f"{row['possible']:.4g} points"
+    coverage = f"{row['n_scored']} of {row['n_criteria']} criteria scored"
+    if pd.isna(low):
+        return "error", f"no share of points: no criterion has positive points ({coverage})"
+    earned = f"{low * row['possible']:.4g} to {high * row['possible']:.4g} of {possible} ({low:.4g} to {high:.4g})"
+    if not row["n_open"]:
+        earned = f"{row['points']:.4g} of {possible} ({low:.4g})"
+    if low >= floor - _TINY:
+        return "warn" if row["n_open"] else "pass", f"{earned} ≥ {floor:.4g}, {coverage}"
+    if high < floor - _TINY:
+        return "fail", f"{earned} < {floor:.4g}, {coverage}"
+    return "error", f"could not be judged: {earned}, so {floor:.4g} is not decided; {coverage}"
+
+
+def _together(
+    rows: pd.DataFrame, judgments: Sequence[Judgment], row: Any, status: Status, reasons: dict[str, int] | None
+) -> Judgment:
+    """One judgment of the whole answer; its samples are the criteria: as the points want it, against them, or open."""
+    first, sources = judgments[0], {judgment.source for judgment in judgments} - {None}
+    costs = [judgment.cost_usd for judgment in judgments if judgment.cost_usd is not None]
+    return Judgment(
+        first.rubric, first.rubric_version, None if status == "error" else status != "fail",
+        None if pd.isna(row["score"]) else row["score"], next((name for name in _SOURCES if name in sources), None),
+        samples=tuple(_is_wanted(*pair) for pair in zip(rows["points"], judgments, strict=True)), judge=first.judge,
+        cost_usd=sum(costs) if costs else None, reasons=reasons, error=None if sources else first.error,
+        criteria={name: criterion for name, judgment in zip(_ids(rows), judgments, strict=True)
+                  for criterion in judgment.criteria.values()},
+    )  # fmt: skip
+
+
+def _ids(rows: pd.DataFrame) -> list[str]:
+    return [name.partition("#")[2] for name in rows["item_id"]]
+
+
+def _is_wanted(weight: float, judgment: Judgment) -> bool | None:
+    return judgment.passed is (weight > 0) if _is_known(judgment) else None
+
+
+def _explained(rows: pd.DataFrame, judgments: Sequence[Judgment], *, redact: bool) -> Iterator[str]:
+    """The criteria that cost points or are open, each with what the judges wrote on that side."""
+    texts, weights, axes = rows["requirement"], rows["points"], rows["axis"]
+    for name, text, weight, axis, judgment in zip(_ids(rows), texts, weights, axes, judgments, strict=True):
+        is_open = not _is_known(judgment)
+        if _is_wanted(weight, judgment):
+            continue
+        state = "unscored" if is_open else "met" if weight < 0 else "not met"
+        yield f"{name} ({f'{axis}, ' if axis else ''}{weight:g} points), {state}: {REDACTED if redact else text}"
+        for written in (text for criterion in judgment.criteria.values() for text in criterion.rationales):
+            if is_open or written.passed is (weight < 0):
+                yield f"{name}, {named(written)}: {written.text}"
