@@ -134,7 +134,9 @@ class Session:
 
     @property
     def label_log(self) -> LabelLog:
-        """All labels, with their edits."""
+        """All labels, with their edits and those of other processes."""
+        with self.history.lock:
+            self.labels.log.read()
         return self.labels.log
 
     @property
@@ -352,7 +354,7 @@ class Session:
         """Take back the last label of the queue; its item is the next one again."""
         with self.history.lock:
             if last := self.turn().undo:
-                self.labels.log.undo(last[0], self.shown_criterion, self.labels.annotator)
+                self.labels.log.undo(self.labels.annotator, [(last[0], self.shown_criterion)])
 
     def look_held_out(self) -> dict[str, str]:
         """Agreement of the jury with the held-out labels (see `Labels.look_held_out`)."""
