@@ -92,7 +92,7 @@ function renderLabels({ model, el }) {
   const ACTIONS = {
     save: () => ask(lead() ? { do: "decide", item: panel().item, criterion: panel().criterion, label: answers[0], comment, next_item: nextOpen().item, next_criterion: nextOpen().criterion } : { do: "save", form: form().form, answers, comment }),
     skip: () => { skipping = !skipping; drawFoot(); },
-    why: (one) => ask({ do: "skip", form: form().form, reason: REASONS[+one.dataset.key.slice(4)] }),
+    why: (one) => ask({ do: "skip", form: form().form, reason: [REASONS[+one.dataset.key.slice(4)], comment].filter(Boolean).join(": ") }),
     undo: () => ask({ do: "undo", form: form().undo }), dismiss: () => send({ do: "dismiss" }), fold: items.fold,
     step: (one) => step(+one.dataset.step), open: (one) => ask({ do: "open", item: one.dataset.item, criterion: one.dataset.name }),
     only: (one) => show({ only: one.dataset.name }), undecided: () => show({ undecided: !undecided }), turn: (one) => show({ page: page + +one.dataset.step }),

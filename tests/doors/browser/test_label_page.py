@@ -131,10 +131,14 @@ def test_skip_undo_and_a_click_twice(new_page, tmp_path):
     screen = Screen(new_page(), page_of(log, "Anna", 5))
     page, first = screen.page, form(screen)["form"]
     page.evaluate(BODY_FOCUS)
+    page.keyboard.press("c")
+    page.keyboard.type("half of it")
+    page.keyboard.press("Escape")
     page.keyboard.press("s")
     assert page.get_by_role("group", name="Why do you skip it?").is_visible()
     press(screen, "2")
     assert form(screen)["n_skipped"] == 1
+    assert "The text is broken or missing: half of it" in log.read_text()
     assert page.get_by_role("button", name=f"Back to {first}").is_visible()
     press(screen, "u")
     assert form(screen)["form"] == first
