@@ -106,7 +106,10 @@ def held(path: str | Path) -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    there = os.open(path, os.O_RDONLY)
+    try:
+        there = os.open(path, os.O_RDWR)  # NFS locks only what may be written
+    except OSError:  # a folder, or a file of others
+        there = os.open(path, os.O_RDONLY)
     try:
         with suppress(OSError):
             fcntl.flock(there, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""The two anywidgets. Their scripts and styles are files of this package; nothing comes from a network."""
+"""The three anywidgets. Their scripts and styles are files of this package; nothing comes from a network."""
 
 from __future__ import annotations
 
@@ -49,4 +49,13 @@ class RunWidget(anywidget.AnyWidget):
     run = traitlets.Dict().tag(sync=True)
     page = traitlets.Dict().tag(sync=True)
     sample = traitlets.Dict().tag(sync=True)
+    alert = traitlets.Unicode().tag(sync=True)
+
+
+class LabelWidget(anywidget.AnyWidget):
+    """The screen of `LabelPage`: draws its traits, sends what the person does."""
+
+    _esm = _joined("js", "texts", "widget", "items", "label")
+    _css = _joined("css", "tuner", "label")
+    form = traitlets.Dict().tag(sync=True)
     alert = traitlets.Unicode().tag(sync=True)

@@ -1,23 +1,29 @@
-"""Human labels entered in the tuner: a log file of every edit, next to the items."""
+"""Human labels entered on screen: a log file of every edit, next to the items, which any number of processes share.
+
+It is one module since what a line means, who counts and what the tables hold follow from the same edits.
+"""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from errno import ENOSPC
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from threading import RLock
 from typing import Any
 
 import numpy as np
 import orjson
 import pandas as pd
 
+from evalkit.core.files import held
 from evalkit.errors import CacheError, InputError
 from evalkit.rubrics import Rubric, Scale
 from evalkit.stats.alignment.label_splits import DEV, split_labels
@@ -28,15 +34,18 @@ from evalkit.tables.schemas import LABEL_KEY, categorical, table
 ENOUGH_LABELS = 10
 """If an annotator has at least so many labels of a criterion, annotators with fewer do not count in the figures."""
 
-SOURCES = ("given", "random", "disputed", "picked")
+LOG = ".labels.jsonl"
+"""How the names of logs end."""
+
+SOURCES = ("given", "random", "disputed", "picked", "adjudicated")
 """How the item of a label was chosen: passed in, drawn by the label queue from all items or from those on which judges
-disagree, or picked on screen."""
+disagree, picked on screen, or decided because people differ on it."""
 
 _COUNTED = ("given", "random")
-_QUEUED = ("random", "disputed")
 _BREAK_S, _FEWEST_STEPS = 600, 5
 _Key = tuple[str, str, str]
 _FIELDS = ("item_id", "criterion", "annotator", "text")
+_SKIPPED = ""  # stands for the criterion in the line of an item that was skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,8 @@ class LabelEdit:
         Whether the jury was hidden until the label was given; None if that is not known.
     round
         The number of the draw, from 1, if it was ``disputed``.
+    comment
+        What the annotator wrote beside it.
     """
 
     label: str | None
@@ -60,6 +71,7 @@ class LabelEdit:
     probability: float | None = None
     blind: bool | None = None
     round: int | None = None
+    comment: str = ""
 
 
 def labels_on_scale(labels: pd.DataFrame, criterion: str, *rubrics: Rubric) -> pd.DataFrame:
@@ -85,9 +97,10 @@ def drop_new_annotators(labels: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 class LabelLog:
     """The labels passed in, with all later edits applied.
 
-    An edit is one line of a file, written and synced before it counts; lines are only added. Each contains a hash of
-    the text that was labelled. If the item's text has changed since, the label is left out and counted in
-    `n_other_texts`.
+    An edit is one line of a file, written and synced before it counts; lines are only added, by one write under a lock,
+    so that any number of processes may share the file. `read` applies what others added; after a write it applies the
+    lines in the order of the file, so that all processes have the same labels. Each line contains a hash of the text
+    that was labelled. If the item's text has changed since, the label is left out and counted in `n_other_texts`.
 
     Figures use the labels in `counted`: a label of a ``disputed`` or ``picked`` item neither counts nor replaces the
     annotator's label that does. Annotators count if they gave labels that were passed in, if they were the first in
@@ -125,20 +138,27 @@ class LabelLog:
         self.path, self._texts, self._clusters = path, texts, clusters
         self._scales: dict[str, dict[str, Scale]] = {}
         self.add_scales(rubric)
-        self._edits: dict[_Key, list[LabelEdit]] = {}
-        self._queued: list[_Key] = []
-        self.counting: set[str] = set()
-        self._left_out: set[str] = set()
-        self._first: dict[str, str] = {}  # criterion -> whose labels were its first that count
-        self.n_other_texts = self.n_edits = 0
-        self.draws: dict[str, list[dict[str, float]]] = {}
+        self._given: list[tuple[_Key, LabelEdit]] = []
         if given is not None:
             known = given[given["item_id"].isin(list(texts)) & given["criterion"].isin(rubric.names)]
             for row in records(with_codes(known, rubric)):
-                key = str(row["item_id"]), str(row["criterion"]), str(row["annotator"])
-                self._edits[key] = [_edit_of(row)]
-                self.counting.add(key[2])
-                self._first.setdefault(key[1], key[2])
+                self._given.append(((str(row["item_id"]), str(row["criterion"]), str(row["annotator"])), _edit_of(row)))
+        self.n_edits, self._lock = 0, RLock()  # a thread may draw what another one labels
+        self._forget()
+
+    def _forget(self) -> None:
+        """Go back to the labels passed in, before the first line of the file."""
+        self._edits: dict[_Key, list[LabelEdit]] = {key: [edit] for key, edit in self._given}
+        self.counting = {key[2] for key in self._edits}
+        self._left_out: set[str] = set()
+        self._first: dict[str, str] = {}  # criterion -> whose labels were its first that count
+        for key in self._edits:
+            self._first.setdefault(key[1], key[2])
+        self._acts: list[_Key] = []
+        self.times: dict[str, list[datetime]] = {}
+        self.n_other_texts, self._applied = 0, b""
+        self.draws: dict[str, list[dict[str, float]]] = {}
+        self._changed()
 
     def add_scales(self, rubric: Rubric) -> None:
         """Accept labels on the scales of this version too."""
@@ -146,63 +166,71 @@ class LabelLog:
             scale = criterion.scale
             self._scales.setdefault(criterion.name, {})[f"{scale.level} {scale.to_json()}"] = scale
 
-    def read(self) -> None:
-        """Apply the edits of the log file; call it when the scales of all versions are added."""
-        try:
-            lines = self.path.read_bytes().splitlines() if self.path.exists() else []
-        except OSError as problem:
-            raise CacheError(f"{self.path} cannot be read: {problem.strerror}") from problem
-        for line in lines:
+    def read(self) -> bool:
+        """Apply the lines that were added to the file since the last call, by any process; False if there are none.
+
+        Call it first when the scales of all versions are added.
+        """
+        with self._lock:
             try:
-                edit = orjson.loads(line)
-            except orjson.JSONDecodeError:
-                continue  # blank, or truncated by a crash
-            if not isinstance(edit, dict):
-                continue
-            if isinstance(edit.get("annotator"), str) and isinstance(edit.get("counts"), bool):
-                self._count(edit["annotator"], counts=edit["counts"])
-                continue
-            if isinstance(edit.get("drawn"), dict) and isinstance(edit.get("criterion"), str):
-                self.draws.setdefault(edit["criterion"], []).append(edit["drawn"])
-                continue
-            if not all(isinstance(edit.get(name), str) for name in _FIELDS):
-                continue
-            label, key = edit.get("label"), (edit["item_id"], edit["criterion"], edit["annotator"])
-            if self._texts.get(key[0]) != edit["text"] or not self._fits(key[1], label):
-                self.n_other_texts += 1
-            elif edit.get("undo") is True:
-                self._remove_last(key)
-            else:
-                self._put(key, _edit_of(edit))
-                if "source" not in edit:  # written by an earlier version, when every annotator counted
-                    self.counting.add(key[2])
+                text = self.path.read_bytes()
+            except FileNotFoundError:
+                return False
+            except OSError as problem:
+                raise CacheError(f"{self.path} cannot be read: {problem.strerror}") from problem
+            if not text.startswith(self._applied):  # the file was replaced, edited or cut
+                self._forget()
+            lines = text[len(self._applied) :].split(b"\n")
+            if _values(lines[-1]) is None:
+                lines[-1] = b""  # being written now, or truncated by a crash: it ends where the next line starts
+            new = b"\n".join(lines)
+            self._applied += new
+            for line in lines:
+                if values := _values(line):
+                    self._apply(values)
+            return bool(new)
+
+    def _apply(self, values: dict[str, Any]) -> None:
+        """One line of the file; one that cannot be understood is left out."""
+        fields: list[Any] = [values.get(name) for name in _FIELDS]
+        item_id, criterion, annotator, text = fields
+        if isinstance(annotator, str) and isinstance(values.get("counts"), bool):
+            self._count(annotator, counts=values["counts"])
+        elif isinstance(values.get("drawn"), dict) and isinstance(criterion, str):
+            draws = self.draws.setdefault(criterion, [])
+            draws += [values["drawn"]] * (values["drawn"] not in draws)  # two processes may draw the same
+        elif not all(isinstance(value, str) for value in fields):
+            return
+        elif self._texts.get(item_id) != text or not self._fits(criterion, values.get("label")):
+            self.n_other_texts += criterion != _SKIPPED
+        elif values.get("undo") is True:
+            self._remove_last((item_id, criterion, annotator))
+        else:
+            self._put((item_id, criterion, annotator), _edit_of(values))
+            if "source" not in values:  # written by an earlier version, when every annotator counted
+                self.counting.add(annotator)
+            with suppress(KeyError, TypeError, ValueError):
+                if values.get("label") is not None or criterion == _SKIPPED:
+                    self.times.setdefault(annotator, []).append(datetime.fromisoformat(values["at"]))
 
     def seconds_per_label(self, annotator: str) -> float | None:
         """How long a label of this annotator takes: the median time between two; None with fewer than five of them.
 
-        Ten minutes and more between two labels are a break.
+        Labels of one form have the same time. Ten minutes and more between two labels are a break.
         """
-        lines = self.path.read_bytes().splitlines() if self.path.exists() else []
-        times = []
-        for line in lines:
-            with suppress(orjson.JSONDecodeError, KeyError, TypeError, ValueError):
-                edit = orjson.loads(line)
-                if edit["annotator"] == annotator and edit.get("label") is not None:
-                    times.append(datetime.fromisoformat(edit["at"]))
-        steps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
+        steps = [(later - earlier).total_seconds() for earlier, later in pairwise(self.times.get(annotator, []))]
         usual = [step for step in steps if 0 < step < _BREAK_S]
         return median(usual) if len(usual) >= _FEWEST_STEPS else None
 
     def _fits(self, criterion: str, label: object) -> bool:
         scales = self._scales.get(criterion, {}).values()
         if label is None:
-            return bool(scales)
+            return bool(scales) or criterion == _SKIPPED
         return isinstance(label, str) and any(read_label(label, scale) is not None for scale in scales)
 
     def _put(self, key: _Key, edit: LabelEdit) -> None:
         self._edits.setdefault(key, []).append(edit)
-        if edit.source in _QUEUED:
-            self._queued.append(key)
+        self._acts.append(key)
         if edit.source in _COUNTED and edit.label is not None and self.counts(key[2], key[1]):
             self._first.setdefault(key[1], key[2])
             if not self.counting:
@@ -212,8 +240,8 @@ class LabelLog:
     def _remove_last(self, key: _Key) -> None:
         if self._edits.get(key):
             self._edits[key].pop()
-        if key in self._queued:
-            del self._queued[len(self._queued) - 1 - self._queued[::-1].index(key)]
+        if key in self._acts:
+            del self._acts[len(self._acts) - 1 - self._acts[::-1].index(key)]
         self._changed()
 
     def _count(self, annotator: str, *, counts: bool) -> None:
@@ -244,66 +272,93 @@ class LabelLog:
         CacheError
             When the line cannot be written; the label does not count then.
         """
-        if item_id not in self._texts:
-            raise InputError(f"item {item_id!r} not found; only items of this session can be labelled")
-        if not annotator.strip():
-            raise InputError("a label needs an annotator; enter a name under 'Label as'")
-        if not self._fits(criterion, edit.label):
-            labels = [label for scale in self._scales.get(criterion, {}).values() for label in scale.labels]
-            allowed = ", ".join(dict.fromkeys(labels)) or "none until a version with this criterion has run"
-            raise InputError(f"label {edit.label!r} is not on the scale of {criterion!r}; allowed: {allowed}")
-        key = (item_id, criterion, annotator.strip())
-        self._write(key, asdict(edit))
-        self._put(key, edit)
+        self.add_form(annotator, {(item_id, criterion): edit})
 
-    def undo(self, item_id: str, criterion: str, annotator: str) -> None:
-        """Remove the annotator's last label of an item; the one before it is valid again."""
-        key = (item_id, criterion, annotator)
-        self._write(key, {"label": None, "undo": True})
-        self._remove_last(key)
+    def add_form(self, annotator: str, edits: Mapping[tuple[str, str], LabelEdit]) -> None:
+        """As `add`, for several items and criteria, by one write."""
+        for (item_id, criterion), edit in edits.items():
+            if item_id not in self._texts:
+                raise InputError(f"item {item_id!r} not found; only items of this session can be labelled")
+            if not annotator.strip():
+                raise InputError("a label needs an annotator; enter a name under 'Label as'")
+            if not self._fits(criterion, edit.label):
+                labels = [label for scale in self._scales.get(criterion, {}).values() for label in scale.labels]
+                allowed = ", ".join(dict.fromkeys(labels)) or "none until a version with this criterion has run"
+                raise InputError(f"label {edit.label!r} is not on the scale of {criterion!r}; allowed: {allowed}")
+        keys = [(item_id, criterion, annotator.strip()) for item_id, criterion in edits]
+        self._write(self._line(key) | asdict(edit) for key, edit in zip(keys, edits.values(), strict=True))
+
+    def skip(self, item_ids: Iterable[str], annotator: str, reason: str) -> None:
+        """Note that an annotator does not label these items, and why."""
+        self.add_form(
+            annotator, {(item_id, _SKIPPED): LabelEdit(None, "picked", comment=reason) for item_id in item_ids}
+        )
+
+    def is_skipped(self, item_id: str, annotator: str) -> bool:
+        """Whether an annotator skipped an item, which may be labelled since."""
+        return bool(self._edits.get((item_id, _SKIPPED, annotator)))
+
+    def undo(self, annotator: str, keys: Iterable[tuple[str, str]]) -> None:
+        """Remove the annotator's last label of each of these `acts`; the one before it is valid again."""
+        self._write(self._line((*key, annotator)) | {"label": None, "undo": True} for key in keys)
 
     def set_counting(self, annotator: str, *, counts: bool) -> None:
         """Include an annotator's labels in the figures, or leave them out."""
-        _append(self.path, {"annotator": annotator, "counts": counts})
-        self._count(annotator, counts=counts)
-
-    def _write(self, key: _Key, values: Mapping[str, Any]) -> None:
-        _append(self.path, dict(zip(LABEL_KEY, key, strict=True)) | {"text": self._texts[key[0]]} | dict(values))
+        self._write([{"annotator": annotator, "counts": counts}])
 
     def add_draw(self, criterion: str, drawn: Mapping[str, float]) -> None:
         """Note the items drawn for this criterion in the next round, with the probability of each."""
         if drawn:
-            _append(self.path, {"criterion": criterion, "drawn": dict(drawn)})
-            self.draws.setdefault(criterion, []).append(dict(drawn))
+            self._write([{"criterion": criterion, "drawn": dict(drawn)}])
+
+    def _line(self, key: _Key) -> dict[str, Any]:
+        return dict(zip(_FIELDS, (*key, self._texts[key[0]]), strict=True))
+
+    def _write(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        _append(self.path, lines)
+        self.read()
+
+    def acts(self, annotator: str) -> Iterator[tuple[str, str]]:
+        """Items and criteria that an annotator labelled, the last first; an item that was skipped has no criterion."""
+        for key in self._acts[::-1]:
+            if key[2] == annotator and (key[1] == _SKIPPED or any(edit.label for edit in self._edits[key][-1:])):
+                yield key[:2]
 
     def of(self, item_id: str, criterion: str) -> dict[str, str]:
         """Annotator -> label of one item."""
-        edits = {key[2]: edits[-1] for key, edits in self._edits.items() if key[:2] == (item_id, criterion) and edits}
-        return {who: edit.label for who, edit in edits.items() if edit.label is not None}
+        return {key[2]: str(edit.label) for key, edit in self.last().items() if key[:2] == (item_id, criterion)}
+
+    def given_by(self, annotator: str, source: str) -> dict[tuple[str, str], LabelEdit]:
+        """Item and criterion -> label that this annotator need not be asked for again.
+
+        For ``random``, labels that count.
+        """
+        labels = self._that_count() if source == "random" else self.last()
+        return {key[:2]: edit for key, edit in labels.items() if key[2] == annotator}
 
     def labelled(self, criterion: str, annotator: str, source: str) -> set[str]:
-        """The items that this annotator need not be asked again: for ``random``, those with a label that counts."""
-        labels = self._that_count() if source == "random" else self._last()
-        return {item for item, what, who in labels if (what, who) == (criterion, annotator)}
+        """The items of `given_by` for a criterion."""
+        return {item for item, name in self.given_by(annotator, source) if name == criterion}
 
     def last_queued(self, criterion: str, annotator: str, source: str) -> tuple[str, str] | None:
         """The last item labelled from this source of the label queue, and its label."""
-        for key in reversed(self._queued):
-            edit = self._edits[key][-1]
-            if key[1:] == (criterion, annotator) and edit.source == source and edit.label is not None:
-                return key[0], edit.label
+        for item_id, name in self.acts(annotator):
+            if name == criterion and (edit := self._edits[item_id, name, annotator][-1]).source == source:
+                return item_id, str(edit.label)
         return None
 
-    def _last(self) -> dict[_Key, LabelEdit]:
-        last = {key: edits[-1] for key, edits in self._edits.items() if edits}
-        return {key: edit for key, edit in last.items() if edit.label is not None}
+    def last(self) -> dict[_Key, LabelEdit]:
+        """Item, criterion and annotator -> last label."""
+        with self._lock:
+            return {key: edits[-1] for key, edits in self._edits.items() if edits and edits[-1].label is not None}
 
     def _that_count(self) -> dict[_Key, LabelEdit]:
         """The last label that counts of each item, criterion and annotator, unless labels were taken back since."""
-        last = {
-            key: next((edit for edit in reversed(edits) if edit.label is None or edit.source in _COUNTED), None)
-            for key, edits in self._edits.items()
-        }
+        with self._lock:
+            last = {
+                key: next((edit for edit in reversed(edits) if edit.label is None or edit.source in _COUNTED), None)
+                for key, edits in self._edits.items()
+            }
         return {key: edit for key, edit in last.items() if edit is not None and edit.label is not None}
 
     @property
@@ -312,12 +367,14 @@ class LabelLog:
 
         Only labels that count decide whether a criterion has held-out labels.
         """
-        return self._tables[0]
+        with self._lock:
+            return self._tables[0]
 
     @property
     def counted(self) -> pd.DataFrame:
         """The labels that figures use, with the columns of `table`."""
-        return self._tables[1]
+        with self._lock:
+            return self._tables[1]
 
     @property
     def weighted(self) -> pd.DataFrame:
@@ -335,7 +392,7 @@ class LabelLog:
     def _tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """`table` and `counted`, until the labels change."""
         that_count = {key: edit for key, edit in self._that_count().items() if self._is_counted(key)}
-        last = self._last()
+        last = self.last()
         rows = [*last.items(), *that_count.items()]
         keys = list(zip(*(key for key, _ in rows), strict=True)) if rows else [()] * 3
         item_ids, *names = map(list, keys)
@@ -362,7 +419,7 @@ class LabelLog:
 
     def not_counted(self, criterion: str) -> str:
         """The labels of a criterion that figures do not use, in words; empty if they use all."""
-        sources = Counter(edit.source for key, edit in self._last().items() if key[1] == criterion)
+        sources = Counter(edit.source for key, edit in self.last().items() if key[1] == criterion)
         words = ", ".join(f"{sources[name]} {name}" for name in SOURCES if name not in _COUNTED and sources[name])
         own_keys = [key for key in self._that_count() if key[1] == criterion]
         left_out = sorted({key[2] for key in own_keys if not self._is_counted(key)})
@@ -373,26 +430,36 @@ class LabelLog:
 
 def _edit_of(values: Mapping[str, Any]) -> LabelEdit:
     """The edit in a line of the log, or in a row of a labels table; lines of earlier versions have no source."""
-    names = ("label", "source", "probability", "blind", "round")
-    label, source, probability, blind, number = (values.get(name) for name in names)
+    names = ("label", "source", "probability", "blind", "round", "comment")
+    label, source, probability, blind, number, comment = (values.get(name) for name in names)
     return LabelEdit(
         label if label is None else str(label),
         "given" if source is None else source if source in SOURCES else "picked",
         float(probability) if isinstance(probability, (int, float)) else None,
         blind if isinstance(blind, bool) else None,
         number if isinstance(number, int) and not isinstance(number, bool) else None,
+        comment if isinstance(comment, str) else "",
     )
 
 
-def _append(path: Path, values: dict[str, Any]) -> None:
-    line = orjson.dumps(values | {"at": datetime.now(UTC).isoformat(timespec="seconds")})
-    # The line break in front separates the line from one that a crash truncated.
-    text = b"\n" + line + b"\n"
+def _values(line: bytes) -> dict[str, Any] | None:
+    """What a line of the log holds; None for one that is blank, truncated by a crash, or nothing of ours."""
+    with suppress(orjson.JSONDecodeError):
+        values = orjson.loads(line)
+        return values if isinstance(values, dict) else None
+    return None
+
+
+def _append(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    # The line break in front separates the lines from one that a crash truncated.
+    text = b"\n" + b"".join(orjson.dumps({**line, "at": now}) + b"\n" for line in lines)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as log:
-            log.write(text)
-            log.flush()
+        path.touch()
+        with held(path), path.open("ab", buffering=0) as log:
+            if log.write(text) < len(text):
+                raise OSError(ENOSPC, os.strerror(ENOSPC))
             os.fsync(log.fileno())
     except OSError as problem:
         raise CacheError(

@@ -133,7 +133,7 @@ class RubricTuner(NotebookWidget):
     @property
     def evaluation(self) -> Evaluation | None:
         """The evaluation on screen, with the dev labels that figures use; None before the first run."""
-        return self._with_labels(self.session.labels.log.dev)
+        return self._with_labels(self.session.label_log.dev)
 
     def _with_labels(self, labels: pd.DataFrame | None) -> Evaluation | None:
         shown = self.session.evaluation
@@ -159,10 +159,11 @@ class RubricTuner(NotebookWidget):
         """All labels, including those entered in the tuner.
 
         Beside the columns of a labels table: `part` (``dev`` or ``held-out``), and how each label was drawn: `source`
-        (``given``, ``random``, ``disputed``, ``picked``), `probability`, `blind`, `round`. Figures use given and random
-        ones; those with weights also disputed ones (see `corpus_estimate`).
+        (``given``, ``random``, ``disputed``, ``picked``, ``adjudicated``), `probability`, `blind`, `round`. Figures use
+        given and random ones; those with weights also disputed ones (see `corpus_estimate`). Those that other processes
+        wrote to the same file are among them.
         """
-        return self.session.labels.log.table
+        return self.session.label_log.table
 
     def __getattr__(self, name: str) -> Any:
         if name not in _TABLES:

@@ -63,6 +63,8 @@ class TunerController:
         messages: dict[str, tuple[Any, ...]] = {"draft": (self._revision, self._draft_message)}
         messages |= {"jury": (self._jury_message,), "queue": (self._queue_message,)}
         with self.session.history.lock:
+            if self.session.labels.log.read() and not self.session.labels.queue.is_open:  # others have labelled
+                self._jobs.do("figures", lambda: self.draw("page", "item", "figures"))
             for name in names:
                 setattr(self.widget, name, PAYLOADS[name](self.session, *messages.get(name, ())))
             if "figures" in names:

@@ -33,7 +33,7 @@ from evalkit.notebook.judgments.headline_numbers import (
 )
 from evalkit.notebook.judgments.item_details import item_detail, level_keys, side_by_side
 from evalkit.notebook.judgments.item_table import Page, Query, Row, page_of, rows_of
-from evalkit.notebook.labelling.label_log import LabelEdit, LabelLog
+from evalkit.notebook.labelling.label_log import LOG, LabelEdit, LabelLog
 from evalkit.notebook.labelling.label_queue import Turn, precision
 from evalkit.notebook.tuner.drafts import Drafts, Setup
 from evalkit.notebook.tuner.repeated_samples import RepeatedSamples, same_replies
@@ -96,14 +96,12 @@ class Session:
         rules = {"aggregate": aggregate}
         spec = Spec.of(rubric, judges, samples, template, rules, inputs=inputs, on_missing=on_missing)
         self.setup = setup = Setup.of(items, rubric, spec, item_id, options)
-        source = setup.source
-        self.folder = Path(folder) if folder is not None else source.parent if source is not None else Path.cwd()
-        self.name = name or (f"{source.stem}-{spec.rubric.id}" if source is not None else spec.rubric.id)
+        self.folder, self.name = setup.place(folder, name)
         self.history = history = History(self.folder / f"{self.name}.tuner.json", spec.judges)
         history.load(spec.rubric.id)
         history.rename_saved(spec.rubric, only_edited=True)
         self.drafts = drafts = Drafts(setup, history, options.get("budget_usd"))
-        self.labels = Labels(setup, history, self.folder / f"{self.name}.labels.jsonl", labels, annotator)
+        self.labels = Labels(setup, history, self.folder / f"{self.name}{LOG}", labels, annotator)
         self.runs = Runs(setup, history, drafts, self.labels)
         self.repeats = RepeatedSamples(setup, history, drafts, self.runs)
         self.suggestions = Suggestions(setup, history, drafts, self.labels, self.runs)
@@ -111,7 +109,7 @@ class Session:
         self.criterion: str = last if last in drafts.draft.names else spec.rubric.names[0]
         history.parts.append(lambda: {"criterion": self.criterion})
         self.query, self.selected = Query(), ""
-        self.items_code, self.reads_items = list[str](), source is not None
+        self.items_code, self.reads_items = list[str](), setup.source is not None
         self._computed: dict[str, tuple[object, Any]] = {}
 
     @property
@@ -135,7 +133,9 @@ class Session:
 
     @property
     def label_log(self) -> LabelLog:
-        """All labels, with their edits."""
+        """All labels, with their edits and those of other processes."""
+        with self.history.lock:
+            self.labels.log.read()
         return self.labels.log
 
     @property
@@ -372,7 +372,7 @@ class Session:
         """Take back the last label of the queue; its item is the next one again."""
         with self.history.lock:
             if last := self.turn().undo:
-                self.labels.log.undo(last[0], self.shown_criterion, self.labels.annotator)
+                self.labels.log.undo(self.labels.annotator, [(last[0], self.shown_criterion)])
 
     def look_held_out(self) -> dict[str, str]:
         """Agreement of the jury with the held-out labels (see `Labels.look_held_out`)."""

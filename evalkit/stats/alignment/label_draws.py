@@ -27,7 +27,7 @@ DrawStrategy = Literal["random", "uncertainty", "disagreement", "balanced"]
 FLOOR = 0.3
 """This share of a draw is spread evenly over all items, so that none has a probability near 0."""
 
-_UNWEIGHTED = ["picked", "disputed"]
+_UNWEIGHTED = ["picked", "disputed", "adjudicated"]
 _COLUMNS = ("text: item_id criterion; count: round; number: probability",)
 
 

@@ -1,0 +1,1 @@
+"""Label with others: the page of one person, and the view of the lead."""

@@ -1,0 +1,167 @@
+"""The lead's view: how far people agree, who has done how much, and a decision on each item on which they differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Any
+
+import pandas as pd
+
+from evalkit.core.formatting import cut, figure
+from evalkit.errors import counted
+from evalkit.notebook.judgments.item_details import judged_inputs
+from evalkit.notebook.labelling.label_log import ENOUGH_LABELS, LabelEdit
+from evalkit.notebook.together.label_forms import Action, Forms, Key, clean
+from evalkit.stats import reliability
+from evalkit.stats.alignment.label_values import with_codes
+from evalkit.stats.intervals import wilson
+from evalkit.tables.messages import value_text
+
+DECIDED = "decided by "
+"""How the annotator of a decision is named, before the name of the lead."""
+
+AGREED = 0.8
+"""From this agreement on, people count as agreeing."""
+
+_KEY, _ROW = ["item_id", "criterion"], ("item", "criterion", "text", "decision", "labels")
+_STEP, _LONGEST_TEXT, _LONGEST_LEVEL = 10, 400, 48
+
+
+class LeadScreen:
+    """What the lead sees and decides.
+
+    Attributes
+    ----------
+    decider
+        The annotator of the decisions.
+    """
+
+    def __init__(self, forms: Forms, lead: str) -> None:
+        self.forms, self.decider = forms, f"{DECIDED}{lead}"
+        self._opened: Key = ("", "")
+        self.actions: dict[str, Action] = {"open": self.open, "decide": self.decide, "undo": self.undo}
+
+    def payload(self) -> dict[str, Any]:
+        """The whole view."""
+        forms, log, last = self.forms, self.forms.log, self.forms.log.last()
+        labels = with_codes(log.table, forms.rubric).astype({"annotator": str, "label": object})
+        is_decision = labels["source"].eq("adjudicated").to_numpy()
+        decided = labels[is_decision].set_index(_KEY)["label"].to_dict()
+        keys = pd.MultiIndex.from_tuples([key for keys in forms.questions.values() for key in keys], names=_KEY)
+        people = labels[~is_decision].pivot(index=_KEY, columns="annotator", values="label")
+        people = people.reindex(keys).dropna(axis=1, how="all").astype(object)
+        people = people.where(people.notna(), None)
+        differ = people[[len({*labels} - {None}) > 1 for labels in people.to_numpy()]]
+        if self._opened not in differ.index:
+            self._opened = next((key for key in differ.index if key not in decided), next(iter(differ.index), ("", "")))
+        names = [str(name) for name in people.columns]
+        of_items = zip(differ.index, differ.to_numpy().tolist(), strict=True)
+        rows = [dict(zip(_ROW, (*key, self._text(key), decided.get(key), row), strict=True)) for key, row in of_items]
+        n_decided = sum(row["decision"] is not None for row in rows)
+        agreement = self._agreement(people[people.count(axis=1) > 1])
+        panel: dict[str, Any] = {}
+        if (key := self._opened) in differ.index:
+            answers = [[who, code, self._level(key, code)] for who, code in differ.loc[[key]].iloc[0].dropna().items()]
+            # a comment is written beside the first question of a form
+            notes = {who: edit.comment for (item, _, who), edit in last.items() if item == key[0] and edit.comment}
+            edit = last.get((*key, self.decider), LabelEdit(None))
+            panel = forms.texts(key) | {"item": key[0], "criterion": key[1], "question": forms.question(key)}
+            panel |= {"said": [[*words, notes.get(words[0], "")] for words in answers]}
+            panel |= {"decision": edit.label, "comment": edit.comment}
+        return {
+            "view": "lead", "title": forms.rubric.id, "decider": self.decider, "names": names, "rows": rows,
+            "sentence": self._sentence(names, agreement, differ), "agreement": agreement, "panel": panel,
+            "people": [*map(self._person, people.items()), [self.decider, n_decided, len(rows), ""]],
+            "undo": ": ".join(next(log.acts(self.decider), ())),
+        }  # fmt: skip
+
+    def _agreement(self, shared: pd.DataFrame) -> list[dict[str, Any]]:
+        """Per criterion, the agreement on the items that two people or more labelled, and its course."""
+        if shared.empty:
+            return []
+        figures, long = [], shared.reset_index().melt(_KEY, var_name="judge", value_name="label").dropna()
+        for row in reliability(long, clusters=self.forms.groups, scale=self.forms.rubric).to_dict("records"):
+            labels = shared.xs(row["criterion"], level="criterion")
+            pairs = [(labels[name], labels[second]) for name, second in combinations(labels, 2)]
+            n_both = sum((first.notna() & second.notna()).astype(int) for first, second in pairs)
+            n_same = sum((first.notna() & first.eq(second)).astype(int) for first, second in pairs)
+            n_people = labels.count(axis=1)  # the weights of `percent_agreement`
+            course = ((n_same / n_both * n_people).cumsum() / n_people.cumsum()).tolist()
+            value, low, high = (row[f"percent_agreement{end}"] for end in ("", "_low", "_high"))
+            if pd.isna(low):  # all agree, or none
+                low, high = wilson(value, row["n_clusters"]).low, wilson(value, row["n_clusters"]).high
+            head = {"criterion": row["criterion"], "n": len(labels), "differ": int((n_same < n_both).sum())}
+            alpha = None if pd.isna(row["alpha_vote"]) else row["alpha_vote"]
+            head |= {"value": value, "low": low, "high": high, "alpha": alpha}
+            figures.append(head | {"course": [*course[_STEP - 1 : -1 : _STEP], course[-1]]})
+        return figures
+
+    def _sentence(self, names: list[str], agreement: list[dict[str, Any]], differ: pd.DataFrame) -> list[str]:
+        """The verdict, its figure, and the reason with what to do next."""
+        who = _and(names) if len(names) < 4 else f"{len(names)} people"
+        if not agreement:
+            verdict = f"{who} have no item in common yet." if names[1:] else f"Only {who} has labelled so far."
+            return [verdict if names else "Nobody has labelled yet.", "", "Agreement needs two labels of an item."]
+        kinds: dict[str, list[str]] = {"agree": [], "apart": [], "unclear": []}
+        for row in agreement:
+            is_unclear = row["n"] < ENOUGH_LABELS or row["low"] < AGREED <= row["high"]
+            kind = "unclear" if is_unclear else "agree" if row["low"] >= AGREED else "apart"
+            kinds[kind].append(f"“{row['criterion']}”")
+        agree, apart, unclear = map(_and, kinds.values())
+        parts = [f"{who} agree on {agree}"] * bool(agree)
+        parts += [f"on {apart} they do not yet" if agree else f"{who} do not agree yet on {apart}"] * bool(apart)
+        cannot = "it cannot be told yet" if parts else f"it cannot be told yet whether {who} agree"
+        verdict = "; ".join([*parts, *[f"on {unclear} {cannot}"] * bool(unclear)])
+        worst = min(agreement, key=lambda row: row["value"])
+        value = f"“{worst['criterion']}”: {figure(worst['value'], worst['low'], worst['high'])}"
+        reason = "Label more items that two people read. " if unclear and not apart else ""
+        at_odds = differ[differ.index.get_level_values("criterion") == worst["criterion"]]
+        if len(at_odds):
+            pairs = Counter(tuple(sorted({*labels} - {None})[:2]) for labels in at_odds.to_numpy())
+            pair, n_pairs = pairs.most_common(1)[0]
+            low, high = (cut(self._level(at_odds.index[0], code).rstrip("."), _LONGEST_LEVEL) for code in pair)
+            reason += f"{n_pairs} of the {counted(len(at_odds), 'difference')} are “{low}” against “{high}”. "
+            reason += "Talk about these levels before more is labelled; then decide the items below."
+        return [f"{verdict[0].upper()}{verdict[1:]}.", f"{value} on {counted(worst['n'], 'item')}.", reason]
+
+    def _person(self, given: tuple[Any, pd.Series]) -> list[Any]:
+        """Name, number of forms done and of all, and what else is known of a person's work."""
+        forms, who, done = self.forms, str(given[0]), {*given[1].dropna().index}
+        n_skipped = sum(forms.is_skipped(name, who) and not forms.is_done(name, done) for name in forms.questions)
+        pace, times = forms.log.seconds_per_label(who), forms.log.times.get(who, [])
+        notes = [f"{n_skipped} skipped"] * bool(n_skipped) + ([f"{pace:.0f} s per item"] if pace else [])
+        notes += [f"last answer {time:%d %b %H:%M} UTC" for time in times[-1:]]
+        return [who, sum(forms.is_done(name, done) for name in forms.questions), len(forms.questions), ", ".join(notes)]
+
+    def _level(self, key: Key, code: str) -> str:
+        return next((text for label, text in self.forms.question(key)["levels"] if label == code), code)
+
+    def _text(self, key: Key) -> str:
+        forms, item = self.forms, self.forms.row_of[key[0]]
+        names = judged_inputs(forms.rubric, key[1], list(forms.columns))
+        texts = [forms.question(key)["title"]] * forms.is_exploded
+        texts += [value_text(item[forms.columns[name]], name)[: 2 * _LONGEST_TEXT] for name in names]
+        return " ".join(" · ".join(texts).split())[:_LONGEST_TEXT]
+
+    def open(self, message: Mapping[str, Any]) -> None:
+        """Show an item on which people differ."""
+        self._opened = message["item"], message["criterion"]
+
+    def decide(self, message: Mapping[str, Any]) -> None:
+        """Label the item on screen as decided, and show the next one."""
+        if self._opened == (message["item"], message["criterion"]):
+            edit = LabelEdit(str(message["label"]), "adjudicated", comment=clean(message.get("comment")))
+            self.forms.log.add_form(self.decider, {self._opened: edit})
+            self._opened = str(message.get("next_item", "")), str(message.get("next_criterion", ""))
+
+    def undo(self, _message: Mapping[str, Any]) -> None:
+        """Take back the last decision."""
+        if key := next(self.forms.log.acts(self.decider), None):
+            self.forms.log.undo(self.decider, [key])
+            self._opened = key
+
+
+def _and(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
