@@ -191,25 +191,21 @@ def _of_tasks(rows: list[_Row], wanted: _Wanted, name: str | None, where: str) -
     for row in rows:
         task, alone = (row["task"], [row]) if isinstance(row.get("task"), Mapping) else (row, None)
         nameless = False
-        for one in alone or task.get("annotations", task.get("completions", [])):
-            results = one.get("result") or []
-            if one.get("was_cancelled") or one.get("skipped"):
+        for given in alone or task.get("annotations", task.get("completions", [])):
+            results = given.get("result") or []
+            if given.get("was_cancelled") or given.get("skipped"):
                 continue
-            if one.get("parent_prediction") is not None and not one.get("lead_time"):
+            if given.get("parent_prediction") is not None and not given.get("lead_time"):
                 unseen += 1  # made from a prediction by a command of Label Studio: nobody looked at it
                 continue
             noted = [result["meta"]["annotator"] for result in results if "annotator" in (result.get("meta") or {})]
-            who, at = noted[0] if noted else one.get("completed_by"), one.get("updated_at") or one.get("created_at")
+            who, at = noted[0] if noted else given.get("completed_by"), given.get("updated_at") or given.get("created_at")
             if who is None and nameless:
                 raise InputError(f"{where}: task {task.get('id')!r} has annotations without completed_by; add it")
             nameless = nameless or who is None
-            asked = [
-                result
-                for result in results
-                if (result.get("type") in _JUDGED if wanted is None else result.get("from_name") in wanted)
-            ]
-            for question in dict.fromkeys(result["from_name"] for result in asked):
-                value = [result.get("value") for result in asked if result["from_name"] == question]
+            asked = [one for one in results if one.get("type") in _JUDGED or one.get("from_name") in (wanted or ())]
+            for question in dict.fromkeys(one["from_name"] for one in asked):
+                value = [one.get("value") for one in asked if one["from_name"] == question]
                 yield _answer(task.get("data", {}), task.get("id"), name, where, question, who, value) | {"at": at}
     if unseen:
         fact = f"{where}: {counted(unseen, 'annotation')} made from predictions of a model, which no person looked at"
