@@ -55,8 +55,7 @@ class RunWidget(anywidget.AnyWidget):
 class LabelWidget(anywidget.AnyWidget):
     """The screen of `LabelPage`: draws its traits, sends what the person does."""
 
-    _esm = _joined("js", "label")
-    _css = _joined("css", "tuner")
+    _esm = _joined("js", "texts", "widget", "items", "label")
+    _css = _joined("css", "tuner", "label")
     form = traitlets.Dict().tag(sync=True)
-    lead = traitlets.Dict().tag(sync=True)
     alert = traitlets.Unicode().tag(sync=True)

@@ -33,6 +33,9 @@ from evalkit.tables.schemas import LABEL_KEY, categorical, table
 ENOUGH_LABELS = 10
 """If an annotator has at least so many labels of a criterion, annotators with fewer do not count in the figures."""
 
+LOG = ".labels.jsonl"
+"""How the names of logs end."""
+
 SOURCES = ("given", "random", "disputed", "picked", "adjudicated")
 """How the item of a label was chosen: passed in, drawn by the label queue from all items or from those on which judges
 disagree, picked on screen, or decided because people differ on it."""
@@ -198,7 +201,7 @@ class LabelLog:
             self._count(annotator, counts=values["counts"])
         elif isinstance(values.get("drawn"), dict) and isinstance(criterion, str):
             draws = self.draws.setdefault(criterion, [])
-            draws += [values["drawn"]] * (draws[-1:] != [values["drawn"]])  # two processes may draw the same
+            draws += [values["drawn"]] * (values["drawn"] not in draws)  # two processes may draw the same
         elif not all(isinstance(value, str) for value in (item_id, annotator, text)):
             return
         elif self._texts.get(item_id) != text:
@@ -344,17 +347,14 @@ class LabelLog:
         """Items and criteria that an annotator labelled, the last first; those skipped have no criterion."""
         for item_id, criterion, who in reversed(self._acts):
             key = (item_id, criterion, who)
-            is_label = bool(self._edits.get(key)) and self._edits[key][-1].label is not None
+            edits = self._edits.get(key, [])[-1:]
+            is_label = any(edit.label is not None or edit.source == "adjudicated" for edit in edits)
             if who == annotator and (is_label or (not criterion and (item_id, who) in self.skipped)):
                 yield item_id, criterion
 
-    def edits_of(self, item_id: str, criterion: str) -> dict[str, LabelEdit]:
-        """Annotator -> last edit of one item."""
-        return {key[2]: edits[-1] for key, edits in self._edits.items() if key[:2] == (item_id, criterion) and edits}
-
     def of(self, item_id: str, criterion: str) -> dict[str, str]:
         """Annotator -> label of one item."""
-        edits = self.edits_of(item_id, criterion)
+        edits = {key[2]: edits[-1] for key, edits in self._edits.items() if key[:2] == (item_id, criterion) and edits}
         return {who: edit.label for who, edit in edits.items() if edit.label is not None}
 
     def given_by(self, annotator: str, source: str) -> dict[tuple[str, str], LabelEdit]:
@@ -372,15 +372,17 @@ class LabelLog:
     def last_queued(self, criterion: str, annotator: str, source: str) -> tuple[str, str] | None:
         """The last item labelled from this source of the label queue, and its label."""
         for item_id, name in self.acts(annotator):
-            edit = self._edits.get((item_id, name, annotator), [None])[-1]
-            if name == criterion and edit is not None and edit.source == source:
+            if name == criterion and (edit := self._edits[item_id, name, annotator][-1]).source == source:
                 return item_id, str(edit.label)
         return None
 
+    def last_edits(self) -> dict[_Key, LabelEdit]:
+        """Item, criterion and annotator -> last edit, in the order of the first edits."""
+        return {key: edits[-1] for key, edits in self._edits.items() if edits}
+
     def last(self) -> dict[_Key, LabelEdit]:
-        """Item, criterion and annotator -> last label."""
-        last = {key: edits[-1] for key, edits in self._edits.items() if edits}
-        return {key: edit for key, edit in last.items() if edit.label is not None}
+        """As `last_edits`, without labels that were taken back."""
+        return {key: edit for key, edit in self.last_edits().items() if edit.label is not None}
 
     def _that_count(self) -> dict[_Key, LabelEdit]:
         """The last label that counts of each item, criterion and annotator, unless labels were taken back since."""

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
 
+from evalkit.core.formatting import html_text
+from evalkit.core.settings import check_choice
+from evalkit.errors import InputError
+from evalkit.notebook.together.label_forms import Forms, PersonScreen
+from evalkit.notebook.together.lead_view import DECIDED, LeadScreen
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.tables.items import ItemsLike
+from evalkit.tables.schemas import LABEL_KEY
 
 
 class LabelPage(NotebookWidget):
@@ -22,18 +29,41 @@ class LabelPage(NotebookWidget):
     Parameters
     ----------
     items, rubric, item_id, inputs
-        As for `judge`; `items` may also be the path of a file.
+        As for `judge`; `items` may also be the path of a file. Items without a required input, or with an image, are
+        left out.
     annotator
         The name of the person who labels, or of the lead.
     labels
-        The log of labels; by default the file that `RubricTuner` has for the same items and rubric.
+        The path of the log; by default the file that `RubricTuner` has for the same items and rubric.
     order
         ``random`` (all items, in the same random order for everyone and after a restart), ``given`` (as in the file),
-        ``disputed`` (the last draw of the tuner), or a table of `next_labels`.
+        ``disputed`` (what the tuner drew last), or a table of `next_labels`, whose probabilities are kept in the log.
     view
         ``label``, or ``lead``: how far people agree, on which items they differ, and a decision on each.
     show_others
-        Whether the other people's labels of an item are shown; labels are then not blind.
+        Whether a form shows what others answered; its labels are then not blind.
+
+    Attributes
+    ----------
+    path
+        The log.
+
+    Raises
+    ------
+    MissingExtraError
+        Without ipywidgets and anywidget: they are in the extra ``notebook``.
+    InputError, RubricError, ConfigError, CacheError
+        When the arguments are invalid, or a file cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from evalkit import load_example
+    >>> items, _ = load_example("facts")
+    >>> page = LabelPage(items, "correctness", annotator="ann", labels=f"{tempfile.mkdtemp()}/facts.labels.jsonl")
+    >>> page.receive({"do": "save", "form": page.state["form"]["form"], "answers": ["2"]})
+    >>> page.labels[["annotator", "label", "source", "blind"]].values.tolist()
+    [['ann', '2', 'random', True]]
     """
 
     def __init__(
@@ -49,15 +79,64 @@ class LabelPage(NotebookWidget):
         item_id: str | None = None,
         inputs: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(new_widget("LabelWidget", "LabelPage", "ek.RubricTuner needs the same"))
-        self.annotator = annotator
-        self.widget.form = {"annotator": annotator}
+        check_choice("view", view, ("label", "lead"))
+        self.annotator = annotator.strip()
+        if not self.annotator or self.annotator.startswith(DECIDED):
+            raise InputError(
+                f"annotator={annotator!r} is no name of a person; pass a name that does not begin with {DECIDED!r}"
+            )
+        self._forms = Forms(items, rubric, labels, order, item_id, inputs)
+        self.path, is_lead = self._forms.log.path, view == "lead"
+        self._screen: LeadScreen | PersonScreen = (
+            LeadScreen(self._forms, self.annotator)
+            if is_lead
+            else PersonScreen(self._forms, self.annotator, show_others=show_others)
+        )
+        super().__init__(new_widget("LabelWidget", "LabelPage", "ek.load_labels reads labels from a file"))
+        self._message_id = ""
+        self._draw()
+
+    def _draw(self) -> None:
+        self.widget.form = self._screen.payload() | {"answers": self._message_id}
 
     def _actions(self) -> dict[str, Callable[[Any], object]]:
-        return super()._actions()
+        def act(action: Callable[[Any], None], message: Mapping[str, Any]) -> None:
+            try:
+                self._forms.log.read()  # what others did since
+                action(message)
+            finally:
+                self._message_id = str(message.get("id", self._message_id))
+                self._draw()  # the screen takes no key until its last message is answered
+
+        return super()._actions() | {name: partial(act, action) for name, action in self._screen.actions.items()}
+
+    @property
+    def labels(self) -> pd.DataFrame:
+        """All labels of the log, as `RubricTuner.labels`; the lead's decisions have the source ``adjudicated``."""
+        self._forms.log.read()
+        return self._forms.log.table
+
+    @property
+    def final_labels(self) -> pd.DataFrame:
+        """Each person's labels, with the lead's decision in their place where there is one.
+
+        Labels of an item that the lead could not decide stay as they are.
+        """
+        labels, keys = self.labels, LABEL_KEY[:2]
+        is_decision = labels["source"].eq("adjudicated").to_numpy()
+        decided = labels[is_decision].drop_duplicates(keys, keep="last").set_index(keys)["label"].astype(str).to_dict()
+        people = labels[~is_decision].reset_index(drop=True)
+        texts = [
+            decided.get((item, criterion), label)
+            for item, criterion, label in people[[*keys, "label"]].astype(str).itertuples(index=False)
+        ]
+        return people.assign(label=pd.Categorical(texts))
 
     def __repr__(self) -> str:
-        return f"LabelPage of {self.annotator}"
+        form = self._screen.payload()
+        if form["view"] == "lead":
+            return " ".join(filter(None, form["sentence"].values()))
+        return f"{form['n_done']} of {form['n']} done, {form['n_skipped']} skipped ({self.annotator}, {self.path})"
 
     def _repr_html_(self) -> str:
-        return f"<p>{self!r}</p>"
+        return html_text(repr(self))

@@ -84,6 +84,12 @@ class Setup:
         name = named if isinstance(named, str) else ""
         return cls(table, item_id, source, name, spec, template, cache, options)
 
+    def place(self, folder: str | Path | None = None, name: str | None = None) -> tuple[Path, str]:
+        """Folder and name of the files of a session."""
+        source, rubric_id = self.source, self.spec.rubric.id
+        folder = Path(folder) if folder is not None else source.parent if source is not None else Path.cwd()
+        return folder, name or (f"{source.stem}-{rubric_id}" if source is not None else rubric_id)
+
     def data_options(self, rubric: Rubric) -> dict[str, Any]:
         """How items are read, with the columns of those inputs that a version of the rubric has."""
         inputs = {name: column for name, column in self.spec.inputs.items() if name in rubric.input_names}

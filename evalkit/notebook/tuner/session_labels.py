@@ -46,7 +46,7 @@ class Labels:
         self.held_out: dict[str, str] = {}
         self.held_out_difference: tuple[Difference, int] | None = None
         items, rubric, worklist = setup.items, setup.spec.rubric, Worklist.of(setup.spec, setup.items)
-        texts = {item: of_item[0][:16] for item, of_item in zip(items["item_id"], worklist.hashes, strict=True)}
+        texts = text_hashes(worklist)
         table = None if labels is None else as_labels(labels, items, rubric)
         self._given = _counts(table, texts)
         last = history.state.get("given_labels")
@@ -121,6 +121,11 @@ class Labels:
             "looks": f"look {row['n_looks']}, at {counted(row['n_versions'], 'version')}",
         }
         return self.held_out
+
+
+def text_hashes(worklist: Worklist) -> dict[str, str]:
+    """Item -> hash of the text that is labelled."""
+    return {item: of_item[0][:16] for item, of_item in zip(worklist.items["item_id"], worklist.hashes, strict=True)}
 
 
 def _counts(given: pd.DataFrame | None, texts: Collection[str]) -> dict[str, dict[str, int]]:

@@ -32,7 +32,7 @@ from evalkit.notebook.judgments.headline_numbers import (
 )
 from evalkit.notebook.judgments.item_details import item_detail, level_keys, side_by_side
 from evalkit.notebook.judgments.item_table import Page, Query, Row, page_of, rows_of
-from evalkit.notebook.labelling.label_log import LabelEdit, LabelLog
+from evalkit.notebook.labelling.label_log import LOG, LabelEdit, LabelLog
 from evalkit.notebook.labelling.label_queue import Turn, precision
 from evalkit.notebook.tuner.drafts import Drafts, Setup
 from evalkit.notebook.tuner.repeated_samples import RepeatedSamples, same_replies
@@ -95,14 +95,12 @@ class Session:
         rules = {"aggregate": aggregate}
         spec = Spec.of(rubric, judges, samples, template, rules, inputs=inputs, on_missing=on_missing)
         self.setup = setup = Setup.of(items, rubric, spec, item_id, options)
-        source = setup.source
-        self.folder = Path(folder) if folder is not None else source.parent if source is not None else Path.cwd()
-        self.name = name or (f"{source.stem}-{spec.rubric.id}" if source is not None else spec.rubric.id)
+        self.folder, self.name = setup.place(folder, name)
         self.history = history = History(self.folder / f"{self.name}.tuner.json", spec.judges)
         history.load(spec.rubric.id)
         history.rename_saved(spec.rubric, only_edited=True)
         self.drafts = drafts = Drafts(setup, history, options.get("budget_usd"))
-        self.labels = Labels(setup, history, self.folder / f"{self.name}.labels.jsonl", labels, annotator)
+        self.labels = Labels(setup, history, self.folder / f"{self.name}{LOG}", labels, annotator)
         self.runs = Runs(setup, history, drafts, self.labels)
         self.repeats = RepeatedSamples(setup, history, drafts, self.runs)
         self.suggestions = Suggestions(setup, history, drafts, self.labels, self.runs)
@@ -110,7 +108,7 @@ class Session:
         self.criterion: str = last if last in drafts.draft.names else spec.rubric.names[0]
         history.parts.append(lambda: {"criterion": self.criterion})
         self.query, self.selected = Query(), ""
-        self.items_code, self.reads_items = list[str](), source is not None
+        self.items_code, self.reads_items = list[str](), setup.source is not None
         self._computed: dict[str, tuple[object, Any]] = {}
 
     @property

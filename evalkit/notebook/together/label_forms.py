@@ -1,0 +1,242 @@
+"""Items as forms of all that a person answers about them, and one person's way through them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from evalkit.core.settings import check_choice
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
+from evalkit.errors import InputError, counted, listed
+from evalkit.evaluation.inputs import columns_of
+from evalkit.evaluation.suggestions.cases import groups_of
+from evalkit.notebook.judgments.item_details import item_texts
+from evalkit.notebook.labelling.label_log import LOG, LabelEdit, LabelLog
+from evalkit.notebook.labelling.label_queue import random_order
+from evalkit.notebook.tuner.drafts import Setup
+from evalkit.notebook.tuner.session_labels import text_hashes
+from evalkit.rubrics.profiles import RubricLike
+from evalkit.rubrics.rubric import REQUIREMENT
+from evalkit.tables.items import ItemsLike
+from evalkit.tables.schemas import id_text
+
+ORDERS = ("random", "given", "disputed")
+_NO_JUDGE = "fake:strict"  # a specification names judges; none is asked here
+_LONGEST_COMMENT = 10_000
+
+Key = tuple[str, str]
+"""A row of the items and a criterion."""
+
+
+class Forms:
+    """The items as forms, in the order in which they are labelled, and the log of their labels.
+
+    The rows of `explode_criteria` that belong to one item are one form.
+
+    Attributes
+    ----------
+    questions
+        Name of a form -> its questions.
+    form_of
+        Row of the items -> name of its form.
+    drawn
+        Question -> probability and round of its draw; empty if all items are labelled.
+    source
+        How the items are chosen (see `LabelEdit`).
+    """
+
+    def __init__(
+        self,
+        items: ItemsLike | str | Path,
+        rubric: RubricLike,
+        labels: str | Path | None,
+        order: str | pd.DataFrame,
+        item_id: str | None,
+        inputs: Mapping[str, str] | None,
+    ) -> None:
+        if isinstance(order, str):
+            check_choice("order", order, ORDERS)
+        spec = Spec.of(rubric, _NO_JUDGE, inputs=inputs, on_missing="skip")
+        setup = Setup.of(items, rubric, spec, item_id, {})
+        self.items, self.rubric, worklist = setup.items, spec.rubric, Worklist.of(spec, setup.items)
+        folder, name = setup.place()
+        path = folder / f"{name}{LOG}" if labels is None else Path(labels)
+        self.groups, self.columns = groups_of(self.items), columns_of(self.rubric, spec.inputs, self.items)
+        self.log = LabelLog(path, text_hashes(worklist), None, self.rubric, self.groups)
+        self.log.read()
+        self.source = order if isinstance(order, str) else "disputed"
+        self.drawn = self._draw(order) if self.source == "disputed" else {}
+        self.is_exploded = "of_item" in self.items and REQUIREMENT in self.columns
+        units = map(id_text, self.items["of_item" if self.is_exploded else "item_id"])
+        self.form_of = {
+            item: unit
+            for number, (item, unit) in enumerate(zip(self.items["item_id"], units, strict=True))
+            if number not in worklist.skipped
+        }
+        questions: dict[str, list[Key]] = {}
+        for item, unit in self.form_of.items():
+            keys = [(item, name) for name in self.rubric.names if not self.drawn or (item, name) in self.drawn]
+            questions.setdefault(unit, []).extend(keys)
+        names = [unit for unit, keys in questions.items() if keys]
+        self.questions = {unit: questions[unit] for unit in (names if order == "given" else random_order(names))}
+        if not self.questions:
+            raise InputError(
+                "there is nothing to label: no item has all inputs of the rubric, or none of them is drawn"
+            )
+
+    def _draw(self, order: str | pd.DataFrame) -> dict[Key, tuple[float, int]]:
+        """The drawn questions: those of a table, which is noted in the log, or of the log's last draw."""
+        draws = self.log.draws
+        if isinstance(order, pd.DataFrame):
+            if missing := {"item_id", "criterion", "probability"} - {*order.columns}:
+                raise InputError(f"order= has no column {listed(sorted(missing))}; pass what ek.next_labels returned")
+            chosen = {}
+            for criterion, rows in order.astype({"criterion": str}).groupby("criterion", sort=False):
+                drawn = dict(zip(map(id_text, rows["item_id"]), map(float, rows["probability"]), strict=True))
+                if drawn not in draws.get(str(criterion), []):
+                    self.log.add_draw(str(criterion), drawn)
+                chosen[str(criterion)] = draws[str(criterion)].index(drawn), drawn
+        else:
+            chosen = {name: (len(rounds) - 1, rounds[-1]) for name, rounds in draws.items() if rounds}
+        if not chosen:
+            fact = "order='disputed' labels what the tuner drew last, and the log has no draw"
+            raise InputError(f"{fact}; press Disputed in the tuner, or pass order=ek.next_labels(…)")
+        return {(item, name): (drawn[item], at + 1) for name, (at, drawn) in chosen.items() for item in drawn}
+
+    def is_done(self, name: str, given: Mapping[Key, object]) -> bool:
+        """Whether all questions of a form have an answer."""
+        return all(key in given for key in self.questions[name])
+
+    def is_skipped(self, name: str, annotator: str) -> bool:
+        """Whether this person skipped the form."""
+        return any((item, annotator) in self.log.skipped for item, _ in self.questions[name])
+
+    def texts(self, key: Key) -> dict[str, Any]:
+        """What is read to answer a question (see `item_texts`); a requirement stands in the form."""
+        columns = {name: column for name, column in self.columns.items() if name != REQUIREMENT}
+        return item_texts(self.items, columns, key[0], self.rubric, key[1])
+
+    def question(self, key: Key) -> dict[str, Any]:
+        """A question as it is drawn: its title and text, and its levels as code and text."""
+        criterion = self.rubric.criterion(key[1])
+        scale, title = criterion.scale, criterion.name
+        if self.is_exploded:
+            title = str(self.items.loc[self.items["item_id"] == key[0], self.columns[REQUIREMENT]].iloc[0])
+        levels = [(code, text or code) for code, text in zip(scale.labels, scale.values(), strict=True)]
+        ends = [scale.lowest, scale.highest] if scale.level == "interval" else None
+        return {"title": title, "text": criterion.description, "levels": levels, "ends": ends}
+
+
+class PersonScreen:
+    """One person's way through the forms: the next one, its answers, what was skipped and undone.
+
+    Attributes
+    ----------
+    shown
+        The name of the form on screen; None at the end.
+    """
+
+    def __init__(self, forms: Forms, annotator: str, *, show_others: bool) -> None:
+        self.forms, self.annotator, self.show_others = forms, annotator, show_others
+        self.shown: str | None = None
+        self._number, self._is_again, self._back = 0, False, ""
+        self._taken_back: dict[Key, LabelEdit] = {}
+        self.actions: dict[str, Callable[[Mapping[str, Any]], None]] = {
+            "save": self.save,
+            "skip": self.skip,
+            "undo": self.undo,
+        }
+        self.actions |= {"again": self.again}
+
+    def payload(self) -> dict[str, Any]:
+        """The form to fill in next, with nothing of judges, and nothing of others unless they are to be shown."""
+        forms, log, who = self.forms, self.forms.log, self.annotator
+        given = log.given_by(who, forms.source)
+        open_forms = [name for name in forms.questions if not forms.is_done(name, given)]
+        skipped = [name for name in open_forms if forms.is_skipped(name, who)]
+        last_first = dict.fromkeys(forms.form_of.get(item) for item, name in log.skipped if name == who)
+        again = [name for name in last_first if name in skipped] if self._is_again else []
+        ahead = [
+            *(name for name in open_forms if name == self._back),
+            *(n for n in open_forms if n not in skipped),
+            *again,
+        ]
+        self.shown = next(iter(ahead), None)
+        undo = next((forms.form_of[item] for item, _ in self._last_act()), "")
+        payload = {
+            "view": "label", "number": self._number, "annotator": who, "title": forms.rubric.id,
+            "description": forms.rubric.description, "others": self.show_others, "form": self.shown, "undo": undo,
+            "n": len(forms.questions), "n_done": len(forms.questions) - len(open_forms), "n_skipped": len(skipped),
+        }  # fmt: skip
+        if self.shown is None:
+            return payload
+        keys, edits = forms.questions[self.shown], given | self._taken_back
+        questions = [forms.question(key) | {"answer": edits[key].label if key in edits else None} for key in keys]
+        if self.show_others:
+            for key, question in zip(keys, questions, strict=True):
+                question["people"] = [[name, label] for name, label in log.of(*key).items() if name != who]
+        comment = next((edits[key].comment for key in keys if key in edits), "")
+        return payload | forms.texts(keys[0]) | {"questions": questions, "comment": comment}
+
+    def _last_act(self) -> list[Key]:
+        """What *Undo* takes back: the last form of this person, or the last one skipped."""
+        keys: list[Key] = []
+        for item, criterion in self.forms.log.acts(self.annotator):
+            name = self.forms.form_of.get(item)
+            if name is None or (keys and (name != self.forms.form_of[keys[0][0]] or (item, criterion) in keys)):
+                break
+            if keys and bool(criterion) != bool(keys[0][1]):
+                break
+            keys.append((item, criterion))
+        return keys
+
+    def _go_on(self) -> None:
+        self._number += 1
+        self._taken_back, self._back = {}, ""
+
+    def save(self, message: Mapping[str, Any]) -> None:
+        """Label all questions of the form on screen; any other form is ignored, because its text was not read."""
+        if self.shown is None or message["form"] != self.shown:
+            return
+        keys, labels = self.forms.questions[self.shown], list(message["answers"])
+        if len(labels) != len(keys) or any(label in (None, "") for label in labels):
+            raise InputError(f"not saved: {counted(len(keys), 'question')} need an answer each")
+        edits: dict[Key, LabelEdit] = {}
+        for key, label in zip(keys, labels, strict=True):
+            probability, number = self.forms.drawn.get(key, (None, None))
+            comment = "" if edits else clean(message.get("comment"))
+            is_blind = not self.show_others
+            edits[key] = LabelEdit(str(label), self.forms.source, probability, is_blind, number, comment)
+        self.forms.log.add_form(self.annotator, edits)
+        self._go_on()
+
+    def skip(self, message: Mapping[str, Any]) -> None:
+        """Leave the form on screen open, and note why."""
+        if self.shown is not None and message["form"] == self.shown:
+            rows = dict.fromkeys(item for item, _ in self.forms.questions[self.shown])
+            self.forms.log.skip(rows, self.annotator, clean(message.get("reason")))
+            self._go_on()
+
+    def undo(self, message: Mapping[str, Any]) -> None:
+        """Take the last form back; it is the next one again, with the answers that it had."""
+        keys = self._last_act()
+        if not keys or message.get("form") != self.forms.form_of[keys[0][0]]:
+            return
+        given = self.forms.log.given_by(self.annotator, self.forms.source)
+        self.forms.log.undo(self.annotator, keys)
+        self._go_on()
+        self._taken_back, self._back = {key: given[key] for key in keys if key in given}, message["form"]
+
+    def again(self, _message: Mapping[str, Any]) -> None:
+        """Go through the skipped forms."""
+        self._is_again = True
+        self._go_on()
+
+
+def clean(text: object) -> str:
+    """What a person typed, as it can be stored: of half a character nothing, and not without end."""
+    return str(text or "").encode("utf-8", "ignore").decode().strip()[:_LONGEST_COMMENT]
