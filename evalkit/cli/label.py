@@ -50,10 +50,10 @@ def _label(args: argparse.Namespace) -> None:
     pages = {name: partial(page, annotator=name) for name in people}
     if args.lead is not None:
         pages[people[-1]] = partial(pages[people[-1]], view="lead")
-    pages[people[0]]()  # what is wrong with the input is said before anybody gets an address
+    path = pages[people[0]]().path  # what is wrong with the input is said before anybody gets an address
 
     def show(addresses: dict[str, str]) -> None:
         print(*(f"{name}  {address}" for name, address in addresses.items()), sep="\n", flush=True)
 
     serve(pages, args.host, args.port, show)
-    note(args, "stopped; the labels are in the log")
+    note(args, f"stopped; the labels are in {path}")

@@ -42,7 +42,7 @@ _SAFE = {
     "X-Frame-Options": "DENY",
 }
 _KEPT_BACK = (b"cookie", b"origin", b"referer", b"authorization", b"marimo-session-id", b"marimo-stable-session-id")
-_LOOK = "<style>button[data-testid='notebook-menu-dropdown'] { display: none }</style>"
+_LOOK = "<style>[data-testid='notebook-actions-dropdown'] { display: none } #App > div { padding: 0 16px }</style>"
 _AGAIN = '<meta http-equiv="refresh" content="0;url=/">'
 _WHY = (
     "<p>This address does not open the page. Please ask the person who sent it to you for a new one: an address holds "
@@ -152,7 +152,7 @@ def serve(
     try:
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except (OSError, OverflowError) as problem:
-        why = getattr(problem, "strerror", None) or problem
+        why = str(getattr(problem, "strerror", None) or problem).partition(" (while")[0]
         raise ConfigError(f"{host} port {port} cannot be opened ({why}); pass another --port or --host") from None
     port, tokens = listening.getsockname()[1], {who: secrets.token_urlsafe(24) for who in pages}
     gate, file = Gate(tokens, host, port), str(Path(__file__).with_name("label_app.py"))
