@@ -17,7 +17,7 @@ from evalkit.rubrics.criteria import Criterion
 from evalkit.rubrics.human_labels import as_labels, label_of
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.rubrics.rubric import Rubric
-from evalkit.rubrics.scales import Scale, code_text, number
+from evalkit.rubrics.scales import code_text, number
 from evalkit.tables.files import read_frame, records, write_frame
 from evalkit.tables.grouping import refuse_doubles
 from evalkit.tables.items import ItemsLike, as_frame, as_items, canonical, is_missing
@@ -30,10 +30,15 @@ _JUDGED = ("choices", "rating", "number", "pairwise")
 _HOLDS = ("choices", "rating", "number", "selected", "text", "value")
 """Fields of a value that Label Studio or Argilla writes, of which one has the answer."""
 _SIDES = {"left": "A", "right": "B"}
+_ARE_OF_TOOLS = {"annotations", "completions", "responses", "annotation_id", "predictions"}
 _OF_LOG = ("source", "probability", "blind", "round")
 _FORMS = (
     "an export of Label Studio (JSON, JSON_MIN, CSV), records of Argilla, a log of evalkit's tuner or label page, "
     "or a table with item_id, criterion, annotator and label"
+)
+_OTHERS = (
+    "Predictions of models are no labels of people; for labels in columns of items, call "
+    "ek.extract_labels(items, {'criterion': ['column']})"
 )
 
 
@@ -84,27 +89,25 @@ def load_labels(
     frame = read_frame(source) if isinstance(source, (str, Path)) else as_frame(source)
     scales = None if rubric is None else rubric_of(rubric)
     wanted = criteria or (None if scales is None else {name: name for name in scales.names})
-    rows = [{name: value for name, value in row.items() if value is not None} for row in _listed(records(frame))]
+    rows = list(_listed(records(frame)))
     names = {name for row in rows for name in row}
+    rows = [{name: value for name, value in row.items() if value is not None} for row in rows]
     answers: Iterable[_Row]
     if {"text", "at", *LABEL_KEY} <= names:
         answers = _of_log(rows)
-    elif {"annotations", "completions"} & names or {"result", "task"} <= names:
-        answers = _of_tasks(rows, wanted, item_id, where)
-    elif any(name.rpartition(".")[2] == "responses" for name in names):
-        answers = _of_records(rows, item_id, where)
-    elif {"annotation_id", "annotator", "lead_time"} <= names:
-        answers = _of_rows(rows, wanted, item_id, where)
-    elif {"item_id", "label"} <= names:
+    elif {*LABEL_KEY, "label"} <= names or ({"item_id", "label"} <= names and not _ARE_OF_TOOLS & names):
         plain = as_labels(frame, rubric=scales)
         refuse_doubles(plain[plain["label"].notna()], LABEL_KEY, "labels")
         answers = records(plain)
+    elif {"annotations", "completions"} & names or any(isinstance(row.get("task"), Mapping) for row in rows):
+        answers = _of_tasks(rows, wanted, item_id, where)
+    elif any(name.rpartition(".")[2] == "responses" for name in names):
+        answers = _of_records(rows, item_id, where)
+    elif "annotation_id" in names:
+        answers = _of_rows(rows, wanted, item_id, where)
     else:
-        hint = "it has predictions of models: export annotated tasks. Allowed" if "predictions" in names else "allowed"
-        raise InputError(
-            f"{where} has no labels of people in a known form (columns: {listed(sorted(names), most=12)}); {hint}: "
-            f"{_FORMS}. For labels in columns of items, call ek.extract_labels(items, {{'criterion': ['column']}})"
-        )
+        fact = f"{where} has no labels of people in a known form (columns: {listed(sorted(names), most=12)})"
+        raise InputError(f"{fact}; allowed: {_FORMS}. {_OTHERS}")
     try:
         return _table(answers, scales, wanted, where)
     except (AttributeError, KeyError, TypeError, ValueError) as problem:
@@ -199,7 +202,10 @@ def _of_tasks(rows: list[_Row], wanted: _Wanted, name: str | None, where: str) -
                 unseen += 1  # made from a prediction by a command of Label Studio: nobody looked at it
                 continue
             noted = [result["meta"]["annotator"] for result in results if "annotator" in (result.get("meta") or {})]
-            who, at = noted[0] if noted else given.get("completed_by"), given.get("updated_at") or given.get("created_at")
+            who, at = (
+                noted[0] if noted else given.get("completed_by"),
+                given.get("updated_at") or given.get("created_at"),
+            )
             if who is None and nameless:
                 raise InputError(f"{where}: task {task.get('id')!r} has annotations without completed_by; add it")
             nameless = nameless or who is None
@@ -238,16 +244,8 @@ def _of_records(rows: list[_Row], name: str | None, where: str) -> Iterator[_Row
 
 
 def _responses(row: _Row) -> Iterator[tuple[str, Any, Any, str | None]]:
-    """Question, value, user and status, in the three forms that Argilla writes."""
-    responses = row.get("responses") or {}
-    if isinstance(responses, list):  # the server's: one object per user
-        for one in responses:
-            yield from (
-                (name, value, one.get("user_id"), one.get("status"))
-                for name, value in (one.get("values") or {}).items()
-            )
-        return
-    for question, given in responses.items():
+    """Question, value, user and status, nested or flat."""
+    for question, given in (row.get("responses") or {}).items():
         yield from ((question, one.get("value"), one.get("user_id"), one.get("status")) for one in given)
     for name in (name for name in row if name.endswith(".responses")):  # flat
         cells = (row.get(name), row.get(f"{name}.users"), row.get(f"{name}.status"))
@@ -295,49 +293,37 @@ def write_label_studio(
     [{'item_id': 'a', 'criterion': 'tone', 'annotator': 'Ana', 'label': '2'}]
     """
     scales = rubric_of(rubric)
-    shown, tasks = scales.input_names[0], dict[str, dict[str, Any]]()
+    shown, tasks = scales.input_names[0], dict[str, _Row]()
+    numbers = {one.name for one in scales.criteria if not one.scale.codes or one.scale.level == "interval"}
     for item in records(as_items(items)):
         texts = {name: _text(value) for name, value in item.items() if value is not None}
         tasks[item["item_id"]] = {"data": texts, "annotations": {}, "predictions": {}}
     for kind, given, author in (("annotations", labels, "annotator"), ("predictions", votes, "judge")):
         for row in [] if given is None else records(given):
-            if row["label"] is not None and row["criterion"] in scales.names and row["item_id"] in tasks:
+            name, label = row["criterion"], row["label"]
+            if label is not None and name in scales.names and row["item_id"] in tasks:
                 start: _Row = {"result": []} | ({"model_version": row[author]} if kind == "predictions" else {})
                 mine = tasks[row["item_id"]][kind].setdefault(row[author], start)["result"]
-                place = {"id": f"{kind}-{len(mine)}", "from_name": row["criterion"], "to_name": shown}
-                value = _value(row["label"], scales.criterion(row["criterion"]).scale)
-                mine.append(place | value | {"meta": {author: row[author]}})
-    lists = [
-        {name: list(part.values()) if name != "data" else part for name, part in task.items()}
-        for task in tasks.values()
-    ]
-    write_frame(pd.DataFrame(lists), path)
-    parts = [
-        f"<Header value={quoteattr(one)}/><Text name={quoteattr(one)} value={quoteattr(f'${one}')}/>"
-        for one in scales.input_names
-    ]
-    return "\n".join(["<View>", *parts, *(_control(one, shown) for one in scales.criteria), "</View>"])
+                what, value = ("number", number(label)) if name in numbers else ("choices", [label])
+                place = {"id": f"{kind}-{len(mine)}", "from_name": name, "to_name": shown, "type": what}
+                mine.append(place | {"value": {what: value}, "meta": {author: row[author]}})
+    kinds = ("annotations", "predictions")
+    rows = [task | {kind: list(task[kind].values()) for kind in kinds} for task in tasks.values()]
+    write_frame(pd.DataFrame(rows), path)
+    parts = [f'<Header value="{one}"/><Text name="{one}" value="${one}"/>' for one in scales.input_names]
+    controls = [_control(one, shown, is_number=one.name in numbers) for one in scales.criteria]
+    return "\n".join(["<View>", *parts, *controls, "</View>"])
 
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else canonical_json(value).decode()
 
 
-def _is_number(scale: Scale) -> bool:
-    return not scale.codes or scale.level == "interval"
-
-
-def _value(label: str, scale: Scale) -> _Row:
-    if _is_number(scale) and (value := number(label)) is not None:
-        return {"type": "number", "value": {"number": value}}
-    return {"type": "choices", "value": {"choices": [label]}}
-
-
-def _control(criterion: Criterion, shown: str) -> str:
+def _control(criterion: Criterion, shown: str, *, is_number: bool) -> str:
     """The part of the labeling interface that asks for a criterion; `alias` is what Label Studio stores."""
     name = f"name={quoteattr(criterion.name)} toName={quoteattr(shown)}"
     header = f"<Header value={quoteattr(criterion.description or criterion.name)}/>"
-    if _is_number(criterion.scale):
+    if is_number:
         return f"{header}<Number {name}/>"
     codes = [(quoteattr(code_text(code)), quoteattr(text or code_text(code))) for code, text in criterion.scale.items()]
     levels = "".join(f"<Choice alias={code} value={text}/>" for code, text in codes)
