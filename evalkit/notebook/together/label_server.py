@@ -34,8 +34,8 @@ _MOST_REQUESTS, _PER_SECOND, _FOR_A_SOCKET = 4000, 40, 120
 """Per person: requests at once (a page takes about 330), how many come back per second, what a new kernel costs."""
 _SAFE = {
     "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'self' data: blob: 'unsafe-inline' 'unsafe-eval'; img-src * data: blob:; "
-    "object-src 'none'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'self' data: blob: 'unsafe-inline' 'unsafe-eval'; object-src 'none'; "
+    "base-uri 'self'; form-action 'none'; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
