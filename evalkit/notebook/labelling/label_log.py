@@ -16,6 +16,7 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ _COUNTED = ("given", "random")
 _BREAK_S, _FEWEST_STEPS = 600, 5
 _Key = tuple[str, str, str]
 _FIELDS = ("item_id", "criterion", "annotator", "text")
-_SEEN = 64  # bytes before the place where reading goes on: if they change, the file is another one
+_SKIPPED = ""  # stands for the criterion in the line of an item that was skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,21 +143,20 @@ class LabelLog:
             known = given[given["item_id"].isin(list(texts)) & given["criterion"].isin(rubric.names)]
             for row in records(with_codes(known, rubric)):
                 self._given.append(((str(row["item_id"]), str(row["criterion"]), str(row["annotator"])), _edit_of(row)))
-        self.n_edits = 0
+        self.n_edits, self._lock = 0, RLock()  # a thread may draw what another one labels
         self._forget()
 
     def _forget(self) -> None:
         """Go back to the labels passed in, before the first line of the file."""
         self._edits: dict[_Key, list[LabelEdit]] = {key: [edit] for key, edit in self._given}
-        self.skipped: dict[tuple[str, str], str] = {}
         self.counting = {key[2] for key in self._edits}
         self._left_out: set[str] = set()
         self._first: dict[str, str] = {}  # criterion -> whose labels were its first that count
         for key in self._edits:
             self._first.setdefault(key[1], key[2])
-        self._acts: list[_Key] = []  # of labels and, without a criterion, skipped items
+        self._acts: list[_Key] = []
         self.times: dict[str, list[datetime]] = {}
-        self.n_other_texts, self._end, self._seen = 0, 0, b""
+        self.n_other_texts, self._applied = 0, b""
         self.draws: dict[str, list[dict[str, float]]] = {}
         self._changed()
 
@@ -171,27 +171,24 @@ class LabelLog:
 
         Call it first when the scales of all versions are added.
         """
-        try:
-            with self.path.open("rb") as log:
-                log.seek(max(0, self._end - len(self._seen)))
-                text = log.read()
-                if not text.startswith(self._seen):  # the file was replaced or cut
-                    self._forget()
-                    log.seek(0)
-                    text = log.read()
-        except FileNotFoundError:
-            return False
-        except OSError as problem:
-            raise CacheError(f"{self.path} cannot be read: {problem.strerror}") from problem
-        lines = text[len(self._seen) :].split(b"\n")
-        if not lines[-1] or _values(lines[-1]) is None:
-            lines[-1] = b""  # being written now, or truncated by a crash: it ends where the next line starts
-        new = b"\n".join(lines)
-        self._end, self._seen = self._end + len(new), (self._seen + new)[-_SEEN:]
-        for line in lines:
-            if values := _values(line):
-                self._apply(values)
-        return bool(new)
+        with self._lock:
+            try:
+                text = self.path.read_bytes()
+            except FileNotFoundError:
+                return False
+            except OSError as problem:
+                raise CacheError(f"{self.path} cannot be read: {problem.strerror}") from problem
+            if not text.startswith(self._applied):  # the file was replaced, edited or cut
+                self._forget()
+            lines = text[len(self._applied) :].split(b"\n")
+            if _values(lines[-1]) is None:
+                lines[-1] = b""  # being written now, or truncated by a crash: it ends where the next line starts
+            new = b"\n".join(lines)
+            self._applied += new
+            for line in lines:
+                if values := _values(line):
+                    self._apply(values)
+            return bool(new)
 
     def _apply(self, values: dict[str, Any]) -> None:
         """One line of the file; one that cannot be understood is left out."""
@@ -202,29 +199,19 @@ class LabelLog:
         elif isinstance(values.get("drawn"), dict) and isinstance(criterion, str):
             draws = self.draws.setdefault(criterion, [])
             draws += [values["drawn"]] * (values["drawn"] not in draws)  # two processes may draw the same
-        elif not all(isinstance(value, str) for value in (item_id, annotator, text)):
+        elif not all(isinstance(value, str) for value in fields):
             return
-        elif self._texts.get(item_id) != text:
-            self.n_other_texts += "label" in values
-        elif "skipped" in values:
-            self._note_time(annotator, values)
-            self._skip(item_id, annotator, values["skipped"])
-        elif isinstance(criterion, str) and self._fits(criterion, values.get("label")):
-            key = (item_id, criterion, annotator)
-            if values.get("undo") is True:
-                self._remove_last(key)
-            else:
-                self._note_time(annotator, values)
-                self._put(key, _edit_of(values))
-                if "source" not in values:  # written by an earlier version, when every annotator counted
-                    self.counting.add(annotator)
-        elif isinstance(criterion, str):
-            self.n_other_texts += 1
-
-    def _note_time(self, annotator: str, values: Mapping[str, Any]) -> None:
-        with suppress(KeyError, TypeError, ValueError):
-            if values.get("label") is not None or values.get("skipped") is not None:
-                self.times.setdefault(annotator, []).append(datetime.fromisoformat(values["at"]))
+        elif self._texts.get(item_id) != text or not self._fits(criterion, values.get("label")):
+            self.n_other_texts += criterion != _SKIPPED
+        elif values.get("undo") is True:
+            self._remove_last((item_id, criterion, annotator))
+        else:
+            self._put((item_id, criterion, annotator), _edit_of(values))
+            if "source" not in values:  # written by an earlier version, when every annotator counted
+                self.counting.add(annotator)
+            with suppress(KeyError, TypeError, ValueError):
+                if values.get("label") is not None or criterion == _SKIPPED:
+                    self.times.setdefault(annotator, []).append(datetime.fromisoformat(values["at"]))
 
     def seconds_per_label(self, annotator: str) -> float | None:
         """How long a label of this annotator takes: the median time between two; None with fewer than five of them.
@@ -238,13 +225,12 @@ class LabelLog:
     def _fits(self, criterion: str, label: object) -> bool:
         scales = self._scales.get(criterion, {}).values()
         if label is None:
-            return bool(scales)
+            return bool(scales) or criterion == _SKIPPED
         return isinstance(label, str) and any(read_label(label, scale) is not None for scale in scales)
 
     def _put(self, key: _Key, edit: LabelEdit) -> None:
         self._edits.setdefault(key, []).append(edit)
         self._acts.append(key)
-        self.skipped.pop((key[0], key[2]), None)
         if edit.source in _COUNTED and edit.label is not None and self.counts(key[2], key[1]):
             self._first.setdefault(key[1], key[2])
             if not self.counting:
@@ -256,13 +242,6 @@ class LabelLog:
             self._edits[key].pop()
         if key in self._acts:
             del self._acts[len(self._acts) - 1 - self._acts[::-1].index(key)]
-        self._changed()
-
-    def _skip(self, item_id: str, annotator: str, reason: object) -> None:
-        self.skipped.pop((item_id, annotator), None)
-        if isinstance(reason, str):
-            self.skipped[item_id, annotator] = reason
-            self._acts.append((item_id, "", annotator))
         self._changed()
 
     def _count(self, annotator: str, *, counts: bool) -> None:
@@ -306,26 +285,22 @@ class LabelLog:
                 labels = [label for scale in self._scales.get(criterion, {}).values() for label in scale.labels]
                 allowed = ", ".join(dict.fromkeys(labels)) or "none until a version with this criterion has run"
                 raise InputError(f"label {edit.label!r} is not on the scale of {criterion!r}; allowed: {allowed}")
-        self._write(
-            self._line(item_id, annotator.strip(), criterion=criterion) | asdict(edit)
-            for (item_id, criterion), edit in edits.items()
-        )
-
-    def undo(self, annotator: str, keys: Iterable[tuple[str, str]]) -> None:
-        """Remove the annotator's last label of each item and criterion; the one before it is valid again.
-
-        Without a criterion, the item is no longer skipped.
-        """
-        self._write(
-            self._line(item_id, annotator, criterion=criterion, label=None, undo=True)
-            if criterion
-            else self._line(item_id, annotator, skipped=None)
-            for item_id, criterion in keys
-        )
+        keys = [(item_id, criterion, annotator.strip()) for item_id, criterion in edits]
+        self._write(self._line(key) | asdict(edit) for key, edit in zip(keys, edits.values(), strict=True))
 
     def skip(self, item_ids: Iterable[str], annotator: str, reason: str) -> None:
-        """Note that an annotator does not label these items, and why; a later label ends this."""
-        self._write(self._line(item_id, annotator, skipped=reason) for item_id in item_ids)
+        """Note that an annotator does not label these items, and why."""
+        self.add_form(
+            annotator, {(item_id, _SKIPPED): LabelEdit(None, "picked", comment=reason) for item_id in item_ids}
+        )
+
+    def is_skipped(self, item_id: str, annotator: str) -> bool:
+        """Whether an annotator skipped an item, which may be labelled since."""
+        return bool(self._edits.get((item_id, _SKIPPED, annotator)))
+
+    def undo(self, annotator: str, keys: Iterable[tuple[str, str]]) -> None:
+        """Remove the annotator's last label of each of these `acts`; the one before it is valid again."""
+        self._write(self._line((*key, annotator)) | {"label": None, "undo": True} for key in keys)
 
     def set_counting(self, annotator: str, *, counts: bool) -> None:
         """Include an annotator's labels in the figures, or leave them out."""
@@ -336,26 +311,22 @@ class LabelLog:
         if drawn:
             self._write([{"criterion": criterion, "drawn": dict(drawn)}])
 
-    def _line(self, item_id: str, annotator: str, **values: Any) -> dict[str, Any]:
-        return {"item_id": item_id, "annotator": annotator, "text": self._texts[item_id]} | values
+    def _line(self, key: _Key) -> dict[str, Any]:
+        return dict(zip(_FIELDS, (*key, self._texts[key[0]]), strict=True))
 
     def _write(self, lines: Iterable[Mapping[str, Any]]) -> None:
         _append(self.path, lines)
         self.read()
 
     def acts(self, annotator: str) -> Iterator[tuple[str, str]]:
-        """Items and criteria that an annotator labelled, the last first; those skipped have no criterion."""
-        for item_id, criterion, who in reversed(self._acts):
-            key = (item_id, criterion, who)
-            edits = self._edits.get(key, [])[-1:]
-            is_label = any(edit.label is not None or edit.source == "adjudicated" for edit in edits)
-            if who == annotator and (is_label or (not criterion and (item_id, who) in self.skipped)):
-                yield item_id, criterion
+        """Items and criteria that an annotator labelled, the last first; an item that was skipped has no criterion."""
+        for key in self._acts[::-1]:
+            if key[2] == annotator and (key[1] == _SKIPPED or any(edit.label for edit in self._edits[key][-1:])):
+                yield key[:2]
 
     def of(self, item_id: str, criterion: str) -> dict[str, str]:
         """Annotator -> label of one item."""
-        edits = {key[2]: edits[-1] for key, edits in self._edits.items() if key[:2] == (item_id, criterion) and edits}
-        return {who: edit.label for who, edit in edits.items() if edit.label is not None}
+        return {key[2]: str(edit.label) for key, edit in self.last().items() if key[:2] == (item_id, criterion)}
 
     def given_by(self, annotator: str, source: str) -> dict[tuple[str, str], LabelEdit]:
         """Item and criterion -> label that this annotator need not be asked for again.
@@ -376,20 +347,18 @@ class LabelLog:
                 return item_id, str(edit.label)
         return None
 
-    def last_edits(self) -> dict[_Key, LabelEdit]:
-        """Item, criterion and annotator -> last edit, in the order of the first edits."""
-        return {key: edits[-1] for key, edits in self._edits.items() if edits}
-
     def last(self) -> dict[_Key, LabelEdit]:
-        """As `last_edits`, without labels that were taken back."""
-        return {key: edit for key, edit in self.last_edits().items() if edit.label is not None}
+        """Item, criterion and annotator -> last label."""
+        with self._lock:
+            return {key: edits[-1] for key, edits in self._edits.items() if edits and edits[-1].label is not None}
 
     def _that_count(self) -> dict[_Key, LabelEdit]:
         """The last label that counts of each item, criterion and annotator, unless labels were taken back since."""
-        last = {
-            key: next((edit for edit in reversed(edits) if edit.label is None or edit.source in _COUNTED), None)
-            for key, edits in self._edits.items()
-        }
+        with self._lock:
+            last = {
+                key: next((edit for edit in reversed(edits) if edit.label is None or edit.source in _COUNTED), None)
+                for key, edits in self._edits.items()
+            }
         return {key: edit for key, edit in last.items() if edit is not None and edit.label is not None}
 
     @property
@@ -398,12 +367,14 @@ class LabelLog:
 
         Only labels that count decide whether a criterion has held-out labels.
         """
-        return self._tables[0]
+        with self._lock:
+            return self._tables[0]
 
     @property
     def counted(self) -> pd.DataFrame:
         """The labels that figures use, with the columns of `table`."""
-        return self._tables[1]
+        with self._lock:
+            return self._tables[1]
 
     @property
     def weighted(self) -> pd.DataFrame:

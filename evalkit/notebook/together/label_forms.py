@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,13 @@ from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.tables.items import ItemsLike
 from evalkit.tables.schemas import id_text
 
-ORDERS = ("random", "given", "disputed")
 _NO_JUDGE = "fake:strict"  # a specification names judges; none is asked here
 _LONGEST_COMMENT = 10_000
 
 Key = tuple[str, str]
 """A row of the items and a criterion."""
+
+Action = Callable[[Mapping[str, Any]], None]
 
 
 class Forms:
@@ -50,16 +51,9 @@ class Forms:
     """
 
     def __init__(
-        self,
-        items: ItemsLike | str | Path,
-        rubric: RubricLike,
-        labels: str | Path | None,
-        order: str | pd.DataFrame,
-        item_id: str | None,
-        inputs: Mapping[str, str] | None,
-    ) -> None:
-        if isinstance(order, str):
-            check_choice("order", order, ORDERS)
+        self, items: ItemsLike | str | Path, rubric: RubricLike, labels: str | Path | None,
+        order: str | pd.DataFrame, item_id: str | None, inputs: Mapping[str, str] | None,
+    ) -> None:  # fmt: skip
         spec = Spec.of(rubric, _NO_JUDGE, inputs=inputs, on_missing="skip")
         setup = Setup.of(items, rubric, spec, item_id, {})
         self.items, self.rubric, worklist = setup.items, spec.rubric, Worklist.of(spec, setup.items)
@@ -69,63 +63,59 @@ class Forms:
         self.log = LabelLog(path, text_hashes(worklist), None, self.rubric, self.groups)
         self.log.read()
         self.source = order if isinstance(order, str) else "disputed"
+        check_choice("order", self.source, ("random", "given", "disputed"))
         self.drawn = self._draw(order) if self.source == "disputed" else {}
         self.is_exploded = "of_item" in self.items and REQUIREMENT in self.columns
+        self._requirement = self.columns.pop(REQUIREMENT) if self.is_exploded else ""
         units = map(id_text, self.items["of_item" if self.is_exploded else "item_id"])
-        self.form_of = {
-            item: unit
-            for number, (item, unit) in enumerate(zip(self.items["item_id"], units, strict=True))
-            if number not in worklist.skipped
-        }
+        rows = enumerate(zip(self.items["item_id"], units, strict=True))
+        self.form_of = {item: unit for number, (item, unit) in rows if number not in worklist.skipped}
         questions: dict[str, list[Key]] = {}
         for item, unit in self.form_of.items():
-            keys = [(item, name) for name in self.rubric.names if not self.drawn or (item, name) in self.drawn]
-            questions.setdefault(unit, []).extend(keys)
-        names = [unit for unit, keys in questions.items() if keys]
-        self.questions = {unit: questions[unit] for unit in (names if order == "given" else random_order(names))}
-        if not self.questions:
-            raise InputError(
-                "there is nothing to label: no item has all inputs of the rubric, or none of them is drawn"
-            )
+            for name in self.rubric.names:
+                if not self.drawn or (item, name) in self.drawn:
+                    questions.setdefault(unit, []).append((item, name))
+        if not questions:
+            raise InputError("nothing to label: no item has all inputs of the rubric, or none of them is drawn")
+        names = questions if self.source == "given" else random_order(questions)
+        self.questions = {unit: questions[unit] for unit in names}
 
     def _draw(self, order: str | pd.DataFrame) -> dict[Key, tuple[float, int]]:
         """The drawn questions: those of a table, which is noted in the log, or of the log's last draw."""
         draws = self.log.draws
+        chosen = {name: rounds[-1] for name, rounds in draws.items()}
         if isinstance(order, pd.DataFrame):
             if missing := {"item_id", "criterion", "probability"} - {*order.columns}:
                 raise InputError(f"order= has no column {listed(sorted(missing))}; pass what ek.next_labels returned")
-            chosen = {}
-            for criterion, rows in order.astype({"criterion": str}).groupby("criterion", sort=False):
-                drawn = dict(zip(map(id_text, rows["item_id"]), map(float, rows["probability"]), strict=True))
-                if drawn not in draws.get(str(criterion), []):
-                    self.log.add_draw(str(criterion), drawn)
-                chosen[str(criterion)] = draws[str(criterion)].index(drawn), drawn
-        else:
-            chosen = {name: (len(rounds) - 1, rounds[-1]) for name, rounds in draws.items() if rounds}
+            chosen = {name: {} for name in map(str, order["criterion"].unique())}
+            for item, name, chance in order[["item_id", "criterion", "probability"]].itertuples(index=False):
+                chosen[str(name)][id_text(item)] = float(chance)
+            for name, drawn in chosen.items():
+                if drawn not in draws.get(name, []):
+                    self.log.add_draw(name, drawn)
         if not chosen:
-            fact = "order='disputed' labels what the tuner drew last, and the log has no draw"
+            fact = "order='disputed' is what the tuner drew last, and the log has no draw"
             raise InputError(f"{fact}; press Disputed in the tuner, or pass order=ek.next_labels(…)")
-        return {(item, name): (drawn[item], at + 1) for name, (at, drawn) in chosen.items() for item in drawn}
+        numbers = {name: draws[name].index(drawn) + 1 for name, drawn in chosen.items()}
+        return {(item, name): (drawn[item], numbers[name]) for name, drawn in chosen.items() for item in drawn}
 
-    def is_done(self, name: str, given: Mapping[Key, object]) -> bool:
+    def is_done(self, name: str, given: Container[Key]) -> bool:
         """Whether all questions of a form have an answer."""
         return all(key in given for key in self.questions[name])
 
     def is_skipped(self, name: str, annotator: str) -> bool:
         """Whether this person skipped the form."""
-        return any((item, annotator) in self.log.skipped for item, _ in self.questions[name])
+        return any(self.log.is_skipped(item, annotator) for item, _ in self.questions[name])
 
     def texts(self, key: Key) -> dict[str, Any]:
         """What is read to answer a question (see `item_texts`); a requirement stands in the form."""
-        columns = {name: column for name, column in self.columns.items() if name != REQUIREMENT}
-        return item_texts(self.items, columns, key[0], self.rubric, key[1])
+        return item_texts(self.items, self.columns, key[0], self.rubric, key[1])
 
     def question(self, key: Key) -> dict[str, Any]:
-        """A question as it is drawn: its title and text, and its levels as code and text."""
+        """A question as it is drawn: its title and text, and its levels as code and text, or the ends of its scale."""
         criterion = self.rubric.criterion(key[1])
-        scale, title = criterion.scale, criterion.name
-        if self.is_exploded:
-            title = str(self.items.loc[self.items["item_id"] == key[0], self.columns[REQUIREMENT]].iloc[0])
+        scale, row = criterion.scale, self.items["item_id"] == key[0]
+        title = str(self.items.loc[row, self._requirement].iloc[0]) if self.is_exploded else criterion.name
         levels = [(code, text or code) for code, text in zip(scale.labels, scale.values(), strict=True)]
         ends = [scale.lowest, scale.highest] if scale.level == "interval" else None
         return {"title": title, "text": criterion.description, "levels": levels, "ends": ends}
@@ -137,20 +127,14 @@ class PersonScreen:
     Attributes
     ----------
     shown
-        The name of the form on screen; None at the end.
+        The name of the form on screen; empty at the end.
     """
 
     def __init__(self, forms: Forms, annotator: str, *, show_others: bool) -> None:
         self.forms, self.annotator, self.show_others = forms, annotator, show_others
-        self.shown: str | None = None
-        self._number, self._is_again, self._back = 0, False, ""
-        self._taken_back: dict[Key, LabelEdit] = {}
-        self.actions: dict[str, Callable[[Mapping[str, Any]], None]] = {
-            "save": self.save,
-            "skip": self.skip,
-            "undo": self.undo,
-        }
-        self.actions |= {"again": self.again}
+        self.shown, self._number = "", 0
+        self._back, self._taken_back = "", dict[Key, LabelEdit]()
+        self.actions: dict[str, Action] = {"save": self.save, "skip": self.skip, "undo": self.undo}
 
     def payload(self) -> dict[str, Any]:
         """The form to fill in next, with nothing of judges, and nothing of others unless they are to be shown."""
@@ -158,83 +142,69 @@ class PersonScreen:
         given = log.given_by(who, forms.source)
         open_forms = [name for name in forms.questions if not forms.is_done(name, given)]
         skipped = [name for name in open_forms if forms.is_skipped(name, who)]
-        last_first = dict.fromkeys(forms.form_of.get(item) for item, name in log.skipped if name == who)
-        again = [name for name in last_first if name in skipped] if self._is_again else []
-        ahead = [
-            *(name for name in open_forms if name == self._back),
-            *(n for n in open_forms if n not in skipped),
-            *again,
-        ]
-        self.shown = next(iter(ahead), None)
-        undo = next((forms.form_of[item] for item, _ in self._last_act()), "")
+        last_first = [forms.form_of.get(item, "") for item, name in log.acts(who) if not name]
+        again = [name for name in reversed(dict.fromkeys(last_first)) if name in skipped]
+        ahead = [name for name in open_forms if name not in skipped]
+        self.shown = next(iter([*{self._back} & {*open_forms}, *ahead, *again]), "")
         payload = {
-            "view": "label", "number": self._number, "annotator": who, "title": forms.rubric.id,
-            "description": forms.rubric.description, "others": self.show_others, "form": self.shown, "undo": undo,
-            "n": len(forms.questions), "n_done": len(forms.questions) - len(open_forms), "n_skipped": len(skipped),
+            "view": "label", "number": self._number, "annotator": who, "others": self.show_others, "form": self.shown,
+            "title": forms.rubric.id, "description": forms.rubric.description, "n": len(forms.questions),
+            "n_done": len(forms.questions) - len(open_forms), "n_skipped": len(skipped), "undo": self._last_act()[0],
+            "again": self.shown in skipped,
         }  # fmt: skip
-        if self.shown is None:
+        if not self.shown:
             return payload
         keys, edits = forms.questions[self.shown], given | self._taken_back
         questions = [forms.question(key) | {"answer": edits[key].label if key in edits else None} for key in keys]
-        if self.show_others:
-            for key, question in zip(keys, questions, strict=True):
-                question["people"] = [[name, label] for name, label in log.of(*key).items() if name != who]
+        for key, question in zip(keys, questions, strict=True):
+            question["people"] = [
+                [name, label] for name, label in log.of(*key).items() if name != who and self.show_others
+            ]
         comment = next((edits[key].comment for key in keys if key in edits), "")
         return payload | forms.texts(keys[0]) | {"questions": questions, "comment": comment}
 
-    def _last_act(self) -> list[Key]:
-        """What *Undo* takes back: the last form of this person, or the last one skipped."""
-        keys: list[Key] = []
+    def _last_act(self) -> tuple[str, list[Key]]:
+        """What *Undo* takes back: the form that this person filled in or skipped last, and what is to be undone."""
+        form, keys = "", list[Key]()
         for item, criterion in self.forms.log.acts(self.annotator):
-            name = self.forms.form_of.get(item)
-            if name is None or (keys and (name != self.forms.form_of[keys[0][0]] or (item, criterion) in keys)):
+            name = self.forms.form_of.get(item, "")
+            if keys and (name != form or (item, criterion) in keys or bool(criterion) != bool(keys[0][1])):
                 break
-            if keys and bool(criterion) != bool(keys[0][1]):
-                break
-            keys.append((item, criterion))
-        return keys
+            form, keys = name, [*keys, (item, criterion)]
+        return form, keys
 
-    def _go_on(self) -> None:
-        self._number += 1
-        self._taken_back, self._back = {}, ""
+    def _go_on(self, back: str = "", taken_back: Mapping[Key, LabelEdit] | None = None) -> None:
+        self._number, self._back, self._taken_back = self._number + 1, back, dict(taken_back or {})
 
     def save(self, message: Mapping[str, Any]) -> None:
         """Label all questions of the form on screen; any other form is ignored, because its text was not read."""
-        if self.shown is None or message["form"] != self.shown:
+        if not self.shown or message["form"] != self.shown:
             return
         keys, labels = self.forms.questions[self.shown], list(message["answers"])
         if len(labels) != len(keys) or any(label in (None, "") for label in labels):
             raise InputError(f"not saved: {counted(len(keys), 'question')} need an answer each")
         edits: dict[Key, LabelEdit] = {}
         for key, label in zip(keys, labels, strict=True):
-            probability, number = self.forms.drawn.get(key, (None, None))
+            chance, number = self.forms.drawn.get(key, (None, None))
             comment = "" if edits else clean(message.get("comment"))
-            is_blind = not self.show_others
-            edits[key] = LabelEdit(str(label), self.forms.source, probability, is_blind, number, comment)
+            edits[key] = LabelEdit(str(label), self.forms.source, chance, not self.show_others, number, comment)
         self.forms.log.add_form(self.annotator, edits)
         self._go_on()
 
     def skip(self, message: Mapping[str, Any]) -> None:
         """Leave the form on screen open, and note why."""
-        if self.shown is not None and message["form"] == self.shown:
+        if self.shown and message["form"] == self.shown:
             rows = dict.fromkeys(item for item, _ in self.forms.questions[self.shown])
             self.forms.log.skip(rows, self.annotator, clean(message.get("reason")))
             self._go_on()
 
     def undo(self, message: Mapping[str, Any]) -> None:
         """Take the last form back; it is the next one again, with the answers that it had."""
-        keys = self._last_act()
-        if not keys or message.get("form") != self.forms.form_of[keys[0][0]]:
-            return
-        given = self.forms.log.given_by(self.annotator, self.forms.source)
-        self.forms.log.undo(self.annotator, keys)
-        self._go_on()
-        self._taken_back, self._back = {key: given[key] for key in keys if key in given}, message["form"]
-
-    def again(self, _message: Mapping[str, Any]) -> None:
-        """Go through the skipped forms."""
-        self._is_again = True
-        self._go_on()
+        form, keys = self._last_act()
+        if keys and message["form"] == form:
+            given = self.forms.log.given_by(self.annotator, self.forms.source)
+            self.forms.log.undo(self.annotator, keys)
+            self._go_on(form, {key: given[key] for key in keys if key in given})
 
 
 def clean(text: object) -> str:

@@ -80,35 +80,30 @@ class LabelPage(NotebookWidget):
         inputs: Mapping[str, str] | None = None,
     ) -> None:
         check_choice("view", view, ("label", "lead"))
-        self.annotator = annotator.strip()
-        if not self.annotator or self.annotator.startswith(DECIDED):
-            raise InputError(
-                f"annotator={annotator!r} is no name of a person; pass a name that does not begin with {DECIDED!r}"
-            )
-        self._forms = Forms(items, rubric, labels, order, item_id, inputs)
-        self.path, is_lead = self._forms.log.path, view == "lead"
-        self._screen: LeadScreen | PersonScreen = (
-            LeadScreen(self._forms, self.annotator)
-            if is_lead
-            else PersonScreen(self._forms, self.annotator, show_others=show_others)
-        )
-        super().__init__(new_widget("LabelWidget", "LabelPage", "ek.load_labels reads labels from a file"))
-        self._message_id = ""
+        who = self.annotator = annotator.strip()
+        if not who or who.startswith(DECIDED):
+            raise InputError(f"annotator={annotator!r} is no name of a person, as names beginning with {DECIDED!r}")
+        self._forms = forms = Forms(items, rubric, labels, order, item_id, inputs)
+        self.path, self._message_id = forms.log.path, ""
+        self._screen: LeadScreen | PersonScreen = PersonScreen(forms, who, show_others=show_others)
+        if view == "lead":
+            self._screen = LeadScreen(forms, who)
+        super().__init__(new_widget("LabelWidget", "LabelPage", "a labels table can be read from a file"))
         self._draw()
 
     def _draw(self) -> None:
         self.widget.form = self._screen.payload() | {"answers": self._message_id}
 
-    def _actions(self) -> dict[str, Callable[[Any], object]]:
-        def act(action: Callable[[Any], None], message: Mapping[str, Any]) -> None:
-            try:
-                self._forms.log.read()  # what others did since
-                action(message)
-            finally:
-                self._message_id = str(message.get("id", self._message_id))
-                self._draw()  # the screen takes no key until its last message is answered
+    def _do(self, action: Callable[[Any], None], message: Mapping[str, Any]) -> None:
+        try:
+            self._forms.log.read()  # what others did since
+            action(message)
+        finally:  # the screen takes no key until its last message is answered
+            self._message_id = str(message.get("id", self._message_id))
+            self._draw()
 
-        return super()._actions() | {name: partial(act, action) for name, action in self._screen.actions.items()}
+    def _actions(self) -> dict[str, Callable[[Any], object]]:
+        return super()._actions() | {name: partial(self._do, action) for name, action in self._screen.actions.items()}
 
     @property
     def labels(self) -> pd.DataFrame:
@@ -118,24 +113,19 @@ class LabelPage(NotebookWidget):
 
     @property
     def final_labels(self) -> pd.DataFrame:
-        """Each person's labels, with the lead's decision in their place where there is one.
-
-        Labels of an item that the lead could not decide stay as they are.
-        """
+        """Each person's labels, with the lead's decision in their place where there is one."""
         labels, keys = self.labels, LABEL_KEY[:2]
         is_decision = labels["source"].eq("adjudicated").to_numpy()
-        decided = labels[is_decision].drop_duplicates(keys, keep="last").set_index(keys)["label"].astype(str).to_dict()
+        decided = labels[is_decision].drop_duplicates(keys, keep="last").set_index(keys)["label"].astype(str)
         people = labels[~is_decision].reset_index(drop=True)
-        texts = [
-            decided.get((item, criterion), label)
-            for item, criterion, label in people[[*keys, "label"]].astype(str).itertuples(index=False)
-        ]
-        return people.assign(label=pd.Categorical(texts))
+        decisions = decided.reindex(pd.MultiIndex.from_frame(people[keys].astype(str))).array
+        label = pd.Series(decisions, dtype=object).fillna(people["label"].astype(object))
+        return people.assign(label=pd.Categorical(label))
 
     def __repr__(self) -> str:
         form = self._screen.payload()
         if form["view"] == "lead":
-            return " ".join(filter(None, form["sentence"].values()))
+            return " ".join(filter(None, form["sentence"]))
         return f"{form['n_done']} of {form['n']} done, {form['n_skipped']} skipped ({self.annotator}, {self.path})"
 
     def _repr_html_(self) -> str:

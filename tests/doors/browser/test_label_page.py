@@ -1,0 +1,208 @@
+"""The label page and the lead's view in Chromium: by keyboard, at the widths of hosts, by touch; nothing is cut."""
+
+from __future__ import annotations
+
+import pytest
+from axe import findings
+from label_screen import CRITERIA, labelled, page_of
+from tuner_screen import Screen
+
+WIDTHS = (700, 900, 1280, 1920)
+BODY_FOCUS = "() => { document.activeElement.blur(); }"
+
+
+@pytest.fixture
+def window(browser):
+    """Makes pages, each in a context of its own."""
+    made = []
+
+    def new(**options):
+        context = browser.new_context(**options)
+        made.append(context)
+        page = context.new_page()
+        page.set_default_timeout(60_000)
+        page.console_errors = []
+        page.on("pageerror", lambda error: page.console_errors.append(str(error)))
+        return page
+
+    yield new
+    for context in made:
+        assert [page.console_errors for page in context.pages] == [[]] * len(context.pages)
+        context.close()
+
+
+def press(screen, *keys):
+    for key in keys:
+        screen.page.keyboard.press(key)
+    screen.settle()
+
+
+def form(screen):
+    return screen.tuner.state["form"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("view", ["label", "lead"])
+def test_nothing_is_cut_at_any_width(window, tmp_path, view, scheme):
+    log = tmp_path / "r.labels.jsonl"
+    labelled(log)
+    screen = Screen(window(color_scheme=scheme), page_of(log, "Eva", view=view))
+    for width in (*WIDTHS, 640, 960, 1000, 2560):
+        screen.resize(width)
+        assert screen.findings()["findings"] == [], width
+        assert findings(screen.page) == [], width
+    if view == "label":
+        screen.page.get_by_role("button", name="Skip").click()
+        for width in WIDTHS:
+            screen.resize(width)
+            assert screen.findings()["findings"] == []
+            assert findings(screen.page) == []
+        screen.resize(1280)
+        item, answers = (screen.page.locator(one).bounding_box() for one in (".ekw-read", ".ekw-answers"))
+        assert item["x"] + item["width"] <= answers["x"]
+        screen.resize(960)
+        item, answers = (screen.page.locator(one).bounding_box() for one in (".ekw-read", ".ekw-answers"))
+        assert item["y"] + item["height"] <= answers["y"]
+    else:
+        for width in (1280, 700):
+            screen.resize(width)
+            heads = screen.page.locator(".ekw-diffs thead th").evaluate_all("all => all.map((one) => one.offsetWidth)")
+            assert heads[0] == max(heads)
+
+
+def test_three_questions_fit_a_laptop_and_fingers_get_larger_levels(window, tmp_path):
+    log = tmp_path / "r.labels.jsonl"
+    mouse = Screen(window(), page_of(log, "Anna"))
+    mouse.page.set_viewport_size({"width": 1280, "height": 720})
+    assert {box["height"] for box in boxes(mouse.page, ".ekw-opt")} == {36}
+    assert max(box["y"] + box["height"] for box in boxes(mouse.page, ".ekw-answers textarea")) < 720
+    texts = mouse.page.locator(".ekw-opt span").all_inner_texts()
+    assert texts == [text for one in CRITERIA for text in one["scale"].values()]
+    tablet = window(has_touch=True, is_mobile=True, viewport={"width": 820, "height": 1180})
+    touch = Screen(tablet, page_of(log, "Anna"))
+    assert min(box["height"] for box in boxes(tablet, ".ekw-opt, .ekw button")) >= 44
+    assert touch.findings()["findings"] == findings(tablet) == []
+    for k in range(3):
+        tablet.locator(f'[data-k="{k}"] .ekw-opt').nth(1).tap()
+    tablet.get_by_role("button", name="Save and next").tap()
+    touch.settle()
+    assert form(touch)["n_done"] == 1
+
+
+def boxes(page, selector):
+    return [one.bounding_box() for one in page.locator(selector).all()]
+
+
+def test_two_people_label_by_keyboard_and_see_nothing_of_each_other(window, tmp_path):
+    """One after the other presses keys, in two browsers on one log; what was pressed is what is stored."""
+    log, n = tmp_path / "r.labels.jsonl", 12
+    screens = {who: Screen(window(), page_of(log, who, n)) for who in ("Anna", "Ben")}
+    truth = {}
+    for number in range(n):
+        for who, screen in screens.items():
+            if number == 0:
+                screen.page.evaluate(BODY_FOCUS)  # keys count wherever the focus is
+            keys = [1 + (number + ord(who[0])) % 3, 1 + number % 3, 1 + number % 2]
+            for k, key in enumerate(keys):
+                assert screen.page.locator("fieldset.ekw-here").get_attribute("data-k") == str(k)
+                screen.page.keyboard.press("Enter")  # saves nothing while a question is open
+                screen.page.keyboard.press(str(key))
+            truth[who, form(screen)["form"]] = [str(key - 1) for key in keys]
+            if number % 5 == 0:
+                screen.page.keyboard.press("c")
+                screen.page.keyboard.type("12su because")  # no key counts while one types
+                press(screen, "Escape")
+            press(screen, "Enter")
+            assert form(screen)["n_done"] == number + 1
+            other = "Ben" if who == "Anna" else "Anna"
+            assert other not in screen.page.locator(".ekw").inner_text()
+    labels = screens["Anna"].tuner.labels.astype(str)
+    saved = {key: rows["label"].tolist() for key, rows in labels.groupby(["annotator", "item_id"])}
+    assert saved == truth
+    assert "All 12 items are done. Thank you, Anna." in screens["Anna"].page.locator(".ekw").inner_text()
+    press(screens["Ben"], "u")
+    assert form(screens["Ben"])["n_done"] == n - 1
+    checked = screens["Ben"].page.locator(".ekw-opt input:checked").evaluate_all("all => all.map((one) => one.value)")
+    assert checked == truth["Ben", form(screens["Ben"])["form"]]
+
+
+def test_skip_undo_and_a_click_twice(window, tmp_path):
+    log = tmp_path / "r.labels.jsonl"
+    screen = Screen(window(), page_of(log, "Anna", 5))
+    page, first = screen.page, form(screen)["form"]
+    page.evaluate(BODY_FOCUS)
+    page.keyboard.press("s")
+    assert page.get_by_role("group", name="Why do you skip it?").is_visible()
+    press(screen, "2")
+    assert form(screen)["n_skipped"] == 1
+    assert page.get_by_role("button", name=f"Back to {first}").is_visible()
+    press(screen, "u")
+    assert form(screen)["form"] == first
+    assert form(screen)["n_skipped"] == 0
+    for k in range(3):
+        page.locator(f'[data-k="{k}"] .ekw-opt').first.click()
+    save = page.get_by_role("button", name="Save and next")
+    save.dblclick()
+    screen.settle()
+    press(screen, "Enter", "1", "Enter")
+    assert form(screen)["n_done"] == 1  # nothing was answered about a form that was not yet read
+    assert len(screen.tuner.labels) == 3
+
+
+def test_texts_are_shown_and_never_run(window, tmp_path):
+    import evalkit as ek
+
+    evil = "<img src=x onerror=window.hit=1><script>window.hit=1</script>"
+    rubric = ek.Rubric(
+        id="r",
+        description=evil,
+        inputs=["answer"],
+        criteria=[{"name": f"c {evil}", "description": evil, "scale": {0: evil, 1: f"{evil}2"}}],
+    )
+    items = [{"item_id": f'{evil}" {at}', "answer": evil} for at in range(3)]
+    log = tmp_path / "r.labels.jsonl"
+    for who, answer in ((f"A {evil}", "0"), ("B", "1")):
+        page = ek.notebook.LabelPage(items, rubric, annotator=who, labels=log)
+        screen = Screen(window(), page)
+        assert evil in screen.page.locator(".ekw").inner_text()
+        while name := page.state["form"]["form"]:
+            page.receive({"do": "save", "form": name, "answers": [answer], "comment": evil})
+        screen.settle()
+        assert screen.page.evaluate("() => window.hit") is None
+    screen = Screen(window(), ek.notebook.LabelPage(items, rubric, annotator=f"C {evil}", labels=log, view="lead"))
+    assert screen.page.locator("img, script").count() == 0
+    assert screen.page.evaluate("() => window.hit") is None
+
+
+def test_the_lead_decides_by_keyboard(window, tmp_path):
+    log = tmp_path / "r.labels.jsonl"
+    labelled(log)
+    screen = Screen(window(), page_of(log, "Chris", view="lead"))
+    page = screen.page
+    page.evaluate(BODY_FOCUS)
+    first = form(screen)["panel"]["item"], form(screen)["panel"]["criterion"]
+    page.keyboard.press("2")
+    page.keyboard.press("c")
+    page.keyboard.type("so it is")
+    press(screen, "Escape", "Enter")
+    labels = screen.tuner.labels
+    decision = labels[labels["source"] == "adjudicated"].iloc[0]
+    assert (decision["item_id"], decision["criterion"], decision["label"]) == (*first, "1")
+    assert "not decided 14" in page.locator(".ekw-filters").inner_text()
+    second = form(screen)["panel"]["item"], form(screen)["panel"]["criterion"]
+    press(screen, "k")
+    assert (form(screen)["panel"]["item"], form(screen)["panel"]["criterion"]) == first
+    assert page.locator(".ekw-decide input:checked").get_attribute("value") == "1"
+    assert page.locator(".ekw-decide textarea").input_value() == "so it is"
+    press(screen, "j")
+    assert (form(screen)["panel"]["item"], form(screen)["panel"]["criterion"]) == second
+    page.get_by_role("button", name="not decided 14").click()
+    assert page.locator(".ekw-diffs tbody tr").count() == 14
+    page.get_by_role("button", name="actionable 12").click()
+    assert 11 <= page.locator(".ekw-diffs tbody tr").count() <= 12
+    page.locator(".ekw-diffs tbody button").last.click()
+    screen.settle()
+    assert page.locator('.ekw-diffs tr[aria-current="true"] button').count() == 1
+    press(screen, "u")
+    assert (form(screen)["panel"]["item"], form(screen)["panel"]["criterion"]) == first
+    assert (screen.tuner.labels["source"] == "adjudicated").sum() == 0

@@ -1,0 +1,160 @@
+"""The log of labels: what lines mean, whoever wrote them, and what becomes of broken ones."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from evalkit.errors import CacheError, InputError
+from evalkit.notebook.labelling import label_log
+from evalkit.notebook.labelling.label_log import LabelEdit, LabelLog
+from evalkit.rubrics import Rubric
+
+pytestmark = pytest.mark.usefixtures("unsynced")
+
+RUBRIC = Rubric(id="r", inputs=["answer"], criteria=[{"name": name, "scale": {0: "no", 1: "yes"}} for name in "ab"])
+TEXTS = {f"i{at}": f"hash {at}" for at in range(6)}
+
+
+@pytest.fixture
+def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of lines need not reach the disk."""
+    monkeypatch.setattr(label_log.os, "fsync", lambda _: None)
+
+
+def log_at(path: Path) -> LabelLog:
+    log = LabelLog(path, TEXTS, None, RUBRIC)
+    log.read()
+    return log
+
+
+def content(log: LabelLog) -> list[tuple[str, ...]]:
+    return sorted((*key, str(edit.label), edit.source) for key, edit in log.last().items())
+
+
+def test_logs_of_one_file_always_agree_with_a_plain_replay(tmp_path: Path) -> None:
+    """Three logs add, undo, skip and read at random; a dictionary of stacks knows the truth."""
+    draw = random.Random(4)
+    for attempt in range(40):
+        path = tmp_path / f"{attempt}.jsonl"
+        logs, stacks = [log_at(path) for _ in range(3)], dict[tuple[str, str, str], list[str | None]]()
+        for _ in range(40):
+            log, who = draw.choice(logs), draw.choice(["ann", "ben"])
+            key = (draw.choice([*TEXTS]), draw.choice("ab"), who)
+            what = draw.choice(["add", "add", "add", "remove", "undo", "skip", "read", "torn"])
+            if what == "add":
+                label = draw.choice("01")
+                log.add(*key, LabelEdit(label, "random"))
+                stacks.setdefault(key, []).append(label)
+            elif what == "remove":
+                log.add(*key, LabelEdit(None))
+                stacks.setdefault(key, []).append(None)
+            elif what == "undo" and stacks.get(key):
+                log.undo(who, [key[:2]])
+                stacks[key].pop()
+            elif what == "skip":
+                log.skip([key[0]], who, "cannot tell")
+            elif what == "torn":
+                with path.open("ab") as file:
+                    file.write(b'{"item_id": "i0", "criterion": "a", "annota')
+            else:
+                log.read()
+        truth = {(*key, stack[-1]) for key, stack in stacks.items() if stack and stack[-1] is not None}
+        for log in [*logs, log_at(path)]:
+            log.read()
+            assert {row[:4] for row in content(log)} == truth
+            assert log.read() is False  # nothing is applied twice
+
+
+def test_a_line_counts_when_it_is_whole(tmp_path: Path) -> None:
+    """A reader that comes amid a write sees the line later, once; one that a crash truncated is left out."""
+    path = tmp_path / "l.jsonl"
+    log_at(path).add("i0", "a", "ann", LabelEdit("1", "random"))
+    line = path.read_bytes().strip().replace(b'"i0"', b'"i1"').replace(b"hash 0", b"hash 1")
+    for cut in range(1, len(line)):
+        path.write_bytes(b"\n" + line.replace(b'"i1"', b'"i0"').replace(b"hash 1", b"hash 0") + b"\n\n" + line[:cut])
+        reader = log_at(path)
+        assert [row[0] for row in content(reader)] == ["i0"], cut
+        if cut % 9 == 0:
+            with path.open("ab") as file:
+                file.write(line[cut:] + b"\n")
+            assert reader.read()
+            assert [row[0] for row in content(reader)] == ["i0", "i1"]
+        else:
+            reader.add("i2", "a", "ann", LabelEdit("0", "random"))
+            assert [row[0] for row in content(log_at(path))] == ["i0", "i2"] == [row[0] for row in content(reader)]
+
+
+def test_a_file_that_was_replaced_or_cut_is_read_from_its_start(tmp_path: Path) -> None:
+    path, log = tmp_path / "l.jsonl", log_at(tmp_path / "l.jsonl")
+    for item in TEXTS:
+        log.add(item, "a", "ann", LabelEdit("1", "random"))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    log.read()
+    assert content(log) == content(log_at(path))
+    path.write_bytes(whole.replace(b'"1"', b'"0"', 1))  # by hand, and of the same length
+    log.read()
+    assert [row[3] for row in content(log)] == ["0", *["1"] * (len(TEXTS) - 1)]
+    path.unlink()
+    log.add("i0", "b", "cat", LabelEdit("1", "random"))
+    assert [row[2] for row in content(log)] == ["cat"]
+
+
+def test_odd_lines_are_left_out(tmp_path: Path) -> None:
+    good = {"item_id": "i0", "criterion": "a", "annotator": "ann", "text": "hash 0", "label": "1", "source": "random"}
+    odd: list[object] = [
+        [], 1, None, "text", {}, {"annotator": "ann"}, {"drawn": {}}, {"criterion": 4, "drawn": {"i0": 1}},
+        *({**good, name: value} for name in [*good][:4] for value in (None, 7, [], {}, True)),
+        *({**good, "label": value} for value in (7, [], {}, True, "9", "yes or no")),
+        {**good, "item_id": "unknown"}, {**good, "text": "another"}, {**good, "criterion": "c"},
+    ]  # fmt: skip
+    path = tmp_path / "l.jsonl"
+    lines = [b"\xff\xfe{", b"{" * 1_000, *(json.dumps(value).encode() for value in odd)]
+    path.write_bytes(b"\n".join([*lines, json.dumps(good).encode(), b""]))
+    assert content(log_at(path)) == [("i0", "a", "ann", "1", "random")]
+
+
+def test_skips_and_comments_are_no_labels(tmp_path: Path) -> None:
+    log = log_at(tmp_path / "l.jsonl")
+    log.skip(["i0", "i1"], "ann", "the text is broken")
+    log.add_form("ann", {("i2", "a"): LabelEdit("1", "random", comment="sure?"), ("i2", "b"): LabelEdit("0", "random")})
+    again = log_at(log.path)
+    assert again.is_skipped("i0", "ann")
+    assert not again.is_skipped("i0", "ben")
+    assert [*again.acts("ann")] == [("i2", "b"), ("i2", "a"), ("i1", ""), ("i0", "")]
+    assert content(again) == [("i2", "a", "ann", "1", "random"), ("i2", "b", "ann", "0", "random")]
+    assert again.last()["i2", "a", "ann"].comment == "sure?"
+    assert again.n_other_texts == 0
+    again.undo("ann", [("i1", ""), ("i0", "")])
+    log.read()
+    assert not log.is_skipped("i0", "ann")
+    assert not log.counted.empty
+
+
+def test_decisions_do_not_count_in_figures(tmp_path: Path) -> None:
+    log = log_at(tmp_path / "l.jsonl")
+    for who, label in [("ann", "1"), ("ben", "0")]:
+        log.add("i0", "a", who, LabelEdit(label, "random"))
+    log.set_counting("ben", counts=True)
+    log.add("i0", "a", "decided by cat", LabelEdit("1", "adjudicated"))
+    assert log.of("i0", "a") == {"ann": "1", "ben": "0", "decided by cat": "1"}
+    assert set(log.counted["annotator"]) == set(log.weighted["annotator"]) == {"ann", "ben"}
+    assert log.newcomers() == {}
+    assert log.not_counted("a") == "1 adjudicated not counted"
+
+
+def test_what_cannot_be_written_does_not_count(tmp_path: Path) -> None:
+    folder = tmp_path / "file"
+    folder.write_text("not a folder")
+    log = LabelLog(folder / "l.jsonl", TEXTS, None, RUBRIC)
+    with pytest.raises(CacheError, match="was not saved"):
+        log.add("i0", "a", "ann", LabelEdit("1"))
+    assert log.of("i0", "a") == {}
+    log = log_at(tmp_path / "l.jsonl")
+    with pytest.raises(InputError, match="allowed: 0, 1"):
+        log.add_form("ann", {("i0", "a"): LabelEdit("1"), ("i0", "b"): LabelEdit("5")})
+    assert not log.path.exists()  # nothing of a form is written if one answer is off its scale

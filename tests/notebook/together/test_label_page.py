@@ -1,0 +1,303 @@
+"""The label page from Python: every form once, in order, resumed, skipped and undone; and the lead's view."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from label_screen import CRITERIA, RUBRIC, labelled, page_of, reviews, save
+
+import evalkit as ek
+from evalkit.errors import ConfigError, InputError
+from evalkit.notebook.labelling import label_log
+from evalkit.notebook.labelling.label_queue import random_order
+
+
+@pytest.fixture(autouse=True)
+def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of forms need not reach the disk."""
+    monkeypatch.setattr(label_log.os, "fsync", lambda _: None)
+
+
+def form(page: Any) -> dict[str, Any]:
+    shown: dict[str, Any] = page.state["form"]
+    return shown
+
+
+def skip(page: Any, reason: str = "I cannot tell") -> None:
+    page.receive({"do": "skip", "form": form(page)["form"], "reason": reason})
+
+
+def undo(page: Any) -> None:
+    page.receive({"do": "undo", "form": form(page)["undo"]})
+
+
+def test_a_form_has_all_questions_and_nothing_of_others(tmp_path: Path) -> None:
+    log = tmp_path / "r.labels.jsonl"
+    ben = page_of(log, "Ben")
+    save(ben, "210", "secret of Ben")
+    page = page_of(log, "Anna")
+    shown = form(page)
+    assert [one["title"] for one in shown["questions"]] == ["correct", "actionable", "tone"]
+    assert [text for _, text in shown["questions"][0]["levels"]] == [*CRITERIA[0]["scale"].values()]
+    assert (shown["n"], shown["n_done"], shown["n_skipped"], shown["undo"]) == (30, 0, 0, "")
+    assert shown["form"] == random_order([item["item_id"] for item in reviews(30)])[0]
+    assert "secret" not in json.dumps(page.state)
+    assert "Ben" not in json.dumps(page.state)
+    seeing = page_of(log, "Anna", show_others=True)
+    assert form(seeing)["questions"][0]["people"] == [["Ben", "2"]]
+    save(seeing, "010")
+    assert seeing.labels.set_index("annotator").loc["Anna", "blind"].tolist() == [False] * 3
+    assert page.labels.set_index("annotator").loc["Ben", "blind"].tolist() == [True] * 3
+
+
+@pytest.mark.long
+def test_whatever_a_person_does_every_form_is_labelled_once(tmp_path: Path) -> None:
+    """Two pages of one person, restarted now and then, and one of another; a dictionary knows what is saved."""
+    draw, log, n = random.Random(7), tmp_path / "r.labels.jsonl", 12
+    pages = [page_of(log, who, n) for who in ("Anna", "Anna", "Ben")]
+    truth: dict[tuple[str, str], list[str]] = {}
+    acts: dict[str, list[str]] = {"Anna": [], "Ben": []}
+    for _ in range(150):
+        at = draw.randrange(3)
+        if draw.random() < 0.1:
+            pages[at] = page_of(log, pages[at].annotator, n)
+        page = pages[at]
+        page.receive({"do": "undo", "form": ""})  # reads what the other page did
+        who, name, what = page.annotator, form(page)["form"], draw.random()
+        if what < 0.2 and form(page)["undo"]:
+            last = form(page)["undo"]
+            assert last == acts[who].pop()
+            undo(page)
+            assert form(page)["form"] == last
+            if answers := truth.pop((who, last), None):
+                assert [one["answer"] for one in form(page)["questions"]] == answers
+        elif what < 0.3 and name:
+            skip(page)
+            if not form(page)["again"]:
+                assert form(page)["form"] != name
+            acts[who].append(name)
+        elif name:
+            answers = [draw.choice("012"), draw.choice("012"), draw.choice("01")]
+            assert (who, name) not in truth
+            truth[who, save(page, answers)] = answers
+            acts[who].append(name)
+    labels = pages[0].labels
+    saved = {
+        (str(who), str(item)): rows.set_index("criterion")["label"].astype(str).to_dict()
+        for (who, item), rows in labels.groupby(["annotator", "item_id"], observed=True)
+    }
+    assert saved == {key: dict(zip(RUBRIC.names, answers, strict=True)) for key, answers in truth.items()}
+    for page in pages:
+        page.receive({"do": "undo", "form": ""})
+        assert form(page)["n_done"] == sum(who == page.annotator for who, _ in truth)
+
+
+def test_only_the_form_on_screen_is_saved_and_only_whole(tmp_path: Path) -> None:
+    page = page_of(tmp_path / "r.labels.jsonl", "Anna")
+    name = form(page)["form"]
+    for message in (
+        {"do": "save", "form": "CR-1001" if name != "CR-1001" else "CR-1002", "answers": ["1", "1", "1"]},
+        {"do": "skip", "form": "other", "reason": "no"},
+        {"do": "undo", "form": "other"},
+        {"do": "look"},
+        {"do": "decide", "item": name, "criterion": "tone", "label": "1"},
+        {"do": "run"},
+    ):
+        page.receive(message)
+        assert (page.state["alert"], form(page)["form"], len(page.labels)) == ("", name, 0), message
+    for answers in (
+        ["1", "1", None],
+        ["1", "1"],
+        ["1", "1", "1", "1"],
+        ["", "1", "1"],
+        ["1", "1", "2"],
+        ["9", "1", "1"],
+        7,
+    ):
+        page.receive({"do": "save", "form": name, "answers": answers, "id": "m"})
+        assert page.state["alert"], answers
+        assert (form(page)["form"], form(page)["answers"], len(page.labels)) == (name, "m", 0)
+    half = "\ud83d"  # of a character
+    page.receive({"do": "save", "form": name, "answers": ["1", "1", "1"], "comment": f"a{half} <b>\n" + "x" * 20_000})
+    assert page.state["alert"] == ""
+    (line,) = [json.loads(line) for line in page.path.read_bytes().split(b"\n") if b"<b>" in line]
+    assert line["comment"].startswith("a <b>\nxx")
+    assert len(line["comment"]) == 10_000
+
+
+@pytest.mark.long
+def test_the_log_is_the_tuners(tmp_path: Path) -> None:
+    items = reviews(8)
+    path = tmp_path / "chats.jsonl"
+    path.write_text("".join(json.dumps(item) + "\n" for item in items))
+    page = ek.notebook.LabelPage(path, RUBRIC, annotator="Anna")
+    assert page.path == tmp_path / "chats-review.labels.jsonl"
+    tuner = ek.RubricTuner(path, RUBRIC, "fake:strict", annotator="Ben", cache=tmp_path / "cache")
+    name = save(page, ["2", "1", "0"])
+    assert tuner.labels[["item_id", "annotator", "label"]].astype(str).values.tolist()[0] == [name, "Anna", "2"]
+    tuner.receive({"do": "queue", "open": True, "source": "random", "blind": True})
+    assert tuner.state["queue"]["item_id"] == name  # Ben has not labelled it
+    tuner.receive({"do": "label_next", "item_id": name, "criterion": "correct", "label": "0"})
+    tuner.receive({"do": "queue", "open": False, "source": "random", "blind": True})
+    assert len(page.labels) == 4
+    assert tuner.wait_idle(60)
+    assert tuner.state["figures"]["newcomers"] == {"Ben": 1}
+    save(page, ["1", "1", "1"])
+    tuner.receive({"do": "criterion", "name": "tone"})
+    assert tuner.wait_idle(60)
+    assert len(tuner.labels) == 7
+
+
+def test_drawn_items_keep_their_probability(tmp_path: Path) -> None:
+    log = tmp_path / "r.labels.jsonl"
+    with pytest.raises(InputError, match="press Disputed in the tuner"):
+        page_of(log, "Anna", order="disputed")
+    rows = [("CR-1003", "tone", 0.5, 1), ("CR-1001", "tone", 0.25, 1), ("CR-1003", "correct", 1.0, 1)]
+    drawn = pd.DataFrame(rows, columns=["item_id", "criterion", "probability", "round"])
+    for _ in range(2):  # a restart draws nothing new
+        page = page_of(log, "Anna", order=drawn)
+    assert form(page)["n"] == 2
+    while name := form(page)["form"]:
+        save(page, ["1"] * len(form(page)["questions"]))
+        assert name in ("CR-1001", "CR-1003")
+    labels = page.labels.set_index(["item_id", "criterion"])
+    assert {key: labels.loc[key[:2], "probability"] for key in rows} == {key: key[2] for key in rows}
+    assert set(labels["source"]) == {"disputed"}
+    assert set(labels["round"]) == {1}
+    assert page.path.read_bytes().count(b'"drawn"') == 2
+    assert form(page_of(log, "Ben", order="disputed"))["n"] == 2
+    with pytest.raises(InputError, match="no column 'probability'"):
+        page_of(log, "Anna", order=drawn[["item_id", "criterion"]])
+    with pytest.raises(ConfigError, match="'random', 'given', 'disputed'"):
+        page_of(log, "Anna", order="shuffled")
+
+
+def test_items_with_criteria_of_their_own_are_one_form(tmp_path: Path) -> None:
+    items = [
+        {"item_id": f"q{at}", "answer": f"Boil it {at}.", "criteria": [f"Names {at}.{n}" for n in range(at + 1)]}
+        for at in range(3)
+    ]
+    page = ek.notebook.LabelPage(
+        ek.rubrics.explode_criteria(items),
+        "requirement", annotator="Anna", order="given", labels=tmp_path / "r.labels.jsonl",
+    )  # fmt: skip
+    for at in range(3):
+        shown = form(page)
+        assert shown["form"] == f"q{at}"
+        assert [one["title"] for one in shown["questions"]] == [f"Names {at}.{n}" for n in range(at + 1)]
+        assert [name for name, _ in shown["inputs"]] == ["answer"]
+        if at == 1:
+            skip(page)
+        else:
+            save(page, ["1"] * (at + 1))
+    assert form(page)["form"] == "q1"
+    assert form(page)["again"]
+    assert sorted(page.labels["item_id"].astype(str)) == ["q0#1", "q2#1", "q2#2", "q2#3"]
+    assert page.labels["source"].astype(str).unique().tolist() == ["given"]
+
+
+def test_scales_without_levels_and_with_many(tmp_path: Path) -> None:
+    criteria = [
+        {"name": "percent", "level": "interval", "scale": {0: "none", 100: "all"}},
+        {"name": "kind", "level": "nominal", "scale": {f"k{n}": "" for n in range(12)}},
+    ]
+    rubric = ek.Rubric(id="odd", inputs=["answer"], criteria=criteria)
+    page = ek.notebook.LabelPage([{"answer": "x"}] * 1, rubric, annotator="A", labels=tmp_path / "l.jsonl")
+    percent, kind = form(page)["questions"]
+    assert percent["ends"] == [0, 100]
+    assert kind["levels"][11] == ("k11", "k11")
+    page.receive({"do": "save", "form": form(page)["form"], "answers": ["101", "k3"]})
+    assert "not on the scale" in page.state["alert"]
+    save(page, ["62.5", "k11"])
+    assert page.labels["label"].astype(str).tolist() == ["62.5", "k11"]
+    assert form(page)["form"] == ""
+
+
+@pytest.mark.parametrize("name", ["", "  ", "decided by me"])
+def test_names_that_are_nobodys_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="is no name of a person"):
+        page_of(tmp_path / "l.jsonl", name)
+
+
+@pytest.mark.long
+def test_the_lead_sees_agreement_and_where_people_differ(tmp_path: Path) -> None:
+    """`labelled` gives 24 items to two people; here the figures are counted by hand from its rule."""
+    log = tmp_path / "r.labels.jsonl"
+    empty = page_of(log, "Chris", view="lead")
+    assert form(empty)["sentence"][0] == "Nobody has labelled yet."
+    save(page_of(log, "Anna"), ["2", "1", "1"])
+    assert "Only Anna" in repr(page_of(log, "Chris", view="lead"))
+    log.unlink()
+    labelled(log)
+    lead = page_of(log, "Chris", view="lead")
+    shown = form(lead)
+    differ = {
+        "correct": [at for at in range(24) if at % 9 == 0],  # 0 against 1
+        "actionable": [at for at in range(24) if at % 2],
+        "tone": [],
+    }
+    assert [(one["criterion"], one["n"], one["differ"]) for one in shown["agreement"]] == [
+        (name, 24, len(places)) for name, places in differ.items()
+    ]
+    assert [one["value"] for one in shown["agreement"]] == pytest.approx([21 / 24, 0.5, 1])
+    assert shown["agreement"][1]["course"] == pytest.approx([0.5, 0.5, 0.5])
+    order = random_order([item["item_id"] for item in reviews(30)])
+    rows = {(order.index(one["item"]), one["criterion"]) for one in shown["rows"]}
+    assert rows == {(at, name) for name, places in differ.items() for at in places}
+    assert (
+        shown["sentence"][0]
+        == "Anna and Ben agree on “tone”; on “actionable” they do not yet; on “correct” it cannot be told yet."
+    )
+    assert shown["people"][0][:3] == ["Anna", 24, 30]
+    assert shown["rows"][0]["text"] in {item["comment"].replace("\n", " ") for item in reviews(4)}
+
+
+@pytest.mark.long
+def test_a_decision_is_a_label_of_its_own(tmp_path: Path) -> None:
+    log = tmp_path / "r.labels.jsonl"
+    labelled(log)
+    lead = page_of(log, "Chris", view="lead")
+    before = lead.labels
+    for number in range(15):
+        rows, panel = form(lead)["rows"], form(lead)["panel"]
+        left = [
+            one
+            for one in rows
+            if one["decision"] is None and (one["item"], one["criterion"]) != (panel["item"], panel["criterion"])
+        ]
+        after = [left[0]["item"], left[0]["criterion"]] if left else [panel["item"], panel["criterion"]]
+        lead.receive(
+            {
+                "do": "decide",
+                "item": panel["item"],
+                "criterion": panel["criterion"],
+                "label": "1",
+                "comment": "so",
+                "next": after,
+            }
+        )
+        assert lead.state["alert"] == ""
+        assert form(lead)["people"][-1][:3] == ["decided by Chris", number + 1, 15]
+    labels = lead.labels
+    decisions = labels[labels["source"] == "adjudicated"]
+    assert set(decisions["annotator"].astype(str)) == {"decided by Chris"}
+    people = labels[labels["source"] != "adjudicated"].reset_index(drop=True)
+    assert people.astype(str).equals(before.astype(str))
+    final = lead.final_labels
+    decided = set(zip(decisions["item_id"].astype(str), decisions["criterion"].astype(str), strict=True))
+    for was, now in zip(before.itertuples(), final.itertuples(), strict=True):
+        assert str(now.label) == ("1" if (str(was.item_id), str(was.criterion)) in decided else str(was.label))
+    assert len(decided) == 15
+    assert form(lead)["agreement"][1]["value"] == 0.5  # decisions do not make people agree
+    last = form(lead)["undo"]
+    lead.receive({"do": "undo"})
+    assert f"{form(lead)['panel']['item']}: {form(lead)['panel']['criterion']}" == last
+    assert form(lead)["people"][-1][1] == 14
+    wrong = {"do": "decide", "item": "CR-1", "criterion": "tone", "label": "1", "next": ["", ""]}
+    lead.receive(wrong)
+    assert form(lead)["people"][-1][1] == 14
