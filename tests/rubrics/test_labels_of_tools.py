@@ -258,6 +258,34 @@ def test_the_log_and_plain_tables_are_read_too(tmp_path: Path) -> None:
     assert read(tmp_path / "plain.csv", rubric=RUBRIC) == {("a", "tone", "Ana"): "3", ("b", "tone", "Ana"): "true"}
 
 
+@pytest.mark.long
+def test_the_log_of_the_label_page_gives_the_labels_that_it_shows(tmp_path: Path) -> None:
+    pytest.importorskip("anywidget")
+    items = [{"item_id": f"i{n}", "question": "q", "answer": f"a{n}"} for n in range(6)]
+    for seed in range(4):
+        rng, path = random.Random(seed), tmp_path / f"{seed}.labels.jsonl"
+        pages = [ek.notebook.LabelPage(items, RUBRIC, annotator=who, labels=path) for who in ("Ana", "Ben")]
+        for _ in range(25):
+            page = rng.choice(pages)
+            form, undo = page.state["form"]["form"], page.state["form"]["undo"]
+            answers = [rng.choice([str(code) for code in one.scale.codes or ()]) for one in RUBRIC.criteria]
+            page.receive(rng.choice([
+                {"do": "save", "form": form, "answers": answers, "comment": "why"},
+                {"do": "save", "form": form, "answers": answers},
+                {"do": "skip", "form": form, "reason": "Not clear"},
+                {"do": "undo", "form": undo},
+            ]))  # fmt: skip
+        lead = ek.notebook.LabelPage(items, RUBRIC, annotator="Eva", labels=path, view="lead")
+        for _ in range(2):
+            if item := lead.state["form"]["panel"].get("item"):
+                panel = lead.state["form"]["panel"]
+                code = panel["question"]["levels"][0][0]
+                lead.receive({"do": "decide", "item": item, "criterion": panel["criterion"], "label": code})
+        shown = as_truth(lead.labels[["item_id", "criterion", "annotator", "label"]])
+        assert shown
+        assert read(path, rubric=RUBRIC) == shown, seed
+
+
 def one_task(kind: str, value: Any) -> list[dict[str, Any]]:
     return [{"id": 1, "data": {}, "annotations": [{"completed_by": 1, "result": [result("tone", kind, value)]}]}]
 
