@@ -21,7 +21,7 @@
     }
     for (const fold of root.querySelectorAll('.ekw-fold')) if (seen(fold) && fold.scrollHeight > fold.clientHeight + 1 && fold.nextElementSibling.hidden) out.push('folded without a control');
     scrollTo(0, 0);
-    const boxes = controls.filter((one) => !one.closest('.ekw-top, .ekw-item-head')).map((one) => [one, one.getBoundingClientRect()]);
+    const boxes = controls.filter((one) => !one.closest('.ekw-top, .ekw-item-head, .ekw-acts')).map((one) => [one, one.getBoundingClientRect()]);
     boxes.forEach(([one, box], at) => boxes.slice(at + 1).forEach(([other, side]) => {
         if (!one.contains(other) && !other.contains(one) && !one.matches('.ekw-list *') && Math.min(box.right, side.right) - Math.max(box.left, side.left) > 1 && Math.min(box.bottom, side.bottom) - Math.max(box.top, side.top) > 1) out.push(`overlap: ${name(one)} / ${name(other)}`);
     }));

@@ -42,8 +42,8 @@ class Forms:
     ----------
     questions
         Name of a form -> its questions.
-    form_of
-        Row of the items -> name of its form.
+    form_of, row_of
+        Row of the items -> name of its form, and its cells.
     drawn
         Question -> probability and round of its draw; empty if all items are labelled.
     source
@@ -68,6 +68,7 @@ class Forms:
         self.is_exploded = "of_item" in self.items and REQUIREMENT in self.columns
         self._requirement = self.columns.pop(REQUIREMENT) if self.is_exploded else ""
         units = map(id_text, self.items["of_item" if self.is_exploded else "item_id"])
+        self.row_of = dict(zip(self.items["item_id"], self.items.to_dict("records"), strict=True))
         rows = enumerate(zip(self.items["item_id"], units, strict=True))
         self.form_of = {item: unit for number, (item, unit) in rows if number not in worklist.skipped}
         questions: dict[str, list[Key]] = {}
@@ -114,8 +115,8 @@ class Forms:
     def question(self, key: Key) -> dict[str, Any]:
         """A question as it is drawn: its title and text, and its levels as code and text, or the ends of its scale."""
         criterion = self.rubric.criterion(key[1])
-        scale, row = criterion.scale, self.items["item_id"] == key[0]
-        title = str(self.items.loc[row, self._requirement].iloc[0]) if self.is_exploded else criterion.name
+        scale, row = criterion.scale, self.row_of[key[0]]
+        title = str(row[self._requirement]) if self.is_exploded else criterion.name
         levels = [(code, text or code) for code, text in zip(scale.labels, scale.values(), strict=True)]
         ends = [scale.lowest, scale.highest] if scale.level == "interval" else None
         return {"title": title, "text": criterion.description, "levels": levels, "ends": ends}

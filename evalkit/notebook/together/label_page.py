@@ -94,6 +94,10 @@ class LabelPage(NotebookWidget):
     def _draw(self) -> None:
         self.widget.form = self._screen.payload() | {"answers": self._message_id}
 
+    def _look(self) -> None:
+        if self._forms.log.read():
+            self._draw()
+
     def _do(self, action: Callable[[Any], None], message: Mapping[str, Any]) -> None:
         try:
             self._forms.log.read()  # what others did since
@@ -103,7 +107,8 @@ class LabelPage(NotebookWidget):
             self._draw()
 
     def _actions(self) -> dict[str, Callable[[Any], object]]:
-        return super()._actions() | {name: partial(self._do, action) for name, action in self._screen.actions.items()}
+        actions = super()._actions() | {"look": lambda _: self._look()}
+        return actions | {name: partial(self._do, action) for name, action in self._screen.actions.items()}
 
     @property
     def labels(self) -> pd.DataFrame:

@@ -42,7 +42,6 @@ class LeadScreen:
         self.forms, self.decider = forms, f"{DECIDED}{lead}"
         self._opened: Key = ("", "")
         self.actions: dict[str, Action] = {"open": self.open, "decide": self.decide, "undo": self.undo}
-        self.actions["look"] = lambda _: None
 
     def payload(self) -> dict[str, Any]:
         """The whole view."""
@@ -52,15 +51,21 @@ class LeadScreen:
         decided = labels[is_decision].set_index(_KEY)["label"].to_dict()
         keys = pd.MultiIndex.from_tuples([key for keys in forms.questions.values() for key in keys], names=_KEY)
         people = labels[~is_decision].pivot(index=_KEY, columns="annotator", values="label")
-        people = people.reindex(keys).dropna(axis=1, how="all")
-        differ = people[people.nunique(axis=1) > 1]
+        people = people.reindex(keys).dropna(axis=1, how="all").astype(object)
+        people = people.where(people.notna(), None)
+        differ = people[[len({*given} - {None}) > 1 for given in people.to_numpy()]]
         if self._opened not in differ.index:
             self._opened = next((key for key in differ.index if key not in decided), next(iter(differ.index), ("", "")))
         names = [str(name) for name in people.columns]
         rows = [
-            {"item": key[0], "criterion": key[1], "text": self._text(key), "decision": decided.get(key)}
-            | {"labels": [label if isinstance(label, str) else None for label in given]}
-            for key, given in zip(differ.index, differ.to_numpy(), strict=True)
+            {
+                "item": key[0],
+                "criterion": key[1],
+                "text": self._text(key),
+                "decision": decided.get(key),
+                "labels": given,
+            }
+            for key, given in zip(differ.index, differ.to_numpy().tolist(), strict=True)
         ]
         n_decided = sum(row["decision"] is not None for row in rows)
         agreement = self._agreement(people[people.count(axis=1) > 1])
@@ -121,7 +126,7 @@ class LeadScreen:
         reason = "Label more items that two people read. " if unclear and not apart else ""
         at_odds = differ[differ.index.get_level_values("criterion") == worst["criterion"]]
         if len(at_odds):
-            pairs = Counter(tuple(sorted({*given.dropna()})[:2]) for _, given in at_odds.iterrows())
+            pairs = Counter(tuple(sorted({*given} - {None})[:2]) for given in at_odds.to_numpy())
             pair, n_pairs = pairs.most_common(1)[0]
             low, high = (cut(self._level(at_odds.index[0], code).rstrip("."), _LONGEST_LEVEL) for code in pair)
             reason += f"{n_pairs} of the {counted(len(at_odds), 'difference')} are “{low}” against “{high}”. "
@@ -141,7 +146,7 @@ class LeadScreen:
         return next((text for label, text in self.forms.question(key)["levels"] if label == code), code)
 
     def _text(self, key: Key) -> str:
-        forms, item = self.forms, self.forms.items[self.forms.items["item_id"] == key[0]].iloc[0]
+        forms, item = self.forms, self.forms.row_of[key[0]]
         names = judged_inputs(forms.rubric, key[1], list(forms.columns))
         texts = [forms.question(key)["title"]] * forms.is_exploded
         texts += [value_text(item[forms.columns[name]], name)[: 2 * _LONGEST_TEXT] for name in names]
