@@ -89,9 +89,8 @@ def load_labels(
     frame = read_frame(source) if isinstance(source, (str, Path)) else as_frame(source)
     scales = None if rubric is None else rubric_of(rubric)
     wanted = criteria or (None if scales is None else {name: name for name in scales.names})
-    rows = list(_listed(records(frame)))
-    names = {name for row in rows for name in row}
-    rows = [{name: value for name, value in row.items() if value is not None} for row in rows]
+    names = {*map(str, frame.columns)}
+    rows = [{name: value for name, value in row.items() if value is not None} for row in records(frame)]
     answers: Iterable[_Row]
     if {"text", "at", *LABEL_KEY} <= names:
         answers = _of_log(rows)
@@ -149,18 +148,6 @@ def _single(value: Any, where: str) -> Any:
             raise InputError(f"{where}: expected one answer, got {listed(values)}; a label is one level of a scale")
         return values[0] if values else None
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _listed(rows: Iterable[_Row]) -> Iterator[_Row]:
-    """Rows; of one that has records by id, or fields with a value for each record (Argilla's `to_dict`), these."""
-    for row in rows:
-        values = [value for value in row.values() if value is not None]
-        if values and all(isinstance(value, Mapping) and "responses" in value for value in values):
-            yield from values
-        elif len(row) > 1 and isinstance(row.get("id"), list):
-            yield from (dict(zip(row, cells, strict=True)) for cells in zip(*row.values(), strict=True))
-        else:
-            yield row
 
 
 def _answer(fields: _Row, given: Any, name: str | None, where: str, question: str, who: Any, value: Any) -> _Row:

@@ -194,9 +194,6 @@ def test_all_that_argilla_writes_gives_what_people_submitted(tmp_path: Path) -> 
         assert read(tmp_path / "records.csv", rubric=RUBRIC) == truth, seed
         pd.DataFrame(forms["flat"]).to_parquet(tmp_path / "records.parquet")
         assert read(tmp_path / "records.parquet", rubric=RUBRIC) == truth, seed
-        by_name = {key: [row[key] for row in forms["flat"]] for key in forms["flat"][0]}
-        assert read(by_name, rubric=RUBRIC) == truth, seed
-        assert read({row["id"]: row for row in forms["nested"]}, rubric=RUBRIC) == truth, seed
     bare = [{"id": "a", "responses": {"tone": [{"value": "3", "user_id": "u"}]}, "suggestions": {}}]
     with pytest.warns(
         EvalkitWarning, match=r"which of 1 response are drafts or discarded; export with to_list\(flatten"

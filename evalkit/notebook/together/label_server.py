@@ -39,7 +39,6 @@ _SAFE = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
 }
 _KEPT_BACK = (b"cookie", b"origin", b"referer", b"authorization", b"marimo-session-id", b"marimo-stable-session-id")
 _LOOK = "<style>[data-testid='notebook-actions-dropdown'] { display: none } #App > div { padding: 0 16px }</style>"
