@@ -44,7 +44,7 @@ _TREES = {
     "README": ("Guide <docs/index>", "docs/notebooks", "docs/api/index", "CHANGELOG", "CONTRIBUTING"),
     "docs/index": (
         "rubrics", "judges", "asking", "item-criteria", "imported", "own-tables", "compose", "cache", "batches",
-        "scale", "statistics", "calibration", "improving", "tuner", "probes", "plots", "gate", "gate-in-ci",
+        "scale", "statistics", "calibration", "improving", "tuner", "label-together", "probes", "plots", "gate", "gate-in-ci",
         "lighteval", "inspect",
         "lighteval-tasks",
         "metric-list", "pollux", "registry", "runs", "command-line", "security", "architecture", "adr/*",

@@ -99,7 +99,7 @@ function renderLabels({ model, el }) {
 
   // -- input
   const ACTIONS = {
-    save: () => ask(lead() ? { do: "decide", item: panel().item, criterion: panel().criterion, label: answers[0], comment, next: [nextOpen().item, nextOpen().criterion] } : { do: "save", form: form().form, answers, comment }),
+    save: () => ask(lead() ? { do: "decide", item: panel().item, criterion: panel().criterion, label: answers[0], comment, next_item: nextOpen().item, next_criterion: nextOpen().criterion } : { do: "save", form: form().form, answers, comment }),
     skip: () => { skipping = !skipping; drawFoot(); },
     why: (one) => ask({ do: "skip", form: form().form, reason: REASONS[+one.dataset.key.slice(4)] }),
     undo: () => ask({ do: "undo", form: form().undo }), dismiss: () => send({ do: "dismiss" }), fold: items.fold,

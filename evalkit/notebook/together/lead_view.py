@@ -25,7 +25,7 @@ DECIDED = "decided by "
 AGREED = 0.8
 """From this agreement on, people count as agreeing."""
 
-_KEY = ["item_id", "criterion"]
+_KEY, _ROW = ["item_id", "criterion"], ("item", "criterion", "text", "decision", "labels")
 _STEP, _LONGEST_TEXT, _LONGEST_LEVEL = 10, 400, 48
 
 
@@ -53,30 +53,22 @@ class LeadScreen:
         people = labels[~is_decision].pivot(index=_KEY, columns="annotator", values="label")
         people = people.reindex(keys).dropna(axis=1, how="all").astype(object)
         people = people.where(people.notna(), None)
-        differ = people[[len({*given} - {None}) > 1 for given in people.to_numpy()]]
+        differ = people[[len({*labels} - {None}) > 1 for labels in people.to_numpy()]]
         if self._opened not in differ.index:
             self._opened = next((key for key in differ.index if key not in decided), next(iter(differ.index), ("", "")))
         names = [str(name) for name in people.columns]
-        rows = [
-            {
-                "item": key[0],
-                "criterion": key[1],
-                "text": self._text(key),
-                "decision": decided.get(key),
-                "labels": given,
-            }
-            for key, given in zip(differ.index, differ.to_numpy().tolist(), strict=True)
-        ]
+        of_items = zip(differ.index, differ.to_numpy().tolist(), strict=True)
+        rows = [dict(zip(_ROW, (*key, self._text(key), decided.get(key), row), strict=True)) for key, row in of_items]
         n_decided = sum(row["decision"] is not None for row in rows)
         agreement = self._agreement(people[people.count(axis=1) > 1])
         panel: dict[str, Any] = {}
         if (key := self._opened) in differ.index:
-            said = [[who, code, self._level(key, code)] for who, code in differ.loc[[key]].iloc[0].dropna().items()]
+            answers = [[who, code, self._level(key, code)] for who, code in differ.loc[[key]].iloc[0].dropna().items()]
             # a comment is written beside the first question of a form
             notes = {who: edit.comment for (item, _, who), edit in last.items() if item == key[0] and edit.comment}
             edit = last.get((*key, self.decider), LabelEdit(None))
             panel = forms.texts(key) | {"item": key[0], "criterion": key[1], "question": forms.question(key)}
-            panel |= {"said": [[*words, notes.get(words[0], "")] for words in said]}
+            panel |= {"said": [[*words, notes.get(words[0], "")] for words in answers]}
             panel |= {"decision": edit.label, "comment": edit.comment}
         return {
             "view": "lead", "title": forms.rubric.id, "decider": self.decider, "names": names, "rows": rows,
@@ -89,21 +81,21 @@ class LeadScreen:
         """Per criterion, the agreement on the items that two people or more labelled, and its course."""
         if shared.empty:
             return []
-        made, long = [], shared.reset_index().melt(_KEY, var_name="judge", value_name="label").dropna()
+        figures, long = [], shared.reset_index().melt(_KEY, var_name="judge", value_name="label").dropna()
         for row in reliability(long, clusters=self.forms.groups, scale=self.forms.rubric).to_dict("records"):
-            mine = shared.xs(row["criterion"], level="criterion")
-            pairs = [(mine[one], mine[other]) for one, other in combinations(mine, 2)]
-            n_both = sum((one.notna() & other.notna()).astype(int) for one, other in pairs)
-            n_same = sum((one.notna() & one.eq(other)).astype(int) for one, other in pairs)
+            labels = shared.xs(row["criterion"], level="criterion")
+            pairs = [(labels[name], labels[second]) for name, second in combinations(labels, 2)]
+            n_both = sum((first.notna() & second.notna()).astype(int) for first, second in pairs)
+            n_same = sum((first.notna() & first.eq(second)).astype(int) for first, second in pairs)
             course = (n_same.cumsum() / n_both.cumsum()).tolist()
             value, low, high = (row[f"percent_agreement{end}"] for end in ("", "_low", "_high"))
             if pd.isna(low):  # all agree, or none
                 low, high = wilson(value, row["n_clusters"]).low, wilson(value, row["n_clusters"]).high
-            figures = {"criterion": row["criterion"], "n": len(mine), "differ": int((n_same < n_both).sum())}
+            head = {"criterion": row["criterion"], "n": len(labels), "differ": int((n_same < n_both).sum())}
             alpha = None if pd.isna(row["alpha_vote"]) else row["alpha_vote"]
-            figures |= {"value": value, "low": low, "high": high, "alpha": alpha}
-            made.append(figures | {"course": [*course[_STEP - 1 : -1 : _STEP], course[-1]]})
-        return made
+            head |= {"value": value, "low": low, "high": high, "alpha": alpha}
+            figures.append(head | {"course": [*course[_STEP - 1 : -1 : _STEP], course[-1]]})
+        return figures
 
     def _sentence(self, names: list[str], agreement: list[dict[str, Any]], differ: pd.DataFrame) -> list[str]:
         """The verdict, its figure, and the reason with what to do next."""
@@ -126,7 +118,7 @@ class LeadScreen:
         reason = "Label more items that two people read. " if unclear and not apart else ""
         at_odds = differ[differ.index.get_level_values("criterion") == worst["criterion"]]
         if len(at_odds):
-            pairs = Counter(tuple(sorted({*given} - {None})[:2]) for given in at_odds.to_numpy())
+            pairs = Counter(tuple(sorted({*labels} - {None})[:2]) for labels in at_odds.to_numpy())
             pair, n_pairs = pairs.most_common(1)[0]
             low, high = (cut(self._level(at_odds.index[0], code).rstrip("."), _LONGEST_LEVEL) for code in pair)
             reason += f"{n_pairs} of the {counted(len(at_odds), 'difference')} are “{low}” against “{high}”. "
@@ -161,7 +153,7 @@ class LeadScreen:
         if self._opened == (message["item"], message["criterion"]):
             edit = LabelEdit(str(message["label"]), "adjudicated", comment=clean(message.get("comment")))
             self.forms.log.add_form(self.decider, {self._opened: edit})
-            self._opened = message["next"][0], message["next"][1]
+            self._opened = str(message.get("next_item", "")), str(message.get("next_criterion", ""))
 
     def undo(self, _message: Mapping[str, Any]) -> None:
         """Take back the last decision."""

@@ -265,12 +265,8 @@ def test_a_decision_is_a_label_of_its_own(tmp_path: Path) -> None:
     before = lead.labels
     for number in range(15):
         rows, panel = form(lead)["rows"], form(lead)["panel"]
-        left = [
-            one
-            for one in rows
-            if one["decision"] is None and (one["item"], one["criterion"]) != (panel["item"], panel["criterion"])
-        ]
-        after = [left[0]["item"], left[0]["criterion"]] if left else [panel["item"], panel["criterion"]]
+        left = [one for one in rows if one["decision"] is None and one["item"] != panel["item"]]
+        after = {"next_item": left[-1]["item"], "next_criterion": left[-1]["criterion"]} if left and number % 2 else {}
         lead.receive(
             {
                 "do": "decide",
@@ -278,7 +274,7 @@ def test_a_decision_is_a_label_of_its_own(tmp_path: Path) -> None:
                 "criterion": panel["criterion"],
                 "label": "1",
                 "comment": "so",
-                "next": after,
+                **after,
             }
         )
         assert lead.state["alert"] == ""
@@ -298,6 +294,6 @@ def test_a_decision_is_a_label_of_its_own(tmp_path: Path) -> None:
     lead.receive({"do": "undo"})
     assert f"{form(lead)['panel']['item']}: {form(lead)['panel']['criterion']}" == last
     assert form(lead)["people"][-1][1] == 14
-    wrong = {"do": "decide", "item": "CR-1", "criterion": "tone", "label": "1", "next": ["", ""]}
+    wrong = {"do": "decide", "item": "CR-1", "criterion": "tone", "label": "1"}
     lead.receive(wrong)
     assert form(lead)["people"][-1][1] == 14
