@@ -52,8 +52,8 @@ def load_labels(
     """The labels of people in an export of Label Studio or Argilla, in evalkit's own log, or in a table of labels.
 
     What a model said is left out: predictions of Label Studio, annotations that were made from predictions without a
-    person, suggestions of Argilla. So is what a person skipped, discarded or did not submit. Of several labels of one
-    person for one thing, the last counts.
+    person, suggestions of Argilla. So is what a person skipped, discarded or did not submit, and a lead's decision, which
+    is no third opinion. Of several labels of one person for one thing, the last counts.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def _answer(fields: _Row, given: Any, name: str | None, where: str, question: st
 
 
 def _of_log(rows: list[_Row]) -> Iterator[_Row]:
-    """The labels that stand at the end of a log, of the text that each item had last."""
+    """The labels that stand at the end of a log, of the text that each item had last, without decisions of a lead."""
     edits: dict[tuple[str, ...], list[_Row]] = {}
     edited = [row for row in rows if {"text", *LABEL_KEY} <= {*row}]
     texts = {row["item_id"]: row["text"] for row in edited}
@@ -171,7 +171,7 @@ def _of_log(rows: list[_Row]) -> Iterator[_Row]:
         mine = edits.setdefault(tuple(row[name] for name in LABEL_KEY), [])
         mine[-1:] = mine[-1:] * 0 if row.get("undo") is True else [*mine[-1:], row]
     for mine in edits.values():
-        if mine and mine[-1]["text"] == texts[mine[-1]["item_id"]]:
+        if mine and mine[-1]["text"] == texts[mine[-1]["item_id"]] and mine[-1].get("source") != "adjudicated":
             yield dict.fromkeys((*_OF_LOG, "label")) | mine[-1]
 
 

@@ -278,7 +278,10 @@ def test_the_log_of_the_label_page_gives_the_labels_that_it_shows(tmp_path: Path
                 panel = lead.state["form"]["panel"]
                 code = panel["question"]["levels"][0][0]
                 lead.receive({"do": "decide", "item": item, "criterion": panel["criterion"], "label": code})
-        shown = as_truth(lead.labels[["item_id", "criterion", "annotator", "label"]])
+        labels = lead.labels
+        assert seed or (labels["source"] == "adjudicated").any()
+        of_people = labels[(labels["source"] != "adjudicated").to_numpy()]  # a decision is no third person
+        shown = as_truth(of_people[["item_id", "criterion", "annotator", "label"]])
         assert shown
         assert read(path, rubric=RUBRIC) == shown, seed
 
