@@ -52,8 +52,8 @@ def load_labels(
     """The labels of people in an export of Label Studio or Argilla, in evalkit's own log, or in a table of labels.
 
     What a model said is left out: predictions of Label Studio, annotations that were made from predictions without a
-    person, suggestions of Argilla. So is what a person skipped, discarded or did not submit, and a lead's decision, which
-    is no third opinion. Of several labels of one person for one thing, the last counts.
+    person, suggestions of Argilla. So is what a person skipped, discarded or did not submit, and what a lead decided.
+    Of several labels of one person for one thing, the last counts.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def load_labels(
     where = str(source) if isinstance(source, (str, Path)) else "the labels"
     frame = read_frame(source) if isinstance(source, (str, Path)) else as_frame(source)
     scales = None if rubric is None else rubric_of(rubric)
-    wanted = criteria or (None if scales is None else {name: name for name in scales.names})
+    criterion_of = criteria or (None if scales is None else {name: name for name in scales.names})
     names = {*map(str, frame.columns)}
     rows = [{name: value for name, value in row.items() if value is not None} for row in records(frame)]
     answers: Iterable[_Row]
@@ -99,36 +99,36 @@ def load_labels(
         refuse_doubles(plain[plain["label"].notna()], LABEL_KEY, "labels")
         answers = records(plain)
     elif {"annotations", "completions"} & names or any(isinstance(row.get("task"), Mapping) for row in rows):
-        answers = _of_tasks(rows, wanted, item_id, where)
+        answers = _of_tasks(rows, criterion_of, item_id, where)
     elif any(name.rpartition(".")[2] == "responses" for name in names):
         answers = _of_records(rows, item_id, where)
     elif "annotation_id" in names:
-        answers = _of_rows(rows, wanted, item_id, where)
+        answers = _of_rows(rows, criterion_of, item_id, where)
     else:
         fact = f"{where} has no labels of people in a known form (columns: {listed(sorted(names), most=12)})"
         raise InputError(f"{fact}; allowed: {_FORMS}. {_OTHERS}")
     try:
-        return _table(answers, scales, wanted, where)
+        return _table(answers, scales, criterion_of, where)
     except (AttributeError, KeyError, TypeError, ValueError) as problem:
         raise InputError(f"{where} is not as the tool writes it ({problem!r}); allowed: {_FORMS}") from None
 
 
-def _table(answers: Iterable[_Row], rubric: Rubric | None, wanted: _Wanted, where: str) -> pd.DataFrame:
-    """The last answer of each person to each question; `at` says when it was given."""
-    given, last, rows = sorted(answers, key=lambda row: str(row.get("at") or "")), dict[tuple[str, ...], _Row](), []
-    for row in given:
-        if wanted is None or row["criterion"] in wanted:
-            criterion = row["criterion"] if wanted is None else wanted[row["criterion"]]
+def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted, where: str) -> pd.DataFrame:
+    """The last answer of each person to each question; `at` says when it was answered."""
+    answered, last, rows = sorted(answers, key=lambda row: str(row.get("at") or "")), dict[tuple[str, ...], _Row](), []
+    for row in answered:
+        if criterion_of is None or row["criterion"] in criterion_of:
+            criterion = row["criterion"] if criterion_of is None else criterion_of[row["criterion"]]
             last[row["item_id"], criterion, row["annotator"]] = row
-    if given and not last:
-        found = sorted({row["criterion"] for row in given})
-        fact = f"{where} has labels for {listed(found)}, and none for {listed(wanted or ())}"
-        raise InputError(f"{fact}; say what they are for, as in criteria={{{found[0]!r}: 'criterion'}}")
+    if answered and not last:
+        questions = sorted({row["criterion"] for row in answered})
+        fact = f"{where} has labels for {listed(questions)}, and none for {listed(criterion_of or ())}"
+        raise InputError(f"{fact}; say what they are for, as in criteria={{{questions[0]!r}: 'criterion'}}")
     for key, row in last.items():
-        place = f"{where}: item {key[0]!r}, {row['criterion']!r} by {key[2]!r}"
-        value = _single(row["label"], place)
+        of_whom = f"{where}: item {key[0]!r}, {row['criterion']!r} by {key[2]!r}"
+        value = _single(row["label"], of_whom)
         scale = None if rubric is None else rubric.criterion(key[1]).scale
-        if not is_missing(value) and str(value).strip() and (label := label_of(value, scale, place)):
+        if not is_missing(value) and str(value).strip() and (label := label_of(value, scale, of_whom)):
             more = {name: row[name] for name in _OF_LOG if name in row}
             rows.append(dict(zip(LABEL_KEY, key, strict=True)) | {"label": label} | more)
     return check(pd.DataFrame(rows, columns=None if rows else columns_of("labels"), dtype=object), "labels")
@@ -139,11 +139,12 @@ def _single(value: Any, where: str) -> Any:
     if isinstance(value, str) and (inside := list_in(value)) is not None:
         value = inside
     if isinstance(value, Mapping):
-        if not (held := [name for name in _HOLDS if name in value]):
+        name = next((name for name in _HOLDS if name in value), None)
+        if name is None:
             raise InputError(f"{where}: expected a choice, a rating or a number, got fields {listed(value)}")
-        return _SIDES.get(value[held[0]]) if held[0] == "selected" else _single(value[held[0]], where)
+        return _SIDES.get(value[name]) if name == "selected" else _single(value[name], where)
     if isinstance(value, list):
-        values = list(dict.fromkeys(_single(one, where) for one in value))
+        values = list(dict.fromkeys(_single(part, where) for part in value))
         if len(values) > 1:
             raise InputError(f"{where}: expected one answer, got {listed(values)}; a label is one level of a scale")
         return values[0] if values else None
@@ -168,52 +169,50 @@ def _of_log(rows: list[_Row]) -> Iterator[_Row]:
     edited = [row for row in rows if {"text", *LABEL_KEY} <= {*row}]
     texts = {row["item_id"]: row["text"] for row in edited}
     for row in edited:
-        mine = edits.setdefault(tuple(row[name] for name in LABEL_KEY), [])
-        mine[-1:] = mine[-1:] * 0 if row.get("undo") is True else [*mine[-1:], row]
-    for mine in edits.values():
-        if mine and mine[-1]["text"] == texts[mine[-1]["item_id"]] and mine[-1].get("source") != "adjudicated":
-            yield dict.fromkeys((*_OF_LOG, "label")) | mine[-1]
+        lines = edits.setdefault(tuple(row[name] for name in LABEL_KEY), [])
+        lines[-1:] = lines[-1:] * 0 if row.get("undo") is True else [*lines[-1:], row]
+    for lines in edits.values():
+        if lines and lines[-1]["text"] == texts[lines[-1]["item_id"]] and lines[-1].get("source") != "adjudicated":
+            yield dict.fromkeys((*_OF_LOG, "label")) | lines[-1]
 
 
-def _of_tasks(rows: list[_Row], wanted: _Wanted, name: str | None, where: str) -> Iterator[_Row]:
+def _of_tasks(rows: list[_Row], criterion_of: _Wanted, name: str | None, where: str) -> Iterator[_Row]:
     """Label Studio's JSON: tasks with annotations, or (of its storages) annotations with their task."""
     unseen = 0
     for row in rows:
         task, alone = (row["task"], [row]) if isinstance(row.get("task"), Mapping) else (row, None)
         nameless = False
-        for given in alone or task.get("annotations", task.get("completions", [])):
-            results = given.get("result") or []
-            if given.get("was_cancelled") or given.get("skipped"):
+        for annotation in alone or task.get("annotations", task.get("completions", [])):
+            results = annotation.get("result") or []
+            if annotation.get("was_cancelled") or annotation.get("skipped"):
                 continue
-            if given.get("parent_prediction") is not None and not given.get("lead_time"):
+            if annotation.get("parent_prediction") is not None and not annotation.get("lead_time"):
                 unseen += 1  # made from a prediction by a command of Label Studio: nobody looked at it
                 continue
             noted = [result["meta"]["annotator"] for result in results if "annotator" in (result.get("meta") or {})]
-            who, at = (
-                noted[0] if noted else given.get("completed_by"),
-                given.get("updated_at") or given.get("created_at"),
-            )
+            who = noted[0] if noted else annotation.get("completed_by")
+            moment = annotation.get("updated_at") or annotation.get("created_at")
             if who is None and nameless:
                 raise InputError(f"{where}: task {task.get('id')!r} has annotations without completed_by; add it")
             nameless = nameless or who is None
-            asked = [one for one in results if one.get("type") in _JUDGED or one.get("from_name") in (wanted or ())]
-            for question in dict.fromkeys(one["from_name"] for one in asked):
-                value = [one.get("value") for one in asked if one["from_name"] == question]
-                yield _answer(task.get("data", {}), task.get("id"), name, where, question, who, value) | {"at": at}
+            answered = [r for r in results if r.get("type") in _JUDGED or r.get("from_name") in (criterion_of or ())]
+            for question in dict.fromkeys(result["from_name"] for result in answered):
+                value = [result.get("value") for result in answered if result["from_name"] == question]
+                yield _answer(task.get("data", {}), task.get("id"), name, where, question, who, value) | {"at": moment}
     if unseen:
         fact = f"{where}: {counted(unseen, 'annotation')} made from predictions of a model, which no person looked at"
         warnings.warn(f"{fact}, left out", EvalkitWarning, stacklevel=4)
 
 
-def _of_rows(rows: list[_Row], wanted: _Wanted, name: str | None, where: str) -> Iterator[_Row]:
+def _of_rows(rows: list[_Row], criterion_of: _Wanted, name: str | None, where: str) -> Iterator[_Row]:
     """Label Studio's JSON_MIN and CSV: a row per annotation, its questions among the fields of the item."""
-    if wanted is None:
+    if criterion_of is None:
         fact = "in JSON_MIN and CSV, Label Studio does not tell questions from fields of items"
         raise InputError(f"{where}: {fact}; pass rubric=, or criteria={{'question': 'criterion'}}")
     for row in rows:
-        at = {"at": row.get("updated_at") or row.get("created_at")}
-        for question in (question for question in wanted if question in row):
-            yield _answer(row, row.get("id"), name, where, question, row.get("annotator"), row[question]) | at
+        moment = {"at": row.get("updated_at") or row.get("created_at")}
+        for question in (question for question in criterion_of if question in row):
+            yield _answer(row, row.get("id"), name, where, question, row.get("annotator"), row[question]) | moment
 
 
 def _of_records(rows: list[_Row], name: str | None, where: str) -> Iterator[_Row]:
@@ -232,12 +231,14 @@ def _of_records(rows: list[_Row], name: str | None, where: str) -> Iterator[_Row
 
 def _responses(row: _Row) -> Iterator[tuple[str, Any, Any, str | None]]:
     """Question, value, user and status, nested or flat."""
-    for question, given in (row.get("responses") or {}).items():
-        yield from ((question, one.get("value"), one.get("user_id"), one.get("status")) for one in given)
+    for question, responses in (row.get("responses") or {}).items():
+        yield from ((question, r.get("value"), r.get("user_id"), r.get("status")) for r in responses)
     for name in (name for name in row if name.endswith(".responses")):  # flat
         cells = (row.get(name), row.get(f"{name}.users"), row.get(f"{name}.status"))
         lists = [list_in(cell) if isinstance(cell, str) else cell for cell in cells]
-        yield from ((name.removesuffix(".responses"), *one) for one in zip_longest(*(one or [] for one in lists)))
+        yield from (
+            (name.removesuffix(".responses"), *cells) for cells in zip_longest(*(cells or [] for cells in lists))
+        )
 
 
 def write_label_studio(
@@ -280,25 +281,25 @@ def write_label_studio(
     [{'item_id': 'a', 'criterion': 'tone', 'annotator': 'Ana', 'label': '2'}]
     """
     scales = rubric_of(rubric)
-    shown, tasks = scales.input_names[0], dict[str, _Row]()
-    numbers = {one.name for one in scales.criteria if not one.scale.codes or one.scale.level == "interval"}
+    shown_input, tasks = scales.input_names[0], dict[str, _Row]()
+    numbers = {q.name for q in scales.criteria if not q.scale.codes or q.scale.level == "interval"}
     for item in records(as_items(items)):
         texts = {name: _text(value) for name, value in item.items() if value is not None}
         tasks[item["item_id"]] = {"data": texts, "annotations": {}, "predictions": {}}
-    for kind, given, author in (("annotations", labels, "annotator"), ("predictions", votes, "judge")):
-        for row in [] if given is None else records(given):
+    for kind, table, author in (("annotations", labels, "annotator"), ("predictions", votes, "judge")):
+        for row in [] if table is None else records(table):
             name, label = row["criterion"], row["label"]
             if label is not None and name in scales.names and row["item_id"] in tasks:
                 start: _Row = {"result": []} | ({"model_version": row[author]} if kind == "predictions" else {})
-                mine = tasks[row["item_id"]][kind].setdefault(row[author], start)["result"]
-                what, value = ("number", number(label)) if name in numbers else ("choices", [label])
-                place = {"id": f"{kind}-{len(mine)}", "from_name": name, "to_name": shown, "type": what}
-                mine.append(place | {"value": {what: value}, "meta": {author: row[author]}})
+                results = tasks[row["item_id"]][kind].setdefault(row[author], start)["result"]
+                control, value = ("number", number(label)) if name in numbers else ("choices", [label])
+                head = {"id": f"{kind}-{len(results)}", "from_name": name, "to_name": shown_input, "type": control}
+                results.append(head | {"value": {control: value}, "meta": {author: row[author]}})
     kinds = ("annotations", "predictions")
     rows = [task | {kind: list(task[kind].values()) for kind in kinds} for task in tasks.values()]
     write_frame(pd.DataFrame(rows), path)
-    parts = [f'<Header value="{one}"/><Text name="{one}" value="${one}"/>' for one in scales.input_names]
-    controls = [_control(one, shown, is_number=one.name in numbers) for one in scales.criteria]
+    parts = [f'<Header value="{name}"/><Text name="{name}" value="${name}"/>' for name in scales.input_names]
+    controls = [_control(q, shown_input, is_number=q.name in numbers) for q in scales.criteria]
     return "\n".join(["<View>", *parts, *controls, "</View>"])
 
 

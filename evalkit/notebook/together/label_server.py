@@ -84,8 +84,8 @@ class Gate:
 
         visit = HTTPConnection(scope)
         is_new = scope.get("method") == "GET" and scope["path"] == "/" and "token" in visit.query_params
-        given = "\n".join(visit.query_params.getlist("token") if is_new else self._cookies(visit)).encode()
-        owners = (who for who, token in self._tokens.items() if secrets.compare_digest(given, token.encode()))
+        token_given = "\n".join(visit.query_params.getlist("token") if is_new else self._cookies(visit)).encode()
+        owners = (who for who, token in self._tokens.items() if secrets.compare_digest(token_given, token.encode()))
         person = next(owners, "")
         answer: Response
         if status := self._refused(visit, person):
@@ -101,7 +101,7 @@ class Gate:
         await answer(scope, receive, send_safely)
 
     def _cookies(self, visit: HTTPConnection) -> list[str]:
-        pairs = [part.strip().partition("=") for part in ";".join(visit.headers.getlist("cookie")).split(";")]
+        pairs = [pair.strip().partition("=") for pair in ";".join(visit.headers.getlist("cookie")).split(";")]
         return [value for name, _, value in pairs if name == self._cookie]
 
     def _refused(self, visit: HTTPConnection, person: str) -> int:
@@ -121,11 +121,11 @@ class Gate:
         size = headers.get("content-length", "x" if kind == "POST" or "transfer-encoding" in headers else "0")
         if not size.isdecimal() or int(size) > _MOST_BYTES * (kind == "POST"):
             return 413
-        left, since = self._left.get(person, (_MOST_REQUESTS, 0.0))
+        requests_left, since = self._left.get(person, (_MOST_REQUESTS, 0.0))
         now, cost = time.monotonic(), _FOR_A_SOCKET if kind == "WEBSOCKET" else 1
-        left = min(_MOST_REQUESTS, left + (now - since) * _PER_SECOND) - cost
-        self._left[person] = max(left, 0.0), now
-        return 429 if left < 0 else 0
+        requests_left = min(_MOST_REQUESTS, requests_left + (now - since) * _PER_SECOND) - cost
+        self._left[person] = max(requests_left, 0.0), now
+        return 429 if requests_left < 0 else 0
 
     def _inner(self, visit: HTTPConnection, person: str) -> dict[str, Any]:
         """The request without what identifies the person, who is named as its user."""
@@ -163,8 +163,8 @@ def serve(
             await super().shutdown(sockets)
 
     _pages.update(pages)
-    shown = socket.gethostname() if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
-    opened({who: f"http://{shown}:{port}/?token={token}" for who, token in tokens.items()})
+    name = socket.gethostname() if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    opened({who: f"http://{name}:{port}/?token={token}" for who, token in tokens.items()})
     limits: dict[str, Any] = {"ws_max_size": _SOCKET_BYTES, "timeout_graceful_shutdown": 2, "proxy_headers": False}
     settings = uvicorn.Config(app, lifespan="off", log_level="warning", access_log=False, server_header=False, **limits)
     try:
