@@ -27,8 +27,7 @@ function renderLabels({ model, el }) {
     put(".ekw-page-head", `<h3>${esc(it.title)}</h3><progress max="${+n}" value="${+n_done}" aria-label="Done"></progress><span class="ekw-count" role="status">${+n_done} of ${+n} done${n_skipped ? `, ${+n_skipped} skipped` : ""}</span>
       ${quiet(`You are <b>${esc(annotator)}</b>. ${others ? "You see what other people answered, and no judge." : "You see neither the other people’s answers nor the judges’."} “Save and next” saves; this page continues where you stopped. ${esc(it.description)}`)}`);
     if (drawn !== `${it.number} ${name}`) {
-      drawn = `${it.number} ${name}`;
-      [here, skipping, comment, answers] = [0, false, it.comment || "", questions.map((one) => one.answer)];
+      [drawn, here, skipping, comment, answers] = [`${it.number} ${name}`, 0, false, it.comment || "", questions.map((one) => one.answer)];
       const said = (one) => (one.people.length ? quiet(one.people.map(([who, label]) => `${esc(who)}: ${esc(one.levels.find(([code]) => code === label)?.[1] ?? label)}`).join(" · ")) : "");
       put(".ekw-read", name ? `<h3>${esc(name)}</h3>${it.again ? quiet("All others are done. You skipped this one before.") : ""}${items.inputs(it.inputs, it.forms)}` : `<h3>All ${counted(n, "item")} are done. Thank you, ${esc(annotator)}.</h3><p>Your answers are saved. You can close this page.</p>`);
       put(".ekw-answers", questions.map((one, k) => `<fieldset data-k="${k}" class="${one.levels.length === 3 ? "ekw-three" : ""}"><legend>${k + 1}. ${esc(one.title)}</legend>${one.text && one.text !== questions[k - 1]?.text ? quiet(esc(one.text)) : ""}${said(one)}${levels(one, k, one.answer)}</fieldset>`).join("") + (name ? commentField("Comment, if you like") : ""));
@@ -38,9 +37,10 @@ function renderLabels({ model, el }) {
     }
     drawFoot();
   }
+  const frame = () => root.querySelectorAll(".ekw-answers fieldset").forEach((one, k) => one.classList.toggle("ekw-here", k === here));
   function drawFoot() {
     const why = `<div class="ekw-why" role="group" aria-label="Why do you skip it?"><b>Why?</b>${REASONS.map((one, at) => `<button data-do="why" data-key="why ${at}" aria-keyshortcuts="${at + 1}">${one} <kbd>${at + 1}</kbd></button>`).join("")}<span class="ekw-dim">It is asked again at the end.</span></div>`;
-    root.querySelectorAll(".ekw-answers fieldset").forEach((one, k) => one.classList.toggle("ekw-here", k === here));
+    frame();
     put(".ekw-acts", `${form().form ? `${saveButton()}<span class="ekw-dim" role="status">${open() ? `${open()} of ${counted(answers.length, "question")} open` : "all answered"}</span>` : ""}<span class="ekw-push"></span>
       ${form().form ? `<button data-do="skip" data-key="skip" aria-expanded="${skipping}" aria-keyshortcuts="s">Skip … <kbd>S</kbd></button>` : ""}${undoButton(form().undo ? `Back to ${esc(form().undo)}` : "Undo")}${skipping ? why : ""}`);
   }
@@ -57,10 +57,7 @@ function renderLabels({ model, el }) {
   const openRow = (one) => one && ask({ do: "open", item: one.item, criterion: one.criterion });
   const nextOpen = () => { const all = chosen(), at = all.findIndex(isOn); return [...all.slice(at + 1), ...all.slice(0, Math.max(at, 0))].find((one) => one.decision === null) || panel(); };
   const step = (by) => openRow(chosen()[Math.max(0, chosen().findIndex(isOn) + by)]);
-  function show(changes) {
-    [only, undecided, page] = [changes.only ?? only, changes.undecided ?? undecided, changes.page ?? 0];
-    drawList();
-  }
+  const show = (changes) => { [only, undecided, page] = [changes.only ?? only, changes.undecided ?? undecided, changes.page ?? 0]; drawList(); };
   function drawLead() {
     const percent = (value) => `${(value * 100).toFixed(1)}%`, two = (value) => (value === null ? "NA" : value.toFixed(2)), [verdict, value, reason] = form().sentence;
     const course = (all) => `<svg width="72" height="18" role="img" aria-label="from ${two(all[0])} to ${two(all.at(-1))}"><polyline fill="none" stroke="currentColor" stroke-width="1.5" points="${[...all, ...all.slice(-1)].map((y, at) => `${1 + (Math.min(at, all.length - 1) * 70) / Math.max(1, all.length - 1)},${17 - y * 16}`).join(" ")}"/></svg>`;
@@ -69,11 +66,7 @@ function renderLabels({ model, el }) {
       <div><h3>Agreement of people with each other, as they go</h3>${agreement && `<table class="ekw-tab ekw-agree"><thead><tr><th scope="col">Criterion</th>${["Items", "Agree"].map((name) => `<th scope="col" class="ekw-number">${name}</th>`).join("")}<th scope="col">95 % interval</th>${["Alpha", "Differ"].map((name) => `<th scope="col" class="ekw-number">${name}</th>`).join("")}<th scope="col">So far</th></tr></thead><tbody>${agreement}</tbody></table>`}
       ${quiet("Items that two people or more labelled. Dashed: 0.80. Alpha is agreement beyond chance. The line shows the agreement after every 10 items.")}</div>
       <div><h3>People</h3>${form().people.map(([name, done, n, note]) => `<div class="ekw-person"><b>${esc(name)}</b><progress max="${+n || 1}" value="${+done}" aria-label="Progress of ${esc(name)}"></progress><span class="ekw-count">${+done} of ${+n}</span><small>${esc(note)}</small></div>`).join("")}</div>`);
-    if (drawn !== JSON.stringify(panel())) {
-      drawn = JSON.stringify(panel());
-      [answers, comment] = [[panel().decision ?? null], panel().comment || ""];
-      drawPanel();
-    }
+    if (drawn !== JSON.stringify(panel())) { [drawn, answers, comment] = [JSON.stringify(panel()), [panel().decision ?? null], panel().comment || ""]; drawPanel(); }
     drawDecision();
     drawList();
   }
@@ -84,9 +77,7 @@ function renderLabels({ model, el }) {
       <fieldset><legend>Your decision <small>kept as a label of “${esc(form().decider)}”; the other labels stay as they are</small></legend>${one.question.text ? quiet(esc(one.question.text)) : ""}${levels(one.question, 0, answers[0])}</fieldset>${commentField("Reason, so that the rubric can say it next time")}<div class="ekw-line ekw-verdict"></div></div>`);
     items.measureFolds();
   }
-  function drawDecision() {
-    if (panel().item) put(".ekw-verdict", `${saveButton()}<span class="ekw-push"></span>${undoButton(`Undo ${esc(form().undo)}`)}`);
-  }
+  const drawDecision = () => panel().item && put(".ekw-verdict", `${saveButton()}<span class="ekw-push"></span>${undoButton(`Undo ${esc(form().undo)}`)}`);
   function drawList() {
     const { rows, names } = form(), all = chosen(), n_pages = Math.ceil(all.length / 25) || 1, chips = ["", ...new Set(rows.map((one) => one.criterion))], size = (name) => rows.filter((one) => !name || one.criterion === name).length;
     page = Math.min(page, n_pages - 1);
@@ -106,17 +97,8 @@ function renderLabels({ model, el }) {
     step: (one) => step(+one.dataset.step), open: (one) => ask({ do: "open", item: one.dataset.item, criterion: one.dataset.name }),
     only: (one) => show({ only: one.dataset.name }), undecided: () => show({ undecided: !undecided }), turn: (one) => show({ page: page + +one.dataset.step }),
   };
-  listen(ctx, ACTIONS, ({ target }) => {
-    if ("comment" in target.dataset) comment = target.value;
-    else answer(+target.dataset.question, target.validity.valid ? target.value : "", target.type === "radio");
-    return true;
-  });
-  root.addEventListener("focusin", ({ target }) => {
-    const k = target.closest(".ekw-answers fieldset")?.dataset.k;
-    if (k === undefined || +k === here) return;
-    here = +k;
-    root.querySelectorAll(".ekw-answers fieldset").forEach((one) => one.classList.toggle("ekw-here", +one.dataset.k === here));
-  });
+  listen(ctx, ACTIONS, ({ target }) => { "comment" in target.dataset ? (comment = target.value) : answer(+target.dataset.question, target.validity.valid ? target.value : "", target.type === "radio"); return true; });
+  root.addEventListener("focusin", ({ target }) => { here = +(target.closest(".ekw-answers fieldset")?.dataset.k ?? here); frame(); });
   function pressed(event) { // wherever the focus is, if the page is nothing but this widget
     const path = event.composedPath(), [target] = path, { key } = event, alone = target === document.body && !("jpThemeLight" in document.body.dataset);
     if ((!path.includes(root) && !alone) || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -127,10 +109,8 @@ function renderLabels({ model, el }) {
     else if (typing && (key !== "Enter" || target.matches("textarea"))) return;
     else if (digit && skipping) find(`[data-key="why ${digit - 1}"]`)?.click();
     else if (digit && one?.ends) find(`[data-key="q${k} 0"]`).focus();
-    else if (digit && one?.levels[digit - 1]) {
-      find(`[data-key="q${k} ${digit - 1}"]`).checked = true;
-      answer(k, one.levels[digit - 1][0], true);
-    } else if (key === "Enter" && !target.closest("button, summary")) click("save");
+    else if (digit && one?.levels[digit - 1]) { find(`[data-key="q${k} ${digit - 1}"]`).checked = true; answer(k, one.levels[digit - 1][0], true); }
+    else if (key === "Enter" && !target.closest("button, summary")) click("save");
     else if (key === "s" || (key === "Escape" && skipping)) click("skip");
     else if (key === "u") click("undo");
     else if (lead() && "jk".includes(key)) step(key === "j" ? 1 : -1);

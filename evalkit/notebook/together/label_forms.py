@@ -84,18 +84,19 @@ class Forms:
     def _draw(self, order: str | pd.DataFrame) -> dict[Key, tuple[float, int]]:
         """The drawn questions: those of a table, which is noted in the log, or of the log's last draw."""
         draws = self.log.draws
-        chosen = {name: rounds[-1] for name, rounds in draws.items()}
+        chosen = {name: draws[name][-1] for name in self.rubric.names if name in draws}
         if isinstance(order, pd.DataFrame):
             if missing := {"item_id", "criterion", "probability"} - {*order.columns}:
                 raise InputError(f"order= has no column {listed(sorted(missing))}; pass what ek.next_labels returned")
-            chosen = {name: {} for name in map(str, order["criterion"].unique())}
+            chosen = {}
             for item, name, chance in order[["item_id", "criterion", "probability"]].itertuples(index=False):
-                chosen[str(name)][id_text(item)] = float(chance)
+                if name in self.rubric.names:
+                    chosen.setdefault(str(name), {})[id_text(item)] = float(chance)
             for name, drawn in chosen.items():
                 if drawn not in draws.get(name, []):
                     self.log.add_draw(name, drawn)
         if not chosen:
-            fact = "order='disputed' is what the tuner drew last, and the log has no draw"
+            fact = "order= draws no item for a criterion of this rubric, or the log has no draw of the tuner"
             raise InputError(f"{fact}; press Disputed in the tuner, or pass order=ek.next_labels(…)")
         numbers = {name: draws[name].index(drawn) + 1 for name, drawn in chosen.items()}
         return {(item, name): (drawn[item], numbers[name]) for name, drawn in chosen.items() for item in drawn}

@@ -128,7 +128,7 @@ class LabelPage(NotebookWidget):
         return people.assign(label=pd.Categorical(label))
 
     def __repr__(self) -> str:
-        form = self._screen.payload()
+        form = self.widget.form
         if form["view"] == "lead":
             return " ".join(filter(None, form["sentence"]))
         return f"{form['n_done']} of {form['n']} done, {form['n_skipped']} skipped ({self.annotator}, {self.path})"

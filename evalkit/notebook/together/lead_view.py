@@ -87,7 +87,8 @@ class LeadScreen:
             pairs = [(labels[name], labels[second]) for name, second in combinations(labels, 2)]
             n_both = sum((first.notna() & second.notna()).astype(int) for first, second in pairs)
             n_same = sum((first.notna() & first.eq(second)).astype(int) for first, second in pairs)
-            course = (n_same.cumsum() / n_both.cumsum()).tolist()
+            n_people = labels.count(axis=1)  # the weights of `percent_agreement`
+            course = ((n_same / n_both * n_people).cumsum() / n_people.cumsum()).tolist()
             value, low, high = (row[f"percent_agreement{end}"] for end in ("", "_low", "_high"))
             if pd.isna(low):  # all agree, or none
                 low, high = wilson(value, row["n_clusters"]).low, wilson(value, row["n_clusters"]).high

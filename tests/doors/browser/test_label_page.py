@@ -12,7 +12,7 @@ BODY_FOCUS = "() => { document.activeElement.blur(); }"
 
 
 @pytest.fixture
-def window(browser):
+def new_page(browser):
     """Makes pages, each in a context of its own."""
     made = []
 
@@ -43,10 +43,10 @@ def form(screen):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("view", ["label", "lead"])
-def test_nothing_is_cut_at_any_width(window, tmp_path, view, scheme):
+def test_nothing_is_cut_at_any_width(new_page, tmp_path, view, scheme):
     log = tmp_path / "r.labels.jsonl"
     labelled(log)
-    screen = Screen(window(color_scheme=scheme), page_of(log, "Eva", view=view))
+    screen = Screen(new_page(color_scheme=scheme), page_of(log, "Eva", view=view))
     for width in (*WIDTHS, 640, 960, 1000, 2560):
         screen.resize(width)
         assert screen.findings()["findings"] == [], width
@@ -70,15 +70,15 @@ def test_nothing_is_cut_at_any_width(window, tmp_path, view, scheme):
             assert heads[0] == max(heads)
 
 
-def test_three_questions_fit_a_laptop_and_fingers_get_larger_levels(window, tmp_path):
+def test_three_questions_fit_a_laptop_and_fingers_get_larger_levels(new_page, tmp_path):
     log = tmp_path / "r.labels.jsonl"
-    mouse = Screen(window(), page_of(log, "Anna"))
+    mouse = Screen(new_page(), page_of(log, "Anna"))
     mouse.page.set_viewport_size({"width": 1280, "height": 720})
     assert {box["height"] for box in boxes(mouse.page, ".ekw-opt")} == {36}
     assert max(box["y"] + box["height"] for box in boxes(mouse.page, ".ekw-answers textarea")) < 720
     texts = mouse.page.locator(".ekw-opt span").all_inner_texts()
     assert texts == [text for one in CRITERIA for text in one["scale"].values()]
-    tablet = window(has_touch=True, is_mobile=True, viewport={"width": 820, "height": 1180})
+    tablet = new_page(has_touch=True, is_mobile=True, viewport={"width": 820, "height": 1180})
     touch = Screen(tablet, page_of(log, "Anna"))
     assert min(box["height"] for box in boxes(tablet, ".ekw-opt, .ekw button")) >= 44
     assert touch.findings()["findings"] == findings(tablet) == []
@@ -93,10 +93,10 @@ def boxes(page, selector):
     return [one.bounding_box() for one in page.locator(selector).all() if one.is_visible()]
 
 
-def test_two_people_label_by_keyboard_and_see_nothing_of_each_other(window, tmp_path):
+def test_two_people_label_by_keyboard_and_see_nothing_of_each_other(new_page, tmp_path):
     """One after the other presses keys, in two browsers on one log; what was pressed is what is stored."""
     log, n = tmp_path / "r.labels.jsonl", 12
-    screens = {who: Screen(window(), page_of(log, who, n)) for who in ("Anna", "Ben")}
+    screens = {who: Screen(new_page(), page_of(log, who, n)) for who in ("Anna", "Ben")}
     truth = {}
     for number in range(n):
         for who, screen in screens.items():
@@ -126,9 +126,9 @@ def test_two_people_label_by_keyboard_and_see_nothing_of_each_other(window, tmp_
     assert checked == truth["Ben", form(screens["Ben"])["form"]]
 
 
-def test_skip_undo_and_a_click_twice(window, tmp_path):
+def test_skip_undo_and_a_click_twice(new_page, tmp_path):
     log = tmp_path / "r.labels.jsonl"
-    screen = Screen(window(), page_of(log, "Anna", 5))
+    screen = Screen(new_page(), page_of(log, "Anna", 5))
     page, first = screen.page, form(screen)["form"]
     page.evaluate(BODY_FOCUS)
     page.keyboard.press("s")
@@ -149,7 +149,7 @@ def test_skip_undo_and_a_click_twice(window, tmp_path):
     assert len(screen.tuner.labels) == 3
 
 
-def test_texts_are_shown_and_never_run(window, tmp_path):
+def test_texts_are_shown_and_never_run(new_page, tmp_path):
     import evalkit as ek
 
     evil = "<img src=x onerror=window.hit=1><script>window.hit=1</script>"
@@ -163,21 +163,21 @@ def test_texts_are_shown_and_never_run(window, tmp_path):
     log = tmp_path / "r.labels.jsonl"
     for who, answer in ((f"A {evil}", "0"), ("B", "1")):
         page = ek.notebook.LabelPage(items, rubric, annotator=who, labels=log)
-        screen = Screen(window(), page)
+        screen = Screen(new_page(), page)
         assert evil in screen.page.locator(".ekw").inner_text()
         while name := page.state["form"]["form"]:
             page.receive({"do": "save", "form": name, "answers": [answer], "comment": evil})
         screen.settle()
         assert screen.page.evaluate("() => window.hit") is None
-    screen = Screen(window(), ek.notebook.LabelPage(items, rubric, annotator=f"C {evil}", labels=log, view="lead"))
+    screen = Screen(new_page(), ek.notebook.LabelPage(items, rubric, annotator=f"C {evil}", labels=log, view="lead"))
     assert screen.page.locator("img, script").count() == 0
     assert screen.page.evaluate("() => window.hit") is None
 
 
-def test_the_lead_decides_by_keyboard(window, tmp_path):
+def test_the_lead_decides_by_keyboard(new_page, tmp_path):
     log = tmp_path / "r.labels.jsonl"
     labelled(log)
-    screen = Screen(window(), page_of(log, "Chris", view="lead"))
+    screen = Screen(new_page(), page_of(log, "Chris", view="lead"))
     page = screen.page
     page.evaluate(BODY_FOCUS)
     first = form(screen)["panel"]["item"], form(screen)["panel"]["criterion"]
@@ -206,3 +206,32 @@ def test_the_lead_decides_by_keyboard(window, tmp_path):
     press(screen, "u")
     assert (form(screen)["panel"]["item"], form(screen)["panel"]["criterion"]) == first
     assert (screen.tuner.labels["source"] == "adjudicated").sum() == 0
+
+
+LAB = """\
+import evalkit as ek
+items = [{"item_id": f"i{at}", "answer": f"text {at}"} for at in range(4)]
+rubric = ek.Rubric(id="r", inputs=["answer"], criteria=[{"name": "so", "scale": {0: "no", 1: "yes"}}])
+page = ek.notebook.LabelPage(items, rubric, annotator="Anna")
+page"""
+
+
+def test_keys_label_in_jupyterlab_and_leave_the_notebook_alone(notebook):
+    from playwright.sync_api import expect
+
+    page = notebook.open(LAB).tuner
+    expect(page.get_by_text("0 of 4 done")).to_be_visible()
+    n_cells = page.page.locator(".jp-Cell").count()
+    page.locator(".ekw-read").click()
+    for number in range(1, 4):
+        page.page.keyboard.press("c")  # in command mode, these would copy, cut and delete cells
+        page.page.keyboard.type(f"xdd{number}")
+        page.page.keyboard.press("Escape")
+        page.page.keyboard.press("2")
+        page.page.keyboard.press("Enter")
+        expect(page.get_by_text(f"{number} of 4 done")).to_be_visible()
+    log = (notebook.folder / "r.labels.jsonl").read_text()
+    assert log.count('"label":"1"') == 3
+    assert '"comment":"xdd3"' in log
+    assert page.page.locator(".jp-Cell").count() == n_cells
+    assert findings(page.page) == []

@@ -246,6 +246,9 @@ def test_the_lead_sees_agreement_and_where_people_differ(tmp_path: Path) -> None
     ]
     assert [one["value"] for one in shown["agreement"]] == pytest.approx([21 / 24, 0.5, 1])
     assert shown["agreement"][1]["course"] == pytest.approx([0.5, 0.5, 0.5])
+    save(page_of(log, "Cleo"), ["2", "1", "1"])  # the course ends at the figure, with three people on some items, too
+    for row in form(page_of(log, "Chris", view="lead"))["agreement"]:
+        assert row["course"][-1] == pytest.approx(row["value"])
     order = random_order([item["item_id"] for item in reviews(30)])
     rows = {(order.index(one["item"]), one["criterion"]) for one in shown["rows"]}
     assert rows == {(at, name) for name, places in differ.items() for at in places}
