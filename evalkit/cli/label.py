@@ -27,6 +27,8 @@ def add(commands: Commands) -> None:
     add_flags(parser, "rubric", "item-id", "input")
     add_value(parser, "--annotator", "NAME", "a person who labels; repeat for others", action="append", default=[])
     add_value(parser, "--lead", "NAME", "a person who sees how far people agree, and decides where they differ")
+    text = "random (default), as given, or those that the tuner drew because judges disagree on them"
+    parser.add_argument("--order", choices=("random", "given", "disputed"), default="random", help=text)
     add_value(parser, "--labels", "FILE", "log of labels (default: the tuner's, for these items and this rubric)")
     add_value(parser, "--host", "HOST", "where to listen (default %(default)s: this machine)", default="127.0.0.1")
     add_value(parser, "--port", "N", "port (default %(default)s; 0: any)", type=int, default=8600)
@@ -46,11 +48,12 @@ def _label(args: argparse.Namespace) -> None:
     from evalkit.notebook import LabelPage
 
     source = read_items(args) if args.items == "-" else args.items
-    page = partial(LabelPage, source, args.rubric, labels=args.labels, item_id=args.item_id, inputs=dict(args.inputs))
+    options = {"labels": args.labels, "order": args.order, "item_id": args.item_id, "inputs": dict(args.inputs)}
+    page = partial(LabelPage, source, args.rubric, **options)
     pages = {name: partial(page, annotator=name) for name in people}
     if args.lead is not None:
         pages[people[-1]] = partial(pages[people[-1]], view="lead")
-    path = pages[people[0]]().path  # what is wrong with the input is said before anybody gets an address
+    path = [one_page().path for one_page in pages.values()][0]  # what is wrong is said before anybody has an address
 
     def show(addresses: dict[str, str]) -> None:
         print(*(f"{name}  {address}" for name, address in addresses.items()), sep="\n", flush=True)

@@ -293,6 +293,8 @@ def test_what_cannot_be_served_is_one_line(tmp_path: Path, server: Server) -> No
         ([*right, "--annotator", " "], "a different name for each person"),
         ([*right, "--lead", "a"], "a different name for each person"),
         ([*right, "--annotator", "b\x1b[2J"], "a different name for each person"),
+        ([*right, "--annotator", "decided by b"], "is no name of a person"),
+        ([*right, "--order", "disputed"], "the log has no draw"),
         (["label", "none.jsonl", *right[2:]], "none.jsonl"),
         (["label", "items.jsonl", "--rubric", "faithfulnes", "--annotator", "a"], "did you mean 'faithfulness'"),
         ([*right[:-1], str(server.port)], "cannot be opened (Address already in use); pass another --port"),
