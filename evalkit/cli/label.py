@@ -53,10 +53,10 @@ def _label(args: argparse.Namespace) -> None:
     pages = {name: partial(page, annotator=name) for name in people}
     if args.lead is not None:
         pages[people[-1]] = partial(pages[people[-1]], view="lead")
-    path = [one_page().path for one_page in pages.values()][0]  # what is wrong is said before anybody has an address
+    first, *_ = [open_page() for open_page in pages.values()]  # what is wrong is said before anybody has an address
 
     def show(addresses: dict[str, str]) -> None:
         print(*(f"{name}  {address}" for name, address in addresses.items()), sep="\n", flush=True)
 
     serve(pages, args.host, args.port, show)
-    note(args, f"stopped; the labels are in {path}")
+    note(args, f"stopped; the labels are in {first.path}")
