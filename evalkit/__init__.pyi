@@ -20,6 +20,7 @@ from . import tables as tables
 from .evaluation import load_example as load_example
 from .tables import load_items as load_items
 from .rubrics import extract_labels as extract_labels
+from .rubrics import load_labels as load_labels
 from .rubrics import explode_criteria as explode_criteria
 from .rubrics import load_rubric as load_rubric
 from .rubrics import load_profile as load_profile

@@ -232,7 +232,9 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "aggregate": {"choices": tuple(AGGREGATE_RULES), "help": f"{_AGGREGATE}: {meanings(AGGREGATE_RULES)}"},
     "quorum": _value("SHARE", _QUORUM, type=float),
     # labels, output and the registry
-    "labels": _value("FILE", "human labels: item_id, criterion, annotator, label"),
+    "labels": _value(
+        "FILE", "human labels: item_id, criterion, annotator, label; or an export of Label Studio or Argilla"
+    ),
     "items": _value("ITEMS", "items with group_id: the intervals treat each group as one unit"),
     "json": _switch("print one JSON document"),
     "quiet": _switch("print only warnings, errors and unscored judgments on stderr"),

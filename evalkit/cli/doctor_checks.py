@@ -23,6 +23,7 @@ KEYS = tuple(name for known in PROVIDERS.values() for name in (known.key_variabl
 _PLACES = ("EVALKIT_CACHE", "EVALKIT_RUBRICS")
 EXTRAS = {
     "notebook": ("anywidget", "ipywidgets", "jupyterlab", "matplotlib", "pyarrow"), "parquet": ("pyarrow",),
+    "label": ("anywidget", "ipywidgets", "marimo", "zmq"),
     "datasets": ("datasets",), "gate": ("jsonschema",), "lighteval": ("lighteval",), "inspect": ("inspect_ai",),
     **{name: provider.packages for name, provider in PROVIDERS.items() if provider.packages},
     "registry": ("alembic", "sqlalchemy"), "postgres": ("psycopg",), "dask": ("distributed",), "ray": ("ray",),

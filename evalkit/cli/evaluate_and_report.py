@@ -16,6 +16,7 @@ from evalkit.cli.reading_and_printing import (
     put_document,
     put_shown,
     read_items,
+    read_label_file,
     read_side,
     read_table,
 )
@@ -117,7 +118,7 @@ def _evaluation(args: argparse.Namespace) -> Evaluation:
     if args.labels and args.label:
         text = "--labels (a table) and --label (columns of the items) contradict each other; remove one of them"
         raise ConfigError(text)
-    labels: Any = read_table(args.labels, "labels") if args.labels else dict(args.label) or None
+    labels: Any = read_label_file(args.labels) if args.labels else dict(args.label) or None
     if args.judgments is None:
         if args.items is None:
             raise ConfigError("ITEMS is missing; name the file of items to judge, or pass --judgments FILE")

@@ -46,12 +46,19 @@ def read_table(path: str, name: str, *others: str, plain: bool = False) -> pd.Da
     return files.typed_table(_read_stdin(), "stdin", name, *others, plain=plain)
 
 
+def read_label_file(path: str) -> pd.DataFrame:
+    """Human labels of a file; ``-`` is a long table on stdin."""
+    from evalkit import load_labels
+
+    return read_table(path, "labels") if path == "-" else load_labels(path)
+
+
 def read_labels(args: argparse.Namespace) -> pd.DataFrame:
-    """Human labels: a long table, or columns of a file of items."""
+    """Human labels: a long table, an export of Label Studio or Argilla, or columns of a file of items."""
     from evalkit import extract_labels, load_items
 
     if not args.label:
-        return read_table(args.labels, "labels")
+        return read_label_file(args.labels)
     return extract_labels(load_items(args.labels, item_id=args.item_id), dict(args.label))
 
 

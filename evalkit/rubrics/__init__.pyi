@@ -2,6 +2,8 @@ from .criteria import Criterion as Criterion
 from .human_labels import extract_labels as extract_labels
 from .item_criteria import explode_criteria as explode_criteria
 from .item_criteria import lint_criteria as lint_criteria
+from .labels_of_tools import load_labels as load_labels
+from .labels_of_tools import write_label_studio as write_label_studio
 from .parsing import parse_reply as parse_reply
 from .pollux_criteria import load_pollux as load_pollux
 from .preview import build_prompt as build_prompt

@@ -76,7 +76,7 @@ def extract_labels(
             scale = None if scales is None else scales.criterion(criterion).scale
             for key, value in zip(frame["item_id"], frame[name].tolist(), strict=True):
                 if not is_missing(value) and str(value).strip():
-                    label = _label(value, scale, f"item {key!r}, column {name!r}")
+                    label = label_of(value, scale, f"item {key!r}, column {name!r}")
                     rows += [(key, criterion, name, label)] if label else []
     return check(pd.DataFrame(rows, columns=columns_of("labels"), dtype=object), "labels")
 
@@ -167,7 +167,8 @@ def label_text(value: Any, scale: Scale | None) -> str | None:
     return None if code is None else str(code)
 
 
-def _label(value: Any, scale: Scale | None, where: str) -> str:
+def label_of(value: Any, scale: Scale | None, where: str) -> str:
+    """`label_text` of a value that must be on the scale; `where` stands before the error."""
     if isinstance(value, (list, dict)):
         raise InputError(f"{where}: expected a code, a level name or a boolean as label, got {type(value).__name__}")
     label = label_text(value, scale)

@@ -1,0 +1,318 @@
+"""Labels that people gave elsewhere: exports of Label Studio and Argilla, evalkit's own log, and tables."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+import pandas as pd
+
+from evalkit.core.reply_keys import canonical_json
+from evalkit.errors import EvalkitWarning, InputError, counted, listed
+from evalkit.rubrics.criteria import Criterion
+from evalkit.rubrics.human_labels import as_labels, label_of
+from evalkit.rubrics.profiles import RubricLike, rubric_of
+from evalkit.rubrics.rubric import Rubric
+from evalkit.rubrics.scales import code_text, number
+from evalkit.tables.files import read_frame, records, write_frame
+from evalkit.tables.grouping import refuse_doubles
+from evalkit.tables.items import ItemsLike, as_frame, as_items, canonical, is_missing
+from evalkit.tables.lists_in_texts import list_in
+from evalkit.tables.schemas import LABEL_KEY, check, columns_of
+
+_Row = dict[str, Any]
+_Wanted = Mapping[str, str] | None
+_JUDGED = ("choices", "rating", "number", "pairwise")
+_HOLDS = ("choices", "rating", "number", "selected", "text", "value")
+"""Fields of a value that Label Studio or Argilla writes, of which one has the answer."""
+_SIDES = {"left": "A", "right": "B"}
+_ARE_OF_TOOLS = {"annotations", "completions", "responses", "annotation_id", "predictions"}
+_OF_LOG = ("source", "probability", "blind", "round")
+_FORMS = (
+    "an export of Label Studio (JSON, JSON_MIN, CSV), records of Argilla, a log of evalkit's tuner or label page, "
+    "or a table with item_id, criterion, annotator and label"
+)
+_OTHERS = (
+    "Predictions of models are no labels of people; for labels in columns of items, call "
+    "ek.extract_labels(items, {'criterion': ['column']})"
+)
+
+
+def load_labels(
+    source: str | Path | ItemsLike,
+    *,
+    rubric: RubricLike | None = None,
+    criteria: Mapping[str, str] | None = None,
+    item_id: str | None = None,
+) -> pd.DataFrame:
+    """The labels of people in an export of Label Studio or Argilla, in evalkit's own log, or in a table of labels.
+
+    What a model said is left out: predictions of Label Studio, annotations that were made from predictions without a
+    person, suggestions of Argilla. So is what a person skipped, discarded or did not submit, and what a lead decided.
+    Of several labels of one person for one thing, the last counts.
+
+    Parameters
+    ----------
+    source
+        A path, as for `load_items`; or records in memory, such as ``dataset.records.to_list(flatten=True)`` of Argilla.
+    rubric
+        A Rubric, a Profile or the name of one. Labels are then read as by `extract_labels`: codes, names of levels,
+        and words such as *ok*; questions that are no criterion are left out. JSON_MIN and CSV need it or `criteria`.
+    criteria
+        The tool's question -> criterion, as in ``{"quality": "helpfulness"}``; other questions are left out.
+    item_id
+        The field of an item that has its id: by default `item_id`, else the id that the tool gave.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns `item_id`, `criterion`, `annotator`, `label`; from a log of evalkit also `source`, `probability`,
+        `blind` and `round`. A person is named by email address or else by number.
+
+    Raises
+    ------
+    InputError
+        For a file of another form, several answers to one question, or a label that is not on the scale.
+
+    Examples
+    --------
+    >>> task = {"id": 7, "data": {"answer": "Yes."}, "predictions": [], "annotations": [{"completed_by": 3, "result": [
+    ...     {"from_name": "tone", "type": "choices", "value": {"choices": ["kind"]}}]}]}
+    >>> load_labels([task]).to_dict("records")
+    [{'item_id': '7', 'criterion': 'tone', 'annotator': '3', 'label': 'kind'}]
+    """
+    where = str(source) if isinstance(source, (str, Path)) else "the labels"
+    frame = read_frame(source) if isinstance(source, (str, Path)) else as_frame(source)
+    scales = None if rubric is None else rubric_of(rubric)
+    criterion_of = criteria or (None if scales is None else {name: name for name in scales.names})
+    names = {*map(str, frame.columns)}
+    rows = [{name: value for name, value in row.items() if value is not None} for row in records(frame)]
+    answers: Iterable[_Row]
+    if {"text", "at", *LABEL_KEY} <= names:
+        answers = _of_log(rows)
+    elif {*LABEL_KEY, "label"} <= names or ({"item_id", "label"} <= names and not _ARE_OF_TOOLS & names):
+        plain = as_labels(frame, rubric=scales)
+        refuse_doubles(plain[plain["label"].notna()], LABEL_KEY, "labels")
+        answers = records(plain)
+    elif {"annotations", "completions"} & names or any(isinstance(row.get("task"), Mapping) for row in rows):
+        answers = _of_tasks(rows, criterion_of, item_id, where)
+    elif any(name.rpartition(".")[2] == "responses" for name in names):
+        answers = _of_records(rows, item_id, where)
+    elif "annotation_id" in names:
+        answers = _of_rows(rows, criterion_of, item_id, where)
+    else:
+        fact = f"{where} has no labels of people in a known form (columns: {listed(sorted(names), most=12)})"
+        raise InputError(f"{fact}; allowed: {_FORMS}. {_OTHERS}")
+    try:
+        return _table(answers, scales, criterion_of, where)
+    except (AttributeError, KeyError, TypeError, ValueError) as problem:
+        raise InputError(f"{where} is not as the tool writes it ({problem!r}); allowed: {_FORMS}") from None
+
+
+def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted, where: str) -> pd.DataFrame:
+    """The last answer of each person to each question; `at` says when it was answered."""
+    answered, last, rows = sorted(answers, key=lambda row: str(row.get("at") or "")), dict[tuple[str, ...], _Row](), []
+    for row in answered:
+        if criterion_of is None or row["criterion"] in criterion_of:
+            criterion = row["criterion"] if criterion_of is None else criterion_of[row["criterion"]]
+            last[row["item_id"], criterion, row["annotator"]] = row
+    if answered and not last:
+        questions = sorted({row["criterion"] for row in answered})
+        fact = f"{where} has labels for {listed(questions)}, and none for {listed(criterion_of or ())}"
+        raise InputError(f"{fact}; say what they are for, as in criteria={{{questions[0]!r}: 'criterion'}}")
+    for key, row in last.items():
+        of_whom = f"{where}: item {key[0]!r}, {row['criterion']!r} by {key[2]!r}"
+        value = _single(row["label"], of_whom)
+        scale = None if rubric is None else rubric.criterion(key[1]).scale
+        if not is_missing(value) and str(value).strip() and (label := label_of(value, scale, of_whom)):
+            more = {name: row[name] for name in _OF_LOG if name in row}
+            rows.append(dict(zip(LABEL_KEY, key, strict=True)) | {"label": label} | more)
+    return check(pd.DataFrame(rows, columns=None if rows else columns_of("labels"), dtype=object), "labels")
+
+
+def _single(value: Any, where: str) -> Any:
+    """The answer in a value: of a list the only one, of an object what it holds; None if there is none."""
+    if isinstance(value, str) and (inside := list_in(value)) is not None:
+        value = inside
+    if isinstance(value, Mapping):
+        name = next((name for name in _HOLDS if name in value), None)
+        if name is None:
+            raise InputError(f"{where}: expected a choice, a rating or a number, got fields {listed(value)}")
+        return _SIDES.get(value[name]) if name == "selected" else _single(value[name], where)
+    if isinstance(value, list):
+        values = list(dict.fromkeys(_single(part, where) for part in value))
+        if len(values) > 1:
+            raise InputError(f"{where}: expected one answer, got {listed(values)}; a label is one level of a scale")
+        return values[0] if values else None
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _answer(fields: _Row, given: Any, name: str | None, where: str, question: str, who: Any, value: Any) -> _Row:
+    """One answer: `given` is the tool's id of the item, `who` Label Studio's `completed_by` or Argilla's `user_id`."""
+    item_id = canonical(fields.get(name or "item_id", None if name else given))
+    if item_id is None or isinstance(item_id, (list, dict)):
+        fact = f"an item has no id in the field {name or 'item_id'!r}; it has {listed(fields, most=20)}"
+        raise InputError(f"{where}: {fact}; pass item_id= with the field that has it")
+    if isinstance(who, Mapping):
+        who = who.get("email") or who.get("username") or who.get("id")
+    person = "people" if is_missing(who) or str(who) in ("", "None") else str(who)
+    return {"item_id": str(item_id), "criterion": question, "annotator": person, "label": value}
+
+
+def _of_log(rows: list[_Row]) -> Iterator[_Row]:
+    """The labels that stand at the end of a log, of the text that each item had last, without decisions of a lead."""
+    edits: dict[tuple[str, ...], list[_Row]] = {}
+    edited = [row for row in rows if {"text", *LABEL_KEY} <= {*row}]
+    texts = {row["item_id"]: row["text"] for row in edited}
+    for row in edited:
+        lines = edits.setdefault(tuple(row[name] for name in LABEL_KEY), [])
+        lines[-1:] = lines[-1:] * 0 if row.get("undo") is True else [*lines[-1:], row]
+    for lines in edits.values():
+        if lines and lines[-1]["text"] == texts[lines[-1]["item_id"]] and lines[-1].get("source") != "adjudicated":
+            yield dict.fromkeys((*_OF_LOG, "label")) | lines[-1]
+
+
+def _of_tasks(rows: list[_Row], criterion_of: _Wanted, name: str | None, where: str) -> Iterator[_Row]:
+    """Label Studio's JSON: tasks with annotations, or (of its storages) annotations with their task."""
+    unseen = 0
+    for row in rows:
+        task, alone = (row["task"], [row]) if isinstance(row.get("task"), Mapping) else (row, None)
+        nameless = False
+        for annotation in alone or task.get("annotations", task.get("completions", [])):
+            results = annotation.get("result") or []
+            if annotation.get("was_cancelled") or annotation.get("skipped"):
+                continue
+            if annotation.get("parent_prediction") is not None and not annotation.get("lead_time"):
+                unseen += 1  # made from a prediction by a command of Label Studio: nobody looked at it
+                continue
+            noted = [result["meta"]["annotator"] for result in results if "annotator" in (result.get("meta") or {})]
+            who = noted[0] if noted else annotation.get("completed_by")
+            moment = annotation.get("updated_at") or annotation.get("created_at")
+            if who is None and nameless:
+                raise InputError(f"{where}: task {task.get('id')!r} has annotations without completed_by; add it")
+            nameless = nameless or who is None
+            answered = [r for r in results if r.get("type") in _JUDGED or r.get("from_name") in (criterion_of or ())]
+            for question in dict.fromkeys(result["from_name"] for result in answered):
+                value = [result.get("value") for result in answered if result["from_name"] == question]
+                yield _answer(task.get("data", {}), task.get("id"), name, where, question, who, value) | {"at": moment}
+    if unseen:
+        fact = f"{where}: {counted(unseen, 'annotation')} made from predictions of a model, which no person looked at"
+        warnings.warn(f"{fact}, left out", EvalkitWarning, stacklevel=4)
+
+
+def _of_rows(rows: list[_Row], criterion_of: _Wanted, name: str | None, where: str) -> Iterator[_Row]:
+    """Label Studio's JSON_MIN and CSV: a row per annotation, its questions among the fields of the item."""
+    if criterion_of is None:
+        fact = "in JSON_MIN and CSV, Label Studio does not tell questions from fields of items"
+        raise InputError(f"{where}: {fact}; pass rubric=, or criteria={{'question': 'criterion'}}")
+    for row in rows:
+        moment = {"at": row.get("updated_at") or row.get("created_at")}
+        for question in (question for question in criterion_of if question in row):
+            yield _answer(row, row.get("id"), name, where, question, row.get("annotator"), row[question]) | moment
+
+
+def _of_records(rows: list[_Row], name: str | None, where: str) -> Iterator[_Row]:
+    """Argilla's records: responses by user; of those with a status, the submitted ones."""
+    no_status = 0
+    for row in rows:
+        fields = row | dict(row.get("metadata") or {}) | dict(row.get("fields") or {})
+        for question, value, user, status in _responses(row):
+            no_status += status is None
+            if status in (None, "submitted"):
+                yield _answer(fields, row.get("id"), name, where, question, user, value)
+    if no_status:
+        fact = f"{where} does not say which of {counted(no_status, 'response')} are drafts or discarded"
+        warnings.warn(f"{fact}; export with to_list(flatten=True), which does", EvalkitWarning, stacklevel=4)
+
+
+def _responses(row: _Row) -> Iterator[tuple[str, Any, Any, str | None]]:
+    """Question, value, user and status, nested or flat."""
+    for question, responses in (row.get("responses") or {}).items():
+        yield from ((question, r.get("value"), r.get("user_id"), r.get("status")) for r in responses)
+    for name in (name for name in row if name.endswith(".responses")):  # flat
+        cells = (row.get(name), row.get(f"{name}.users"), row.get(f"{name}.status"))
+        lists = [list_in(cell) if isinstance(cell, str) else cell for cell in cells]
+        yield from (
+            (name.removesuffix(".responses"), *cells) for cells in zip_longest(*(cells or [] for cells in lists))
+        )
+
+
+def write_label_studio(
+    path: str | Path,
+    items: ItemsLike,
+    rubric: RubricLike,
+    *,
+    labels: pd.DataFrame | None = None,
+    votes: pd.DataFrame | None = None,
+) -> str:
+    """Write items as tasks that Label Studio imports, with labels as annotations and votes of judges as predictions.
+
+    Label Studio takes only its own users as authors, so imported annotations are of the user who imports. The name of
+    the person is noted in each result, where `load_labels` finds it.
+
+    Parameters
+    ----------
+    path
+        The file (.json) to write.
+    items, rubric
+        As for `judge`.
+    labels
+        A labels table.
+    votes
+        A table of `vote`.
+
+    Returns
+    -------
+    str
+        The labeling interface of the rubric: paste it into the project's settings, *Labeling Interface*, *Code*.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> item, path = {"item_id": "a", "answer": "Yes."}, Path(tempfile.mkdtemp(), "tasks.json")
+    >>> scale = {"name": "tone", "scale": {1: "rude", 2: "kind"}}
+    >>> labels = pd.DataFrame({"item_id": ["a"], "criterion": ["tone"], "annotator": ["Ana"], "label": ["2"]})
+    >>> interface = write_label_studio(path, [item], Rubric(id="r", inputs=["answer"], criteria=[scale]), labels=labels)
+    >>> load_labels(path).to_dict("records")
+    [{'item_id': 'a', 'criterion': 'tone', 'annotator': 'Ana', 'label': '2'}]
+    """
+    scales = rubric_of(rubric)
+    shown_input, tasks = scales.input_names[0], dict[str, _Row]()
+    numbers = {q.name for q in scales.criteria if not q.scale.codes or q.scale.level == "interval"}
+    for item in records(as_items(items)):
+        texts = {name: _text(value) for name, value in item.items() if value is not None}
+        tasks[item["item_id"]] = {"data": texts, "annotations": {}, "predictions": {}}
+    for kind, table, author in (("annotations", labels, "annotator"), ("predictions", votes, "judge")):
+        for row in [] if table is None else records(table):
+            name, label = row["criterion"], row["label"]
+            if label is not None and name in scales.names and row["item_id"] in tasks:
+                start: _Row = {"result": []} | ({"model_version": row[author]} if kind == "predictions" else {})
+                results = tasks[row["item_id"]][kind].setdefault(row[author], start)["result"]
+                control, value = ("number", number(label)) if name in numbers else ("choices", [label])
+                head = {"id": f"{kind}-{len(results)}", "from_name": name, "to_name": shown_input, "type": control}
+                results.append(head | {"value": {control: value}, "meta": {author: row[author]}})
+    kinds = ("annotations", "predictions")
+    rows = [task | {kind: list(task[kind].values()) for kind in kinds} for task in tasks.values()]
+    write_frame(pd.DataFrame(rows), path)
+    parts = [f'<Header value="{name}"/><Text name="{name}" value="${name}"/>' for name in scales.input_names]
+    controls = [_control(q, shown_input, is_number=q.name in numbers) for q in scales.criteria]
+    return "\n".join(["<View>", *parts, *controls, "</View>"])
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else canonical_json(value).decode()
+
+
+def _control(criterion: Criterion, shown: str, *, is_number: bool) -> str:
+    """The part of the labeling interface that asks for a criterion; `alias` is what Label Studio stores."""
+    name = f"name={quoteattr(criterion.name)} toName={quoteattr(shown)}"
+    header = f"<Header value={quoteattr(criterion.description or criterion.name)}/>"
+    if is_number:
+        return f"{header}<Number {name}/>"
+    codes = [(quoteattr(code_text(code)), quoteattr(text or code_text(code))) for code, text in criterion.scale.items()]
+    levels = "".join(f"<Choice alias={code} value={text}/>" for code, text in codes)
+    return f'{header}<Choices {name} choice="single">{levels}</Choices>'

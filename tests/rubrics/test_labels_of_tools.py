@@ -1,0 +1,323 @@
+"""Labels of Label Studio, Argilla and evalkit's log: what people said, and nothing that a model said."""
+
+from __future__ import annotations
+
+import json
+import random
+import warnings
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pandas as pd
+import pytest
+
+import evalkit as ek
+from evalkit.errors import EvalkitWarning, InputError
+from evalkit.rubrics import write_label_studio
+
+RUBRIC = ek.Rubric(
+    id="review",
+    inputs=["question", "answer"],
+    criteria=[
+        {"name": "tone", "scale": {1: "rude", 2: "neutral", 3: "kind"}, "pass_at": 2},
+        {"name": "pick", "scale": {"A": "the first", "B": "the second", "tie": "both"}, "level": "nominal"},
+        {"name": "stars", "scale": {n: f"{n} stars" for n in range(1, 6)}, "pass_at": 4},
+    ],
+)
+MAIL = {"3": "ana@example.org", "8": "ben@example.org"}
+Truth = dict[tuple[str, str, str], str]
+
+
+def result(name: str, kind: str, value: Any, **more: Any) -> dict[str, Any]:
+    return {"id": f"r{name}", "from_name": name, "to_name": "answer", "type": kind, "value": value, **more}
+
+
+def results(labels: dict[str, str], rng: random.Random) -> list[dict[str, Any]]:
+    """Label Studio's results: what each kind of control writes."""
+    sides = {"A": "left", "B": "right"}
+    made = []
+    for name, label in labels.items():
+        if name == "pick" and label in sides and rng.random() < 0.5:
+            made.append(result(name, "pairwise", {"selected": sides[label]}))
+        elif name == "stars":
+            kind = rng.choice(["rating", "number"])
+            made.append(result(name, kind, {kind: rng.choice([int(label), float(label)])}))
+        elif name == "tone":
+            text = rng.choice([label, RUBRIC.criterion("tone").scale[int(label)].upper()])
+            made.append(result(name, "choices", {"choices": [text]}))
+        else:
+            made.append(result(name, "choices", {"choices": [label]}))
+    made.append(result("why", "textarea", {"text": ["2", "3"]}))
+    rng.shuffle(made)
+    return made
+
+
+def draw(rng: random.Random) -> dict[str, str]:
+    scales = {one.name: [str(code) for code in one.scale.codes or ()] for one in RUBRIC.criteria}
+    return {name: rng.choice(codes) for name, codes in scales.items() if rng.random() < 0.8}
+
+
+def annotation(labels: dict[str, str], who: Any, rng: random.Random, day: int, **more: Any) -> dict[str, Any]:
+    at = f"2026-03-{day:02d}T10:00:00.000000Z"
+    return {
+        "id": rng.randrange(10**6), "completed_by": who, "result": results(labels, rng), "was_cancelled": False,
+        "ground_truth": rng.random() < 0.1, "created_at": at, "updated_at": at, "lead_time": 4.2,
+        "parent_prediction": None,
+    } | more  # fmt: skip
+
+
+def ids(task: dict[str, Any]) -> str:
+    return str(task["data"].get("item_id", task["id"]))
+
+
+def project(rng: random.Random) -> tuple[list[dict[str, Any]], Truth]:
+    """Tasks as Label Studio exports them, with all that is no label of a person; and the labels of people."""
+    form = rng.choice(["id", "object", "email"])
+    name = {"id": lambda who: int(who), "object": lambda who: {"id": int(who), "email": MAIL[who], "first_name": ""},
+            "email": lambda who: {"email": MAIL[who]}}[form]  # fmt: skip
+    shown = (lambda who: who) if form == "id" else MAIL.__getitem__
+    tasks, truth, own_ids = [], {}, rng.random() < 0.5
+    for number in range(6):
+        data = {"answer": f"Answer {number}", "tone": "of the data"} | ({"item_id": f"i{number}"} if own_ids else {})
+        annotations = []
+        for who in MAIL:
+            last = draw(rng)
+            older = {key: "tie" if key == "pick" else "1" for key in last}
+            annotations += [annotation(older, name(who), rng, 1)] * rng.randrange(2)
+            annotations.append(annotation(last, name(who), rng, 9))
+            if rng.random() < 0.3:
+                annotations.append(annotation(draw(rng), name(who), rng, 11, was_cancelled=True))
+            if rng.random() < 0.3:
+                machine = {"parent_prediction": 5, "lead_time": None}
+                annotations.append(annotation(draw(rng), name(who), rng, 12, **machine))
+            task = {"id": 100 + number, "data": data}
+            truth |= {(ids(task), what, shown(who)): label for what, label in last.items()}
+        rng.shuffle(annotations)
+        predictions = [{"model_version": "m", "score": 0.9, "result": results(draw(rng), rng)}]
+        tasks.append({"id": 100 + number, "data": data, "annotations": annotations, "predictions": predictions,
+                      "drafts": [{"result": results(draw(rng), rng)}], "project": 1})  # fmt: skip
+    return tasks, truth
+
+
+def as_rows(tasks: list[dict[str, Any]], rng: random.Random, *, csv: bool) -> list[dict[str, Any]]:
+    """JSON_MIN and CSV of these tasks: without skipped annotations and predictions."""
+    rows = []
+    for task in tasks:
+        for one in task["annotations"]:
+            if one["was_cancelled"] or one["parent_prediction"]:
+                continue
+            row = dict(task["data"]) | {"id": task["id"]}
+            row.pop("tone")  # the question of this name takes the field's place
+            for found in one["result"]:
+                value = found["value"]
+                pretty = value.get("choices", value.get("text"))
+                pretty = pretty[0] if pretty is not None and len(pretty) == 1 else [value]
+                row[found["from_name"]] = json.dumps(pretty) if csv and not isinstance(pretty, str) else pretty
+            who = one["completed_by"]
+            row |= {"annotator": who["email"] if isinstance(who, dict) else who, "annotation_id": one["id"],
+                    "created_at": one["created_at"], "updated_at": one["updated_at"], "lead_time": 1.5}  # fmt: skip
+            rows.append(row)
+    rng.shuffle(rows)
+    return rows
+
+
+def as_truth(table: pd.DataFrame) -> Truth:
+    rows = table.astype(str).itertuples(index=False)
+    return {(row.item_id, row.criterion, row.annotator): row.label for row in rows}
+
+
+def read(source: Any, **options: Any) -> Truth:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EvalkitWarning)
+        return as_truth(ek.load_labels(source, **options))
+
+
+@pytest.mark.long
+def test_all_that_label_studio_writes_gives_the_labels_of_people(tmp_path: Path) -> None:
+    for seed in range(30):
+        rng = random.Random(seed)
+        tasks, truth = project(rng)
+        path = tmp_path / "export.json"
+        path.write_text(json.dumps(tasks))
+        assert read(path, rubric=RUBRIC) == truth, seed
+        assert set(read(path)) == set(truth), seed  # without a rubric: the same people and things, in their own words
+        single = [
+            one | {"task": {"id": task["id"], "data": task["data"]}} for task in tasks for one in task["annotations"]
+        ]
+        assert read(single, rubric=RUBRIC) == truth, seed
+        path.write_text(json.dumps(as_rows(tasks, rng, csv=False)))
+        assert read(path, rubric=RUBRIC) == truth, seed
+        table = tmp_path / "export.csv"
+        pd.DataFrame(as_rows(tasks, rng, csv=True)).to_csv(table, index=False)
+        assert read(table, rubric=RUBRIC) == truth, seed
+
+
+def records_of_argilla(rng: random.Random) -> tuple[dict[str, list[dict[str, Any]]], Truth]:
+    """Records in the forms that Argilla writes: flat, and nested with and without a status; and the labels."""
+    flat, nested, truth = [], [], {}
+    users = ["0d1f", "77aa"]
+    for number in range(5):
+        row: dict[str, Any] = {"id": f"r{number}", "status": "completed", "answer": f"Answer {number}"}
+        inner: dict[str, list[dict[str, Any]]] = {}
+        for name in RUBRIC.names:
+            said = []
+            for user in users:
+                label, state = draw(rng).get(name), rng.choice(["submitted", "submitted", "draft", "discarded"])
+                if label is not None:
+                    value = int(label) if name == "stars" else label
+                    said.append({"value": value, "user_id": user, "status": state})
+                    truth |= {(f"r{number}", name, user): label} if state == "submitted" else {}
+            inner[name] = said
+            row |= {f"{name}.responses": [one["value"] for one in said],
+                    f"{name}.responses.users": [one["user_id"] for one in said],
+                    f"{name}.responses.status": [one["status"] for one in said]}  # fmt: skip
+            row |= {f"{name}.suggestion": "1", f"{name}.suggestion.agent": "m", f"{name}.suggestion.score": 0.9}
+        flat.append(row)
+        suggestions = {name: {"value": "1", "score": None, "agent": "m"} for name in RUBRIC.names}
+        nested.append({"id": f"r{number}", "fields": {"answer": "x"}, "metadata": {}, "vectors": {},
+                       "suggestions": suggestions, "responses": inner, "_server_id": "s"})  # fmt: skip
+    return {"flat": flat, "nested": nested}, truth
+
+
+@pytest.mark.long
+def test_all_that_argilla_writes_gives_what_people_submitted(tmp_path: Path) -> None:
+    for seed in range(30):
+        forms, truth = records_of_argilla(random.Random(seed))
+        for name, records in forms.items():
+            path = tmp_path / "records.json"
+            path.write_text(json.dumps(records))
+            assert read(path, rubric=RUBRIC) == truth, (seed, name)
+            if truth:
+                assert set(read(path)) == set(truth)
+        pd.DataFrame(forms["flat"]).to_csv(tmp_path / "records.csv", index=False)
+        assert read(tmp_path / "records.csv", rubric=RUBRIC) == truth, seed
+        pd.DataFrame(forms["flat"]).to_parquet(tmp_path / "records.parquet")
+        assert read(tmp_path / "records.parquet", rubric=RUBRIC) == truth, seed
+    bare = [{"id": "a", "responses": {"tone": [{"value": "3", "user_id": "u"}]}, "suggestions": {}}]
+    with pytest.warns(
+        EvalkitWarning, match=r"which of 1 response are drafts or discarded; export with to_list\(flatten"
+    ):
+        assert as_truth(ek.load_labels(bare)) == {("a", "tone", "u"): "3"}
+
+
+@pytest.mark.long
+def test_what_is_written_for_label_studio_comes_back(tmp_path: Path) -> None:
+    for seed in range(20):
+        rng = random.Random(seed)
+        items = [
+            {"item_id": f"i{n}", "question": "<b>&\"'", "answer": rng.choice(["Да.", "]]>", "x\ny"])} for n in range(4)
+        ]
+        pairs = [(item["item_id"], who) for item in items for who in ("Ana", "ben@example.org")]
+        truth = {(item, what, who): label for item, who in pairs for what, label in draw(rng).items()}
+        keys = ["item_id", "criterion", "annotator"]
+        labels = pd.DataFrame([dict(zip(keys, key, strict=True)) | {"label": label} for key, label in truth.items()])
+        votes = labels.rename(columns={"annotator": "judge"}).assign(judge="fake:strict")
+        path = tmp_path / "tasks.json"
+        interface = write_label_studio(path, items, RUBRIC, labels=labels, votes=votes)
+        assert read(path, rubric=RUBRIC) == truth, seed
+        tasks = json.loads(path.read_bytes())
+        # as Label Studio's importer: own ids, the importing user as author, unknown fields of the annotation dropped
+        for number, task in enumerate(tasks):
+            task["id"] = number
+            task["annotations"] = [annotation({}, 1, rng, 3) | {"result": one["result"]} for one in task["annotations"]]
+        assert read(tasks, rubric=RUBRIC) == truth, seed
+        controls = {one.get("name"): one for one in ET.fromstring(interface) if one.get("toName")}
+        objects = {one.get("name"): one.get("value", "")[1:] for one in ET.fromstring(interface).iter("Text")}
+        for task in tasks:
+            assert {*objects.values()} <= {*task["data"]}
+            assert len(task["predictions"]) == 1 or not truth
+            for one in [*task["annotations"], *task["predictions"]]:
+                for found in one["result"]:
+                    offered = {choice.get("alias") for choice in controls[found["from_name"]]}
+                    assert found["to_name"] in objects
+                    assert {*found["value"]["choices"]} <= offered
+
+
+@pytest.mark.long
+def test_the_log_and_plain_tables_are_read_too(tmp_path: Path) -> None:
+    items = [{"item_id": name, "question": "q", "answer": name} for name in "abcd"]
+    tuner = ek.RubricTuner(items, RUBRIC, ["fake:strict"], folder=tmp_path, name="t", budget_usd=0)
+    for item, label in (("a", 3), ("b", 1), ("b", 2), ("c", 1), ("c", None)):
+        tuner.label(item, label)
+    with (tmp_path / "t.labels.jsonl").open("a") as log:
+        lost = {"item_id": "d", "criterion": "tone", "annotator": "me", "text": "old", "label": "1", "at": "2026"}
+        log.write(json.dumps(lost) + "\n" + json.dumps(lost | {"text": "new", "label": "3", "undo": False}) + "\n")
+        log.write(json.dumps(lost | {"text": "new", "label": "2"}) + "\n")
+        log.write(json.dumps(lost | {"text": "new", "label": None, "undo": True}) + "\n")
+        log.write(json.dumps({"annotator": "me", "counts": False}) + "\n")
+    table = ek.load_labels(tmp_path / "t.labels.jsonl", rubric=RUBRIC)
+    assert as_truth(table) == {("a", "tone", "me"): "3", ("b", "tone", "me"): "2", ("d", "tone", "me"): "3"}
+    assert {"source", "probability", "blind", "round"} <= {*table.columns}
+    (tmp_path / "plain.csv").write_text(
+        "item_id,criterion,annotator,label\na,tone,Ana,kind\nb,tone,Ana,OK\nc,tone,Ana,?\n"
+    )
+    assert read(tmp_path / "plain.csv", rubric=RUBRIC) == {("a", "tone", "Ana"): "3", ("b", "tone", "Ana"): "true"}
+
+
+@pytest.mark.long
+def test_the_log_of_the_label_page_gives_the_labels_that_it_shows(tmp_path: Path) -> None:
+    pytest.importorskip("anywidget")
+    items = [{"item_id": f"i{n}", "question": "q", "answer": f"a{n}"} for n in range(6)]
+    for seed in range(4):
+        rng, path = random.Random(seed), tmp_path / f"{seed}.labels.jsonl"
+        pages = [ek.notebook.LabelPage(items, RUBRIC, annotator=who, labels=path) for who in ("Ana", "Ben")]
+        for _ in range(25):
+            page = rng.choice(pages)
+            form, undo = page.state["form"]["form"], page.state["form"]["undo"]
+            answers = [rng.choice([str(code) for code in one.scale.codes or ()]) for one in RUBRIC.criteria]
+            page.receive(rng.choice([
+                {"do": "save", "form": form, "answers": answers, "comment": "why"},
+                {"do": "save", "form": form, "answers": answers},
+                {"do": "skip", "form": form, "reason": "Not clear"},
+                {"do": "undo", "form": undo},
+            ]))  # fmt: skip
+        lead = ek.notebook.LabelPage(items, RUBRIC, annotator="Eva", labels=path, view="lead")
+        for _ in range(2):
+            if item := lead.state["form"]["panel"].get("item"):
+                panel = lead.state["form"]["panel"]
+                code = panel["question"]["levels"][0][0]
+                lead.receive({"do": "decide", "item": item, "criterion": panel["criterion"], "label": code})
+        labels = lead.labels
+        assert seed or (labels["source"] == "adjudicated").any()
+        of_people = labels[(labels["source"] != "adjudicated").to_numpy()]  # a decision is no third person
+        shown = as_truth(of_people[["item_id", "criterion", "annotator", "label"]])
+        assert shown
+        assert read(path, rubric=RUBRIC) == shown, seed
+
+
+def one_task(kind: str, value: Any) -> list[dict[str, Any]]:
+    return [{"id": 1, "data": {}, "annotations": [{"completed_by": 1, "result": [result("tone", kind, value)]}]}]
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "says"),
+    [
+        ([{"id": 1, "data": {}, "predictions": []}], {}, "Predictions of models are no labels of people"),
+        ([{"text": "a", "score": 1}], {}, r"no labels of people in a known form \(columns: 'score', 'text'\)"),
+        ([{"id": 1, "annotator": 1, "annotation_id": 2, "lead_time": 1, "tone": "kind"}], {}, "pass rubric="),
+        (one_task("choices", {"choices": ["3"]}),
+         {"criteria": {"manners": "tone"}}, r"has labels for .* and none for 'manners'; say what they are for"),
+        (one_task("choices", {"choices": ["kind", "rude"]}), {"rubric": RUBRIC}, "expected one answer, got"),
+        (one_task("choices", {"choices": ["lovely"]}), {"rubric": RUBRIC}, "'lovely' is not on the scale"),
+        (one_task("rectanglelabels", {"rectanglelabels": ["x"]}), {"rubric": RUBRIC}, "expected a choice, a rating"),
+        ([{"id": 1, "data": {}, "annotations": [{"result": [result("tone", "rating", {"rating": 3})]}] * 2}],
+         {}, "annotations without completed_by"),
+        ([{"id": 1, "data": {}, "annotations": "none"}], {}, "is not as the tool writes it"),
+        (one_task("choices", {"choices": ["3"]}),
+         {"item_id": "uuid"}, "no id in the field 'uuid'"),
+        ([{"item_id": "a", "criterion": "tone", "annotator": "x", "label": label} for label in "12"], {}, "tone"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_said(source: Any, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        ek.load_labels(source, **options)
+
+
+def test_annotations_that_nobody_looked_at_are_counted() -> None:
+    rng = random.Random(1)
+    made = annotation({"tone": "3"}, 1, rng, 1, parent_prediction=4, lead_time=None)
+    seen = annotation({"tone": "1"}, 2, rng, 1, parent_prediction=4, lead_time=9.0)
+    with pytest.warns(EvalkitWarning, match="1 annotation made from predictions of a model, which no person looked at"):
+        table = ek.load_labels([{"id": 1, "data": {}, "annotations": [made, seen]}], rubric=RUBRIC)
+    assert as_truth(table) == {("1", "tone", "2"): "1"}
