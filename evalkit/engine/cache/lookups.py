@@ -19,7 +19,7 @@ from evalkit.errors import CacheError, listed
 _OTHER_SAMPLES = 32
 _FEW, _PER_KEY = 1_000, 2  # more keys than this, in a store of at most so many replies per key: all are read
 
-_ALL = "SELECT key, value FROM replies WHERE generation {}"
+_ALL, _LATER = "SELECT key, value FROM replies WHERE generation {}", "> 0 ORDER BY generation"
 _VALUES = "SELECT key, value FROM replies WHERE key IN ({}) ORDER BY key, generation"
 _MARKED = (
     "SELECT key, created, source, promoted_from IS NOT NULL, value FROM replies WHERE key IN ({}) "
@@ -197,11 +197,8 @@ class Lookups:
             if is_any and len(keys) > _FEW and connection.most_replies() < _PER_KEY * len(keys):
                 # a scan visits each page once, an index jumps from page to page
                 wanted = frozenset(keys)
-                newest = (
-                    connection.execute(_ALL.format("= 0")),
-                    connection.execute(_ALL.format("> 0 ORDER BY generation")),
-                )
-                return {key: value for key, value in chain(*newest) if key in wanted}
+                rows = chain.from_iterable(connection.execute(_ALL.format(which)) for which in ("= 0", _LATER))
+                return {key: value for key, value in rows if key in wanted}
             ordered = sorted(keys)  # so that pages of the index are visited once
             if is_any:
                 return dict(connection.rows_in(_VALUES, ordered))  # the newest generation is read last, and stays
