@@ -21,7 +21,6 @@ from evalkit.errors import EvalkitWarning, listed
 from evalkit.rubrics import Scale
 from evalkit.rubrics.parsing.reply_cleanup import broke_off
 from evalkit.rubrics.scales import code_text
-from evalkit.tables.grouping import Floats
 from evalkit.tables.schemas import table
 
 if TYPE_CHECKING:
@@ -210,7 +209,8 @@ class Columns(VerdictColumns):
         self, row: int, reply: dict[str, Any], parsed: Parsed, reader: CodeReader, *, flip: bool
     ) -> Verdict | None:
         """The verdict by log-probabilities; None where the judge does not read them, or the reply has none."""
-        made: Floats = self._distributions
+        made = self._distributions
+        assert made is not None
         made[row] = np.nan
         reading = self._worklist.spec.judges[self._worklist.place(row)[2]].score
         if reading is None or reader.own is not None:
