@@ -7,6 +7,7 @@ take beyond `import evalkit; evalkit.judge` is what counts.
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -50,6 +51,10 @@ print(json.dumps({"s": sum(spent)}))
 """
 
 
+FLOOR = "import pandas, joblib, orjson, sqlite3, pydantic; pydantic.create_model('M', n=int)"
+"""What evalkit builds on: the least that importing it can take."""
+
+
 class Stub(BaseHTTPRequestHandler):
     """Answers every chat completion with the same verdict."""
 
@@ -89,11 +94,13 @@ def command() -> float:
     return time.perf_counter() - started
 
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else evalkit alone is compiled anew in each process
 server = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 seen = interleaved(
     {
         "import pandas": lambda: timed("import pandas"),
+        "import pandas, joblib, and pydantic with a model": lambda: timed(FLOOR),
         "import evalkit; evalkit.judge": lambda: timed("import evalkit; evalkit.judge"),
         "import evalkit": lambda: timed("import evalkit"),
         "imports of the first live call": first_call,
@@ -104,6 +111,8 @@ helps = interleaved({"evalkit --help": command}, runs=5)
 for name, values in (seen | helps).items():
     print(told(name, values))
 ratio = statistics.median(seen["import evalkit; evalkit.judge"]) / statistics.median(seen["import pandas"])
+floor = statistics.median(seen["import pandas, joblib, and pydantic with a model"])
+print(f"  of which pandas, joblib and pydantic: {floor / statistics.median(seen['import pandas']):.2f} × import pandas")
 met = bar("import evalkit; evalkit.judge, as a multiple of import pandas", ratio, 1.3)
 met &= bar("imports of the first live call", statistics.median(seen["imports of the first live call"]), 0.3, " s")
 met &= bar("evalkit --help", statistics.median(helps["evalkit --help"]), 0.3, " s")

@@ -18,7 +18,7 @@ text = "The station was opened in that year, as the reference says; the answer a
 n, step = 1_000_000, 50_000
 for start in range(0, n // 5, step // 5):
     rows = range(start, start + step // 5)
-    items = [{{"question": "When?", "answer": f"Station {{i}}"}} for i in rows]
+    items = [{{"item_id": i, "question": "When?", "answer": f"Station {{i}}"}} for i in rows]
     replies = [
         [json.dumps({{"explanation": f"Station {{i}}: " + text, "score": (i + k) % 3}}) for k in range(5)] for i in rows
     ]
@@ -28,7 +28,7 @@ print(json.dumps({{}}))
 READ = """
 import json, resource, time
 import evalkit as ek
-items = [{"question": "When?", "answer": f"Station {i}"} for i in range(200_000)]
+items = [{"item_id": i, "question": "When?", "answer": f"Station {i}"} for i in range(200_000)]
 started = time.perf_counter()
 table = ek.judge(items, "relevancy", "openai:m", samples=5, offline=True, on_miss="raise", replies=REPLIES)
 seconds = time.perf_counter() - started

@@ -25,7 +25,7 @@ def canonical_json(value: Any) -> bytes:
 
 def digest(value: Any) -> str:
     """sha256 of the canonical JSON of `value`, as 64 hexadecimal digits."""
-    return hashlib.sha256(canonical_json(value)).hexdigest()
+    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def recorded_hash(input_hash: str, item_id: str) -> str:
@@ -36,7 +36,7 @@ def recorded_hash(input_hash: str, item_id: str) -> str:
     >>> recorded_hash("0" * 64, "a") == digest({"input_hash": "0" * 64, "item_id": "a"})
     True
     """
-    return digest({"input_hash": input_hash, "item_id": item_id})
+    return hashlib.sha256(orjson.dumps({"input_hash": input_hash, "item_id": item_id})).hexdigest()  # in order
 
 
 class Params(dict[str, Any]):
@@ -160,6 +160,17 @@ def has_seed(provider: str, params: Mapping[str, Any]) -> bool:
     return params_of_sample(provider, params, 1) is not params
 
 
+Around = tuple[Any, bytes]
+"""The hash object of what stands before an input hash in the text of which a key is the hash, and what stands after."""
+
+
+def key_of(input_hash: bytes, head: Any, tail: bytes) -> bytes:
+    """The key (32 bytes) of an input hash, as 64 hexadecimal digits, between these."""
+    whole = head.copy()
+    whole.update(input_hash + tail)
+    return bytes(whole.digest())
+
+
 class SampleKeys:
     """Computes the keys that a judge's samples are requested under: those of `KeyParts.of_sample`.
 
@@ -175,9 +186,13 @@ class SampleKeys:
 
     def __call__(self, input_hash: str, order: str | None, samples: Iterable[int]) -> list[bytes]:
         """The keys (32 bytes each) of these samples of one input."""
+        return [key_of(input_hash.encode(), *around) for around in self.around(order, samples)]
+
+    def around(self, order: str | None, samples: Iterable[int]) -> list[Around]:
+        """See `KeyMaker.around`."""
         if not self._seeded:
-            return self._makers[0](input_hash, order, samples)
-        return [key for sample in samples for key in self._maker(sample)(input_hash, order, [sample])]
+            return self._makers[0].around(order, samples)
+        return [around for sample in samples for around in self._maker(sample).around(order, [sample])]
 
     def _maker(self, sample: int) -> KeyMaker:
         if sample not in self._makers:
@@ -203,6 +218,10 @@ class KeyMaker:
 
     def __call__(self, input_hash: str, order: str | None, samples: Iterable[int]) -> list[bytes]:
         """The keys (32 bytes each) of these samples of one input."""
+        return [key_of(input_hash.encode(), *around) for around in self.around(order, samples)]
+
+    def around(self, order: str | None, samples: Iterable[int]) -> list[Around]:
+        """For each of these samples what stands around the input hash in the hashed text: see `key_of`."""
         if order not in self._by_order:
             values, mark, number = self._parts | {"order": order}, "input hash", 987654321987654321
             text = canonical_json(values).decode()
@@ -212,9 +231,4 @@ class KeyMaker:
             middle, self._after = rest.split(str(number).encode())
             self._by_order[order] = hashlib.sha256(head), middle
         head, middle = self._by_order[order]
-        keys = []
-        for sample in samples:
-            whole = head.copy()
-            whole.update(b"%s%s%d%s" % (input_hash.encode(), middle, sample, self._after))
-            keys.append(whole.digest())
-        return keys
+        return [(head, b"%s%d%s" % (middle, sample, self._after)) for sample in samples]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Any, Protocol
 
 from evalkit.errors import RubricError
@@ -29,25 +30,49 @@ def item_inputs(rubric: Declared, columns: Mapping[str, Sequence[Any]], n_items:
 
     A blank optional input counts as missing.
     """
-    rows: list[dict[str, Any]] = [{} for _ in range(n_items)]
+    return inputs_by_item(shown_columns(rubric, columns), n_items)
+
+
+def shown_columns(rubric: Declared, columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """As `item_inputs`, by name: the values of all items, None where one is missing."""
+    shown: dict[str, list[Any]] = {}
     for declared in rubric.inputs:
         name, optional = declared.removesuffix("?"), declared.endswith("?")
-        for row, value in zip(rows, columns.get(name, ()), strict=False):
-            if isinstance(value, str):
-                shown: Any = value
-            elif is_missing(value):
-                continue
-            else:
-                shown = input_text(value)
-            if name == "conversation":
-                shown = conversation_value(shown)
-            elif not (isinstance(shown, str) and is_plain_text(shown)):
-                shown = shown_value(shown)
-            if name == "context":
-                shown = [] if shown in ("", [""]) else [shown] if isinstance(shown, str) else shown
-            if not optional or shown not in ("", []):
-                row[name] = shown
+        if name in columns:
+            is_text = name not in ("conversation", "context")
+            cells = [
+                value if is_text and type(value) is str and is_plain_text(value) else _shown(name, value)
+                for value in columns[name]
+            ]
+            shown[name] = [None if cell in ("", []) else cell for cell in cells] if optional else cells
+    return shown
+
+
+def inputs_by_item(shown: Mapping[str, list[Any]], n_items: int) -> list[dict[str, Any]]:
+    """The inputs of each item, of `shown_columns`."""
+    if not shown:
+        return [{} for _ in range(n_items)]
+    rows = list(map(dict, map(zip, repeat(tuple(shown)), zip(*shown.values(), strict=True))))
+    for name in [name for name, cells in shown.items() if None in cells]:
+        for row in rows:
+            if row[name] is None:
+                del row[name]
     return rows
+
+
+def _shown(name: str, value: Any) -> Any:
+    """The value of one input in the form that is shown and hashed; None if it is missing."""
+    if not isinstance(value, (str, list)):
+        if is_missing(value):
+            return None
+        value = input_text(value)
+    if name == "conversation":
+        value = conversation_value(value)
+    elif not (isinstance(value, str) and is_plain_text(value)):
+        value = shown_value(value)
+    if name == "context":
+        value = [] if value in ("", [""]) else [value] if isinstance(value, str) else value
+    return value
 
 
 def swapped(inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -101,8 +101,8 @@ def as_frame(source: Any) -> pd.DataFrame:
     if isinstance(source, Mapping):
         return as_frame([source])
     if isinstance(source, Sequence) and not isinstance(source, (str, bytes)):
-        wrong = next((at for at, row in enumerate(source) if not isinstance(row, Mapping)), None)
-        if wrong is not None:
+        if not all(issubclass(kind, Mapping) for kind in {*map(type, source)}):
+            wrong = next(at for at, row in enumerate(source) if not isinstance(row, Mapping))
             text = f"item {wrong} of the list: expected a mapping of fields, got {type(source[wrong]).__name__}"
             raise InputError(text)
         # built column by column: the constructor would turn whole numbers with gaps into floats
@@ -159,7 +159,12 @@ def _values(column: pd.Series, name: str, ids: list[str]) -> pd.Series:
         return pd.Series(column.tolist(), dtype=column.dtype)
     values: list[Any] = []
     try:
-        values.extend(map(canonical, column.tolist()))
+        values.extend(
+            cell
+            if type(cell) is str and cell.isascii() and "\r" not in cell
+            else canonical(cell)  # most are such texts
+            for cell in column.tolist()
+        )
     except InputError as problem:
         raise InputError(f"item {ids[len(values)]!r}, column {name!r}: {problem}") from None
     is_text = set(map(type, values)) <= {str, NoneType}
@@ -201,8 +206,8 @@ def canonical(value: Any) -> Any:
     {'n': 3, 'lines': 'a\nb'}
     """
     if isinstance(value, str):
-        if value.isascii() and "\r" not in value:  # most texts are; millions of them pass through here
-            return str(value)
+        if value.isascii() and "\r" not in value:
+            return value if type(value) is str else str(value)
         text = canonical_text(str(value))
         try:
             text.encode()
@@ -213,10 +218,10 @@ def canonical(value: Any) -> Any:
         return value
     if isinstance(value, (int, float)):
         return _number(value)
+    if isinstance(value, (list, tuple)):
+        return list(map(canonical, value))
     if isinstance(value, Mapping):
         return _mapping(value)
-    if isinstance(value, (list, tuple)):
-        return [canonical(element) for element in value]
     if isinstance(value, (np.ndarray, np.generic)):
         return canonical(_unboxed(value))
     if is_missing(value):

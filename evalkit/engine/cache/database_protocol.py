@@ -101,6 +101,9 @@ class Connection(Protocol):
     def rows_in(self, sql: str, keys: Sequence[bytes], /) -> Iterator[Any]:
         """The rows of a query with ``IN ({})``, for any number of keys."""
 
+    def most_replies(self) -> float:
+        """About how many replies there are, or more."""
+
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], /) -> None:
         """Add many rows to a table."""
 

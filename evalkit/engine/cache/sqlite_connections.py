@@ -42,6 +42,10 @@ class Connection(sqlite3.Connection):
             some = keys[start : start + _KEYS_PER_QUERY]
             yield from self.execute(sql.format(",".join("?" * len(some))), some)
 
+    def most_replies(self) -> float:
+        """See `database_protocol.Connection`."""
+        return int(self.execute("SELECT max(rowid) FROM replies").fetchone()[0] or 0)
+
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """See `database_protocol.Connection`."""
         names = ", ".join(f'"{name}"' for name in columns)

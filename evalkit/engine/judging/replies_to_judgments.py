@@ -21,7 +21,6 @@ from evalkit.errors import EvalkitWarning, listed
 from evalkit.rubrics import Scale
 from evalkit.rubrics.parsing.reply_cleanup import broke_off
 from evalkit.rubrics.scales import code_text
-from evalkit.tables.grouping import Floats
 from evalkit.tables.schemas import table
 
 if TYPE_CHECKING:
@@ -140,53 +139,58 @@ class Columns(VerdictColumns):
             return
         _, n_criteria, n_judges, n_orders, n_samples = self._worklist.shape
         by_judge, n_cells, readers = n_orders * n_samples, n_criteria * n_judges, self._readers
+        is_per_item, is_distributed = self._worklist.spec.per_item, self._distributions is not None
         replies = [orjson.loads(value) for value in values]
         verdicts: list[Verdict] = []
         explanations: list[str | None] = []
         for row, reply in zip(rows, replies, strict=True):
             reader = readers[row // by_judge % n_cells]
-            if self._worklist.spec.per_item:
+            if is_per_item:
                 reader = self._reader_of_requirement(row, reader)
             if reader.own is None:
                 parsed = reader.parse(reply.get("text"), reply.get("finish_reason"), reply.get("refusal"))
             else:
                 parsed = reader.own(reply, self._worklist.inputs[row // (by_judge * n_cells)])
-            if parsed.error is None:
+            code, explanation, error, _ = parsed
+            if error is None:
                 flip = n_orders == 2 and row // n_samples % 2 == 1
-                verdict = None
-                if self._distributions is not None:
-                    verdict = self._distributed(row, reply, parsed, reader, self._distributions, flip=flip)
-                verdicts.append(verdict or reader.verdict(parsed.code, flip))
+                verdict = self._distributed(row, reply, parsed, reader, flip=flip) if is_distributed else None
+                verdicts.append(verdict or reader.verdict(code, flip))
             else:
-                verdicts.append(UNSCORED[parsed.error])
+                verdicts.append(UNSCORED[error])
                 if broke_off(reply.get("finish_reason")) and reply.get("source") != "recorded":
                     self.broke_off.add(row)
-            explanations.append(parsed.explanation or None)
+            explanations.append(explanation or None)
         where = np.asarray(rows, dtype=np.int64)
         self.put(where, verdicts)
         self._texts["explanation"].append((where, pd.array(explanations, dtype="str")))
         self._texts["key"].append((where, pd.array([key.hex() for key in keys], dtype="str")))
         if self._replies:
             self._texts["reply"].append((where, pd.array([reply.get("text") for reply in replies], dtype="str")))
-        # a reply contains only what is known
+        # a reply contains only what is known, and most fields are in none or in all of them
+        known = set().union(*replies)
+
+        def stated(field: str, otherwise: Any = None) -> list[Any]:
+            return [reply.get(field, otherwise) for reply in replies] if field in known else []
+
         for field, codes, code_of in (
             ("model", self._model, self._models), ("fingerprint", self._fingerprint, self._fingerprints)
         ):  # fmt: skip
-            names = [reply.get(field) for reply in replies]
-            codes[where] = [-1 if name is None else code_of.setdefault(name, len(code_of)) for name in names]
-        self._is_cut[where] = [reply.get("prompt_cut", False) for reply in replies]
-        self._ids[where] = [id_number(reply.get("id")) for reply in replies]
-        self._created[where] = [reply.get("created", 0.0) for reply in replies]
-        self.cost[where] = [reply.get("cost_usd", math.nan) for reply in replies]
-        self._latency[where] = [reply.get("latency_s", math.nan) for reply in replies]
+            names = stated(field)
+            codes[where] = [-1 if name is None else code_of.setdefault(name, len(code_of)) for name in names] or -1
+        self._is_cut[where] = stated("prompt_cut", False) or False
+        self._ids[where] = [id_number(value) for value in stated("id")] or id_number(None)
+        self._created[where] = stated("created", 0.0) or 0.0
+        self.cost[where] = stated("cost_usd", math.nan) or math.nan
+        self._latency[where] = stated("latency_s", math.nan) or math.nan
         for field, column in (("prompt_tokens", self._prompt), ("completion_tokens", self._completion)):
-            stated = [reply.get(field) for reply in replies]
+            numbers = stated(field)
             # as `token_count`, without a call for each of a million replies
-            counts = [value if type(value) is int and 0 <= value <= MOST_TOKENS else -1 for value in stated]
-            column[where] = counts
+            counts = [value if type(value) is int and 0 <= value <= MOST_TOKENS else -1 for value in numbers]
+            column[where] = counts or -1
             # an older evalkit stored any number that a server stated, and a price by it
-            unknown = where[[n < 0 and value is not None for n, value in zip(counts, stated, strict=True)]]
-            self.cost[unknown] = math.nan
+            unknown = [n < 0 and value is not None for n, value in zip(counts, numbers, strict=True)]
+            self.cost[where[unknown] if unknown else []] = math.nan
         unrecorded, recorded = _SOURCES.index(source or "cache"), _SOURCES.index("recorded")
         self._source[where] = [recorded if reply.get("source") == "recorded" else unrecorded for reply in replies]
 
@@ -202,9 +206,11 @@ class Columns(VerdictColumns):
         return self._numbered[number, n]
 
     def _distributed(
-        self, row: int, reply: dict[str, Any], parsed: Parsed, reader: CodeReader, made: Floats, *, flip: bool
+        self, row: int, reply: dict[str, Any], parsed: Parsed, reader: CodeReader, *, flip: bool
     ) -> Verdict | None:
         """The verdict by log-probabilities; None where the judge does not read them, or the reply has none."""
+        made = self._distributions
+        assert made is not None
         made[row] = np.nan
         reading = self._worklist.spec.judges[self._worklist.place(row)[2]].score
         if reading is None or reader.own is not None:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, takewhile
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +31,7 @@ from evalkit.rubrics.rubrics_by_name import is_found
 
 _log = logging.getLogger("evalkit")
 
-_CHUNK = 20_000
+_CHUNK, _PARSED = 100_000, 20_000
 _LEFT_OUT = ("unreadable", "truncated", "ambiguous", "off_scale", "empty", "refused")
 _ATTEMPTS = 3  # so often is a reply paid that breaks off each time
 
@@ -108,21 +109,20 @@ class StoredReplies:
     ) -> list[Hit | None]:
         """The reply of each row: that of its content or, if recorded replies count, the one of its item (`own`)."""
         requested, stored = {*keys, *(own or ())}, dict[bytes, Hit]()
+        limits: Any = {"since": self.since, "until": self.until, "recorded": self.recorded}
+        values = {} if content else self.store.get_many(requested, **limits)
         if content:
-            stored = self.store.get_by_content(requested, since=self.since, until=self.until, recorded=self.recorded)
-        else:
-            values = self.store.get_many(requested, since=self.since, until=self.until, recorded=self.recorded)
-            stored = {key: (key, value) for key, value in values.items()}
-        if own is None:
-            return [stored.get(key) for key in keys]
-        pairs = zip(rows, map(stored.get, keys), map(stored.get, own), strict=True)
-        return [
-            shared if hit is None and not self._shared else self._of(row, shared, hit) for row, shared, hit in pairs
-        ]
+            stored = self.store.get_by_content(requested, **limits)
+        with gc_paused():
+            stored |= {key: (key, value) for key, value in values.items()}
+            if own is None:
+                return [stored.get(key) for key in keys]
+            return [
+                mine if shared is None else shared if mine is None and not self._shared else self._of(row, shared, mine)
+                for row, shared, mine in zip(rows, map(stored.get, keys), map(stored.get, own), strict=True)
+            ]
 
-    def _of(self, row: int, shared: Hit | None, mine: Hit | None) -> Hit | None:
-        if shared is None:
-            return mine
+    def _of(self, row: int, shared: Hit, mine: Hit | None) -> Hit | None:
         if mine is None:
             item, _, _, order, _ = self.worklist.place(row)
             unclear = self.worklist.hashes[item][order] in self._shared and is_recorded(shared[1])
@@ -224,10 +224,10 @@ def _read(stored: StoredReplies, options: Options) -> tuple[Columns, dict[int, b
     """
     columns, missing = Columns(stored.worklist, replies=options.replies), dict[int, bytes]()
     for first, keys, values in stored.chunks():
-        hits = [(first + index, *hit) for index, hit in enumerate(values) if hit is not None]
-        if hits:
-            with gc_paused():
-                columns.read(*zip(*hits, strict=True), source=None)
+        with gc_paused():
+            hits = [(first + index, *hit) for index, hit in enumerate(values) if hit is not None]
+            for start in range(0, len(hits), _PARSED):
+                columns.read(*zip(*hits[start : start + _PARSED], strict=True), source=None)
         if len(hits) < len(keys):
             missing |= {first + index: keys[index] for index, hit in enumerate(values) if hit is None}
     if missing and options.adopt and options.refresh != "unscored":

@@ -26,7 +26,7 @@ from evalkit.engine.request import TOKENS_PER_CRITERION, Request
 from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.criteria import Criterion
-from evalkit.rubrics.inputs import item_inputs, question_of, swapped
+from evalkit.rubrics.inputs import inputs_by_item, question_of, shown_columns, swapped
 from evalkit.rubrics.item_criteria import with_rows
 from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.rubrics.rubric import REQUIREMENT
@@ -72,26 +72,27 @@ class Worklist:
         InputError
             When a column or a value that the rubric needs is missing, and when `inputs` names a missing column.
         """
-        rubric = spec.rubric
-        items, item_id = with_rows(items, rubric, spec.inputs, item_id)
-        column_of = {name: spec.inputs.get(name, name) for name in rubric.input_names}
-        frame = as_items(items, item_id=item_id, columns=[*column_of.values(), *(["of_item"] * spec.per_item)])
-        columns = {
-            name: frame[column].tolist()
-            for name, column in column_of.items()
-            if column in frame.columns and column != "item_id"
-        }
-        needed = {*rubric.required_inputs, *spec.inputs}
-        missing = [name for name in column_of if name in needed and name not in columns]
-        if missing and len(frame):
-            raise InputError(
-                _missing_columns(spec, missing, as_frame(items).drop(columns=item_id or "item_id", errors="ignore"))
-            )
-        _warn_of_lists_in_texts(column_of, columns)
         with gc_paused():
-            inputs = item_inputs(rubric, columns, len(frame))
-        skipped = _check_inputs(frame["item_id"].tolist(), inputs, spec)
-        return cls(spec, frame, inputs, frame["item_id"].tolist() if ids is None else ids, skipped)
+            rubric = spec.rubric
+            items, item_id = with_rows(items, rubric, spec.inputs, item_id)
+            column_of = {name: spec.inputs.get(name, name) for name in rubric.input_names}
+            frame = as_items(items, item_id=item_id, columns=[*column_of.values(), *(["of_item"] * spec.per_item)])
+            columns = {
+                name: frame[column].tolist()
+                for name, column in column_of.items()
+                if column in frame.columns and column != "item_id"
+            }
+            needed = {*rubric.required_inputs, *spec.inputs}
+            missing = [name for name in column_of if name in needed and name not in columns]
+            if missing and len(frame):
+                raise InputError(
+                    _missing_columns(spec, missing, as_frame(items).drop(columns=item_id or "item_id", errors="ignore"))
+                )
+            _warn_of_lists_in_texts(column_of, columns)
+            shown = shown_columns(rubric, columns)
+            inputs = inputs_by_item(shown, len(frame))
+            skipped = _check_inputs(frame["item_id"].tolist(), shown, inputs, spec)
+            return cls(spec, frame, inputs, frame["item_id"].tolist() if ids is None else ids, skipped)
 
     @property
     def shape(self) -> tuple[int, int, int, int, int]:
@@ -124,9 +125,10 @@ class Worklist:
     @cached_property
     def hashes(self) -> list[list[str]]:
         """Input hash of each item in each order."""
-        if self.spec.rubric.mode != "pairwise":
-            return [[digest(inputs)] for inputs in self.inputs]
-        return [[digest(inputs), digest(swapped(inputs))] for inputs in self.inputs]
+        with gc_paused():
+            if self.spec.rubric.mode != "pairwise":
+                return [[digest(inputs)] for inputs in self.inputs]
+            return [[digest(inputs), digest(swapped(inputs))] for inputs in self.inputs]
 
     @cached_property
     def bundles(self) -> list[tuple[int, ...]]:
@@ -211,16 +213,20 @@ class Worklist:
         orders, samples = self.spec.orders, range(self.spec.samples)
         if not recorded:  # "BA" of (x, y) is the same draw as "AB" of (y, x), swapped before the key
             orders = orders[:1] * len(orders)
-        cells = count(step=len(samples))
-        chosen: Sequence[int] = samples
-        for item, hashes in enumerate(self.hashes):
-            item_hashes = self.recorded_hashes(item) if recorded else hashes
-            for maker in makers:
-                for input_hash, order in zip(item_hashes, orders, strict=True):
-                    if rows is not None:
-                        first = next(cells)
-                        chosen = [sample for sample in samples if first + sample in rows]
-                    yield from maker(input_hash, order, chosen)
+        cells = [
+            (number, *around)
+            for maker in makers
+            for number, order in enumerate(orders)
+            for around in maker.around(order, samples)
+        ]
+        numbers = count()
+        for hashes, item_id in zip(self.hashes, self.ids, strict=True):
+            texts = [(recorded_hash(text, item_id) if recorded else text).encode() for text in hashes]
+            for order_number, head, tail in cells:
+                if rows is None or next(numbers) in rows:
+                    whole = head.copy()  # as `key_of`, without a call for each of a million rows
+                    whole.update(texts[order_number] + tail)
+                    yield whole.digest()
 
     def _keys_of_bundles(self, makers: Sequence[Any], *, content: bool, rows: Container[int] | None) -> Iterator[bytes]:
         several = [SampleKeys(parts.as_dict(), content=content) for row in self.bundle_parts for parts in row]
@@ -385,7 +391,9 @@ def _warn_of_lists_in_texts(column_of: Mapping[str, str], columns: Mapping[str, 
             )
 
 
-def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], spec: Spec) -> dict[int, Reason]:
+def _check_inputs(
+    ids: list[str], columns: Mapping[str, list[Any]], inputs: list[dict[str, Any]], spec: Spec
+) -> dict[int, Reason]:
     """The numbers of the items that are skipped, and why; warn of images, and of very long and of empty inputs.
 
     InputError for items that lack an input, unless the specification skips them.
@@ -401,7 +409,7 @@ def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], spec: Spec) -> d
     needed = spec.rubric.required_inputs
     skipped: dict[int, Reason] = {}
     for name in needed:
-        missing = [number for number, values in enumerate(inputs) if name not in values]
+        missing = [number for number, cell in enumerate(columns.get(name, ())) if cell is None]
         if missing and spec.on_missing == "raise":
             n_items = counted(len(ids), "item has", "items have")
             raise InputError(
@@ -413,24 +421,26 @@ def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], spec: Spec) -> d
         skipped.update(dict.fromkeys(missing, SKIPPED[0]))
     for number in skipped:
         inputs[number][_LACKS] = True  # no input has this name, so no stored reply belongs to this content
-    for number, values in enumerate(inputs):
-        if number not in skipped and {*map(type, values.values())} != {str} and (reason := unseen_input(values)):
-            skipped[number] = reason
-    if hold := [ids[number] for number, reason in skipped.items() if reason != SKIPPED[0]]:
+    lacking = frozenset(skipped)
+    not_texts = [name for name, cells in columns.items() if not {*map(type, cells)} <= {str}]
+    for name in not_texts:
+        for number, cell in enumerate(columns[name]):
+            if (reason := unseen_input(cell)) and number not in lacking:
+                skipped.setdefault(number, reason)
+    if hold := [ids[number] for number, reason in sorted(skipped.items()) if reason != SKIPPED[0]]:
         warnings.warn(
             f"{len(hold)} of {counted(len(ids), 'item has', 'items have')} an image or a file in an input (item "
             f"{listed(hold)}); judges cannot be shown it, so no judge is asked, and the item is unscored",
             EvalkitWarning,
             stacklevel=4,
         )
-    judged = [(ids[number], inputs[number]) for number in range(len(ids)) if number not in skipped]
-    for name in spec.rubric.input_names:
-        texts = [(item, values[name]) for item, values in judged if name in values]
-        long = [item for item, text in texts if _length(text) > _LONG]
+    for name, cells in columns.items():
+        lengths = map(_length if name in not_texts else len, cells)
+        long = [ids[number] for number, n in enumerate(lengths) if n > _LONG and number not in skipped]
         empty = [
-            item
-            for item, text in (texts if name in needed else ())
-            if text in ("", []) or (isinstance(text, str) and text.isspace())
+            ids[number]
+            for number, cell in enumerate(cells if name in needed else ())
+            if (cell in ("", []) or (type(cell) is str and cell.isspace())) and number not in skipped
         ]
         for items, have, then in (
             (long, "more than a million characters in",
@@ -447,9 +457,9 @@ def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], spec: Spec) -> d
     return skipped
 
 
-def unseen_input(inputs: Mapping[str, Any]) -> Reason | None:
-    """Why no judge is asked about an item with these inputs: it holds an image or a file; None if it does not."""
-    kind = unseen(inputs)
+def unseen_input(value: Any) -> Reason | None:
+    """Why no judge is asked about an item with this in its inputs: it holds an image or a file; None otherwise."""
+    kind = unseen(value)
     return None if kind is None else "unseen_image" if kind == "image" else "unseen_file"
 
 
@@ -457,9 +467,9 @@ def _length(value: Any) -> int:
     """The number of characters of a text, or of all texts in a list or mapping."""
     if isinstance(value, str):
         return len(value)
-    if isinstance(value, Mapping):
-        value = [*value, *value.values()]
-    return sum(map(_length, value)) if isinstance(value, list) else 0
+    if not isinstance(value, list):
+        value = [*value, *value.values()] if isinstance(value, Mapping) else ()
+    return sum(map(_length, value))
 
 
 @contextmanager

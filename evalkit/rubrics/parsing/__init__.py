@@ -179,7 +179,7 @@ def _prepared(form: str | re.Pattern[str] | Named, scale: Scale, name: str) -> P
     quick: Callable[[str], Parsed | None] = _nothing
     if form == "json":
         key = "label" if scale.level == "nominal" else "score"
-        quick = partial(_exact_json, scale, {code: code for code in scale.codes}, key)
+        quick = partial(_exact_json, scale, {code: code for code in scale.codes}, key, f'"{key}"')
     elif form in FORMS:
         quick = _reader(scale).exact.get
 
@@ -193,7 +193,7 @@ def _prepared(form: str | re.Pattern[str] | Named, scale: Scale, name: str) -> P
     return parse
 
 
-def _exact_json(scale: Scale, codes: Mapping[object, Code], key: str, text: str) -> Parsed | None:
+def _exact_json(scale: Scale, codes: Mapping[object, Code], key: str, quoted: str, text: str) -> Parsed | None:
     """The answer of a reply that is exactly ``{"explanation": …, key: code}``; None for all others."""
     try:
         values = orjson.loads(text)
@@ -209,7 +209,7 @@ def _exact_json(scale: Scale, codes: Mapping[object, Code], key: str, text: str)
         inside = scale.lowest <= value <= scale.highest
         code = None if not inside else int(value) if value == int(value) else value
     # a doubled key would have lost its first value: left to the careful way
-    if code is None or text.count(f'"{key}"') != 1:
+    if code is None or text.count(quoted) != 1:
         return None
     return Parsed(code, explanation.strip())
 

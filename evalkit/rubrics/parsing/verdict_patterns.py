@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any, cast
 
 from evalkit.rubrics.parsing import verdict_words as word_lists
 from evalkit.rubrics.parsing.quotation_marks import CLOSING, MARKS, OPENING
@@ -14,8 +15,26 @@ def one_of(words: Iterable[str]) -> str:
     return rf"(?:{'|'.join(words)})\b"
 
 
+class _Later:
+    """A pattern that is compiled when it is first used: few replies need any of them, and all take .1 s."""
+
+    def __init__(self, source: str, flags: re.RegexFlag) -> None:
+        self._source = source, flags
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # what a copy or a pickle looks for
+            raise AttributeError(name)
+        value = getattr(re.compile(*self._source), name)
+        setattr(self, name, value)
+        return value
+
+
+def _later(source: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
+    return cast("re.Pattern[str]", _Later(source, flags))
+
+
 def _any_case(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE)
+    return _later(pattern, re.IGNORECASE)
 
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -27,8 +46,8 @@ CLOSE = rf"[*_`)\]}}{CLOSING}]{{0,12}}\$?"
 DIGITS = r"(?:\d+(?:[.,]\d+)?|[.,]\d+)"
 NUMBER = rf"[+\-−]?{DIGITS}"
 NUMBER_WORD = _any_case(rf"(?<!\w){one_of(WORDS)}")
-BARE_NUMBER = re.compile(r"\d+(?:[.,]\d+)?(?!\w)")
-CUT_IN_TWO = re.compile(r"\w|[.,:]\d|[  ']\d")
+BARE_NUMBER = _later(r"\d+(?:[.,]\d+)?(?!\w)")
+CUT_IN_TWO = _later(r"\w|[.,:]\d|[  ']\d")
 UNIT = _any_case(rf"\s{{0,3}}-?{word_lists.UNITS}{CLOSE}")
 # "4/5", "4 (out of 5)", "4 (strong match)/5", "4 on a scale of 1 to 5", "4 (1-5)"
 MOST = _any_case(
@@ -43,18 +62,16 @@ FOR = _any_case(
     r"\s(?:from\s(?:me|us)|overall|in total|(?:for|in terms of|on|за|по)\s(?:\w{1,20}\s){0,2}\w{1,20})"
     r"(?=[.;:!]|,(?!\s\d)|\s(?:because|since|as)\b|\s[-–—(]|\s?\n|\s{0,3}\Z)"
 )
-END = re.compile(r"[\s.!;:,。…]*\Z")
-OWN = re.compile(r"[^\S\n]{0,3}(?:[-–—:=,;]{1,2}\s{0,3}|[(\[]\s{0,2})?")
-SET_OFF = re.compile(r"\s{0,3}(?:[.,;:!?)\]|…/<*]|\Z|\n|[-–—](?=\s)|\b(?:because|since|потому|so)\b)")
+END = _later(r"[\s.!;:,。…]*\Z")
+OWN = _later(r"[^\S\n]{0,3}(?:[-–—:=,;]{1,2}\s{0,3}|[(\[]\s{0,2})?")
+SET_OFF = _later(r"\s{0,3}(?:[.,;:!?)\]|…/<*]|\Z|\n|[-–—](?=\s)|\b(?:because|since|потому|so)\b)")
 OR = _any_case(r"[^\S\n]{0,3}(?:[-–—/|,;&+]|(?:or|to|and|vs\.?|versus|или|до|и|либо)\b)\s{0,3}(?:an?\s)?")
-SIGN = re.compile(r"\s{0,3}(?P<sign>=+|≈|≡|>+|<+)\s{0,3}")
+SIGN = _later(r"\s{0,3}(?P<sign>=+|≈|≡|>+|<+)\s{0,3}")
 OPERATOR = _any_case(
     r"\s{0,3}(?:[%‰+×÷=≤≥≈≡~^±√→⇒>]|-{1,2}>|<(?![/|!a-z])|[*x]\s?\d|[-−]\s?\d|(?:plus|minus|times|less|percent|per\scent|процент\w*|минус|плюс)\b)"
 )
-JOINT = re.compile(
-    r"\s{0,3}[:,;](?!\d)|\s{1,3}[-–—]{1,2}(?=\s|\w)|[-–—]{1,2}(?=\s)|[–—](?=\w)|\s{0,3}(?P<bracket>[(\[])"
-)
-RUNS_ON = re.compile(r"\s{0,3}[(\[][^()\[\]\n]{0,80}[)\]]\s(?!(?:because|since|as|so|but|and|for|due)\b)[a-zа-яё]")
+JOINT = _later(r"\s{0,3}[:,;](?!\d)|\s{1,3}[-–—]{1,2}(?=\s|\w)|[-–—]{1,2}(?=\s)|[–—](?=\w)|\s{0,3}(?P<bracket>[(\[])")
+RUNS_ON = _later(r"\s{0,3}[(\[][^()\[\]\n]{0,80}[)\]]\s(?!(?:because|since|as|so|but|and|for|due)\b)[a-zа-яё]")
 _YES = rf"{one_of(word_lists.YES_NO)}(?=\W*\Z|\s{{0,2}}[.,;:!)\]…]|\s[-–—]\s)"
 _QUANTITY = rf"[+\-−<>=≈~]{{0,2}}\s?{DIGITS}"
 _LEADS = rf"[\s*_`(\[{OPENING}]{{0,6}}"
@@ -79,7 +96,7 @@ WINS = _any_case(
     rf"|(?:wins|(?:outperforms|beats|over|rather\sthan|instead\sof)\s{_RIVAL}))(?=\s{{0,3}}(?:[.!*]|\Z|\n)|,?\s{{1,2}}{word_lists.BECAUSE}|(?(fits)\s{{1,3}}[-–—(]|(?!)))"
 )
 # a sentence up to its level: "Therefore, …", "I think …", "The reply is …"
-OPENS = re.compile(
+OPENS = _later(
     r"(?:\A|[.!?\n]\s{0,3}|,?\s(?:so|but|thus|hence|therefore|conclusion\sthat)\s)[*_`]{0,3}"
     r"(?:(?:so|but|thus|hence|therefore|overall|finally|ultimately|in\s(?:conclusion|summary|short|sum)|after\s[^,.\n]{1,40}),?\s)?"
     r"(?:i\s(?:think|believe|find|feel|conclude)\s(?:that\s)?)?"
@@ -92,8 +109,8 @@ GOES_ON = _any_case(
 )
 BUT = _any_case(rf"{_LEADS}(?:but|though|although|yet|and|но|а|хотя)\s(?:an?\s(?=\d))?")
 IS_NOT = _any_case(r"\W{0,4}(?:\w{1,20}\s){0,3}(?:is|does|was|did|do|are)(?:\snot|n['’]t)\W*\Z")
-BE = re.compile(r"\s(?:is|was|has|wins)\b")
-VALUED = re.compile(r"\s{0,3}[:=(]|\s[-–—]\s")
+BE = _later(r"\s(?:is|was|has|wins)\b")
+VALUED = _later(r"\s{0,3}[:=(]|\s[-–—]\s")
 NEGATION = _any_case(r"\b(?:not|never|hardly|isn['’]?t|не)\s(?:\w{1,20}\s){0,3}\Z")
 SAID_NO = _any_case(rf"[.…]{{0,3}}{_LEADS}(?:{_YES}|(?:not|never|hardly|не)\b(?:\s\w{{1,20}})?\W*\Z)")
 _LABEL = rf"(?:{'|'.join(word_lists.VERDICT_WORDS)})[*_`\"]{{0,4}}(?:\s{{0,3}}[:：=]|\s(?:is|now|to))"
@@ -112,7 +129,7 @@ RANGE = _any_case(
 )
 NOT_FINITE = _any_case(rf"{OPEN}[+\-−]?(?:nan|inf(?:inity)?|∞){CLOSE}[\s.!]*\Z")
 # "Yes, 1" and "Rather good (4)": yes or no, or a few words, and a number
-PREFIXED = re.compile(
+PREFIXED = _later(
     rf"{OPEN}(?P<word>[^\d\n()]{{1,60}}?){CLOSE}\s?(?:[,;:–—-]\s?|(?P<bracket>\(\s?)){OPEN}(?P<number>{NUMBER}){CLOSE}[\s.!]*\Z"
 )
 YES_WORDS = frozenset(word_lists.YES_NO)
@@ -131,15 +148,13 @@ STRONG = (
 )
 BULLET = r"[ \t>#*_`•·–—-]{0,12}(?:\d{1,3}[.)][ \t]{1,4})?[*_`\"'\[(<]{0,4}"
 # a colon, or the end of "<score>" or "[Score]", up to the value, which may be on the next line
-LABEL_ENDS = re.compile(
+LABEL_ENDS = _later(
     r"(?:[:：=][*_`]{0,4}|[\]>][*_`]{0,4}(?=[ \t]{0,3}[\w*(«“\"]))(?:[ \t]{0,4}\r?\n){0,2}[ \t]{0,4}(?=[^\n])"
 )
 _COLON = r"[*_`\"'\])]{0,4}[ \t]{0,4}[:：=][*_`]{0,4}[ \t]{0,4}"
 IS = r"(?:[ \t](?:is|was|would be))?"
 QUALITY = _any_case(rf"{BULLET}[^\W\d_]{{2,20}}(?:ness|ity|ence|ance|acy|ость){_COLON}")
-LABELLED = re.compile(
-    rf"{BULLET}(?P<label>[^\W\d_][^\W\d_'’/ -]{{0,30}}(?:[ '’/-][^\W\d_]{{1,20}}){{0,3}}){NOTE}{_COLON}"
-)
+LABELLED = _later(rf"{BULLET}(?P<label>[^\W\d_][^\W\d_'’/ -]{{0,30}}(?:[ '’/-][^\W\d_]{{1,20}}){{0,3}}){NOTE}{_COLON}")
 EXPLAINED = _any_case(rf"\b{one_of(word_lists.EXPLAINS)}")
 _OBJECT = (
     r"(?:(?:it|him|this|that|these|the|my|ему|его|это|этот|этому|ответ\w{0,2}|за)\s(?:\w{1,20}\s){0,2}?)?"
@@ -148,29 +163,29 @@ _OBJECT = (
 _I = rf"(?:{'|'.join(word_lists.FIRST_PERSON)})\s(?:\w{{1,12}}ly\s|therefore\s|thus\s|also\s)?"
 _GIVE, _GIVE_RU, _EARNS = ("|".join(verbs) for verbs in (word_lists.GIVES, word_lists.GIVES_RU, word_lists.EARNS))
 # OPENS, SAYS, CLAUSE and UNGIVEN are for text in lower case: they are faster without IGNORECASE
-SAYS = re.compile(
+SAYS = _later(
     rf"(?<!\w)(?:(?P<noun>{STRONG})(?:\s(?:(?:for|of)\s(?:this|the)\s|(?:этого|данного)\s)(?P<what>\w{{1,20}}))?[*_`]{{0,4}}"
     rf"(?:\s{{0,3}}[:：=]|\s(?:is|of|was|would\sbe|will\sbe|stands\sat|comes\sto|составляет|равна|равен|—|–|-)(?=\s|\Z)|(?<=ценк[ау])(?=\s))(?:\s(?:an?|на))?"
     rf"|(?:scor(?:es?|ed|ing)|rat(?:es?|ed|ing)|grad(?:es?|ed|ing))(?:\s{_OBJECT})?"
     rf"|{_I}(?:{_GIVE}|{_GIVE_RU})(?:\s{_OBJECT})?|(?:{_EARNS}|{_GIVE_RU})(?:\s{_OBJECT})?)(?:\\(?:boxed|text)\{{|[\s*_`(\[$]){{0,6}}\Z"
 )
-CLAUSE = re.compile(
+CLAUSE = _later(
     r"[.!?:;\n—–]\s|,\s(?:\w{2,20}ing|so|but|and|yet|which|therefore|thus|hence|i|we|the|this|it|my)\b"
     r"|,\s(?:поэтому|но|и|я|так что)\b|\s(?:so|but|therefore|thus|hence|resulting|поэтому|но)\s"
 )
-UNGIVEN = re.compile(rf"(?<!\w){one_of(word_lists.NOT_GIVEN)}")
+UNGIVEN = _later(rf"(?<!\w){one_of(word_lists.NOT_GIVEN)}")
 # "… to earn a perfect score of 5" is no verdict
 FULL = _any_case(rf"(?<!\w){one_of(word_lists.NOT_GIVEN_BEFORE)}\s\Z")
 IF = _any_case(r"(?<!\w)(?:if|unless|если)\b[^.!?\n]*\Z")
 WOULD, WHO = (_any_case(rf"(?<!\w)(?:{who})\b") for who in ("would|бы", "i|we|this|it|я|мы"))
 SOMEONE = _any_case(r"['’]s\s\Z|\b(?:correct|right|true|his|her|its|their|candidate|student|given|reference)\s\Z")
-LAST_WORDS = re.compile(r"(?:\w{1,20}\s){0,2}\Z")
-SHARE = re.compile(r"(?<![\w.,/])\d+(?:[.,]\d+)?\s?(?:/|out of)\s?\d+(?![\w/])")
-AFTER_INLINE = re.compile(r"[\s.!*_`)]{0,6}(?:\([^()\n]{0,80}\))?[\s.!*_`]{0,6}(?:\Z|\n)")
+LAST_WORDS = _later(r"(?:\w{1,20}\s){0,2}\Z")
+SHARE = _later(r"(?<![\w.,/])\d+(?:[.,]\d+)?\s?(?:/|out of)\s?\d+(?![\w/])")
+AFTER_INLINE = _later(r"[\s.!*_`)]{0,6}(?:\([^()\n]{0,80}\))?[\s.!*_`]{0,6}(?:\Z|\n)")
 MARK = _any_case(r"(?:[-*+•#–—★⭐][ \t]+|#+|(?:so|thus|hence|therefore|итак)[,:][ \t])+")
-LIST_ITEM = re.compile(r"[ \t]*\d{1,3}[.)][ \t]+(?=\S)")
-NEXT_ITEM = re.compile(r"\n[ \t]*\d{1,3}[.)][ \t]")
-CATEGORIES = re.compile(word_lists.GUARD_CATEGORIES)
+LIST_ITEM = _later(r"[ \t]*\d{1,3}[.)][ \t]+(?=\S)")
+NEXT_ITEM = _later(r"\n[ \t]*\d{1,3}[.)][ \t]")
+CATEGORIES = _later(word_lists.GUARD_CATEGORIES)
 
 # -- tags, and patterns of users
 
@@ -178,43 +193,43 @@ RESULT = _any_case(r"\[\s{0,3}(?:RESULT|РЕЗУЛЬТАТ)\s{0,3}\]\s{0,3}:?")
 NEXT_TAG = _any_case(r"\[\s{0,3}/?\s{0,3}(?:END|RESULT|FEEDBACK|РЕЗУЛЬТАТ|КОНЕЦ)\s{0,3}\]")
 FEEDBACK = _any_case(r"\[\s{0,3}FEEDBACK\s{0,3}\]\s{0,3}:?")
 NAMED = _any_case(r"\A\s{0,3}[*_`]{0,4}(?:final\s)?(?:score|rating|grade|verdict|оценка|балл)[*_`]{0,4}\s?[:=]")
-AFTER_KEY = re.compile(r"[\"'”][ \t]*[:=][ \t]*\Z")
+AFTER_KEY = _later(r"[\"'”][ \t]*[:=][ \t]*\Z")
 QUOTES = frozenset(MARKS + "`~>")
 LEFT_OF_NUMBER = _any_case(
     r"(?:\d{1,20}(?:[.,]\d{1,20})?\s{0,3}(?:/|(?:out\s)?of\s|из\s|or\s|to\s|или\s|до\s)\s{0,3})?"
     r"(?:(?<![^\W\d_])[+\-−])?(?:\d|(?<=\d)[.,](?=\d|\Z)){0,40}\Z"
 )
-DIGIT_BEFORE = re.compile(r"\d[.,]?\Z|[+\-−]\Z")
-DIGIT_AFTER = re.compile(r"\d|[.,]\d|\s{0,3}/\s{0,3}\d")
+DIGIT_BEFORE = _later(r"\d[.,]?\Z|[+\-−]\Z")
+DIGIT_AFTER = _later(r"\d|[.,]\d|\s{0,3}/\s{0,3}\d")
 
 # -- JSON
 
-QUOTED_KEY = re.compile("|".join(word_lists.QUOTED_KEYS))
-OBJECT_BEGINS = re.compile(r"\{\s{0,40}(?:(?:#|//)[^\n]{0,200}\n\s{0,40})?[\"'“]?[\w .-]{1,60}[\"'”]?\s{0,4}:")
-STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[{}]', re.DOTALL)
-AFTER_JSON = re.compile(r"[\s`\].;]{0,40}\Z")
-NO_KEY_NEXT = re.compile(r"\s{0,40}+,?+\s{0,40}+(?![\"'“}\]#/]|[\w -]{1,40}[\"'”]?\s{0,4}:|\Z)")
-REMARK = re.compile(r"\s(?://|#).*")
+QUOTED_KEY = _later("|".join(word_lists.QUOTED_KEYS))
+OBJECT_BEGINS = _later(r"\{\s{0,40}(?:(?:#|//)[^\n]{0,200}\n\s{0,40})?[\"'“]?[\w .-]{1,60}[\"'”]?\s{0,4}:")
+STRUCTURE = _later(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[{}]', re.DOTALL)
+AFTER_JSON = _later(r"[\s`\].;]{0,40}\Z")
+NO_KEY_NEXT = _later(r"\s{0,40}+,?+\s{0,40}+(?![\"'“}\]#/]|[\w -]{1,40}[\"'”]?\s{0,4}:|\Z)")
+REMARK = _later(r"\s(?://|#).*")
 
 # -- quotations
 
 ANY_MARK = _any_case(rf"[{OPENING}`~<>＞]|\\begin|\[(?:quote|code|(?:the )?(?:begin|start))|&gt;|\n(?: {{4}}|\t)")
-FENCE = re.compile(
+FENCE = _later(
     rf"^(?P<before>[^`\n]*?(?:`[^`\n]+`[^`\n]*?){{0,3}}?)(?P<opened>[{OPENING}(\[]{{0,3}})(?P<marks>`{{3,}}+|~{{3,}}+)"
     rf"(?P<info>[ \t]{{0,4}}(?:[\w.+#{{(-][^`\n]{{0,200}}?)?)(?P<closed>[{CLOSING})\].,*_]{{0,3}})[ \t]*\r?$",
     re.MULTILINE,
 )
-CODE = re.compile(r"(?P<marks>`{1,3})(?!`)(?:json\b)?+[ \t]*(?P<inner>[^\n].*?)[ \t]*(?P=marks)", re.DOTALL)
-QUOTE_BULLET = re.compile(r"[ \t>]*(?:(?:[-*+•>]|\d{1,3}[.)])[ \t]{1,4})?")
-IN_MARKS = re.compile(rf"(?P<mark>[\"'])(?P<inner>[^\n`{MARKS}]{{1,80}})(?P=mark)")
-QUOTED_LINE = re.compile(
+CODE = _later(r"(?P<marks>`{1,3})(?!`)(?:json\b)?+[ \t]*(?P<inner>[^\n].*?)[ \t]*(?P=marks)", re.DOTALL)
+QUOTE_BULLET = _later(r"[ \t>]*(?:(?:[-*+•>]|\d{1,3}[.)])[ \t]{1,4})?")
+IN_MARKS = _later(rf"(?P<mark>[\"'])(?P<inner>[^\n`{MARKS}]{{1,80}})(?P=mark)")
+QUOTED_LINE = _later(
     r"^[ \t]{0,40}(?:(?:[-*+•]|\d{1,3}[.)])[ \t]{1,4}){0,3}(?:[>＞]|&gt;)[^\n]*", re.MULTILINE | re.IGNORECASE
 )
-INDENTED = re.compile(
+INDENTED = _later(
     r"^(?P<says>[^\n]*)\n(?:[ \t]*\n){1,3}(?P<code>(?:(?: {4}|\t)[^\n]*(?:\n|\Z)(?:[ \t]*\n){0,2})+)", re.MULTILINE
 )
-LIST_MARK = re.compile(r"[ \t]{0,40}(?:[-*+•]|\d{1,3}[.)])[ \t]")
-ELEMENT = re.compile(
+LIST_MARK = _later(r"[ \t]{0,40}(?:[-*+•]|\d{1,3}[.)])[ \t]")
+ELEMENT = _later(
     r"<(?P<name>blockquote|q|cite|pre|code|samp|kbd|tt|xmp|[a-z_]\w{0,60}-[0-9a-f]{6,64}"
     rf"|(?!\w*(?:{word_lists.OWN_PARTS}))\w{{0,30}}(?:quot|candidate|student|assistant|submission)\w{{0,30}})"
     r"(?:\s[^<>]{0,200})?>.*?(?:</(?P=name)>|\Z)"
@@ -227,7 +242,7 @@ ELEMENT = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
-HAS_ELEMENT = re.compile("[<\\[]|``|\"\"\"|'''|[\\\\]begin")
+HAS_ELEMENT = _later("[<\\[]|``|\"\"\"|'''|[\\\\]begin")
 
 # the speaker that the line before a block names
 THEIR_WORDS = _any_case(word_lists.THEIRS)
@@ -238,4 +253,4 @@ POINTS_BACK = _any_case(
     r"\s{0,4}[-–—^↑(*_]{0,3}\s?(?:(?:this|that|it|these|those|which|so)\s(?:is|was|are|were)\s(?:what|how|the|a|from|quot)"
     r"|(?:это|так|вот что)\s)"
 )
-NO_BREAK = re.compile(r"[^\n]")
+NO_BREAK = _later(r"[^\n]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import pickle
+import random
 import sqlite3
 import threading
 import time
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import Params, canonical_json
-from evalkit.engine.cache import ReplyStore
+from evalkit.engine.cache import ReplyStore, lookups
 from evalkit.engine.cache.lookups import Counters
 from evalkit.engine.cache.writer import Job, decoded, encoded, row_of
 from evalkit.errors import CacheError, InputError
@@ -90,6 +91,28 @@ def test_many_keys_in_any_order_and_any_number(store: ReplyStore) -> None:
     assert list(texts(found).values()).count("1999") == 1
     assert store.get_many({keys[7]}) == {keys[7]: stored[7]}
     assert store.put_many([]) == []
+
+
+def test_a_store_that_is_read_whole_gives_the_newest_of_each_key(
+    store: ReplyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw, newest = random.Random(5), dict[bytes, bytes]()
+    for turn in range(6):
+        asked = [parts(number) for number in draw.sample(range(60), 25)]
+        for one, value in zip(
+            asked, store.put_many([(one, reply(f"{turn}")) for one in asked], overwrite=True), strict=True
+        ):
+            newest[one.key] = value
+    assert max(len(values) for values in store.generations(newest).values()) > 2
+    monkeypatch.setattr(lookups, "_FEW", 0)
+    scans = []
+    with store.database.reading() as connection:
+        assert connection is not None
+        monkeypatch.setattr(type(connection), "most_replies", lambda _: scans.append(1) or 0.5)
+    for _ in range(50):
+        keys = [parts(number).key for number in draw.choices(range(90), k=draw.randrange(1, 80))]
+        assert store.get_many(keys) == {key: newest[key] for key in keys if key in newest}
+    assert len(scans) == 50
 
 
 def test_samples_orders_and_inputs_are_apart(store: ReplyStore) -> None:
