@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import WIDTH, count_of, figure, html_page, html_table, noted, text_table, wrapped
@@ -16,16 +17,19 @@ from evalkit.errors import InputError
 from evalkit.evaluation import overview
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.evaluation_log import AGREEMENT, SUMMARY
+from evalkit.evaluation.item_scores import got_words
 from evalkit.rubrics.files import shipped_folder
 from evalkit.stats.comparison.comparison_table import Comparison
 from evalkit.stats.notes import row_notes
 from evalkit.tables import load_items, read_table
+from evalkit.tables.files import records
 
 _LONG = 160
 _BOUNDS = {"mean": ("low", "high"), "mean_norm": ("norm_low", "norm_high"), "pass_rate": ("pass_low", "pass_high")}
 _COPIED = ("id", "run")
 _OF_HISTORY = ("evaluation", "time", "rubric", "judges", "samples", "criterion", *SUMMARY, *AGREEMENT, "cost_usd")
 """Columns whose texts go into the next command: never cut."""
+_COUNTS = ("scored", "points", "range", "open")
 _KEPT = ("score", "label", "passed", "mean")
 
 
@@ -86,6 +90,8 @@ def show(shown: pd.DataFrame | Drawable, *, rows: int = 20, width: int | None = 
         raise InputError(f"rows and width of show must be at least 1, got rows={rows!r}, width={width!r}")
     if isinstance(shown, pd.DataFrame):
         is_history = {"rubric_version", *_OF_HISTORY} <= {*shown.columns}
+        if {"possible", "n_open", "renormalised"} <= {*shown.columns}:
+            shown = _short_points(shown)
         return _table_view(_short_history(shown) if is_history else shown, rows, width)
     if isinstance(shown, Evaluation):
         return View(wrapped(overview.text(shown, width), width), shown._repr_html_())
@@ -102,6 +108,21 @@ def _short_history(history: pd.DataFrame) -> pd.DataFrame:
     time = history["time"].dt.strftime("%Y-%m-%d %H:%M")
     short = history.assign(rubric=rubric, time=time)[[*_OF_HISTORY]].dropna(axis=1, how="all")
     return short.rename(columns={"n_verdicts": "verdicts"})
+
+
+def _short_points(table: pd.DataFrame) -> pd.DataFrame:
+    """Points got of possible, the score with the range that open criteria leave, and how many are open."""
+    keys = [name for name in ("rubric", "rubric_version", "criterion", "item_id", "axis", "parent", "system_id") if name in table]
+    words = [got_words(row) for row in records(table[["points", "possible", "low", "high"]].astype(np.float64))]
+    is_open = (table["n_open"] > 0).to_numpy()
+    short = table[keys].assign(
+        points=[got for got, _ in words],
+        score=table["score"],
+        range=np.where(is_open, [share for _, share in words], ""),
+        open=[f"{n} of {whole}" for n, whole in zip(table["n_open"], table["n_criteria"], strict=True)],
+        reason=table["reason"].astype(object).where(table["reason"].notna(), ""),
+    )
+    return short.drop(columns=[name for name in ("range", "reason") if (short[name] == "").all()])
 
 
 def _table_view(table: pd.DataFrame, rows: int, width: int | None) -> View:
@@ -145,7 +166,7 @@ def _folded(frame: pd.DataFrame, rows: int) -> tuple[str, pd.DataFrame]:
 
 def _left(frame: pd.DataFrame) -> set[str]:
     """The columns with words, not figures."""
-    return {str(name) for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name]) and name != "scored"}
+    return {str(name) for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name]) and name not in _COUNTS}
 
 
 def _cells(frame: pd.DataFrame) -> list[dict[str, str]]:

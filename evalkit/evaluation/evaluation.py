@@ -20,6 +20,7 @@ from evalkit.errors import InputError
 from evalkit.evaluation import overview
 from evalkit.evaluation.cost import Cost
 from evalkit.evaluation.inputs import check_judged, columns_of, labels_of, rubric_of_table
+from evalkit.evaluation.item_scores import has_own_criteria
 from evalkit.evaluation.wide_table import wide_table
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike
@@ -27,6 +28,7 @@ from evalkit.rubrics.inputs import item_inputs, swapped
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
+from evalkit.stats.aggregation.item_points import points
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.agreement.reliabilities import reliability
@@ -218,6 +220,11 @@ class Evaluation:
     def rubric_scores(self) -> pd.DataFrame:
         """One row per item: the criteria combined (see `combine`)."""
         return combine(self.scores, self.rubric)
+
+    @cached_property
+    def item_points(self) -> pd.DataFrame | None:
+        """If each row is a criterion of an item: one row per item (see `points`); else None."""
+        return points(self.scores, self.items) if has_own_criteria(self.items) else None
 
     @cached_property
     def summary(self) -> pd.DataFrame:

@@ -11,14 +11,18 @@ import pandas as pd
 from evalkit.core.formatting import count_of, figure
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
+from evalkit.evaluation.item_scores import criteria_of, got_words, has_own_criteria, keys_of, number, scores_of_items
 from evalkit.evaluation.wide_table import explanations
 from evalkit.plots.judge_agreement import errors_of
 from evalkit.rubrics.scales import Scale
+from evalkit.stats.plain_tables import key_text
+from evalkit.tables.files import records
 from evalkit.tables.items import is_missing
 from evalkit.tables.messages import value_text
 from evalkit.tables.schemas import empty
 
 _MOST = 5
+_MOST_CRITERIA = 40
 _LONG = 2000
 
 Pair = tuple[str, str]  # item_id, criterion
@@ -28,7 +32,7 @@ def items_to_review(evaluation: Evaluation) -> list[tuple[str, str, list[dict[st
     """Title, note and up to five items of each kind. An item is shown in full once; later it is a link."""
     anchors: dict[Pair, str] = {}
     known = _Known(evaluation)
-    kinds = []
+    kinds = _lowest_items(evaluation, known)
     for title, note, pairs in _kinds(evaluation):
         cases = []
         for pair, why in pairs:
@@ -44,7 +48,8 @@ def _kinds(evaluation: Evaluation) -> Iterator[tuple[str, str, list[tuple[Pair, 
     scores, apart, labels = evaluation.scores, evaluation.disagreement, evaluation.labels
     norm = scores["score_norm"].to_numpy(dtype=np.float64)
     note = f"{_share(norm)} pairs of item and criterion are scored"
-    yield "Lowest scores", note, _top(scores, 1 - norm, "score {:.2f} on 0-1", 1)
+    if not has_own_criteria(evaluation.items):
+        yield "Lowest scores", note, _top(scores, 1 - norm, "score {:.2f} on 0-1", 1)
     if labels is not None:
         errors, who = errors_of(scores, labels), "judge" if len(evaluation.judges) < 2 else "jury"
         note = f"error 0-1 of the {who}'s score; {_share(errors)} have label and score"
@@ -52,6 +57,30 @@ def _kinds(evaluation: Evaluation) -> Iterator[tuple[str, str, list[tuple[Pair, 
     values = apart["disagreement"].to_numpy(dtype=np.float64)
     note = f"disagreement 0-1; {_share(values)} were scored by two judges or more"
     yield "Judges furthest apart", note, _top(apart, values, "disagreement {:.2f}")
+
+
+def _lowest_items(evaluation: Evaluation, known: _Known) -> list[tuple[str, str, list[dict[str, Any]]]]:
+    """The items with the lowest scores, each with its criteria: first those that lose most, or are open."""
+    table, _ = scores_of_items(evaluation)
+    if table is None:
+        return []
+    middle = table["score"].fillna((table["low"] + table["high"]) / 2)
+    lowest = table.assign(item=table["item_id"].map(key_text), middle=middle).dropna(subset="middle")
+    keys, cases = keys_of(evaluation.items), []
+    for row in records(lowest.sort_values("middle", kind="stable").head(_MOST)):
+        criteria = criteria_of(evaluation, row["item"], str(row["criterion"]))
+        criteria.sort(key=lambda one: (one["earned"] or 0.0) - max(0.0, one["points"]))
+        points, share = got_words(row)
+        first = evaluation.items["item_id"][(keys == row["item"]).to_numpy()].iloc[0]
+        inputs = [pair for pair in known.texts(first) if pair[0] != "requirement"]
+        head = f"{row['item']}: {points} points, score {share}; {row['n_open']} of {len(criteria)} criteria open"
+        if (more := len(criteria) - _MOST_CRITERIA) > 0:
+            head += f"; the {_MOST_CRITERIA} that cost most are shown, {more} more are not"
+        votes = [known.criterion(one, str(row["criterion"])) for one in criteria[:_MOST_CRITERIA]]
+        about = {"anchor": f"of-item-{len(cases) + 1}", "head": head, "about": row["item"]}
+        cases.append({**about, "inputs": inputs, "votes": votes, "people": ""})
+    note = f"{count_of(table['score'].notna().sum(), len(table))} items have a score; an open one stands at its middle"
+    return [("Lowest item scores", note, cases)] if cases else []
 
 
 def _share(values: Any) -> str:
@@ -78,12 +107,30 @@ class _Known:
 
     def facts(self, pair: Pair) -> dict[str, Any]:
         """Inputs, votes and labels."""
-        item = self.items.loc[pair[0]]
-        inputs = {name: item[column] for name, column in self.inputs.items() if not is_missing(item[column])}
         return {
-            "inputs": [(name, _cut(value_text(value, name))) for name, value in inputs.items()],
+            "inputs": self.texts(pair[0]),
             "votes": [_vote(vote) for vote in _rows_of(self.votes, pair)],
             "people": ", ".join(f"{row['annotator']}: {row['label']}" for row in _rows_of(self.labels, pair)),
+        }
+
+    def texts(self, item_id: str) -> list[tuple[str, str]]:
+        """Its inputs."""
+        item = self.items.loc[item_id]
+        inputs = {name: item[column] for name, column in self.inputs.items() if not is_missing(item[column])}
+        return [(name, _cut(value_text(value, name))) for name, value in inputs.items()]
+
+    def criterion(self, one: dict[str, Any], criterion: str) -> dict[str, str]:
+        """One criterion of an item, as a row of a table."""
+        votes = [_vote(vote) for vote in _rows_of(self.votes, (one["row"], criterion))]
+        needs = f" (needs {', '.join(one['needs'])}{', not met' * one['blocked']})" if one["needs"] else ""
+        met = {True: "true", False: "false", None: figure(one["score"])}[one["passed"]]
+        return {
+            "criterion": f"{one['id']} {_cut(one['text'])}{needs}",
+            "axis": one["axis"] or "",
+            "points": number(one["points"], sign=True),
+            "met": "open" if one["score"] is None else met,
+            "counts": number(one["earned"], sign=True),
+            "explanation": " · ".join(f"{vote['judge']}: {_cut(vote['explanation'])}" for vote in votes),
         }
 
 
