@@ -30,6 +30,12 @@ def has_own_criteria(items: pd.DataFrame) -> bool:
     return {"of_item", "requirement", "points"} <= {*items.columns}
 
 
+def own_input(evaluation: Evaluation) -> str:
+    """The input of the rubric that holds the criterion of a row; empty if rows are no criteria, or it has none."""
+    names = [name for name, column in evaluation.input_columns.items() if column == "requirement"]
+    return names[0] if names and has_own_criteria(evaluation.items) else ""
+
+
 def scores_of_items(evaluation: Evaluation) -> tuple[pd.DataFrame | None, str]:
     """`Evaluation.item_points`; None if there are none, with the reason if these are rows of criteria."""
     try:
@@ -85,6 +91,13 @@ def item_score_rows(evaluation: Evaluation) -> tuple[list[dict[str, str]], list[
 def keys_of(items: pd.DataFrame) -> pd.Series:
     """Of rows of criteria, the item of each as text."""
     return items["of_item"].map(key_text).astype("str")
+
+
+def points_by_item(evaluation: Evaluation, criterion: str) -> dict[str, dict[str, Any]]:
+    """Item, as text -> its row of `points`; empty without item scores."""
+    table, _ = scores_of_items(evaluation)
+    mine = [] if table is None else records(table[(table["criterion"] == criterion).to_numpy()])
+    return {key_text(row["item_id"]): row for row in mine}
 
 
 def criteria_of(evaluation: Evaluation, item: str, criterion: str) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ import pandas as pd
 from evalkit.core.formatting import count_of, figure, p_value
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
+from evalkit.evaluation.item_scores import CRITERIA_MET, has_own_criteria, item_score_tiles
 from evalkit.evaluation.suggestions.edit_effects import change_of
 from evalkit.notebook.judgments.item_table import Row, implied_verdict
 from evalkit.notebook.labelling.label_log import ENOUGH_LABELS, drop_new_annotators, labels_on_scale
@@ -110,8 +111,13 @@ def make_tiles(
 
 def jury_tiles(evaluation: Evaluation, criterion: str, place: Place = "head") -> list[Tile]:
     """The tiles that need neither labels nor a second version; `place` is that of the pass rate or mean."""
-    first, *others = _scored(evaluation, criterion)
-    return [_split(evaluation, criterion), replace(first, place=place), *others, _cost(evaluation)]
+    split, first, *others = _split(evaluation, criterion), *_scored(evaluation, criterion)
+    if has_own_criteria(evaluation.items):
+        scores = [Tile("Item score", *values[:1], *values[2:]) for name, *values in item_score_tiles(evaluation) if name == criterion]
+        met = replace(first, title=CRITERIA_MET.capitalize(), note=first.note.replace("items", "criteria"))
+        first, *others = *scores, met, *(replace(tile, title="Criteria scored") for tile in others)
+        split, *others = (replace(tile, note=tile.note.replace("items", "criteria")) for tile in (split, *others))
+    return [split, replace(first, place=place), *others, _cost(evaluation)]
 
 
 def point_of(evaluation: Evaluation | None, row: pd.Series | None, criterion: str, *, labelled: bool) -> Point:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -12,43 +11,32 @@ import pandas as pd
 from evalkit.core.formatting import figure
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
-from evalkit.evaluation.item_scores import criteria_of, got_words, item_score_tiles, keys_of, number
-from evalkit.notebook.judgments.headline_numbers import Tile, jury_tiles
-from evalkit.notebook.judgments.item_details import item_texts, row_texts, judged_inputs
+from evalkit.evaluation.item_scores import criteria_of, got_words, keys_of, number, own_input, points_by_item
+from evalkit.notebook.judgments.item_details import item_texts, judged_inputs, row_texts
 from evalkit.notebook.judgments.item_table import Row, item_columns
-from evalkit.stats.plain_tables import key_text
 from evalkit.tables.files import records
 
 PAGE = 50
 _LONGEST, _LONGEST_REASON = 10_000, 2_000
-_OWN = "requirement"
-
-
-def item_points(evaluation: Evaluation, criterion: str) -> dict[str, dict[str, Any]]:
-    """Item, as text -> its row of `points`."""
-    table = evaluation.item_points
-    if table is None:
-        return {}
-    mine = table[(table["criterion"] == criterion).to_numpy()]
-    return {key_text(row["item_id"]): row for row in records(mine)}
 
 
 def item_rows(evaluation: Evaluation, criterion: str) -> list[Row]:
     """One row per item: the judged text, its points; `Row.apart` is what its score lacks."""
-    keys, found = keys_of(evaluation.items), item_points(evaluation, criterion)
+    keys, found = keys_of(evaluation.items), points_by_item(evaluation, criterion)
     firsts = replace(evaluation, items=evaluation.items[~keys.duplicated().to_numpy()].reset_index(drop=True))
-    names = [name for name in firsts.input_columns if name != _OWN]
+    own = own_input(evaluation)
+    names = [name for name in firsts.input_columns if name != own]
     judged = judged_inputs(evaluation.rubric, criterion, names)
     columns = item_columns(firsts, {"requirement", "points", "axis", "group_id", "of_item", "requires", "parent"})
     rows = []
     for at, (key, texts) in enumerate(zip(keys_of(firsts.items), row_texts(firsts), strict=True)):
-        points, texts = found[key], {name: text for name, text in texts.items() if name != _OWN}
+        points, texts = found[key], {name: text for name, text in texts.items() if name != own}
         got, share = got_words(points)
         middle = None if points["low"] is None else (points["low"] + points["high"]) / 2
         rows.append(Row(
             item_id=key, text=" — ".join(texts[name] for name in judged if name in texts), texts=texts, people={},
             held=False, jury=None, passed=None, status=points["status"], votes=(), change="", people_passed=None,
-            wrong=None, apart=0.0 if middle is None else 1 - middle, points=f"{got} ({share})",
+            wrong=None, apart=0.0 if middle is None else 1 - middle, points=f"{got}\n{share}",
             item_columns={name: values[at] for name, values in columns.items()},
         ))  # fmt: skip
     return rows
@@ -68,13 +56,13 @@ def item_with_criteria(
     n_pages = -(-len(shown) // PAGE)
     page = min(max(0, page), n_pages - 1)
     part = shown[page * PAGE : (page + 1) * PAGE]
-    columns = {name: column for name, column in evaluation.input_columns.items() if name != _OWN}
+    columns = {name: column for name, column in evaluation.input_columns.items() if column != "requirement"}
     texts = item_texts(evaluation.items, columns, criteria[0]["row"], evaluation.rubric, criterion)
     sums = [_sums(name, of_axis) for name, of_axis in axes]
     about = {"axes": sums, "axis": axis, "page": page, "n_pages": n_pages, "start": page * PAGE, "n": len(shown)}
     return {
         "item_id": item, "criterion": criterion, **texts, "prompt": "", "judges": [],
-        "own": about | {"says": _says(item_points(evaluation, criterion)[item], sums, criteria),
+        "own": about | {"says": _says(points_by_item(evaluation, criterion)[item], sums, criteria),
                         "judges": list(evaluation.judges), "rows": _rows(evaluation, criterion, part)},
     }  # fmt: skip
 
@@ -100,7 +88,7 @@ def _says(
         first, then = f"{got} points ({share}).", ""
     else:
         first = f"{whole['got']} of {whole['possible']} points, {n_open} of {counted(len(criteria), 'criterion', 'criteria')} open."
-        then = f"With {'it' if n_open == 1 else 'them'}, {got} points ({share})."
+        then = f"With {'it' if n_open == 1 else 'them'}, {got.split(' of ')[0]} points ({share})."
     lost = max(sums[1:], key=lambda one: one["lost"], default=None)
     below = [f"Most points are lost on {lost['name']}: {number(lost['lost'])}."] if lost and lost["lost"] > 0 else []
     if any(one["points"] < 0 for one in criteria):
