@@ -112,7 +112,11 @@ def _short_history(history: pd.DataFrame) -> pd.DataFrame:
 
 def _short_points(table: pd.DataFrame) -> pd.DataFrame:
     """Points got of possible, the score with the range that open criteria leave, and how many are open."""
-    keys = [name for name in ("rubric", "rubric_version", "criterion", "item_id", "axis", "parent", "system_id") if name in table]
+    keys = [
+        name
+        for name in ("rubric", "rubric_version", "criterion", "item_id", "axis", "parent", "system_id")
+        if name in table
+    ]
     words = [got_words(row) for row in records(table[["points", "possible", "low", "high"]].astype(np.float64))]
     is_open = (table["n_open"] > 0).to_numpy()
     short = table[keys].assign(
@@ -166,7 +170,9 @@ def _folded(frame: pd.DataFrame, rows: int) -> tuple[str, pd.DataFrame]:
 
 def _left(frame: pd.DataFrame) -> set[str]:
     """The columns with words, not figures."""
-    return {str(name) for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name]) and name not in _COUNTS}
+    return {
+        str(name) for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name]) and name not in _COUNTS
+    }
 
 
 def _cells(frame: pd.DataFrame) -> list[dict[str, str]]:

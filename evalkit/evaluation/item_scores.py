@@ -51,7 +51,9 @@ def item_score_tiles(evaluation: Evaluation) -> Iterator[tuple[str, str, str, st
         open_ = f"{row['n_open']} of {counted(row['n_criteria'], 'criterion', 'criteria')} open"
         ends = f": {figure(row['worst'])} to {figure(row['best'])} with them" * (row["n_open"] > 0)
         clipped = figure(row["clipped"], row["clipped_low"], row["clipped_high"])
-        note = f"{count_of(row['n_scored'], row['n_items'])} items scored; {open_}{ends}; clipped mean {clipped}"
+        lack = [note for note in (row["notes"] or "").split("; ") if note.startswith("no interval")]
+        note = "; ".join([f"{count_of(row['n_scored'], row['n_items'])} items scored", open_ + ends, *lack])
+        note += f"; mean clipped at 0 and 1: {clipped}"
         yield str(row["criterion"]), figure(row["mean"], row["low"], row["high"]), "item score", note
 
 
@@ -75,14 +77,18 @@ def item_score_rows(evaluation: Evaluation) -> tuple[list[dict[str, str]], list[
                      "if open were bad / good": f"{figure(row['worst'])} / {figure(row['best'])}", "below 0": below,
                      "items scored": count_of(row["n_scored"], row["n_items"]),
                      "criteria open": count_of(row["n_open"], row["n_criteria"])})  # fmt: skip
-        mine = axes[axes["axis"].isna() if row["axis"] is None else axes["axis"] == row["axis"]] if "axis" in row else table
+        mine = (
+            axes[axes["axis"].isna() if row["axis"] is None else axes["axis"] == row["axis"]]
+            if "axis" in row
+            else table
+        )
         if n_bare := int((mine["reason"] == "no_positive_points").sum()):
             notes.append((name, f"{counted(n_bare, 'item')} without positive points, so without score"))
         notes += [(name, note) for note in [row["notes"]] if note]
     said = ["score of an item: points got / possible points, not clipped; 95 % intervals over groups of items"]
     if summary[0]["n_open"]:
-        share = f"of the scored criteria alone, the mean is {figure(summary[0]['renormalised'])}"
-        said.append(f"an item with an open criterion (no verdict) has no score; {share}")
+        share = f"; of the scored criteria alone, the mean is {figure(summary[0]['renormalised'])}"
+        said.append(f"an item with an open criterion (no verdict) has no score{share}")
     if (hidden := len(parts) - _MOST_AXES) > 0:
         said.append(f"{hidden} more axes with fewer criteria: ek.summarize(ek.points(…, by='axis'))")
     return rows, [*said, *noted(notes, len(rows), ", ")]
@@ -113,14 +119,14 @@ def criteria_of(evaluation: Evaluation, item: str, criterion: str) -> list[dict[
     rows = evaluation.items[(keys_of(evaluation.items) == item).to_numpy()]
     of_rubric = evaluation.scores[(evaluation.scores["criterion"] == criterion).to_numpy()]
     scores = of_rubric[of_rubric["item_id"].isin(rows["item_id"])]
+    # as if each criterion were an axis of its own
     each = points(scores, rows.assign(axis=rows["item_id"]), by="axis").set_index("axis").loc[rows["item_id"]]
     verdicts = records(scores.set_index("item_id").reindex(rows["item_id"])[["score", "score_norm", "passed"]])
     criteria = []
-    for row, (_, worth), verdict in zip(records(rows), each.iterrows(), verdicts, strict=True):
+    for row, worth, verdict in zip(records(rows), records(each[["points", "possible"]]), verdicts, strict=True):
         required = row.get("requires")
         needs = list_in(required) if isinstance(required, str) else required
-        earned = None if np.isnan(worth["points"]) else float(worth["points"])
-        got = verdict.pop("score_norm")
+        earned, got = worth["points"], verdict.pop("score_norm")
         criteria.append({
             "row": row["item_id"], "id": row["item_id"].removeprefix(f"{item}#"), "text": str(row["requirement"]),
             "axis": row.get("axis"), "needs": [key_text(name) for name in needs if needs is not None] if needs else [],

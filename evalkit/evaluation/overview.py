@@ -11,13 +11,7 @@ import pandas as pd
 
 from evalkit.core.formatting import count_of, figure, html_page, html_table, html_tiles, noted, text_table, wrapped
 from evalkit.errors import counted
-from evalkit.evaluation.item_scores import (
-    CRITERIA_MET,
-    has_own_criteria,
-    item_score_rows,
-    item_score_tiles,
-    keys_of,
-)
+from evalkit.evaluation.item_scores import CRITERIA_MET, has_own_criteria, item_score_rows, item_score_tiles, keys_of
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.alignment.agreement_measures import FIGURES, SHOWN
 from evalkit.stats.intervals import cluster_codes, mean_interval

@@ -41,8 +41,8 @@ def items(n: int = 1) -> list[dict[str, Any]]:
     )
     question = "A new colleague is on call tonight. Explain to her how to roll back a release."
     return [
-        {"item_id": f"task-{at + 1}", "question": question, "answer": answer[: len(answer) - 9 * at], "team": f"t{at % 2}",
-         "criteria": criteria[: len(criteria) - at % 5]}
+        {"item_id": f"task-{at + 1}", "question": question, "answer": answer[: len(answer) - 9 * at],
+         "team": f"t{at % 2}", "criteria": criteria[: len(criteria) - at % 5]}
         for at in range(n)
     ]  # fmt: skip
 
@@ -54,11 +54,13 @@ def judges(votes: Sequence[str] = VOTES) -> list[ek.Judge]:
     def judge(number: int) -> ek.Judge:
         def reply(prompt: Any) -> str:
             text = prompt.inputs["requirement"]
-            drawn = "?01"[(sum(map(ord, text + prompt.inputs["answer"])) * (number + 3)) % 3]
+            drawn = "0?011010"[(sum(map(ord, text + prompt.inputs["answer"])) + number // 2) % 8]
             said = known[text][number] if text in known else drawn
             if said == "?":
                 return "I cannot say."
-            return json.dumps({"explanation": f"The answer {'says so' if said == '1' else 'does not say so'}.", "score": int(said)})
+            return json.dumps(
+                {"explanation": f"The answer {'says so' if said == '1' else 'does not say so'}.", "score": int(said)}
+            )
 
         return ek.Judge.function(reply, name=NAMES[number], version="1")
 

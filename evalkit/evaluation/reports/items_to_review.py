@@ -66,7 +66,8 @@ def _lowest_items(evaluation: Evaluation, known: _Known) -> list[tuple[str, str,
         return []
     middle = table["score"].fillna((table["low"] + table["high"]) / 2)
     lowest = table.assign(item=table["item_id"].map(key_text), middle=middle).dropna(subset="middle")
-    keys, cases = keys_of(evaluation.items), []
+    keys = keys_of(evaluation.items)
+    cases: list[dict[str, Any]] = []
     for row in records(lowest.sort_values("middle", kind="stable").head(_MOST)):
         criteria = criteria_of(evaluation, row["item"], str(row["criterion"]))
         criteria.sort(key=lambda one: (one["earned"] or 0.0) - max(0.0, one["points"]))

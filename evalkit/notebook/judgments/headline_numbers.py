@@ -111,12 +111,19 @@ def make_tiles(
 
 def jury_tiles(evaluation: Evaluation, criterion: str, place: Place = "head") -> list[Tile]:
     """The tiles that need neither labels nor a second version; `place` is that of the pass rate or mean."""
-    split, first, *others = _split(evaluation, criterion), *_scored(evaluation, criterion)
-    if has_own_criteria(evaluation.items):
-        scores = [Tile("Item score", *values[:1], *values[2:]) for name, *values in item_score_tiles(evaluation) if name == criterion]
-        met = replace(first, title=CRITERIA_MET.capitalize(), note=first.note.replace("items", "criteria"))
-        first, *others = *scores, met, *(replace(tile, title="Criteria scored") for tile in others)
-        split, *others = (replace(tile, note=tile.note.replace("items", "criteria")) for tile in (split, *others))
+    split, (first, *others) = _split(evaluation, criterion), _scored(evaluation, criterion)
+    if has_own_criteria(evaluation.items):  # the tiles are about criteria; before them, the score of items
+        met = [
+            replace(first, title=CRITERIA_MET.capitalize()),
+            *(replace(one, title="Criteria scored") for one in others),
+        ]
+        split, *met = (replace(one, note=one.note.replace("items", "criteria")) for one in [split, *met])
+        score = [
+            Tile("Item score", value, note)
+            for name, value, _, note in item_score_tiles(evaluation)
+            if name == criterion
+        ]
+        first, *others = [*score, *met]
     return [split, replace(first, place=place), *others, _cost(evaluation)]
 
 
@@ -132,7 +139,8 @@ def point_of(evaluation: Evaluation | None, row: pd.Series | None, criterion: st
     if pd.isna(one["pass_rate"]):
         return _point("mean (0-1)", one["mean_norm"], one["norm_low"], one["norm_high"], one["n_mean"], one["n_items"])
     ends = one["pass_low"], one["pass_high"]
-    return _point("pass rate", one["pass_rate"], *ends, one["n_verdicts"], one["n_items"])
+    names = (CRITERIA_MET, "row") if has_own_criteria(evaluation.items) else ("pass rate", "item")
+    return _point(names[0], one["pass_rate"], *ends, one["n_verdicts"], one["n_items"], names[1])
 
 
 def _point(name: str, value: Any, low: Any, high: Any, n: Any, whole: Any, items: str = "item") -> Point:

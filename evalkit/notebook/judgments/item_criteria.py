@@ -78,16 +78,15 @@ def _sums(name: str, criteria: Sequence[dict[str, Any]]) -> dict[str, Any]:
             "got": number(got), "possible": number(possible), "n_open": n_open}  # fmt: skip
 
 
-def _says(
-    points: dict[str, Any], sums: Sequence[dict[str, Any]], criteria: Sequence[dict[str, Any]]
-) -> list[str]:
+def _says(points: dict[str, Any], sums: Sequence[dict[str, Any]], criteria: Sequence[dict[str, Any]]) -> list[str]:
     """The sentence in bold, the one after it, and the line below."""
     got, share = got_words(points)
     whole, n_open = sums[0], points["n_open"]
     if not n_open:
         first, then = f"{got} points ({share}).", ""
     else:
-        first = f"{whole['got']} of {whole['possible']} points, {n_open} of {counted(len(criteria), 'criterion', 'criteria')} open."
+        all_criteria = counted(len(criteria), "criterion", "criteria")
+        first = f"{whole['got']} of {whole['possible']} points, {n_open} of {all_criteria} open."
         then = f"With {'it' if n_open == 1 else 'them'}, {got.split(' of ')[0]} points ({share})."
     lost = max(sums[1:], key=lambda one: one["lost"], default=None)
     below = [f"Most points are lost on {lost['name']}: {number(lost['lost'])}."] if lost and lost["lost"] > 0 else []

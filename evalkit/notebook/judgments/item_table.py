@@ -176,7 +176,9 @@ def rows_of(
     unasked = {item for shown in (evaluation, against) if shown is not None for item in _not_asked(shown, criterion)}
     unread = set(judgments.loc[(without_score & (judgments["criterion"] == criterion)).to_numpy(), "item_id"])
     of_items = keys_of(evaluation.items).tolist() if has_own_criteria(evaluation.items) else [""] * len(ids)
-    got = {item: f"{' points, score '.join(got_words(row))}" for item, row in points_by_item(evaluation, criterion).items()}
+    got = {
+        item: f"{' points, score '.join(got_words(row))}" for item, row in points_by_item(evaluation, criterion).items()
+    }
     return [
         Row(
             item_id=item,
@@ -310,7 +312,13 @@ def page_texts(evaluation: Evaluation, criterion: str) -> dict[str, Any]:
     """What the table can show of each item, and how it writes labels."""
     names, scale = list(evaluation.input_columns), evaluation.rubric.criterion(criterion).scale
     judged = judged_inputs(evaluation.rubric, criterion, names)
-    return {"inputs": names, "judged_inputs": judged, "own": own_input(evaluation), "codes": list(scale.labels), "keys": level_keys(scale)}
+    return {
+        "inputs": names,
+        "judged_inputs": judged,
+        "own": own_input(evaluation),
+        "codes": list(scale.labels),
+        "keys": level_keys(scale),
+    }
 
 
 def page_of(rows: list[Row], query: Query, size: int = PAGE) -> Page:

@@ -12,6 +12,7 @@ import pandas as pd
 from evalkit.core.settings import as_cache
 from evalkit.errors import InputError, listed
 from evalkit.evaluation import Evaluation, show
+from evalkit.evaluation.display import View
 from evalkit.evaluation.item_scores import scores_of_items
 from evalkit.notebook.judgments.headline_numbers import jury_tiles
 from evalkit.notebook.judgments.item_criteria import item_rows, item_with_criteria
@@ -158,7 +159,11 @@ class JudgmentBrowser(NotebookWidget):
         self._draw_item()
 
     def __repr__(self) -> str:
-        return str(show(self._browsed.scores))
+        return str(self._table())
 
     def _repr_html_(self) -> str:
-        return show(self._browsed.scores)._repr_html_()
+        return self._table()._repr_html_()
+
+    def _table(self) -> View:
+        points, _ = scores_of_items(self._browsed)
+        return show(self._browsed.scores if points is None else points)

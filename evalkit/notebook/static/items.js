@@ -183,12 +183,12 @@ function itemsPart(ctx) {
     const [first, then, below] = says, all = axes[axis], send = (at, to) => `data-do="criteria" data-axis="${at}" data-page="${to}"`;
     const bar = (one) => `<span class="ekw-share" aria-hidden="true"><i style="width:${100 * one.share}%"></i></span>`;
     const filters = axes.length > 13 ? `<label class="ekw-short">Axis <select data-axes data-key="axes" aria-label="Axis">${axes.map((one, at) => `<option value="${at}" ${at === axis ? "selected" : ""}>${esc(one.name)}: ${esc(one.words)}</option>`).join("")}</select></label>`
-      : axes.length > 1 ? `<div class="ekw-axes" role="group" aria-label="Axis">${axes.map((one, at) => `<button ${send(at, 0)} data-key="axis ${at}" aria-pressed="${at === axis}"><b>${esc(one.name)}</b>${esc(one.words)}${bar(one)}</button>`).join("")}</div>` : "";
+      : axes.length > 1 ? `<div class="ekw-axes" role="group" aria-label="Axis">${axes.map((one, at) => `<button ${send(at, 0)} data-key="axis ${at}" aria-pressed="${at === axis}"><b class="ekw-two">${esc(one.name)}</b>${esc(one.words)}${bar(one)}</button>`).join("")}</div>` : "";
     const word = ([score, passed]) => chip(score === null ? null : passed === null ? score : String(passed), passed, undefined, "jury");
     const why = (row) => row.reasons.map(([who, said, error]) => `<li><b>${letter(judges.indexOf(who))}</b> ${error ? `<span class="ekw-worse">✗ ${esc(error.replaceAll("_", " "))}</span> ` : ""}${esc(said)}</li>`).join("");
     const more = (row) => `${row.needs ? ` <small>${esc(row.needs)}</small>` : ""}${axes.length > 1 ? ` <small class="ekw-axis-in">· ${esc(row.axis || "no axis")}</small>` : ""}`;
     const text = (row) => { const short = row.text.length < 80; return `<div class="ekw-two"><span class="ekw-id">${esc(row.id)}</span>${esc(row.text)}${short ? more(row) : ""}</div>${short ? "" : more(row)}`; };
-    const body = rows.map((row) => `<tr><th scope="row" class="ekw-t"><details><summary><div>${text(row)}</div></summary><ul>${why(row) || "<li>no reason was given</li>"}</ul></details></th>${axes.length > 1 ? `<td class="ekw-a">${esc(row.axis)}</td>` : ""}
+    const body = rows.map((row) => `<tr><th scope="row" class="ekw-t"><details><summary><div>${text(row)}</div></summary><ul>${why(row) || "<li>no reason was given</li>"}</ul></details></th>${axes.length > 1 ? `<td class="ekw-a"><div class="ekw-two" title="${esc(row.axis)}">${esc(row.axis)}</div></td>` : ""}
       <td class="ekw-n ${row.below ? "ekw-worse" : ""}">${esc(row.points)}</td><td class="ekw-m">${word(row.jury)}</td>${judges.map((who) => `<td class="ekw-k">${row.votes.filter(([name]) => name === who).map(([name, label, passed]) => chip(label, passed, undefined, name)).join("")}</td>`).join("")}<td class="ekw-n">${esc(row.counts)}</td></tr>`).join("");
     const heads = judges.map((who, at) => `<th scope="col" class="ekw-k" title="${esc(who)}"><span aria-hidden="true">${letter(at)}</span><span class="ekw-sr">${esc(who)}</span></th>`).join("");
     const turn = (to, name, sign, off) => `<button ${send(axis, to)} data-key="criteria ${name}" aria-label="${name} criteria" ${offIf(off)}>${sign}</button>`;
@@ -199,7 +199,9 @@ function itemsPart(ctx) {
   }
   function drawItem() {
     const item = get("item"), figures = get("figures"), panel = find(".ekw-item");
-    panel.toggleAttribute("data-keep", look.shown === item.item_id); // another item starts with all details closed
+    const part = [item.item_id, item.own?.axis, item.own?.page].join();
+    panel.toggleAttribute("data-keep", look.part === part); // another item, or other criteria, start with all details closed
+    look.part = part;
     if (look.shown !== item.item_id) look.unfolded.clear();
     look.shown = item.item_id;
     if (!item.item_id) return put(".ekw-item", "");
