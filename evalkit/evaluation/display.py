@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import WIDTH, count_of, figure, html_page, html_table, noted, text_table, wrapped
@@ -26,10 +25,9 @@ from evalkit.tables.files import records
 
 _LONG = 160
 _BOUNDS = {"mean": ("low", "high"), "mean_norm": ("norm_low", "norm_high"), "pass_rate": ("pass_low", "pass_high")}
-_COPIED = ("id", "run")
+_COPIED = ("id", "run", "points", "range", "open")
 _OF_HISTORY = ("evaluation", "time", "rubric", "judges", "samples", "criterion", *SUMMARY, *AGREEMENT, "cost_usd")
 """Columns whose texts go into the next command: never cut."""
-_COUNTS = ("scored", "points", "range", "open")
 _KEPT = ("score", "label", "passed", "mean")
 
 
@@ -89,9 +87,9 @@ def show(shown: pd.DataFrame | Drawable, *, rows: int = 20, width: int | None = 
     if rows < 1 or (width is not None and width < 1):
         raise InputError(f"rows and width of show must be at least 1, got rows={rows!r}, width={width!r}")
     if isinstance(shown, pd.DataFrame):
-        is_history = {"rubric_version", *_OF_HISTORY} <= {*shown.columns}
         if {"possible", "n_open", "renormalised"} <= {*shown.columns}:
             shown = _short_points(shown)
+        is_history = {"rubric_version", *_OF_HISTORY} <= {*shown.columns}
         return _table_view(_short_history(shown) if is_history else shown, rows, width)
     if isinstance(shown, Evaluation):
         return View(wrapped(overview.text(shown, width), width), shown._repr_html_())
@@ -111,22 +109,13 @@ def _short_history(history: pd.DataFrame) -> pd.DataFrame:
 
 
 def _short_points(table: pd.DataFrame) -> pd.DataFrame:
-    """Points got of possible, the score with the range that open criteria leave, and how many are open."""
-    keys = [
-        name
-        for name in ("rubric", "rubric_version", "criterion", "item_id", "axis", "parent", "system_id")
-        if name in table
-    ]
-    words = [got_words(row) for row in records(table[["points", "possible", "low", "high"]].astype(np.float64))]
-    is_open = (table["n_open"] > 0).to_numpy()
-    short = table[keys].assign(
-        points=[got for got, _ in words],
-        score=table["score"],
-        range=np.where(is_open, [share for _, share in words], ""),
-        open=[f"{n} of {whole}" for n, whole in zip(table["n_open"], table["n_criteria"], strict=True)],
-        reason=table["reason"].astype(object).where(table["reason"].notna(), ""),
-    )
-    return short.drop(columns=[name for name in ("range", "reason") if (short[name] == "").all()])
+    """Points got of possible, the score, the range that open criteria leave, and how many are open."""
+    names = ("rubric", "rubric_version", "criterion", "item_id", "axis", "parent", "system_id")
+    words = [got_words(row) for row in records(table[["points", "possible", "low", "high"]])]
+    is_open = [f"{n} of {whole}" for n, whole in zip(table["n_open"], table["n_criteria"], strict=True)]
+    got, ends = zip(*words, strict=True) if words else ((), ())
+    short = table[[name for name in names if name in table]].assign(points=got, score=table["score"], range=ends)
+    return short.assign(open=is_open, reason=table["reason"])
 
 
 def _table_view(table: pd.DataFrame, rows: int, width: int | None) -> View:
@@ -170,9 +159,7 @@ def _folded(frame: pd.DataFrame, rows: int) -> tuple[str, pd.DataFrame]:
 
 def _left(frame: pd.DataFrame) -> set[str]:
     """The columns with words, not figures."""
-    return {
-        str(name) for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name]) and name not in _COUNTS
-    }
+    return {str(name) for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name]) and name != "scored"}
 
 
 def _cells(frame: pd.DataFrame) -> list[dict[str, str]]:

@@ -20,7 +20,7 @@ from evalkit.errors import InputError
 from evalkit.evaluation import overview
 from evalkit.evaluation.cost import Cost
 from evalkit.evaluation.inputs import check_judged, columns_of, labels_of, rubric_of_table
-from evalkit.evaluation.item_scores import has_own_criteria
+from evalkit.evaluation.item_scores import of_criteria
 from evalkit.evaluation.wide_table import wide_table
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike
@@ -224,7 +224,7 @@ class Evaluation:
     @cached_property
     def item_points(self) -> pd.DataFrame | None:
         """If each row is a criterion of an item: one row per item (see `points`); else None."""
-        return points(self.scores, self.items) if has_own_criteria(self.items) else None
+        return points(self.scores, self.items) if of_criteria(self.items) else None
 
     @cached_property
     def summary(self) -> pd.DataFrame:

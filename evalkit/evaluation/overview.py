@@ -11,7 +11,7 @@ import pandas as pd
 
 from evalkit.core.formatting import count_of, figure, html_page, html_table, html_tiles, noted, text_table, wrapped
 from evalkit.errors import counted
-from evalkit.evaluation.item_scores import CRITERIA_MET, has_own_criteria, item_score_rows, item_score_tiles, keys_of
+from evalkit.evaluation.item_scores import CRITERIA_MET, of_criteria, score_rows, score_tiles
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.alignment.agreement_measures import FIGURES, SHOWN
 from evalkit.stats.intervals import cluster_codes, mean_interval
@@ -71,12 +71,9 @@ def heading(evaluation: Evaluation) -> str:
     """One line: rubric, number of items, judges and samples."""
     rubric, spec = evaluation.rubric, evaluation.spec
     unique = "" if evaluation.n_unique == len(evaluation.items) else f" ({evaluation.n_unique} distinct)"
-    items = counted(len(evaluation.items), "item")
-    if has_own_criteria(evaluation.items):
-        n_items = counted(keys_of(evaluation.items).nunique(), "item")
-        items = f"{counted(len(evaluation.items), 'criterion', 'criteria')} of {n_items}"
+    names = ("criterion", "criteria") if of_criteria(evaluation.items) else ("item",)
     line = (
-        f"{rubric.id}@{rubric.label}: {items}{unique}, "
+        f"{rubric.id}@{rubric.label}: {counted(len(evaluation.items), *names)}{unique}, "
         f"judged by {', '.join(evaluation.judges)}, {_samples(evaluation)} each"
     )
     stand_in = spec is not None and not all(judge.is_llm for judge in spec.judges)
@@ -98,9 +95,9 @@ def sections(evaluation: Evaluation, reasons: str = "explain") -> Iterator[Secti
     if evaluation.items.empty:
         yield "No items: nothing to judge, no figures", [], []
         return
-    if of_criteria := has_own_criteria(evaluation.items):
-        yield "Item scores", *item_score_rows(evaluation)
-    yield f"Criteria ({CRITERIA_MET}; not a score of items)" if of_criteria else "Scores", *_scores(evaluation)
+    if own := of_criteria(evaluation.items):
+        yield "Item scores", *score_rows(evaluation)
+    yield f"Criteria ({CRITERIA_MET}; not a score of items)" if own else "Scores", *_scores(evaluation)
     if evaluation.answer_notes:
         yield "", [], evaluation.answer_notes
     yield "Judges among themselves", *_reliability(evaluation)
@@ -294,8 +291,8 @@ def _among_people(table: pd.DataFrame, titles: dict[str, str]) -> str:
 
 def tiles(evaluation: Evaluation) -> str:
     """The headline figures, each with interval and coverage."""
-    tiles = [(value, f"{title}, {name}", note) for name, value, title, note in item_score_tiles(evaluation)]
-    unit = CRITERIA_MET if has_own_criteria(evaluation.items) else "0-1"
+    tiles = [(value, f"item score, {name}", note) for name, value, note in score_tiles(evaluation)]
+    unit = CRITERIA_MET if of_criteria(evaluation.items) else "0-1"
     for row in _summaries(evaluation):
         value = figure(row["mean_norm"], row["norm_low"], row["norm_high"])
         tiles.append((value, f"{row['criterion']} ({unit})", f"{count_of(row['n_scored'], row['n_items'])} scored"))

@@ -18,7 +18,7 @@ from evalkit.core.formatting import STYLE, html_table
 from evalkit.engine import explain
 from evalkit.errors import ConfigError, InputError, MissingExtraError, counted
 from evalkit.evaluation import Evaluation, overview
-from evalkit.evaluation.item_scores import has_own_criteria
+from evalkit.evaluation.item_scores import of_criteria
 from evalkit.evaluation.reports.items_to_review import items_to_review
 from evalkit.evaluation.reports.provenance import provenance
 from evalkit.plots import plot_agreement, plot_confusion, plot_cost, plot_disagreement, plot_scores, plot_versions
@@ -124,7 +124,7 @@ def _plots(evaluation: Evaluation) -> str:
             plots.append(plot_disagreement)
         if evaluation.judgments["cost_usd"].gt(0).any():
             plots.append(plot_cost)
-    rows = "<p class='note'>Each item in these plots is one criterion.</p>" * has_own_criteria(evaluation.items)
+    rows = "<p class='note'>Each item in these plots is one criterion.</p>" * of_criteria(evaluation.items)
     return rows + _drawn(*(partial(plot, evaluation) for plot in plots))
 
 

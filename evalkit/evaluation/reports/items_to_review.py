@@ -11,7 +11,7 @@ import pandas as pd
 from evalkit.core.formatting import count_of, figure
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
-from evalkit.evaluation.item_scores import criteria_of, got_words, has_own_criteria, keys_of, number, scores_of_items
+from evalkit.evaluation.item_scores import criteria_of, got_words, number, of_criteria, scores_of_items
 from evalkit.evaluation.wide_table import explanations
 from evalkit.plots.judge_agreement import errors_of
 from evalkit.rubrics.scales import Scale
@@ -48,7 +48,7 @@ def _kinds(evaluation: Evaluation) -> Iterator[tuple[str, str, list[tuple[Pair, 
     scores, apart, labels = evaluation.scores, evaluation.disagreement, evaluation.labels
     norm = scores["score_norm"].to_numpy(dtype=np.float64)
     note = f"{_share(norm)} pairs of item and criterion are scored"
-    if not has_own_criteria(evaluation.items):
+    if not of_criteria(evaluation.items):
         yield "Lowest scores", note, _top(scores, 1 - norm, "score {:.2f} on 0-1", 1)
     if labels is not None:
         errors, who = errors_of(scores, labels), "judge" if len(evaluation.judges) < 2 else "jury"
@@ -60,27 +60,26 @@ def _kinds(evaluation: Evaluation) -> Iterator[tuple[str, str, list[tuple[Pair, 
 
 
 def _lowest_items(evaluation: Evaluation, known: _Known) -> list[tuple[str, str, list[dict[str, Any]]]]:
-    """The items with the lowest scores, each with its criteria: first those that lose most, or are open."""
+    """The items with the lowest scores, each with its criteria: first those that cost most, or are open."""
     table, _ = scores_of_items(evaluation)
-    if table is None:
-        return []
-    middle = table["score"].fillna((table["low"] + table["high"]) / 2)
-    lowest = table.assign(item=table["item_id"].map(key_text), middle=middle).dropna(subset="middle")
-    keys = keys_of(evaluation.items)
     cases: list[dict[str, Any]] = []
-    for row in records(lowest.sort_values("middle", kind="stable").head(_MOST)):
-        criteria = criteria_of(evaluation, row["item"], str(row["criterion"]))
-        criteria.sort(key=lambda one: (one["earned"] or 0.0) - max(0.0, one["points"]))
-        points, share = got_words(row)
-        first = evaluation.items["item_id"][(keys == row["item"]).to_numpy()].iloc[0]
-        inputs = [pair for pair in known.texts(first) if pair[0] != "requirement"]
-        head = f"{row['item']}: {points} points, score {share}; {row['n_open']} of {len(criteria)} criteria open"
-        if (more := len(criteria) - _MOST_CRITERIA) > 0:
-            head += f"; the {_MOST_CRITERIA} that cost most are shown, {more} more are not"
-        votes = [known.criterion(one, str(row["criterion"])) for one in criteria[:_MOST_CRITERIA]]
-        about = {"anchor": f"of-item-{len(cases) + 1}", "head": head, "about": row["item"]}
-        cases.append({**about, "inputs": inputs, "votes": votes, "people": ""})
-    note = f"{count_of(table['score'].notna().sum(), len(table))} items have a score; an open one stands at its middle"
+    middle = pd.Series() if table is None else table["score"].fillna((table["low"] + table["high"]) / 2).dropna()
+    for row in [] if table is None else records(table.loc[middle.sort_values(kind="stable").index[:_MOST]]):
+        item, (points, share) = key_text(row["item_id"]), got_words(row)
+        criteria = criteria_of(evaluation, item, row["criterion"])
+        criteria.sort(key=lambda one: (one["earned"] or 0.0) - max(0.0, one["worth"]))
+        inputs = known.facts((criteria[0]["row"], row["criterion"]))["inputs"]
+        cases.append({
+            "anchor": f"of-item-{len(cases) + 1}", "about": item, "people": "",
+            "head": f"{item}: {points} points, score {share}; {row['n_open']} of {len(criteria)} criteria open",
+            "inputs": [text for text in inputs if text[0] != "requirement"],
+            "votes": [{
+                "criterion": shortened(f"{one['id']} {one['text']}") + f" ({one['needs']})" * bool(one["needs"]),
+                "axis": one["axis"] or "", "points": number(one["worth"], "+"), "jury": one["met"] or "open",
+                "counts": number(one["earned"], "+"),
+                "explanation": " · ".join(f"{who}: {error or shortened(why)}" for who, why, error in one["reasons"]),
+            } for one in criteria[:_MOST_CRITERIA]]})  # fmt: skip
+    note = f"an open item stands at the middle of its range; at most {_MOST_CRITERIA} criteria, those that cost most"
     return [("Lowest item scores", note, cases)] if cases else []
 
 
@@ -108,30 +107,12 @@ class _Known:
 
     def facts(self, pair: Pair) -> dict[str, Any]:
         """Inputs, votes and labels."""
+        item = self.items.loc[pair[0]]
+        inputs = {name: item[column] for name, column in self.inputs.items() if not is_missing(item[column])}
         return {
-            "inputs": self.texts(pair[0]),
+            "inputs": [(name, shortened(value_text(value, name))) for name, value in inputs.items()],
             "votes": [_vote(vote) for vote in _rows_of(self.votes, pair)],
             "people": ", ".join(f"{row['annotator']}: {row['label']}" for row in _rows_of(self.labels, pair)),
-        }
-
-    def texts(self, item_id: str) -> list[tuple[str, str]]:
-        """Its inputs."""
-        item = self.items.loc[item_id]
-        inputs = {name: item[column] for name, column in self.inputs.items() if not is_missing(item[column])}
-        return [(name, _cut(value_text(value, name))) for name, value in inputs.items()]
-
-    def criterion(self, one: dict[str, Any], criterion: str) -> dict[str, str]:
-        """One criterion of an item, as a row of a table."""
-        votes = [_vote(vote) for vote in _rows_of(self.votes, (one["row"], criterion))]
-        needs = f" (needs {', '.join(one['needs'])}{', not met' * one['blocked']})" if one["needs"] else ""
-        met = {True: "true", False: "false", None: figure(one["score"])}[one["passed"]]
-        return {
-            "criterion": f"{one['id']} {_cut(one['text'])}{needs}",
-            "axis": one["axis"] or "",
-            "points": number(one["points"], sign=True),
-            "met": "open" if one["score"] is None else met,
-            "counts": number(one["earned"], sign=True),
-            "explanation": " · ".join(f"{vote['judge']}: {_cut(vote['explanation'])}" for vote in votes),
         }
 
 
@@ -155,5 +136,6 @@ def _vote(vote: dict[Any, Any]) -> dict[str, str]:
     }
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONG else f"{text[:_LONG]}… ({counted(len(text) - _LONG, 'more character')})"
+def shortened(text: str, most: int = _LONG) -> str:
+    """At most so many characters of a text, and how many more there are."""
+    return text if len(text) <= most else f"{text[:most]}… ({counted(len(text) - most, 'more character')})"

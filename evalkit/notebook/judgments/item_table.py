@@ -10,7 +10,7 @@ import pandas as pd
 
 from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.evaluation import Evaluation
-from evalkit.evaluation.item_scores import got_words, has_own_criteria, keys_of, own_input, points_by_item
+from evalkit.evaluation.item_scores import got_words, items_of_rows, of_criteria
 from evalkit.evaluation.suggestions.cases import kinds_of
 from evalkit.notebook.judgments.item_details import judged_inputs, level_keys, row_texts
 from evalkit.notebook.labelling.label_log import labels_on_scale
@@ -54,7 +54,7 @@ class Row:
     unread
         Whether a reply of a judge has no score.
     item_columns
-        Value, as text, of each column of the items with few different values (see `item_columns`).
+        Value, as text, of each column of the items with few different values (see `_item_columns`).
     item, points
         Of a row that is one criterion of an item: the item, and its points in words.
     """
@@ -167,24 +167,21 @@ def rows_of(
             last = kinds_of(_by_item(against.scores, criterion, ids), scale, kinds)
     votes = _votes(evaluation, criterion)
     apart = list(records(_by_item(evaluation.disagreement, criterion, ids)[["disagreement", "split"]]))
-    texts, columns = row_texts(evaluation), item_columns(evaluation, set(labels["annotator"].astype(str)))
-    own = own_input(evaluation)
-    shown_first = [own] if own else judged_inputs(evaluation.rubric, criterion, list(evaluation.input_columns))
+    texts, columns = row_texts(evaluation), _item_columns(evaluation, set(labels["annotator"].astype(str)))
+    own, names = of_criteria(evaluation.items), list(evaluation.input_columns)
+    judged = ["requirement"] if own else judged_inputs(evaluation.rubric, criterion, names)
+    of_items = items_of_rows(evaluation, criterion)
     jury = list(records(scores[["label", "passed", "status"]]))
     judgments = evaluation.judgments
     without_score = judgments["error"].notna() & ~judgments["error"].isin(ENGINE_REASONS)
     unasked = {item for shown in (evaluation, against) if shown is not None for item in _not_asked(shown, criterion)}
     unread = set(judgments.loc[(without_score & (judgments["criterion"] == criterion)).to_numpy(), "item_id"])
-    of_items = keys_of(evaluation.items).tolist() if has_own_criteria(evaluation.items) else [""] * len(ids)
-    got = {
-        item: f"{' points, score '.join(got_words(row))}" for item, row in points_by_item(evaluation, criterion).items()
-    }
     return [
         Row(
             item_id=item,
-            item=of_items[at],
-            points=got.get(of_items[at], ""),
-            text=" — ".join(texts[at][name] for name in shown_first if name in texts[at]),
+            item=of_items[at][0],
+            points=" points, score ".join(got_words(of_items[at][1])) if of_items[at][1] else "",
+            text=" — ".join(texts[at][name] for name in judged if name in texts[at]),
             texts=texts[at],
             people=given.get(item, {}),
             held=item in held,
@@ -294,7 +291,7 @@ def in_one_notation(labels: Iterable[str], scale: Scale) -> dict[str, str]:
     return {label: levels.get(label) or label for label in readings}
 
 
-def item_columns(evaluation: Evaluation, annotators: set[str]) -> dict[str, list[str]]:
+def _item_columns(evaluation: Evaluation, annotators: set[str]) -> dict[str, list[str]]:
     """The values, as text, of the columns that rows can be filtered by: short texts or numbers that repeat.
 
     Columns with an annotator's labels are left out: they would show held-out labels, and a label before its item.
@@ -312,13 +309,9 @@ def page_texts(evaluation: Evaluation, criterion: str) -> dict[str, Any]:
     """What the table can show of each item, and how it writes labels."""
     names, scale = list(evaluation.input_columns), evaluation.rubric.criterion(criterion).scale
     judged = judged_inputs(evaluation.rubric, criterion, names)
-    return {
-        "inputs": names,
-        "judged_inputs": judged,
-        "own": own_input(evaluation),
-        "codes": list(scale.labels),
-        "keys": level_keys(scale),
-    }
+    own = "requirement" if of_criteria(evaluation.items) and "requirement" in names else ""
+    shown = {"inputs": names, "judged_inputs": judged, "own": own}
+    return shown | {"codes": list(scale.labels), "keys": level_keys(scale)}
 
 
 def page_of(rows: list[Row], query: Query, size: int = PAGE) -> Page:
@@ -329,10 +322,8 @@ def page_of(rows: list[Row], query: Query, size: int = PAGE) -> Page:
     counts = {name: sum(map(keeps, matching)) for name, keeps in FILTERS.items()}
     order = SORTS | {"column": lambda row: _by_number(row.item_columns.get(column, ""))}
     kept = sorted(filter(FILTERS[query.filter], matching), key=order[query.sort], reverse=query.down)
-    firsts: dict[str, int] = {}
-    if any(row.item for row in kept):  # the criteria of an item stay together, where the first of them stands
-        places = [firsts.setdefault(row.item, at) for at, row in enumerate(kept)]
-        kept = [kept[at] for at in sorted(range(len(kept)), key=places.__getitem__)]
+    places = {row.item: at for at, row in reversed([*enumerate(kept)])}
+    kept.sort(key=lambda row: places[row.item])  # the criteria of an item stay together
     n_pages = max(1, -(-len(kept) // size))
     page = min(max(0, query.page), n_pages - 1)
     names = rows[0].item_columns if rows else ()

@@ -12,10 +12,9 @@ import pandas as pd
 from evalkit.core.settings import as_cache
 from evalkit.errors import InputError, listed
 from evalkit.evaluation import Evaluation, show
-from evalkit.evaluation.display import View
 from evalkit.evaluation.item_scores import scores_of_items
 from evalkit.notebook.judgments.headline_numbers import jury_tiles
-from evalkit.notebook.judgments.item_criteria import item_rows, item_with_criteria
+from evalkit.notebook.judgments.item_criteria import item_with_criteria, rows_of_items
 from evalkit.notebook.judgments.item_details import item_detail
 from evalkit.notebook.judgments.item_table import FILTERS, Query, page_of, page_texts, rows_of
 from evalkit.notebook.judgments.run_notices import alert_lines, notices
@@ -99,45 +98,42 @@ class JudgmentBrowser(NotebookWidget):
         self._cache = as_cache(cache)
         self._criterion: str = self._browsed.rubric.names[0]
         self._query, self._selected = Query(), ""
-        self._axis, self._criteria_page = 0, 0
-        points, problem = scores_of_items(self._browsed)
-        self._of_items = points is not None
+        self._points, problem = scores_of_items(self._browsed)
         self._draw()
-        self._jobs.alert("\n".join([*filter(None, [problem]), *alert_lines(table)]))
+        self._jobs.alert("\n".join([problem] * bool(problem) + alert_lines(table)))
 
     def _draw(self) -> None:
-        if self._of_items:
-            self.rows = item_rows(self._browsed, self._criterion)
-        else:
-            self.rows = rows_of(self._browsed, self._labels, self._criterion)
+        self.rows = rows_of(self._browsed, self._labels, self._criterion)
+        if self._points is not None:
+            self.rows = rows_of_items(self.rows, self._browsed, self._criterion)
         names, tiles = self._browsed.rubric.names, map(asdict, jury_tiles(self._browsed, self._criterion))
         figures = {"criteria": list(names), "criterion": self._criterion, "tiles": list(tiles)}
         self.widget.figures = {"browse": True, **figures}
         lines = notices(self._browsed, self._criterion)
-        self.widget.notices = [line | {"filter": ""} for line in lines] if self._of_items else lines
+        self.widget.notices = [line | {"filter": ""} for line in lines] if self._points is not None else lines
         self._draw_page()
 
     def _draw_page(self) -> None:
         page = asdict(page_of(self.rows, self._query)) | {"query": asdict(self._query), "judged": True}
         filters = ["all", *(name for name in _FILTERS if any(map(FILTERS[name], self.rows)))]
-        page |= {"n_items": len(self.rows), "filters": filters}
-        page |= page_texts(self._browsed, self._criterion) | {"of_items": self._of_items}
-        if self._of_items:  # the criteria are in the open item
+        page |= {"n_items": len(self.rows), "filters": filters, "of_items": self._points is not None}
+        page |= page_texts(self._browsed, self._criterion)
+        if self._points is not None:  # the criteria are in the open item
             page |= {"inputs": [name for name in page["inputs"] if name != page["own"]], "own": ""}
         self.widget.page = page
 
-    def _draw_item(self) -> None:
-        if self._of_items and self._selected:
-            place = self._axis, self._criteria_page
-            detail = item_with_criteria(self._browsed, self._selected, self._criterion, *place)
-        else:
-            detail = item_detail(self._browsed, self._selected, self._criterion, self._cache) if self._selected else {}
+    def _draw_item(self, axis: int = 0, page: int = 0) -> None:
+        detail: dict[str, Any] = {}
+        if self._selected and self._points is not None:
+            detail = item_with_criteria(self._browsed, self._selected, self._criterion, axis, page)
+        elif self._selected:
+            detail = item_detail(self._browsed, self._selected, self._criterion, self._cache)
         self.widget.item = detail and detail | {"labels": {}, "held": False, "codes": [], "keys": []}
 
     def _actions(self) -> dict[str, Callable[[Any], object]]:
         actions = super()._actions()
         actions |= {"criterion": self._choose_criterion, "query": self._set_query, "select": self._select}
-        actions["criteria"] = self._choose_criteria
+        actions["criteria"] = lambda message: self._draw_item(int(message["axis"]), int(message["page"]))
         return actions
 
     def _choose_criterion(self, message: Mapping[str, Any]) -> None:
@@ -151,19 +147,11 @@ class JudgmentBrowser(NotebookWidget):
         self._draw_page()
 
     def _select(self, message: Mapping[str, Any]) -> None:
-        self._selected, self._axis, self._criteria_page = str(message["item_id"]), 0, 0
-        self._draw_item()
-
-    def _choose_criteria(self, message: Mapping[str, Any]) -> None:
-        self._axis, self._criteria_page = int(message["axis"]), int(message["page"])
+        self._selected = str(message["item_id"])
         self._draw_item()
 
     def __repr__(self) -> str:
-        return str(self._table())
+        return str(show(self._browsed.scores if self._points is None else self._points))
 
     def _repr_html_(self) -> str:
-        return self._table()._repr_html_()
-
-    def _table(self) -> View:
-        points, _ = scores_of_items(self._browsed)
-        return show(self._browsed.scores if points is None else points)
+        return show(self._browsed.scores if self._points is None else self._points)._repr_html_()
