@@ -19,8 +19,8 @@ from evalkit.tables.lists_in_texts import list_in
 if TYPE_CHECKING:
     from evalkit.evaluation.evaluation import Evaluation
 
+# what the figures of the rows are; a criterion with negative points is met, too
 CRITERIA_MET = "share of criteria met"
-"""What the figures of the rows are; a criterion with negative points is met, too."""
 
 _MOST_AXES = 20
 
@@ -44,28 +44,24 @@ def score_rows(evaluation: Evaluation, *, axes: bool = True) -> tuple[list[dict[
     if table is None:
         return [], [problem] if problem else []
     parts = table[:0]
-    if axes and evaluation.items.get("axis", table["score"]).nunique(dropna=False) > 1 and "axis" in evaluation.items:
+    if axes and "axis" in evaluation.items and evaluation.items["axis"].nunique(dropna=False) > 1:
         parts = summarize(points(evaluation.scores, evaluation.items, by="axis"))
         parts = parts.sort_values("n_criteria", ascending=False, kind="stable")
     rows, notes, summary = [], [], [*records(summarize(table)), *records(parts.head(_MOST_AXES))]
     for row in summary:
-        names = [row["criterion"]] * ("axis" not in row or len(evaluation.rubric.names) > 1)
-        name = ", ".join([*names, *([row["axis"] or "no axis"] if "axis" in row else [])])
-        below = "NA" if row["below_0"] is None else count_of(round(row["below_0"] * row["n_scored"]), row["n_scored"])
+        name = row.get("axis", row["criterion"]) or "no axis"
         rows.append({"criterion": name, "mean": figure(row["mean"], row["low"], row["high"]),
                      "clipped at 0 and 1": figure(row["clipped"], row["clipped_low"], row["clipped_high"]),
-                     "if open were bad / good": f"{figure(row['worst'])} / {figure(row['best'])}", "below 0": below,
+                     "if open were bad / good": f"{figure(row['worst'])} / {figure(row['best'])}",
                      "items scored": count_of(row["n_scored"], row["n_items"]),
                      "criteria open": count_of(row["n_open"], row["n_criteria"])})  # fmt: skip
         notes += [(name, row["notes"])] if row["notes"] else []
-    said = ["score of an item: points got / possible points, not clipped; 95 % intervals over groups of items"]
-    if summary[0]["n_open"]:
-        share = f"; of the scored criteria alone, the mean is {figure(summary[0]['renormalised'])}"
-        said.append(f"an item with an open criterion (no verdict) has no score{share}")
-    if n_bare := int((table["reason"] == "no_positive_points").sum()):
-        said.append(f"{counted(n_bare, 'item')} without positive points, so without score")
-    if (hidden := len(parts) - _MOST_AXES) > 0:
-        said.append(f"{hidden} more axes with fewer criteria: ek.summarize(ek.points(…, by='axis'))")
+    bare, hidden = int((table["reason"] == "no_positive_points").sum()), len(parts) - _MOST_AXES
+    said = ["score of an item: points got / possible points, not clipped; 95 % intervals over groups of items",
+            *[f"an item with an open criterion has no score; renormalised mean {figure(summary[0]['renormalised'])}"
+              ] * (summary[0]["n_open"] > 0),
+            *[f"{counted(bare, 'item')} without positive points, so without score"] * (bare > 0),
+            *[f"{hidden} more axes: ek.summarize(ek.points(…, by='axis'))"] * (hidden > 0)]  # fmt: skip
     return rows, [*said, *noted(notes, len(rows), ", ")]
 
 

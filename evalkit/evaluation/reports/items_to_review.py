@@ -68,16 +68,15 @@ def _lowest_items(evaluation: Evaluation, known: _Known) -> list[tuple[str, str,
         item, (points, share) = key_text(row["item_id"]), got_words(row)
         criteria = criteria_of(evaluation, item, row["criterion"])
         criteria.sort(key=lambda one: (one["earned"] or 0.0) - max(0.0, one["worth"]))
-        inputs = known.facts((criteria[0]["row"], row["criterion"]))["inputs"]
         cases.append({
             "anchor": f"of-item-{len(cases) + 1}", "about": item, "people": "",
             "head": f"{item}: {points} points, score {share}; {row['n_open']} of {len(criteria)} criteria open",
-            "inputs": [text for text in inputs if text[0] != "requirement"],
+            "inputs": [text for text in known.texts(criteria[0]["row"]) if text[0] != "requirement"],
             "votes": [{
-                "criterion": shortened(f"{one['id']} {one['text']}") + f" ({one['needs']})" * bool(one["needs"]),
+                "criterion": _cut(f"{one['id']} {one['text']}") + f" ({one['needs']})" * bool(one["needs"]),
                 "axis": one["axis"] or "", "points": number(one["worth"], "+"), "jury": one["met"] or "open",
                 "counts": number(one["earned"], "+"),
-                "explanation": " · ".join(f"{who}: {error or shortened(why)}" for who, why, error in one["reasons"]),
+                "explanation": " · ".join(f"{who}: {error or _cut(why)}" for who, why, error in one["reasons"]),
             } for one in criteria[:_MOST_CRITERIA]]})  # fmt: skip
     note = f"an open item stands at the middle of its range; at most {_MOST_CRITERIA} criteria, those that cost most"
     return [("Lowest item scores", note, cases)] if cases else []
@@ -107,13 +106,17 @@ class _Known:
 
     def facts(self, pair: Pair) -> dict[str, Any]:
         """Inputs, votes and labels."""
-        item = self.items.loc[pair[0]]
-        inputs = {name: item[column] for name, column in self.inputs.items() if not is_missing(item[column])}
         return {
-            "inputs": [(name, shortened(value_text(value, name))) for name, value in inputs.items()],
+            "inputs": self.texts(pair[0]),
             "votes": [_vote(vote) for vote in _rows_of(self.votes, pair)],
             "people": ", ".join(f"{row['annotator']}: {row['label']}" for row in _rows_of(self.labels, pair)),
         }
+
+    def texts(self, item_id: str) -> list[tuple[str, str]]:
+        """Its inputs."""
+        item = self.items.loc[item_id]
+        inputs = {name: item[column] for name, column in self.inputs.items() if not is_missing(item[column])}
+        return [(name, _cut(value_text(value, name))) for name, value in inputs.items()]
 
 
 def _rows_of(table: pd.DataFrame, pair: Pair) -> list[dict[Any, Any]]:
@@ -136,6 +139,5 @@ def _vote(vote: dict[Any, Any]) -> dict[str, str]:
     }
 
 
-def shortened(text: str, most: int = _LONG) -> str:
-    """At most so many characters of a text, and how many more there are."""
-    return text if len(text) <= most else f"{text[:most]}… ({counted(len(text) - most, 'more character')})"
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONG else f"{text[:_LONG]}… ({counted(len(text) - _LONG, 'more character')})"

@@ -8,12 +8,10 @@ from typing import Any
 
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.item_scores import criteria_of, got_words, items_of_rows
-from evalkit.evaluation.reports.items_to_review import shortened
 from evalkit.notebook.judgments.item_details import item_texts
 from evalkit.notebook.judgments.item_table import Row
 
 PAGE = 50
-_LONGEST, _LONGEST_REASON = 10_000, 2_000
 
 
 def rows_of_items(rows: Sequence[Row], evaluation: Evaluation, criterion: str) -> list[Row]:
@@ -40,14 +38,11 @@ def item_with_criteria(evaluation: Evaluation, item: str, criterion: str, axis: 
     parts = {name or "no axis": [one for one in criteria if one["axis"] == name] for name in names if len(names) > 1}
     axes = [("all axes", criteria), *parts.items()]
     shown = axes[axis][1]
-    rows = [one | {"text": shortened(one["text"], _LONGEST),
-                   "reasons": [(who, shortened(why, _LONGEST_REASON), error) for who, why, error in one["reasons"]]}
-            for one in shown[page * PAGE : (page + 1) * PAGE]]  # fmt: skip
     columns = {name: column for name, column in evaluation.input_columns.items() if column != "requirement"}
     texts = item_texts(evaluation.items, columns, criteria[0]["row"], evaluation.rubric, criterion)
-    own = {"got": got_words(dict(items_of_rows(evaluation, criterion))[item]), "axis": axis, "page": page, "rows": rows}
+    own = {"got": got_words(dict(items_of_rows(evaluation, criterion))[item]), "axis": axis, "page": page}
     own |= {"start": page * PAGE, "n_pages": -(-len(shown) // PAGE), "judges": list(evaluation.judges)}
-    own |= {"axes": [_sum(name, of_axis) for name, of_axis in axes]}
+    own |= {"rows": shown[page * PAGE : (page + 1) * PAGE], "axes": [_sum(name, of_axis) for name, of_axis in axes]}
     return {"item_id": item, "criterion": criterion, **texts, "prompt": "", "judges": [], "own": own}
 
 

@@ -109,8 +109,7 @@ class JudgmentBrowser(NotebookWidget):
         names, tiles = self._browsed.rubric.names, map(asdict, jury_tiles(self._browsed, self._criterion))
         figures = {"criteria": list(names), "criterion": self._criterion, "tiles": list(tiles)}
         self.widget.figures = {"browse": True, **figures}
-        lines = notices(self._browsed, self._criterion)
-        self.widget.notices = [line | {"filter": ""} for line in lines] if self._points is not None else lines
+        self.widget.notices = notices(self._browsed, self._criterion)
         self._draw_page()
 
     def _draw_page(self) -> None:

@@ -130,7 +130,7 @@ function itemsPart(ctx) {
   // What a run left open: one quiet line each, with a filter that shows its items.
   function drawNotices() {
     const chosen = get("page").query?.filter, notices = ctx.get("notices");
-    put(".ekw-notices", notices.map((one) => `<div class="ekw-notice"><span>${esc(one.text)}</span>${one.filter
+    put(".ekw-notices", notices.map((one) => `<div class="ekw-notice"><span>${esc(one.text)}</span>${one.filter && !get("page").of_items
       ? ` <button data-do="filter" data-key="notice" data-name="${esc(one.filter)}" aria-pressed="${chosen === one.filter}">Show ${one.n_items === 1 ? "this item" : `these ${+one.n_items} items`}</button>` : ""}${
       one.advice.length ? `<details><summary>what to do</summary><ul>${one.advice.map((line) => `<li>${esc(line)}</li>`).join("")}</ul></details>` : ""}</div>`).join(""));
   }
@@ -181,25 +181,24 @@ function itemsPart(ctx) {
   // An item's own criteria: its points, the axes as filters, one line per criterion with its reasons folded behind its text.
   const points = (value, sign = "") => (value === null ? "open" : `${value > 0 ? sign : ""}${+(Math.abs(value) < 0.1 ? value.toPrecision(2) : value.toFixed(2))}`.replace("-", "−"));
   function criteria({ got: [got, score], axes, axis, rows, judges, page, n_pages, start }) {
-    const all = axes[axis], whole = axes[0], of = (one) => `${points(one.got)} of ${points(one.possible)} points`, number = (n) => (n === 1 ? "1 criterion" : `${+n} criteria`);
+    const all = axes[axis], whole = axes[0], of = (one) => `${points(one.got)} of ${points(one.possible)} points`, open_ = (one) => (one.n_open ? `, ${+one.n_open} open` : ""), number = (n) => (n === 1 ? "1 criterion" : `${+n} criteria`);
     const lost = axes.slice(1).sort((one, other) => other.possible - other.got - (one.possible - one.got))[0];
     const says = whole.n_open ? `<b>${esc(of(whole))}, ${+whole.n_open} of ${number(whole.n)} open.</b> With ${whole.n_open === 1 ? "it" : "them"}, ${esc(got.split(" of ")[0])} points (${esc(score)}).` : `<b>${esc(got)} points (${esc(score)}).</b>`;
     const below = [lost && lost.possible > lost.got && `Most points are lost on ${lost.name}: ${points(lost.possible - lost.got)}.`, whole.negative && "Points below zero count against the sum, which is not cut at 0.", !whole.possible && "No points are possible, so the item has no score."].filter(Boolean).join(" ");
-    const send = (at, to) => `data-do="criteria" data-axis="${at}" data-page="${to}"`;
-    const bar = (one) => `<span class="ekw-share" aria-hidden="true"><i style="width:${one.possible ? Math.max(0, Math.min(100, (100 * one.got) / one.possible)) : 0}%"></i></span>`;
-    const filters = axes.length > 13 ? `<label class="ekw-short">Axis <select data-axes data-key="axes" aria-label="Axis">${axes.map((one, at) => `<option value="${at}" ${at === axis ? "selected" : ""}>${esc(one.name)}: ${of(one)}${one.n_open ? `, ${+one.n_open} open` : ""}</option>`).join("")}</select></label>`
-      : axes.length > 1 ? `<div class="ekw-axes" role="group" aria-label="Axis">${axes.map((one, at) => `<button ${send(at, 0)} data-key="axis ${at}" aria-pressed="${at === axis}"><b class="ekw-two">${esc(one.name)}</b>${of(one)}${one.n_open ? `, ${+one.n_open} open` : ""}${bar(one)}</button>`).join("")}</div>` : "";
+    const send = (at, to) => `data-do="criteria" data-axis="${at}" data-page="${to}"`, bar = (one) => `<span class="ekw-share" aria-hidden="true"><i style="width:${one.possible ? Math.max(0, Math.min(100, (100 * one.got) / one.possible)) : 0}%"></i></span>`;
+    const filters = axes.length > 13 ? `<label class="ekw-short">Axis <select data-axes data-key="axes" aria-label="Axis">${axes.map((one, at) => `<option value="${at}" ${at === axis ? "selected" : ""}>${esc(one.name)}: ${of(one)}${open_(one)}</option>`).join("")}</select></label>`
+      : axes.length > 1 ? `<div class="ekw-axes" role="group" aria-label="Axis">${axes.map((one, at) => `<button ${send(at, 0)} data-key="axis ${at}" aria-pressed="${at === axis}"><b class="ekw-two">${esc(one.name)}</b>${of(one)}${open_(one)}${bar(one)}</button>`).join("")}</div>` : "";
     const why = (row) => row.reasons.map(([who, said, error]) => `<li><b>${letter(judges.indexOf(who))}</b> ${error ? `<span class="ekw-worse">✗ ${esc(error.replaceAll("_", " "))}</span> ` : ""}${esc(said)}</li>`).join("");
     const more = (row) => `${row.needs ? ` <small>${esc(row.needs)}</small>` : ""}${axes.length > 1 ? ` <small class="ekw-axis-in">· ${esc(row.axis || "no axis")}</small>` : ""}`;
-    const text = (row) => { const short = row.text.length < 80; return `<div class="ekw-two"><span class="ekw-id">${esc(row.id)}</span>${esc(row.text)}${short ? more(row) : ""}</div>${short ? "" : more(row)}`; };
-    const body = rows.map((row) => `<tr><th scope="row" class="ekw-t"><details><summary><div>${text(row)}</div></summary><ul>${why(row) || "<li>no reason was given</li>"}</ul></details></th>${axes.length > 1 ? `<td class="ekw-a"><div class="ekw-two" title="${esc(row.axis)}">${esc(row.axis)}</div></td>` : ""}
+    const first = (row) => { const short = row.text.length < 80; return `<div class="ekw-two"><span class="ekw-id">${esc(row.id)}</span>${esc(row.text)}${short ? more(row) : ""}</div>${short ? "" : more(row)}`; };
+    const body = rows.map((row) => `<tr><th scope="row" class="ekw-t"><details><summary><div>${first(row)}</div></summary><ul>${why(row) || "<li>no reason was given</li>"}</ul></details></th>${axes.length > 1 ? `<td class="ekw-a"><div class="ekw-two" title="${esc(row.axis)}">${esc(row.axis)}</div></td>` : ""}
       <td class="ekw-n ${row.worth < 0 ? "ekw-worse" : ""}">${points(row.worth, "+")}</td><td class="ekw-m">${chip(row.met, row.passed, undefined, "jury")}</td>${judges.map((who) => `<td class="ekw-k">${row.votes.filter(([name]) => name === who).map(([name, label, passed]) => chip(label, passed, undefined, name)).join("")}</td>`).join("")}<td class="ekw-n">${points(row.earned, "+")}</td></tr>`).join("");
     const heads = judges.map((who, at) => `<th scope="col" class="ekw-k" title="${esc(who)}"><span aria-hidden="true">${letter(at)}</span><span class="ekw-sr">${esc(who)}</span></th>`).join("");
     const turn = (to, name, sign, off) => `<button ${send(axis, to)} data-key="criteria ${name}" aria-label="${name} criteria" ${offIf(off)}>${sign}</button>`;
     const pages = n_pages > 1 ? `<div class="ekw-foot"><span>criteria ${start + 1}–${start + rows.length} of ${+all.n}</span>${turn(page - 1, "Previous", "‹", page === 0)}${turn(page + 1, "Next", "›", page + 1 >= n_pages)}</div>` : "";
     return `<section class="ekw-own" aria-label="Criteria"><p class="ekw-say">${says}</p><p>${esc(below)}</p>${filters}<p class="ekw-legend">${judges.map((who, at) => `<span><b>${letter(at)}</b> ${esc(who)}</span>`).join("")}<span>filled: false, outlined: true, dashed: none; press a criterion for the reasons</span></p>
       <table><thead><tr><th scope="col" class="ekw-t">Criterion</th>${axes.length > 1 ? '<th scope="col" class="ekw-a">Axis</th>' : ""}<th scope="col" class="ekw-n">Points</th><th scope="col" class="ekw-m">Jury</th>${heads}<th scope="col" class="ekw-n">Counts</th></tr></thead><tbody>${body}</tbody>
-      <tfoot><tr><th scope="row" class="ekw-t">${esc(all.name)}: ${number(all.n)}${all.n_open ? `, ${+all.n_open} open` : ""}</th>${axes.length > 1 ? '<td class="ekw-a"></td>' : ""}<td class="ekw-n">${points(all.possible)}</td><td class="ekw-m"></td>${judges.map(() => '<td class="ekw-k"></td>').join("")}<td class="ekw-n">${points(all.got)}</td></tr></tfoot></table>${pages}</section>`;
+      <tfoot><tr><th scope="row" class="ekw-t">${esc(all.name)}: ${number(all.n)}${open_(all)}</th>${axes.length > 1 ? '<td class="ekw-a"></td>' : ""}<td class="ekw-n">${points(all.possible)}</td><td class="ekw-m"></td>${judges.map(() => '<td class="ekw-k"></td>').join("")}<td class="ekw-n">${points(all.got)}</td></tr></tfoot></table>${pages}</section>`;
   }
   function drawItem() {
     const item = get("item"), figures = get("figures"), panel = find(".ekw-item");
