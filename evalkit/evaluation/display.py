@@ -87,10 +87,9 @@ def show(shown: pd.DataFrame | Drawable, *, rows: int = 20, width: int | None = 
     if rows < 1 or (width is not None and width < 1):
         raise InputError(f"rows and width of show must be at least 1, got rows={rows!r}, width={width!r}")
     if isinstance(shown, pd.DataFrame):
-        if {"possible", "n_open", "renormalised"} <= {*shown.columns}:
-            shown = _short_points(shown)
         is_history = {"rubric_version", *_OF_HISTORY} <= {*shown.columns}
-        return _table_view(_short_history(shown) if is_history else shown, rows, width)
+        table = _short_points(shown) if {"possible", "n_open", "renormalised"} <= {*shown.columns} else shown
+        return _table_view(_short_history(shown) if is_history else table, rows, width)
     if isinstance(shown, Evaluation):
         return View(wrapped(overview.text(shown, width), width), shown._repr_html_())
     if isinstance(shown, Comparison):
@@ -112,7 +111,7 @@ def _short_points(table: pd.DataFrame) -> pd.DataFrame:
     """Points got of possible, the score, the range that open criteria leave, and how many are open."""
     names = ("rubric", "rubric_version", "criterion", "item_id", "axis", "parent", "system_id")
     words = [got_words(row) for row in records(table[["points", "possible", "low", "high"]])]
-    is_open = [f"{n} of {whole}" for n, whole in zip(table["n_open"], table["n_criteria"], strict=True)]
+    is_open = [f"{n} of {n_all}" for n, n_all in zip(table["n_open"], table["n_criteria"], strict=True)]
     got, ends = zip(*words, strict=True) if words else ((), ())
     short = table[[name for name in names if name in table]].assign(points=got, score=table["score"], range=ends)
     return short.assign(open=is_open, reason=table["reason"])

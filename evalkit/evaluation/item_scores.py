@@ -57,12 +57,12 @@ def score_rows(evaluation: Evaluation, *, axes: bool = True) -> tuple[list[dict[
                      "criteria open": count_of(row["n_open"], row["n_criteria"])})  # fmt: skip
         notes += [(name, row["notes"])] if row["notes"] else []
     bare, hidden = int((table["reason"] == "no_positive_points").sum()), len(parts) - _MOST_AXES
-    said = ["score of an item: points got / possible points, not clipped; 95 % intervals over groups of items",
+    sentences = ["score of an item: points got / possible points, not clipped; 95 % intervals over groups of items",
             *[f"an item with an open criterion has no score; renormalised mean {figure(summary[0]['renormalised'])}"
               ] * (summary[0]["n_open"] > 0),
             *[f"{counted(bare, 'item')} without positive points, so without score"] * (bare > 0),
             *[f"{hidden} more axes: ek.summarize(ek.points(…, by='axis'))"] * (hidden > 0)]  # fmt: skip
-    return rows, [*said, *noted(notes, len(rows), ", ")]
+    return rows, [*sentences, *noted(notes, len(rows), ", ")]
 
 
 def score_tiles(evaluation: Evaluation) -> list[tuple[str, str, str]]:
@@ -78,9 +78,9 @@ def items_of_rows(evaluation: Evaluation, criterion: str) -> list[tuple[str, dic
     if not of_criteria(evaluation.items):
         return [("", {})] * len(evaluation.items)
     table, _ = scores_of_items(evaluation)
-    mine = [] if table is None else records(table[(table["criterion"] == criterion).to_numpy()])
-    found = {key_text(row["item_id"]): row for row in mine}
-    return [(item, found.get(item, {})) for item in map(key_text, evaluation.items["of_item"])]
+    of_rubric = [] if table is None else records(table[(table["criterion"] == criterion).to_numpy()])
+    row_of = {key_text(row["item_id"]): row for row in of_rubric}
+    return [(item, row_of.get(item, {})) for item in map(key_text, evaluation.items["of_item"])]
 
 
 def criteria_of(evaluation: Evaluation, item: str, criterion: str) -> list[dict[str, Any]]:
@@ -94,18 +94,18 @@ def criteria_of(evaluation: Evaluation, item: str, criterion: str) -> list[dict[
         verdict of the jury, ``met`` (in words) and ``passed``; ``votes`` and ``reasons`` of the judges.
     """
     rows = evaluation.items[(evaluation.items["of_item"].map(key_text) == item).to_numpy()]
-    mine = [table[(table["item_id"].isin(rows["item_id"]) & (table["criterion"] == criterion)).to_numpy()]
+    tables = [table[(table["item_id"].isin(rows["item_id"]) & (table["criterion"] == criterion)).to_numpy()]
             for table in (evaluation.scores, evaluation.votes, evaluation.judgments)]  # fmt: skip
     # as if each criterion were an axis of its own
-    each = points(mine[0], rows.assign(axis=rows["item_id"]), by="axis").set_index("axis").loc[rows["item_id"]]
-    verdicts = mine[0].set_index("item_id").reindex(rows["item_id"])[["score", "score_norm", "passed"]]
+    worths = points(tables[0], rows.assign(axis=rows["item_id"]), by="axis").set_index("axis").loc[rows["item_id"]]
+    verdicts = tables[0].set_index("item_id").reindex(rows["item_id"])[["score", "score_norm", "passed"]]
     votes, reasons = defaultdict[str, list[Any]](list), defaultdict[str, list[Any]](list)
-    for vote in records(mine[1][["item_id", "judge", "label", "passed"]]):
+    for vote in records(tables[1][["item_id", "judge", "label", "passed"]]):
         votes[vote.pop("item_id")].append([*vote.values()])
-    for sample in records(mine[2][["item_id", "judge", "explanation", "error"]]):
+    for sample in records(tables[2][["item_id", "judge", "explanation", "error"]]):
         reasons[sample.pop("item_id")].append([sample["judge"], sample["explanation"] or "", sample["error"]])
     criteria = []
-    for row, worth, got in zip(records(rows), records(each), records(verdicts), strict=True):
+    for row, worth, got in zip(records(rows), records(worths), records(verdicts), strict=True):
         name, needs, passed = row["item_id"], row.get("requires") or [], got["passed"]
         needs = map(key_text, list_in(needs) or [] if isinstance(needs, str) else needs)
         lost = ", not met" * bool(got["score_norm"] and worth["points"] == 0)

@@ -95,9 +95,9 @@ def sections(evaluation: Evaluation, reasons: str = "explain") -> Iterator[Secti
     if evaluation.items.empty:
         yield "No items: nothing to judge, no figures", [], []
         return
-    if own := of_criteria(evaluation.items):
+    if is_exploded := of_criteria(evaluation.items):
         yield "Item scores", *score_rows(evaluation)
-    yield f"Criteria ({CRITERIA_MET}; not a score of items)" if own else "Scores", *_scores(evaluation)
+    yield f"Criteria ({CRITERIA_MET}; not a score of items)" if is_exploded else "Scores", *_scores(evaluation)
     if evaluation.answer_notes:
         yield "", [], evaluation.answer_notes
     yield "Judges among themselves", *_reliability(evaluation)

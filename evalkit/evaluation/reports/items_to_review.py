@@ -67,17 +67,17 @@ def _lowest_items(evaluation: Evaluation, known: _Known) -> list[tuple[str, str,
     for row in [] if table is None else records(table.loc[middle.sort_values(kind="stable").index[:_MOST]]):
         item, (points, share) = key_text(row["item_id"]), got_words(row)
         criteria = criteria_of(evaluation, item, row["criterion"])
-        criteria.sort(key=lambda one: (one["earned"] or 0.0) - max(0.0, one["worth"]))
+        criteria.sort(key=lambda entry: (entry["earned"] or 0.0) - max(0.0, entry["worth"]))
         cases.append({
             "anchor": f"of-item-{len(cases) + 1}", "about": item, "people": "",
             "head": f"{item}: {points} points, score {share}; {row['n_open']} of {len(criteria)} criteria open",
             "inputs": [text for text in known.texts(criteria[0]["row"]) if text[0] != "requirement"],
             "votes": [{
-                "criterion": _cut(f"{one['id']} {one['text']}") + f" ({one['needs']})" * bool(one["needs"]),
-                "axis": one["axis"] or "", "points": number(one["worth"], "+"), "jury": one["met"] or "open",
-                "counts": number(one["earned"], "+"),
-                "explanation": " · ".join(f"{who}: {error or _cut(why)}" for who, why, error in one["reasons"]),
-            } for one in criteria[:_MOST_CRITERIA]]})  # fmt: skip
+                "criterion": _cut(f"{entry['id']} {entry['text']}") + f" ({entry['needs']})" * bool(entry["needs"]),
+                "axis": entry["axis"] or "", "points": number(entry["worth"], "+"), "jury": entry["met"] or "open",
+                "counts": number(entry["earned"], "+"),
+                "explanation": " · ".join(f"{who}: {error or _cut(why)}" for who, why, error in entry["reasons"]),
+            } for entry in criteria[:_MOST_CRITERIA]]})  # fmt: skip
     note = f"an open item stands at the middle of its range; at most {_MOST_CRITERIA} criteria, those that cost most"
     return [("Lowest item scores", note, cases)] if cases else []
 

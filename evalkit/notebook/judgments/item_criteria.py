@@ -16,17 +16,17 @@ PAGE = 50
 
 def rows_of_items(rows: Sequence[Row], evaluation: Evaluation, criterion: str) -> list[Row]:
     """Of rows of criteria, one row per item; `Row.apart` is what its score lacks."""
-    firsts, found = {row.item: row for row in reversed(rows)}, dict(items_of_rows(evaluation, criterion))
-    kept = [name for name in rows[0].item_columns  # columns of the items, not of their criteria
+    firsts, points_of = {row.item: row for row in reversed(rows)}, dict(items_of_rows(evaluation, criterion))
+    columns = [name for name in rows[0].item_columns  # columns of the items, not of their criteria
             if len({(row.item, row.item_columns[name]) for row in rows}) == len(firsts)
             and len({row.item_columns[name] for row in rows}) < len(firsts)]  # fmt: skip
     items = []
     for item in dict.fromkeys(row.item for row in rows):
-        points, first = found[item], firsts[item]
+        points, first = points_of[item], firsts[item]
         lacks = 0.0 if points["low"] is None else 1 - (points["low"] + points["high"]) / 2
-        columns = {name: first.item_columns[name] for name in kept}
+        values = {name: first.item_columns[name] for name in columns}
         nothing: Any = {"item": "", "jury": None, "passed": None, "votes": (), "split": None, "conflicts": {}}
-        of_item: Any = {"item_id": item, "points": "\n".join(got_words(points)), "item_columns": columns}
+        of_item: Any = {"item_id": item, "points": "\n".join(got_words(points)), "item_columns": values}
         items.append(replace(first, status=points["status"], apart=lacks, **of_item, **nothing))
     return items
 
@@ -34,21 +34,22 @@ def rows_of_items(rows: Sequence[Row], evaluation: Evaluation, criterion: str) -
 def item_with_criteria(evaluation: Evaluation, item: str, criterion: str, axis: int, page: int) -> dict[str, Any]:
     """One item as the screen shows it: its texts, points, axes, and a page of the criteria of an axis (0: of all)."""
     criteria = criteria_of(evaluation, item, criterion)
-    names = [*dict.fromkeys(one["axis"] for one in criteria)]
-    parts = {name or "no axis": [one for one in criteria if one["axis"] == name] for name in names if len(names) > 1}
-    axes = [("all axes", criteria), *parts.items()]
-    shown = axes[axis][1]
+    names = [*dict.fromkeys(row["axis"] for row in criteria)]
+    axes = [("all axes", criteria), *((name or "no axis", [row for row in criteria if row["axis"] == name])
+                                      for name in names if len(names) > 1)]  # fmt: skip
+    of_axis = axes[axis][1]
     columns = {name: column for name, column in evaluation.input_columns.items() if column != "requirement"}
     texts = item_texts(evaluation.items, columns, criteria[0]["row"], evaluation.rubric, criterion)
-    own = {"got": got_words(dict(items_of_rows(evaluation, criterion))[item]), "axis": axis, "page": page}
-    own |= {"start": page * PAGE, "n_pages": -(-len(shown) // PAGE), "judges": list(evaluation.judges)}
-    own |= {"rows": shown[page * PAGE : (page + 1) * PAGE], "axes": [_sum(name, of_axis) for name, of_axis in axes]}
-    return {"item_id": item, "criterion": criterion, **texts, "prompt": "", "judges": [], "own": own}
+    got = got_words(dict(items_of_rows(evaluation, criterion))[item])
+    sums, rows = [_sum(name, rows) for name, rows in axes], of_axis[page * PAGE : (page + 1) * PAGE]
+    criteria_shown = {"got": got, "axis": axis, "page": page, "axes": sums, "rows": rows, "start": page * PAGE}
+    criteria_shown |= {"n_pages": -(-len(of_axis) // PAGE), "judges": list(evaluation.judges)}
+    return {"item_id": item, "criterion": criterion, **texts, "prompt": "", "judges": [], "own": criteria_shown}
 
 
 def _sum(name: str, criteria: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The points of an axis, those that are decided."""
-    earned, worth = [one["earned"] for one in criteria if one["earned"] is not None], [one["worth"] for one in criteria]
-    n_open, possible = len(worth) - len(earned), sum(max(0.0, one) for one in worth)
+    earned, worth = [row["earned"] for row in criteria if row["earned"] is not None], [row["worth"] for row in criteria]
+    n_open, possible = len(worth) - len(earned), sum(max(0.0, points) for points in worth)
     return {"name": name, "n": len(worth), "n_open": n_open, "got": sum(earned), "possible": possible,
             "negative": min(worth) < 0}  # fmt: skip

@@ -168,8 +168,8 @@ def rows_of(
     votes = _votes(evaluation, criterion)
     apart = list(records(_by_item(evaluation.disagreement, criterion, ids)[["disagreement", "split"]]))
     texts, columns = row_texts(evaluation), _item_columns(evaluation, set(labels["annotator"].astype(str)))
-    own, names = of_criteria(evaluation.items), list(evaluation.input_columns)
-    judged = ["requirement"] if own else judged_inputs(evaluation.rubric, criterion, names)
+    is_exploded, names = of_criteria(evaluation.items), list(evaluation.input_columns)
+    judged = ["requirement"] if is_exploded else judged_inputs(evaluation.rubric, criterion, names)
     of_items = items_of_rows(evaluation, criterion)
     jury = list(records(scores[["label", "passed", "status"]]))
     judgments = evaluation.judgments
@@ -309,9 +309,9 @@ def page_texts(evaluation: Evaluation, criterion: str) -> dict[str, Any]:
     """What the table can show of each item, and how it writes labels."""
     names, scale = list(evaluation.input_columns), evaluation.rubric.criterion(criterion).scale
     judged = judged_inputs(evaluation.rubric, criterion, names)
-    own = "requirement" if of_criteria(evaluation.items) and "requirement" in names else ""
-    shown = {"inputs": names, "judged_inputs": judged, "own": own}
-    return shown | {"codes": list(scale.labels), "keys": level_keys(scale)}
+    requirement = "requirement" if of_criteria(evaluation.items) and "requirement" in names else ""
+    texts = {"inputs": names, "judged_inputs": judged, "own": requirement}
+    return texts | {"codes": list(scale.labels), "keys": level_keys(scale)}
 
 
 def page_of(rows: list[Row], query: Query, size: int = PAGE) -> Page:
@@ -322,7 +322,7 @@ def page_of(rows: list[Row], query: Query, size: int = PAGE) -> Page:
     counts = {name: sum(map(keeps, matching)) for name, keeps in FILTERS.items()}
     order = SORTS | {"column": lambda row: _by_number(row.item_columns.get(column, ""))}
     kept = sorted(filter(FILTERS[query.filter], matching), key=order[query.sort], reverse=query.down)
-    places = {row.item: at for at, row in reversed([*enumerate(kept)])}
+    places = {row.item: number for number, row in reversed([*enumerate(kept)])}
     kept.sort(key=lambda row: places[row.item])  # the criteria of an item stay together
     n_pages = max(1, -(-len(kept) // size))
     page = min(max(0, query.page), n_pages - 1)
