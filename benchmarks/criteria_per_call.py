@@ -1,10 +1,13 @@
 """Several criteria per call: calls, tokens and price of 1, 3 and 7 criteria, apart and together, by the stub's bill.
 
 Each item has an answer of 300 words. A fifth of the calls fail (429, 500, connection reset), and nothing is paid twice.
+Then items with 4 to 20 criteria of their own, apart and eight per call, 3 % of the replies unreadable: a first run,
+and a second one, which asks alone what replies on several left out.
 """
 
 from __future__ import annotations
 
+import random
 import sys
 import tempfile
 from pathlib import Path
@@ -74,7 +77,35 @@ def main() -> int:
                 seen = int(once["prompt_tokens"].sum()), int(once["completion_tokens"].sum())
                 check("tokens are those of the server's bill", seen, tokens)
                 check.true("US$ are those of the server's bill", abs(ours.known_usd - bill["usd"]) < 2e-6, bill["usd"])
+        for per_call in (1, 8):
+            of_items(base, words, per_call, check)
     return 0 if check.met else 1
+
+
+def of_items(base: str, words: str, per_call: int, check: Checks) -> None:
+    """Print the bill and the coverage of two runs over items with criteria of their own."""
+    draw = random.Random(5)
+    items = [
+        {"item_id": str(at), "question": f"QID-{at} When was it opened?", "answer": words,
+         "criteria": [f"States fact number {k} about the bridge of item {at}" for k in range(draw.randint(4, 20))]}
+        for at in range(N)
+    ]  # fmt: skip
+    control(base, "/_reset")
+    control(base, "/_config", {"punparse": 0.03})
+    judge = ek.Judge("openai", "gpt-4o-mini", base_url=f"{base}/v1", price=(0.15, 0.6), max_tokens=1024)
+    with tempfile.TemporaryDirectory() as cache:
+        ask = {"samples": 1, "criteria_per_call": per_call, "cache": cache, "progress": False, "retries": 20}
+        for run in ("first run", "second run"):
+            table = ek.judge(items, "requirement", judge, **ask)  # type: ignore[arg-type]
+            bill, scored = control(base, "/_stats"), table["error"].isna()
+            points = ek.points(ek.aggregate(ek.vote(table)), items)
+            print(
+                f"{len(table)} criteria of {N} items, {per_call} per call, {run}: {bill['paid']:,} calls, "
+                f"{bill['prompt_tokens']:,} tokens in, {bill['completion_tokens']:,} out, US$ {bill['usd']:.4f}; "
+                f"{scored.mean():.1%} of the criteria scored, {points['score'].notna().mean():.1%} of the items"
+            )
+            check("requests paid twice", bill["dup_paid_body"], 0)
+    control(base, "/_config", {"punparse": 0.0})
 
 
 if __name__ == "__main__":

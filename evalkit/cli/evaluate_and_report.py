@@ -26,7 +26,10 @@ from evalkit.errors import ConfigError
 if TYPE_CHECKING:
     from evalkit import Evaluation
 
-_TABLES = ("judgments", "votes", "scores", "rubric_scores", "summary", "disagreement", "reliability", "alignment")
+_TABLES = (
+    *("judgments", "votes", "scores", "rubric_scores", "points", "summary"),
+    *("disagreement", "reliability", "alignment"),
+)
 _USAGE = """ITEMS (--rubric R | --profile P) --judge J [--judge J …] [--label C=COL,…] [options]
        evalkit {0} [ITEMS] --judgments FILE [--rubric R] [--labels FILE] [options]"""
 _EVALUATE = """\
@@ -36,8 +39,8 @@ _EVALUATE = """\
   evalkit evaluate items.jsonl --judgments judgments.jsonl --labels labels.csv      (judged already; no calls)
 
 with --out DIR one file per table: items (one row per item, with everything about it), judgments, votes,
-scores, rubric_scores, summary, disagreement, reliability, and alignment if there are labels; and
-settings.json: rubric, judges, samples and rules"""
+scores, rubric_scores, summary, disagreement, reliability, alignment if there are labels, and points if the
+items have criteria of their own; and settings.json: rubric, judges, samples and rules"""
 _REPORT = """\
   evalkit report items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --label faithfulness=ann1,ann2 \\
       --out report.html
@@ -150,6 +153,8 @@ def _settings(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _figures(evaluation: Evaluation) -> dict[str, Any]:
+    from evalkit import summarize
+
     return (
         _settings(evaluation)
         | {
@@ -160,4 +165,5 @@ def _figures(evaluation: Evaluation) -> dict[str, Any]:
             "cost": asdict(evaluation.cost),
         }
         | {name: getattr(evaluation, name) for name in ("summary", "reliability", "alignment")}
+        | ({} if evaluation.points is None else {"points": summarize(evaluation.points)})
     )

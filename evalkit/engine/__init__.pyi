@@ -8,6 +8,7 @@ from .judging.memoized_functions import Memory as Memory
 from .judging.memoized_functions import memory as memory
 from .judging.planning import Plan as Plan
 from .judging.planning import plan as plan
+from .judging.rewards import reward as reward
 from .judging.submit_and_collect import collect as collect
 from .judging.submit_and_collect import submit as submit
 from .judging.submit_and_collect import tickets as tickets

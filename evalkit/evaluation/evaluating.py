@@ -21,6 +21,7 @@ from evalkit.evaluation.inputs import labels_of
 from evalkit.evaluation.rules_fit_scales import try_rules
 from evalkit.evaluation.sampling_again import sample_again
 from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.item_criteria import with_rows
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.tables.grouping import cluster_names
 from evalkit.tables.items import ItemsLike, as_items
@@ -63,7 +64,7 @@ def evaluate(
     -------
     Evaluation
         With `.judgments .votes .scores .rubric_scores .summary .disagreement .reliability .alignment
-        .cost` and `.wide()`; on rows of `explode_criteria` also `.item_points`.
+        .cost` and `.wide()`; on rows of `explode_criteria` also `.points`.
 
     Raises
     ------
@@ -82,7 +83,8 @@ def evaluate(
     rules |= {"aggregate": aggregate, "quorum": quorum}
     data: dict[str, Any] = {"inputs": inputs, "on_missing": on_missing, "criteria_per_call": criteria_per_call}
     spec = Spec.of(rubric, judges, samples, template, rules, **data)
-    frame = as_items(items, item_id=item_id)
+    items, id_column = with_rows(items, spec.rubric, spec.inputs, item_id)
+    frame = as_items(items, item_id=id_column)
     if item_id is not None:  # for the record
         spec.settings["item_id"], spec.settings.sources["item_id"] = item_id, "argument"
     given = None if labels is None else labels_of(labels, frame, spec.rubric)

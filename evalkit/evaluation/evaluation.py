@@ -20,15 +20,15 @@ from evalkit.errors import InputError
 from evalkit.evaluation import overview
 from evalkit.evaluation.cost import Cost
 from evalkit.evaluation.inputs import check_judged, columns_of, labels_of, rubric_of_table
-from evalkit.evaluation.item_scores import of_criteria
 from evalkit.evaluation.wide_table import wide_table
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.inputs import item_inputs, swapped
+from evalkit.rubrics.item_criteria import with_rows
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
-from evalkit.stats.aggregation.item_points import points
+from evalkit.stats.aggregation.item_points import points as points_of
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.agreement.reliabilities import reliability
@@ -148,6 +148,8 @@ class Evaluation:
             raise InputError("the judgments table has no rows; nothing can be evaluated")
         frame = as_items(items, item_id=item_id)
         chosen = rubric_of_table(rows, frame) if rubric is None else rubric_of(rubric)
+        exploded, _ = with_rows(items, chosen, inputs, item_id)
+        frame = frame if exploded is items else as_items(exploded)
         check_judged(rows, frame, chosen)
         check_names(inputs or {}, chosen)
         columns = columns_of(chosen, inputs or {}, frame)
@@ -222,14 +224,15 @@ class Evaluation:
         return combine(self.scores, self.rubric)
 
     @cached_property
-    def item_points(self) -> pd.DataFrame | None:
-        """If each row is a criterion of an item: one row per item (see `points`); else None."""
-        return points(self.scores, self.items) if of_criteria(self.items) else None
-
-    @cached_property
     def summary(self) -> pd.DataFrame:
         """One row per criterion: mean with interval, pass rate, coverage (see `summarize`)."""
         return summarize(self.scores, clusters=self.clusters)
+
+    @cached_property
+    def points(self) -> pd.DataFrame | None:
+        """One row per item, if items bring criteria of their own (see `points`); None for others."""
+        is_exploded = self.rubric.has_requirements and {"of_item", "points"} <= {*self.items.columns}
+        return points_of(self.scores, self.items) if is_exploded else None
 
     @cached_property
     def disagreement(self) -> pd.DataFrame:

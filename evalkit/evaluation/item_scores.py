@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from evalkit.core.formatting import count_of, figure, noted
-from evalkit.errors import InputError, counted
+from evalkit.core.formatting import count_of, figure
+from evalkit.errors import InputError
 from evalkit.stats.aggregation.item_points import points
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.plain_tables import key_text
@@ -22,60 +22,35 @@ if TYPE_CHECKING:
 # what the figures of the rows are; a criterion with negative points is met, too
 CRITERIA_MET = "share of criteria met"
 
-_MOST_AXES = 20
 
-
-def of_criteria(items: pd.DataFrame) -> bool:
+def of_criteria(evaluation: Evaluation) -> bool:
     """Whether the rows are criteria of items."""
-    return {"of_item", "requirement", "points"} <= {*items.columns}
+    return evaluation.rubric.has_requirements and {"of_item", "requirement", "points"} <= {*evaluation.items.columns}
 
 
 def scores_of_items(evaluation: Evaluation) -> tuple[pd.DataFrame | None, str]:
-    """`Evaluation.item_points`; None if there are none, with the reason if these are rows of criteria."""
+    """`Evaluation.points`; None if there are none, with the reason if these are rows of criteria."""
     try:
-        return evaluation.item_points, ""
+        return evaluation.points, ""
     except InputError as problem:
-        return None, f"no item scores: {problem}"
-
-
-def score_rows(evaluation: Evaluation, *, axes: bool = True) -> tuple[list[dict[str, str]], list[str]]:
-    """The mean of the items' scores, then that of each axis; and notes."""
-    table, problem = scores_of_items(evaluation)
-    if table is None:
-        return [], [problem] if problem else []
-    parts = table[:0]
-    if axes and "axis" in evaluation.items and evaluation.items["axis"].nunique(dropna=False) > 1:
-        parts = summarize(points(evaluation.scores, evaluation.items, by="axis"))
-        parts = parts.sort_values("n_criteria", ascending=False, kind="stable")
-    rows, notes, summary = [], [], [*records(summarize(table)), *records(parts.head(_MOST_AXES))]
-    for row in summary:
-        name = row.get("axis", row["criterion"]) or "no axis"
-        rows.append({"criterion": name, "mean": figure(row["mean"], row["low"], row["high"]),
-                     "clipped at 0 and 1": figure(row["clipped"], row["clipped_low"], row["clipped_high"]),
-                     "if open were bad / good": f"{figure(row['worst'])} / {figure(row['best'])}",
-                     "items scored": count_of(row["n_scored"], row["n_items"]),
-                     "criteria open": count_of(row["n_open"], row["n_criteria"])})  # fmt: skip
-        notes += [(name, row["notes"])] if row["notes"] else []
-    bare, hidden = int((table["reason"] == "no_positive_points").sum()), len(parts) - _MOST_AXES
-    sentences = ["score of an item: points got / possible points, not clipped; 95 % intervals over groups of items",
-            *[f"an item with an open criterion has no score; renormalised mean {figure(summary[0]['renormalised'])}"
-              ] * (summary[0]["n_open"] > 0),
-            *[f"{counted(bare, 'item')} without positive points, so without score"] * (bare > 0),
-            *[f"{hidden} more axes: ek.summarize(ek.points(…, by='axis'))"] * (hidden > 0)]  # fmt: skip
-    return rows, [*sentences, *noted(notes, len(rows), ", ")]
+        return None, f"no points: {problem}"
 
 
 def score_tiles(evaluation: Evaluation) -> list[tuple[str, str, str]]:
     """Criterion of the rubric, figure and note of the mean item score."""
-    rows, _ = score_rows(evaluation, axes=False)
-    note = "{items scored} items scored; {criteria open} criteria open: {if open were bad / good} if bad / good; "
-    note += "clipped at 0 and 1: {clipped at 0 and 1}"
-    return [(row["criterion"], row["mean"], note.format(**row)) for row in rows]
+    table, _ = scores_of_items(evaluation)
+    tiles = []
+    for row in [] if table is None else records(summarize(table)):
+        clipped = figure(row["clipped"], row["clipped_low"], row["clipped_high"])
+        note = f"{count_of(row['n_scored'], row['n_items'])} items scored; {row['n_open']} of {row['n_criteria']} "
+        note += f"criteria open: {figure(row['worst'])} / {figure(row['best'])} if bad / good; clipped: {clipped}"
+        tiles.append((row["criterion"], figure(row["mean"], row["low"], row["high"]), note))
+    return tiles
 
 
 def items_of_rows(evaluation: Evaluation, criterion: str) -> list[tuple[str, dict[str, Any]]]:
     """The item of each row of criteria, as text, and its row of `points`; of other rows nothing."""
-    if not of_criteria(evaluation.items):
+    if not of_criteria(evaluation):
         return [("", {})] * len(evaluation.items)
     table, _ = scores_of_items(evaluation)
     of_rubric = [] if table is None else records(table[(table["criterion"] == criterion).to_numpy()])

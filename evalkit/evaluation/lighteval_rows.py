@@ -168,7 +168,10 @@ def judgments_of(name: str, rows: Sequence[Mapping[str, Any]], ids: Sequence[str
     """The judgments table of a task, read from its stored samples."""
     lists = [orjson.loads(row[f"{name}_judgments"] or "[]") for row in rows]
     names = ids if ids is not None else [str(number) for number in range(len(rows))]
-    packed = [{"item_id": item, **one} for item, judgments in zip(names, lists, strict=False) for one in judgments]
+    packed = [
+        {"item_id": f"{item}#{one['criterion_id']}" if "criterion_id" in one else item, **one}  # of an item's own
+        for item, judgments in zip(names, lists, strict=False) for one in judgments
+    ]  # fmt: skip
     if not packed:
         return schemas.empty("judgments")
     more = ["fingerprint"] if any("fingerprint" in one for one in packed) else []

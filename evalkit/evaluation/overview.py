@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import count_of, figure, html_page, html_table, html_tiles, noted, text_table, wrapped
-from evalkit.errors import counted
-from evalkit.evaluation.item_scores import CRITERIA_MET, of_criteria, score_rows, score_tiles
+from evalkit.errors import InputError, counted
+from evalkit.evaluation.item_scores import CRITERIA_MET, of_criteria, score_tiles
+from evalkit.stats.aggregation.item_points import points
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.alignment.agreement_measures import FIGURES, SHOWN
 from evalkit.stats.intervals import cluster_codes, mean_interval
@@ -27,6 +28,7 @@ Section = tuple[str, Rows, list[str]]
 
 _ALL = "all criteria"
 _FAR_APART = 0.05
+_MOST_AXES = 20
 _APART = (
     "a mean averages scores, a pass rate counts items at the pass mark or better: they can differ, and both are right"
 )
@@ -71,9 +73,11 @@ def heading(evaluation: Evaluation) -> str:
     """One line: rubric, number of items, judges and samples."""
     rubric, spec = evaluation.rubric, evaluation.spec
     unique = "" if evaluation.n_unique == len(evaluation.items) else f" ({evaluation.n_unique} distinct)"
-    names = ("criterion", "criteria") if of_criteria(evaluation.items) else ("item",)
+    number, of_item = counted(len(evaluation.items), "item"), evaluation.items.get("of_item")
+    if rubric.has_requirements and of_item is not None:
+        number = f"{counted(len(of_item), 'criterion', 'criteria')} of {counted(of_item.nunique(), 'item')}"
     line = (
-        f"{rubric.id}@{rubric.label}: {counted(len(evaluation.items), *names)}{unique}, "
+        f"{rubric.id}@{rubric.label}: {number}{unique}, "
         f"judged by {', '.join(evaluation.judges)}, {_samples(evaluation)} each"
     )
     stand_in = spec is not None and not all(judge.is_llm for judge in spec.judges)
@@ -95,9 +99,11 @@ def sections(evaluation: Evaluation, reasons: str = "explain") -> Iterator[Secti
     if evaluation.items.empty:
         yield "No items: nothing to judge, no figures", [], []
         return
-    if is_exploded := of_criteria(evaluation.items):
-        yield "Item scores", *score_rows(evaluation)
-    yield f"Criteria ({CRITERIA_MET}; not a score of items)" if is_exploded else "Scores", *_scores(evaluation)
+    yield from _points(evaluation)
+    yield (
+        f"Criteria ({CRITERIA_MET}; not a score of items)" if of_criteria(evaluation) else "Scores",
+        *_scores(evaluation),
+    )
     if evaluation.answer_notes:
         yield "", [], evaluation.answer_notes
     yield "Judges among themselves", *_reliability(evaluation)
@@ -106,6 +112,32 @@ def sections(evaluation: Evaluation, reasons: str = "explain") -> Iterator[Secti
     unscored = int(evaluation.columns_of_judgments("error")["error"].notna().sum())
     hint = [f"{counted(unscored, 'judgment')} unscored; {reasons} shows why"] * (unscored > 0)
     yield "", [], [f"Cost: {evaluation.cost}", *hint]
+
+
+def _points(evaluation: Evaluation) -> Iterator[Section]:
+    """The scores of items with criteria of their own: of all criteria, then of those of each axis."""
+    try:
+        table = evaluation.points
+        by_axis = None if table is None else points(evaluation.scores, evaluation.items, by="axis")
+    except InputError as problem:  # of rows that were filtered or edited
+        yield "", [], [f"no points: {problem}"]
+        return
+    if table is None or by_axis is None:
+        return
+    by_axis = by_axis[by_axis["axis"].notna()]
+    parts = [table.assign(axis="all"), *([by_axis] if len(by_axis) else [])]
+    rows, notes = [], []
+    summary = pd.concat([summarize(part) for part in parts])
+    for row in summary.head(_MOST_AXES).to_dict("records"):
+        cells = {"axis": str(row["axis"]), "mean": figure(row["mean"], row["low"], row["high"])}
+        cells["clipped"] = figure(row["clipped"], row["clipped_low"], row["clipped_high"])
+        cells |= {"if open were unmet / met": f"{figure(row['worst'])} / {figure(row['best'])}"}
+        cells |= {"below 0": figure(row["below_0"]), "scored": count_of(row["n_scored"], row["n_items"])}
+        rows.append(cells | {"criteria scored": count_of(row["n_criteria"] - row["n_open"], row["n_criteria"])})
+        notes += [(cells["axis"], str(row["notes"]))] * (not pd.isna(row["notes"]))
+    head = f"Points of {counted(len(table), 'item')} with criteria of their own"
+    more = [f"{len(summary) - len(rows)} more axes: ek.summarize(ek.points(…, by='axis'))"] * (len(summary) > len(rows))
+    yield head, rows, ["an item with an open criterion has no score", *more, *noted(notes, len(rows), ", ")]
 
 
 def _summaries(evaluation: Evaluation) -> list[dict[str, Any]]:
@@ -292,7 +324,7 @@ def _among_people(table: pd.DataFrame, titles: dict[str, str]) -> str:
 def tiles(evaluation: Evaluation) -> str:
     """The headline figures, each with interval and coverage."""
     tiles = [(value, f"item score, {name}", note) for name, value, note in score_tiles(evaluation)]
-    unit = CRITERIA_MET if of_criteria(evaluation.items) else "0-1"
+    unit = CRITERIA_MET if of_criteria(evaluation) else "0-1"
     for row in _summaries(evaluation):
         value = figure(row["mean_norm"], row["norm_low"], row["norm_high"])
         tiles.append((value, f"{row['criterion']} ({unit})", f"{count_of(row['n_scored'], row['n_items'])} scored"))

@@ -25,6 +25,7 @@ from evalkit.evaluation.evaluation_log import items_hash, replies_hash
 from evalkit.evaluation.inputs import labels_of
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.item_criteria import with_rows
 from evalkit.rubrics.prompt_builder import Template
 from evalkit.stats.result_tables import columns, result_table
 from evalkit.tables.items import ItemsLike, as_items
@@ -168,11 +169,12 @@ def open_evaluation(
         raise InputError(f"{problem} in {store.where}; available: {listed(known, most=5)}")
     name, created, summary, text = found[0]
     logged = orjson.loads(text or "{}")
-    frame = as_items(items, item_id=item_id)
     spec = _spec(logged)
     if inputs is not None:
         check_names(inputs, spec.rubric)
         spec = replace(spec, inputs=dict(inputs))
+    items, item_id = with_rows(items, spec.rubric, spec.inputs, item_id)
+    frame = as_items(items, item_id=item_id)
     work = Worklist.of(spec, frame)
     asked_options = {name: logged[name] for name in ("offline", "recorded", "adopt")}
     asked = Options(**asked_options, cache=cache, progress=False)

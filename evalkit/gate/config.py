@@ -12,12 +12,20 @@ from evalkit.core.judge_settings import JUDGE_SETTINGS, NOT_SENT
 from evalkit.errors import ConfigError, listed
 from evalkit.gate.checks import CHECKS, one_or_more
 
+CRITERIA = "criteria"
+"""The type of an expectation on the criteria that a trace brings itself."""
 Share = Annotated[float, Field(ge=0, le=1)]
 MinScore = Annotated[
     Annotated[Share, Tag("<number>")] | Annotated[dict[str, Share], Field(min_length=1), Tag("<criteria>")],
     Discriminator(lambda value: "<criteria>" if isinstance(value, dict) else "<number>"),
 ]
 """The lowest score that passes, or criterion -> that of this criterion."""
+_Points = Annotated[float, Field(le=1, allow_inf_nan=False)]  # a share of the points may be below 0
+MinPoints = Annotated[
+    Annotated[_Points, Tag("<number>")] | Annotated[dict[str, _Points], Field(min_length=1), Tag("<axes>")],
+    Discriminator(lambda value: "<axes>" if isinstance(value, dict) else "<number>"),
+]
+"""The lowest share of points that passes, or axis (``all``: the whole) -> that of this axis."""
 
 
 class _Strict(BaseModel):
@@ -63,7 +71,14 @@ class Settings(JudgeFields):
 class _Expectation(JudgeFields):
     type: str
     min_score: MinScore | None = None
+    min_points: MinPoints | None = None
+    rubric: str | None = None
     rubric_version: str | None = None
+
+    @property
+    def rubric_id(self) -> str:
+        """The rubric that judges."""
+        return (self.rubric or "requirement") if self.type == CRITERIA else self.type
 
     @property
     def criteria(self) -> tuple[str, ...]:
@@ -102,14 +117,17 @@ class Expected(_WithChecks):
     def _fits(self) -> Expected:
         given, allowed = self.of_check, CHECKS[self.type].fields if self.type in CHECKS else {}
         if self.type in CHECKS:
-            fields = (*JudgeFields.model_fields, "min_score", "rubric_version")
+            fields = (*JudgeFields.model_fields, "min_score", "min_points", "rubric", "rubric_version")
             judged = [name for name in fields if getattr(self, name) is not None]
             if judged:
                 fact = f"{self.type} is a check without a judge"
                 raise ValueError(f"{fact}; omit {listed(judged)}, which only a judge metric can have")
             if len(given.keys() & allowed.keys()) != 1:
                 raise ValueError(f"{self.type} needs exactly one of {', '.join(allowed)}")
-        wrong = sorted(given.keys() - allowed.keys())
+        if self.type == CRITERIA and (self.min_points is None or self.min_score is not None):
+            raise ValueError("criteria needs min_points (a share of the points), and has no min_score")
+        own = [] if self.type in (CRITERIA, *CHECKS) else ["min_points", "rubric"]
+        wrong = sorted([*(given.keys() - allowed.keys()), *(name for name in own if getattr(self, name) is not None)])
         if wrong:
             raise ValueError(f"unknown key for {self.type!r}: {listed(wrong)}")
         return self
@@ -146,7 +164,8 @@ class GateTest(_Strict):
     def _distinct(self) -> GateTest:
         judged = [expected.type for expected in self.expected if expected.type not in CHECKS]
         if len(set(judged)) < len(judged):
-            raise ValueError("a test expects the same metric twice; keep one")
+            beside = "; min_points takes the whole as 'all' beside axes" if judged.count(CRITERIA) > 1 else ""
+            raise ValueError(f"a test expects the same metric twice; keep one{beside}")
         return self
 
 

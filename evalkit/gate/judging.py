@@ -36,10 +36,13 @@ def keys_of(work: Worklist, held: Sequence[Collection[str]]) -> Iterator[tuple[s
 
     A recorded reply has a key of its own, which replaces the shared one if it is among the reply keys `held`.
     """
-    pairs = zip(map(bytes.hex, work.keys()), map(bytes.hex, work.keys(recorded=True)), strict=True)
+    ways = [work.keys(), work.keys(recorded=True)]
+    if work.spec.per_item:  # a criterion that a reply on several left out was asked alone
+        ways.append(replace(work, spec=replace(work.spec, criteria_per_call=1)).keys())
+    rows = zip(*(map(bytes.hex, keys) for keys in ways), strict=True)
     size = work.n_rows // max(1, len(work.inputs))
     for hashes, mine in zip(work.hashes, held, strict=True):
-        own = [recorded if recorded in mine else shared for shared, recorded in islice(pairs, size)]
+        own = [next((key for key in others if key in mine), shared) for shared, *others in islice(rows, size)]
         parts = verdict_parts(work.spec, hashes[0])
         yield verdict_key(own, work.spec.samples, parts["rules_hash"]), parts
 

@@ -67,8 +67,12 @@ RECORDED = tuple(name for name in _Recorded.model_fields if name not in ("ration
 """The fields of a recorded judgment, except texts written by a judge or a server; those in `criteria` are apart."""
 
 
-def read_recorded(raw: Any, where: str, rubric: Rubric, rules: Rules = _PLAIN, *, redact: bool = False) -> Judgment:
+def read_recorded(
+    raw: Any, where: str, rubric: Rubric, rules: Rules = _PLAIN, *, name: str | None = None, redact: bool = False
+) -> Judgment:
     """Check a recorded judgment; its source becomes ``trace``. With `redact`, errors quote nothing of it.
+
+    `name` is its key in the file, by default the rubric's id.
 
     If it has a ``verdict_key``, evalkit recorded it: verdict, score and agreement must follow from the samples by
     evalkit's rules.
@@ -82,7 +86,7 @@ def read_recorded(raw: Any, where: str, rubric: Rubric, rules: Rules = _PLAIN, *
     InputError
         When a field is missing or out of range, or fields contradict each other; `where` is file and line.
     """
-    place = f"{where}: meta.verdict.judge.{rubric.id}"
+    place = f"{where}: meta.verdict.judge.{name or rubric.id}"
     try:
         given = _Recorded.model_validate(raw)
     except ValidationError as problem:

@@ -63,7 +63,8 @@ def explanations(measured: Measured, min_score: float | Mapping[str, float] | No
     scores that pass; beside ``error``, which is no verdict, the lowest and the highest.
     """
     judgment = measured.judgment
-    if judgment is None:
+    if judgment is None or measured.explained is not None:
+        yield from measured.explained or ()
         return
     side = None if measured.status == "error" else measured.status != "fail"
     if not judgment.criteria:  # recorded by another tool

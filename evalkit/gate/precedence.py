@@ -13,7 +13,7 @@ from evalkit.core.settings import Options, Place, Settings
 from evalkit.engine.judging.named_judges import PROFILE, SERVER, named_judges
 from evalkit.engine.judging.specification import DEFAULT_SAMPLES, Spec, check_provider, named_by
 from evalkit.errors import ConfigError, EvalkitError, guess, listed
-from evalkit.gate.config import Expected, GateConfig, JudgeFields
+from evalkit.gate.config import CRITERIA, Expected, GateConfig, JudgeFields
 from evalkit.gate.config import Settings as GateSettings
 from evalkit.gate.config_files import place_of
 from evalkit.rubrics import Rubric, load_profile, load_rubric
@@ -152,11 +152,11 @@ class Resolver:
             With the configuration and the test.
         """
         own = {name: getattr(expected, name) for name in (*JudgeFields.model_fields, "rubric_version")}
-        known = (expected.type, *own.values())
+        known = (expected.type, expected.rubric, *own.values())
         if known not in self._resolved:
             in_file = [self._place("expected", own), self._in_file]
             try:
-                self._resolved[known] = self._resolve(expected.type, [*self._places, *in_file])
+                self._resolved[known] = self._resolve(expected, [*self._places, *in_file])
             except EvalkitError as problem:
                 if str(problem).startswith(("flag ", "variable ")):  # the file is not to blame
                     raise
@@ -169,10 +169,13 @@ class Resolver:
             raise ConfigError(f"{where}: {fact}; {guess(unknown[0], names)}allowed: {listed(names)}")
         return self._resolved[known]
 
-    def _resolve(self, rubric_id: str, places: list[Place]) -> Resolved:
+    def _resolve(self, expected: Expected, places: list[Place]) -> Resolved:
         default = {"judge": "none", "samples": DEFAULT_SAMPLES, "timeout_seconds": GateSettings().timeout_seconds}
         settings = Settings.of(*places, *named_by(self.profile), ("default", default))
-        rubric, version_source = self._rubric(rubric_id, settings)
+        rubric, version_source = self._rubric(expected.rubric_id, settings)
+        if expected.type == CRITERIA and not rubric.has_requirements:
+            fact = f"rubric {rubric.id!r} does not judge whether a requirement is true of the answer"
+            raise ConfigError(f"{fact}; use requirement, or a rubric of one criterion with this input")
         if self.options.profile is not None and self.profile is not None and self.profile.judges:
             places = places[:1]  # only a flag changes the judges of a profile that a flag names
         named = named_judges(places, self.profile, self.options.flag)

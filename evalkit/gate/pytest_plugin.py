@@ -65,6 +65,7 @@ class Verdict:
         rubric: str,
         *,
         min_score: float | Mapping[str, float] | None = None,
+        min_points: float | Mapping[str, float] | None = None,
         rubric_version: str | None = None,
         samples: int | None = None,
     ) -> Judgment:
@@ -75,10 +76,13 @@ class Verdict:
         item
             The inputs of the rubric by name, such as ``{"question": …, "answer": …, "context": …}``, or a trace.
         rubric
-            The id of a rubric, such as ``faithfulness``. To use a profile, pass ``--verdict-profile``.
+            The id of a rubric, such as ``faithfulness``; or ``criteria``: those that the item brings, in its field
+            ``criteria``. To use a profile, pass ``--verdict-profile``.
         min_score
             The lowest score that passes, 0-1, or criterion -> the lowest score of this criterion that passes; None:
             the verdict must be "passed".
+        min_points
+            For ``criteria``: the lowest share of the points that passes, or axis -> that of this axis.
         rubric_version, samples
             As in the gate's ``expected``.
 
@@ -96,10 +100,10 @@ class Verdict:
         from evalkit.gate import GateConfig, run_gate
 
         __tracebackhide__ = True
-        expected = {"type": rubric, "min_score": min_score, "rubric_version": rubric_version, "samples": samples}
+        expected = {"type": rubric, "min_score": min_score, "min_points": min_points}
+        expected |= {"rubric_version": rubric_version, "samples": samples}
         given = {name: value for name, value in expected.items() if value is not None}
-        if isinstance(min_score, Mapping):
-            given["min_score"] = dict(min_score)
+        given |= {name: dict(value) for name, value in given.items() if isinstance(value, Mapping)}
         try:
             tests: list[Any] = [{"id": self._name, "expected": _checked(given, rubric)}]
             result = run_gate(GateConfig(tests=tests), [self._trace(item)], self._options())
@@ -185,7 +189,8 @@ def _report(metric: MetricResult) -> str:
         scored = [one for one in judgment.samples if one is not None]
         counts = f"{len(scored)} of {len(judgment.samples)} scored, {sum(scored)} passed"
         agreement = "NA" if judgment.agreement is None else judgment.agreement
-        lines.append(f"samples: {counts}; agreement {agreement}; from {judgment.source}, by {judgment.judge}")
+        what = "samples" if metric.measured[0].points is None else "criteria"
+        lines.append(f"{what}: {counts}; agreement {agreement}; from {judgment.source}, by {judgment.judge}")
     return "\n".join([*lines, *explanations(metric.measured[0], metric.min_score)])
 
 

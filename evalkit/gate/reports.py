@@ -48,6 +48,7 @@ def _judgment(one: Measured) -> dict[str, Any]:
     values = {name: getattr(one.judgment, name) for name in (*names, "rationale")}
     values |= {"samples": list(one.judgment.samples), "line": one.line, "attempt": one.attempt}
     values["criteria"] = {name: asdict(criterion) for name, criterion in one.judgment.criteria.items()}
+    values |= {} if one.points is None else {"points": one.points}
     return values | {"status": one.status, "input_hash": one.input_hash}
 
 

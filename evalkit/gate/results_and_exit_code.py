@@ -26,7 +26,11 @@ def worst(statuses: list[Status]) -> Status:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One metric of one trace: status, reason, judgment (None for checks) and the hash of its input."""
+    """One metric of one trace: status, reason, judgment (None for checks) and the hash of its input.
+
+    Of a trace's own criteria also `points`: ``all`` and each axis -> figures of `evalkit.points`; and `explained`, what
+    stands below its message.
+    """
 
     status: Status
     message: str
@@ -34,6 +38,8 @@ class Measured:
     attempt: int | None = None
     judgment: Judgment | None = None
     input_hash: str | None = None
+    points: Mapping[str, Mapping[str, float | int | None]] | None = None
+    explained: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,23 +10,26 @@ from typing import Any
 
 import pandas as pd
 
+from evalkit.core.reply_keys import digest
 from evalkit.engine.calls.budget import Budget
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, counted, listed
 from evalkit.gate.checks import CHECKS
-from evalkit.gate.config import Expected, GateConfig, GateTest
+from evalkit.gate.config import CRITERIA, Expected, GateConfig, GateTest
 from evalkit.gate.config_files import load_gate, place_of
 from evalkit.gate.judge_drift import measure_drift
 from evalkit.gate.judging import check_callable, judged, keys_of, promoted_keys, work_of
 from evalkit.gate.judgment import Judgment
 from evalkit.gate.judgments_in_traces import read_recorded
 from evalkit.gate.metrics import measure, over_repeats
+from evalkit.gate.points import criteria_of, figures_of, measure_points
 from evalkit.gate.precedence import GateOptions, Resolved, Resolver
 from evalkit.gate.results_and_exit_code import GateResult, Measured, MetricResult, TestResult, worst
 from evalkit.gate.suite_bounds import compare_baseline, measure_suite, read_baseline
 from evalkit.gate.trace_matching import Match, match
 from evalkit.gate.traces import REDACTED, Trace, read_traces
 from evalkit.gate.verdict_keys import difference, input_hashes
+from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.tables.items import is_missing
 
 _PLAIN = GateOptions()
@@ -37,11 +40,14 @@ class _Task:
     """One trace with one expectation, and its judgment once there is one.
 
     `criteria` are those with a lowest score of their own, which the judgment must have apart.
-    `rejected` is the reason why the judgment recorded in the trace does not count. `resolved` is None for a check.
+    `name` is the key of its judgment in the trace. `rejected` is the reason why the one recorded there does not count.
+    `resolved` is None for a check. Of a trace's own criteria, each has a task; they share their `origin`.
     """
 
     resolved: Any
     trace: Trace
+    name: str = ""
+    origin: str = ""
     criteria: tuple[str, ...] = ()
     rejected: str = ""
     judgment: Judgment | None = None
@@ -50,12 +56,18 @@ class _Task:
 
 @dataclass(slots=True)
 class _Part:
-    """One expectation of a test, with its settings, or with the compiled check, and its traces."""
+    """One expectation of a test, with its settings, or with the compiled check, and its traces.
+
+    `own` has the criteria of each trace, by a name of its own, or why they cannot be judged.
+    """
 
     expected: Expected
     resolved: Resolved | None = None
     check: Any = None
     tasks: list[_Task] = field(default_factory=list)
+    number: int = 0
+    traces: tuple[Trace, ...] = ()
+    own: dict[str, pd.DataFrame | str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, config: GateConfig, test: GateTest, expected: Expected, resolver: Resolver) -> _Part:
@@ -67,10 +79,48 @@ class _Part:
             text = f"the schema cannot be used ({REDACTED})" if resolver.options.redact else str(problem)
             return cls(expected, check=ConfigError(f"{place_of(config, test.id)}: {text}"))
 
-    def result(self, options: GateOptions) -> MetricResult:
-        """The status over all repeats."""
-        measured = []
+    def take(self, own: Mapping[str, pd.DataFrame | str]) -> None:
+        """Make the tasks of its traces: one each, or one for each of their own criteria."""
+        rubric = "" if self.resolved is None else self.resolved.spec.rubric.id
+        if self.expected.type != CRITERIA:
+            self.tasks = [_Task(self.resolved, trace, rubric, criteria=self.expected.criteria) for trace in self.traces]
+            return
+        self.own = {origin: own[origin] for origin in self.origins}
+        for (origin, rows), trace in zip(self.own.items(), self.traces, strict=True):
+            for name, text in () if isinstance(rows, str) else zip(rows["item_id"], rows[REQUIREMENT], strict=True):
+                alone = replace(trace, inputs={**(trace.inputs or {}), REQUIREMENT: text, "of_item": origin})
+                self.tasks.append(_Task(self.resolved, alone, name.replace(origin, rubric, 1), origin))
+
+    @property
+    def origins(self) -> list[str]:
+        """A name for each trace whose own criteria are judged."""
+        return [f"{self.number}.{at}" for at in range(len(self.traces))] if self.expected.type == CRITERIA else []
+
+    def judged(self) -> dict[str, tuple[pd.DataFrame, list[Judgment]]]:
+        """The criteria of each trace with their judgments."""
+        by_trace: dict[str, list[Judgment]] = {}
         for task in self.tasks:
+            if task.judgment is not None:
+                by_trace.setdefault(task.origin, []).append(task.judgment)
+        return {origin: (rows, by_trace[origin]) for origin, rows in self.own.items() if not isinstance(rows, str)}
+
+    def _of_criteria(self, figures: Mapping[str, Any], options: GateOptions) -> Iterator[Measured]:
+        of_traces, hashes = self.judged(), dict[str, list[str | None]]()
+        for task in self.tasks:
+            hashes.setdefault(task.origin, []).append(task.input_hash)
+        for (origin, rows), trace in zip(self.own.items(), self.traces, strict=True):
+            known = rows if isinstance(rows, str) else figures[origin]
+            if isinstance(known, str) or self.expected.min_points is None:
+                measured = Measured("error", f"the criteria cannot be judged: {REDACTED if options.redact else known}")
+            else:
+                measured = measure_points(*of_traces[origin], known, self.expected.min_points, redact=options.redact)
+            hashed = digest(hashes.get(origin))
+            yield replace(measured, line=trace.line, attempt=trace.attempt, input_hash=hashed)
+
+    def result(self, options: GateOptions, figures: Mapping[str, Any]) -> MetricResult:
+        """The status over all repeats; `figures` are those of criteria of traces."""
+        measured = [*self._of_criteria(figures, options)] if self.own else []
+        for task in () if self.own else self.tasks:
             if task.judgment is None:
                 outcome = CHECKS[self.expected.type].status_of(self.check, task.trace.answer, redact=options.redact)
             else:
@@ -131,13 +181,17 @@ def run_gate(
     name = str(traces) if isinstance(traces, (str, Path)) else "the list of traces"
     rows = read_traces(traces, redact=options.redact) if isinstance(traces, (str, Path)) else traces
     matches = match(config.tests, rows, name, redact=options.redact)
-    for mine, found in zip(parts, matches, strict=True):
-        for part in mine:
-            part.tasks = [_Task(part.resolved, trace, part.expected.criteria) for trace in found.traces]
+    every = [part for mine in parts for part in mine]
+    found_for = [found for mine, found in zip(parts, matches, strict=True) for _ in mine]
+    for number, (part, found) in enumerate(zip(every, found_for, strict=True)):
+        part.number, part.traces = number, found.traces
+    own = criteria_of({key: trace for part in every for key, trace in zip(part.origins, part.traces, strict=False)})
+    for part in every:
+        part.take(own)
     tasks = [task for mine in parts for part in mine for task in part.tasks if task.resolved is not None]
     _use_recorded(tasks, name, options)
     cost = _judge(tasks, options)
-    drifts = measure_drift((work for _, work in _works(tasks)), options) if options.drift else []
+    drifts = measure_drift((work for _, work in _works(tasks, tasks)), options) if options.drift else []
     for group in _groups(tasks):
         rubric, items = group[0].resolved.spec.rubric, pd.DataFrame([task.trace.item for task in group])
         for task, hashed in zip(group, input_hashes(rubric, items), strict=True):
@@ -147,7 +201,8 @@ def run_gate(
             if task.judgment is not None:
                 task.judgment = task.judgment.redacted(REDACTED)
     results = zip(config.tests, matches, parts, strict=True)
-    tests = tuple(_test(test.id, found, mine, options) for test, found, mine in results)
+    figures = figures_of({key: pair for part in every for key, pair in part.judged().items()})
+    tests = tuple(_test(test.id, found, mine, options, figures) for test, found, mine in results)
     suites = list(measure_suite(config.suite, tests))
     suites += [] if baseline is None else compare_baseline(baseline, tests)
     suites += drifts
@@ -159,12 +214,12 @@ def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> 
     """Use the judgments in the traces that are the needed ones."""
     for task in tasks:
         rubric = task.resolved.spec.rubric
-        raw = (task.trace.recorded or {}).get(rubric.id)
+        raw = (task.trace.recorded or {}).get(task.name)
         if raw is None:
             continue
         where = f"{name}, line {task.trace.line}"
         spec = task.resolved.spec
-        recorded = read_recorded(raw, where, rubric, spec.rules, redact=options.redact)
+        recorded = read_recorded(raw, where, rubric, spec.rules, name=task.name, redact=options.redact)
         n_samples = spec.samples * len(spec.judges)
         if options.refresh:
             continue
@@ -181,15 +236,18 @@ def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> 
         else:
             task.judgment = recorded
     for group in _groups(task for task in tasks if task.judgment is not None and task.judgment.verdict_key):
-        _reject_other_keys(group)
+        _reject_other_keys(_with_siblings(group, tasks))
 
 
 def _reject_other_keys(group: list[_Task]) -> None:
     """Reject recorded verdicts with another key; if no judge is named, those of another input or rubric."""
     resolved = group[0].resolved
-    recorded = [task.judgment for task in group if task.judgment is not None]
-    keys = keys_of(work_of(resolved.spec, [task.trace for task in group]), [one.keys for one in recorded])
-    for task, judgment, (key, parts) in zip(group, recorded, keys, strict=True):
+    held = [task.judgment.keys if task.judgment is not None else () for task in group]
+    keys = keys_of(work_of(resolved.spec, [task.trace for task in group]), held)
+    for task, (key, parts) in zip(group, keys, strict=True):
+        judgment = task.judgment
+        if judgment is None or not judgment.verdict_key:
+            continue
         if not resolved.has_judge:
             parts = {name: parts[name] for name in ("input_hash", "rubric_hash", "rules_hash")}
             is_same = parts.items() <= (judgment.parts or {}).items()
@@ -197,6 +255,21 @@ def _reject_other_keys(group: list[_Task]) -> None:
             is_same = judgment.verdict_key == key
         if not is_same:
             task.rejected, task.judgment = difference(judgment.parts, parts), None
+
+
+def _with_siblings(group: list[_Task], tasks: Iterable[_Task]) -> list[_Task]:
+    """The tasks, with all criteria of their traces if one reply judges several: its key is that of all of them."""
+    origins = {task.origin for task in group} - {""}
+    if not group[0].resolved.spec.per_item or not origins:
+        return group
+    same = group[0].resolved.group
+    return [
+        task
+        for task in tasks
+        if task.origin in origins
+        and task.resolved.group == same
+        and not any(is_missing(task.trace.item.get(name)) for name in task.resolved.spec.rubric.required_inputs)
+    ]
 
 
 def _groups(tasks: Iterable[_Task]) -> list[list[_Task]]:
@@ -238,7 +311,7 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
     if options.refresh and any(not task.resolved.live for task in tasks):
         flag, judge = options.flag("drift" if options.drift else "judge-refresh"), options.flag("judge")
         raise ConfigError(f"{flag} needs a judge to call, but the judge is 'none'; name one with {judge}")
-    groups = _works(task for task in unjudged if task.judgment is None)
+    groups = _works((task for task in unjudged if task.judgment is None), tasks)
     for group, work in groups:
         check_callable(work, group[0].resolved, options)
     cost: float | None = 0.0
@@ -246,6 +319,8 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
     for group, work in groups:
         judgments, paid = judged(work, group[0].resolved, options.since(began), budget)
         for task, judgment in zip(group, judgments, strict=True):
+            if task.judgment is not None and not judgment.is_scored:  # recorded beside criteria that were not
+                continue
             task.judgment = judgment
             if judgment.error is not None:
                 task.judgment = replace(judgment, error=_with_rejected(task, judgment.error))
@@ -253,9 +328,9 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
     return cost
 
 
-def _works(tasks: Iterable[_Task]) -> list[tuple[list[_Task], Worklist]]:
-    """The groups that a judge is named for, each with its worklist."""
-    named = [group for group in _groups(tasks) if group[0].resolved.has_judge]
+def _works(tasks: Iterable[_Task], among: Collection[_Task] = ()) -> list[tuple[list[_Task], Worklist]]:
+    """The groups that a judge is named for, with their siblings among others, each with its worklist."""
+    named = [_with_siblings(group, among) for group in _groups(tasks) if group[0].resolved.has_judge]
     return [(group, work_of(group[0].resolved.spec, [task.trace for task in group])) for group in named]
 
 
@@ -303,16 +378,18 @@ def _new_judgments(tasks: Iterable[_Task]) -> dict[int, dict[str, Judgment]]:
     by_line: dict[int, dict[str, Judgment]] = {}
     for task in tasks:
         if task.judgment is not None and task.judgment.is_final and task.judgment.source != "trace":
-            by_line.setdefault(task.trace.line, {})[task.resolved.spec.rubric.id] = task.judgment
+            by_line.setdefault(task.trace.line, {})[task.name] = task.judgment
     return by_line
 
 
-def _test(name: str, found: Match, parts: Sequence[_Part], options: GateOptions) -> TestResult:
+def _test(
+    name: str, found: Match, parts: Sequence[_Part], options: GateOptions, figures: Mapping[str, Any]
+) -> TestResult:
     if found.error is not None:
         expected = [part.expected for part in parts]
         errors = tuple(MetricResult(item.type, "error", found.error, (), item.min_score) for item in expected)
         return TestResult(name, "error", found.error, errors)
-    metrics = [part.result(options) for part in parts]
+    metrics = [part.result(options, figures) for part in parts]
     status = worst([metric.status for metric in metrics])
     message = "; ".join(f"{metric.type}: {metric.message}" for metric in metrics if metric.status == status)
     first = found.traces[0]

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from evalkit.core.formatting import figure, p_value
 from evalkit.errors import ConfigError, counted
-from evalkit.gate.config import Share, SuiteBound
+from evalkit.gate.config import CRITERIA, SuiteBound
 from evalkit.gate.judge_drift import judge_changed
 from evalkit.gate.judgment import Judgment
 from evalkit.gate.results_and_exit_code import Status, SuiteResult, TestResult
@@ -37,7 +37,7 @@ def measure_suite(gates: Sequence[SuiteBound], tests: Sequence[TestResult]) -> I
         for type_ in _judged_types(tests) if gate.type is None else [gate.type]:
             judgments = list(_judgments(tests, type_))
             for name, bound in bounds.items():
-                yield SuiteResult(name, type_, *_bound(name, bound, judgments))
+                yield SuiteResult(name, type_, *_bound(name, bound, judgments, has_ends=type_ != CRITERIA))
 
 
 def _judged_types(tests: Sequence[TestResult]) -> list[str]:
@@ -57,7 +57,9 @@ def _judgments(tests: Sequence[TestResult], type_: str) -> Iterator[tuple[str, J
             yield one.input_hash or test.id, one.judgment
 
 
-def _bound(name: str, bound: float, judgments: list[tuple[str, Judgment]]) -> tuple[Status, str]:
+def _bound(
+    name: str, bound: float, judgments: list[tuple[str, Judgment]], *, has_ends: bool
+) -> tuple[Status, str]:  # fmt: skip
     n, too_few = len(judgments), f"a suite bound needs at least {FEWEST}: add tests, or use min_score per test"
     if n < FEWEST:
         return "error", f"{counted(n, 'test')}; {too_few}"
@@ -73,8 +75,8 @@ def _bound(name: str, bound: float, judgments: list[tuple[str, Judgment]]) -> tu
     elif (n_units := int(units.max()) + 1) < FEWEST:
         return "error", f"{n_units} of {counted(n, 'test')} differ in content and have a value; {too_few}"
     else:
-        is_rate = name == "min_pass_rate"
-        ends = rate_interval(numbers, units) if is_rate else mean_interval(numbers, units, bounds=(0.0, 1.0))
+        is_rate, ends_of_scale = name == "min_pass_rate", (0.0, 1.0) if has_ends else None
+        ends = rate_interval(numbers, units) if is_rate else mean_interval(numbers, units, bounds=ends_of_scale)
         if ends.reason is not None:
             return "error", f"no interval of {name.removeprefix('min_')}: {ends.reason}"
         reached, shown = ends.low >= bound - 1e-9, figure(mean, ends.low, ends.high)
@@ -116,7 +118,7 @@ class _Verdict(BaseModel):
     model_config = ConfigDict(strict=True)
 
     passed: bool | None
-    score: Share | None
+    score: float | None
     rubric_version: str | None = None
     input_hash: str | None = None
     verdict_key: str | None = None

@@ -36,6 +36,7 @@ class _Line(BaseModel):
     model: str | None = None
     provider: str | None = None
     attempt: int | None = None
+    criteria: Any = None
     meta: dict[str, Any] = {}
 
 
@@ -55,7 +56,7 @@ class Trace:
     recorded
         ``meta.verdict.judge``: rubric id -> the judgment as it is in the file.
     extra
-        ``meta.item``: further columns of the item.
+        ``meta.item``: further columns of the item; and ``criteria``, those of the trace's own.
     model, provider
         The model that answered.
     own
@@ -159,16 +160,18 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
         raise InputError(text)
     context = [given.context] if isinstance(given.context, str) else given.context
     try:
-        prompt, texts, answer, inputs = canonical([given.prompt, context, answer, inputs])
+        prompt, texts, answer, inputs, own = canonical([given.prompt, context, answer, inputs, given.criteria])
     except InputError as problem:
         raise InputError(f"{where}: {problem}") from None
     fields = {"question": ("prompt", prompt), "answer": ("response", answer), "context": ("context", texts)}
+    fields["criteria"] = ("criteria", own)
     for name, (field, value) in fields.items():
         by_name = (inputs or {}).get(name)
         if None not in (by_name, value) and value not in (by_name, [by_name]):
             fact = f"{where}: meta.inputs.{name} differs from the trace's {field}, so what is judged is unclear"
             raise InputError(f"{fact}; keep one of them")
-    extra = given.meta.get("item")
+    item = given.meta.get("item")
+    extra = (item if isinstance(item, dict) else {}) | ({} if own is None else {"criteria": own})
     return Trace(
         line=number,
         request_id=given.request_id,
@@ -177,7 +180,7 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
         answer=answer,
         attempt=attempt,
         recorded=recorded,
-        extra=extra if isinstance(extra, dict) else None,
+        extra=extra or None,
         model=given.model,
         provider=given.provider,
         own=_own(given.meta) or None,

@@ -76,7 +76,8 @@ def judge_metric(
     name
         Name of the metric; by default the rubric's id.
     fields
-        Input of the rubric -> key in `doc.specific`, or a function of the document.
+        Input of the rubric -> key in `doc.specific`, or a function of the document. Of the rubric ``requirement`` also
+        ``criteria``: documents bring their own there (by default in ``criteria`` or ``rubrics``).
     **options
         Further options of `evalkit.judge`: ``budget_usd``, ``concurrency``, ``offline``, ``cache`` …
 
@@ -110,10 +111,14 @@ def judge_metric(
             f"name={name!r} is not a valid name for a metric; pass a string, or omit it to use the rubric's id"
         )
     check_rubric(declared.rubric)
-    if wrong := [one for one in fields or {} if one not in declared.rubric.input_names]:
+    inputs = [*declared.rubric.input_names, *(["criteria"] if declared.rubric.has_requirements else [])]
+    if wrong := [one for one in fields or {} if one not in inputs]:
         fact = f"fields= has {listed(wrong)}, but rubric {declared.rubric.id!r} has no such input"
-        raise ConfigError(f"{fact}; its inputs are {listed(declared.rubric.input_names)}")
-    return batched_metric(RubricScore(declared, name or declared.rubric.id, dict(fields or {}), dict(options)))
+        raise ConfigError(f"{fact}; its inputs are {listed(inputs)}")
+    kind = RubricScore
+    if declared.rubric.has_requirements and "requirement" not in (fields or {}):
+        from evalkit.lighteval.points_metric import PointsScore as kind  # noqa: N813  # it is built on this module
+    return batched_metric(kind(declared, name or declared.rubric.id, dict(fields or {}), dict(options)))
 
 
 def jury_metric(rubric: Any, **given: Any) -> SampleLevelMetric:

@@ -82,7 +82,7 @@ def details_table(task: str, details: pd.DataFrame, receipts: Sequence[Receipt])
     frame = pd.concat([items, pd.DataFrame(kept, columns=names, index=items.index)], axis="columns")
     for receipt in mine:
         judgments = _judgments(receipt.metric, details, items["item_id"].tolist())
-        if len(judgments):
+        if judgments["item_id"].isin(items["item_id"]).any():  # not of criteria of items' own, which have their rows
             frame = _with_judges(frame, judgments, receipt)
     return frame
 

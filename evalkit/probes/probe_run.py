@@ -15,6 +15,7 @@ from evalkit.engine.judging.judge import judge_worklist
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, InputError, listed
+from evalkit.rubrics.item_criteria import with_rows
 from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.tables import schemas
 from evalkit.tables.grouping import cluster_names
@@ -55,6 +56,7 @@ class ProbeRun:
     def of(cls, spec: Spec, items: Any, item_id: str | None, clusters: Any, options: Mapping[str, Any]) -> ProbeRun:
         """A run from the arguments of a probe; its items have the inputs in columns of their own names."""
         chosen = Options.of("judge", options)
+        items, item_id = with_rows(items, spec.rubric, spec.inputs, item_id)
         frame = as_items(items, item_id=item_id)
         skipped = Worklist.of(spec, frame).skipped
         frame = frame.assign(**{name: frame[column] for name, column in spec.inputs.items()})

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.errors import InputError, counted, guess, listed
+from evalkit.rubrics.rubric import REQUIREMENT, Rubric
 from evalkit.tables.items import ItemsLike, as_frame, as_items, canonical, is_missing
 from evalkit.tables.lists_in_texts import list_in
 from evalkit.tables.schemas import id_text
@@ -34,7 +35,7 @@ _NAMES = {
     "scale": ("scale",),
 }
 _CHILDREN = ("sub_tasks", "children")
-_COLUMNS = ("criteria", "rubrics", "requirements", "checklist")
+COLUMNS = ("criteria", "rubrics", "requirements", "checklist")
 _MADE = ("of_item", "requirement", "points", "axis", "requires", "parent")
 _NUMBERED = re.compile(r"^[ \t]*(?:\(?\d{1,4}[.):]|[-*•])[ \t]+", re.MULTILINE)
 _WORD = re.compile(r"\w+")
@@ -108,7 +109,7 @@ def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: 
     errors: list[str] = []
     for number, (item, cell) in enumerate(zip(frame["item_id"], cells, strict=True)):
         try:
-            rows += [(number, criterion) for criterion in _criteria_of(cell)]
+            rows += [(number, criterion) for criterion in criteria_in(cell)]
         except InputError as problem:
             errors.append(f"item {item!r}: {problem}")
     if errors:
@@ -133,6 +134,18 @@ def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: 
     if any(criterion.scale is not None for criterion in judged):
         exploded["scale"] = pd.Series([criterion.scale for criterion in judged], dtype=object)
     return pd.concat([exploded, repeated], axis=1)
+
+
+def with_rows(
+    items: ItemsLike, rubric: Rubric, inputs: Mapping[str, str] | None = None, item_id: str | None = None
+) -> tuple[ItemsLike, str | None]:
+    """The items and their column of ids; exploded, if the rubric asks for a requirement and they bring criteria."""
+    if not rubric.has_requirements or REQUIREMENT in (inputs or {}):
+        return items, item_id
+    names = {*map(str, as_frame(items).columns)}
+    if REQUIREMENT in names or not names & {*COLUMNS}:
+        return items, item_id
+    return explode_criteria(items, item_id=item_id), None
 
 
 def lint_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str | None = None) -> pd.DataFrame:
@@ -164,7 +177,7 @@ def lint_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str
     rows: list[tuple[str, str, str]] = []
     for item, cell in zip(frame["item_id"], cells, strict=True):
         try:
-            rows += [("note", f"{item}{where}", message) for where, message in _notes(_criteria_of(cell))]
+            rows += [("note", f"{item}{where}", message) for where, message in _notes(criteria_in(cell))]
         except InputError as problem:
             rows.append(("error", item, str(problem)))
     return pd.DataFrame(rows, columns=["severity", "where", "message"])
@@ -175,7 +188,7 @@ def _items_and_cells(items: ItemsLike, name: str | None, item_id: str | None) ->
     frame = as_frame(items)
     names = [str(column) for column in frame.columns]
     if name is None:
-        name = next((column for column in _COLUMNS if column in names), None)
+        name = next((column for column in COLUMNS if column in names), None)
     if name is None or name not in names:
         hint = guess(name, names) if name else ""
         purpose = f"{name!r}" if name else "for the criteria (criteria, rubrics, requirements or checklist)"
@@ -191,7 +204,7 @@ def _items_and_cells(items: ItemsLike, name: str | None, item_id: str | None) ->
     return as_items(frame.drop(columns=[name]), item_id=item_id), cells
 
 
-def _criteria_of(cell: Any) -> list[ItemCriterion]:
+def criteria_in(cell: Any) -> list[ItemCriterion]:
     """The criteria of one item that are judged, checked."""
     entries = _entries(cell)
     if not entries:

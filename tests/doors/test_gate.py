@@ -167,7 +167,7 @@ def test_faults_of_the_configuration(here: Path, old: str, new: str, said: str) 
     [
         (json.dumps(trace()) + "\n{nonsense\n", "traces.jsonl, line 2: invalid JSON"),
         (json.dumps(trace(extra=1)) + "\n", "traces.jsonl, line 1: unknown key 'extra' (allowed: schema_version"),
-        (json.dumps(trace(extra=1)) + "\n", "attempt, meta); put your own keys under meta"),
+        (json.dumps(trace(extra=1)) + "\n", "attempt, criteria, meta); put your own keys under meta"),
         (
             json.dumps(trace(meta=recorded(passed=False))) + "\n",
             "line 1: meta.verdict.judge.faithfulness contradicts itself: passed False although 3 of 3 samples passed",

@@ -10,7 +10,7 @@ import pytest
 from own_criteria import items
 
 import evalkit as ek
-from evalkit.evaluation.item_scores import criteria_of, number, score_rows
+from evalkit.evaluation.item_scores import criteria_of, number, score_tiles
 from evalkit.notebook.judgments.item_criteria import PAGE, item_with_criteria
 from evalkit.notebook.judgments.item_table import Query, page_of, rows_of
 from evalkit.stats.alignment.label_splits import split_labels
@@ -93,13 +93,14 @@ def test_points_of_criteria_items_and_axes():
                 scores.append(sum(decided) / possible)
                 assert shown["got"][0] == f"{number(sum(decided))} of {number(possible)}"
         n_open, n_scored = n_open + open_of, n_scored + len(scores)
-        first, *_ = score_rows(evaluation)[0]
+        _, figure, note = score_tiles(evaluation)[0]
         mean = f"{sum(scores) / len(scores):.2f}" if scores else "NA"
-        assert first["mean"].split(" [")[0] in (mean, mean.replace("-0.00", "0.00"))
-        assert first["items scored"] == f"{len(scores)} of {len(given)}"
-        assert first["criteria open"] == f"{open_of} of {len(rows)}"
+        assert figure.split(" [")[0] in (mean, mean.replace("-0.00", "0.00"))
+        assert note.startswith(f"{len(scores)} of {len(given)} items scored; {open_of} of {len(rows)} criteria open:")
     text = str(evaluation)
-    assert text.index("Item scores") < text.index("Criteria (share of criteria met; not a score of items)")
+    assert text.index("with criteria of their own") < text.index(
+        "Criteria (share of criteria met; not a score of items)"
+    )
     assert min(n_open, n_blocked, n_scored) > 5
 
 
@@ -128,8 +129,8 @@ def test_rows_of_an_item_stay_together():
 def test_a_table_of_points_can_be_read():
     rows = ek.explode_criteria(items(2))
     evaluation = evaluation_of(rows, [1, 1, 0, 1, 0, 1, 0, 0, 1, None, 1, 0] + [1] * 11)
-    assert evaluation.item_points is not None
-    lines = [" ".join(line.split()) for line in str(ek.show(evaluation.item_points)).splitlines()]
+    assert evaluation.points is not None
+    lines = [" ".join(line.split()) for line in str(ek.show(evaluation.points)).splitlines()]
     assert lines[1] == "task-1 12.5 to 15.5 of 25.5 NA 0.49 to 0.61 1 of 12 open_criteria"
     assert lines[2] == "task-2 20.5 of 25.5 0.80 0.80 0 of 11 NA"
     by_axis = str(ek.show(ek.points(evaluation.scores, rows, by="axis")))
@@ -143,11 +144,11 @@ def test_rows_without_their_prerequisites_and_other_tables():
     rows = ek.explode_criteria(items(1))
     alone = rows[rows["item_id"] == "task-1#4"]
     evaluation = evaluation_of(alone, [1])
-    assert "no item scores: criterion 'task-1#4' requires 'task-1#1'" in " ".join(str(evaluation).split())
-    assert ek.notebook.JudgmentBrowser(evaluation).state["alert"].startswith("no item scores")
+    assert "no points: criterion 'task-1#4' requires 'task-1#1'" in " ".join(str(evaluation).split())
+    assert ek.notebook.JudgmentBrowser(evaluation).state["alert"].startswith("no points")
     assert "item score," not in evaluation._repr_html_()  # no tile
     plain = evaluation_of(rows.drop(columns="of_item"), [1] * 12)
-    assert plain.item_points is None
+    assert plain.points is None
     assert "\nScores\n" in str(plain)
     assert "criteria met" not in str(plain)
     assert len(ek.notebook.JudgmentBrowser(plain).rows) == 12

@@ -62,7 +62,7 @@ class BatchServer:
         self.billed: Counter[tuple[str, str]] = Counter()
         self.live_calls, self.hold = 0, False
         self.seen: list[tuple[str, str]] = []
-        self.reply = ""  # the text of all replies, if it is given
+        self.reply: Any = ""  # the text of all replies, if it is given; or a function from the last message to it
         self.files: dict[str, tuple[str, str, bytes]] = {}  # id -> purpose, name, content
         self.batches: dict[str, dict[str, Any]] = {}
         self._n = 0
@@ -100,7 +100,7 @@ class BatchServer:
         self.billed[body["model"], prompt] += n
         text = json.dumps({"explanation": "as it is", "score": sum(prompt.encode()) % 3})
         if self.reply:
-            text = self.reply
+            text = self.reply(body["messages"][-1]["content"]) if callable(self.reply) else self.reply
         if "WITHOUT A VERDICT" in prompt:
             text = "who knows"
         choices = [

@@ -20,7 +20,7 @@ from evalkit.core.prompts_and_replies import Prompt, token_count
 from evalkit.core.settings import Options
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging.own_answer_first import first_stage
-from evalkit.engine.judging.reply_lookup import Hit, StoredReplies, warn_changed_text
+from evalkit.engine.judging.reply_lookup import Hit, StoredReplies, left_out, warn_changed_text
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist, gc_paused
 from evalkit.engine.request import BYTES_PER_TOKEN, TOKENS_PER_CRITERION, asks_singly
@@ -207,6 +207,9 @@ def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, cache: str | 
                 missing[row] = key
             else:
                 count(row, hit)
+    again = left_out(stored, Options(adopt=adopt))
+    n_cached.subtract(map(judge_of, again))
+    missing |= again
     missing = work.without_skipped(missing)
     for row, hit in stored.of_rows(missing, content=True).items() if adopt else ():
         count(row, hit)

@@ -31,7 +31,7 @@ from evalkit.rubrics.rubrics_by_name import is_found
 _log = logging.getLogger("evalkit")
 
 _CHUNK = 20_000
-_LEFT_OUT = ("unreadable", "truncated", "ambiguous", "off_scale", "empty")
+_LEFT_OUT = ("unreadable", "truncated", "ambiguous", "off_scale", "empty", "refused")
 _ATTEMPTS = 3  # so often is a reply paid that breaks off each time
 
 Bools = npt.NDArray[np.bool_]
@@ -238,18 +238,26 @@ def _read(stored: StoredReplies, options: Options) -> tuple[Columns, dict[int, b
     return columns, missing
 
 
+def left_out(stored: StoredReplies, options: Options) -> dict[int, bytes]:
+    """Row -> key of what `judge` would ask alone, since a stored reply on several of an item's criteria left it out."""
+    if not stored.worklist.spec.per_item:
+        return {}
+    columns, missing = _read(stored, options)
+    return _asked_alone(stored, columns, missing)
+
+
 def _asked_alone(stored: StoredReplies, columns: Columns, missing: Collection[int]) -> dict[int, bytes]:
     """Row -> key of what a stored reply on several of an item's criteria left out, and no reply of its own says."""
     worklist = stored.worklist
-    left_out = {
+    lost = {
         row
         for row in range(worklist.n_rows)
         if row not in missing and columns.error(row) in _LEFT_OUT and len(worklist.bundle_of(row)) > 1
     }
-    worklist.alone.update(left_out)
-    stored_alone = stored.of_rows(left_out)
+    worklist.alone.update(lost)
+    stored_alone = stored.of_rows(lost)
     columns.read(list(stored_alone), *zip(*stored_alone.values(), strict=True), source=None) if stored_alone else None
-    rows = sorted(left_out - stored_alone.keys())
+    rows = sorted(lost - stored_alone.keys())
     return dict(zip(rows, worklist.keys(rows=frozenset(rows)), strict=True))
 
 

@@ -27,6 +27,7 @@ from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.criteria import Criterion
 from evalkit.rubrics.inputs import item_inputs, question_of, swapped
+from evalkit.rubrics.item_criteria import with_rows
 from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.tables.files import LIST_INPUTS
@@ -64,12 +65,15 @@ class Worklist:
     ) -> Worklist:
         """The work list of these items; `ids` are those of their recorded replies, where they differ from `item_id`.
 
+        Items with criteria of their own become one row per criterion, if the rubric asks for a requirement.
+
         Raises
         ------
         InputError
             When a column or a value that the rubric needs is missing, and when `inputs` names a missing column.
         """
         rubric = spec.rubric
+        items, item_id = with_rows(items, rubric, spec.inputs, item_id)
         column_of = {name: spec.inputs.get(name, name) for name in rubric.input_names}
         frame = as_items(items, item_id=item_id, columns=[*column_of.values(), *(["of_item"] * spec.per_item)])
         columns = {
@@ -349,6 +353,8 @@ def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str
                 f"{guess(column, columns)}{present}"
             )
     advice = f"if yours has another name, map it, as in inputs={{{missing[0]!r}: 'text'}} (--input)"
+    if spec.rubric.has_requirements and REQUIREMENT in missing:
+        advice = f"items bring their own in a column criteria; {advice}"
     chats = [name for name, (_, cells) in zip(columns, frame.items(), strict=True) if holds_chats(cells)]
     if chats and {*missing} & {"question", "answer"}:
         advice = (

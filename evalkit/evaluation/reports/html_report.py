@@ -124,7 +124,7 @@ def _plots(evaluation: Evaluation) -> str:
             plots.append(plot_disagreement)
         if evaluation.judgments["cost_usd"].gt(0).any():
             plots.append(plot_cost)
-    rows = "<p class='note'>Each item in these plots is one criterion.</p>" * of_criteria(evaluation.items)
+    rows = "<p class='note'>Each item in these plots is one criterion.</p>" * of_criteria(evaluation)
     return rows + _drawn(*(partial(plot, evaluation) for plot in plots))
 
 

@@ -48,7 +48,7 @@ def _kinds(evaluation: Evaluation) -> Iterator[tuple[str, str, list[tuple[Pair, 
     scores, apart, labels = evaluation.scores, evaluation.disagreement, evaluation.labels
     norm = scores["score_norm"].to_numpy(dtype=np.float64)
     note = f"{_share(norm)} pairs of item and criterion are scored"
-    if not of_criteria(evaluation.items):
+    if not of_criteria(evaluation):
         yield "Lowest scores", note, _top(scores, 1 - norm, "score {:.2f} on 0-1", 1)
     if labels is not None:
         errors, who = errors_of(scores, labels), "judge" if len(evaluation.judges) < 2 else "jury"

@@ -112,7 +112,7 @@ def make_tiles(
 def jury_tiles(evaluation: Evaluation, criterion: str, place: Place = "head") -> list[Tile]:
     """The tiles that need neither labels nor a second version; `place` is that of the pass rate or mean."""
     split, first, *others = _split(evaluation, criterion), *_scored(evaluation, criterion)
-    if of_criteria(evaluation.items):  # these tiles are about criteria; before them, the score of items
+    if of_criteria(evaluation):  # these tiles are about criteria; before them, the score of items
         names = zip(
             ["Judges disagree", CRITERIA_MET.capitalize(), "Criteria scored"], [split, first, *others], strict=False
         )
@@ -134,7 +134,7 @@ def point_of(evaluation: Evaluation | None, row: pd.Series | None, criterion: st
     if pd.isna(one["pass_rate"]):
         return _point("mean (0-1)", one["mean_norm"], one["norm_low"], one["norm_high"], one["n_mean"], one["n_items"])
     ends = one["pass_low"], one["pass_high"]
-    name, row_name = (CRITERIA_MET, "row") if of_criteria(evaluation.items) else ("pass rate", "item")
+    name, row_name = (CRITERIA_MET, "row") if of_criteria(evaluation) else ("pass rate", "item")
     return _point(name, one["pass_rate"], *ends, one["n_verdicts"], one["n_items"], row_name)
 
 

@@ -168,7 +168,7 @@ def rows_of(
     votes = _votes(evaluation, criterion)
     apart = list(records(_by_item(evaluation.disagreement, criterion, ids)[["disagreement", "split"]]))
     texts, columns = row_texts(evaluation), _item_columns(evaluation, set(labels["annotator"].astype(str)))
-    is_exploded, names = of_criteria(evaluation.items), list(evaluation.input_columns)
+    is_exploded, names = of_criteria(evaluation), list(evaluation.input_columns)
     judged = ["requirement"] if is_exploded else judged_inputs(evaluation.rubric, criterion, names)
     of_items = items_of_rows(evaluation, criterion)
     jury = list(records(scores[["label", "passed", "status"]]))
@@ -309,7 +309,7 @@ def page_texts(evaluation: Evaluation, criterion: str) -> dict[str, Any]:
     """What the table can show of each item, and how it writes labels."""
     names, scale = list(evaluation.input_columns), evaluation.rubric.criterion(criterion).scale
     judged = judged_inputs(evaluation.rubric, criterion, names)
-    requirement = "requirement" if of_criteria(evaluation.items) and "requirement" in names else ""
+    requirement = "requirement" if of_criteria(evaluation) and "requirement" in names else ""
     texts = {"inputs": names, "judged_inputs": judged, "own": requirement}
     return texts | {"codes": list(scale.labels), "keys": level_keys(scale)}
 

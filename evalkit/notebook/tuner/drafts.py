@@ -22,6 +22,7 @@ from evalkit.errors import ConfigError, EvalkitError, RubricError
 from evalkit.evaluation.rules_fit_scales import try_rules
 from evalkit.notebook.tuner.version_history import History, Version, rebase
 from evalkit.rubrics import Rubric
+from evalkit.rubrics.item_criteria import with_rows
 from evalkit.rubrics.profiles import judge_dict
 from evalkit.tables import load_items
 from evalkit.tables.items import ItemsLike, as_items
@@ -79,7 +80,9 @@ class Setup:
         options, source = options.copy(), Path(items) if isinstance(items, (str, Path)) else None
         cache = as_cache(options.pop("cache", None))
         options.pop("budget_usd", None)
-        table = as_items(load_items(items) if isinstance(items, (str, Path)) else items, item_id=item_id)
+        loaded = load_items(items) if isinstance(items, (str, Path)) else items
+        loaded, id_column = with_rows(loaded, spec.rubric, spec.inputs, item_id)
+        table = as_items(loaded, item_id=id_column)
         template = None if spec.settings.source("template") == "rubric" else spec.settings["template"]
         name = named if isinstance(named, str) else ""
         return cls(table, item_id, source, name, spec, template, cache, options)
