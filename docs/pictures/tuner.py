@@ -1,4 +1,4 @@
-"""Take the pictures of docs/tuner.md and docs/item-criteria.md in JupyterLab and Chromium: ``python docs/pictures/tuner.py [FOLDER]``."""
+"""Take the pictures of docs/tuner.md and docs/item-criteria.md: ``python docs/pictures/tuner.py [FOLDER]``."""
 
 from __future__ import annotations
 

@@ -100,10 +100,8 @@ def sections(evaluation: Evaluation, reasons: str = "explain") -> Iterator[Secti
         yield "No items: nothing to judge, no figures", [], []
         return
     yield from _points(evaluation)
-    yield (
-        f"Criteria ({CRITERIA_MET}; not a score of items)" if of_criteria(evaluation) else "Scores",
-        *_scores(evaluation),
-    )
+    title = f"Criteria ({CRITERIA_MET}; not a score of items)" if of_criteria(evaluation) else "Scores"
+    yield title, *_scores(evaluation)
     if evaluation.answer_notes:
         yield "", [], evaluation.answer_notes
     yield "Judges among themselves", *_reliability(evaluation)
@@ -118,25 +116,27 @@ def _points(evaluation: Evaluation) -> Iterator[Section]:
     """The scores of items with criteria of their own: of all criteria, then of those of each axis."""
     try:
         table = evaluation.points
-        by_axis = None if table is None else points(evaluation.scores, evaluation.items, by="axis")
+        by_axis = (
+            None if table is None else points(evaluation.scores, evaluation.items, by="axis").dropna(subset="axis")
+        )
     except InputError as problem:  # of rows that were filtered or edited
         yield "", [], [f"no points: {problem}"]
         return
     if table is None or by_axis is None:
         return
-    by_axis = by_axis[by_axis["axis"].notna()]
-    parts = [table.assign(axis="all"), *([by_axis] if len(by_axis) else [])]
-    rows, notes = [], []
-    summary = pd.concat([summarize(part) for part in parts])
-    for row in summary.head(_MOST_AXES).to_dict("records"):
-        cells = {"axis": str(row["axis"]), "mean": figure(row["mean"], row["low"], row["high"])}
-        cells["clipped"] = figure(row["clipped"], row["clipped_low"], row["clipped_high"])
-        cells |= {"if open were unmet / met": f"{figure(row['worst'])} / {figure(row['best'])}"}
-        cells |= {"below 0": figure(row["below_0"]), "scored": count_of(row["n_scored"], row["n_items"])}
-        rows.append(cells | {"criteria scored": count_of(row["n_criteria"] - row["n_open"], row["n_criteria"])})
-        notes += [(cells["axis"], str(row["notes"]))] * (not pd.isna(row["notes"]))
+    rows, notes, tables = [], [], [table.assign(axis="all"), *([by_axis] if len(by_axis) else [])]
+    for row in pd.concat(map(summarize, tables)).head(_MOST_AXES).to_dict("records"):
+        rows.append({
+            "axis": str(row["axis"]), "mean": figure(row["mean"], row["low"], row["high"]),
+            "clipped": figure(row["clipped"], row["clipped_low"], row["clipped_high"]),
+            "if open were unmet / met": f"{figure(row['worst'])} / {figure(row['best'])}",
+            "below 0": figure(row["below_0"]), "scored": count_of(row["n_scored"], row["n_items"]),
+            "criteria scored": count_of(row["n_criteria"] - row["n_open"], row["n_criteria"]),
+        })  # fmt: skip
+        notes += [(rows[-1]["axis"], str(row["notes"]))] * (not pd.isna(row["notes"]))
     head = f"Points of {counted(len(table), 'item')} with criteria of their own"
-    more = [f"{len(summary) - len(rows)} more axes: ek.summarize(ek.points(…, by='axis'))"] * (len(summary) > len(rows))
+    n_more = by_axis["axis"].nunique() + 1 - len(rows)
+    more = [f"{n_more} more axes: ek.summarize(ek.points(…, by='axis'))"] * (n_more > 0)
     yield head, rows, ["an item with an open criterion has no score", *more, *noted(notes, len(rows), ", ")]
 
 

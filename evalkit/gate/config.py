@@ -126,8 +126,10 @@ class Expected(_WithChecks):
                 raise ValueError(f"{self.type} needs exactly one of {', '.join(allowed)}")
         if self.type == CRITERIA and (self.min_points is None or self.min_score is not None):
             raise ValueError("criteria needs min_points (a share of the points), and has no min_score")
-        own = [] if self.type in (CRITERIA, *CHECKS) else ["min_points", "rubric"]
-        wrong = sorted([*(given.keys() - allowed.keys()), *(name for name in own if getattr(self, name) is not None)])
+        of_criteria = [] if self.type in (CRITERIA, *CHECKS) else ["min_points", "rubric"]
+        wrong = sorted(
+            [*(given.keys() - allowed.keys()), *(name for name in of_criteria if getattr(self, name) is not None)]
+        )
         if wrong:
             raise ValueError(f"unknown key for {self.type!r}: {listed(wrong)}")
         return self

@@ -42,7 +42,9 @@ def keys_of(work: Worklist, held: Sequence[Collection[str]]) -> Iterator[tuple[s
     rows = zip(*(map(bytes.hex, keys) for keys in ways), strict=True)
     size = work.n_rows // max(1, len(work.inputs))
     for hashes, mine in zip(work.hashes, held, strict=True):
-        own = [next((key for key in others if key in mine), shared) for shared, *others in islice(rows, size)]
+        own = [
+            next((key for key in alternatives if key in mine), shared) for shared, *alternatives in islice(rows, size)
+        ]
         parts = verdict_parts(work.spec, hashes[0])
         yield verdict_key(own, work.spec.samples, parts["rules_hash"]), parts
 

@@ -80,7 +80,7 @@ def explanations(measured: Measured, min_score: float | Mapping[str, float] | No
             continue
         for rationale in criterion.rationales:
             if side is None or _reaches(rationale.score, rationale.passed, lowest) is side:
-                yield f"{name}, {_named(rationale)}: {rationale.text}"
+                yield f"{name}, {named(rationale)}: {rationale.text}"
 
 
 def _reaches(score: float | None, passed: bool | None, lowest: float | None) -> bool | None:
@@ -88,7 +88,8 @@ def _reaches(score: float | None, passed: bool | None, lowest: float | None) -> 
     return passed if lowest is None else None if score is None else score >= lowest - _TINY
 
 
-def _named(rationale: Rationale) -> str:
+def named(rationale: Rationale) -> str:
+    """Who wrote an explanation, and the score that it explains."""
     score = "" if rationale.score is None else f" ({rationale.score:.4g})"
     return f"{rationale.judge or 'the judge'}{score}"
 

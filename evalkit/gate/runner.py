@@ -56,17 +56,16 @@ class _Task:
 
 @dataclass(slots=True)
 class _Part:
-    """One expectation of a test, with its settings, or with the compiled check, and its traces.
+    """One expectation of a test, with its settings, or with the compiled check, and its traces by names.
 
-    `own` has the criteria of each trace, by a name of its own, or why they cannot be judged.
+    `own` has the criteria of each trace, or why they cannot be judged.
     """
 
     expected: Expected
     resolved: Resolved | None = None
     check: Any = None
     tasks: list[_Task] = field(default_factory=list)
-    number: int = 0
-    traces: tuple[Trace, ...] = ()
+    traces: dict[str, Trace] = field(default_factory=dict)
     own: dict[str, pd.DataFrame | str] = field(default_factory=dict)
 
     @classmethod
@@ -83,38 +82,32 @@ class _Part:
         """Make the tasks of its traces: one each, or one for each of their own criteria."""
         rubric = "" if self.resolved is None else self.resolved.spec.rubric.id
         if self.expected.type != CRITERIA:
-            self.tasks = [_Task(self.resolved, trace, rubric, criteria=self.expected.criteria) for trace in self.traces]
+            criteria = self.expected.criteria
+            self.tasks = [_Task(self.resolved, trace, rubric, criteria=criteria) for trace in self.traces.values()]
             return
-        self.own = {origin: own[origin] for origin in self.origins}
-        for (origin, rows), trace in zip(self.own.items(), self.traces, strict=True):
+        self.own = {origin: own[origin] for origin in self.traces}
+        for origin, rows in self.own.items():
+            trace = self.traces[origin]
             for name, text in () if isinstance(rows, str) else zip(rows["item_id"], rows[REQUIREMENT], strict=True):
                 alone = replace(trace, inputs={**(trace.inputs or {}), REQUIREMENT: text, "of_item": origin})
                 self.tasks.append(_Task(self.resolved, alone, name.replace(origin, rubric, 1), origin))
 
-    @property
-    def origins(self) -> list[str]:
-        """A name for each trace whose own criteria are judged."""
-        return [f"{self.number}.{at}" for at in range(len(self.traces))] if self.expected.type == CRITERIA else []
-
-    def judged(self) -> dict[str, tuple[pd.DataFrame, list[Judgment]]]:
+    def judged(self) -> dict[str, tuple[pd.DataFrame, list[Any]]]:
         """The criteria of each trace with their judgments."""
-        by_trace: dict[str, list[Judgment]] = {}
-        for task in self.tasks:
-            if task.judgment is not None:
-                by_trace.setdefault(task.origin, []).append(task.judgment)
-        return {origin: (rows, by_trace[origin]) for origin, rows in self.own.items() if not isinstance(rows, str)}
+        return {
+            origin: (rows, [task.judgment for task in self.tasks if task.origin == origin])
+            for origin, rows in self.own.items() if not isinstance(rows, str)
+        }  # fmt: skip
 
     def _of_criteria(self, figures: Mapping[str, Any], options: GateOptions) -> Iterator[Measured]:
-        of_traces, hashes = self.judged(), dict[str, list[str | None]]()
-        for task in self.tasks:
-            hashes.setdefault(task.origin, []).append(task.input_hash)
-        for (origin, rows), trace in zip(self.own.items(), self.traces, strict=True):
-            known = rows if isinstance(rows, str) else figures[origin]
-            if isinstance(known, str) or self.expected.min_points is None:
-                measured = Measured("error", f"the criteria cannot be judged: {REDACTED if options.redact else known}")
+        judged, floors = self.judged(), self.expected.min_points
+        for origin, rows in self.own.items():
+            values, trace = rows if isinstance(rows, str) else figures[origin], self.traces[origin]
+            if isinstance(values, str) or floors is None:
+                measured = Measured("error", f"the criteria cannot be judged: {REDACTED if options.redact else values}")
             else:
-                measured = measure_points(*of_traces[origin], known, self.expected.min_points, redact=options.redact)
-            hashed = digest(hashes.get(origin))
+                measured = measure_points(*judged[origin], values, floors, redact=options.redact)
+            hashed = digest([task.input_hash for task in self.tasks if task.origin == origin])
             yield replace(measured, line=trace.line, attempt=trace.attempt, input_hash=hashed)
 
     def result(self, options: GateOptions, figures: Mapping[str, Any]) -> MetricResult:
@@ -181,13 +174,13 @@ def run_gate(
     name = str(traces) if isinstance(traces, (str, Path)) else "the list of traces"
     rows = read_traces(traces, redact=options.redact) if isinstance(traces, (str, Path)) else traces
     matches = match(config.tests, rows, name, redact=options.redact)
-    every = [part for mine in parts for part in mine]
-    found_for = [found for mine, found in zip(parts, matches, strict=True) for _ in mine]
-    for number, (part, found) in enumerate(zip(every, found_for, strict=True)):
-        part.number, part.traces = number, found.traces
-    own = criteria_of({key: trace for part in every for key, trace in zip(part.origins, part.traces, strict=False)})
-    for part in every:
-        part.take(own)
+    every = [(part, match.traces) for group, match in zip(parts, matches, strict=True) for part in group]
+    for number, (part, traces_found) in enumerate(every):
+        part.traces = {f"{number}.{index}": trace for index, trace in enumerate(traces_found)}
+    of_criteria = [part.traces for part, _ in every if part.expected.type == CRITERIA]
+    own_criteria = criteria_of({key: trace for with_names in of_criteria for key, trace in with_names.items()})
+    for part, _ in every:
+        part.take(own_criteria)
     tasks = [task for mine in parts for part in mine for task in part.tasks if task.resolved is not None]
     _use_recorded(tasks, name, options)
     cost = _judge(tasks, options)
@@ -201,7 +194,7 @@ def run_gate(
             if task.judgment is not None:
                 task.judgment = task.judgment.redacted(REDACTED)
     results = zip(config.tests, matches, parts, strict=True)
-    figures = figures_of({key: pair for part in every for key, pair in part.judged().items()})
+    figures = figures_of({key: pair for part, _ in every for key, pair in part.judged().items()})
     tests = tuple(_test(test.id, found, mine, options, figures) for test, found, mine in results)
     suites = list(measure_suite(config.suite, tests))
     suites += [] if baseline is None else compare_baseline(baseline, tests)
@@ -242,8 +235,8 @@ def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> 
 def _reject_other_keys(group: list[_Task]) -> None:
     """Reject recorded verdicts with another key; if no judge is named, those of another input or rubric."""
     resolved = group[0].resolved
-    held = [task.judgment.keys if task.judgment is not None else () for task in group]
-    keys = keys_of(work_of(resolved.spec, [task.trace for task in group]), held)
+    recorded_keys = [task.judgment.keys if task.judgment is not None else () for task in group]
+    keys = keys_of(work_of(resolved.spec, [task.trace for task in group]), recorded_keys)
     for task, (key, parts) in zip(group, keys, strict=True):
         judgment = task.judgment
         if judgment is None or not judgment.verdict_key:
@@ -262,14 +255,9 @@ def _with_siblings(group: list[_Task], tasks: Iterable[_Task]) -> list[_Task]:
     origins = {task.origin for task in group} - {""}
     if not group[0].resolved.spec.per_item or not origins:
         return group
-    same = group[0].resolved.group
-    return [
-        task
-        for task in tasks
-        if task.origin in origins
-        and task.resolved.group == same
-        and not any(is_missing(task.trace.item.get(name)) for name in task.resolved.spec.rubric.required_inputs)
-    ]
+    needed, key = group[0].resolved.spec.rubric.required_inputs, group[0].resolved.group
+    siblings = [task for task in tasks if task.origin in origins and task.resolved.group == key]
+    return [task for task in siblings if not any(is_missing(task.trace.item.get(name)) for name in needed)]
 
 
 def _groups(tasks: Iterable[_Task]) -> list[list[_Task]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,16 +22,16 @@ from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.stats.aggregation.item_points import points
 
 OWN = "criteria"
-_FIGURES = ("points", "possible", "low", "high", "renormalised", "n_criteria", "n_open")
+_FIGURES, _COUNTS = ("points", "possible", "low", "high", "renormalised"), ("n_criteria", "n_open")
 
 
 class PointsScore(RubricScore):
     """The sample-level function of `judge_metric` for a rubric that asks for a requirement."""
 
     def __init__(self, declared: Declared, name: str, fields: Fields, options: Mapping[str, Any]) -> None:
-        place = fields.get(OWN)
-        others = {key: where for key, where in fields.items() if key != OWN}
-        super().__init__(declared, name, {**others, REQUIREMENT: _CellOf(place)}, options)
+        places = {**fields, REQUIREMENT: _CellOf(fields.get(OWN))}
+        places.pop(OWN, None)
+        super().__init__(declared, name, places, options)
 
     def __repr__(self) -> str:
         return f"PointsScore({self.declared.rubric.id}@{self.declared.rubric.version}, name={self.name!r})"
@@ -46,59 +47,58 @@ class PointsScore(RubricScore):
         return settings
 
     def _figures(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-        name, scores = self.name, np.array([row[self.name] for row in rows], dtype=float)
-        figures = mean_row(name, scores.tolist()) | coverage_row(name, rows)
-        known = scores[~np.isnan(scores)]
+        name, ends = self.name, ["", *(f"_{figure}" for figure in (*_FIGURES, *_COUNTS))]
+        columns = pd.DataFrame(list(rows), columns=[f"{name}{end}" for end in ends], dtype=float)
+        scores = columns[name].dropna()
+        figures = mean_row(name, columns[name].tolist()) | coverage_row(name, rows)
         figures[f"{name}_clipped"] = float(np.clip(figures[name], 0, 1))
-        figures[f"{name}_below_0"] = float((known < 0).mean()) if len(known) else math.nan
+        figures[f"{name}_below_0"] = float((scores < 0).mean()) if len(scores) else math.nan
         for stem, figure in {"worst": "low", "best": "high", "renormalised": "renormalised"}.items():
-            figures[f"{name}_{stem}"] = mean_row("x", [row[f"{name}_{figure}"] for row in rows])["x"]
-        return figures | {
-            f"{name}_{part}": float(sum(row[f"{name}_{part}"] for row in rows)) for part in ("n_criteria", "n_open")
-        }
+            figures[f"{name}_{stem}"] = float(columns[f"{name}_{figure}"].mean())
+        return figures | {f"{name}_{count}": float(columns[f"{name}_{count}"].sum()) for count in _COUNTS}
 
     def _judge(
         self, settings: MetricSettings, docs: Sequence[Any], responses: Sequence[Any], filled: Sequence[int]
     ) -> tuple[list[dict[str, Any]], list[pd.DataFrame], int]:
         items = items_of(docs, responses, settings.spec.rubric, self._fields).rename(columns={REQUIREMENT: OWN})
         exploded, report = explode_criteria(items), settings.report_disagreement
-        asked = exploded[exploded["of_item"].isin([str(at) for at in filled])].reset_index(drop=True)
+        criteria = exploded[exploded["of_item"].isin([str(number) for number in filled])].reset_index(drop=True)
         judged, tables = list[dict[str, Any]](), list[pd.DataFrame]()
         if filled:
             options = {"on_progress": ProgressLog(self.name), **self._options}
-            judged, tables = judge_rows("x", settings.spec, asked, options, self.name, report_disagreement=report)
-        scores = pd.DataFrame({"item_id": asked["item_id"], "score": [row["x"] for row in judged]})
+            judged, tables = judge_rows("x", settings.spec, criteria, options, self.name, report_disagreement=report)
+        scores = pd.DataFrame({"item_id": criteria["item_id"], "score": [row["x"] for row in judged]})
         scores["passed"] = pd.array([row["x_passed"] for row in judged], dtype="boolean")
-        found = points(scores, exploded, scale=Scale.of({0: "", 1: ""}, pass_at=1)).to_dict("records")
-        by_item: dict[str, list[tuple[Any, dict[str, Any]]]] = {str(at): [] for at in range(len(docs))}
-        for (_, criterion), row in zip(asked.iterrows(), judged, strict=True):
-            by_item[criterion["of_item"]].append((criterion, row))
-        rows = [self._row(one, by_item[str(one["item_id"])], report=report) for one in found]
-        return rows, tables, len(asked)
+        by_item: dict[str, list[tuple[Any, Any]]] = {}
+        for criterion, row in zip(criteria.to_dict("records"), judged, strict=True):
+            by_item.setdefault(criterion["of_item"], []).append((criterion, row))
+        of_items = points(scores, exploded, scale=Scale.of({0: "", 1: ""}, pass_at=1)).to_dict("records")
+        rows = [self._row(score, by_item.get(score["item_id"], []), report=report) for score in of_items]
+        return rows, tables, len(criteria)
 
-    def _row(self, found: Mapping[Any, Any], judged: Sequence[tuple[Any, Any]], *, report: bool) -> dict[str, Any]:
+    def _row(self, score: Mapping[Any, Any], judged: Sequence[tuple[Any, Any]], *, report: bool) -> dict[str, Any]:
         """The row of an answer: its points, its criteria, and all of their judgments."""
-        parts, judgments, lines = {}, [], []
+        name, parts, judgments, lines = self.name, {}, [], []
         for criterion, row in judged:
-            key = criterion["item_id"].partition("#")[2]
-            axis, weight = criterion["axis"] or "", criterion["points"]
-            part = {"axis": axis, "points": weight, "score_norm": row["x"], "error": row["x_error"]}
-            parts[key] = part | {"explanation": row["x_explanation"]}
-            judgments += [one | {"criterion_id": key} for one in orjson.loads(row["x_judgments"])]
-            if row["x_explanation"] and row["x_passed"] is not (weight > 0):
-                lines.append(f"{key} ({weight:g} points): {row['x_explanation']}")
-        reasons = pd.Series([row["x_error"] for _, row in judged if row["x_error"]], dtype=object).value_counts()
-        error = "; ".join(f"{why} × {n}" if n > 1 else str(why) for why, n in reasons.items())
-        if pd.isna(found["score"]):
-            error = EMPTY_ANSWER if not judged else error or str(found["reason"])
-        score = {"": found["score"], **{f"_{name}": found[name] for name in _FIGURES}}
-        row = {f"{self.name}{end}": float(value) for end, value in score.items()}
-        row[f"{self.name}_coverage"] = sum(row["x_coverage"] for _, row in judged) / found["n_criteria"]
-        row |= {f"{self.name}_error": "" if not pd.isna(found["score"]) else error}
-        texts = {"criteria": orjson.dumps(parts).decode(), "judgments": orjson.dumps(judgments).decode()}
-        row |= {f"{self.name}_{name}": text for name, text in {"explanation": "\n".join(lines), **texts}.items()}
-        means = ["agreement", *(["disagreement"] if report else [])]
-        return row | {f"{self.name}_{one}": mean_row("x", [row[f"x_{one}"] for _, row in judged])["x"] for one in means}
+            key, weight, text = criterion["item_id"].partition("#")[2], criterion["points"], row["x_explanation"]
+            parts[key] = {"axis": criterion["axis"] or "", "points": weight, "score_norm": row["x"],
+                          "error": row["x_error"], "explanation": text}  # fmt: skip
+            judgments += [judgment | {"criterion_id": key} for judgment in orjson.loads(row["x_judgments"])]
+            if text and row["x_passed"] is not (weight > 0):
+                lines.append(f"{key} ({weight:g} points): {text}")
+        error = ""
+        if pd.isna(score["score"]):
+            reasons = Counter(row["x_error"] for _, row in judged if row["x_error"])
+            error = "; ".join(f"{why} × {n}" if n > 1 else why for why, n in reasons.items()) or str(score["reason"])
+        values = {"": score["score"], **{f"_{figure}": score[figure] for figure in (*_FIGURES, *_COUNTS)}}
+        values["_coverage"] = sum(row["x_coverage"] for _, row in judged) / score["n_criteria"]
+        for figure in ("agreement", *(["disagreement"] if report else [])):
+            values[f"_{figure}"] = mean_row("x", [row[f"x_{figure}"] for _, row in judged])["x"]
+        return {
+            **{f"{name}{end}": float(value) for end, value in values.items()},
+            f"{name}_error": error if judged else EMPTY_ANSWER, f"{name}_explanation": "\n".join(lines),
+            f"{name}_criteria": orjson.dumps(parts).decode(), f"{name}_judgments": orjson.dumps(judgments).decode(),
+        }  # fmt: skip
 
 
 class _CellOf:

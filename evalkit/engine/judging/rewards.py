@@ -38,8 +38,8 @@ class Reward:
         """One reward per completion; a column that the rubric reads holds one value per completion."""
         began, spec, rubric = time.monotonic(), self._spec, self._spec.rubric
         is_chat = "conversation" in rubric.input_names and not all(map(_is_single, prompts))
-        shown: Any = [list(prompt) for prompt in prompts] if is_chat else map(_text, prompts)
-        cells = {"conversation" if is_chat else "question": shown, "answer": map(_text, completions)}
+        prompt_cells: Any = [list(prompt) for prompt in prompts] if is_chat else map(_text, prompts)
+        cells = {"conversation" if is_chat else "question": prompt_cells, "answer": map(_text, completions)}
         places = {*rubric.input_names, *spec.inputs.values(), *(COLUMNS if rubric.has_requirements else ())}
         cells |= {name: cell for name, cell in columns.items() if name in places}
         frame = pd.DataFrame({name: pd.Series(list(cell), dtype=object) for name, cell in cells.items()})
@@ -53,10 +53,9 @@ class Reward:
         else:
             votes = aggregate(vote(table, **spec.rules.vote_options), **spec.rules.aggregate_options)
             is_own = rubric.has_requirements and REQUIREMENT not in {*frame.columns, *spec.inputs}
-            rows = (
-                points(votes, frame).assign(score_norm=lambda rows: rows["score"]) if is_own else combine(votes, rubric)
-            )
-            scores = rows.set_index("item_id")["score_norm"].astype(float)[frame["item_id"]].reset_index(drop=True)
+            rows = points(votes, frame) if is_own else combine(votes, rubric)
+            column = rows.set_index("item_id")["score" if is_own else "score_norm"].astype(float)
+            scores = column[frame["item_id"]].reset_index(drop=True)
             reasons = {str(reason): int(n) for reason, n in table["error"].value_counts().items() if n}
         lost = scores.isna()
         share = float(lost.mean()) if len(lost) else 0.0
