@@ -160,6 +160,10 @@ def test_the_browser_shows_items(tmp_path):
     rows = ek.explode_criteria([*items(3), {"item_id": 7, "question": "q", "answer": "many", "criteria": many}])
     browser = ek.notebook.JudgmentBrowser(evaluation_of(rows, [1, None] * 76 + [1]))
     assert [row.item_id for row in browser.rows] == ["task-1", "task-2", "task-3", "7"]
+    judgments = evaluation_of(rows, [1] * len(rows)).judgments
+    given = [*items(3), {"item_id": 7, "question": "q", "answer": "many", "criteria": many}]
+    assert len(ek.notebook.JudgmentBrowser(judgments, given).rows) == 4  # items that bring the criteria
+    assert len(ek.notebook.JudgmentBrowser(judgments).rows) == len(rows)  # without items, only ids
     assert browser.state["page"]["inputs"] == ["question", "answer"]
     assert browser.state["figures"]["tiles"][1]["title"] == "Item score"
     browser.receive({"do": "select", "item_id": "7"})
@@ -169,6 +173,8 @@ def test_the_browser_shows_items(tmp_path):
     assert [one["id"] for one in browser.state["item"]["own"]["rows"]][:2] == ["101", "102"]
     browser.receive({"do": "criteria", "axis": 3, "page": 0})
     assert {one["axis"] for one in browser.state["item"]["own"]["rows"]} == {"axis 2"}
+    browser.receive({"do": "criteria", "axis": 99, "page": 0})
+    assert browser.state["item"]["own"]["axis"] == 20
     browser.receive({"do": "select", "item_id": "task-1"})
     assert browser.state["item"]["own"]["axis"] == 0
 

@@ -37,6 +37,7 @@ def item_with_criteria(evaluation: Evaluation, item: str, criterion: str, axis: 
     names = [*dict.fromkeys(row["axis"] for row in criteria)]
     axes = [("all axes", criteria), *((name or "no axis", [row for row in criteria if row["axis"] == name])
                                       for name in names if len(names) > 1)]  # fmt: skip
+    axis = min(max(0, axis), len(axes) - 1)
     of_axis = axes[axis][1]
     columns = {name: column for name, column in evaluation.input_columns.items() if column != "requirement"}
     texts = item_texts(evaluation.items, columns, criteria[0]["row"], evaluation.rubric, criterion)

@@ -12,6 +12,7 @@ import pandas as pd
 from evalkit.core.settings import as_cache
 from evalkit.errors import InputError, listed
 from evalkit.evaluation import Evaluation, show
+from evalkit.evaluation.inputs import rubric_of_table
 from evalkit.evaluation.item_scores import scores_of_items
 from evalkit.notebook.judgments.headline_numbers import jury_tiles
 from evalkit.notebook.judgments.item_criteria import item_with_criteria, rows_of_items
@@ -19,6 +20,7 @@ from evalkit.notebook.judgments.item_details import item_detail
 from evalkit.notebook.judgments.item_table import FILTERS, Query, page_of, page_texts, rows_of
 from evalkit.notebook.judgments.run_notices import alert_lines, notices
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
+from evalkit.rubrics.item_criteria import with_rows
 from evalkit.stats.alignment.label_splits import split_labels
 from evalkit.tables.items import ItemsLike, as_items
 from evalkit.tables.schemas import check, empty
@@ -87,6 +89,8 @@ class JudgmentBrowser(NotebookWidget):
             )
         ids = pd.DataFrame({"item_id": table["item_id"].drop_duplicates().tolist()})
         shown = ids if items is None else as_items(items, item_id=item_id)
+        if items is not None:  # they may bring the criteria that were judged
+            shown = as_items(with_rows(shown, rubric_of_table(table, shown), inputs)[0])
         missing = set(ids["item_id"]) - set(shown["item_id"])
         if missing:
             raise InputError(
