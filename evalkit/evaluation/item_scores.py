@@ -72,7 +72,9 @@ def criteria_of(evaluation: Evaluation, item: str, criterion: str) -> list[dict[
     tables = [table[(table["item_id"].isin(rows["item_id"]) & (table["criterion"] == criterion)).to_numpy()]
             for table in (evaluation.scores, evaluation.votes, evaluation.judgments)]  # fmt: skip
     # as if each criterion were an axis of its own
-    worths = points(tables[0], rows.assign(axis=rows["item_id"]), by="axis").set_index("axis").loc[rows["item_id"]]
+    worths = points(tables[0], rows.assign(axis=rows["item_id"]), by="axis").set_index("axis")
+    worths = worths.loc[rows["item_id"], ["points", "possible"]]
+    rows = rows.reindex(columns=["item_id", "requirement", "points", "axis", "requires"])
     verdicts = tables[0].set_index("item_id").reindex(rows["item_id"])[["score", "score_norm", "passed"]]
     votes, reasons = defaultdict[str, list[Any]](list), defaultdict[str, list[Any]](list)
     for vote in records(tables[1][["item_id", "judge", "label", "passed"]]):
