@@ -1,4 +1,4 @@
-"""Take the pictures of docs/tuner.md in JupyterLab and Chromium: ``python docs/pictures/tuner.py [FOLDER]``."""
+"""Take the pictures of docs/tuner.md and docs/item-criteria.md: ``python docs/pictures/tuner.py [FOLDER]``."""
 
 from __future__ import annotations
 
@@ -41,6 +41,13 @@ tuner.suggest("fake:strict")
 tuner.try_edit(0)
 tuner"""
 
+CRITERIA = f"""\
+import sys; sys.path.insert(0, {str(FOLDER.parents[1] / "tests" / "support")!r})
+from pathlib import Path
+import evalkit as ek
+from own_criteria import evaluated, items
+ek.notebook.JudgmentBrowser(evaluated(items(6), Path("replies")))"""
+
 
 def photograph(page: Any, shown: Any, path: Path, theme: str | None = None) -> None:
     """Write a picture of what is shown, in a theme of JupyterLab (by default the present one), in few colours."""
@@ -73,6 +80,15 @@ def take(page: Any, shown: Any, folder: Path, name: str, *, wide: bool = False, 
             photograph(page, shown, folder / f"{name}{width}{theme}.png", chosen)
 
 
+def take_criteria(notebook: Notebook, folder: Path) -> None:
+    """An item with its own criteria in the browser of judgments; its judges are invented."""
+    browser = notebook.open(CRITERIA).tuner
+    browser.locator("tr[data-id='task-1']").click()
+    browser.locator(".ekw-own summary").nth(9).click()
+    notebook.page.set_viewport_size({"width": 1400, "height": TALL})
+    photograph(notebook.page, browser, folder / "item-criteria.png", THEMES[""])
+
+
 def main(folder: Path) -> None:
     """Write every picture into `folder`."""
     if why := missing():
@@ -92,6 +108,7 @@ def main(folder: Path) -> None:
         tuner.get_by_text("Suggestions: 3").click()
         page.set_viewport_size({"width": 1400, "height": TALL})
         photograph(page, tuner, folder / "tuner-suggestions.png")
+        take_criteria(Notebook(page, lab), folder)
 
 
 if __name__ == "__main__":

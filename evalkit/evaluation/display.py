@@ -16,14 +16,16 @@ from evalkit.errors import InputError
 from evalkit.evaluation import overview
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.evaluation_log import AGREEMENT, SUMMARY
+from evalkit.evaluation.item_scores import got_words
 from evalkit.rubrics.files import shipped_folder
 from evalkit.stats.comparison.comparison_table import Comparison
 from evalkit.stats.notes import row_notes
 from evalkit.tables import load_items, read_table
+from evalkit.tables.files import records
 
 _LONG = 160
 _BOUNDS = {"mean": ("low", "high"), "mean_norm": ("norm_low", "norm_high"), "pass_rate": ("pass_low", "pass_high")}
-_COPIED = ("id", "run")
+_COPIED = ("id", "run", "points", "range", "open")
 _OF_HISTORY = ("evaluation", "time", "rubric", "judges", "samples", "criterion", *SUMMARY, *AGREEMENT, "cost_usd")
 """Columns whose texts go into the next command: never cut."""
 _KEPT = ("score", "label", "passed", "mean")
@@ -86,7 +88,8 @@ def show(shown: pd.DataFrame | Drawable, *, rows: int = 20, width: int | None = 
         raise InputError(f"rows and width of show must be at least 1, got rows={rows!r}, width={width!r}")
     if isinstance(shown, pd.DataFrame):
         is_history = {"rubric_version", *_OF_HISTORY} <= {*shown.columns}
-        return _table_view(_short_history(shown) if is_history else shown, rows, width)
+        table = _short_points(shown) if {"possible", "n_open", "renormalised"} <= {*shown.columns} else shown
+        return _table_view(_short_history(shown) if is_history else table, rows, width)
     if isinstance(shown, Evaluation):
         return View(wrapped(overview.text(shown, width), width), shown._repr_html_())
     if isinstance(shown, Comparison):
@@ -102,6 +105,16 @@ def _short_history(history: pd.DataFrame) -> pd.DataFrame:
     time = history["time"].dt.strftime("%Y-%m-%d %H:%M")
     short = history.assign(rubric=rubric, time=time)[[*_OF_HISTORY]].dropna(axis=1, how="all")
     return short.rename(columns={"n_verdicts": "verdicts"})
+
+
+def _short_points(table: pd.DataFrame) -> pd.DataFrame:
+    """Points got of possible, the score, the range that open criteria leave, and how many are open."""
+    names = ("rubric", "rubric_version", "criterion", "item_id", "axis", "parent", "system_id")
+    words = [got_words(row) for row in records(table[["points", "possible", "low", "high"]])]
+    is_open = [f"{n} of {n_all}" for n, n_all in zip(table["n_open"], table["n_criteria"], strict=True)]
+    got, ends = zip(*words, strict=True) if words else ((), ())
+    short = table[[name for name in names if name in table]].assign(points=got, score=table["score"], range=ends)
+    return short.assign(open=is_open, reason=table["reason"])
 
 
 def _table_view(table: pd.DataFrame, rows: int, width: int | None) -> View:

@@ -64,7 +64,7 @@ def evaluate(
     -------
     Evaluation
         With `.judgments .votes .scores .rubric_scores .summary .disagreement .reliability .alignment
-        .cost` and `.wide()`.
+        .cost` and `.wide()`; on rows of `explode_criteria` also `.points`.
 
     Raises
     ------

@@ -11,6 +11,7 @@ import pandas as pd
 
 from evalkit.core.formatting import count_of, figure, html_page, html_table, html_tiles, noted, text_table, wrapped
 from evalkit.errors import InputError, counted
+from evalkit.evaluation.item_scores import CRITERIA_MET, of_criteria, score_tiles
 from evalkit.stats.aggregation.item_points import points
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.alignment.agreement_measures import FIGURES, SHOWN
@@ -27,6 +28,7 @@ Section = tuple[str, Rows, list[str]]
 
 _ALL = "all criteria"
 _FAR_APART = 0.05
+_MOST_AXES = 20
 _APART = (
     "a mean averages scores, a pass rate counts items at the pass mark or better: they can differ, and both are right"
 )
@@ -98,7 +100,8 @@ def sections(evaluation: Evaluation, reasons: str = "explain") -> Iterator[Secti
         yield "No items: nothing to judge, no figures", [], []
         return
     yield from _points(evaluation)
-    yield "Scores", *_scores(evaluation)
+    title = f"Criteria ({CRITERIA_MET}; not a score of items)" if of_criteria(evaluation) else "Scores"
+    yield title, *_scores(evaluation)
     if evaluation.answer_notes:
         yield "", [], evaluation.answer_notes
     yield "Judges among themselves", *_reliability(evaluation)
@@ -122,7 +125,7 @@ def _points(evaluation: Evaluation) -> Iterator[Section]:
     if table is None or by_axis is None:
         return
     rows, notes, tables = [], [], [table.assign(axis="all"), *([by_axis] if len(by_axis) else [])]
-    for row in pd.concat(map(summarize, tables)).to_dict("records"):
+    for row in pd.concat(map(summarize, tables)).head(_MOST_AXES).to_dict("records"):
         rows.append({
             "axis": str(row["axis"]), "mean": figure(row["mean"], row["low"], row["high"]),
             "clipped": figure(row["clipped"], row["clipped_low"], row["clipped_high"]),
@@ -132,7 +135,9 @@ def _points(evaluation: Evaluation) -> Iterator[Section]:
         })  # fmt: skip
         notes += [(rows[-1]["axis"], str(row["notes"]))] * (not pd.isna(row["notes"]))
     head = f"Points of {counted(len(table), 'item')} with criteria of their own"
-    yield head, rows, ["an item with an open criterion has no score", *noted(notes, len(rows), ", ")]
+    n_more = by_axis["axis"].nunique() + 1 - len(rows)
+    more = [f"{n_more} more axes: ek.summarize(ek.points(…, by='axis'))"] * (n_more > 0)
+    yield head, rows, ["an item with an open criterion has no score", *more, *noted(notes, len(rows), ", ")]
 
 
 def _summaries(evaluation: Evaluation) -> list[dict[str, Any]]:
@@ -318,10 +323,11 @@ def _among_people(table: pd.DataFrame, titles: dict[str, str]) -> str:
 
 def tiles(evaluation: Evaluation) -> str:
     """The headline figures, each with interval and coverage."""
-    tiles = []
+    tiles = [(value, f"item score, {name}", note) for name, value, note in score_tiles(evaluation)]
+    unit = CRITERIA_MET if of_criteria(evaluation) else "0-1"
     for row in _summaries(evaluation):
         value = figure(row["mean_norm"], row["norm_low"], row["norm_high"])
-        tiles.append((value, f"{row['criterion']} (0-1)", f"{count_of(row['n_scored'], row['n_items'])} scored"))
+        tiles.append((value, f"{row['criterion']} ({unit})", f"{count_of(row['n_scored'], row['n_items'])} scored"))
     if len(evaluation.judges) > 1:
         for _, alpha in evaluation.reliability.iterrows():
             note = f"{counted(alpha['n_judges'], 'judge')}, {count_of(alpha['n_pairable'], alpha['n_items'])} compared"

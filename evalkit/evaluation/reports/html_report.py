@@ -18,6 +18,7 @@ from evalkit.core.formatting import STYLE, html_table
 from evalkit.engine import explain
 from evalkit.errors import ConfigError, InputError, MissingExtraError, counted
 from evalkit.evaluation import Evaluation, overview
+from evalkit.evaluation.item_scores import of_criteria
 from evalkit.evaluation.reports.items_to_review import items_to_review
 from evalkit.evaluation.reports.provenance import provenance
 from evalkit.plots import plot_agreement, plot_confusion, plot_cost, plot_disagreement, plot_scores, plot_versions
@@ -123,7 +124,8 @@ def _plots(evaluation: Evaluation) -> str:
             plots.append(plot_disagreement)
         if evaluation.judgments["cost_usd"].gt(0).any():
             plots.append(plot_cost)
-    return _drawn(*(partial(plot, evaluation) for plot in plots))
+    rows = "<p class='note'>Each item in these plots is one criterion.</p>" * of_criteria(evaluation)
+    return rows + _drawn(*(partial(plot, evaluation) for plot in plots))
 
 
 def _drawn(*plots: Callable[[], Any]) -> str:

@@ -11,14 +11,18 @@ import pandas as pd
 from evalkit.core.formatting import count_of, figure
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
+from evalkit.evaluation.item_scores import criteria_of, got_words, number, of_criteria, scores_of_items
 from evalkit.evaluation.wide_table import explanations
 from evalkit.plots.judge_agreement import errors_of
 from evalkit.rubrics.scales import Scale
+from evalkit.stats.plain_tables import key_text
+from evalkit.tables.files import records
 from evalkit.tables.items import is_missing
 from evalkit.tables.messages import value_text
 from evalkit.tables.schemas import empty
 
 _MOST = 5
+_MOST_CRITERIA = 40
 _LONG = 2000
 
 Pair = tuple[str, str]  # item_id, criterion
@@ -28,7 +32,7 @@ def items_to_review(evaluation: Evaluation) -> list[tuple[str, str, list[dict[st
     """Title, note and up to five items of each kind. An item is shown in full once; later it is a link."""
     anchors: dict[Pair, str] = {}
     known = _Known(evaluation)
-    kinds = []
+    kinds = _lowest_items(evaluation, known)
     for title, note, pairs in _kinds(evaluation):
         cases = []
         for pair, why in pairs:
@@ -44,7 +48,8 @@ def _kinds(evaluation: Evaluation) -> Iterator[tuple[str, str, list[tuple[Pair, 
     scores, apart, labels = evaluation.scores, evaluation.disagreement, evaluation.labels
     norm = scores["score_norm"].to_numpy(dtype=np.float64)
     note = f"{_share(norm)} pairs of item and criterion are scored"
-    yield "Lowest scores", note, _top(scores, 1 - norm, "score {:.2f} on 0-1", 1)
+    if not of_criteria(evaluation):
+        yield "Lowest scores", note, _top(scores, 1 - norm, "score {:.2f} on 0-1", 1)
     if labels is not None:
         errors, who = errors_of(scores, labels), "judge" if len(evaluation.judges) < 2 else "jury"
         note = f"error 0-1 of the {who}'s score; {_share(errors)} have label and score"
@@ -52,6 +57,29 @@ def _kinds(evaluation: Evaluation) -> Iterator[tuple[str, str, list[tuple[Pair, 
     values = apart["disagreement"].to_numpy(dtype=np.float64)
     note = f"disagreement 0-1; {_share(values)} were scored by two judges or more"
     yield "Judges furthest apart", note, _top(apart, values, "disagreement {:.2f}")
+
+
+def _lowest_items(evaluation: Evaluation, known: _Known) -> list[tuple[str, str, list[dict[str, Any]]]]:
+    """The items with the lowest scores, each with its criteria: first those that cost most, or are open."""
+    table, _ = scores_of_items(evaluation)
+    cases: list[dict[str, Any]] = []
+    middle = pd.Series() if table is None else table["score"].fillna((table["low"] + table["high"]) / 2).dropna()
+    for row in [] if table is None else records(table.loc[middle.sort_values(kind="stable").index[:_MOST]]):
+        item, (points, share) = key_text(row["item_id"]), got_words(row)
+        criteria = criteria_of(evaluation, item, row["criterion"])
+        criteria.sort(key=lambda entry: (entry["earned"] or 0.0) - max(0.0, entry["worth"]))
+        cases.append({
+            "anchor": f"of-item-{len(cases) + 1}", "about": item, "people": "",
+            "head": f"{item}: {points} points, score {share}; {row['n_open']} of {len(criteria)} criteria open",
+            "inputs": [text for text in known.texts(criteria[0]["row"]) if text[0] != "requirement"],
+            "votes": [{
+                "criterion": _cut(f"{entry['id']} {entry['text']}") + f" ({entry['needs']})" * bool(entry["needs"]),
+                "axis": entry["axis"] or "", "points": number(entry["worth"], "+"), "jury": entry["met"] or "open",
+                "counts": number(entry["earned"], "+"),
+                "explanation": " · ".join(f"{who}: {error or _cut(why)}" for who, why, error in entry["reasons"]),
+            } for entry in criteria[:_MOST_CRITERIA]]})  # fmt: skip
+    note = f"an open item stands at the middle of its range; at most {_MOST_CRITERIA} criteria, those that cost most"
+    return [("Lowest item scores", note, cases)] if cases else []
 
 
 def _share(values: Any) -> str:
@@ -78,13 +106,17 @@ class _Known:
 
     def facts(self, pair: Pair) -> dict[str, Any]:
         """Inputs, votes and labels."""
-        item = self.items.loc[pair[0]]
-        inputs = {name: item[column] for name, column in self.inputs.items() if not is_missing(item[column])}
         return {
-            "inputs": [(name, _cut(value_text(value, name))) for name, value in inputs.items()],
+            "inputs": self.texts(pair[0]),
             "votes": [_vote(vote) for vote in _rows_of(self.votes, pair)],
             "people": ", ".join(f"{row['annotator']}: {row['label']}" for row in _rows_of(self.labels, pair)),
         }
+
+    def texts(self, item_id: str) -> list[tuple[str, str]]:
+        """Its inputs."""
+        item = self.items.loc[item_id]
+        inputs = {name: item[column] for name, column in self.inputs.items() if not is_missing(item[column])}
+        return [(name, _cut(value_text(value, name))) for name, value in inputs.items()]
 
 
 def _rows_of(table: pd.DataFrame, pair: Pair) -> list[dict[Any, Any]]:

@@ -15,6 +15,7 @@ import pandas as pd
 from evalkit.core.formatting import count_of, figure, p_value
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
+from evalkit.evaluation.item_scores import CRITERIA_MET, of_criteria, score_tiles
 from evalkit.evaluation.suggestions.edit_effects import change_of
 from evalkit.notebook.judgments.item_table import Row, implied_verdict
 from evalkit.notebook.labelling.label_log import ENOUGH_LABELS, drop_new_annotators, labels_on_scale
@@ -110,8 +111,15 @@ def make_tiles(
 
 def jury_tiles(evaluation: Evaluation, criterion: str, place: Place = "head") -> list[Tile]:
     """The tiles that need neither labels nor a second version; `place` is that of the pass rate or mean."""
-    first, *others = _scored(evaluation, criterion)
-    return [_split(evaluation, criterion), replace(first, place=place), *others, _cost(evaluation)]
+    split, first, *others = _split(evaluation, criterion), *_scored(evaluation, criterion)
+    if of_criteria(evaluation):  # these tiles are about criteria; before them, the score of items
+        names = zip(
+            ["Judges disagree", CRITERIA_MET.capitalize(), "Criteria scored"], [split, first, *others], strict=False
+        )
+        split, *met = (replace(one, title=name, note=one.note.replace("item", "row")) for name, one in names)
+        scores = [Tile("Item score", value, note) for name, value, note in score_tiles(evaluation) if name == criterion]
+        first, *others = [*scores, *met]
+    return [split, replace(first, place=place), *others, _cost(evaluation)]
 
 
 def point_of(evaluation: Evaluation | None, row: pd.Series | None, criterion: str, *, labelled: bool) -> Point:
@@ -126,7 +134,8 @@ def point_of(evaluation: Evaluation | None, row: pd.Series | None, criterion: st
     if pd.isna(one["pass_rate"]):
         return _point("mean (0-1)", one["mean_norm"], one["norm_low"], one["norm_high"], one["n_mean"], one["n_items"])
     ends = one["pass_low"], one["pass_high"]
-    return _point("pass rate", one["pass_rate"], *ends, one["n_verdicts"], one["n_items"])
+    name, row_name = (CRITERIA_MET, "row") if of_criteria(evaluation) else ("pass rate", "item")
+    return _point(name, one["pass_rate"], *ends, one["n_verdicts"], one["n_items"], row_name)
 
 
 def _point(name: str, value: Any, low: Any, high: Any, n: Any, whole: Any, items: str = "item") -> Point:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.evaluation import Evaluation
+from evalkit.evaluation.item_scores import got_words, items_of_rows, of_criteria
 from evalkit.evaluation.suggestions.cases import kinds_of
 from evalkit.notebook.judgments.item_details import judged_inputs, level_keys, row_texts
 from evalkit.notebook.labelling.label_log import labels_on_scale
@@ -54,6 +55,8 @@ class Row:
         Whether a reply of a judge has no score.
     item_columns
         Value, as text, of each column of the items with few different values (see `_item_columns`).
+    item, points
+        Of a row that is one criterion of an item: the item, and its points in words.
     """
 
     item_id: str
@@ -73,6 +76,8 @@ class Row:
     unread: bool = False
     item_columns: dict[str, str] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
+    item: str = ""
+    points: str = ""
 
     @property
     def urgency(self) -> float:
@@ -163,7 +168,9 @@ def rows_of(
     votes = _votes(evaluation, criterion)
     apart = list(records(_by_item(evaluation.disagreement, criterion, ids)[["disagreement", "split"]]))
     texts, columns = row_texts(evaluation), _item_columns(evaluation, set(labels["annotator"].astype(str)))
-    judged = judged_inputs(evaluation.rubric, criterion, list(evaluation.input_columns))
+    is_exploded, names = of_criteria(evaluation), list(evaluation.input_columns)
+    judged = ["requirement"] if is_exploded else judged_inputs(evaluation.rubric, criterion, names)
+    of_items = items_of_rows(evaluation, criterion)
     jury = list(records(scores[["label", "passed", "status"]]))
     judgments = evaluation.judgments
     without_score = judgments["error"].notna() & ~judgments["error"].isin(ENGINE_REASONS)
@@ -172,6 +179,8 @@ def rows_of(
     return [
         Row(
             item_id=item,
+            item=of_items[at][0],
+            points=" points, score ".join(got_words(of_items[at][1])) if of_items[at][1] else "",
             text=" — ".join(texts[at][name] for name in judged if name in texts[at]),
             texts=texts[at],
             people=given.get(item, {}),
@@ -300,7 +309,9 @@ def page_texts(evaluation: Evaluation, criterion: str) -> dict[str, Any]:
     """What the table can show of each item, and how it writes labels."""
     names, scale = list(evaluation.input_columns), evaluation.rubric.criterion(criterion).scale
     judged = judged_inputs(evaluation.rubric, criterion, names)
-    return {"inputs": names, "judged_inputs": judged, "codes": list(scale.labels), "keys": level_keys(scale)}
+    requirement = "requirement" if of_criteria(evaluation) and "requirement" in names else ""
+    texts = {"inputs": names, "judged_inputs": judged, "own": requirement}
+    return texts | {"codes": list(scale.labels), "keys": level_keys(scale)}
 
 
 def page_of(rows: list[Row], query: Query, size: int = PAGE) -> Page:
@@ -311,6 +322,8 @@ def page_of(rows: list[Row], query: Query, size: int = PAGE) -> Page:
     counts = {name: sum(map(keeps, matching)) for name, keeps in FILTERS.items()}
     order = SORTS | {"column": lambda row: _by_number(row.item_columns.get(column, ""))}
     kept = sorted(filter(FILTERS[query.filter], matching), key=order[query.sort], reverse=query.down)
+    places = {row.item: number for number, row in reversed([*enumerate(kept)])}
+    kept.sort(key=lambda row: places[row.item])  # the criteria of an item stay together
     n_pages = max(1, -(-len(kept) // size))
     page = min(max(0, query.page), n_pages - 1)
     names = rows[0].item_columns if rows else ()

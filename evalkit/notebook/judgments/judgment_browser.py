@@ -12,11 +12,15 @@ import pandas as pd
 from evalkit.core.settings import as_cache
 from evalkit.errors import InputError, listed
 from evalkit.evaluation import Evaluation, show
+from evalkit.evaluation.inputs import rubric_of_table
+from evalkit.evaluation.item_scores import scores_of_items
 from evalkit.notebook.judgments.headline_numbers import jury_tiles
+from evalkit.notebook.judgments.item_criteria import item_with_criteria, rows_of_items
 from evalkit.notebook.judgments.item_details import item_detail
 from evalkit.notebook.judgments.item_table import FILTERS, Query, page_of, page_texts, rows_of
 from evalkit.notebook.judgments.run_notices import alert_lines, notices
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
+from evalkit.rubrics.item_criteria import with_rows
 from evalkit.stats.alignment.label_splits import split_labels
 from evalkit.tables.items import ItemsLike, as_items
 from evalkit.tables.schemas import check, empty
@@ -46,7 +50,7 @@ class JudgmentBrowser(NotebookWidget):
     Attributes
     ----------
     rows
-        One row per item, for the criterion shown.
+        One row per item, for the criterion shown; where rows of the items are their criteria, one per such item.
 
     Raises
     ------
@@ -85,6 +89,8 @@ class JudgmentBrowser(NotebookWidget):
             )
         ids = pd.DataFrame({"item_id": table["item_id"].drop_duplicates().tolist()})
         shown = ids if items is None else as_items(items, item_id=item_id)
+        if items is not None:  # they may bring the criteria that were judged
+            shown = as_items(with_rows(shown, rubric_of_table(table, shown), inputs)[0])
         missing = set(ids["item_id"]) - set(shown["item_id"])
         if missing:
             raise InputError(
@@ -96,11 +102,14 @@ class JudgmentBrowser(NotebookWidget):
         self._cache = as_cache(cache)
         self._criterion: str = self._browsed.rubric.names[0]
         self._query, self._selected = Query(), ""
+        self._points, problem = scores_of_items(self._browsed)
         self._draw()
-        self._jobs.alert("\n".join(alert_lines(table)))
+        self._jobs.alert("\n".join([problem] * bool(problem) + alert_lines(table)))
 
     def _draw(self) -> None:
         self.rows = rows_of(self._browsed, self._labels, self._criterion)
+        if self._points is not None:
+            self.rows = rows_of_items(self.rows, self._browsed, self._criterion)
         names, tiles = self._browsed.rubric.names, map(asdict, jury_tiles(self._browsed, self._criterion))
         figures = {"criteria": list(names), "criterion": self._criterion, "tiles": list(tiles)}
         self.widget.figures = {"browse": True, **figures}
@@ -110,16 +119,24 @@ class JudgmentBrowser(NotebookWidget):
     def _draw_page(self) -> None:
         page = asdict(page_of(self.rows, self._query)) | {"query": asdict(self._query), "judged": True}
         filters = ["all", *(name for name in _FILTERS if any(map(FILTERS[name], self.rows)))]
-        page |= {"n_items": len(self._browsed.items), "filters": filters}
-        self.widget.page = page | page_texts(self._browsed, self._criterion)
+        page |= {"n_items": len(self.rows), "filters": filters, "of_items": self._points is not None}
+        page |= page_texts(self._browsed, self._criterion)
+        if self._points is not None:  # the criteria are in the open item
+            page |= {"inputs": [name for name in page["inputs"] if name != page["own"]], "own": ""}
+        self.widget.page = page
 
-    def _draw_item(self) -> None:
-        detail = item_detail(self._browsed, self._selected, self._criterion, self._cache) if self._selected else {}
+    def _draw_item(self, axis: int = 0, page: int = 0) -> None:
+        detail: dict[str, Any] = {}
+        if self._selected and self._points is not None:
+            detail = item_with_criteria(self._browsed, self._selected, self._criterion, axis, page)
+        elif self._selected:
+            detail = item_detail(self._browsed, self._selected, self._criterion, self._cache)
         self.widget.item = detail and detail | {"labels": {}, "held": False, "codes": [], "keys": []}
 
     def _actions(self) -> dict[str, Callable[[Any], object]]:
         actions = super()._actions()
         actions |= {"criterion": self._choose_criterion, "query": self._set_query, "select": self._select}
+        actions["criteria"] = lambda message: self._draw_item(int(message["axis"]), int(message["page"]))
         return actions
 
     def _choose_criterion(self, message: Mapping[str, Any]) -> None:
@@ -137,7 +154,7 @@ class JudgmentBrowser(NotebookWidget):
         self._draw_item()
 
     def __repr__(self) -> str:
-        return str(show(self._browsed.scores))
+        return str(show(self._browsed.scores if self._points is None else self._points))
 
     def _repr_html_(self) -> str:
-        return show(self._browsed.scores)._repr_html_()
+        return show(self._browsed.scores if self._points is None else self._points)._repr_html_()

@@ -6,7 +6,7 @@ const KINDS = {
 function figuresPart(ctx) {
   const { root, find, put, get } = ctx;
   const SHORT = { "Agreement with people": "Agreement", "People among themselves": "People with each other" };
-  const STRIP = ["Kappa", "Pass rate", "Mean (0-1)"]; // of the small figures, those in the strip
+  const STRIP = ["Kappa", "Item score", "Pass rate", "Mean (0-1)"]; // of the small figures, those in the strip
   function drawTop() {
     root.classList.toggle("ekw-browse", Boolean(get("figures").browse));
     const figures = get("figures"), several = (figures.criteria || []).length > 1;

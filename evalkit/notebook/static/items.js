@@ -7,6 +7,7 @@ const ORDERS = [ // column, descending, title
   ["review", true, "needs review first"], ["split", true, "judges disagree most"], ["change", true, "changed first"], ["jury", false, "jury: low first"],
   ["jury", true, "jury: high first"], ["people", false, "people: low first"], ["people", true, "people: high first"], ["item", false, "by id"], ["file", false, "as in the file"],
 ];
+const ITEM_ORDERS = [["review", true, "open or lowest score first"], ["split", true, "lowest score first"], ["split", false, "highest score first"], ["item", false, "by id"], ["file", false, "as in the file"]];
 const CHANGES = { // sign, word, and whether it is better or worse
   fixed: ["▲", "fixed", "better"], broke: ["▼", "broke", "worse"], "now passes": ["△", "passes"], "now fails": ["▽", "fails"], changed: ["↻", "changed"],
   "verdict appeared": ["+", "appeared"], "verdict lost": ["−", "lost"], "label appeared": ["+", "appeared"], "label lost": ["−", "lost"],
@@ -45,9 +46,10 @@ function itemsPart(ctx) {
   root.addEventListener("change", ({ target }) => {
     if (target.matches("[data-column]")) ctx.ask({ column: JSON.parse(target.value) });
     else if (target.matches("[data-order]")) { const [sort, down] = JSON.parse(target.value); ctx.ask({ sort, down }); }
+    else if (target.matches("[data-axes]")) ctx.send({ do: "criteria", axis: Number(target.value), page: 0 });
     else if (target.matches("[data-text]")) { look.text = target.value; drawRows(); }
   });
-  const chosenText = (page) => (look.text === EACH || page.inputs.includes(look.text) ? look.text : page.judged_inputs.length > 1 ? EACH : page.judged_inputs[0] ?? "");
+  const chosenText = (page) => (look.text === EACH || page.inputs.includes(look.text) ? look.text : page.own || (page.judged_inputs.length > 1 ? EACH : page.judged_inputs[0] ?? ""));
   function marks(row) {
     const [sign, word, mood] = CHANGES[row.change] || [], all = [];
     if (sign && row.change === "broke") all.push([sign, word, mood]);
@@ -75,7 +77,7 @@ function itemsPart(ctx) {
     const filters = Object.entries(FILTERS).filter(([name]) => (!page.filters || page.filters.includes(name)) && (name !== "tied" || page.counts.tied || query.filter === "tied"));
     put(".ekw-filters", filters.map(([name, [sign, title]]) => `<button data-do="filter" data-key="filter ${name}" data-name="${name}" aria-pressed="${name === query.filter}" ${page.counts[name] || name === query.filter || name === "all" ? "" : "disabled"}>${sign ? `<span aria-hidden="true">${sign}</span> ` : ""}${esc(title)} <i>${+page.counts[name]}</i></button>`).join(""));
     const option = (value, title, on) => `<option value="${esc(value)}" ${on ? "selected" : ""}>${esc(title)}</option>`, chosen = chosenText(page);
-    const orders = query.column ? [...ORDERS, ["column", false, query.column[0]], ["column", true, `${query.column[0]}, falling`]] : ORDERS;
+    const all = page.of_items ? ITEM_ORDERS : ORDERS, orders = query.column ? [...all, ["column", false, query.column[0]], ["column", true, `${query.column[0]}, falling`]] : all;
     put(".ekw-choose", `${page.inputs.length > 1 ? `<label class="ekw-short">Text <select data-text data-key="text" aria-label="Text of the rows">${page.inputs.map((name) => option(name, page.judged_inputs.includes(name) ? `${name} (judged)` : name, name === chosen)).join("")}${option(EACH, "one line of each", chosen === EACH)}</select></label>` : ""}
       <label class="ekw-short">Order <select data-order data-key="order" aria-label="Order of the rows">${orders.map(([sort, down, title]) => option(JSON.stringify([sort, down]), title, sort === query.sort && down === query.down)).join("")}</select></label>
       ${columnSelect(page.item_columns, query.column)}`);
@@ -94,17 +96,20 @@ function itemsPart(ctx) {
     drawTools(page, query);
     const judges = judgesOf(page), column = query.column?.[0], annotators = page.annotators, labels = labelsNow(), chosen = chosenText(page);
     const names = judges.map((who, at) => `<span><b>${letter(at)}</b> ${esc(who)}</span>`).join("");
-    put(".ekw-legend", `${names}<span>filled: fail, outlined: pass, dashed: none${annotators.length ? ", orange bar: not what people say" : ""}</span>${labels.legend ? `<span>${esc(labels.legend)}</span>` : ""}`);
+    put(".ekw-legend", page.of_items ? "<span>points got of possible; a range is what criteria without a verdict leave</span>" : `${names}<span>filled: fail, outlined: pass, dashed: none${annotators.length ? ", orange bar: not what people say" : ""}</span>${labels.legend ? `<span>${esc(labels.legend)}</span>` : ""}`);
     const heads = initials(annotators), shows = annotators.length > 0 || page.rows.some((row) => row.held);
     const longest = Math.max(1, ...page.rows.flatMap((row) => [row.jury, ...row.votes.map(([, label]) => label)]).map((label) => labels.of(label ?? "").length));
     const slots = annotators.length > 3 ? 72 : Math.max(page.rows.some((row) => row.held) ? 62 : 44, 6 + annotators.length * (18 + 8 * Math.max(1, ...annotators.map((who) => Math.max(...page.rows.map((row) => labels.of(row.people[who] ?? "").length))))));
     const head = `<th scope="col" class="ekw-g"><span class="ekw-sr">Marks</span></th><th scope="col" class="ekw-t">${esc(chosen === EACH ? page.inputs.join(", ") : chosen)}</th>${column ? `<th scope="col" class="ekw-x">${esc(column)}</th>` : ""}${
       shows ? `<th scope="col" class="ekw-p" style="width:${slots}px"><span class="ekw-sr">People: ${esc(annotators.join(", "))}</span><span aria-hidden="true">${annotators.length > 3 ? "people" : heads.map((one, at) => `<abbr title="${esc(annotators[at])}">${esc(one)}</abbr>`).join("")}</span></th>` : ""
-    }<th scope="col" class="ekw-j">Jury</th>${judges.map((who, at) => `<th scope="col" class="ekw-k" style="width:${Math.max(34, 16 + 8 * longest)}px" title="${esc(who)}"><span aria-hidden="true">${letter(at)}</span><span class="ekw-sr">${esc(who)}</span></th>`).join("")}`;
+    }${page.of_items ? '<th scope="col" class="ekw-s">Points (score)</th>' : '<th scope="col" class="ekw-j">Jury</th>'}${judges.map((who, at) => `<th scope="col" class="ekw-k" style="width:${Math.max(34, 16 + 8 * longest)}px" title="${esc(who)}"><span aria-hidden="true">${letter(at)}</span><span class="ekw-sr">${esc(who)}</span></th>`).join("")}`;
     const focus = page.rows.some((row) => row.item_id === item) ? item : page.rows[0]?.item_id;
-    const body = page.rows.map((row) => `<tr data-do="select" data-key="row ${esc(row.item_id)}" data-id="${esc(row.item_id)}" tabindex="${row.item_id === focus ? 0 : -1}" aria-selected="${row.item_id === item}">
+    // the criteria of an item stand below one line with its points
+    const ofItem = (row, at) => (row.item && row.item !== page.rows[at - 1]?.item ? `<tr class="ekw-of"><th colspan="${3 + judges.length + Boolean(column) + shows}" scope="rowgroup" class="ekw-t"><b>${esc(row.item)}</b> ${esc(row.points)}</th></tr>` : "");
+    const jury = (row) => (page.of_items ? `<td class="ekw-s ${row.status === "ok" ? "" : "ekw-open"}">${esc(row.points)}</td>` : `<td class="ekw-j">${chip(row.jury, row.passed, row.people_passed, "jury", row.conflicts[""])}</td>`);
+    const body = page.rows.map((row, at) => `${ofItem(row, at)}<tr data-do="select" data-key="row ${esc(row.item_id)}" data-id="${esc(row.item_id)}" tabindex="${row.item_id === focus ? 0 : -1}" aria-selected="${row.item_id === item}">
       <td class="ekw-g">${marks(row)}</td><th scope="row" class="ekw-t">${text(row, page, chosen)}</th>${column ? `<td class="ekw-x">${esc(row.item_columns[column])}</td>` : ""}${shows ? `<td class="ekw-p">${people(row, annotators)}</td>` : ""}
-      <td class="ekw-j">${chip(row.jury, row.passed, row.people_passed, "jury", row.conflicts[""])}</td>${judges.map((name) => `<td class="ekw-k">${row.votes.filter(([who]) => who === name).map(([who, label, passed]) => chip(label, passed, row.people_passed, who, row.conflicts[who])).join("")}</td>`).join("")}</tr>`).join("");
+      ${jury(row)}${judges.map((name) => `<td class="ekw-k">${row.votes.filter(([who]) => who === name).map(([who, label, passed]) => chip(label, passed, row.people_passed, who, row.conflicts[who])).join("")}</td>`).join("")}</tr>`).join("");
     const at = [...root.querySelectorAll("tr[data-id]")].indexOf(ctx.focused());
     put(".ekw-list", `<table role="grid" aria-label="Judged items" aria-rowcount="${+page.n}"><thead><tr>${head}</tr></thead><tbody>${body || `<tr><td colspan="${4 + judges.length}" class="ekw-empty">No item matches. Clear the filter or the search.</td></tr>`}</tbody></table>`);
     const left = [...root.querySelectorAll("tr[data-id]")], lost = at >= 0 && !root.contains(ctx.focused());
@@ -125,7 +130,7 @@ function itemsPart(ctx) {
   // What a run left open: one quiet line each, with a filter that shows its items.
   function drawNotices() {
     const chosen = get("page").query?.filter, notices = ctx.get("notices");
-    put(".ekw-notices", notices.map((one) => `<div class="ekw-notice"><span>${esc(one.text)}</span>${one.filter
+    put(".ekw-notices", notices.map((one) => `<div class="ekw-notice"><span>${esc(one.text)}</span>${one.filter && !get("page").of_items
       ? ` <button data-do="filter" data-key="notice" data-name="${esc(one.filter)}" aria-pressed="${chosen === one.filter}">Show ${one.n_items === 1 ? "this item" : `these ${+one.n_items} items`}</button>` : ""}${
       one.again ? ` <button data-do="again" data-key="again" ${offIf(get("status").running || isOver(one.again))}>Ask again: ${esc(one.again)}</button>` : ""}${
       one.advice.length ? `<details><summary>what to do</summary><ul>${one.advice.map((line) => `<li>${esc(line)}</li>`).join("")}</ul></details>` : ""}</div>`).join(""));
@@ -168,16 +173,40 @@ function itemsPart(ctx) {
   const place = (id) => get("page").rows?.findIndex((row) => row.item_id === id) ?? -1;
   function itemHead(item) {
     const page = get("page"), at = place(item.item_id), row = page.rows?.[at], rows = page.rows?.length || 0;
-    const says = row ? [`jury: ${row.passed === null ? row.jury ?? "no verdict" : verdict(row.passed)}`, row.held ? "held out" : row.people_passed === null ? "" : `people: ${verdict(row.people_passed)}`].filter(Boolean).join(", ") : "";
+    const says = row && page.of_items ? "" : row ? [`jury: ${row.passed === null ? row.jury ?? "no verdict" : verdict(row.passed)}`, row.held ? "held out" : row.people_passed === null ? "" : `people: ${verdict(row.people_passed)}`].filter(Boolean).join(", ") : "";
     const [sign, word, mood] = CHANGES[row?.change] || [], here = at < 0 ? look.at : at;
     const off = (step) => offIf(!rows || (step < 0 ? page.start + here <= 0 : page.start + here + (at < 0 ? 0 : 1) >= page.n));
     return `<header class="ekw-item-head"><h3>${esc(item.item_id)} <small>${esc(item.criterion)}</small></h3><span>${esc(says)}</span>${sign ? `<span class="ekw-${mood || "as"}">${sign} ${esc(word)}${item.versions ? ` since ${esc(item.versions[1])}` : ""}</span>` : ""}
       <span class="ekw-push"></span><span>${at < 0 ? "not in this list" : `${page.start + at + 1} of ${+page.n}`}</span>
       <button data-do="step" data-key="step -1" data-step="-1" aria-keyshortcuts="k" ${off(-1)}>◂ Previous <kbd>K</kbd></button><button data-do="step" data-key="step 1" data-step="1" aria-keyshortcuts="j" ${off(1)}>Next <kbd>J</kbd> ▸</button><button data-do="close_item" data-key="close item" aria-keyshortcuts="Escape">Close <kbd>Esc</kbd></button></header>`;
   }
+  // An item's own criteria: its points, the axes as filters, one line per criterion with its reasons folded behind its text.
+  const points = (value, sign = "") => (value === null ? "open" : `${value > 0 ? sign : ""}${+(Math.abs(value) < 0.1 ? value.toPrecision(2) : value.toFixed(2))}`.replace("-", "−"));
+  function criteria({ got: [got, score], axes, axis, rows, judges, page, n_pages, start }) {
+    const all = axes[axis], whole = axes[0], of = (one) => `${points(one.got)} of ${points(one.possible)} points`, open_ = (one) => (one.n_open ? `, ${+one.n_open} open` : ""), number = (n) => (n === 1 ? "1 criterion" : `${+n} criteria`);
+    const lost = axes.slice(1).sort((one, other) => other.possible - other.got - (one.possible - one.got))[0];
+    const says = whole.n_open ? `<b>${esc(of(whole))}, ${+whole.n_open} of ${number(whole.n)} open.</b> With ${whole.n_open === 1 ? "it" : "them"}, ${esc(got.split(" of ")[0])} points (${esc(score)}).` : `<b>${esc(got)} points (${esc(score)}).</b>`;
+    const below = [lost && lost.possible > lost.got && `Most points are lost on ${lost.name}: ${points(lost.possible - lost.got)}.`, whole.negative && "Points below zero count against the sum, which is not cut at 0.", !whole.possible && "No points are possible, so the item has no score."].filter(Boolean).join(" ");
+    const send = (at, to) => `data-do="criteria" data-axis="${at}" data-page="${to}"`, bar = (one) => `<span class="ekw-share" aria-hidden="true"><i style="width:${one.possible ? Math.max(0, Math.min(100, (100 * one.got) / one.possible)) : 0}%"></i></span>`;
+    const filters = axes.length > 13 ? `<label class="ekw-short">Axis <select data-axes data-key="axes" aria-label="Axis">${axes.map((one, at) => `<option value="${at}" ${at === axis ? "selected" : ""}>${esc(one.name)}: ${of(one)}${open_(one)}</option>`).join("")}</select></label>`
+      : axes.length > 1 ? `<div class="ekw-axes" role="group" aria-label="Axis">${axes.map((one, at) => `<button ${send(at, 0)} data-key="axis ${at}" aria-pressed="${at === axis}"><b class="ekw-two">${esc(one.name)}</b>${of(one)}${open_(one)}${bar(one)}</button>`).join("")}</div>` : "";
+    const why = (row) => row.reasons.map(([who, said, error]) => `<li><b>${letter(judges.indexOf(who))}</b> ${error ? `<span class="ekw-worse">✗ ${esc(error.replaceAll("_", " "))}</span> ` : ""}${esc(said)}</li>`).join("");
+    const more = (row) => `${row.needs ? ` <small>${esc(row.needs)}</small>` : ""}${axes.length > 1 ? ` <small class="ekw-axis-in">· ${esc(row.axis || "no axis")}</small>` : ""}`;
+    const first = (row) => { const short = row.text.length < 80; return `<div class="ekw-two"><span class="ekw-id">${esc(row.id)}</span>${esc(row.text)}${short ? more(row) : ""}</div>${short ? "" : more(row)}`; };
+    const body = rows.map((row) => `<tr><th scope="row" class="ekw-t"><details><summary><div>${first(row)}</div></summary><ul>${why(row) || "<li>no reason was given</li>"}</ul></details></th>${axes.length > 1 ? `<td class="ekw-a"><div class="ekw-two" title="${esc(row.axis)}">${esc(row.axis)}</div></td>` : ""}
+      <td class="ekw-n ${row.worth < 0 ? "ekw-worse" : ""}">${points(row.worth, "+")}</td><td class="ekw-m">${chip(row.met, row.passed, undefined, "jury")}</td>${judges.map((who) => `<td class="ekw-k">${row.votes.filter(([name]) => name === who).map(([name, label, passed]) => chip(label, passed, undefined, name)).join("")}</td>`).join("")}<td class="ekw-n">${points(row.earned, "+")}</td></tr>`).join("");
+    const heads = judges.map((who, at) => `<th scope="col" class="ekw-k" title="${esc(who)}"><span aria-hidden="true">${letter(at)}</span><span class="ekw-sr">${esc(who)}</span></th>`).join("");
+    const turn = (to, name, sign, off) => `<button ${send(axis, to)} data-key="criteria ${name}" aria-label="${name} criteria" ${offIf(off)}>${sign}</button>`;
+    const pages = n_pages > 1 ? `<div class="ekw-foot"><span>criteria ${start + 1}–${start + rows.length} of ${+all.n}</span>${turn(page - 1, "Previous", "‹", page === 0)}${turn(page + 1, "Next", "›", page + 1 >= n_pages)}</div>` : "";
+    return `<section class="ekw-own" aria-label="Criteria"><p class="ekw-say">${says}</p><p>${esc(below)}</p>${filters}<p class="ekw-legend">${judges.map((who, at) => `<span><b>${letter(at)}</b> ${esc(who)}</span>`).join("")}<span>filled: false, outlined: true, dashed: none; press a criterion for the reasons</span></p>
+      <table><thead><tr><th scope="col" class="ekw-t">Criterion</th>${axes.length > 1 ? '<th scope="col" class="ekw-a">Axis</th>' : ""}<th scope="col" class="ekw-n">Points</th><th scope="col" class="ekw-m">Jury</th>${heads}<th scope="col" class="ekw-n">Counts</th></tr></thead><tbody>${body}</tbody>
+      <tfoot><tr><th scope="row" class="ekw-t">${esc(all.name)}: ${number(all.n)}${open_(all)}</th>${axes.length > 1 ? '<td class="ekw-a"></td>' : ""}<td class="ekw-n">${points(all.possible)}</td><td class="ekw-m"></td>${judges.map(() => '<td class="ekw-k"></td>').join("")}<td class="ekw-n">${points(all.got)}</td></tr></tfoot></table>${pages}</section>`;
+  }
   function drawItem() {
     const item = get("item"), figures = get("figures"), panel = find(".ekw-item");
-    panel.toggleAttribute("data-keep", look.shown === item.item_id); // another item starts with all details closed
+    const part = [item.item_id, item.own?.axis, item.own?.page].join();
+    panel.toggleAttribute("data-keep", look.part === part); // another item, or other criteria, start with all details closed
+    look.part = part;
     if (look.shown !== item.item_id) look.unfolded.clear();
     look.shown = item.item_id;
     if (!item.item_id) return put(".ekw-item", "");
@@ -189,7 +218,7 @@ function itemsPart(ctx) {
       ${figures.browse ? "" : `<div class="ekw-people"><b>People</b> <span class="ekw-labels">${item.held ? "Held out: other people's labels stay hidden while you tune. " : ""}${labels || "No label yet."}</span><span class="ekw-push"></span>
       <span class="ekw-label-line" role="group" aria-label="Your label"><label class="ekw-short">Label as <input data-annotator data-key="annotator" value="${esc(figures.annotator)}" aria-label="Annotator"></label> ${codes}
       <button class="ekw-quiet" data-do="unlabel" data-key="unlabel" ${offIf(mine === undefined)}>Take back</button></span></div>`}
-      <div class="ekw-judges">${judgeArticles([...item.judges, ...(item.gone || []).map((judge) => ({ ...judge, before: judge, gone: true }))], item.versions)}</div>
+      ${item.own ? criteria(item.own) : ""}<div class="ekw-judges">${judgeArticles([...item.judges, ...(item.gone || []).map((judge) => ({ ...judge, before: judge, gone: true }))], item.versions)}</div>
       ${item.prompt ? `<details class="ekw-prompt"><summary>The prompt of the judges</summary><pre>${esc(item.prompt)}</pre></details>` : ""}</div>`);
     measureFolds();
   }

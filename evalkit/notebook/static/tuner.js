@@ -82,6 +82,7 @@ function render({ model, el }) {
     to: (one) => { const part = find(one.dataset.to); (part.querySelector('tr[tabindex="0"]') || part).focus(); part.scrollIntoView({ block: "nearest" }); },
     step: (one) => items.step(Number(one.dataset.step)),
     close_item: items.close,
+    criteria: ({ dataset: { axis, page } }) => send({ do: "criteria", axis: Number(axis), page: Number(page) }),
     fold: items.fold,
     ...editor.actions,
     ...queue.actions,
