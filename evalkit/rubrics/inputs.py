@@ -35,7 +35,7 @@ def item_inputs(rubric: Declared, columns: Mapping[str, Sequence[Any]], n_items:
 
 def shown_columns(rubric: Declared, columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     """As `item_inputs`, by name: the values of all items, None where one is missing."""
-    shown: dict[str, list[Any]] = {}
+    cells_by_input: dict[str, list[Any]] = {}
     for declared in rubric.inputs:
         name, optional = declared.removesuffix("?"), declared.endswith("?")
         if name in columns:
@@ -44,8 +44,8 @@ def shown_columns(rubric: Declared, columns: Mapping[str, Sequence[Any]]) -> dic
                 value if is_text and type(value) is str and is_plain_text(value) else _shown(name, value)
                 for value in columns[name]
             ]
-            shown[name] = [None if cell in ("", []) else cell for cell in cells] if optional else cells
-    return shown
+            cells_by_input[name] = [None if cell in ("", []) else cell for cell in cells] if optional else cells
+    return cells_by_input
 
 
 def inputs_by_item(shown: Mapping[str, list[Any]], n_items: int) -> list[dict[str, Any]]:

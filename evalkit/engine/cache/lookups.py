@@ -196,9 +196,9 @@ class Lookups:
             is_any = since is None and until is None and recorded and promoted
             if is_any and len(keys) > _FEW and connection.most_replies() < _PER_KEY * len(keys):
                 # a scan visits each page once, an index jumps from page to page
-                wanted = frozenset(keys)
+                keys_asked = frozenset(keys)
                 rows = chain.from_iterable(connection.execute(_ALL.format(which)) for which in ("= 0", _LATER))
-                return {key: value for key, value in rows if key in wanted}
+                return {key: value for key, value in rows if key in keys_asked}
             ordered = sorted(keys)  # so that pages of the index are visited once
             if is_any:
                 return dict(connection.rows_in(_VALUES, ordered))  # the newest generation is read last, and stays

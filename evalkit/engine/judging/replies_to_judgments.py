@@ -168,10 +168,10 @@ class Columns(VerdictColumns):
         if self._replies:
             self._texts["reply"].append((where, pd.array([reply.get("text") for reply in replies], dtype="str")))
         # a reply contains only what is known, and most fields are in none or in all of them
-        known = set().union(*replies)
+        stored_fields = set().union(*replies)
 
         def stated(field: str, otherwise: Any = None) -> list[Any]:
-            return [reply.get(field, otherwise) for reply in replies] if field in known else []
+            return [reply.get(field, otherwise) for reply in replies] if field in stored_fields else []
 
         for field, codes, code_of in (
             ("model", self._model, self._models), ("fingerprint", self._fingerprint, self._fingerprints)
@@ -209,9 +209,9 @@ class Columns(VerdictColumns):
         self, row: int, reply: dict[str, Any], parsed: Parsed, reader: CodeReader, *, flip: bool
     ) -> Verdict | None:
         """The verdict by log-probabilities; None where the judge does not read them, or the reply has none."""
-        made = self._distributions
-        assert made is not None
-        made[row] = np.nan
+        distributions = self._distributions
+        assert distributions is not None
+        distributions[row] = np.nan
         reading = self._worklist.spec.judges[self._worklist.place(row)[2]].score
         if reading is None or reader.own is not None:
             return None
@@ -220,7 +220,7 @@ class Columns(VerdictColumns):
         distribution = read_distribution(reply, parsed, reader.parse, reader.scale)
         if distribution is None:
             return None
-        verdict, made[row] = read_score(
+        verdict, distributions[row] = read_score(
             distribution.codes, reading, lambda code: reader.verdict(code, flip), is_first=distribution.is_first
         )
         return verdict

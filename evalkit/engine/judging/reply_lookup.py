@@ -118,8 +118,12 @@ class StoredReplies:
             if own is None:
                 return [stored.get(key) for key in keys]
             return [
-                mine if shared is None else shared if mine is None and not self._shared else self._of(row, shared, mine)
-                for row, shared, mine in zip(rows, map(stored.get, keys), map(stored.get, own), strict=True)
+                by_id
+                if shared is None
+                else shared
+                if by_id is None and not self._shared
+                else self._of(row, shared, by_id)
+                for row, shared, by_id in zip(rows, map(stored.get, keys), map(stored.get, own), strict=True)
             ]
 
     def _of(self, row: int, shared: Hit, mine: Hit | None) -> Hit | None:

@@ -89,9 +89,9 @@ class Worklist:
                     _missing_columns(spec, missing, as_frame(items).drop(columns=item_id or "item_id", errors="ignore"))
                 )
             _warn_of_lists_in_texts(column_of, columns)
-            shown = shown_columns(rubric, columns)
-            inputs = inputs_by_item(shown, len(frame))
-            skipped = _check_inputs(frame["item_id"].tolist(), shown, inputs, spec)
+            cells_by_input = shown_columns(rubric, columns)
+            inputs = inputs_by_item(cells_by_input, len(frame))
+            skipped = _check_inputs(frame["item_id"].tolist(), cells_by_input, inputs, spec)
             return cls(spec, frame, inputs, frame["item_id"].tolist() if ids is None else ids, skipped)
 
     @property
@@ -224,9 +224,9 @@ class Worklist:
             texts = [(recorded_hash(text, item_id) if recorded else text).encode() for text in hashes]
             for order_number, head, tail in cells:
                 if rows is None or next(numbers) in rows:
-                    whole = head.copy()  # as `key_of`, without a call for each of a million rows
-                    whole.update(texts[order_number] + tail)
-                    yield whole.digest()
+                    key_hash = head.copy()  # as `key_of`, without a call for each of a million rows
+                    key_hash.update(texts[order_number] + tail)
+                    yield key_hash.digest()
 
     def _keys_of_bundles(self, makers: Sequence[Any], *, content: bool, rows: Container[int] | None) -> Iterator[bytes]:
         several = [SampleKeys(parts.as_dict(), content=content) for row in self.bundle_parts for parts in row]

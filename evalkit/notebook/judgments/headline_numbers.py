@@ -229,11 +229,11 @@ def _moved(now: pd.Series, last: pd.Series | None, one: str, name: str) -> tuple
     step = float(now[one]) - float(last[one])
     # A tie has no verdict: if the numbers of verdicts differ, the two figures are about different items.
     same = int(now["n_verdicts"]) == int(last["n_verdicts"])
-    others = "" if same else f", which has {counted(last['n_verdicts'], 'verdict')}"
+    other_items = "" if same else f", which has {counted(last['n_verdicts'], 'verdict')}"
     if abs(step) < 0.005:
-        return f"same as {name}{others}", ""
+        return f"same as {name}{other_items}", ""
     mark: Mark = "better" if step > 0 else "worse"
-    return f"{'▲' if step > 0 else '▼'} {abs(step):.2f} from {name}{others}", mark if same else ""
+    return f"{'▲' if step > 0 else '▼'} {abs(step):.2f} from {name}{other_items}", mark if same else ""
 
 
 def _split(evaluation: Evaluation, criterion: str) -> Tile:

@@ -206,5 +206,5 @@ def level_keys(scale: Scale) -> list[str]:
 def _judge(vote: Mapping[str, Any], judgments: pd.DataFrame) -> dict[str, Any]:
     mine = judgments[(judgments["judge"] == vote["judge"]).to_numpy()]
     samples = list(records(mine[["order", "label", "passed", "explanation", "error", "reply", "source"]]))
-    shown = {name: vote[name] for name in ("judge", "label", "score", "passed", "reason")}
-    return shown | {"score": shown["score"] and round(shown["score"], 2), "samples": samples}
+    verdict = {name: vote[name] for name in ("judge", "label", "score", "passed", "reason")}
+    return verdict | {"score": verdict["score"] and round(verdict["score"], 2), "samples": samples}

@@ -88,16 +88,16 @@ class JudgmentBrowser(NotebookWidget):
                 f"JudgmentBrowser shows one version of one rubric, got {listed(versions)}; pass the rows of one version"
             )
         ids = pd.DataFrame({"item_id": table["item_id"].drop_duplicates().tolist()})
-        shown = ids if items is None else as_items(items, item_id=item_id)
+        browsed_items = ids if items is None else as_items(items, item_id=item_id)
         if items is not None:  # they may bring the criteria that were judged
-            shown = as_items(with_rows(shown, rubric_of_table(table, shown), inputs)[0])
-        missing = set(ids["item_id"]) - set(shown["item_id"])
+            browsed_items = as_items(with_rows(browsed_items, rubric_of_table(table, browsed_items), inputs)[0])
+        missing = set(ids["item_id"]) - set(browsed_items["item_id"])
         if missing:
             raise InputError(
                 f"{listed(sorted(missing))} were judged, but are not among the items; pass all of these, or omit items="
             )
-        shown = shown[shown["item_id"].isin(ids["item_id"])].reset_index(drop=True)
-        self._browsed = evaluation or Evaluation.of(table, shown, inputs=inputs)
+        browsed_items = browsed_items[browsed_items["item_id"].isin(ids["item_id"])].reset_index(drop=True)
+        self._browsed = evaluation or Evaluation.of(table, browsed_items, inputs=inputs)
         self._labels = split_labels(empty("labels"))
         self._cache = as_cache(cache)
         self._criterion: str = self._browsed.rubric.names[0]

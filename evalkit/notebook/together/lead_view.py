@@ -83,10 +83,10 @@ class LeadScreen:
             return []
         figures, long = [], shared.reset_index().melt(_KEY, var_name="judge", value_name="label").dropna()
         for row in reliability(long, clusters=self.forms.groups, scale=self.forms.rubric).to_dict("records"):
-            labels = shared.xs(row["criterion"], level="criterion")
+            labels = pd.DataFrame(shared.xs(row["criterion"], level="criterion"))
             pairs = [(labels[name], labels[second]) for name, second in combinations(labels, 2)]
-            n_both = sum((first.notna() & second.notna()).astype(int) for first, second in pairs)
-            n_same = sum((first.notna() & first.eq(second)).astype(int) for first, second in pairs)
+            n_both = pd.concat([first.notna() & second.notna() for first, second in pairs], axis=1).sum(axis=1)
+            n_same = pd.concat([first.notna() & first.eq(second) for first, second in pairs], axis=1).sum(axis=1)
             n_people = labels.count(axis=1)  # the weights of `percent_agreement`
             course = ((n_same / n_both * n_people).cumsum() / n_people.cumsum()).tolist()
             value, low, high = (row[f"percent_agreement{end}"] for end in ("", "_low", "_high"))
