@@ -325,8 +325,9 @@ def test_a_limit_that_cannot_be_kept_is_reported_before_run():
         card.wait_idle()
         return card.state["status"]["plan"]
 
-    assert plan_of().endswith("price unknown")
-    assert "price unknown, so the spending limit cannot be kept: pass price= to the judge" in plan_of(budget_usd=1.0)
+    way_out = "pass price=(input, output) to ek.Judge, US$ per million tokens"
+    assert plan_of().endswith(f"price unknown: {way_out}")
+    assert f"price unknown, so the spending limit cannot be kept: {way_out}, or remove" in plan_of(budget_usd=1.0)
 
 
 def test_a_table_of_labels_of_its_own_and_a_path_as_option(tmp_path):
