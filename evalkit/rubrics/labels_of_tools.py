@@ -34,11 +34,7 @@ _ARE_OF_TOOLS = {"annotations", "completions", "responses", "annotation_id", "pr
 _OF_LOG = ("source", "probability", "blind", "round")
 _FORMS = (
     "an export of Label Studio (JSON, JSON_MIN, CSV), records of Argilla, a log of evalkit's tuner or label page, "
-    "or a table with item_id, criterion, annotator and label"
-)
-_OTHERS = (
-    "Predictions of models are no labels of people; for labels in columns of items, call "
-    "ek.extract_labels(items, {'criterion': ['column']})"
+    "or a table with item_id, criterion, annotator and label; ek.extract_labels reads labels in columns of items"
 )
 
 
@@ -91,7 +87,6 @@ def load_labels(
     criterion_of = criteria or (None if scales is None else {name: name for name in scales.names})
     names = {*map(str, frame.columns)}
     rows = [{name: value for name, value in row.items() if value is not None} for row in records(frame)]
-    answers: Iterable[_Row]
     if {"text", "at", *LABEL_KEY} <= names:
         answers = _of_log(rows)
     elif {*LABEL_KEY, "label"} <= names or ({"item_id", "label"} <= names and not _ARE_OF_TOOLS & names):
@@ -106,7 +101,7 @@ def load_labels(
         answers = _of_rows(rows, criterion_of, item_id, where)
     else:
         fact = f"{where} has no labels of people in a known form (columns: {listed(sorted(names), most=12)})"
-        raise InputError(f"{fact}; allowed: {_FORMS}. {_OTHERS}")
+        raise InputError(f"{fact}; allowed: {_FORMS}")
     try:
         return _table(answers, scales, criterion_of, where)
     except (AttributeError, KeyError, TypeError, ValueError) as problem:
@@ -115,11 +110,10 @@ def load_labels(
 
 def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted, where: str) -> pd.DataFrame:
     """The last answer of each person to each question; `at` says when it was answered."""
-    answered, last, rows = sorted(answers, key=lambda row: str(row.get("at") or "")), dict[tuple[str, ...], _Row](), []
-    for row in answered:
-        if criterion_of is None or row["criterion"] in criterion_of:
-            criterion = row["criterion"] if criterion_of is None else criterion_of[row["criterion"]]
-            last[row["item_id"], criterion, row["annotator"]] = row
+    answered, rows = sorted(answers, key=lambda row: str(row.get("at") or "")), list[_Row]()
+    known = {row["criterion"]: row["criterion"] for row in answered} if criterion_of is None else criterion_of
+    wanted = [row for row in answered if row["criterion"] in known]
+    last = {(row["item_id"], known[row["criterion"]], row["annotator"]): row for row in wanted}
     if answered and not last:
         questions = sorted({row["criterion"] for row in answered})
         fact = f"{where} has labels for {listed(questions)}, and none for {listed(criterion_of or ())}"
@@ -170,7 +164,7 @@ def _of_log(rows: list[_Row]) -> Iterator[_Row]:
     texts = {row["item_id"]: row["text"] for row in edited}
     for row in edited:
         lines = edits.setdefault(tuple(row[name] for name in LABEL_KEY), [])
-        lines[-1:] = lines[-1:] * 0 if row.get("undo") is True else [*lines[-1:], row]
+        lines[-1:] = [] if row.get("undo") is True else [*lines[-1:], row]
     for lines in edits.values():
         if lines and lines[-1]["text"] == texts[lines[-1]["item_id"]] and lines[-1].get("source") != "adjudicated":
             yield dict.fromkeys((*_OF_LOG, "label")) | lines[-1]
@@ -235,10 +229,8 @@ def _responses(row: _Row) -> Iterator[tuple[str, Any, Any, str | None]]:
         yield from ((question, r.get("value"), r.get("user_id"), r.get("status")) for r in responses)
     for name in (name for name in row if name.endswith(".responses")):  # flat
         cells = (row.get(name), row.get(f"{name}.users"), row.get(f"{name}.status"))
-        lists = [list_in(cell) if isinstance(cell, str) else cell for cell in cells]
-        yield from (
-            (name.removesuffix(".responses"), *cells) for cells in zip_longest(*(cells or [] for cells in lists))
-        )
+        lists = [(list_in(cell) if isinstance(cell, str) else cell) or [] for cell in cells]
+        yield from ((name.removesuffix(".responses"), *answer) for answer in zip_longest(*lists))
 
 
 def write_label_studio(
@@ -284,7 +276,8 @@ def write_label_studio(
     shown_input, tasks = scales.input_names[0], dict[str, _Row]()
     numbers = {q.name for q in scales.criteria if not q.scale.codes or q.scale.level == "interval"}
     for item in records(as_items(items)):
-        texts = {name: _text(value) for name, value in item.items() if value is not None}
+        given = {name: value for name, value in item.items() if value is not None}
+        texts = {name: text if isinstance(text, str) else canonical_json(text).decode() for name, text in given.items()}
         tasks[item["item_id"]] = {"data": texts, "annotations": {}, "predictions": {}}
     for kind, table, author in (("annotations", labels, "annotator"), ("predictions", votes, "judge")):
         for row in [] if table is None else records(table):
@@ -301,10 +294,6 @@ def write_label_studio(
     parts = [f'<Header value="{name}"/><Text name="{name}" value="${name}"/>' for name in scales.input_names]
     controls = [_control(q, shown_input, is_number=q.name in numbers) for q in scales.criteria]
     return "\n".join(["<View>", *parts, *controls, "</View>"])
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else canonical_json(value).decode()
 
 
 def _control(criterion: Criterion, shown: str, *, is_number: bool) -> str:

@@ -293,7 +293,7 @@ def one_task(kind: str, value: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("source", "options", "says"),
     [
-        ([{"id": 1, "data": {}, "predictions": []}], {}, "Predictions of models are no labels of people"),
+        ([{"id": 1, "data": {}, "predictions": []}], {}, "ek.extract_labels reads labels in columns"),
         ([{"text": "a", "score": 1}], {}, r"no labels of people in a known form \(columns: 'score', 'text'\)"),
         ([{"id": 1, "annotator": 1, "annotation_id": 2, "lead_time": 1, "tone": "kind"}], {}, "pass rubric="),
         (one_task("choices", {"choices": ["3"]}),

@@ -290,9 +290,8 @@ class LabelLog:
 
     def skip(self, item_ids: Iterable[str], annotator: str, reason: str) -> None:
         """Note that an annotator does not label these items, and why."""
-        self.add_form(
-            annotator, {(item_id, _SKIPPED): LabelEdit(None, "picked", comment=reason) for item_id in item_ids}
-        )
+        edit = LabelEdit(None, "picked", comment=reason)
+        self.add_form(annotator, {(item_id, _SKIPPED): edit for item_id in item_ids})
 
     def is_skipped(self, item_id: str, annotator: str) -> bool:
         """Whether an annotator skipped an item, which may be labelled since."""

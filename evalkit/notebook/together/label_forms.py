@@ -24,7 +24,6 @@ from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.tables.items import ItemsLike
 from evalkit.tables.schemas import id_text
 
-_NO_JUDGE = "fake:strict"  # a specification names judges; none is asked here
 _LONGEST_COMMENT = 10_000
 
 Key = tuple[str, str]
@@ -54,7 +53,9 @@ class Forms:
         self, items: ItemsLike | str | Path, rubric: RubricLike, labels: str | Path | None,
         order: str | pd.DataFrame, item_id: str | None, inputs: Mapping[str, str] | None,
     ) -> None:  # fmt: skip
-        spec = Spec.of(rubric, _NO_JUDGE, inputs=inputs, on_missing="skip")
+        spec = Spec.of(
+            rubric, "fake:strict", inputs=inputs, on_missing="skip"
+        )  # a judge has to be named; it is not asked
         setup = Setup.of(items, rubric, spec, item_id, {})
         self.items, self.rubric, worklist = setup.items, spec.rubric, Worklist.of(spec, setup.items)
         folder, name = setup.place()
@@ -157,11 +158,11 @@ class PersonScreen:
         if not self.shown:
             return payload
         keys, edits = forms.questions[self.shown], given | self._taken_back
-        questions = [forms.question(key) | {"answer": edits[key].label if key in edits else None} for key in keys]
-        for key, question in zip(keys, questions, strict=True):
-            question["people"] = [
-                [name, label] for name, label in log.of(*key).items() if name != who and self.show_others
-            ]
+        questions = []
+        for key in keys:
+            others = {name: label for name, label in log.of(*key).items() if name != who and self.show_others}
+            answer = edits[key].label if key in edits else None
+            questions.append(forms.question(key) | {"answer": answer, "people": [*others.items()]})
         comment = next((edits[key].comment for key in keys if key in edits), "")
         return payload | forms.texts(keys[0]) | {"questions": questions, "comment": comment}
 
