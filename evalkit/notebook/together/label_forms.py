@@ -160,9 +160,9 @@ class PersonScreen:
         keys, edits = forms.questions[self.shown], given | self._taken_back
         questions = []
         for key in keys:
-            others = {name: label for name, label in log.of(*key).items() if name != who and self.show_others}
+            others = [[name, label] for name, label in log.of(*key).items() if name != who and self.show_others]
             answer = edits[key].label if key in edits else None
-            questions.append(forms.question(key) | {"answer": answer, "people": [*others.items()]})
+            questions.append(forms.question(key) | {"answer": answer, "people": others})
         comment = next((edits[key].comment for key in keys if key in edits), "")
         return payload | forms.texts(keys[0]) | {"questions": questions, "comment": comment}
 
