@@ -148,14 +148,15 @@ function itemsPart(ctx) {
   }
   // A text with its lines. Fenced code in it, and code as a whole, have a fixed width; a diff has coloured lines.
   function body(text, form) {
+    if (!text.trim() && !form.images?.length) return `<p class="ekw-dim">(empty)</p>`;
     if (form.turns?.length) return form.turns.map(([who, said]) => `<div class="ekw-turn"><b>${esc(who)}</b><div class="ekw-prose">${esc(said)}</div></div>`).join("");
     if (form.kind === "diff") return `<pre class="ekw-diff-text">${text.trimEnd().split("\n").map((line) => `<span class="${/^\+(?!\+\+)/.test(line) ? "ekw-plus" : /^-(?!--)/.test(line) ? "ekw-minus" : ""}">${esc(line) || " "}</span>`).join("")}</pre>`;
     if (form.kind && form.kind !== "text") return `<pre>${esc(text.trimEnd())}</pre>`;
     return text.split(/^```.*$/m).map((part, at) => (at % 2 ? `<pre>${esc(part.replace(/^\n|\n$/g, ""))}</pre>` : part.trim() ? `<div class="ekw-prose">${esc(part.replace(/^\n+|\s+$/g, ""))}</div>` : "")).join("");
   }
   const images = (name, all = []) => all.map((source, at) => `<details class="ekw-image"><summary title="Press to enlarge"><img src="${esc(source)}" alt="Image ${at + 1} of ${esc(name)}"></summary></details>`).join("");
-  function inputs(shown, forms = {}) {
-    const sorted = [...shown].sort(([one], [other]) => (forms[other]?.judged || false) - (forms[one]?.judged || false));
+  function inputs(shown, forms = {}, asGiven = false) {
+    const sorted = asGiven ? shown : [...shown].sort(([one], [other]) => (forms[other]?.judged || false) - (forms[one]?.judged || false));
     return `<div class="ekw-ins">${sorted.map(([name, text]) => { const form = forms[name] || {}, all = look.unfolded.has(name);
       return `<section aria-label="${esc(name)}"><h4>${esc(name)}${form.judged ? " (judged)" : ""}</h4><div class="ekw-fold ${all ? "ekw-all" : ""} ${form.judged ? "ekw-long" : ""}">${body(text, form)}</div><button class="ekw-quiet" data-do="fold" data-key="fold ${esc(name)}" data-name="${esc(name)}" aria-expanded="${all}" hidden></button>${images(name, form.images)}</section>`; }).join("")}</div>`;
   }

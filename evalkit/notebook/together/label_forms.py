@@ -184,6 +184,8 @@ class PersonScreen:
         if not self.shown or message["form"] != self.shown:
             return
         keys, labels = self.forms.questions[self.shown], list(message["answers"])
+        if self.forms.is_done(self.shown, self.forms.log.given_by(self.annotator, self.forms.source)):
+            raise InputError(f"not saved: you answered {self.shown} in another window; Back shows those answers")
         if len(labels) != len(keys) or any(label in (None, "") for label in labels):
             raise InputError(f"not saved: {counted(len(keys), 'question')} need an answer each")
         edits: dict[Key, LabelEdit] = {}

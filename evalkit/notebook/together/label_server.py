@@ -41,7 +41,10 @@ _SAFE = {
     "X-Content-Type-Options": "nosniff",
 }
 _KEPT_BACK = (b"cookie", b"origin", b"referer", b"authorization", b"marimo-session-id", b"marimo-stable-session-id")
-_LOOK = "<style>[data-testid='notebook-actions-dropdown'] { display: none } #App > div { padding: 0 16px }</style>"
+_LOOK = (
+    "<style>[data-testid='notebook-actions-dropdown'] { display: none } #App > div { padding: 0 16px }"
+    "#root:not(:has(marimo-anywidget))::after { content: 'The page is loading …'; padding: 16px }</style>"
+)
 _AGAIN = '<meta http-equiv="refresh" content="0;url=/">'
 _WHY = (
     "<p>This address does not open the page. Please ask the person who sent it to you for a new one: an address holds "
@@ -156,10 +159,12 @@ def serve(
     port, tokens = listening.getsockname()[1], {who: secrets.token_urlsafe(24) for who in pages}
     gate, file = Gate(tokens, host, port), str(Path(__file__).with_name("label_app.py"))
     app = create_asgi_app(quiet=True, html_head=_LOOK).with_app(path="", root=file, middleware=[gate.before]).build()
+    marimo_state = gate.app.state
+    marimo_state.config_manager = marimo_state.config_manager.with_overrides({"display": {"theme": "system"}})
 
     class Server(uvicorn.Server):
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            await gate.app.state.session_manager.shutdown()  # else its threads keep the process
+            await marimo_state.session_manager.shutdown()  # else its threads keep the process
             await super().shutdown(sockets)
 
     _pages.update(pages)

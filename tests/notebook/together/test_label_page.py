@@ -128,6 +128,11 @@ def test_only_the_form_on_screen_is_saved_and_only_whole(tmp_path: Path) -> None
     (line,) = [json.loads(line) for line in page.path.read_bytes().split(b"\n") if b"<b>" in line]
     assert line["comment"].startswith("a <b>\nxx")
     assert len(line["comment"]) == 10_000
+    first, second = page_of(page.path, "Anna"), page_of(page.path, "Anna")  # two windows of one person
+    save(first, "000")
+    second.receive({"do": "save", "form": form(second)["form"], "answers": ["1", "1", "1"]})
+    assert second.state["alert"].startswith("not saved: you answered")
+    assert [len(first.labels), form(second)["undo"]] == [6, form(first)["undo"]]
 
 
 @pytest.mark.long
