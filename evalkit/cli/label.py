@@ -37,10 +37,12 @@ def add(commands: Commands) -> None:
 
 def _label(args: argparse.Namespace) -> None:
     people = [name.strip() for name in (*args.annotator, args.lead) if name is not None]
-    if not args.annotator or not args.rubric:
-        raise ConfigError("evalkit label needs --rubric R and --annotator NAME, once for each person who labels")
+    if not people or not args.rubric:
+        raise ConfigError("evalkit label needs --rubric R and --annotator NAME, once for each person, or --lead NAME")
     if len({*people}) < len(people) or any(not name or one_line(name) != name for name in people):
-        raise ConfigError(f"--annotator and --lead need a different name for each person, got {listed(people)}")
+        raise ConfigError(
+            f"--annotator and --lead need a different name for each person, on one line; got {listed(people)}"
+        )
     try:
         from evalkit.notebook.together.label_server import serve
     except ImportError as problem:

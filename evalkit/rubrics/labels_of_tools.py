@@ -104,15 +104,17 @@ def load_labels(
         raise InputError(f"{fact}; allowed: {_FORMS}")
     try:
         return _table(answers, scales, criterion_of, where)
+    except InputError:
+        raise
     except (AttributeError, KeyError, TypeError, ValueError) as problem:
         raise InputError(f"{where} is not as the tool writes it ({problem!r}); allowed: {_FORMS}") from None
 
 
 def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted, where: str) -> pd.DataFrame:
-    """The last answer of each person to each question; `at` says when it was answered."""
+    """The last answer of each person to each question, without decisions of a lead; `at` says when it was answered."""
     answered, rows = sorted(answers, key=lambda row: str(row.get("at") or "")), list[_Row]()
     known = {row["criterion"]: row["criterion"] for row in answered} if criterion_of is None else criterion_of
-    wanted = [row for row in answered if row["criterion"] in known]
+    wanted = [row for row in answered if row["criterion"] in known and row.get("source") != "adjudicated"]
     last = {(row["item_id"], known[row["criterion"]], row["annotator"]): row for row in wanted}
     if answered and not last:
         questions = sorted({row["criterion"] for row in answered})
@@ -158,7 +160,7 @@ def _answer(fields: _Row, given: Any, name: str | None, where: str, question: st
 
 
 def _of_log(rows: list[_Row]) -> Iterator[_Row]:
-    """The labels that stand at the end of a log, of the text that each item had last, without decisions of a lead."""
+    """The labels that stand at the end of a log, of the text that each item had last."""
     edits: dict[tuple[str, ...], list[_Row]] = {}
     edited = [row for row in rows if {"text", *LABEL_KEY} <= {*row}]
     texts = {row["item_id"]: row["text"] for row in edited}
@@ -166,7 +168,7 @@ def _of_log(rows: list[_Row]) -> Iterator[_Row]:
         lines = edits.setdefault(tuple(row[name] for name in LABEL_KEY), [])
         lines[-1:] = [] if row.get("undo") is True else [*lines[-1:], row]
     for lines in edits.values():
-        if lines and lines[-1]["text"] == texts[lines[-1]["item_id"]] and lines[-1].get("source") != "adjudicated":
+        if lines and lines[-1]["text"] == texts[lines[-1]["item_id"]]:
             yield dict.fromkeys((*_OF_LOG, "label")) | lines[-1]
 
 
@@ -277,12 +279,16 @@ def write_label_studio(
     numbers = {q.name for q in scales.criteria if not q.scale.codes or q.scale.level == "interval"}
     for item in records(as_items(items)):
         given = {name: value for name, value in item.items() if value is not None}
-        texts = {name: text if isinstance(text, str) else canonical_json(text).decode() for name, text in given.items()}
+        texts = dict.fromkeys(scales.input_names, "")  # Label Studio wants all that the interface shows
+        texts |= {
+            name: text if isinstance(text, str) else canonical_json(text).decode() for name, text in given.items()
+        }
         tasks[item["item_id"]] = {"data": texts, "annotations": {}, "predictions": {}}
     for kind, table, author in (("annotations", labels, "annotator"), ("predictions", votes, "judge")):
         for row in [] if table is None else records(table):
             name, label = row["criterion"], row["label"]
-            if label is not None and name in scales.names and row["item_id"] in tasks:
+            is_person = row.get("source") != "adjudicated"  # a lead's decision is no third person
+            if label is not None and name in scales.names and row["item_id"] in tasks and is_person:
                 start: _Row = {"result": []} | ({"model_version": row[author]} if kind == "predictions" else {})
                 results = tasks[row["item_id"]][kind].setdefault(row[author], start)["result"]
                 control, value = ("number", number(label)) if name in numbers else ("choices", [label])

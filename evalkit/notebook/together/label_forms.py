@@ -21,6 +21,7 @@ from evalkit.notebook.tuner.drafts import Setup
 from evalkit.notebook.tuner.session_labels import text_hashes
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.rubrics.rubric import REQUIREMENT
+from evalkit.rubrics.scales import number
 from evalkit.tables.items import ItemsLike
 from evalkit.tables.schemas import id_text
 
@@ -71,7 +72,7 @@ class Forms:
         units = map(id_text, self.items["of_item" if self.is_exploded else "item_id"])
         self.row_of = dict(zip(self.items["item_id"], self.items.to_dict("records"), strict=True))
         rows = enumerate(zip(self.items["item_id"], units, strict=True))
-        self.form_of = {item: unit for number, (item, unit) in rows if number not in worklist.skipped}
+        self.form_of = {item: unit for at, (item, unit) in rows if at not in worklist.skipped}
         questions: dict[str, list[Key]] = {}
         for item, unit in self.form_of.items():
             for name in self.rubric.names:
@@ -113,6 +114,14 @@ class Forms:
     def texts(self, key: Key) -> dict[str, Any]:
         """What is read to answer a question (see `item_texts`); a requirement stands in the form."""
         return item_texts(self.items, self.columns, key[0], self.rubric, key[1])
+
+    def answer(self, key: Key, given: object) -> str:
+        """The code of an answer; InputError if it is none that the page offers."""
+        scale = self.rubric.criterion(key[1]).scale
+        is_number = scale.level == "interval" and isinstance(given, str) and number(given) is not None
+        if not is_number and given not in scale.labels:
+            raise InputError(f"not saved: {given!r} is no answer to {key[1]!r}; allowed: {listed(scale.labels)}")
+        return str(given)
 
     def question(self, key: Key) -> dict[str, Any]:
         """A question as it is drawn: its title and text, and its levels as code and text, or the ends of its scale."""
@@ -190,9 +199,10 @@ class PersonScreen:
             raise InputError(f"not saved: {counted(len(keys), 'question')} need an answer each")
         edits: dict[Key, LabelEdit] = {}
         for key, label in zip(keys, labels, strict=True):
-            chance, number = self.forms.drawn.get(key, (None, None))
+            chance, draw = self.forms.drawn.get(key, (None, None))
             comment = "" if edits else clean(message.get("comment"))
-            edits[key] = LabelEdit(str(label), self.forms.source, chance, not self.show_others, number, comment)
+            answer = self.forms.answer(key, label)
+            edits[key] = LabelEdit(answer, self.forms.source, chance, not self.show_others, draw, comment)
         self.forms.log.add_form(self.annotator, edits)
         self._go_on()
 
@@ -214,4 +224,4 @@ class PersonScreen:
 
 def clean(text: object) -> str:
     """What a person typed, as it can be stored: of half a character nothing, and not without end."""
-    return str(text or "").encode("utf-8", "ignore").decode().strip()[:_LONGEST_COMMENT]
+    return text.encode("utf-8", "ignore").decode().strip()[:_LONGEST_COMMENT] if isinstance(text, str) else ""

@@ -41,6 +41,7 @@ class LeadScreen:
     def __init__(self, forms: Forms, lead: str) -> None:
         self.forms, self.decider = forms, f"{DECIDED}{lead}"
         self._opened: Key = ("", "")
+        self._taken_back: dict[Key, LabelEdit] = {}
         self.actions: dict[str, Action] = {"open": self.open, "decide": self.decide, "undo": self.undo}
 
     def payload(self) -> dict[str, Any]:
@@ -66,13 +67,13 @@ class LeadScreen:
             answers = [[who, code, self._level(key, code)] for who, code in differ.loc[[key]].iloc[0].dropna().items()]
             # a comment is written beside the first question of a form
             notes = {who: edit.comment for (item, _, who), edit in last.items() if item == key[0] and edit.comment}
-            edit = last.get((*key, self.decider), LabelEdit(None))
+            edit = last.get((*key, self.decider)) or self._taken_back.get(key, LabelEdit(None))
             panel = forms.texts(key) | {"item": key[0], "criterion": key[1], "question": forms.question(key)}
             panel |= {"said": [[*words, notes.get(words[0], "")] for words in answers]}
             panel |= {"decision": edit.label, "comment": edit.comment}
         return {
             "view": "lead", "title": forms.rubric.id, "decider": self.decider, "names": names, "rows": rows,
-            "sentence": self._sentence(names, agreement, differ), "agreement": agreement, "panel": panel,
+            "sentence": self._sentence(names, agreement, differ, n_decided), "agreement": agreement, "panel": panel,
             "people": [*map(self._person, people.items()), [self.decider, n_decided, len(rows), ""]],
             "undo": ": ".join(next(log.acts(self.decider), ())),
         }  # fmt: skip
@@ -98,7 +99,9 @@ class LeadScreen:
             figures.append(head | {"course": [*course[_STEP - 1 : -1 : _STEP], course[-1]]})
         return figures
 
-    def _sentence(self, names: list[str], agreement: list[dict[str, Any]], differ: pd.DataFrame) -> list[str]:
+    def _sentence(
+        self, names: list[str], agreement: list[dict[str, Any]], differ: pd.DataFrame, n_decided: int
+    ) -> list[str]:
         """The verdict, its figure, and the reason with what to do next."""
         who = _and(names) if len(names) < 4 else f"{len(names)} people"
         if not agreement:
@@ -123,7 +126,8 @@ class LeadScreen:
             pair, n_pairs = pairs.most_common(1)[0]
             low, high = (cut(self._level(at_odds.index[0], code).rstrip("."), _LONGEST_LEVEL) for code in pair)
             reason += f"{n_pairs} of the {counted(len(at_odds), 'difference')} are “{low}” against “{high}”. "
-            reason += "Talk about these levels before more is labelled; then decide the items below."
+            reason += "Talk about these levels before more is labelled; "
+            reason += "then decide the items below." if n_decided < len(differ) else "all differences are decided."
         return [f"{verdict[0].upper()}{verdict[1:]}.", f"{value} on {counted(worst['n'], 'item')}.", reason]
 
     def _person(self, given: tuple[Any, pd.Series]) -> list[Any]:
@@ -152,13 +156,15 @@ class LeadScreen:
     def decide(self, message: Mapping[str, Any]) -> None:
         """Label the item on screen as decided, and show the next one."""
         if self._opened == (message["item"], message["criterion"]):
-            edit = LabelEdit(str(message["label"]), "adjudicated", comment=clean(message.get("comment")))
+            answer = self.forms.answer(self._opened, message["label"])
+            edit = LabelEdit(answer, "adjudicated", comment=clean(message.get("comment")))
             self.forms.log.add_form(self.decider, {self._opened: edit})
             self._opened = str(message.get("next_item", "")), str(message.get("next_criterion", ""))
 
     def undo(self, _message: Mapping[str, Any]) -> None:
         """Take back the last decision."""
         if key := next(self.forms.log.acts(self.decider), None):
+            self._taken_back = {key: self.forms.log.last()[*key, self.decider]}
             self.forms.log.undo(self.decider, [key])
             self._opened = key
 

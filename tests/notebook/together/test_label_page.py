@@ -117,6 +117,9 @@ def test_only_the_form_on_screen_is_saved_and_only_whole(tmp_path: Path) -> None
         ["", "1", "1"],
         ["1", "1", "2"],
         ["9", "1", "1"],
+        [True, "1", "1"],
+        ["true", "1", "1"],
+        ["0.5", "1", "1"],
         7,
     ):
         page.receive({"do": "save", "form": name, "answers": answers, "id": "m"})
@@ -129,7 +132,8 @@ def test_only_the_form_on_screen_is_saved_and_only_whole(tmp_path: Path) -> None
     assert line["comment"].startswith("a <b>\nxx")
     assert len(line["comment"]) == 10_000
     first, second = page_of(page.path, "Anna"), page_of(page.path, "Anna")  # two windows of one person
-    save(first, "000")
+    first.receive({"do": "save", "form": form(first)["form"], "answers": ["0", "0", "0"], "comment": ["a"]})
+    assert "['a']" not in page.path.read_text()
     second.receive({"do": "save", "form": form(second)["form"], "answers": ["1", "1", "1"]})
     assert second.state["alert"].startswith("not saved: you answered")
     assert [len(first.labels), form(second)["undo"]] == [6, form(first)["undo"]]
@@ -297,11 +301,14 @@ def test_a_decision_is_a_label_of_its_own(tmp_path: Path) -> None:
     for was, now in zip(before.itertuples(), final.itertuples(), strict=True):
         assert str(now.label) == ("1" if (str(was.item_id), str(was.criterion)) in decided else str(was.label))
     assert len(decided) == 15
+    assert form(lead)["sentence"][2].endswith("all differences are decided.")
     assert form(lead)["agreement"][1]["value"] == 0.5  # decisions do not make people agree
     last = form(lead)["undo"]
     lead.receive({"do": "undo"})
     assert f"{form(lead)['panel']['item']}: {form(lead)['panel']['criterion']}" == last
     assert form(lead)["people"][-1][1] == 14
+    assert (form(lead)["panel"]["decision"], form(lead)["panel"]["comment"]) == ("1", "so")
+    assert form(lead)["sentence"][2].endswith("then decide the items below.")
     wrong = {"do": "decide", "item": "CR-1", "criterion": "tone", "label": "1"}
     lead.receive(wrong)
     assert form(lead)["people"][-1][1] == 14
