@@ -49,7 +49,7 @@ function renderLabels({ model, el }) {
     const why = `<div class="ekw-why" role="group" aria-label="Why do you skip it?"><b>Why?</b>${REASONS.map((one, at) => `<button data-do="why" data-key="why ${at}" aria-keyshortcuts="${at + 1}">${one} <kbd>${at + 1}</kbd></button>`).join("")}<span class="ekw-dim">It is asked again at the end.</span></div>`;
     frame();
     put(".ekw-acts", `${form().form ? `${saveButton()}<span class="ekw-dim" role="status">${open() ? `${open()} of ${counted(answers.length, "question")} open` : "all answered"}</span>` : ""}<span class="ekw-push"></span>
-      ${form().form ? `<button data-do="comment" data-key="to comment" aria-keyshortcuts="c">Comment <kbd>C</kbd></button><button data-do="skip" data-key="skip" aria-expanded="${skipping}" aria-keyshortcuts="s">Skip … <kbd>S</kbd></button>` : ""}${undoButton(form().undo ? `Back to ${esc(form().undo)}` : "Undo")}${skipping ? why : ""}`);
+      ${form().form ? `<button data-do="comment" data-key="to comment" aria-keyshortcuts="c">Comment <kbd>C</kbd></button><button data-do="skip" data-key="skip" aria-expanded="${skipping}" aria-keyshortcuts="s">Skip … <kbd>S</kbd></button>` : ""}${undoButton(form().undo ? `Take back ${esc(form().undo)}` : "Undo")}${skipping ? why : ""}`);
   }
   function answer(k, value, moves) {
     answers[k] = value;

@@ -145,7 +145,7 @@ class PersonScreen:
     def __init__(self, forms: Forms, annotator: str, *, show_others: bool) -> None:
         self.forms, self.annotator, self.show_others = forms, annotator, show_others
         self.shown, self._number = "", 0
-        self._back, self._taken_back = "", dict[Key, LabelEdit]()
+        self._back, self._taken_back = "", dict[Key, LabelEdit]()  # what was answered stays chosen after Undo
         self.actions: dict[str, Action] = {"save": self.save, "skip": self.skip, "undo": self.undo}
 
     def payload(self) -> dict[str, Any]:
@@ -166,7 +166,7 @@ class PersonScreen:
         }  # fmt: skip
         if not self.shown:
             return payload
-        keys, edits = forms.questions[self.shown], given | self._taken_back
+        keys, edits = forms.questions[self.shown], self._taken_back | given
         questions = []
         for key in keys:
             others = [[name, label] for name, label in log.of(*key).items() if name != who and self.show_others]
@@ -185,8 +185,8 @@ class PersonScreen:
             form, keys = name, [*keys, (item, criterion)]
         return form, keys
 
-    def _go_on(self, back: str = "", taken_back: Mapping[Key, LabelEdit] | None = None) -> None:
-        self._number, self._back, self._taken_back = self._number + 1, back, dict(taken_back or {})
+    def _go_on(self, back: str = "") -> None:
+        self._number, self._back = self._number + 1, back
 
     def save(self, message: Mapping[str, Any]) -> None:
         """Label all questions of the form on screen; any other form is ignored, because its text was not read."""
@@ -194,7 +194,7 @@ class PersonScreen:
             return
         keys, labels = self.forms.questions[self.shown], list(message["answers"])
         if self.forms.is_done(self.shown, self.forms.log.given_by(self.annotator, self.forms.source)):
-            raise InputError(f"not saved: you answered {self.shown} in another window; Back shows those answers")
+            raise InputError(f"not saved: you answered {self.shown} in another window; *Take back* shows those answers")
         if len(labels) != len(keys) or any(label in (None, "") for label in labels):
             raise InputError(f"not saved: {counted(len(keys), 'question')} need an answer each")
         edits: dict[Key, LabelEdit] = {}
@@ -218,8 +218,9 @@ class PersonScreen:
         form, keys = self._last_act()
         if keys and message["form"] == form:
             given = self.forms.log.given_by(self.annotator, self.forms.source)
+            self._taken_back |= {key: given[key] for key in keys if key in given}
             self.forms.log.undo(self.annotator, keys)
-            self._go_on(form, {key: given[key] for key in keys if key in given})
+            self._go_on(form)
 
 
 def clean(text: object) -> str:

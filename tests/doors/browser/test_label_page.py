@@ -169,7 +169,7 @@ def test_skip_undo_and_a_click_twice(new_page, tmp_path):
     press(screen, "2")
     assert form(screen)["n_skipped"] == 1
     assert "The text is broken or missing: half of it" in log.read_text()
-    assert page.get_by_role("button", name=f"Back to {first}").is_visible()
+    assert page.get_by_role("button", name=f"Take back {first}").is_visible()
     press(screen, "u")
     assert form(screen)["form"] == first
     assert form(screen)["n_skipped"] == 0

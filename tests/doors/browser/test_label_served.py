@@ -173,6 +173,8 @@ def test_a_page_is_dark_like_its_browser_and_says_when_the_server_is_gone(tmp_pa
         page.goto(server.addresses["Ana"])
         expect(page.get_by_text("You are Ana")).to_be_visible(timeout=PATIENCE_MS)
         assert "(empty)" in page.get_by_role("region", name="answer").inner_text()
+        names = page.locator(".ekw-read section").evaluate_all("all => all.map((one) => one.ariaLabel)")
+        assert names == ["question", "answer", "context"]
         shown = page.get_by_text("You are Ana").evaluate("(one) => getComputedStyle(one).color")
         assert min(map(float, shown.partition("(")[2].rstrip(")").split(",")[:3])) > 128, shown  # light on dark
         assert server.stop() == 0

@@ -137,6 +137,10 @@ def test_only_the_form_on_screen_is_saved_and_only_whole(tmp_path: Path) -> None
     second.receive({"do": "save", "form": form(second)["form"], "answers": ["1", "1", "1"]})
     assert second.state["alert"].startswith("not saved: you answered")
     assert [len(first.labels), form(second)["undo"]] == [6, form(first)["undo"]]
+    for _ in range(2):  # what was answered stays chosen in all forms that were taken back
+        undo(first)
+    assert save(first, [one["answer"] for one in form(first)["questions"]]) == name
+    assert [one["answer"] for one in form(first)["questions"]] == ["0", "0", "0"]
 
 
 @pytest.mark.long
