@@ -113,9 +113,9 @@ def load_labels(
 def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted, where: str) -> pd.DataFrame:
     """The last answer of each person to each question, without decisions of a lead; `at` says when it was answered."""
     answered, rows = sorted(answers, key=lambda row: str(row.get("at") or "")), list[_Row]()
-    known = {row["criterion"]: row["criterion"] for row in answered} if criterion_of is None else criterion_of
-    wanted = [row for row in answered if row["criterion"] in known and row.get("source") != "adjudicated"]
-    last = {(row["item_id"], known[row["criterion"]], row["annotator"]): row for row in wanted}
+    names = {row["criterion"]: row["criterion"] for row in answered} if criterion_of is None else criterion_of
+    of_people = [row for row in answered if row["criterion"] in names and row.get("source") != "adjudicated"]
+    last = {(row["item_id"], names[row["criterion"]], row["annotator"]): row for row in of_people}
     if answered and not last:
         questions = sorted({row["criterion"] for row in answered})
         fact = f"{where} has labels for {listed(questions)}, and none for {listed(criterion_of or ())}"
@@ -278,11 +278,10 @@ def write_label_studio(
     shown_input, tasks = scales.input_names[0], dict[str, _Row]()
     numbers = {q.name for q in scales.criteria if not q.scale.codes or q.scale.level == "interval"}
     for item in records(as_items(items)):
-        given = {name: value for name, value in item.items() if value is not None}
         texts = dict.fromkeys(scales.input_names, "")  # Label Studio wants all that the interface shows
-        texts |= {
-            name: text if isinstance(text, str) else canonical_json(text).decode() for name, text in given.items()
-        }
+        for name, value in item.items():
+            if value is not None:
+                texts[name] = value if isinstance(value, str) else canonical_json(value).decode()
         tasks[item["item_id"]] = {"data": texts, "annotations": {}, "predictions": {}}
     for kind, table, author in (("annotations", labels, "annotator"), ("predictions", votes, "judge")):
         for row in [] if table is None else records(table):

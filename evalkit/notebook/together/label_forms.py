@@ -72,7 +72,7 @@ class Forms:
         units = map(id_text, self.items["of_item" if self.is_exploded else "item_id"])
         self.row_of = dict(zip(self.items["item_id"], self.items.to_dict("records"), strict=True))
         rows = enumerate(zip(self.items["item_id"], units, strict=True))
-        self.form_of = {item: unit for at, (item, unit) in rows if at not in worklist.skipped}
+        self.form_of = {item: unit for row, (item, unit) in rows if row not in worklist.skipped}
         questions: dict[str, list[Key]] = {}
         for item, unit in self.form_of.items():
             for name in self.rubric.names:
@@ -169,9 +169,9 @@ class PersonScreen:
         keys, edits = forms.questions[self.shown], self._taken_back | given
         questions = []
         for key in keys:
-            others = [[name, label] for name, label in log.of(*key).items() if name != who and self.show_others]
+            answers = [[name, label] for name, label in log.of(*key).items() if name != who and self.show_others]
             answer = edits[key].label if key in edits else None
-            questions.append(forms.question(key) | {"answer": answer, "people": others})
+            questions.append(forms.question(key) | {"answer": answer, "people": answers})
         comment = next((edits[key].comment for key in keys if key in edits), "")
         return payload | forms.texts(keys[0]) | {"questions": questions, "comment": comment}
 

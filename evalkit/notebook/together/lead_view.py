@@ -99,10 +99,8 @@ class LeadScreen:
             figures.append(head | {"course": [*course[_STEP - 1 : -1 : _STEP], course[-1]]})
         return figures
 
-    def _sentence(
-        self, names: list[str], agreement: list[dict[str, Any]], differ: pd.DataFrame, n_decided: int
-    ) -> list[str]:
-        """The verdict, its figure, and the reason with what to do next."""
+    def _sentence(self, names: list[str], agreement: list[dict[str, Any]], differ: pd.DataFrame, n: int) -> list[str]:
+        """The verdict, its figure, and the reason with what to do next; `n` differences are decided."""
         who = _and(names) if len(names) < 4 else f"{len(names)} people"
         if not agreement:
             verdict = f"{who} have no item in common yet." if names[1:] else f"Only {who} has labelled so far."
@@ -127,7 +125,7 @@ class LeadScreen:
             low, high = (cut(self._level(at_odds.index[0], code).rstrip("."), _LONGEST_LEVEL) for code in pair)
             reason += f"{n_pairs} of the {counted(len(at_odds), 'difference')} are “{low}” against “{high}”. "
             reason += "Talk about these levels before more is labelled; "
-            reason += "then decide the items below." if n_decided < len(differ) else "all differences are decided."
+            reason += "then decide the items below." if n < len(differ) else "all differences are decided."
         return [f"{verdict[0].upper()}{verdict[1:]}.", f"{value} on {counted(worst['n'], 'item')}.", reason]
 
     def _person(self, given: tuple[Any, pd.Series]) -> list[Any]:
