@@ -58,6 +58,7 @@ def _label(args: argparse.Namespace) -> None:
 
     def show(addresses: dict[str, str]) -> None:
         print(*(f"{name}  {address}" for name, address in addresses.items()), sep="\n", flush=True)
+        note(args, f"labels go to {first.path}; Ctrl+C stops")
 
     serve(pages, args.host, args.port, show)
     note(args, f"stopped; the labels are in {first.path}")

@@ -275,10 +275,11 @@ def write_label_studio(
     [{'item_id': 'a', 'criterion': 'tone', 'annotator': 'Ana', 'label': '2'}]
     """
     scales = rubric_of(rubric)
-    shown_input, tasks = scales.input_names[0], dict[str, _Row]()
+    names, tasks = scales.input_names, dict[str, _Row]()
+    shown_input = "answer" if "answer" in names else names[-1]  # what the questions are attached to
     numbers = {q.name for q in scales.criteria if not q.scale.codes or q.scale.level == "interval"}
     for item in records(as_items(items)):
-        texts = dict.fromkeys(scales.input_names, "")  # Label Studio wants all that the interface shows
+        texts = dict.fromkeys(names, "")  # Label Studio wants all that the interface shows
         for name, value in item.items():
             if value is not None:
                 texts[name] = value if isinstance(value, str) else canonical_json(value).decode()
@@ -296,7 +297,7 @@ def write_label_studio(
     kinds = ("annotations", "predictions")
     rows = [task | {kind: list(task[kind].values()) for kind in kinds} for task in tasks.values()]
     write_frame(pd.DataFrame(rows), path)
-    parts = [f'<Header value="{name}"/><Text name="{name}" value="${name}"/>' for name in scales.input_names]
+    parts = [f'<Header value="{name}"/><Text name="{name}" value="${name}"/>' for name in names]
     controls = [_control(q, shown_input, is_number=q.name in numbers) for q in scales.criteria]
     return "\n".join(["<View>", *parts, *controls, "</View>"])
 
