@@ -293,9 +293,10 @@ class LabelLog:
         edit = LabelEdit(None, "picked", comment=reason)
         self.add_form(annotator, {(item_id, _SKIPPED): edit for item_id in item_ids})
 
-    def is_skipped(self, item_id: str, annotator: str) -> bool:
-        """Whether an annotator skipped an item, which may be labelled since."""
-        return bool(self._edits.get((item_id, _SKIPPED, annotator)))
+    def why_skipped(self, item_id: str, annotator: str) -> str | None:
+        """Why an annotator skipped an item, which may be labelled since; None if it was not skipped."""
+        edits = self._edits.get((item_id, _SKIPPED, annotator))
+        return edits[-1].comment if edits else None
 
     def undo(self, annotator: str, keys: Iterable[tuple[str, str]]) -> None:
         """Remove the annotator's last label of each of these `acts`; the one before it is valid again."""

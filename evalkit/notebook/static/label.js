@@ -37,7 +37,7 @@ function renderLabels({ model, el }) {
       [drawn, here, skipping, comment, answers] = [`${it.number} ${name}`, 0, false, it.comment || comments[name] || "", questions.map((one) => one.answer)];
       if (root.contains(ctx.focused())) find(".ekw-read").focus({ preventScroll: true }); // else it would go to the same place of the next form
       const said = (one) => (one.people.length ? quiet(one.people.map(([who, label]) => `${esc(who)}: ${esc(one.levels.find(([code]) => code === label)?.[1] ?? label)}`).join(" · ")) : "");
-      put(".ekw-read", name ? `<h3>${esc(name)}</h3>${it.again ? quiet("All others are done. You skipped this one before.") : ""}${items.inputs(it.inputs, it.forms, true)}` : `<h3>All ${counted(n, "item")} are done. Thank you, ${esc(annotator)}.</h3><p>Your answers are saved. You can close this page.</p>`);
+      put(".ekw-read", name ? `<h3>${esc(name)}</h3>${it.again != null ? quiet(`All others are done. You skipped this one before: ${esc(it.again)}`) : ""}${items.inputs(it.inputs, it.forms, true)}` : `<h3>All ${counted(n, "item")} are done. Thank you, ${esc(annotator)}.</h3><p>Your answers are saved. You can close this page.</p>`);
       put(".ekw-answers", questions.map((one, k) => `<fieldset data-k="${k}" class="${one.levels.length === 3 ? "ekw-three" : ""}"><legend>${k + 1}. ${esc(one.title)}</legend>${one.text && one.text !== questions[k - 1]?.text ? quiet(esc(one.text)) : ""}${said(one)}${levels(one, k, one.answer)}</fieldset>`).join("") + (name ? commentField("Comment, if you like") : ""));
       root.classList.toggle("ekw-through", !name);
       if (root.getBoundingClientRect().top < 0) root.scrollIntoView();

@@ -107,9 +107,10 @@ class Forms:
         """Whether all questions of a form have an answer."""
         return all(key in given for key in self.questions[name])
 
-    def is_skipped(self, name: str, annotator: str) -> bool:
-        """Whether this person skipped the form."""
-        return any(self.log.is_skipped(item, annotator) for item, _ in self.questions[name])
+    def why_skipped(self, name: str, annotator: str) -> str | None:
+        """Why this person skipped the form; None if they did not."""
+        reasons = (self.log.why_skipped(item, annotator) for item, _ in self.questions[name])
+        return next((reason for reason in reasons if reason is not None), None)
 
     def texts(self, key: Key) -> dict[str, Any]:
         """What is read to answer a question (see `item_texts`); a requirement stands in the form."""
@@ -153,7 +154,7 @@ class PersonScreen:
         forms, log, who = self.forms, self.forms.log, self.annotator
         given = log.given_by(who, forms.source)
         open_forms = [name for name in forms.questions if not forms.is_done(name, given)]
-        skipped = [name for name in open_forms if forms.is_skipped(name, who)]
+        skipped = {name: why for name in open_forms if (why := forms.why_skipped(name, who)) is not None}
         last_first = [forms.form_of.get(item, "") for item, name in log.acts(who) if not name]
         again = [name for name in reversed(dict.fromkeys(last_first)) if name in skipped]
         ahead = [name for name in open_forms if name not in skipped]
@@ -162,7 +163,7 @@ class PersonScreen:
             "view": "label", "number": self._number, "annotator": who, "others": self.show_others, "form": self.shown,
             "title": forms.rubric.id, "description": forms.rubric.description, "n": len(forms.questions),
             "n_done": len(forms.questions) - len(open_forms), "n_skipped": len(skipped), "undo": self._last_act()[0],
-            "again": self.shown in skipped,
+            "again": skipped.get(self.shown),
         }  # fmt: skip
         if not self.shown:
             return payload

@@ -26,7 +26,7 @@ AGREED = 0.8
 """From this agreement on, people count as agreeing."""
 
 _KEY, _ROW = ["item_id", "criterion"], ("item", "criterion", "text", "decision", "labels")
-_STEP, _LONGEST_TEXT, _LONGEST_LEVEL = 10, 400, 48
+_STEP, _LONGEST_TEXT, _LONGEST_LEVEL, _MOST_REASONS = 10, 400, 48, 3
 
 
 class LeadScreen:
@@ -131,9 +131,11 @@ class LeadScreen:
     def _person(self, given: tuple[Any, pd.Series]) -> list[Any]:
         """Name, number of forms done and of all, and what else is known of a person's work."""
         forms, who, done = self.forms, str(given[0]), {*given[1].dropna().index}
-        n_skipped = sum(forms.is_skipped(name, who) and not forms.is_done(name, done) for name in forms.questions)
+        reasons = Counter(forms.why_skipped(name, who) for name in forms.questions if not forms.is_done(name, done))
+        del reasons[None]
+        common = "; ".join(f"{n} × {cut(why or '', _LONGEST_LEVEL)}" for why, n in reasons.most_common(_MOST_REASONS))
         pace, times = forms.log.seconds_per_label(who), forms.log.times.get(who, [])
-        notes = [f"{n_skipped} skipped"] * bool(n_skipped) + ([f"{pace:.0f} s per item"] if pace else [])
+        notes = [f"{reasons.total()} skipped ({common})"] * bool(reasons) + ([f"{pace:.0f} s per item"] if pace else [])
         notes += [f"last answer {time:%d %b %H:%M} UTC" for time in times[-1:]]
         return [who, sum(forms.is_done(name, done) for name in forms.questions), len(forms.questions), ", ".join(notes)]
 

@@ -209,7 +209,7 @@ def test_items_with_criteria_of_their_own_are_one_form(tmp_path: Path) -> None:
         else:
             save(page, ["1"] * (at + 1))
     assert form(page)["form"] == "q1"
-    assert form(page)["again"]
+    assert form(page)["again"] == "I cannot tell"
     assert sorted(page.labels["item_id"].astype(str)) == ["q0#1", "q2#1", "q2#2", "q2#3"]
     assert page.labels["source"].astype(str).unique().tolist() == ["given"]
 
@@ -270,6 +270,11 @@ def test_the_lead_sees_agreement_and_where_people_differ(tmp_path: Path) -> None
         == "Anna and Ben agree on “tone”; on “actionable” they do not yet; on “correct” it cannot be told yet."
     )
     assert shown["people"][0][:3] == ["Anna", 24, 30]
+    anna = page_of(log, "Anna")
+    for reason in ("I cannot tell", "Other: torn", "I cannot tell"):
+        skip(anna, reason)
+    notes = form(page_of(log, "Chris", view="lead"))["people"][0][3]
+    assert notes.startswith("3 skipped (2 × I cannot tell; 1 × Other: torn)")
     assert shown["rows"][0]["text"] in {item["comment"].replace("\n", " ") for item in reviews(4)}
 
 
