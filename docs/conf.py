@@ -81,10 +81,10 @@ _SEARCHES = {
     "docs/measure-chance": "noise floor; random variation; is the change significant; A/B test; drift; "
                            "compare versions; regression",
     "docs/rubrics": "write a rubric; scoring instructions; Likert scale; prompt template; few-shot examples; Jinja; "
-                    "chats; tool calls",
+                    "chats; tool calls; pairwise; compare two answers",
     "docs/item-criteria": "checklist; HealthBench; PaperBench; points",
     "docs/judges": "API key; choose a judge; OpenAI; Azure; Gemini; OpenRouter; rate limit; retry; timeout; budget; "
-                   "spending limit; max cost; seed; resume; custom function",
+                   "spending limit; max cost; price; prices; cost of a run; seed; resume; custom function",
     "docs/local-models": "Ollama; vLLM; llama.cpp; LM Studio; self-hosted; Hugging Face model; GPU; open-weight model; "
                          "without an API key",
     "docs/asking": "log probabilities; logprobs; expected score; chain of thought; reference answer; G-Eval",

@@ -37,10 +37,12 @@ def add(commands: Commands) -> None:
 
 def _label(args: argparse.Namespace) -> None:
     people = [name.strip() for name in (*args.annotator, args.lead) if name is not None]
-    if not args.annotator or not args.rubric:
-        raise ConfigError("evalkit label needs --rubric R and --annotator NAME, once for each person who labels")
+    if not people or not args.rubric:
+        raise ConfigError("evalkit label needs --rubric R and --annotator NAME, once for each person, or --lead NAME")
     if len({*people}) < len(people) or any(not name or one_line(name) != name for name in people):
-        raise ConfigError(f"--annotator and --lead need a different name for each person, got {listed(people)}")
+        raise ConfigError(
+            f"--annotator and --lead need a different name for each person, on one line; got {listed(people)}"
+        )
     try:
         from evalkit.notebook.together.label_server import serve
     except ImportError as problem:
@@ -49,14 +51,14 @@ def _label(args: argparse.Namespace) -> None:
 
     source = read_items(args) if args.items == "-" else args.items
     options = {"labels": args.labels, "order": args.order, "item_id": args.item_id, "inputs": dict(args.inputs)}
+    views = dict.fromkeys(people, "label") | ({} if args.lead is None else {people[-1]: "lead"})
     page = partial(LabelPage, source, args.rubric, **options)
-    pages = {name: partial(page, annotator=name) for name in people}
-    if args.lead is not None:
-        pages[people[-1]] = partial(pages[people[-1]], view="lead")
+    pages = {name: partial(page, annotator=name, view=view) for name, view in views.items()}
     first, *_ = [open_page() for open_page in pages.values()]  # what is wrong is said before anybody has an address
 
     def show(addresses: dict[str, str]) -> None:
         print(*(f"{name}  {address}" for name, address in addresses.items()), sep="\n", flush=True)
+        note(args, f"labels go to {first.path}; Ctrl+C stops")
 
     serve(pages, args.host, args.port, show)
     note(args, f"stopped; the labels are in {first.path}")

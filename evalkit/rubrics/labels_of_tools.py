@@ -34,11 +34,7 @@ _ARE_OF_TOOLS = {"annotations", "completions", "responses", "annotation_id", "pr
 _OF_LOG = ("source", "probability", "blind", "round")
 _FORMS = (
     "an export of Label Studio (JSON, JSON_MIN, CSV), records of Argilla, a log of evalkit's tuner or label page, "
-    "or a table with item_id, criterion, annotator and label"
-)
-_OTHERS = (
-    "Predictions of models are no labels of people; for labels in columns of items, call "
-    "ek.extract_labels(items, {'criterion': ['column']})"
+    "or a table with item_id, criterion, annotator and label; ek.extract_labels reads labels in columns of items"
 )
 
 
@@ -91,7 +87,6 @@ def load_labels(
     criterion_of = criteria or (None if scales is None else {name: name for name in scales.names})
     names = {*map(str, frame.columns)}
     rows = [{name: value for name, value in row.items() if value is not None} for row in records(frame)]
-    answers: Iterable[_Row]
     if {"text", "at", *LABEL_KEY} <= names:
         answers = _of_log(rows)
     elif {*LABEL_KEY, "label"} <= names or ({"item_id", "label"} <= names and not _ARE_OF_TOOLS & names):
@@ -106,20 +101,21 @@ def load_labels(
         answers = _of_rows(rows, criterion_of, item_id, where)
     else:
         fact = f"{where} has no labels of people in a known form (columns: {listed(sorted(names), most=12)})"
-        raise InputError(f"{fact}; allowed: {_FORMS}. {_OTHERS}")
+        raise InputError(f"{fact}; allowed: {_FORMS}")
     try:
         return _table(answers, scales, criterion_of, where)
+    except InputError:
+        raise
     except (AttributeError, KeyError, TypeError, ValueError) as problem:
         raise InputError(f"{where} is not as the tool writes it ({problem!r}); allowed: {_FORMS}") from None
 
 
 def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted, where: str) -> pd.DataFrame:
-    """The last answer of each person to each question; `at` says when it was answered."""
-    answered, last, rows = sorted(answers, key=lambda row: str(row.get("at") or "")), dict[tuple[str, ...], _Row](), []
-    for row in answered:
-        if criterion_of is None or row["criterion"] in criterion_of:
-            criterion = row["criterion"] if criterion_of is None else criterion_of[row["criterion"]]
-            last[row["item_id"], criterion, row["annotator"]] = row
+    """The last answer of each person to each question, without decisions of a lead; `at` says when it was answered."""
+    answered, rows = sorted(answers, key=lambda row: str(row.get("at") or "")), list[_Row]()
+    names = {row["criterion"]: row["criterion"] for row in answered} if criterion_of is None else criterion_of
+    of_people = [row for row in answered if row["criterion"] in names and row.get("source") != "adjudicated"]
+    last = {(row["item_id"], names[row["criterion"]], row["annotator"]): row for row in of_people}
     if answered and not last:
         questions = sorted({row["criterion"] for row in answered})
         fact = f"{where} has labels for {listed(questions)}, and none for {listed(criterion_of or ())}"
@@ -164,15 +160,15 @@ def _answer(fields: _Row, given: Any, name: str | None, where: str, question: st
 
 
 def _of_log(rows: list[_Row]) -> Iterator[_Row]:
-    """The labels that stand at the end of a log, of the text that each item had last, without decisions of a lead."""
+    """The labels that stand at the end of a log, of the text that each item had last."""
     edits: dict[tuple[str, ...], list[_Row]] = {}
     edited = [row for row in rows if {"text", *LABEL_KEY} <= {*row}]
     texts = {row["item_id"]: row["text"] for row in edited}
     for row in edited:
         lines = edits.setdefault(tuple(row[name] for name in LABEL_KEY), [])
-        lines[-1:] = lines[-1:] * 0 if row.get("undo") is True else [*lines[-1:], row]
+        lines[-1:] = [] if row.get("undo") is True else [*lines[-1:], row]
     for lines in edits.values():
-        if lines and lines[-1]["text"] == texts[lines[-1]["item_id"]] and lines[-1].get("source") != "adjudicated":
+        if lines and lines[-1]["text"] == texts[lines[-1]["item_id"]]:
             yield dict.fromkeys((*_OF_LOG, "label")) | lines[-1]
 
 
@@ -235,10 +231,8 @@ def _responses(row: _Row) -> Iterator[tuple[str, Any, Any, str | None]]:
         yield from ((question, r.get("value"), r.get("user_id"), r.get("status")) for r in responses)
     for name in (name for name in row if name.endswith(".responses")):  # flat
         cells = (row.get(name), row.get(f"{name}.users"), row.get(f"{name}.status"))
-        lists = [list_in(cell) if isinstance(cell, str) else cell for cell in cells]
-        yield from (
-            (name.removesuffix(".responses"), *cells) for cells in zip_longest(*(cells or [] for cells in lists))
-        )
+        lists = [(list_in(cell) if isinstance(cell, str) else cell) or [] for cell in cells]
+        yield from ((name.removesuffix(".responses"), *answer) for answer in zip_longest(*lists))
 
 
 def write_label_studio(
@@ -281,15 +275,20 @@ def write_label_studio(
     [{'item_id': 'a', 'criterion': 'tone', 'annotator': 'Ana', 'label': '2'}]
     """
     scales = rubric_of(rubric)
-    shown_input, tasks = scales.input_names[0], dict[str, _Row]()
+    names, tasks = scales.input_names, dict[str, _Row]()
+    shown_input = "answer" if "answer" in names else names[-1]  # what the questions are attached to
     numbers = {q.name for q in scales.criteria if not q.scale.codes or q.scale.level == "interval"}
     for item in records(as_items(items)):
-        texts = {name: _text(value) for name, value in item.items() if value is not None}
+        texts = dict.fromkeys(names, "")  # Label Studio wants all that the interface shows
+        for name, value in item.items():
+            if value is not None:
+                texts[name] = value if isinstance(value, str) else canonical_json(value).decode()
         tasks[item["item_id"]] = {"data": texts, "annotations": {}, "predictions": {}}
     for kind, table, author in (("annotations", labels, "annotator"), ("predictions", votes, "judge")):
         for row in [] if table is None else records(table):
             name, label = row["criterion"], row["label"]
-            if label is not None and name in scales.names and row["item_id"] in tasks:
+            is_person = row.get("source") != "adjudicated"  # a lead's decision is no third person
+            if label is not None and name in scales.names and row["item_id"] in tasks and is_person:
                 start: _Row = {"result": []} | ({"model_version": row[author]} if kind == "predictions" else {})
                 results = tasks[row["item_id"]][kind].setdefault(row[author], start)["result"]
                 control, value = ("number", number(label)) if name in numbers else ("choices", [label])
@@ -298,13 +297,9 @@ def write_label_studio(
     kinds = ("annotations", "predictions")
     rows = [task | {kind: list(task[kind].values()) for kind in kinds} for task in tasks.values()]
     write_frame(pd.DataFrame(rows), path)
-    parts = [f'<Header value="{name}"/><Text name="{name}" value="${name}"/>' for name in scales.input_names]
+    parts = [f'<Header value="{name}"/><Text name="{name}" value="${name}"/>' for name in names]
     controls = [_control(q, shown_input, is_number=q.name in numbers) for q in scales.criteria]
     return "\n".join(["<View>", *parts, *controls, "</View>"])
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else canonical_json(value).decode()
 
 
 def _control(criterion: Criterion, shown: str, *, is_number: bool) -> str:

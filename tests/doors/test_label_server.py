@@ -55,6 +55,10 @@ def test_a_token_is_changed_for_a_cookie_and_leaves_the_address(server: Server) 
         safe = {"cache-control": "no-store", "referrer-policy": "no-referrer", "x-content-type-options": "nosniff"}
         assert {key: headers[key] for key in safe} == safe
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        asset = re.search(r"/assets/[\w-]+\.js", page.decode())
+        # kept by the browser, else a few reloads use up what is allowed
+        status, headers, _ = server.ask("GET", asset[0], [("Cookie", name)])
+        assert (status, headers["cache-control"]) == (200, "private, max-age=86400")
 
 
 @pytest.mark.long

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -284,6 +285,9 @@ def test_the_log_of_the_label_page_gives_the_labels_that_it_shows(tmp_path: Path
         shown = as_truth(of_people[["item_id", "criterion", "annotator", "label"]])
         assert shown
         assert read(path, rubric=RUBRIC) == shown, seed
+        ek.rubrics.write_label_studio(tmp_path / "tasks.json", items, RUBRIC, labels=labels)
+        labels.to_csv(tmp_path / "labels.csv", index=False)
+        assert read(tmp_path / "tasks.json", rubric=RUBRIC) == read(tmp_path / "labels.csv", rubric=RUBRIC) == shown
 
 
 def one_task(kind: str, value: Any) -> list[dict[str, Any]]:
@@ -293,7 +297,7 @@ def one_task(kind: str, value: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("source", "options", "says"),
     [
-        ([{"id": 1, "data": {}, "predictions": []}], {}, "Predictions of models are no labels of people"),
+        ([{"id": 1, "data": {}, "predictions": []}], {}, "ek.extract_labels reads labels in columns"),
         ([{"text": "a", "score": 1}], {}, r"no labels of people in a known form \(columns: 'score', 'text'\)"),
         ([{"id": 1, "annotator": 1, "annotation_id": 2, "lead_time": 1, "tone": "kind"}], {}, "pass rubric="),
         (one_task("choices", {"choices": ["3"]}),
@@ -310,8 +314,16 @@ def one_task(kind: str, value: Any) -> list[dict[str, Any]]:
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_said(source: Any, options: dict[str, Any], says: str) -> None:
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(InputError, match=says) as caught:
         ek.load_labels(source, **options)
+    assert "InputError" not in str(caught.value)  # said once
+
+
+def test_tasks_have_all_inputs_that_the_interface_shows(tmp_path: Path) -> None:
+    rubric = ek.Rubric(id="r", inputs=["question?", "answer"], criteria=[{"name": "c", "scale": {0: "no", 1: "yes"}}])
+    interface = ek.rubrics.write_label_studio(tmp_path / "t.json", [{"item_id": "a", "answer": "x"}], rubric)
+    (task,) = json.loads((tmp_path / "t.json").read_text())
+    assert {*re.findall(r"\$(\w+)", interface)} <= {*task["data"]}
 
 
 def test_annotations_that_nobody_looked_at_are_counted() -> None:

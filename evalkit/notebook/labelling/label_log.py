@@ -290,13 +290,13 @@ class LabelLog:
 
     def skip(self, item_ids: Iterable[str], annotator: str, reason: str) -> None:
         """Note that an annotator does not label these items, and why."""
-        self.add_form(
-            annotator, {(item_id, _SKIPPED): LabelEdit(None, "picked", comment=reason) for item_id in item_ids}
-        )
+        edit = LabelEdit(None, "picked", comment=reason)
+        self.add_form(annotator, {(item_id, _SKIPPED): edit for item_id in item_ids})
 
-    def is_skipped(self, item_id: str, annotator: str) -> bool:
-        """Whether an annotator skipped an item, which may be labelled since."""
-        return bool(self._edits.get((item_id, _SKIPPED, annotator)))
+    def why_skipped(self, item_id: str, annotator: str) -> str | None:
+        """Why an annotator skipped an item, which may be labelled since; None if it was not skipped."""
+        edits = self._edits.get((item_id, _SKIPPED, annotator))
+        return edits[-1].comment if edits else None
 
     def undo(self, annotator: str, keys: Iterable[tuple[str, str]]) -> None:
         """Remove the annotator's last label of each of these `acts`; the one before it is valid again."""

@@ -8,6 +8,7 @@ const ORDERS = [ // column, descending, title
   ["jury", true, "jury: high first"], ["people", false, "people: low first"], ["people", true, "people: high first"], ["item", false, "by id"], ["file", false, "as in the file"],
 ];
 const ITEM_ORDERS = [["review", true, "open or lowest score first"], ["split", true, "lowest score first"], ["split", false, "highest score first"], ["item", false, "by id"], ["file", false, "as in the file"]];
+const BRIEF = 300; // characters
 const CHANGES = { // sign, word, and whether it is better or worse
   fixed: ["▲", "fixed", "better"], broke: ["▼", "broke", "worse"], "now passes": ["△", "passes"], "now fails": ["▽", "fails"], changed: ["↻", "changed"],
   "verdict appeared": ["+", "appeared"], "verdict lost": ["−", "lost"], "label appeared": ["+", "appeared"], "label lost": ["−", "lost"],
@@ -148,14 +149,18 @@ function itemsPart(ctx) {
   }
   // A text with its lines. Fenced code in it, and code as a whole, have a fixed width; a diff has coloured lines.
   function body(text, form) {
+    if (!text.trim() && !form.images?.length) return `<p class="ekw-dim">(empty)</p>`;
     if (form.turns?.length) return form.turns.map(([who, said]) => `<div class="ekw-turn"><b>${esc(who)}</b><div class="ekw-prose">${esc(said)}</div></div>`).join("");
     if (form.kind === "diff") return `<pre class="ekw-diff-text">${text.trimEnd().split("\n").map((line) => `<span class="${/^\+(?!\+\+)/.test(line) ? "ekw-plus" : /^-(?!--)/.test(line) ? "ekw-minus" : ""}">${esc(line) || " "}</span>`).join("")}</pre>`;
     if (form.kind && form.kind !== "text") return `<pre>${esc(text.trimEnd())}</pre>`;
     return text.split(/^```.*$/m).map((part, at) => (at % 2 ? `<pre>${esc(part.replace(/^\n|\n$/g, ""))}</pre>` : part.trim() ? `<div class="ekw-prose">${esc(part.replace(/^\n+|\s+$/g, ""))}</div>` : "")).join("");
   }
   const images = (name, all = []) => all.map((source, at) => `<details class="ekw-image"><summary title="Press to enlarge"><img src="${esc(source)}" alt="Image ${at + 1} of ${esc(name)}"></summary></details>`).join("");
-  function inputs(shown, forms = {}) {
-    const sorted = [...shown].sort(([one], [other]) => (forms[other]?.judged || false) - (forms[one]?.judged || false));
+  // What is judged comes first; with `briefBefore` after short texts that the rubric names before it, such as its question.
+  function inputs(shown, forms = {}, briefBefore = false) {
+    const judged = ([name]) => forms[name]?.judged || false, first = shown.findIndex(judged);
+    const leads = shown.filter((one, at) => judged(one) || (briefBefore && at < first && one[1].length < BRIEF));
+    const sorted = [...leads, ...shown.filter((one) => !leads.includes(one))];
     return `<div class="ekw-ins">${sorted.map(([name, text]) => { const form = forms[name] || {}, all = look.unfolded.has(name);
       return `<section aria-label="${esc(name)}"><h4>${esc(name)}${form.judged ? " (judged)" : ""}</h4><div class="ekw-fold ${all ? "ekw-all" : ""} ${form.judged ? "ekw-long" : ""}">${body(text, form)}</div><button class="ekw-quiet" data-do="fold" data-key="fold ${esc(name)}" data-name="${esc(name)}" aria-expanded="${all}" hidden></button>${images(name, form.images)}</section>`; }).join("")}</div>`;
   }

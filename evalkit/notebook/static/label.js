@@ -2,17 +2,24 @@
 const LABEL_SKELETON = `<div class="ekw-alert" role="alert"></div><div class="ekw-page-head"></div>
 <div class="ekw-work"><div class="ekw-read" tabindex="-1" role="group" aria-label="What you judge"></div><div class="ekw-answers" role="group" aria-label="Your judgment"></div></div>
 <div class="ekw-acts"></div><div class="ekw-lead"><div class="ekw-sum"></div><div class="ekw-decide" tabindex="-1" role="group" aria-label="Decide"></div><div class="ekw-differ"></div></div>`;
-const REASONS = ["I cannot tell", "The text is broken or missing", "Someone else should judge it", "Other"];
+const REASONS = ["I cannot tell", "The text is broken or missing", "Someone else should judge it", "Other: see the comment"];
+const PATIENCE_MS = 8000, NO_ANSWER = "Not saved: the program behind this page does not answer.\nLeave the page open and try again. If this stays, tell the person who sent you the address: the page was ended, or started again with new addresses. What you saved before is safe.";
 
 function renderLabels({ model, el }) {
   const ctx = createWidget(model, el, "ekw ekw-label", LABEL_SKELETON), { root, find, put, get, send } = ctx, items = itemsPart(ctx);
-  let waiting = "", number = 0, drawn = "", answers = [], here = 0, skipping = false, comment = "", only = "", undecided = false, page = 0;
+  let waiting = "", number = 0, drawn = "", answers = [], here = 0, skipping = false, comment = "", comments = {}, only = "", undecided = false, page = 0;
   const form = () => get("form"), lead = () => form().view === "lead", panel = () => form().panel || {}, question = () => (lead() ? panel().question : form().questions?.[here]);
   const quiet = (text) => `<p class="ekw-dim">${text}</p>`, isOpen = (one) => one === null || one === "", open = () => answers.filter(isOpen).length;
   function ask(message) { // no key counts until Python has answered: it would be for an item that was not read yet
     if (waiting) return;
-    waiting = `${ctx.id} ${++number}`;
-    send({ ...message, id: waiting });
+    const id = (waiting = `${ctx.id} ${++number}`);
+    send({ ...message, id });
+    setTimeout(() => {
+      if (waiting !== id) return;
+      waiting = "";
+      ctx.showAlert(NO_ANSWER);
+      find(".ekw-alert").scrollIntoView({ block: "nearest" });
+    }, PATIENCE_MS);
   }
   const levels = (one, k, chosen) => one.ends
     ? `<label class="ekw-short">A number from ${+one.ends[0]} to ${+one.ends[1]} <input type="number" step="any" min="${+one.ends[0]}" max="${+one.ends[1]}" data-question="${k}" data-key="q${k} 0" value="${esc(chosen ?? "")}"></label>`
@@ -27,12 +34,12 @@ function renderLabels({ model, el }) {
     put(".ekw-page-head", `<h3>${esc(it.title)}</h3><progress max="${+n}" value="${+n_done}" aria-label="Done"></progress><span class="ekw-count" role="status">${+n_done} of ${+n} done${n_skipped ? `, ${+n_skipped} skipped` : ""}</span>
       ${quiet(`You are <b>${esc(annotator)}</b>. ${others ? "You see what other people answered, and no judge." : "You see neither the other people’s answers nor the judges’."} “Save and next” saves; this page continues where you stopped. ${esc(it.description)}`)}`);
     if (drawn !== `${it.number} ${name}`) {
-      [drawn, here, skipping, comment, answers] = [`${it.number} ${name}`, 0, false, it.comment || "", questions.map((one) => one.answer)];
+      [drawn, here, skipping, comment, answers] = [`${it.number} ${name}`, 0, false, it.comment || comments[name] || "", questions.map((one) => one.answer)];
+      if (root.contains(ctx.focused())) find(".ekw-read").focus({ preventScroll: true }); // else it would go to the same place of the next form
       const said = (one) => (one.people.length ? quiet(one.people.map(([who, label]) => `${esc(who)}: ${esc(one.levels.find(([code]) => code === label)?.[1] ?? label)}`).join(" · ")) : "");
-      put(".ekw-read", name ? `<h3>${esc(name)}</h3>${it.again ? quiet("All others are done. You skipped this one before.") : ""}${items.inputs(it.inputs, it.forms)}` : `<h3>All ${counted(n, "item")} are done. Thank you, ${esc(annotator)}.</h3><p>Your answers are saved. You can close this page.</p>`);
+      put(".ekw-read", name ? `<h3>${esc(name)}</h3>${it.again != null ? quiet(`All others are done. You skipped this one before: ${esc(it.again)}`) : ""}${items.inputs(it.inputs, it.forms, true)}` : `<h3>All ${counted(n, "item")} are done. Thank you, ${esc(annotator)}.</h3><p>Your answers are saved. You can close this page.</p>`);
       put(".ekw-answers", questions.map((one, k) => `<fieldset data-k="${k}" class="${one.levels.length === 3 ? "ekw-three" : ""}"><legend>${k + 1}. ${esc(one.title)}</legend>${one.text && one.text !== questions[k - 1]?.text ? quiet(esc(one.text)) : ""}${said(one)}${levels(one, k, one.answer)}</fieldset>`).join("") + (name ? commentField("Comment, if you like") : ""));
       root.classList.toggle("ekw-through", !name);
-      if (root.contains(ctx.focused())) find(".ekw-read").focus({ preventScroll: true });
       if (root.getBoundingClientRect().top < 0) root.scrollIntoView();
     }
     drawFoot();
@@ -42,14 +49,18 @@ function renderLabels({ model, el }) {
     const why = `<div class="ekw-why" role="group" aria-label="Why do you skip it?"><b>Why?</b>${REASONS.map((one, at) => `<button data-do="why" data-key="why ${at}" aria-keyshortcuts="${at + 1}">${one} <kbd>${at + 1}</kbd></button>`).join("")}<span class="ekw-dim">It is asked again at the end.</span></div>`;
     frame();
     put(".ekw-acts", `${form().form ? `${saveButton()}<span class="ekw-dim" role="status">${open() ? `${open()} of ${counted(answers.length, "question")} open` : "all answered"}</span>` : ""}<span class="ekw-push"></span>
-      ${form().form ? `<button data-do="skip" data-key="skip" aria-expanded="${skipping}" aria-keyshortcuts="s">Skip … <kbd>S</kbd></button>` : ""}${undoButton(form().undo ? `Back to ${esc(form().undo)}` : "Undo")}${skipping ? why : ""}`);
+      ${form().form ? `<button data-do="comment" data-key="to comment" aria-keyshortcuts="c">Comment <kbd>C</kbd></button><button data-do="skip" data-key="skip" aria-expanded="${skipping}" aria-keyshortcuts="s">Skip … <kbd>S</kbd></button>` : ""}${undoButton(form().undo ? `Take back ${esc(form().undo)}` : "Undo")}${skipping ? why : ""}`);
   }
   function answer(k, value, moves) {
     answers[k] = value;
     if (lead()) return drawDecision();
-    if (moves && open()) here = answers.findIndex(isOpen);
     drawFoot();
-    if (moves) find(`[data-k="${here}"]`).scrollIntoView({ block: "nearest" });
+    if (moves) toOpen();
+  }
+  function toOpen() {
+    if (open()) here = answers.findIndex(isOpen);
+    frame();
+    find(`[data-k="${here}"]`).scrollIntoView({ block: "nearest" });
   }
 
   // -- the lead
@@ -92,7 +103,13 @@ function renderLabels({ model, el }) {
   const ACTIONS = {
     save: () => ask(lead() ? { do: "decide", item: panel().item, criterion: panel().criterion, label: answers[0], comment, next_item: nextOpen().item, next_criterion: nextOpen().criterion } : { do: "save", form: form().form, answers, comment }),
     skip: () => { skipping = !skipping; drawFoot(); },
-    why: (one) => ask({ do: "skip", form: form().form, reason: [REASONS[+one.dataset.key.slice(4)], comment].filter(Boolean).join(": ") }),
+    why: (one) => {
+      const reason = REASONS[+one.dataset.key.slice(4)];
+      if (reason === REASONS.at(-1) && !comment.trim()) return ACTIONS.comment();
+      comments[form().form] = comment;
+      ask({ do: "skip", form: form().form, reason: [reason.split(":")[0], comment].filter(Boolean).join(": ") });
+    },
+    comment: () => find("[data-comment]").focus(),
     undo: () => ask({ do: "undo", form: form().undo }), dismiss: () => send({ do: "dismiss" }), fold: items.fold,
     step: (one) => step(+one.dataset.step), open: (one) => ask({ do: "open", item: one.dataset.item, criterion: one.dataset.name }),
     only: (one) => show({ only: one.dataset.name }), undecided: () => show({ undecided: !undecided }), turn: (one) => show({ page: page + +one.dataset.step }),
@@ -110,11 +127,11 @@ function renderLabels({ model, el }) {
     else if (digit && skipping) find(`[data-key="why ${digit - 1}"]`)?.click();
     else if (digit && one?.ends) find(`[data-key="q${k} 0"]`).focus();
     else if (digit && one?.levels[digit - 1]) { find(`[data-key="q${k} ${digit - 1}"]`).checked = true; answer(k, one.levels[digit - 1][0], true); }
-    else if (key === "Enter" && !target.closest("button, summary")) click("save");
+    else if (key === "Enter" && !target.closest("button, summary")) lead() || !open() ? click("save") : toOpen();
     else if (key === "s" || (key === "Escape" && skipping)) click("skip");
     else if (key === "u") click("undo");
     else if (lead() && "jk".includes(key)) step(key === "j" ? 1 : -1);
-    else if (key === "c" && find("[data-comment]")) find("[data-comment]").focus();
+    else if (key === "c" && find("[data-comment]")) ACTIONS.comment();
     else return;
     event.preventDefault();
   }

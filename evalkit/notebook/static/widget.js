@@ -96,7 +96,7 @@ function createWidget(model, el, kind, skeleton) {
     return n_pages > 1 ? `<span class="ekw-pager">${turner(-1, "Previous", "‹", page === 0)} ${page + 1}/${+n_pages} ${turner(1, "Next", "›", page + 1 >= n_pages)}</span>` : "";
   }
   const close = () => { end(); model.off("change:page", answered); };
-  return { root, find, focused, put, get, drawn, send, drawAlert, ask, resetQuery, query, turn, pager, free, end: close, id: `ekw-${Math.random().toString(36).slice(2, 10)}` };
+  return { root, find, focused, put, get, drawn, send, drawAlert, showAlert, ask, resetQuery, query, turn, pager, free, end: close, id: `ekw-${Math.random().toString(36).slice(2, 10)}` };
 }
 
 // Rows with `data-<name>`: `onChoose` is called with the value of the chosen one; `follows` is whether the arrow keys choose

@@ -21,10 +21,10 @@ from evalkit.notebook.tuner.drafts import Setup
 from evalkit.notebook.tuner.session_labels import text_hashes
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.rubrics.rubric import REQUIREMENT
+from evalkit.rubrics.scales import number
 from evalkit.tables.items import ItemsLike
 from evalkit.tables.schemas import id_text
 
-_NO_JUDGE = "fake:strict"  # a specification names judges; none is asked here
 _LONGEST_COMMENT = 10_000
 
 Key = tuple[str, str]
@@ -54,7 +54,9 @@ class Forms:
         self, items: ItemsLike | str | Path, rubric: RubricLike, labels: str | Path | None,
         order: str | pd.DataFrame, item_id: str | None, inputs: Mapping[str, str] | None,
     ) -> None:  # fmt: skip
-        spec = Spec.of(rubric, _NO_JUDGE, inputs=inputs, on_missing="skip")
+        spec = Spec.of(
+            rubric, "fake:strict", inputs=inputs, on_missing="skip"
+        )  # a judge has to be named; it is not asked
         setup = Setup.of(items, rubric, spec, item_id, {})
         self.items, self.rubric, worklist = setup.items, spec.rubric, Worklist.of(spec, setup.items)
         folder, name = setup.place()
@@ -70,7 +72,7 @@ class Forms:
         units = map(id_text, self.items["of_item" if self.is_exploded else "item_id"])
         self.row_of = dict(zip(self.items["item_id"], self.items.to_dict("records"), strict=True))
         rows = enumerate(zip(self.items["item_id"], units, strict=True))
-        self.form_of = {item: unit for number, (item, unit) in rows if number not in worklist.skipped}
+        self.form_of = {item: unit for row, (item, unit) in rows if row not in worklist.skipped}
         questions: dict[str, list[Key]] = {}
         for item, unit in self.form_of.items():
             for name in self.rubric.names:
@@ -105,13 +107,22 @@ class Forms:
         """Whether all questions of a form have an answer."""
         return all(key in given for key in self.questions[name])
 
-    def is_skipped(self, name: str, annotator: str) -> bool:
-        """Whether this person skipped the form."""
-        return any(self.log.is_skipped(item, annotator) for item, _ in self.questions[name])
+    def why_skipped(self, name: str, annotator: str) -> str | None:
+        """Why this person skipped the form; None if they did not."""
+        reasons = (self.log.why_skipped(item, annotator) for item, _ in self.questions[name])
+        return next((reason for reason in reasons if reason is not None), None)
 
     def texts(self, key: Key) -> dict[str, Any]:
         """What is read to answer a question (see `item_texts`); a requirement stands in the form."""
         return item_texts(self.items, self.columns, key[0], self.rubric, key[1])
+
+    def answer(self, key: Key, given: object) -> str:
+        """The code of an answer; InputError if it is none that the page offers."""
+        scale = self.rubric.criterion(key[1]).scale
+        is_number = scale.level == "interval" and isinstance(given, str) and number(given) is not None
+        if not is_number and given not in scale.labels:
+            raise InputError(f"not saved: {given!r} is no answer to {key[1]!r}; allowed: {listed(scale.labels)}")
+        return str(given)
 
     def question(self, key: Key) -> dict[str, Any]:
         """A question as it is drawn: its title and text, and its levels as code and text, or the ends of its scale."""
@@ -135,7 +146,7 @@ class PersonScreen:
     def __init__(self, forms: Forms, annotator: str, *, show_others: bool) -> None:
         self.forms, self.annotator, self.show_others = forms, annotator, show_others
         self.shown, self._number = "", 0
-        self._back, self._taken_back = "", dict[Key, LabelEdit]()
+        self._back, self._taken_back = "", dict[Key, LabelEdit]()  # what was answered stays chosen after Undo
         self.actions: dict[str, Action] = {"save": self.save, "skip": self.skip, "undo": self.undo}
 
     def payload(self) -> dict[str, Any]:
@@ -143,7 +154,7 @@ class PersonScreen:
         forms, log, who = self.forms, self.forms.log, self.annotator
         given = log.given_by(who, forms.source)
         open_forms = [name for name in forms.questions if not forms.is_done(name, given)]
-        skipped = [name for name in open_forms if forms.is_skipped(name, who)]
+        skipped = {name: why for name in open_forms if (why := forms.why_skipped(name, who)) is not None}
         last_first = [forms.form_of.get(item, "") for item, name in log.acts(who) if not name]
         again = [name for name in reversed(dict.fromkeys(last_first)) if name in skipped]
         ahead = [name for name in open_forms if name not in skipped]
@@ -152,16 +163,16 @@ class PersonScreen:
             "view": "label", "number": self._number, "annotator": who, "others": self.show_others, "form": self.shown,
             "title": forms.rubric.id, "description": forms.rubric.description, "n": len(forms.questions),
             "n_done": len(forms.questions) - len(open_forms), "n_skipped": len(skipped), "undo": self._last_act()[0],
-            "again": self.shown in skipped,
+            "again": skipped.get(self.shown),
         }  # fmt: skip
         if not self.shown:
             return payload
-        keys, edits = forms.questions[self.shown], given | self._taken_back
-        questions = [forms.question(key) | {"answer": edits[key].label if key in edits else None} for key in keys]
-        for key, question in zip(keys, questions, strict=True):
-            question["people"] = [
-                [name, label] for name, label in log.of(*key).items() if name != who and self.show_others
-            ]
+        keys, edits = forms.questions[self.shown], self._taken_back | given
+        questions = []
+        for key in keys:
+            answers = [[name, label] for name, label in log.of(*key).items() if name != who and self.show_others]
+            answer = edits[key].label if key in edits else None
+            questions.append(forms.question(key) | {"answer": answer, "people": answers})
         comment = next((edits[key].comment for key in keys if key in edits), "")
         return payload | forms.texts(keys[0]) | {"questions": questions, "comment": comment}
 
@@ -175,21 +186,24 @@ class PersonScreen:
             form, keys = name, [*keys, (item, criterion)]
         return form, keys
 
-    def _go_on(self, back: str = "", taken_back: Mapping[Key, LabelEdit] | None = None) -> None:
-        self._number, self._back, self._taken_back = self._number + 1, back, dict(taken_back or {})
+    def _go_on(self, back: str = "") -> None:
+        self._number, self._back = self._number + 1, back
 
     def save(self, message: Mapping[str, Any]) -> None:
         """Label all questions of the form on screen; any other form is ignored, because its text was not read."""
         if not self.shown or message["form"] != self.shown:
             return
         keys, labels = self.forms.questions[self.shown], list(message["answers"])
+        if self.forms.is_done(self.shown, self.forms.log.given_by(self.annotator, self.forms.source)):
+            raise InputError(f"not saved: you answered {self.shown} in another window; *Take back* shows those answers")
         if len(labels) != len(keys) or any(label in (None, "") for label in labels):
             raise InputError(f"not saved: {counted(len(keys), 'question')} need an answer each")
         edits: dict[Key, LabelEdit] = {}
         for key, label in zip(keys, labels, strict=True):
-            chance, number = self.forms.drawn.get(key, (None, None))
+            chance, draw = self.forms.drawn.get(key, (None, None))
             comment = "" if edits else clean(message.get("comment"))
-            edits[key] = LabelEdit(str(label), self.forms.source, chance, not self.show_others, number, comment)
+            answer = self.forms.answer(key, label)
+            edits[key] = LabelEdit(answer, self.forms.source, chance, not self.show_others, draw, comment)
         self.forms.log.add_form(self.annotator, edits)
         self._go_on()
 
@@ -205,10 +219,11 @@ class PersonScreen:
         form, keys = self._last_act()
         if keys and message["form"] == form:
             given = self.forms.log.given_by(self.annotator, self.forms.source)
+            self._taken_back |= {key: given[key] for key in keys if key in given}
             self.forms.log.undo(self.annotator, keys)
-            self._go_on(form, {key: given[key] for key in keys if key in given})
+            self._go_on(form)
 
 
 def clean(text: object) -> str:
     """What a person typed, as it can be stored: of half a character nothing, and not without end."""
-    return str(text or "").encode("utf-8", "ignore").decode().strip()[:_LONGEST_COMMENT]
+    return text.encode("utf-8", "ignore").decode().strip()[:_LONGEST_COMMENT] if isinstance(text, str) else ""

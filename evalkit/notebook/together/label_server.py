@@ -41,12 +41,16 @@ _SAFE = {
     "X-Content-Type-Options": "nosniff",
 }
 _KEPT_BACK = (b"cookie", b"origin", b"referer", b"authorization", b"marimo-session-id", b"marimo-stable-session-id")
-_LOOK = "<style>[data-testid='notebook-actions-dropdown'] { display: none } #App > div { padding: 0 16px }</style>"
-_AGAIN = '<meta http-equiv="refresh" content="0;url=/">'
-_WHY = (
-    "<p>This address does not open the page. Please ask the person who sent it to you for a new one: an address holds "
-    "until the page is started again.</p>"
+_LOOK = (
+    "<style>[data-testid='notebook-actions-dropdown'] { display: none } #App > div { padding: 0 16px }"
+    "#root:not(:has(marimo-anywidget))::after { content: 'The page is loading …'; padding: 16px }</style>"
 )
+_AGAIN = '<meta http-equiv="refresh" content="0;url=/">'
+_WHY = {
+    401: "<p>This address does not open the page. Please ask the person who sent it to you for a new one: an address "
+    "holds until the page is started again.</p>",
+    429: "<p>The page was loaded too often. Wait a minute, then load it again.</p>",
+}
 
 
 def page_of(request: Any) -> object:
@@ -79,7 +83,10 @@ class Gate:
 
         async def send_safely(message: Message) -> None:
             if message["type"].endswith("http.response.start"):
-                MutableHeaders(scope=message).update(_SAFE)
+                headers = MutableHeaders(scope=message)
+                headers.update(_SAFE)
+                if scope["path"].startswith("/assets/"):  # a reload needs none of marimo's 300 files again
+                    headers["Cache-Control"] = "private, max-age=86400"
             await send(message)
 
         visit = HTTPConnection(scope)
@@ -91,7 +98,7 @@ class Gate:
         if status := self._refused(visit, person):
             # a browser keeps a strict cookie back where a link of another site led here, but not at the next step
             is_led = status == 401 and not is_new and visit.headers.get("sec-fetch-site") == "cross-site"
-            answer = HTMLResponse(_AGAIN * is_led + _WHY * (status == 401), status)
+            answer = HTMLResponse(_AGAIN * is_led + _WHY.get(status, ""), status)
         elif is_new:
             answer = RedirectResponse("/", 303)
             answer.set_cookie(self._cookie, self._tokens[person], httponly=True, samesite="strict")
@@ -156,10 +163,12 @@ def serve(
     port, tokens = listening.getsockname()[1], {who: secrets.token_urlsafe(24) for who in pages}
     gate, file = Gate(tokens, host, port), str(Path(__file__).with_name("label_app.py"))
     app = create_asgi_app(quiet=True, html_head=_LOOK).with_app(path="", root=file, middleware=[gate.before]).build()
+    marimo_state = gate.app.state
+    marimo_state.config_manager = marimo_state.config_manager.with_overrides({"display": {"theme": "system"}})
 
     class Server(uvicorn.Server):
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            await gate.app.state.session_manager.shutdown()  # else its threads keep the process
+            await marimo_state.session_manager.shutdown()  # else its threads keep the process
             await super().shutdown(sockets)
 
     _pages.update(pages)

@@ -26,7 +26,7 @@ AGREED = 0.8
 """From this agreement on, people count as agreeing."""
 
 _KEY, _ROW = ["item_id", "criterion"], ("item", "criterion", "text", "decision", "labels")
-_STEP, _LONGEST_TEXT, _LONGEST_LEVEL = 10, 400, 48
+_STEP, _LONGEST_TEXT, _LONGEST_LEVEL, _MOST_REASONS = 10, 400, 48, 3
 
 
 class LeadScreen:
@@ -41,6 +41,7 @@ class LeadScreen:
     def __init__(self, forms: Forms, lead: str) -> None:
         self.forms, self.decider = forms, f"{DECIDED}{lead}"
         self._opened: Key = ("", "")
+        self._taken_back: dict[Key, LabelEdit] = {}
         self.actions: dict[str, Action] = {"open": self.open, "decide": self.decide, "undo": self.undo}
 
     def payload(self) -> dict[str, Any]:
@@ -66,13 +67,13 @@ class LeadScreen:
             answers = [[who, code, self._level(key, code)] for who, code in differ.loc[[key]].iloc[0].dropna().items()]
             # a comment is written beside the first question of a form
             notes = {who: edit.comment for (item, _, who), edit in last.items() if item == key[0] and edit.comment}
-            edit = last.get((*key, self.decider), LabelEdit(None))
+            edit = last.get((*key, self.decider)) or self._taken_back.get(key, LabelEdit(None))
             panel = forms.texts(key) | {"item": key[0], "criterion": key[1], "question": forms.question(key)}
             panel |= {"said": [[*words, notes.get(words[0], "")] for words in answers]}
             panel |= {"decision": edit.label, "comment": edit.comment}
         return {
             "view": "lead", "title": forms.rubric.id, "decider": self.decider, "names": names, "rows": rows,
-            "sentence": self._sentence(names, agreement, differ), "agreement": agreement, "panel": panel,
+            "sentence": self._sentence(names, agreement, differ, n_decided), "agreement": agreement, "panel": panel,
             "people": [*map(self._person, people.items()), [self.decider, n_decided, len(rows), ""]],
             "undo": ": ".join(next(log.acts(self.decider), ())),
         }  # fmt: skip
@@ -98,8 +99,8 @@ class LeadScreen:
             figures.append(head | {"course": [*course[_STEP - 1 : -1 : _STEP], course[-1]]})
         return figures
 
-    def _sentence(self, names: list[str], agreement: list[dict[str, Any]], differ: pd.DataFrame) -> list[str]:
-        """The verdict, its figure, and the reason with what to do next."""
+    def _sentence(self, names: list[str], agreement: list[dict[str, Any]], differ: pd.DataFrame, n: int) -> list[str]:
+        """The verdict, its figure, and the reason with what to do next; `n` differences are decided."""
         who = _and(names) if len(names) < 4 else f"{len(names)} people"
         if not agreement:
             verdict = f"{who} have no item in common yet." if names[1:] else f"Only {who} has labelled so far."
@@ -123,15 +124,18 @@ class LeadScreen:
             pair, n_pairs = pairs.most_common(1)[0]
             low, high = (cut(self._level(at_odds.index[0], code).rstrip("."), _LONGEST_LEVEL) for code in pair)
             reason += f"{n_pairs} of the {counted(len(at_odds), 'difference')} are “{low}” against “{high}”. "
-            reason += "Talk about these levels before more is labelled; then decide the items below."
+            reason += "Talk about these levels before more is labelled; "
+            reason += "then decide the items below." if n < len(differ) else "all differences are decided."
         return [f"{verdict[0].upper()}{verdict[1:]}.", f"{value} on {counted(worst['n'], 'item')}.", reason]
 
     def _person(self, given: tuple[Any, pd.Series]) -> list[Any]:
         """Name, number of forms done and of all, and what else is known of a person's work."""
         forms, who, done = self.forms, str(given[0]), {*given[1].dropna().index}
-        n_skipped = sum(forms.is_skipped(name, who) and not forms.is_done(name, done) for name in forms.questions)
+        reasons = Counter(forms.why_skipped(name, who) for name in forms.questions if not forms.is_done(name, done))
+        del reasons[None]
+        common = "; ".join(f"{n} × {cut(why or '', _LONGEST_LEVEL)}" for why, n in reasons.most_common(_MOST_REASONS))
         pace, times = forms.log.seconds_per_label(who), forms.log.times.get(who, [])
-        notes = [f"{n_skipped} skipped"] * bool(n_skipped) + ([f"{pace:.0f} s per item"] if pace else [])
+        notes = [f"{reasons.total()} skipped ({common})"] * bool(reasons) + ([f"{pace:.0f} s per item"] if pace else [])
         notes += [f"last answer {time:%d %b %H:%M} UTC" for time in times[-1:]]
         return [who, sum(forms.is_done(name, done) for name in forms.questions), len(forms.questions), ", ".join(notes)]
 
@@ -152,13 +156,15 @@ class LeadScreen:
     def decide(self, message: Mapping[str, Any]) -> None:
         """Label the item on screen as decided, and show the next one."""
         if self._opened == (message["item"], message["criterion"]):
-            edit = LabelEdit(str(message["label"]), "adjudicated", comment=clean(message.get("comment")))
+            answer = self.forms.answer(self._opened, message["label"])
+            edit = LabelEdit(answer, "adjudicated", comment=clean(message.get("comment")))
             self.forms.log.add_form(self.decider, {self._opened: edit})
             self._opened = str(message.get("next_item", "")), str(message.get("next_criterion", ""))
 
     def undo(self, _message: Mapping[str, Any]) -> None:
         """Take back the last decision."""
         if key := next(self.forms.log.acts(self.decider), None):
+            self._taken_back = {key: self.forms.log.last()[*key, self.decider]}
             self.forms.log.undo(self.decider, [key])
             self._opened = key
 

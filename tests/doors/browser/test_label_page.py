@@ -126,6 +126,36 @@ def test_two_people_label_by_keyboard_and_see_nothing_of_each_other(new_page, tm
     assert checked == truth["Ben", form(screens["Ben"])["form"]]
 
 
+def test_each_form_begins_at_its_first_question(new_page, tmp_path):
+    """However the last question was answered: its place must not take the keys of the next form."""
+    screen = Screen(new_page(), page_of(tmp_path / "r.labels.jsonl", "Anna", 5))
+    page, here = screen.page, screen.page.locator("fieldset.ekw-here")
+    for leave in ("Enter", "Save and next", "Skip"):
+        for k in range(3):
+            page.locator(f'[data-k="{k}"] .ekw-opt').nth(1).click()
+        assert here.get_attribute("data-k") == "2"
+        if leave == "Skip":
+            page.locator('[data-k="2"] input').nth(1).focus()
+            press(screen, "s", "1")
+        elif leave == "Enter":
+            press(screen, "Enter")
+        else:
+            page.get_by_role("button", name=leave).click()
+            screen.settle()
+        assert here.get_attribute("data-k") == "0"
+        assert page.locator(".ekw-opt input:checked").count() == 0
+    press(screen, "2")
+    page.locator(".ekw-read").click()
+    page.locator('[data-k="0"] input').nth(1).focus()
+    press(screen, "Enter")  # leads to the question that is open
+    assert here.get_attribute("data-k") == "1"
+    page.get_by_role("button", name="Comment").click()
+    page.keyboard.type("half of it")
+    press(screen, "Escape", "s", "2")
+    press(screen, "u")
+    assert page.locator("[data-comment]").input_value() == "half of it"
+
+
 def test_skip_undo_and_a_click_twice(new_page, tmp_path):
     log = tmp_path / "r.labels.jsonl"
     screen = Screen(new_page(), page_of(log, "Anna", 5))
@@ -139,7 +169,7 @@ def test_skip_undo_and_a_click_twice(new_page, tmp_path):
     press(screen, "2")
     assert form(screen)["n_skipped"] == 1
     assert "The text is broken or missing: half of it" in log.read_text()
-    assert page.get_by_role("button", name=f"Back to {first}").is_visible()
+    assert page.get_by_role("button", name=f"Take back {first}").is_visible()
     press(screen, "u")
     assert form(screen)["form"] == first
     assert form(screen)["n_skipped"] == 0

@@ -161,3 +161,25 @@ def test_a_link_of_another_site_opens_the_page(tmp_path: Path, browser: Any) -> 
         context.close()
         mail.shutdown()
         mail.server_close()
+
+
+def test_a_page_is_dark_like_its_browser_and_says_when_the_server_is_gone(tmp_path: Path, browser: Any) -> None:
+    from playwright.sync_api import expect
+
+    items = [{"item_id": "a", "question": "How long?", "answer": " ", "context": "x"}]
+    with label_server(tmp_path, items, "faithfulness", ["Ana"]) as server:
+        context = browser.new_context(color_scheme="dark")
+        page = context.new_page()
+        page.goto(server.addresses["Ana"])
+        expect(page.get_by_text("You are Ana")).to_be_visible(timeout=PATIENCE_MS)
+        assert "(empty)" in page.get_by_role("region", name="answer").inner_text()
+        names = page.locator(".ekw-read section").evaluate_all("all => all.map((one) => one.ariaLabel)")
+        assert names == ["question", "answer", "context"]
+        shown = page.get_by_text("You are Ana").evaluate("(one) => getComputedStyle(one).color")
+        assert min(map(float, shown.partition("(")[2].rstrip(")").split(",")[:3])) > 128, shown  # light on dark
+        assert server.stop() == 0
+        page.keyboard.press("1")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("Not saved: the program behind this page")).to_be_visible(timeout=PATIENCE_MS)
+        assert page.locator(".ekw-opt input:checked").count() == 1  # what was chosen stays
+        context.close()

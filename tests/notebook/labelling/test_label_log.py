@@ -123,15 +123,15 @@ def test_skips_and_comments_are_no_labels(tmp_path: Path) -> None:
     log.skip(["i0", "i1"], "ann", "the text is broken")
     log.add_form("ann", {("i2", "a"): LabelEdit("1", "random", comment="sure?"), ("i2", "b"): LabelEdit("0", "random")})
     again = log_at(log.path)
-    assert again.is_skipped("i0", "ann")
-    assert not again.is_skipped("i0", "ben")
+    assert again.why_skipped("i0", "ann") == "the text is broken"
+    assert again.why_skipped("i0", "ben") is None
     assert [*again.acts("ann")] == [("i2", "b"), ("i2", "a"), ("i1", ""), ("i0", "")]
     assert content(again) == [("i2", "a", "ann", "1", "random"), ("i2", "b", "ann", "0", "random")]
     assert again.last()["i2", "a", "ann"].comment == "sure?"
     assert again.n_other_texts == 0
     again.undo("ann", [("i1", ""), ("i0", "")])
     log.read()
-    assert not log.is_skipped("i0", "ann")
+    assert log.why_skipped("i0", "ann") is None
     assert not log.counted.empty
 
 

@@ -117,6 +117,9 @@ def test_only_the_form_on_screen_is_saved_and_only_whole(tmp_path: Path) -> None
         ["", "1", "1"],
         ["1", "1", "2"],
         ["9", "1", "1"],
+        [True, "1", "1"],
+        ["true", "1", "1"],
+        ["0.5", "1", "1"],
         7,
     ):
         page.receive({"do": "save", "form": name, "answers": answers, "id": "m"})
@@ -128,6 +131,16 @@ def test_only_the_form_on_screen_is_saved_and_only_whole(tmp_path: Path) -> None
     (line,) = [json.loads(line) for line in page.path.read_bytes().split(b"\n") if b"<b>" in line]
     assert line["comment"].startswith("a <b>\nxx")
     assert len(line["comment"]) == 10_000
+    first, second = page_of(page.path, "Anna"), page_of(page.path, "Anna")  # two windows of one person
+    first.receive({"do": "save", "form": form(first)["form"], "answers": ["0", "0", "0"], "comment": ["a"]})
+    assert "['a']" not in page.path.read_text()
+    second.receive({"do": "save", "form": form(second)["form"], "answers": ["1", "1", "1"]})
+    assert second.state["alert"].startswith("not saved: you answered")
+    assert [len(first.labels), form(second)["undo"]] == [6, form(first)["undo"]]
+    for _ in range(2):  # what was answered stays chosen in all forms that were taken back
+        undo(first)
+    assert save(first, [one["answer"] for one in form(first)["questions"]]) == name
+    assert [one["answer"] for one in form(first)["questions"]] == ["0", "0", "0"]
 
 
 @pytest.mark.long
@@ -196,7 +209,7 @@ def test_items_with_criteria_of_their_own_are_one_form(tmp_path: Path) -> None:
         else:
             save(page, ["1"] * (at + 1))
     assert form(page)["form"] == "q1"
-    assert form(page)["again"]
+    assert form(page)["again"] == "I cannot tell"
     assert sorted(page.labels["item_id"].astype(str)) == ["q0#1", "q2#1", "q2#2", "q2#3"]
     assert page.labels["source"].astype(str).unique().tolist() == ["given"]
 
@@ -257,6 +270,11 @@ def test_the_lead_sees_agreement_and_where_people_differ(tmp_path: Path) -> None
         == "Anna and Ben agree on “tone”; on “actionable” they do not yet; on “correct” it cannot be told yet."
     )
     assert shown["people"][0][:3] == ["Anna", 24, 30]
+    anna = page_of(log, "Anna")
+    for reason in ("I cannot tell", "Other: torn", "I cannot tell"):
+        skip(anna, reason)
+    notes = form(page_of(log, "Chris", view="lead"))["people"][0][3]
+    assert notes.startswith("3 skipped (2 × I cannot tell; 1 × Other: torn)")
     assert shown["rows"][0]["text"] in {item["comment"].replace("\n", " ") for item in reviews(4)}
 
 
@@ -292,11 +310,14 @@ def test_a_decision_is_a_label_of_its_own(tmp_path: Path) -> None:
     for was, now in zip(before.itertuples(), final.itertuples(), strict=True):
         assert str(now.label) == ("1" if (str(was.item_id), str(was.criterion)) in decided else str(was.label))
     assert len(decided) == 15
+    assert form(lead)["sentence"][2].endswith("all differences are decided.")
     assert form(lead)["agreement"][1]["value"] == 0.5  # decisions do not make people agree
     last = form(lead)["undo"]
     lead.receive({"do": "undo"})
     assert f"{form(lead)['panel']['item']}: {form(lead)['panel']['criterion']}" == last
     assert form(lead)["people"][-1][1] == 14
+    assert (form(lead)["panel"]["decision"], form(lead)["panel"]["comment"]) == ("1", "so")
+    assert form(lead)["sentence"][2].endswith("then decide the items below.")
     wrong = {"do": "decide", "item": "CR-1", "criterion": "tone", "label": "1"}
     lead.receive(wrong)
     assert form(lead)["people"][-1][1] == 14
