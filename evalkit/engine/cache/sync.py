@@ -10,6 +10,7 @@ from evalkit.engine.cache.lookups import VALUES, call_id
 from evalkit.engine.cache.sqlite_schema import ADDED
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine.cache.writer import LOG
+from evalkit.errors import CacheError
 
 _KEYS_AT_ONCE = 5000
 _KEYS = "SELECT DISTINCT key FROM replies WHERE key > ? ORDER BY key LIMIT ?"
@@ -49,7 +50,7 @@ def sync(
     report, last = ImportReport(0, 0, 0, 0), b""
     with source.database.reading() as source_connection:
         if source_connection is None:
-            return report
+            raise CacheError(f"there is no cache in {source.place}; `evalkit cache stats` says where yours is")
         while keys := [key for (key,) in source_connection.execute(_KEYS, (last, _KEYS_AT_ONCE))]:
             last = keys[-1]
             n_lines, n_added, n_conflicts = _copy(source_connection, target.database, keys)

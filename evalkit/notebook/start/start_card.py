@@ -103,7 +103,7 @@ class StartCard(NotebookWidget):
         self._typed, self._judges_problem = "", ""
         self._chosen: dict[str, str] = {}
         self.roles = ColumnRoles({})
-        self._choose_rubric(suggest_rubric(self._columns).id if rubric is None else rubric)
+        self._choose_rubric((self._last_rubric() or suggest_rubric(self._columns).id) if rubric is None else rubric)
         if roles:
             self._set_roles(roles)
 
@@ -168,6 +168,15 @@ class StartCard(NotebookWidget):
         """The file of the session that *Open the tuner* continues, if it exists."""
         place = self._place()
         return Path(place.get("folder") or Path.cwd(), f"{place.get('name') or self.rubric.id}.tuner.json")
+
+    def _last_rubric(self) -> str:
+        """The rubric of the newest saved session of this file that `_saved` would find; empty without one."""
+        if not self._file or self._options.keys() & {"folder", "name"}:
+            return ""
+        path, ids = Path(self._file), {NEW, *rubric_ids()}
+        sessions = [file for name in ids if (file := path.with_name(f"{path.stem}-{name}.tuner.json")).exists()]
+        newest = max(sessions, key=lambda file: file.stat().st_mtime, default=path)
+        return newest.name.removeprefix(f"{path.stem}-").removesuffix(".tuner.json") if sessions else ""
 
     def _saved_roles(self) -> dict[str, str]:
         """The roles with which that session was opened, of the columns that can still have them."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from evalkit.core.formatting import figure
+from evalkit.core.reply_keys import digest
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
@@ -19,8 +20,9 @@ from evalkit.notebook.tuner.drafts import Setup
 from evalkit.notebook.tuner.version_history import History
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike, as_labels
+from evalkit.stats.alignment.held_out_log import ItemSet, append_log, look_number
 from evalkit.stats.alignment.judge_alignment import align
-from evalkit.stats.alignment.label_splits import DEV, HELD_OUT
+from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, take_part
 from evalkit.stats.comparison.decisions import Difference
 from evalkit.tables.schemas import LABEL_KEY
 
@@ -99,7 +101,8 @@ class Labels:
     ) -> dict[str, str]:
         """Agreement of the jury with the held-out labels; each look is counted, and makes this figure less reliable.
 
-        The same look shows the difference from the version compared with (`held_out_difference`).
+        The same look shows the difference from the version compared with (`held_out_difference`). The same figures
+        again, after a restart too, are the same look: they tell nothing new.
 
         Raises
         ------
@@ -109,16 +112,25 @@ class Labels:
         scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
         labels, _ = drop_new_annotators(self.on_scale(criterion, evaluation, counted=True))
         labels = labels.loc[labels["item_id"].isin(scores["item_id"])]
-        row = align(scores, labels, clusters=evaluation.clusters, part="held-out", cache=self._cache).iloc[0]
-        hidden = labels.loc[(labels["part"] == HELD_OUT).to_numpy(), [*LABEL_KEY, "label"]]
+        hidden = take_part(labels, HELD_OUT)[0][[*LABEL_KEY, "label"]]
+        items = ItemSet.of(criterion, hidden["item_id"])
+        shown = [hidden, *(side.scores[["item_id", "criterion", "score"]] for side in (evaluation, against) if side)]
+        about = [table[table["item_id"].isin(hidden["item_id"]) & (table["criterion"] == criterion)] for table in shown]
+        figures = digest([table.astype(str).sort_values([*table]).to_numpy().tolist() for table in about])[:12]
+        names = {"rubric": evaluation.rubric.id, "rubric_version": evaluation.rubric.label, "criterion": criterion}
+        look = {**names, "labels": items.key, "figures": figures}
+        if not look_number(self._cache, look):
+            append_log(self._cache, [look], [items])
+        number = look_number(self._cache, look)
+        row = align(scores, hidden, clusters=evaluation.clusters).iloc[0]
         change = None if against is None else change_of(evaluation, against, hidden, criterion)[0]
         difference = None if change is None else Difference.of(change)
-        self.held_out_difference = None if difference is None else (difference, int(row["n_looks"]))
+        self.held_out_difference = None if difference is None else (difference, number)
         self.held_out = {
             "agreement": figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"]),
             "kappa": figure(row["kappa"], row["kappa_low"], row["kappa_high"]),
             "compared": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}",
-            "looks": f"look {row['n_looks']}, at {counted(row['n_versions'], 'version')}",
+            "looks": f"look {number}",
         }
         return self.held_out
 

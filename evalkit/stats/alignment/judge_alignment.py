@@ -227,14 +227,16 @@ def align(
     systems_of = system_names(frame, systems) if systems is not None else None
     options = _Options(reference, counting, level, interval, tuple(FIGURES if figures is None else figures))
     rows: list[dict[str, Any]] = []
-    all_panels, first = panels(frame, people, keys=keys, clusters=clusters), frame["item_id"].head(1).tolist()
+    all_panels, judged_ids = panels(frame, people, keys=keys, clusters=clusters), frame["item_id"].unique()
     del frame  # a large one is not needed any more once the panels are made
     for panel in all_panels:
         rows.extend(panel.head | row for row in _rows(panel, options, systems_of, chosen))
     if rows and len(people) and not any(row["n_labelled"] for row in rows):
+        if len(undecided := people[people["item_id"].isin(judged_ids)]):
+            raise InputError(f"no label of these items is a verdict: they say {listed(undecided['label'].unique())}")
         raise InputError(
             "none of the labels belongs to any of these items: the labels have ids such as "
-            f"{str(people['item_id'].iloc[0])!r}, the items have ids such as {str(first[0])!r}; use the "
+            f"{str(people['item_id'].iloc[0])!r}, the items have ids such as {str(min(judged_ids))!r}; use the "
             "same ids in both"
         )
     table = _framed(rows, keys, options)

@@ -174,7 +174,7 @@ def decide(row: Any, about: Circumstances = _NONE) -> Decision:
     plain = Difference.of(row)
     if plain is None:
         noun = {"labels": "verdict", "distances": "score"}.get(row["against"])
-        then = f"{about.now} and {about.last} need labelled items."
+        then = f"{about.now} and {about.last} need labelled items, and the same scale or a pass rule each."
         if noun:
             then = f"Too few labelled items have a {noun} in both {about.now} and {about.last}."
         return Decision("no labels", "Cannot tell: no difference can be computed.", then)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pandas as pd
 import pytest
@@ -948,3 +949,21 @@ def test_a_saved_session_brings_its_roles_back_and_names_labels_that_are_missing
         notices = json.dumps(dropped.state["notices"])
         assert "15 labels of Marta for 'right' were in the last session and are missing now" in notices
         assert "20 labels of x for 'tone' were" in notices
+
+
+def test_the_same_cell_proposes_the_rubric_of_the_last_session(tmp_path):
+    path = tmp_path / "desk.csv"
+    texts = ["context", "question", "answer"]
+    pd.DataFrame([{name: f"{name} {at}" for name in texts} for at in range(4)]).to_csv(path, index=False)
+    guessed = ek.start(path).rubric.id
+    for rubric in ("relevancy", "new", "coherence"):
+        assert rubric != guessed
+        ek.start(path, rubric).tuner()
+        os.utime(tmp_path / f"desk-{rubric}.tuner.json", ns=(2 * 10**18, 2 * 10**18 + len(list(tmp_path.glob("*")))))
+        again = ek.start(path)  # after a restart
+        assert again.rubric.id == rubric
+        assert again.notes[0].startswith("a saved session exists")
+    (tmp_path / "desk-gone.tuner.json").write_text("{}")  # of a rubric that is no longer there
+    assert ek.start(path).rubric.id == "coherence"
+    assert ek.start(path, "relevancy").rubric.id == "relevancy"
+    assert ek.start(path, folder=tmp_path / "other").rubric.id == guessed

@@ -99,7 +99,7 @@ UNMEASURED = {"floor_source": "range", "chance_up_to": 30.0}
         (row(math.nan, math.nan, math.nan), TUNED, "no labels", "Cannot tell: no difference can be computed.",
          "Too few labelled items have a verdict in both v5 and v4.", "", ""),
         (row(0.1, 0.05, 0.15, against="verdicts"), TUNED, "no labels", "Cannot tell: no difference can be computed.",
-         "v5 and v4 need labelled items.", "", ""),
+         "v5 and v4 need labelled items, and the same scale or a pass rule each.", "", ""),
     ],
 )  # fmt: skip
 def test_every_case_in_its_words(
