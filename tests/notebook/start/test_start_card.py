@@ -242,7 +242,7 @@ def test_no_table_and_no_choice_is_an_exception_of_the_card(table, data):
             role = data.draw(st.sampled_from(row["choices"]))
             card.receive({"do": "role", "column": row["column"], "role": role})
         assert card.wait_idle()
-        assert card.state["alert"] == ""
+        assert card.problems == []
         assert card.problems or card.state["card"]["code"]
         if not card.problems:
             executed = run_code(card, table)
@@ -512,10 +512,10 @@ def test_another_rubric_another_guess():
     assert card.roles.roles["gold_ans"] == ""
     assert card.problems == ["no column is the input 'context', which rubric 'faithfulness' needs"]
     card.receive({"do": "rubric", "name": "faithfulnes"})
-    assert "faithfulness" in card.state["alert"]
+    assert "faithfulness" in card.problems[-1]
     assert card.rubric.id == "faithfulness"
     card.receive({"do": "rubric", "name": "helpfulness"})
-    assert card.state["alert"] == ""
+    assert card.problems == []
 
 
 def test_a_rubric_from_a_file(tmp_path):
@@ -525,6 +525,19 @@ def test_a_rubric_from_a_file(tmp_path):
     card.receive({"do": "rubric", "name": str(path)})
     assert card.state["card"]["rubric"] == str(path)
     assert f"rubric = {str(path)!r}" in card.code
+    assert card.state["card"]["file"] == str(path)
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(path.read_text().replace("version: v1", "version: '1'"))
+    for typed, reason in [("nofile.yaml", "nofile.yaml"), (str(wrong), "version: '1'"), ("nothing", "nothing")]:
+        card.receive({"do": "rubric", "name": typed})
+        shown = card.state["card"]
+        assert (card.state["alert"], shown["file"], shown["rubric"]) == ("", typed, str(path))
+        assert reason in shown["problems"][0], "it stands where it was typed"
+    card.receive({"do": "rubric", "name": ""})
+    assert (card.problems, card.state["card"]["file"]) == ([], str(path))
+    card.receive({"do": "rubric", "name": "nothing"})
+    card.receive({"do": "rubric", "name": "correctness"})
+    assert (card.problems, card.state["card"]["file"]) == ([], "")
     with pytest.raises(RubricError):
         start(GAPS, "nothing")
 
