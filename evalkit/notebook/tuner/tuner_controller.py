@@ -142,9 +142,10 @@ class TunerController:
                 price = self.session.repeats.price()
                 with self.session.history.lock:
                     self.widget.price = price
-            self.session.suggestions.plan(self.session.shown_criterion)
             self.session.runs.plan_again()
-            self.draw("suggestions", "notices")
+            self.draw("notices")  # what follows takes longer
+            self.session.suggestions.plan(self.session.shown_criterion)
+            self.draw("suggestions")
 
         self._jobs.do("tries", show, "plan")
 
@@ -309,7 +310,6 @@ class TunerController:
 
     def _choose_criterion(self, message: Mapping[str, Any]) -> None:
         self.session.criterion = message["name"]
-        self.session.labels.forget_look()
         self.session.query = Query()
         self.draw("page", "item", "figures", "notices")
 
@@ -382,7 +382,7 @@ class TunerController:
         return saved
 
     def _look_held_out(self, message: Mapping[str, Any]) -> None:
-        looks = self.session.labels.held_out.get("looks", "")
+        looks = self.session.look.get("words", {}).get("looks", "")
         if message.get("seen", looks) != looks:
             return  # a second click would count another look
         self.session.look_held_out()

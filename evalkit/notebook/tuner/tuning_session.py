@@ -374,8 +374,17 @@ class Session:
             if last := self.turn().undo:
                 self.labels.log.undo(self.labels.annotator, [(last[0], self.shown_criterion)])
 
+    @property
+    def look(self) -> dict[str, Any]:
+        """The last look at held-out labels with the two versions shown (see `Labels`); empty if there was none."""
+        return self.labels.looks.get(self._looked_at, {})
+
+    @property
+    def _looked_at(self) -> str:
+        return f"{self.runs.current} {self.runs.against} {self.shown_criterion}"
+
     def look_held_out(self) -> dict[str, str]:
         """Agreement of the jury with the held-out labels (see `Labels.look_held_out`)."""
         last, criterion = self.runs.compared, self.shown_criterion
         against = last if last is not None and criterion in last.rubric.names else None
-        return self.labels.look_held_out(self.runs.loaded(), criterion, against)
+        return self.labels.look_held_out(self._looked_at, self.runs.loaded(), criterion, against)

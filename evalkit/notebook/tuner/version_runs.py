@@ -171,6 +171,8 @@ class Runs:
         self._history.notes.clear()
         self._drafts.end_step()
         self._evaluations[key] = evaluation
+        if evaluation.cost.n_live:
+            self._labels.forget_looks(key)
         for old in set(self._evaluations) - set(self.shown_versions):
             del self._evaluations[old]
         self._changed()
@@ -178,7 +180,6 @@ class Runs:
 
     def _changed(self) -> None:
         """Another evaluation is shown."""
-        self._labels.forget_look()
         if self.evaluation is not None:
             self._labels.log.add_scales(self.evaluation.rubric)
 

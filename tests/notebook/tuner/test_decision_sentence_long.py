@@ -178,6 +178,16 @@ def test_held_out_labels_confirm_or_do_not(tmp_path: Path, fixed_held_out: bool,
     other = decision_of(session)
     assert other is not None
     assert "n the held-out labels it" not in str(other), "the look was at the other version"
+    session.runs.show(session.runs.against, session.runs.current)
+    assert decision_of(session) == decision
+    look = session.look
+    session.save(tmp_path)
+    assert session.look == look, "the saved version is the same"
+    again = Session(
+        table(n), RUBRIC, [JUDGE], labels=labels(n), samples=2, recorded="use", folder=tmp_path, name=session.name
+    )
+    again.runs.show(again.runs.current, again.runs.against)
+    assert again.look == look, "it is not gone after a restart, and no look is needed to see it again"
 
 
 def test_while_judges_are_asked() -> None:

@@ -128,6 +128,24 @@ def test_the_words_of_a_server_stand_once_and_unread_replies_are_asked_again(tmp
         assert (len(server.paid) - n_seen, len(tuner.versions)) == (2, 2)
 
 
+@pytest.mark.parametrize("grouped", [1, "all"])
+def test_only_what_cannot_be_read_is_asked_again_whatever_rubric_it_was_asked_for(tmp_path, grouped):
+    """Replies of another rubric with the same prompts count; those of them that can be read are not asked again."""
+    with judge_server(faults=reply) as server:
+        judge = ek.Judge("openai", "x", name="x", base_url=server.url, price=(1.0, 2.0), max_tokens=500)
+        for name, criteria in [("r", CRITERIA), ("o", CRITERIA), ("p", [CRITERIA[0], CRITERIA[1] | {"weight": 2}])]:
+            rubric = ek.Rubric(id=name, inputs=["answer"], criteria=criteria)
+            profile = write_profile(tmp_path / f"{name}.yaml", rubric, judge, criteria_per_call=grouped, samples=1)
+            tuner = ek.RubricTuner(ITEMS, profile, folder=tmp_path, cache=tmp_path / "c", retries=0)
+            do(tuner, do="run")
+            for _ in range(2):
+                n_seen = len(server.paid)
+                n_named = n_requests(tuner.state["notices"][0]["again"])
+                assert n_named == (1 if grouped == "all" else 2), "item 7 alone"
+                do(tuner, do="again")
+                assert len(server.paid) - n_seen == n_named
+
+
 def test_prices_are_of_the_labels_and_of_the_draft_as_they_are_now(tmp_path):
     n = 240
     items = pd.DataFrame({"item_id": [f"i{at}" for at in range(n)], "answer": [f"item {at}" for at in range(n)]})
