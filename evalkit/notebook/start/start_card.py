@@ -198,7 +198,8 @@ class StartCard(NotebookWidget):
         self._typed_rubric, self._rubric_problem = "", ""
         try:
             if name:
-                return self._choose_rubric(name)
+                self._choose_rubric(name)
+                return
         except EvalkitError as problem:
             self._typed_rubric, self._rubric_problem = name, str(problem)
         self._check()

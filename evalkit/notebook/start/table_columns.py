@@ -80,7 +80,11 @@ class Column:
     def names_speakers(self) -> bool:
         """Whether it has a few names or codes of who spoke, such as sum-v1 and sum-v2, and not what was said."""
         is_few = self.is_repeated and bool(self.values) and len(self.texts) > 2 * MOST_LABELS
-        return self.words in _SPEAKERS and is_few and not any(" " in text.strip() or verdict_word(text) is not None for text in self.distinct)
+        return (
+            self.words in _SPEAKERS
+            and is_few
+            and not any(" " in text.strip() or verdict_word(text) is not None for text in self.distinct)
+        )
 
     @property
     def is_named_as_rating(self) -> bool:

@@ -22,6 +22,11 @@ from evalkit.stats.comparison.decisions import Circumstances, Decision, Differen
 
 _WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _FIRST_LABELS, _MOST_WORDS = 30, 140  # the strip stays low
+_ON_SCREEN = {
+    "see the log, ": "",
+    " (see the log)": "",
+    "judge again": "press Run",
+}  # what the log has stands beside it
 _SIGNS = {"keep": ("✓", "better"), "drop": ("✗", "worse"), "held-out": ("✗", "worse")}
 
 
@@ -115,8 +120,11 @@ def _without_answer(session: Session) -> Decision | None:
         fewest[str(row.judge)] = min(fewest.get(str(row.judge), words), words, key=len)
     causes = "; ".join(f"{name}: {shorten(words, _MOST_WORDS, placeholder=' …')}" for name, words in fewest.items())
     advice = "; ".join(dict.fromkeys(str(row.what_to_do) for row in why.itertuples()))
+    for words, on_screen in _ON_SCREEN.items():
+        advice = advice.replace(words, on_screen)
+    run = "" if "press Run" in advice else ". Then press Run"
     rest = "" if n_judges == len(silent) else "; the others are not asked again"
-    reason = f"{advice[:1].upper()}{advice[1:]}. Then press Run{rest}."
+    reason = f"{advice[:1].upper()}{advice[1:]}{run}{rest}."
     return Decision("no answer", f"Cannot tell: {names} gave no answer.", causes, reason, "run")
 
 

@@ -115,6 +115,7 @@ class TunerController:
         self._sum_up()
 
     def _draw_run(self, text: str, *more: str) -> str:
+        self.session.drop_empty_cell()
         self.draw("draft", "figures", "page", "item", "queue", *more)
         self._alert_unscored()
         return text or "done: all replies came from the cache"
@@ -355,6 +356,7 @@ class TunerController:
 
     def _show_versions(self, current: str, against: str) -> None:
         self.session.runs.show(current, against)
+        self.session.drop_empty_cell()
         self.draw("draft", "page", "figures", "item")
         self._alert_unscored()
 

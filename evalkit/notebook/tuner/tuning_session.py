@@ -6,6 +6,7 @@ It is one module since every part of the screen asks the one session.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
@@ -312,6 +313,11 @@ class Session:
     def page(self) -> Page:
         """The page of rows that the query asks for."""
         return page_of(self.rows(), self.query)
+
+    def drop_empty_cell(self) -> None:
+        """Show the rows of all cells of the matrix, if the chosen one has none in the version shown."""
+        if not page_of(self.rows(), Query(cell=self.query.cell)).n:
+            self.query = replace(self.query, cell=None)
 
     def detail(self, item_id: str) -> dict[str, Any]:
         """One item in full, with its labels; of a held-out item only the annotator's own labels."""

@@ -143,7 +143,8 @@ def test_a_run_that_was_stopped_and_a_judge_that_gave_no_answer(tmp_path: Path) 
     assert (decision.kind, decision.action) == ("no answer", "run")
     assert decision.verdict == "Cannot tell: one of two judges gave no answer."
     assert decision.then.startswith("y: no connection to http://127.0.0.1:9")  # the words of the server
-    assert decision.reason.endswith("; the others are not asked again.")
+    assert decision.reason.endswith("press Run; the others are not asked again.")
+    assert "the log" not in decision.reason
 
 
 @pytest.mark.parametrize(("fixed_held_out", "kind"), [(True, "confirmed"), (False, "held-out")])

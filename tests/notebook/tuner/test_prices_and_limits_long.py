@@ -129,8 +129,9 @@ def test_the_words_of_a_server_stand_once_and_unread_replies_are_asked_again(tmp
 
 
 @pytest.mark.parametrize("grouped", [1, "all"])
-def test_only_what_cannot_be_read_is_asked_again_whatever_rubric_it_was_asked_for(tmp_path, grouped):
+def test_only_what_cannot_be_read_is_asked_again_whatever_rubric_it_was_asked_for(tmp_path, grouped, monkeypatch):
     """Replies of another rubric with the same prompts count; those of them that can be read are not asked again."""
+    monkeypatch.chdir(tmp_path)
     with judge_server(faults=reply) as server:
         judge = ek.Judge("openai", "x", name="x", base_url=server.url, price=(1.0, 2.0), max_tokens=500)
         for name, criteria in [("r", CRITERIA), ("o", CRITERIA), ("p", [CRITERIA[0], CRITERIA[1] | {"weight": 2}])]:
