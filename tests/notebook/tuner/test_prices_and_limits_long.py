@@ -79,6 +79,7 @@ def test_the_limit_of_the_session_is_on_the_buttons_and_nothing_is_asked_beyond(
                                budget_usd=1.0)  # fmt: skip
         do(tuner, do="run")
         assert tuner.state["status"]["button"].endswith(", over the limit: US$ 1.00 left")
+        assert tuner.state["status"]["plan"].endswith("over the limit: US$ 1.00 left; raise 'Spend at most' under Jury")
         assert "over the limit: US$ 1.00 left; raise 'Spend at most' under Jury" in tuner.state["alert"]
         with pytest.raises(ek.errors.ConfigError, match="over the limit"):
             tuner.run()
