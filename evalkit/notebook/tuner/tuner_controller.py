@@ -48,14 +48,10 @@ class TunerController:
             self._edit(session.drafts.typed)
         self.draw("draft", "jury", "figures", "page", "suggestions", "notices")
         if session.runs.current:
-            self._jobs.do("restore", self._restore)
+            self._jobs.do("restore", lambda: self._show_versions(session.runs.current, session.runs.against))
             for key in session.runs.shown_versions:
                 self._jobs.do(f"load {key}", partial(self._load, key), "samples")
         self._sum_up()
-
-    def _restore(self) -> None:
-        """Show the versions that were shown last."""
-        self._show_versions(self.session.runs.current, self.session.runs.against)
 
     # -- drawing
     def draw(self, *names: str) -> None:

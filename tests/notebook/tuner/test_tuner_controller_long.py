@@ -1272,7 +1272,7 @@ def test_edits_are_suggested_tried_and_found_again(facts, tmp_path):
     assert tried.effects[0]["counts"].split(" fixed")[0] in change.moved
     again = Session(FACTS[0], "correctness", ["fake:strict", "fake:lenient"], labels=FACTS[1], folder=tmp_path)
     assert again.suggestions.edits == facts.suggestions.edits
-    again.runs.replay(again.runs.current)
+    again.runs.load(again.runs.current)
     again.drafts.edit_version(again.history.versions[tried.key])
     assert again.drafts.draft.content_hash == facts.evaluation.rubric.content_hash
 
