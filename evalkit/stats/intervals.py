@@ -130,8 +130,8 @@ def jackknife(value: float, leave_out: Floats, *, transform: Transform = "atanh"
     -------
     Interval
         None with the reason for an undefined θ, one at its bound, fewer than two clusters, a figure that is
-        undefined (or at its bound) in over 5 % of the G resamples, or one that is the same in all of
-        them (kappa if one side is constant): there is then no measure of its error. Undefined without any one
+        undefined in over 5 % of the G resamples, at its bound in one (all errors are in one cluster), or the same in
+        all of them (kappa if one side is constant): there is then no measure of its error. Undefined without any one
         cluster: ``nearly all answers of a judge or an annotator are the same``.
 
     Examples
@@ -148,6 +148,8 @@ def jackknife(value: float, leave_out: Floats, *, transform: Transform = "atanh"
         center, z = float(forward(np.float64(value))), forward(np.asarray(leave_out, dtype=np.float64))
     if not math.isfinite(center):
         return Interval.none("the figure is at the end of its range")
+    if np.isinf(z).any():  # the other resamples do not show the error of what this cluster alone decides
+        return Interval.none("without one cluster it is at the end of its range")
     z = z[np.isfinite(z)]
     if not len(z):
         return Interval.none(TOO_LITTLE)

@@ -165,6 +165,9 @@ def test_no_interval_has_its_reason():
     assert math.isnan(same.low)
     assert same.reason == "leaving out a cluster never changes it"
     assert jackknife(5.0, np.full(4, 5.0), transform="none").reason == "leaving out a cluster never changes it"
+    # All that differs is in one of 77 clusters: the others, of unequal sizes, do not show the error of that one.
+    only = (75 - 1) / (77 - np.where(np.arange(77) % 2, 1, 2))
+    assert jackknife(76 / 77, np.where(np.arange(77), only, 1.0), transform="logit").reason.startswith("without one cl")
     # 6 of 100 undefined is over 5 %, 5 of 100 is not.
     many = np.linspace(0.4, 0.6, 100)
     assert jackknife(0.5, np.where(np.arange(100) < 5, np.nan, many)).reason is None

@@ -20,7 +20,7 @@ ADVICE = {
     "rate_limited": "the service refused at its rate limit: judge again later, or lower concurrency",
     "server_error": "the service, or your function judge, failed (see the log): judge again",
     "judge_down": "the key, URL or model name of this judge is wrong, or its service is down or out of credit: see "
-    "the log, judge again",
+    "the log, mend it, and judge again",
     "cache_miss": "not in the cache: run without offline, or import the replies",
     "in_batch": "a batch has requested the reply: collect the ticket named in the log, then judge again",
     "budget": "left out because of the budget: judge again with a larger one",

@@ -234,7 +234,7 @@ def _read(stored: StoredReplies, options: Options) -> tuple[Columns, dict[int, b
                 columns.read(*zip(*hits[start : start + _PARSED], strict=True), source=None)
         if len(hits) < len(keys):
             missing |= {first + index: keys[index] for index, hit in enumerate(values) if hit is None}
-    if missing and options.adopt and options.refresh != "unscored":
+    if missing and options.adopt:
         adopted = stored.of_rows(missing, content=True)
         adopted_keys, replies = [key for key, _ in adopted.values()], [reply for _, reply in adopted.values()]
         columns.read(list(adopted), adopted_keys, replies, source=None)

@@ -118,7 +118,8 @@ def precision(evaluation: Evaluation | None, labels: pd.DataFrame, criterion: st
     n, half = int(row["n_labelled"]), (row["estimate_high"] - row["estimate_low"]) / 2
     kind = "held-out label" if len(held) else "label"
     if math.isnan(half):
-        return f"{counted(n, kind)} that count{'s' * (n == 1)}. From {FEWEST} on, {what} can be estimated."
+        can = f". From {FEWEST} on, {what} can" if n < FEWEST else f"; from these, {what} cannot"
+        return f"{counted(n, kind)} that count{'s' * (n == 1)}{can} be estimated."
     more = 10 * n / max(1, mine["item_id"].nunique())  # of ten more labels some are held out
     after = half * math.sqrt(n / (n + more))
     now = f"{counted(n, kind)}. {what[0].upper()}{what[1:]}: known to ± {half:.3f}"

@@ -139,7 +139,8 @@ def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[s
         key = item
     if key is not own:
         take(key, "id")
-    take(_named(repeated(), "system", exact=True), "system")
+    machine = next((one for one in free if one.names_speakers and one.words not in ("user", "human")), None)
+    take(_named(repeated(), "system", exact=True) or machine, "system")
     groups = group_candidates(free)
     take(groups[0] if len(groups) == 1 else None, "group")
     _guess_inputs(free, rubric, fixed, take)
@@ -210,7 +211,7 @@ def _guess_inputs(free: list[Column], rubric: Rubric, fixed: ColumnRoles, take: 
     sides = [*_NAMES["answer_a"].split(), *_NAMES["answer_b"].split()]
     chats = [one for one in free if one.is_chat and one not in pair and one.words not in sides]
     coded = [one for one in free if one.values and len(one.texts) > 2 * MOST_LABELS and is_rating(one.words)]
-    coded += [one for one in free if one.holds_decisions]
+    coded += [one for one in free if one.holds_decisions or one.names_speakers]
     others = [one for one in free if one.is_text and one not in (*chats, *coded)]
     for name, column in zip(("answer_a", "answer_b"), pair, strict=False):
         if name in wanted:

@@ -101,6 +101,7 @@ class StartCard(NotebookWidget):
         self.judges = [Judge.of(judge) for judge in (_STAND_INS if judges is None else named)]
         self._known = {judge.name: judge for judge in self.judges}
         self._typed, self._judges_problem = "", ""
+        self._typed_rubric, self._rubric_problem = "", ""
         self._chosen: dict[str, str] = {}
         self.roles = ColumnRoles({})
         self._choose_rubric((self._last_rubric() or suggest_rubric(self._columns).id) if rubric is None else rubric)
@@ -196,10 +197,21 @@ class StartCard(NotebookWidget):
     def _actions(self) -> dict[str, Callable[[Any], object]]:
         return super()._actions() | {
             "role": lambda message: self._set_roles({message["column"]: message["role"]}),
-            "rubric": lambda message: self._choose_rubric(message["name"].strip()),
+            "rubric": lambda message: self._name_rubric(message["name"].strip()),
             "judges": lambda message: self._choose_judges(message["text"]),
             "open": lambda _: self.tuner(),
         }
+
+    def _name_rubric(self, name: str) -> None:
+        """Take a rubric by its name or file; what is wrong with it stands below the field, where it was typed."""
+        self._typed_rubric, self._rubric_problem = "", ""
+        try:
+            if name:
+                self._choose_rubric(name)
+                return
+        except EvalkitError as problem:
+            self._typed_rubric, self._rubric_problem = name, str(problem)
+        self._check()
 
     def _choose_rubric(self, rubric: Rubric | str | Path) -> None:
         """Take a rubric; roles set by hand stay where it has them, the others are guessed."""
@@ -281,7 +293,7 @@ class StartCard(NotebookWidget):
                 text, _, advice = str(problem).partition("; pass another column as item_id")
                 way_out = "; choose another column as 'id', or none: then the row number is the id"
                 self.problems.append(text + way_out if advice else text)
-        self.problems += [*off_scale.values(), *([self._judges_problem] if self._judges_problem else [])]
+        self.problems += [*off_scale.values(), *filter(None, [self._rubric_problem, self._judges_problem])]
         self.notes += [str(one.message) for one in said]
         if self._n_skipped:
             lacking = f"{self._n_skipped} of {counted(len(self.items), 'item lacks', 'items lack')}"
@@ -290,6 +302,7 @@ class StartCard(NotebookWidget):
         columns = [row | {"choices": self._choices(row["column"])} for row in self._rows()]
         judges = self._typed if self._judges_problem else ", ".join(judge.name for judge in self.judges)
         card: dict[str, Any] = {"n_rows": len(self._table), "columns": columns, "rubric": rubric, "judges": judges}
+        card["file"] = self._typed_rubric or self._rubric_file
         card |= {"rubrics": list(dict.fromkeys([rubric, NEW, *rubric_ids()])), "about": self.rubric.description}
         card |= {"problems": self.problems, "notes": self.notes, "prompts": prompts}
         self.widget.card = card | {"code": self.code, "cache": shown_cache(cache)}

@@ -25,6 +25,7 @@ NO_LABEL = re.compile(
 )
 """In names of columns that hold counts or places, not labels."""
 _LONGEST_ID = 64
+_SPEAKERS = ("bot", "assistant", "candidate", "user", "human")  # whose name or whose words a column of this name has
 _PLAIN_WORDS = "yes no y n true false t f да нет none na unknown skip"
 _CODE = re.compile(r"(?=\S*\d)(?!\d{4}-\d\d)[\w#./:-]*[^\W\d_][\w#./:-]*")
 _NO_ID = re.compile(r"(?:^|_)(?:ms|cost|price|amount|size|chars|words|stars|points|duration|percent)(?:_|$)")
@@ -74,6 +75,16 @@ class Column:
         """Whether its values are words such as ok, not ok and unsure; those that are only yes and no are too plain."""
         words = {str(value).strip().casefold() for value in self.values}
         return bool(words - {*_PLAIN_WORDS.split()}) and all(verdict_word(word) is not None for word in words)
+
+    @property
+    def names_speakers(self) -> bool:
+        """Whether it has a few names or codes of who spoke, such as sum-v1 and sum-v2, and not what was said."""
+        is_few = self.is_repeated and bool(self.values) and len(self.texts) > 2 * MOST_LABELS
+        return (
+            self.words in _SPEAKERS
+            and is_few
+            and not any(" " in text.strip() or verdict_word(text) is not None for text in self.distinct)
+        )
 
     @property
     def is_named_as_rating(self) -> bool:

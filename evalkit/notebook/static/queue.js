@@ -19,7 +19,7 @@ function queuePart(ctx, { judgeArticles, inputs, measureFolds }) {
     skip_item: skip,
     count_labels: (one) => send({ do: "count_labels", annotator: one.dataset.name, counts: one.dataset.counts !== "false" }),
   };
-  const DISPUTED = "Items drawn by how much the judges disagree, for improving the rubric. Figures that weight labels by their chance of being drawn use them (corpus_estimate); agreement does not.";
+  const DISPUTED = "Items drawn by how much the judges disagree, for improving the rubric. They are harder than the others, so their labels do not count in agreement with people.";
   function drawQueue() {
     const queue = get("queue"), focused = root.contains(ctx.focused()), was = root.classList.contains("ekw-labelling");
     if (queue.answers === waiting) waiting = "";
@@ -46,7 +46,7 @@ function queuePart(ctx, { judgeArticles, inputs, measureFolds }) {
       <span class="ekw-push"></span><button data-do="close_queue" data-key="close" aria-keyshortcuts="Escape">Close <kbd>Esc</kbd></button></div>
       <small class="ekw-line">${queue.source === "disputed" ? DISPUTED : random}</small>
       ${queue.precision ? `<small class="ekw-line">${esc(queue.precision)}</small>` : ""}</div>
-      <div class="ekw-head" role="status"><h3>${none ? empty : `${esc(queue.item_id)} <small>${esc(queue.criterion)} · ${+queue.n_done} of ${+queue.n} labelled${queue.n_skipped ? `, ${+queue.n_skipped} skipped: asked again at the end` : ""}</small>`}</h3></div>
+      <div class="ekw-head" role="status"><h3>${none ? empty : `${esc(queue.item_id)} <small>${esc(queue.criterion)} · ${+queue.n_done} of ${+queue.n}${queue.source === "disputed" ? " drawn items" : ""} labelled${queue.n_skipped ? `, ${+queue.n_skipped} skipped: asked again at the end` : ""}</small>`}</h3></div>
       ${none ? "" : `${queue.question ? `<p class="ekw-labels">${esc(queue.question)}</p>` : ""}${inputs(queue.inputs, queue.forms)}`}
       ${queue.judges.length ? `<div class="ekw-judges">${judgeArticles(queue.judges)}</div>` : ""}
       <div class="ekw-queue-foot">${none ? "" : `<div class="ekw-levels" role="group" aria-label="Your label">${levels}</div>`}

@@ -99,12 +99,12 @@ function runsPart(ctx) {
     find('[data-box="suggestions"] > summary').textContent = rows.length ? `Suggestions: ${rows.length}, of ${suggestions.of}` : "Suggestions";
     if (!get("page").judged) return put(".ekw-suggestions", "<p class='ekw-empty'>After a run, a judge can suggest edits from dev items on which jury and people disagree.</p>");
     const look = board.split ? "Trying an edit counts as a look at the held-out labels." : "There are too few labels to hold some out: effects are measured on the labels that the edits were made from.";
-    const prices = Object.entries(suggestions.prices || {}).map(([name, text]) => `${name}: ${text}`).join(", ");
+    const price = suggestions.prices?.[find("[data-suggester]")?.value || suggestions.judge];
     put(".ekw-suggestions", `<div class="ekw-line"><label class="ekw-short">Judge <input data-suggester data-key="suggester" list="${ctx.id}-suggesters" value="${esc(suggestions.judge)}" aria-label="Judge that suggests edits"></label>
       <datalist id="${ctx.id}-suggesters">${(suggestions.judges || []).map((name) => `<option value="${esc(name)}">`).join("")}</datalist>
       <button data-do="suggest" data-key="suggest" ${offIf(running || !board.current)}>${rows.length ? "Suggest others" : "Suggest edits"}</button>
       ${board.split ? `<button data-do="improve" data-key="improve" data-lack="${suggestions.improve_lack ? "true" : ""}" ${offIf(running || !board.current || suggestions.improve_lack)}>Improve</button>` : ""}</div>
-      <small>Sends one request${prices ? ` (${esc(prices)})` : ""} to this judge, with dev items on which jury and people disagree. ${look}</small>
+      <small>Sends one request${price ? ` (${esc(price)})` : ""} to this judge, with dev items on which jury and people disagree. ${look}</small>
       ${board.split && (suggestions.improve_lack || suggestions.improve) ? `<small>${esc(suggestions.improve_lack || suggestions.improve)}</small>` : ""}
       ${suggestions.head ? `<p role="status"><small>${esc(suggestions.head)}</small></p>` : ""}${(suggestions.notes || []).map((note) => `<p class="ekw-note">${esc(note)}</p>`).join("")}
       ${rows.length ? `<ol class="ekw-edits">${rows.map((row, at) => suggestion(row, at, running, board.current)).join("")}</ol>` : ""}`);

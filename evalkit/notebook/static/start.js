@@ -1,6 +1,6 @@
 // The card of `start`: columns and their roles, rubric, judges, prompts, code. When Python empties it, the tuner is drawn.
 function startScreen({ model, el }) {
-  const ctx = createWidget(model, el, "ekw ekw-start", `<div class="ekw-alert" role="alert"></div><section class="ekw-card" data-stay data-keep aria-label="Your data"></section>`);
+  const ctx = createWidget(model, el, "ekw ekw-start", `<section class="ekw-card" data-stay data-keep aria-label="Your data"></section><div class="ekw-alert" role="alert"></div>`);
   const { root, find, put, get, send, drawAlert } = ctx;
   const options = (names, chosen) => names.map((name) => `<option value="${esc(name)}" ${(name || "not used") === chosen ? "selected" : ""}>${esc(name) || "not used"}</option>`).join("");
   const row = (one) => `<tr><th scope="row">${esc(one.column)}</th>
@@ -14,7 +14,7 @@ function startScreen({ model, el }) {
     put(".ekw-card", `<h3>${counted(card.n_rows, "row")}: what is in the columns?</h3>
       <div class="ekw-columns" tabindex="0" role="group" aria-label="Columns"><table><thead><tr><th scope="col">Column</th><th scope="col">Used as</th><th scope="col">Missing</th><th scope="col">Longest text<br><small>characters</small></th><th scope="col">Examples</th></tr></thead><tbody>${card.columns.map(row).join("")}</tbody></table></div>
       <div class="ekw-choices"><label>Rubric<select data-rubric data-key="rubric">${options(card.rubrics, card.rubric)}</select></label>
-        <label>or a rubric file<input data-file data-key="file" placeholder="rubric.yaml"></label>
+        <label>or a rubric file<input data-file data-key="file" placeholder="rubric.yaml" value="${esc(card.file)}"></label>
         <label class="ekw-wide">Judges<input data-judges data-key="judges" value="${esc(card.judges)}"></label></div>
       <p><small>${esc(card.about)}</small></p>
       <div class="ekw-problems" role="status" aria-label="Problems">${problems}</div><ul class="ekw-lines">${notes}</ul>
@@ -30,7 +30,7 @@ function startScreen({ model, el }) {
   }, () => false);
   root.addEventListener("change", ({ target }) => {
     if (target.dataset.column !== undefined) send({ do: "role", column: target.dataset.column, role: target.value });
-    else if (target.matches("[data-rubric]") || (target.matches("[data-file]") && target.value.trim())) send({ do: "rubric", name: target.value });
+    else if (target.matches("[data-rubric], [data-file]")) send({ do: "rubric", name: target.value });
     else if (target.matches("[data-judges]")) send({ do: "judges", text: target.value });
   });
   root.addEventListener("keydown", (event) => event.stopPropagation());

@@ -133,6 +133,7 @@ function render({ model, el }) {
     const one = event.target;
     if (one.dataset.jury) jury();
     else if (one.dataset.pick) (one.dataset.pick === "shown" ? show : compare)(one.value);
+    else if (one.matches("[data-suggester]")) drawSuggestions(); // the price is of this judge
     else if (one.dataset.note) send({ do: "note", key: one.dataset.note, note: one.value });
     else if (one.matches("[data-annotator]")) {
       if (!one.value.trim()) one.value = get("figures").annotator; // a blank name keeps the last annotator

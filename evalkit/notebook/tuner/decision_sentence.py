@@ -18,10 +18,15 @@ from evalkit.notebook.judgments.headline_numbers import Point, confusion_cells
 from evalkit.notebook.judgments.run_notices import reason_words
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import Version
-from evalkit.stats.comparison.decisions import Circumstances, Decision, decide
+from evalkit.stats.comparison.decisions import Circumstances, Decision, Difference, decide
 
 _WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _FIRST_LABELS, _MOST_WORDS = 30, 140  # the strip stays low
+_ON_SCREEN = {
+    "see the log, ": "",
+    " (see the log)": "",
+    "judge again": "press Run",
+}  # what the log has stands beside it
 _SIGNS = {"keep": ("✓", "better"), "drop": ("✗", "worse"), "held-out": ("✗", "worse")}
 
 
@@ -115,8 +120,11 @@ def _without_answer(session: Session) -> Decision | None:
         fewest[str(row.judge)] = min(fewest.get(str(row.judge), words), words, key=len)
     causes = "; ".join(f"{name}: {shorten(words, _MOST_WORDS, placeholder=' …')}" for name, words in fewest.items())
     advice = "; ".join(dict.fromkeys(str(row.what_to_do) for row in why.itertuples()))
+    for words, on_screen in _ON_SCREEN.items():
+        advice = advice.replace(words, on_screen)
+    run = "" if "press Run" in advice else ". Then press Run"
     rest = "" if n_judges == len(silent) else "; the others are not asked again"
-    reason = f"{advice[:1].upper()}{advice[1:]}. Then press Run{rest}."
+    reason = f"{advice[:1].upper()}{advice[1:]}{run}{rest}."
     return Decision("no answer", f"Cannot tell: {names} gave no answer.", causes, reason, "run")
 
 
@@ -165,7 +173,7 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
         return Decision("no labels", f"Cannot compare {now} with {last}.", f"{why[:1].upper()}{why[1:]}.")
     labels = session.label_log.counted
     of_criterion = labels[(labels["criterion"] == session.shown_criterion).to_numpy()]
-    is_dev, difference = (of_criterion["part"] == "dev").to_numpy(), session.labels.held_out_difference
+    is_dev, look = (of_criterion["part"] == "dev").to_numpy(), session.look
     has_held, n_labelled = bool((~is_dev).any()), of_criterion["item_id"].nunique()
     points = {key: point for key, point in session.points().items() if point.value is not None}
     best = max(points, key=lambda key: points[key].value or 0.0, default="")
@@ -178,7 +186,7 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
         n_items=len(session.items),
         dev_share=of_criterion.loc[is_dev, "item_id"].nunique() / n_labelled if has_held else 1.0,
         seconds=session.seconds_per_label(),
-        held_out=difference if has_held else None,
+        held_out=(Difference(**look["difference"]), look["number"]) if has_held and look.get("difference") else None,
         worst=_broken_cell(session),
         best="" if best in ("", runs.current) else f"the best so far is {versions[best].name} ({points[best].text})",
         leaner=_leaner(session, evaluation),

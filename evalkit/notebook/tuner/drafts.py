@@ -37,9 +37,10 @@ OVER = "over the limit"
 
 
 def plan_line(plan: Plan, left_usd: float | None) -> str:
-    """A plan in one line; it says how to make a price known, and that a spending limit needs it."""
+    """A plan in one line; it says how to make a price known, that a spending limit needs it, and how to raise one."""
     if not math.isnan(plan.usd):
-        return plan.head
+        over = over_limit(plan.usd, left_usd)
+        return f"{plan.head}{over}; raise 'Spend at most' under Jury" if over else plan.head
     no_limit = "" if left_usd is None else ", so the spending limit cannot be kept"
     way_out = "" if left_usd is None else ", or remove the limit"
     return f"{plan.head}{no_limit}: pass price=(input, output) to ek.Judge, US$ per million tokens{way_out}"

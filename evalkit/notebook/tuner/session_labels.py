@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -36,17 +38,15 @@ class Labels:
         The name of the person who labels.
     log, queue
         The labels, and which item comes next.
-    held_out
-        The last look at held-out labels, in words; empty if there was none at the version shown.
-    held_out_difference
-        How far the version shown is from the one compared with on held-out labels, and which look at them that was.
+    looks
+        The last looks at held-out labels, as plain values: the keys of the version shown and of the one compared with,
+        and the criterion -> the figures in words, the difference of the two, and the number of the look.
     """
 
     def __init__(self, setup: Setup, history: History, path: Path, labels: LabelsLike | None, annotator: str) -> None:
         self._history, self._cache = history, setup.cache
         self.annotator: str = history.state.get("annotator", annotator)
-        self.held_out: dict[str, str] = {}
-        self.held_out_difference: tuple[Difference, int] | None = None
+        self.looks: dict[str, dict[str, Any]] = history.state.get("looks", {})
         items, rubric, worklist = setup.items, setup.spec.rubric, Worklist.of(setup.spec, setup.items)
         texts = text_hashes(worklist)
         table = None if labels is None else as_labels(labels, items, rubric)
@@ -61,15 +61,17 @@ class Labels:
         for version in history.versions.values():
             self.log.add_scales(version.rubric)
         self.log.read()
-        history.parts.append(lambda: {"annotator": self.annotator, "given_labels": self._given_labels()})
+        history.parts.append(
+            lambda: {"annotator": self.annotator, "given_labels": self._given_labels(), "looks": self.looks}
+        )
 
     def _given_labels(self) -> dict[str, dict[str, int]]:
         """How many labels were passed in; those of the last session as long as it says that they are missing."""
         return self._last_given if set(self._missing) & set(self._history.notes) else self._given
 
-    def forget_look(self) -> None:
-        """Another version, or another criterion, is shown."""
-        self.held_out, self.held_out_difference = {}, None
+    def forget_looks(self, key: str) -> None:
+        """A version has other replies than when it was looked at."""
+        self.looks = {about: look for about, look in self.looks.items() if key not in about.split(" ", 2)[:2]}
 
     # -- giving labels
     def label(self, item_id: str, criterion: str, edit: LabelEdit) -> None:
@@ -97,12 +99,12 @@ class Labels:
         return None if labels.empty else labels
 
     def look_held_out(
-        self, evaluation: Evaluation, criterion: str, against: Evaluation | None = None
+        self, about: str, evaluation: Evaluation, criterion: str, against: Evaluation | None = None
     ) -> dict[str, str]:
         """Agreement of the jury with the held-out labels; each look is counted, and makes this figure less reliable.
 
-        The same look shows the difference from the version compared with (`held_out_difference`). The same figures
-        again, after a restart too, are the same look: they tell nothing new.
+        The same look shows the difference from the version compared with; `about` is its key in `looks`. The same
+        figures again, in another session too, are the same look: they tell nothing new.
 
         Raises
         ------
@@ -115,8 +117,8 @@ class Labels:
         hidden = take_part(labels, HELD_OUT)[0][[*LABEL_KEY, "label"]]
         items = ItemSet.of(criterion, hidden["item_id"])
         shown = [hidden, *(side.scores[["item_id", "criterion", "score"]] for side in (evaluation, against) if side)]
-        about = [table[table["item_id"].isin(hidden["item_id"]) & (table["criterion"] == criterion)] for table in shown]
-        figures = digest([table.astype(str).sort_values([*table]).to_numpy().tolist() for table in about])[:12]
+        shown = [table[table["item_id"].isin(hidden["item_id"]) & (table["criterion"] == criterion)] for table in shown]
+        figures = digest([table.astype(str).sort_values([*table]).to_numpy().tolist() for table in shown])[:12]
         names = {"rubric": evaluation.rubric.id, "rubric_version": evaluation.rubric.label, "criterion": criterion}
         look = {**names, "labels": items.key, "figures": figures}
         if not look_number(self._cache, look):
@@ -125,14 +127,17 @@ class Labels:
         row = align(scores, hidden, clusters=evaluation.clusters).iloc[0]
         change = None if against is None else change_of(evaluation, against, hidden, criterion)[0]
         difference = None if change is None else Difference.of(change)
-        self.held_out_difference = None if difference is None else (difference, number)
-        self.held_out = {
+        words = {
             "agreement": figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"]),
             "kappa": figure(row["kappa"], row["kappa_low"], row["kappa_high"]),
             "compared": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}",
             "looks": f"look {number}",
         }
-        return self.held_out
+        values = None if difference is None else asdict(difference)
+        with self._history.lock:
+            self.looks[about] = {"words": words, "difference": values, "number": number}
+            self._history.save()
+        return words
 
 
 def text_hashes(worklist: Worklist) -> dict[str, str]:

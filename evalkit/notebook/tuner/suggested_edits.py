@@ -282,7 +282,7 @@ class Suggestions:
         if runs.current == version.key and not end.stopped:
             base = edits.rows[number].base or edits.base
             runs.show(version.key, base)
-            before, after = runs.replay(base), runs.replay(version.key)
+            before, after = runs.load(base), runs.load(version.key)
             labels, _ = drop_new_annotators(self._labels.on_scale(edits.criterion, after, counted=True))
             options: Any = {"criterion": edits.criterion, "cache": self._setup.cache}
             look = bool((labels["part"] == HELD_OUT).any())

@@ -48,14 +48,10 @@ class TunerController:
             self._edit(session.drafts.typed)
         self.draw("draft", "jury", "figures", "page", "suggestions", "notices")
         if session.runs.current:
-            self._jobs.do("restore", self._restore)
+            self._jobs.do("restore", lambda: self._show_versions(session.runs.current, session.runs.against))
             for key in session.runs.shown_versions:
                 self._jobs.do(f"load {key}", partial(self._load, key), "samples")
         self._sum_up()
-
-    def _restore(self) -> None:
-        """Show the versions that were shown last."""
-        self._show_versions(self.session.runs.current, self.session.runs.against)
 
     # -- drawing
     def draw(self, *names: str) -> None:
@@ -115,6 +111,7 @@ class TunerController:
         self._sum_up()
 
     def _draw_run(self, text: str, *more: str) -> str:
+        self.session.drop_empty_cell()
         self.draw("draft", "figures", "page", "item", "queue", *more)
         self._alert_unscored()
         return text or "done: all replies came from the cache"
@@ -142,9 +139,10 @@ class TunerController:
                 price = self.session.repeats.price()
                 with self.session.history.lock:
                     self.widget.price = price
-            self.session.suggestions.plan(self.session.shown_criterion)
             self.session.runs.plan_again()
-            self.draw("suggestions", "notices")
+            self.draw("notices")  # what follows takes longer
+            self.session.suggestions.plan(self.session.shown_criterion)
+            self.draw("suggestions")
 
         self._jobs.do("tries", show, "plan")
 
@@ -309,7 +307,6 @@ class TunerController:
 
     def _choose_criterion(self, message: Mapping[str, Any]) -> None:
         self.session.criterion = message["name"]
-        self.session.labels.forget_look()
         self.session.query = Query()
         self.draw("page", "item", "figures", "notices")
 
@@ -355,6 +352,7 @@ class TunerController:
 
     def _show_versions(self, current: str, against: str) -> None:
         self.session.runs.show(current, against)
+        self.session.drop_empty_cell()
         self.draw("draft", "page", "figures", "item")
         self._alert_unscored()
 
@@ -382,7 +380,7 @@ class TunerController:
         return saved
 
     def _look_held_out(self, message: Mapping[str, Any]) -> None:
-        looks = self.session.labels.held_out.get("looks", "")
+        looks = self.session.look.get("words", {}).get("looks", "")
         if message.get("seen", looks) != looks:
             return  # a second click would count another look
         self.session.look_held_out()

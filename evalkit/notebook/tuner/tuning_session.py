@@ -6,6 +6,7 @@ It is one module since every part of the screen asks the one session.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
@@ -313,6 +314,11 @@ class Session:
         """The page of rows that the query asks for."""
         return page_of(self.rows(), self.query)
 
+    def drop_empty_cell(self) -> None:
+        """Show the rows of all cells of the matrix, if the chosen one has none in the version shown."""
+        if not page_of(self.rows(), Query(cell=self.query.cell)).n:
+            self.query = replace(self.query, cell=None)
+
     def detail(self, item_id: str) -> dict[str, Any]:
         """One item in full, with its labels; of a held-out item only the annotator's own labels."""
         now, last, criterion = self.evaluation, self.runs.compared, self.shown_criterion
@@ -374,8 +380,17 @@ class Session:
             if last := self.turn().undo:
                 self.labels.log.undo(self.labels.annotator, [(last[0], self.shown_criterion)])
 
+    @property
+    def look(self) -> dict[str, Any]:
+        """The last look at held-out labels with the two versions shown (see `Labels`); empty if there was none."""
+        return self.labels.looks.get(self._looked_at, {})
+
+    @property
+    def _looked_at(self) -> str:
+        return f"{self.runs.current} {self.runs.against} {self.shown_criterion}"
+
     def look_held_out(self) -> dict[str, str]:
         """Agreement of the jury with the held-out labels (see `Labels.look_held_out`)."""
         last, criterion = self.runs.compared, self.shown_criterion
         against = last if last is not None and criterion in last.rubric.names else None
-        return self.labels.look_held_out(self.runs.loaded(), criterion, against)
+        return self.labels.look_held_out(self._looked_at, self.runs.loaded(), criterion, against)

@@ -171,16 +171,12 @@ class Runs:
         self._history.notes.clear()
         self._drafts.end_step()
         self._evaluations[key] = evaluation
+        if evaluation.cost.n_live:
+            self._labels.forget_looks(key)
         for old in set(self._evaluations) - set(self.shown_versions):
             del self._evaluations[old]
-        self._changed()
+        self._labels.log.add_scales(version.rubric)
         self._history.save()
-
-    def _changed(self) -> None:
-        """Another evaluation is shown."""
-        self._labels.forget_look()
-        if self.evaluation is not None:
-            self._labels.log.add_scales(self.evaluation.rubric)
 
     # -- what is shown
     @property
@@ -245,26 +241,17 @@ class Runs:
         """The evaluation of what is in the cache for a version, without any call."""
         return self._evaluate(self._setup.worklist(version))
 
-    def replay(self, key: str) -> Evaluation:
-        """`load`, and drop what was computed for another evaluation of it."""
-        if key not in self._evaluations:
-            self.load(key)
-            with self._history.lock:
-                self._changed()
-        return self._evaluations[key]
-
     def reload(self, key: str) -> None:
-        """`replay` a version that has changed, if it is in memory."""
+        """`load` a version that has changed, if it is in memory."""
         if self._evaluations.pop(key, None) is not None:
-            self.replay(key)
+            self.load(key)
 
     def show(self, current: str, against: str = "") -> None:
         """Show a version, compared with another one (or none)."""
         for key in filter(None, (current, against)):
-            self.replay(key)
+            self.load(key)
         with self._history.lock:
             self.current, self.against = current, against if against != current else ""
-            self._changed()
             self._history.save()
 
 

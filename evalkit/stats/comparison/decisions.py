@@ -205,7 +205,9 @@ def _at_look(difference: Difference, look: int) -> Difference:
 
 
 def _not_confirmed(held_out: tuple[Difference, int], plain: Difference, about: Circumstances) -> Decision:
-    then = f"The held-out labels do not confirm it ({_at_look(*held_out).text})."
+    hidden = _at_look(*held_out)
+    word = "is worse" if hidden.high < 0 else "is not shown to be better"
+    then = f"On the held-out labels it {word} than {about.last} ({hidden.text})."
     looks = f"this was look {held_out[1]} at the held-out labels, and each look makes the test stricter"
     reason = _sentences(f"on {about.labels}: {plain.text}", looks)
     return Decision("held-out", f"Do not keep {about.now}.", then, reason)

@@ -137,6 +137,17 @@ def test_names_of_models_are_no_answers():
     assert guess_columns(table).inputs.items() >= {"answer_a": "response_1", "answer_b": "response_2"}.items()
 
 
+@pytest.mark.parametrize("name", ["Bot", "assistant", "Candidate", "user"])
+def test_names_of_who_spoke_are_no_texts(name):
+    texts = [f"a text of some words {at}" for at in range(30)]
+    table = pd.DataFrame({"Verbatim": texts, "Short version": texts[::-1], name: ["sum-v1", "sum-v2"] * 15})
+    roles = guess_columns(table, ek.load_rubric("helpfulness"))
+    assert roles.inputs["answer"] == "Short version"
+    assert roles.column("system") == (None if name == "user" else name)
+    said_often = table.assign(**{name: ["It ships today.", "It is sold out."] * 15})
+    assert name in guess_columns(said_often, ek.load_rubric("helpfulness")).inputs.values()
+
+
 @pytest.mark.parametrize(
     ("names", "inputs"),
     [
@@ -513,10 +524,10 @@ def test_another_rubric_another_guess():
     assert card.roles.roles["gold_ans"] == ""
     assert card.problems == ["no column is the input 'context', which rubric 'faithfulness' needs"]
     card.receive({"do": "rubric", "name": "faithfulnes"})
-    assert "faithfulness" in card.state["alert"]
+    assert "faithfulness" in card.problems[-1]
     assert card.rubric.id == "faithfulness"
     card.receive({"do": "rubric", "name": "helpfulness"})
-    assert card.state["alert"] == ""
+    assert card.problems == []
 
 
 def test_a_rubric_from_a_file(tmp_path):
@@ -526,6 +537,19 @@ def test_a_rubric_from_a_file(tmp_path):
     card.receive({"do": "rubric", "name": str(path)})
     assert card.state["card"]["rubric"] == str(path)
     assert f"rubric = {str(path)!r}" in card.code
+    assert card.state["card"]["file"] == str(path)
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(path.read_text().replace("version: v1", "version: '1'"))
+    for typed, reason in [("nofile.yaml", "nofile.yaml"), (str(wrong), "version: '1'"), ("nothing", "nothing")]:
+        card.receive({"do": "rubric", "name": typed})
+        shown = card.state["card"]
+        assert (card.state["alert"], shown["file"], shown["rubric"]) == ("", typed, str(path))
+        assert reason in shown["problems"][0], "it stands where it was typed"
+    card.receive({"do": "rubric", "name": ""})
+    assert (card.problems, card.state["card"]["file"]) == ([], str(path))
+    card.receive({"do": "rubric", "name": "nothing"})
+    card.receive({"do": "rubric", "name": "correctness"})
+    assert (card.problems, card.state["card"]["file"]) == ([], "")
     with pytest.raises(RubricError):
         start(GAPS, "nothing")
 

@@ -143,7 +143,8 @@ def test_a_run_that_was_stopped_and_a_judge_that_gave_no_answer(tmp_path: Path) 
     assert (decision.kind, decision.action) == ("no answer", "run")
     assert decision.verdict == "Cannot tell: one of two judges gave no answer."
     assert decision.then.startswith("y: no connection to http://127.0.0.1:9")  # the words of the server
-    assert decision.reason.endswith("; the others are not asked again.")
+    assert decision.reason.endswith("press Run; the others are not asked again.")
+    assert "the log" not in decision.reason
 
 
 @pytest.mark.parametrize(("fixed_held_out", "kind"), [(True, "confirmed"), (False, "held-out")])
@@ -166,7 +167,7 @@ def test_held_out_labels_confirm_or_do_not(tmp_path: Path, fixed_held_out: bool,
     assert decision is not None
     if kind == "held-out":
         assert decision.verdict.startswith("Do not keep v1.")
-        assert decision.then.startswith("The held-out labels do not confirm it (0.00 [")
+        assert decision.then.startswith("On the held-out labels it is not shown to be better than v1 (0.00 [")
         assert "This was look 1 at the held-out labels" in decision.reason
     else:
         assert decision.kind == first.kind
@@ -177,7 +178,17 @@ def test_held_out_labels_confirm_or_do_not(tmp_path: Path, fixed_held_out: bool,
     session.runs.show(session.runs.against, session.runs.current)
     other = decision_of(session)
     assert other is not None
-    assert "held-out labels do not confirm" not in str(other), "the look was at the other version"
+    assert "n the held-out labels it" not in str(other), "the look was at the other version"
+    session.runs.show(session.runs.against, session.runs.current)
+    assert decision_of(session) == decision
+    look = session.look
+    session.save(tmp_path)
+    assert session.look == look, "the saved version is the same"
+    again = Session(
+        table(n), RUBRIC, [JUDGE], labels=labels(n), samples=2, recorded="use", folder=tmp_path, name=session.name
+    )
+    again.runs.show(again.runs.current, again.runs.against)
+    assert again.look == look, "it is not gone after a restart, and no look is needed to see it again"
 
 
 def test_while_judges_are_asked() -> None:

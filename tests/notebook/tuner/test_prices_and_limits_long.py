@@ -79,6 +79,7 @@ def test_the_limit_of_the_session_is_on_the_buttons_and_nothing_is_asked_beyond(
                                budget_usd=1.0)  # fmt: skip
         do(tuner, do="run")
         assert tuner.state["status"]["button"].endswith(", over the limit: US$ 1.00 left")
+        assert tuner.state["status"]["plan"].endswith("over the limit: US$ 1.00 left; raise 'Spend at most' under Jury")
         assert "over the limit: US$ 1.00 left; raise 'Spend at most' under Jury" in tuner.state["alert"]
         with pytest.raises(ek.errors.ConfigError, match="over the limit"):
             tuner.run()
@@ -126,6 +127,25 @@ def test_the_words_of_a_server_stand_once_and_unread_replies_are_asked_again(tmp
         n_seen = len(server.paid)
         do(tuner, do="again")
         assert (len(server.paid) - n_seen, len(tuner.versions)) == (2, 2)
+
+
+@pytest.mark.parametrize("grouped", [1, "all"])
+def test_only_what_cannot_be_read_is_asked_again_whatever_rubric_it_was_asked_for(tmp_path, grouped, monkeypatch):
+    """Replies of another rubric with the same prompts count; those of them that can be read are not asked again."""
+    monkeypatch.chdir(tmp_path)
+    with judge_server(faults=reply) as server:
+        judge = ek.Judge("openai", "x", name="x", base_url=server.url, price=(1.0, 2.0), max_tokens=500)
+        for name, criteria in [("r", CRITERIA), ("o", CRITERIA), ("p", [CRITERIA[0], CRITERIA[1] | {"weight": 2}])]:
+            rubric = ek.Rubric(id=name, inputs=["answer"], criteria=criteria)
+            profile = write_profile(tmp_path / f"{name}.yaml", rubric, judge, criteria_per_call=grouped, samples=1)
+            tuner = ek.RubricTuner(ITEMS, profile, folder=tmp_path, cache=tmp_path / "c", retries=0)
+            do(tuner, do="run")
+            for _ in range(2):
+                n_seen = len(server.paid)
+                n_named = n_requests(tuner.state["notices"][0]["again"])
+                assert n_named == (1 if grouped == "all" else 2), "item 7 alone"
+                do(tuner, do="again")
+                assert len(server.paid) - n_seen == n_named
 
 
 def test_prices_are_of_the_labels_and_of_the_draft_as_they_are_now(tmp_path):

@@ -76,6 +76,19 @@ def edit(session, rubric=EDITED):
     session.run()
 
 
+def test_a_cell_of_the_matrix_is_no_filter_once_it_is_empty(session, tmp_path):
+    tuner = ek.RubricTuner(ITEMS, RUBRIC, JUDGES[:1], people(), samples=1, recorded="use", folder=tmp_path)
+    tuner.receive({"do": "run"})
+    assert tuner.wait_idle(300)
+    tuner.receive({"do": "query", "query": {"cell": ["0", "2", ""]}})
+    assert [row["item_id"] for row in tuner.state["page"]["rows"]] == ["c"]
+    tuner.edit("c", scale={1: "nearly so"})
+    tuner.receive({"do": "run"})
+    assert tuner.wait_idle(300)
+    page = tuner.state["page"]
+    assert (page["n"], page["query"]["cell"]) == (4, None)
+
+
 def test_what_is_paid_is_named_before_the_click(tmp_path):
     """*Try* and *Suggest edits* name requests and price, by the plan of what a press then asks."""
     items = [{"item_id": f"i{at}", "answer": f"text {at}"} for at in range(12)]
@@ -1267,7 +1280,7 @@ def test_edits_are_suggested_tried_and_found_again(facts, tmp_path):
     assert tried.effects[0]["counts"].split(" fixed")[0] in change.moved
     again = Session(FACTS[0], "correctness", ["fake:strict", "fake:lenient"], labels=FACTS[1], folder=tmp_path)
     assert again.suggestions.edits == facts.suggestions.edits
-    again.runs.replay(again.runs.current)
+    again.runs.load(again.runs.current)
     again.drafts.edit_version(again.history.versions[tried.key])
     assert again.drafts.draft.content_hash == facts.evaluation.rubric.content_hash
 

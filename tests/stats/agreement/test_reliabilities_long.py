@@ -231,10 +231,10 @@ def test_pairs_are_those_of_scikit_learn(ratings):
 
 def test_pairs_interval_by_hand():
     # Agreement 1, 1, 1, 0 on four items: p = 3/4; without one item 2/3 three times and 1 once, which has no
-    # logit: over 5 % of the resamples. With eight items of two 0s: without one, 5/7 (six times) or 6/7 (twice).
+    # logit: its error is not known. With eight items of two 0s: without one, 5/7 (six times) or 6/7 (twice).
     four = judge_agreement(table_of([[1, 1, 1, 1], [1, 1, 1, 2]], FOUR)).iloc[0]
     assert math.isnan(four["percent_agreement_low"])
-    assert "no interval of percent_agreement: not defined in over 5 %" in four["notes"]
+    assert "no interval of percent_agreement: without one cluster it is at the end of its range" in four["notes"]
     eight = judge_agreement(table_of([[1] * 4 + [2] * 4, [1, 1, 1, 2, 2, 2, 2, 1]], FOUR)).iloc[0]
     z = np.log([2.5] * 6 + [6] * 2)
     error = math.sqrt(7 / 8 * ((z - z.mean()) ** 2).sum())

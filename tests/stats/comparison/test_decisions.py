@@ -80,9 +80,13 @@ UNMEASURED = {"floor_source": "range", "chance_up_to": 30.0}
          "held-out labels: not looked at; interval widened for 10 versions (Bonferroni)."), ""),
         # look 2: one-sided .05/6, so the interval of .1/6
         (row(0.13, 0.06, 0.21), replace(TUNED, held_out=(Difference(-0.02, -0.09, 0.05, 60, 60), 2)), "held-out",
-         "Do not keep v5.", "The held-out labels do not confirm it (−0.02 [−0.11, 0.07]).",
+         "Do not keep v5.", "On the held-out labels it is not shown to be better than v4 (−0.02 [−0.11, 0.07]).",
          ("On the labels that you tune on: +0.13 [0.06, 0.21]. "
          "This was look 2 at the held-out labels, and each look makes the test stricter."), ""),
+        (row(-0.1, -0.16, -0.04), replace(TUNED, held_out=(Difference(-0.26, -0.43, -0.09, 60, 60), 1)), "held-out",
+         "Do not keep v5.", "On the held-out labels it is worse than v4 (−0.26 [−0.43, −0.09]).",
+         ("On the labels that you tune on: −0.10 [−0.16, −0.04]. "
+         "This was look 1 at the held-out labels, and each look makes the test stricter."), ""),
         (row(0.13, 0.06, 0.21), replace(TUNED, held_out=(Difference(0.1, 0.03, 0.17, 60, 60), 1)), "keep", "Keep v5.",
          "It agrees with people on 13 more of 100 items than v4 (+0.13 [0.06, 0.21]).",
          ("15 verdicts changed (14 fixed, 1 broke); asking again changes 0 to 9. "
