@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import count_of, figure, html_page, html_table, html_tiles, noted, text_table, wrapped
-from evalkit.errors import InputError, counted
-from evalkit.evaluation.item_scores import CRITERIA_MET, of_criteria, score_tiles
+from evalkit.errors import counted
+from evalkit.evaluation.item_scores import CRITERIA_MET, of_criteria, score_tiles, scores_of_items
 from evalkit.stats.aggregation.item_points import points
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.alignment.agreement_measures import FIGURES, SHOWN
@@ -114,16 +114,11 @@ def sections(evaluation: Evaluation, reasons: str = "explain") -> Iterator[Secti
 
 def _points(evaluation: Evaluation) -> Iterator[Section]:
     """The scores of items with criteria of their own: of all criteria, then of those of each axis."""
-    try:
-        table = evaluation.points
-        by_axis = (
-            None if table is None else points(evaluation.scores, evaluation.items, by="axis").dropna(subset="axis")
-        )
-    except InputError as problem:  # of rows that were filtered or edited
-        yield "", [], [f"no points: {problem}"]
+    table, problem = scores_of_items(evaluation)
+    if table is None:
+        yield from [("", [], [problem])] if problem else []
         return
-    if table is None or by_axis is None:
-        return
+    by_axis = points(evaluation.scores, evaluation.items, by="axis").dropna(subset="axis")
     rows, notes, tables = [], [], [table.assign(axis="all"), *([by_axis] if len(by_axis) else [])]
     for row in pd.concat(map(summarize, tables)).head(_MOST_AXES).to_dict("records"):
         rows.append({

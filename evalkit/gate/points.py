@@ -13,8 +13,8 @@ from evalkit.gate.judgment import Judgment
 from evalkit.gate.metrics import named
 from evalkit.gate.results_and_exit_code import Measured, Status, worst
 from evalkit.gate.traces import REDACTED, Trace
-from evalkit.rubrics import Scale
-from evalkit.rubrics.item_criteria import COLUMNS, explode_criteria
+from evalkit.rubrics import Rubric, Scale
+from evalkit.rubrics.item_criteria import COLUMNS, explode_criteria, refuse_other_scales
 from evalkit.stats.aggregation.item_points import points
 from evalkit.tables.items import is_missing
 
@@ -31,6 +31,17 @@ def criteria_of(traces: Mapping[str, Trace]) -> dict[str, pd.DataFrame | str]:
     items = [(key, {"item_id": key, "criteria": filled[0]}) for key, filled in cells.items() if filled]
     lacking = dict.fromkeys(cells, "the trace has no criteria; add them as its field criteria, or under meta.inputs")
     return {**lacking, **_each(items, _exploded)}
+
+
+def judged_on(rubric: Rubric, rows: pd.DataFrame | str) -> pd.DataFrame | str:
+    """The rows of a trace, or why this rubric cannot judge them: a criterion has another scale."""
+    if not isinstance(rows, str) and "scale" in rows:
+        try:
+            scales = [criterion.scale for criterion in rubric.criteria]
+            refuse_other_scales(zip(_ids(rows), rows["scale"], strict=True), scales)
+        except InputError as problem:
+            return str(problem)
+    return rows
 
 
 def figures_of(judged: Mapping[str, tuple[pd.DataFrame, Sequence[Judgment]]]) -> dict[str, dict[str, Any] | str]:
@@ -98,12 +109,10 @@ def measure_points(
         elif status == "pass" and n_split:
             status, text = "warn", f"{text}; the samples of {counted(n_split, 'criterion', 'criteria')} differ"
         outcomes.append((status, lead + text))
-    status, errors = (
-        worst([outcome[0] for outcome in outcomes]),
-        [judgment.error for judgment in judgments if judgment.error],
-    )
+    status = worst([reached for reached, _ in outcomes])
     message = "; ".join(text for reached, text in outcomes if reached == status)
-    message += f": {errors[0]}" if status == "error" and errors else ""
+    error = next((judgment.error for judgment in judgments if judgment.error), None)
+    message += f": {error}" if status == "error" and error else ""
     values = {name: {key: None if pd.isna(row[key]) else row[key] for key in _SHOWN} for name, row in figures.items()}
     of_answer = _together(rows, judgments, figures[_WHOLE], status, dict(reasons) or None)
     explained = tuple(_explained(rows, judgments, redact=redact))

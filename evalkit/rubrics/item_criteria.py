@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
@@ -39,7 +39,7 @@ _NAMES = {
 }
 _CHILDREN = ("sub_tasks", "children")
 COLUMNS = ("criteria", "rubrics", "requirements", "checklist")
-_MADE = ("of_item", "requirement", "points", "sign", "wording", "axis", "requires", "parent")
+_MADE = ("of_item", "requirement", "points", "sign", "wording", "axis", "requires", "parent", "scale")
 _NUMBERED = re.compile(r"^[ \t]*(?:\(?\d{1,4}[.):]|[-*•])[ \t]+", re.MULTILINE)
 _WORD = re.compile(r"\w+")
 _NEGATION = re.compile(r"(?:\b(?:not|no|never|without|cannot)|n['’]t)\b", re.IGNORECASE)
@@ -202,6 +202,30 @@ def own_scale(cell: Any) -> Scale:
     return scale_of(cell if values is None else values)
 
 
+def refuse_other_scales(rows: Iterable[tuple[str, Any]], scales: Sequence[Scale]) -> None:
+    """Raise for a criterion (id and cell) whose own scale is none of those that it is judged on."""
+    fits: dict[str, bool] = {}
+    for name, cell in rows:
+        if is_missing(cell):
+            continue
+        if repr(cell) not in fits:
+            fits[repr(cell)] = any(_is_on(own_scale(cell), scale) for scale in scales)
+        if not fits[repr(cell)]:
+            judged_on = " or ".join(str([*scale.codes]) for scale in scales)
+            raise InputError(
+                f"criterion {name!r} has the scale {cell!r}, but the rubric judges on {judged_on}: judge the rows of "
+                "each scale apart, with rubric.edit('requirement', scale=...). Then pass all scores to points as one "
+                "table of item_id and score, with score_norm as the score and scale=(0, 1). To judge all criteria on "
+                "the rubric's scale, drop their own: the column scale of the rows, or the field in the criteria"
+            )
+
+
+def _is_on(own: Scale, judged_on: Scale) -> bool:
+    is_same = own.level == judged_on.level and {*own.codes} <= {*judged_on.codes}
+    same_ends = (own.lowest, own.highest) == (judged_on.lowest, judged_on.highest)
+    return judged_on.is_open or (same_ends and (is_same or judged_on.level == "interval"))
+
+
 def _items_and_cells(items: ItemsLike, name: str | None, item_id: str | None) -> tuple[pd.DataFrame, list[Any]]:
     """The items without their criteria, and the cells of criteria as they came."""
     frame = as_frame(items)
@@ -236,7 +260,8 @@ def criteria_in(cell: Any) -> list[ItemCriterion]:
     by_id = {criterion.id: criterion for criterion, _ in flat}
     above = {criterion.id: parent for criterion, parent in flat}
     required = {key: tuple(name for name in entry.requires if name != key) for key, entry in by_id.items()}
-    for name, links in (("requires", required), ("parent", _tuples(above))):
+    tree = {key: () if parent is None else (parent,) for key, parent in above.items()}
+    for name, links in (("requires", required), ("parent", tree)):
         unknown = {target for targets in links.values() for target in targets} - by_id.keys()
         if unknown:
             raise InputError(f"{name} names {listed(sorted(unknown))}, but the item has no such criterion")
@@ -261,10 +286,6 @@ def criteria_in(cell: Any) -> list[ItemCriterion]:
             parent = above[parent]
         judged.append(replace(criterion, parents=tuple(parents)) if parents else criterion)
     return judged
-
-
-def _tuples(above: Mapping[str, str | None]) -> dict[str, tuple[str, ...]]:
-    return {key: () if parent is None else (parent,) for key, parent in above.items()}
 
 
 def _entries(cell: Any) -> list[Any]:
@@ -310,8 +331,6 @@ def _flat(
 ) -> Iterator[tuple[ItemCriterion, str | None]]:
     """Each criterion and group with the id of its parent, a group before what is below it."""
     for number, entry in enumerate(entries, start=1):
-        if isinstance(entry, np.ndarray):
-            entry = entry.tolist()
         fields = {"text": entry} if isinstance(entry, str) else entry
         if not isinstance(fields, Mapping):
             raise InputError(f"criterion {number} is of type {type(entry).__name__}; give a text or a mapping")
@@ -360,7 +379,7 @@ def _criterion(fields: Mapping[str, Any], number: str) -> tuple[ItemCriterion, s
 def _points(value: Any, where: str) -> float:
     try:
         points = math.nan if isinstance(value, (bool, np.bool_)) else float(str(value).replace("−", "-"))
-    except (TypeError, ValueError):
+    except ValueError:
         points = math.nan
     if not 1e-9 <= abs(points) <= 1e9:
         raise InputError(f"{where} has points {value!r}; points are numbers from -1e9 to 1e9, not 0 (or below 1e-9)")

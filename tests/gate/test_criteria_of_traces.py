@@ -189,6 +189,7 @@ def test_the_same_check_twice_says_how_to_have_both() -> None:
         ([], 0.5, "it has no criteria"),
         ([{"text": "a", "points": 0}], 0.5, "points"),
         ([{"text": "a"}, {"text": " "}], 0.5, "text"),
+        ([{"text": "a", "scale": [0, 0.5, 1]}], 0.5, "criterion '1' has the scale [0, 0.5, 1], but the rubric"),
         (["a"], {"fact": 0.5}, "names the axis 'fact'; the criteria of the trace have no axis"),
         ([{"text": "a", "axis": "facts"}], {"fact": 0.5}, "the criteria of the trace have 'facts'"),
         ([{"text": "a", "points": -1}], 0.5, "no share of points: no criterion has positive points"),

@@ -11,7 +11,7 @@ import pandas as pd
 from evalkit.core.settings import check_choice
 from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.given_scales import ScaleLike
-from evalkit.rubrics.item_criteria import explode_criteria, own_scale
+from evalkit.rubrics.item_criteria import explode_criteria, refuse_other_scales
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.plain_tables import key_text
 from evalkit.stats.result_tables import verdict_codes
@@ -115,32 +115,15 @@ def points(
     pieces = []
     for places in group(frame, _RUN).rows() if len(frame) else [np.zeros(0, dtype=np.int64)]:
         run = frame.iloc[places]
-        if scale is None:
-            _refuse_other_scales(run, rows)
+        if scale is None and "scale" in rows and len(run) and run["scale"].notna().all():
+            judged = rows.loc[rows["item_id"].isin(run["item_id"]), ["item_id", "scale"]]
+            judged_on = [Scale.from_json(str(run["level"].iloc[0]), str(run["scale"].iloc[0]))]
+            refuse_other_scales(judged.itertuples(index=False), judged_on)
         value, met = _values(run, rows)
         low, high, value = _with_required(value, met, arrows, transitive=requires == "transitive")
         heads = {key: run[key].iloc[0] if len(run) else None for key in _RUN}
         pieces.append(_scored(rows, units, unit_rows, (low, high, value), missing, heads))
     return pd.concat(pieces, ignore_index=True) if len(pieces) > 1 else pieces[0]
-
-
-def _refuse_other_scales(run: pd.DataFrame, rows: pd.DataFrame) -> None:
-    if "scale" not in rows or run["scale"].isna().any():
-        return
-    scaled_rows = rows.loc[rows["scale"].notna() & rows["item_id"].isin(run["item_id"]), ["item_id", "scale"]]
-    judged_on, fits = Scale.from_json(str(run["level"].iloc[0]), str(run["scale"].iloc[0])), dict[str, bool]()
-    for name, cell in scaled_rows.itertuples(index=False) if not judged_on.is_open else ():
-        if repr(cell) not in fits:
-            scale = own_scale(cell)
-            is_same = scale.level == judged_on.level and {*scale.codes} <= {*judged_on.codes}
-            same_ends = (scale.lowest, scale.highest) == (judged_on.lowest, judged_on.highest)
-            fits[repr(cell)] = same_ends and (is_same or judged_on.level == "interval")
-        if not fits[repr(cell)]:
-            raise InputError(
-                f"criterion {name!r} has the scale {cell!r}, but was judged on {[*judged_on.codes]}: judge the "
-                "rows of each scale apart, with rubric.edit('requirement', scale=...). Then pass all scores as one "
-                "table of item_id and score, with score_norm as the score and scale=(0, 1)"
-            )
 
 
 def _exploded(items: ItemsLike) -> pd.DataFrame:
@@ -326,7 +309,7 @@ def _scored(
     first = rows.iloc[units["row"].to_numpy()]
     columns["item_id"] = first["of_item"].array
     columns |= {key: units[key].array for key in ("axis", "parent") if key in units}
-    columns |= {name: first[name].array for name in _shared_columns(rows)}
+    columns |= {name: first[name].array for name in ("group_id", "system_id") if name in rows}
     columns |= {"points": np.where((n_open > 0) & (missing == "na"), np.nan, earned), "possible": possible}
     columns |= {"score": score, "low": share(total(ends[0]), possible), "high": share(total(ends[1]), possible)}
     columns |= {"renormalised": renormalised, "n_criteria": np.bincount(unit, minlength=len(units))}
@@ -338,9 +321,3 @@ def _scored(
     reason[lost] = np.where(possible[lost] <= 0, "no_positive_points", "open_criteria")
     columns |= {"status": schemas.categorical(status.astype(object)), "reason": schemas.categorical(reason)}
     return pd.DataFrame(columns)
-
-
-def _shared_columns(rows: pd.DataFrame) -> list[str]:
-    """Columns of the items themselves: short ones that are equal for all criteria of an item."""
-    names = ["group_id", "system_id"]
-    return [name for name in names if name in rows]

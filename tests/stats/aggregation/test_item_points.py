@@ -228,14 +228,14 @@ def test_a_criterion_is_scored_on_its_own_scale_or_refused() -> None:
     for table in (rows, through_csv):
         assert ek.points(scores, table)["score"].tolist() == [(2 + 4 - 1) / 8]
     binary = scores_of({"q#1": 1.0, "q#2": 1.0, "q#3": 0.0})
-    with pytest.raises(InputError, match=r"criterion 'q#1' has the scale \[0, 0.5, 1\], but was judged on \[0, 1\]"):
+    with pytest.raises(InputError, match=r"'q#1' has the scale \[0, 0.5, 1\], but the rubric judges on \[0, 1\]"):
         ek.points(pd.DataFrame({"item_id": rows["item_id"], "score": [True, False, True]}), rows)
     # rows of two scales, judged apart: their places on the scale are one table
     both = pd.concat([scores.iloc[:1], binary.iloc[1:]])[["item_id", "score_norm"]]
     both = both.rename(columns={"score_norm": "score"})
     assert ek.points(both, rows, scale=(0, 1))["score"].tolist() == [(2 + 4) / 8]
     wide = rows.assign(scale=[[0, 1, 2, 3, 4], None, None])
-    with pytest.raises(InputError, match="judged on"):
+    with pytest.raises(InputError, match="judges on"):
         ek.points(scores, wide)
     assert ek.points(scores.iloc[1:], wide)["n_open"].tolist() == [1]  # what was not judged is open, on any scale
 
