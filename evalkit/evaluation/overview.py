@@ -124,7 +124,7 @@ def _points(evaluation: Evaluation) -> Iterator[Section]:
         rows.append({
             "axis": str(row["axis"]), "mean": figure(row["mean"], row["low"], row["high"]),
             "clipped": figure(row["clipped"], row["clipped_low"], row["clipped_high"]),
-            "if open were unmet / met": f"{figure(row['worst'])} / {figure(row['best'])}",
+            "if open were bad / good": f"{figure(row['worst'])} / {figure(row['best'])}",
             "below 0": figure(row["below_0"]), "scored": count_of(row["n_scored"], row["n_items"]),
             "criteria scored": count_of(row["n_criteria"] - row["n_open"], row["n_criteria"]),
         })  # fmt: skip

@@ -76,7 +76,7 @@ def _figures(judged: list[Any]) -> dict[str, Any]:
     for by in (None, "axis"):
         for row in points(scores, rows, scale=scale, by=by).to_dict("records"):
             if not pd.isna(axis := row.get("axis", _WHOLE)):
-                figures.setdefault(row["item_id"], {})[axis] = row
+                figures.setdefault(row["item_id"], {}).setdefault(axis, row)
     return figures
 
 
@@ -97,13 +97,13 @@ def measure_points(
     if unknown := [name for name in floors if name not in figures]:
         axes = REDACTED if redact else listed(list(figures)[1:]) if len(figures) > 1 else "no axis"
         return Measured("error", f"min_points names the axis {unknown[0]!r}; the criteria of the trace have {axes}")
-    reasons = sum((Counter(judgment.reasons or {}) for judgment in judgments), Counter[str]())
-    why = f" ({', '.join(f'{reason} {n}' for reason, n in sorted(reasons.items()))})" if reasons else ""
-    n_split = sum(len({*judgment.samples}) > 1 for judgment in judgments)
     outcomes = []
     for name, floor in floors.items():
         row, lead = figures[name], "" if name == _WHOLE and len(floors) == 1 else f"{name}: "
         status, text = _outcome(row, floor)
+        of_floor = [entry for entry, axis in zip(judgments, rows["axis"], strict=True) if name in (_WHOLE, axis)]
+        n_split, reasons = sum(len({*judgment.samples}) > 1 for judgment in of_floor), _reasons(of_floor)
+        why = f" ({', '.join(f'{reason} {n}' for reason, n in sorted(reasons.items()))})" if reasons else ""
         if row["n_open"]:
             text += f"; {row['n_open']} unscored{why}"
         elif status == "pass" and n_split:
@@ -114,9 +114,13 @@ def measure_points(
     error = next((judgment.error for judgment in judgments if judgment.error), None)
     message += f": {error}" if status == "error" and error else ""
     values = {name: {key: None if pd.isna(row[key]) else row[key] for key in _SHOWN} for name, row in figures.items()}
-    of_answer = _together(rows, judgments, figures[_WHOLE], status, dict(reasons) or None)
+    of_answer = _together(rows, judgments, figures[_WHOLE], status, _reasons(judgments) or None)
     explained = tuple(_explained(rows, judgments, redact=redact))
     return Measured(status, message, judgment=of_answer, points=values, explained=explained)
+
+
+def _reasons(judgments: Sequence[Judgment]) -> dict[str, int]:
+    return dict(sum((Counter(judgment.reasons or {}) for judgment in judgments), Counter[str]()))
 
 
 def _outcome(row: Any, floor: float) -> tuple[Status, str]:

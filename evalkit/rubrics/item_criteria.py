@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ _NAMES = {
 _CHILDREN = ("sub_tasks", "children")
 COLUMNS = ("criteria", "rubrics", "requirements", "checklist")
 _MADE = ("of_item", "requirement", "points", "sign", "wording", "axis", "requires", "parent", "scale")
+_JSON = re.compile(r"""\{|\[\s*(?:[\[{"']|$)|"(?:[^"\\]|\\.)*"$|(?:null|true|false)$""")  # or meant to be
 _NUMBERED = re.compile(r"^[ \t]*(?:\(?\d{1,4}[.):]|[-*•])[ \t]+", re.MULTILINE)
 _WORD = re.compile(r"\w+")
 _NEGATION = re.compile(r"(?:\b(?:not|no|never|without|cannot)|n['’]t)\b", re.IGNORECASE)
@@ -62,6 +64,7 @@ class ItemCriterion:
     requires: tuple[str, ...] = ()
     parents: tuple[tuple[str, float], ...] = ()
     scale: Any = None
+    mistyped: str = ""
 
 
 def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str | None = None) -> pd.DataFrame:
@@ -178,8 +181,8 @@ def lint_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str
           circle, a ``scale`` that is none;
         - a ``note`` may be meant: no positive points (the item has no score), two criteria that read almost alike (of
           unlike sign, or one of them negated: they contradict each other), wording against the sign ("Fails to ..."
-          with positive points), a scale of its own. Of more than 300 criteria of an item, only the first 300 are
-          compared.
+          with positive points), a scale of its own, a field with almost the name of one that is read. Of more than
+          300 criteria of an item, only the first 300 are compared.
 
     Examples
     --------
@@ -215,7 +218,8 @@ def refuse_other_scales(rows: Iterable[tuple[str, Any]], scales: Sequence[Scale]
             raise InputError(
                 f"criterion {name!r} has the scale {cell!r}, but the rubric judges on {judged_on}: judge the rows of "
                 "each scale apart, with rubric.edit('requirement', scale=...). Then pass all scores to points as one "
-                "table of item_id and score, with score_norm as the score and scale=(0, 1). To judge all criteria on "
+                "table of item_id, passed and score (of each, score_norm), with scale=ek.Scale.of({0: '', 1: ''}, "
+                "pass_at=1). To judge all criteria on "
                 "the rubric's scale, drop their own: the column scale of the rows, or the field in the criteria"
             )
 
@@ -292,16 +296,16 @@ def _entries(cell: Any) -> list[Any]:
     if isinstance(cell, np.ndarray):
         cell = cell.tolist()
     if isinstance(cell, str):
-        text = cell.strip()
-        if text.startswith("{"):
+        text = cell.lstrip("\ufeff").strip()
+        if (cell := list_in(text)) is None:
+            if not _JSON.match(text):
+                return _lines(text)
             try:
                 cell = json.loads(text)
             except (json.JSONDecodeError, RecursionError) as problem:
                 raise InputError(f"its criteria look like JSON, but are not: {problem}") from None
-        elif (values := list_in(text)) is not None:
-            cell = values
-        else:
-            return _lines(text)
+            if isinstance(cell, str):
+                return _lines(cell.strip())
     if isinstance(cell, Mapping):
         if {*map(type, cell.values())} == {str} and not {*cell} & {*_NAMES["text"]}:  # id -> text
             return [{"id": name, "text": text} for name, text in cell.items()]
@@ -344,14 +348,20 @@ def _flat(
 
 
 @lru_cache(maxsize=256)
-def _names_among(keys: tuple[Any, ...]) -> list[tuple[str, list[str]]]:
-    """The fields that a mapping with these keys may fill, and its names of each."""
-    return [(field, there) for field, names in _NAMES.items() if (there := [name for name in names if name in keys])]
+def _names_among(keys: tuple[Any, ...]) -> tuple[list[tuple[str, list[str]]], str]:
+    """The fields that a mapping with these keys may fill, and its names of each; and what was probably mistyped."""
+    field_names = [*chain(*_NAMES.values()), *_CHILDREN, "tags"]
+    free = [name for name in field_names if name not in keys]
+    unread = [(str(key), hint) for key in keys if key not in field_names and (hint := guess(str(key), free))]
+    mistyped = "; ".join(f"its field {key!r} is not read; {hint.strip()}" for key, hint in unread)
+    fields = [(field, there) for field, names in _NAMES.items() if (there := [name for name in names if name in keys])]
+    return fields, mistyped
 
 
 def _criterion(fields: Mapping[str, Any], number: str) -> tuple[ItemCriterion, str | None]:
     values = dict[str, Any].fromkeys(_NAMES)
-    for field, names in _names_among(tuple(fields)):
+    names_of, mistyped = _names_among(tuple(fields))
+    for field, names in names_of:
         given = [fields[name] for name in names if fields[name] is not None]
         values[field] = next((value for value in given if field == "points" or not is_missing(value)), None)
     text = values["text"]
@@ -359,6 +369,9 @@ def _criterion(fields: Mapping[str, Any], number: str) -> tuple[ItemCriterion, s
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"{where} has no text (fields: {listed(fields, most=12)})")
     points = 1.0 if values["points"] is None else _points(values["points"], where)
+    for field in ("id", "axis", "parent"):
+        if isinstance(values[field], (Mapping, list, tuple, np.ndarray)):
+            raise InputError(f"{where} has {field} {values[field]!r}; give a text or a number")
     axis = values["axis"]
     if axis is None:
         tags = [tag for tag in _texts(fields.get("tags"), where) if tag.startswith("axis:")]
@@ -373,7 +386,8 @@ def _criterion(fields: Mapping[str, Any], number: str) -> tuple[ItemCriterion, s
         raise InputError(f"{where}: {problem}") from None
     parent = None if values["parent"] is None else id_text(values["parent"])
     axis_text = None if axis is None else str(canonical(axis)).strip() or None
-    return ItemCriterion(name, str(canonical(text)).strip(), points, axis_text, requires, scale=values["scale"]), parent
+    statement = str(canonical(text)).strip()
+    return ItemCriterion(name, statement, points, axis_text, requires, (), values["scale"], mistyped), parent
 
 
 def _points(value: Any, where: str) -> float:
@@ -417,12 +431,15 @@ def _notes(criteria: Sequence[ItemCriterion]) -> Iterator[tuple[str, str]]:
     if not any(criterion.points > 0 for criterion in criteria):
         yield "", "no criterion has positive points: the item has no score"
     for criterion in criteria:
-        if criterion.scale is not None:
-            yield f"#{criterion.id}", "has a scale of its own: judge it with rubric.edit('requirement', scale=...)"
-        if criterion.id in criterion.requires:
-            yield f"#{criterion.id}", "requires itself, which changes nothing"
-        if criterion.points > 0 and _FAILURE.match(criterion.text):
-            yield f"#{criterion.id}", f"words a failure, but has {criterion.points:g} points: should they be negative?"
+        own_notes = {
+            criterion.mistyped: criterion.mistyped,
+            "has a scale of its own: judge it with rubric.edit('requirement', scale=...)": criterion.scale is not None,
+            "requires itself, which changes nothing": criterion.id in criterion.requires,
+            f"words a failure, but has {criterion.points:g} points: should they be negative?": (
+                criterion.points > 0 and _FAILURE.match(criterion.text)
+            ),
+        }
+        yield from ((f"#{criterion.id}", note) for note, holds in own_notes.items() if holds)
     words = [
         ({*_WORD.findall(entry.text.casefold())}, bool(_NEGATION.search(entry.text))) for entry in criteria[:_COMPARED]
     ]

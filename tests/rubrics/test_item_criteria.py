@@ -95,6 +95,11 @@ WRONG = [
     ("Is short\nIs long", "number them"),
     ("Judge these:\n1. Is short", "begin with a line without number"),
     ('{"id": 1', "look like JSON"),
+    ('[{"text": "x", "points": NaN}]', "points nan"),
+    ("null", "no criteria"),
+    ("true", "of type bool"),
+    ([{"text": "x", "axis": ["a", "b"]}], "axis .*give a text"),
+    ([{"text": "x", "id": {"a": 1}}], "id .*give a text"),
     ([3], "of type int"),
     (7, "of type int"),
     ([{"text": " "}], "no text"),
@@ -128,6 +133,20 @@ def test_what_cannot_be_is_an_error_with_its_item_before_anything_is_asked(cell:
     assert found[["severity", "where"]].values.tolist() == [["error", "bad"]]
 
 
+def test_a_text_of_a_list_that_was_cut_is_an_error_and_a_criterion_in_brackets_none() -> None:
+    cell = [{"text": "Names [x]", "points": 2}, {"text": 'Says "y"', "requires": ["1"]}]
+    texts = ["a", "it's [b]", '"c"']
+    wholes = [json.dumps(cell), json.dumps(cell, indent=1), repr(cell), json.dumps(texts), repr(texts)]
+    for whole in wholes:
+        assert len(ek.explode_criteria([{"item_id": 1, "criteria": f"\ufeff{whole}"}])) in (2, 3)
+        for end in range(1, len(whole)):
+            with pytest.raises(InputError, match="JSON"):
+                ek.explode_criteria([{"item_id": 1, "criteria": whole[:end]}])
+    for text in ("[Safety] names x", "[1] of the sources is named", '"Hello" is said', "[x]"):
+        assert ek.explode_criteria([{"item_id": 1, "criteria": text}])["requirement"].tolist() == [text]
+    assert ek.explode_criteria([{"item_id": 1, "criteria": '"1. a\\n2. b"'}])["requirement"].tolist() == ["a", "b"]
+
+
 def test_ids_that_clash_and_columns_that_are_taken_are_errors() -> None:
     with pytest.raises(InputError, match="same id 'a#1#2'"):
         ek.explode_criteria([
@@ -149,7 +168,8 @@ def test_notes_name_what_is_probably_not_meant() -> None:
         {"text": "Advises the reader to see a doctor soon!", "points": 2},
         {"text": "Does not advise the reader to see a doctor soon", "points": -3},
         {"text": "Fails to name a dose", "points": 4},
-        {"text": "Fails to name a risk", "points": -4},
+        {"text": "Fails to name a risk", "points": -4, "source": "a field of one's own"},
+        {"text": "Has a title", "pionts": 5},
     ]
     found = lint_criteria([{"item_id": "q", "criteria": cell}, {"item_id": "p", "criteria": [TWO[1]]}])
     assert set(found["severity"]) == {"note"}
@@ -160,6 +180,7 @@ def test_notes_name_what_is_probably_not_meant() -> None:
     assert by_place["q#5"].startswith("words a failure")
     assert by_place["p"].startswith("no criterion has positive points")
     assert "q#6" not in by_place
+    assert by_place["q#7"] == "its field 'pionts' is not read; did you mean 'points'?"
 
 
 def test_random_items_come_back_criterion_by_criterion() -> None:

@@ -78,9 +78,9 @@ class Worklist:
             items, item_id = with_rows(items, rubric, spec.inputs, item_id)
             column_of = {name: spec.inputs.get(name, name) for name in rubric.input_names}
             frame = as_items(items, item_id=item_id, columns=[*column_of.values(), *(["of_item"] * spec.per_item)])
-            if rubric.has_requirements and {"of_item", "scale"} <= {*(given := as_frame(items)).columns}:
+            if rubric.has_requirements and {"of_item", "scale"} <= {*(rows := as_frame(items)).columns}:
                 judged_on = [criterion.scale for criterion in rubric.criteria]
-                refuse_other_scales(zip(frame["item_id"], given["scale"], strict=True), judged_on)
+                refuse_other_scales(zip(frame["item_id"], rows["scale"], strict=True), judged_on)
             columns = {
                 name: frame[column].tolist()
                 for name, column in column_of.items()

@@ -66,7 +66,8 @@ def points(
 
         - `points` earned, `possible` (sum of positive points), `score` = points / possible, **not clipped**: it may be
           negative. In a tree, points are shares: each weight divided by the sum of its siblings', down the path;
-        - `low`, `high`: the score with all open criteria decided against and for the answer;
+        - `low`, `high`: whatever the open criteria are, the score is between them (with each criterion decided
+          against and for the answer);
         - `renormalised`: the score over the scored criteria, whatever `missing` is;
         - `n_criteria`, `n_scored`, `n_open`, `n_open_negative`, `coverage` (share of the absolute points that are
           scored, 0-1);
@@ -74,7 +75,8 @@ def points(
           ``open_criteria`` or ``no_positive_points``.
 
         A criterion is worth its `score_norm` times its points. One whose prerequisite is not met is decided, even if
-        it is unscored itself.
+        it is unscored itself. A prerequisite that is met in part and has no verdict (a tie, or a plain table without
+        `passed`) leaves open what requires it.
 
     Raises
     ------
@@ -101,6 +103,11 @@ def points(
     if (frame["score"].notna() & frame["score_norm"].isna()).any():
         raise InputError("points: the scale of the scores is not known, so how far a criterion is met is not known; "
                          "pass scale=(0, 1), or the scale that they are on")  # fmt: skip
+    if "label" in frame and len(texts := frame.loc[frame["score"].isna() & frame["label"].notna(), "label"]):
+        raise InputError(
+            f"points: {counted(len(texts), 'score is a text', 'scores are texts')} ({listed(texts.unique(), most=3)}); "
+            "pass numbers, or true and false"
+        )
     refuse_doubles(frame, [*_RUN, "item_id"], "scores")
     strange = ~frame["item_id"].isin(rows["item_id"]).to_numpy()
     if strange.any():
@@ -110,7 +117,7 @@ def points(
             "were judged, or the scores of these items alone"
         )
     tree = _Tree.of(rows)
-    arrows = _arrows(rows) if requires != "ignore" else np.zeros((0, 2), dtype=np.int64)
+    arrows = _arrows(rows) if requires != "ignore" and "requires" in rows else np.zeros((0, 2), dtype=np.int64)
     units, unit_rows = _units(rows, tree, by)
     pieces = []
     for places in group(frame, _RUN).rows() if len(frame) else [np.zeros(0, dtype=np.int64)]:
@@ -159,16 +166,12 @@ def _lists(column: pd.Series) -> list[list[Any]]:
 
 def _arrows(rows: pd.DataFrame) -> Ints:
     """Each row with one that it requires."""
-    if "requires" not in rows or not rows["requires"].notna().any():
-        return np.zeros((0, 2), dtype=np.int64)
     sources: list[int] = []
     targets: list[str] = []
     for row, (of_item, names) in enumerate(zip(rows["item"], _lists(rows["requires"]), strict=True)):
         sources += [row] * len(names)
         targets += [f"{of_item}#{schemas.id_text(name)}" for name in names]
-    target_rows = (
-        pd.Index(rows["item_id"]).get_indexer(pd.Index(targets, dtype="str")) if targets else np.zeros(0, np.int64)
-    )
+    target_rows = pd.Index(rows["item_id"]).get_indexer(pd.Index(targets, dtype="str"))
     if (target_rows < 0).any():
         row = int((target_rows < 0).argmax())
         raise InputError(
@@ -190,9 +193,7 @@ class _Tree:
     @classmethod
     def of(cls, rows: pd.DataFrame) -> _Tree:
         share, leaf, node, within = np.full(len(rows), np.nan), list[int](), list[tuple[str, str]](), list[float]()
-        if "parent" not in rows or not rows["parent"].notna().any():
-            return cls(share, np.zeros(0, np.int64), node, np.zeros(0))
-        paths = _lists(rows["parent"])
+        paths = _lists(rows["parent"]) if "parent" in rows else [[]] * len(rows)
         of_items, weights = rows["item"].tolist(), rows["points"].tolist()
         trees = {item for item, path in zip(of_items, paths, strict=True) if path}
         chains: dict[int, list[tuple[str, float]]] = {}
@@ -222,7 +223,6 @@ class _Tree:
 
 def _units(rows: pd.DataFrame, tree: _Tree, by: str | None) -> tuple[pd.DataFrame, tuple[Ints, Ints, Floats]]:
     """The rows of the result, and for each of their criteria: its unit, its row and its weight there."""
-    every = np.arange(len(rows))
     weight = np.where(np.isnan(tree.share), rows["points"].to_numpy(dtype=np.float64), tree.share)
     if by == "parent":
         keys = pd.DataFrame(tree.node, columns=["item", "parent"]).astype("str")
@@ -231,17 +231,14 @@ def _units(rows: pd.DataFrame, tree: _Tree, by: str | None) -> tuple[pd.DataFram
         groups = group(keys, ["item", "parent"])
         heads = keys.iloc[groups.first].reset_index(drop=True).assign(row=tree.leaf[groups.first])
         return heads, (groups.codes, tree.leaf, tree.within)
+    keys = rows[["item"]]
     if by == "axis":
         if "axis" not in rows:
             raise InputError("by='axis' needs the column axis, which explode_criteria makes")
-        axis = rows["axis"].astype(object).where(rows["axis"].notna(), None)
-        frame = pd.DataFrame({"item": rows["item"], "axis": axis})
-        groups = group(frame, ["item", "axis"], may_miss=["axis"])
-        heads = frame.iloc[groups.first].reset_index(drop=True).assign(row=groups.first)
-        return heads, (groups.codes, every, weight)
-    groups = group(rows, ["item"])
-    heads = rows[["item"]].iloc[groups.first].reset_index(drop=True).assign(row=groups.first)
-    return heads, (groups.codes, every, weight)
+        keys = keys.assign(axis=rows["axis"].astype(object).where(rows["axis"].notna(), None))
+    groups = group(keys, [*keys.columns], may_miss=["axis"])
+    heads = keys.iloc[groups.first].reset_index(drop=True).assign(row=groups.first)
+    return heads, (groups.codes, np.arange(len(rows)), weight)
 
 
 def _values(run: pd.DataFrame, rows: pd.DataFrame) -> tuple[Floats, Floats]:
@@ -250,7 +247,8 @@ def _values(run: pd.DataFrame, rows: pd.DataFrame) -> tuple[Floats, Floats]:
     value, met = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
     norm, verdict = run["score_norm"].to_numpy(dtype=np.float64), verdict_codes(run["passed"]).astype(np.float64)
     value[positions] = norm
-    met[positions] = np.where(verdict >= 0, verdict, np.where(np.isnan(norm), np.nan, norm >= 1 - _TINY))
+    ends = np.where(np.abs(norm - 0.5) > 0.5 - _TINY, norm.round(), np.nan)  # in part: met or not, nobody said
+    met[positions] = np.where(verdict >= 0, verdict, ends)
     return value, met
 
 

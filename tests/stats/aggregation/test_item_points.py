@@ -218,6 +218,31 @@ def test_worst_and_best_of_k_are_the_mean_over_all_subsets() -> None:
     assert short["n_short"] == 1
 
 
+def test_a_prerequisite_in_part_without_a_verdict_leaves_open_what_requires_it() -> None:
+    cell = [{"id": "a", "text": "A", "points": 2}, {"id": "b", "text": "B", "points": -2, "requires": ["a"]},
+            {"id": "c", "text": "C", "points": 3}]  # fmt: skip
+    rows = ek.explode_criteria([{"item_id": "q", "answer": "x", "criteria": cell}])
+    plain = pd.DataFrame({"item_id": rows["item_id"], "score": [2 / 3, 1.0, 1 / 3]})
+    most, least = (2 * 2 / 3 + 1) / 5, (2 * 2 / 3 - 2 + 1) / 5
+    table = ek.points(plain, rows, scale=(0, 1))
+    assert table[["low", "high"]].values.tolist() == [pytest.approx([least, most])]
+    assert table[["status", "n_open"]].values.tolist() == [["unscored", 1]]
+    for passed, score in (([True, True, False], least), ([False, True, False], most)):
+        decided = ek.points(plain.assign(passed=passed), rows, scale=ek.Scale.of({0: "", 1: ""}, pass_at=1))
+        assert decided["score"].tolist() == pytest.approx([score])
+
+
+def test_texts_for_scores_and_tables_without_columns_are_errors() -> None:
+    rows = ek.explode_criteria([{"item_id": "q", "answer": "x", "criteria": ["a", "b"]}])
+    for text in ("yes", "1"):
+        with pytest.raises(InputError, match=f"2 scores are texts \\('{text}'\\)"):
+            ek.points(pd.DataFrame({"item_id": rows["item_id"], "label": text}), rows)
+    table = ek.points(pd.DataFrame({"item_id": rows["item_id"], "score": [True, False]}), rows)
+    for name in ("low", "score", "status"):
+        with pytest.raises(InputError, match=f"no column '{name}'"):
+            ek.summarize(table.drop(columns=name))
+
+
 def test_a_criterion_is_scored_on_its_own_scale_or_refused() -> None:
     cell = [{"text": "A", "points": 4, "scale": [0, 0.5, 1]}, {"text": "B", "points": 4}, {"text": "C", "points": -2}]
     rows = ek.explode_criteria([{"item_id": "q", "answer": "x", "criteria": cell}])
