@@ -41,14 +41,15 @@ _NAMES = {
 _CHILDREN = ("sub_tasks", "children")
 COLUMNS = ("criteria", "rubrics", "requirements", "checklist")
 _MADE = ("of_item", "requirement", "points", "sign", "wording", "axis", "requires", "parent", "scale")
-_JSON = re.compile(r"""\{|\[\s*(?:[\[{"']|$)|"(?:[^"\\]|\\.)*"$|(?:null|true|false)$""")  # or meant to be
-_NUMBERED = re.compile(r"^[ \t]*(?:\(?\d{1,4}[.):]|[-*•])[ \t]+", re.MULTILINE)
+_JSON = re.compile(r"""\{|\[\s*(?:[\[{"']|$)|"(?:[^"\\]|\\.)*"$|(?:null|true|false|-?[\d.]+)$""")  # or meant to be
+_NUMBERED = re.compile(r"^([ \t]*)(?:\(?\d{1,4}[.):]|[-*•])[ \t]+", re.MULTILINE)
 _WORD = re.compile(r"\w+")
 _NEGATION = re.compile(r"(?:\b(?:not|no|never|without|cannot)|n['’]t)\b", re.IGNORECASE)
 _FAILURE = re.compile(
     r"\W*(?:the \w+ )?(?:fails? to|failed to|does(?: not|n['’]t)|omits?|neglects?|lacks?)\b", re.IGNORECASE
 )
 _ALIKE = 0.8
+_INDENT = 2  # spaces that make a line one below the line before it
 _DEEPEST = 100  # levels of a tree
 _COMPARED = 300  # criteria of an item whose texts are compared with each other
 
@@ -235,7 +236,13 @@ def _items_and_cells(items: ItemsLike, name: str | None, item_id: str | None) ->
     frame = as_frame(items)
     names = [str(column) for column in frame.columns]
     if name is None:
-        name = next((column for column in COLUMNS if column in names), None)
+        present = [column for column in COLUMNS if column in names]
+        name = next(iter(present), None)
+        if len(present) > 1:
+            raise InputError(
+                f"the items have the columns {listed(present)}, which may all hold their criteria; drop or "
+                "rename all but one, or make the rows with ek.explode_criteria(items, column)"
+            )
     if name is None or name not in names:
         hint = guess(name, names) if name else ""
         purpose = f"{name!r}" if name else "for the criteria (criteria, rubrics, requirements or checklist)"
@@ -296,16 +303,16 @@ def _entries(cell: Any) -> list[Any]:
     if isinstance(cell, np.ndarray):
         cell = cell.tolist()
     if isinstance(cell, str):
-        text = cell.lstrip("\ufeff").strip()
+        written, text = cell.lstrip("\ufeff"), cell.lstrip("\ufeff").strip()
         if (cell := list_in(text)) is None:
             if not _JSON.match(text):
-                return _lines(text)
+                return _lines(written)
             try:
                 cell = json.loads(text)
             except (json.JSONDecodeError, RecursionError) as problem:
                 raise InputError(f"its criteria look like JSON, but are not: {problem}") from None
             if isinstance(cell, str):
-                return _lines(cell.strip())
+                return _lines(cell)
     if isinstance(cell, Mapping):
         if {*map(type, cell.values())} == {str} and not {*cell} & {*_NAMES["text"]}:  # id -> text
             return [{"id": name, "text": text} for name, text in cell.items()]
@@ -318,9 +325,11 @@ def _entries(cell: Any) -> list[Any]:
 
 
 def _lines(text: str) -> list[str]:
-    """The criteria of numbered or bulleted lines; a line without number belongs to the criterion before it."""
-    starts = [match.span() for match in _NUMBERED.finditer(text)]
+    """The criteria of numbered or bulleted lines; other lines, and deeper ones, belong to the criterion before them."""
+    markers = [(len(match[1].expandtabs()), match.span()) for match in _NUMBERED.finditer(text)]
+    starts = [span for indent, span in markers if indent < markers[0][0] + _INDENT]
     if not starts:
+        text = text.strip()
         if "\n" in text:
             raise InputError(f"its criteria are a text of several lines without numbers ({text[:60]!r}); number them")
         return [text] if text else []

@@ -48,6 +48,16 @@ def test_texts_and_numbered_lines_have_one_point_each() -> None:
     assert ek.explode_criteria([{"criteria": "Is it short?"}])["requirement"].tolist() == ["Is it short?"]
 
 
+def test_indented_lines_belong_to_the_criterion_above() -> None:
+    for lead in ("", "  ", "\t", "\n  "):
+        for sub in ("- ", "1. ", "* "):
+            lines = ["1. a", f"   {sub}b", f"    {sub}c", "2. d", f"\t\t{sub}e", " 3. f"]
+            cell = "\n" * lead.count("\n") + "\n".join(lead.strip("\n") + line for line in lines)
+            texts = ek.explode_criteria([{"item_id": "q", "criteria": cell}])["requirement"]
+            assert [text.split()[0] for text in texts] == ["a", "d", "f"], (lead, sub)
+            assert [len(text.splitlines()) for text in texts] == [3, 2, 1]
+
+
 def test_a_mapping_from_id_to_text_and_points_as_people_write_them() -> None:
     rows = ek.explode_criteria([{"item_id": "q", "criteria": {"clear": "Is clear", "kind": "Is kind"}}])
     assert rows["item_id"].tolist() == ["q#clear", "q#kind"]
@@ -98,6 +108,7 @@ WRONG = [
     ('[{"text": "x", "points": NaN}]', "points nan"),
     ("null", "no criteria"),
     ("true", "of type bool"),
+    ("5", "of type int"),
     ([{"text": "x", "axis": ["a", "b"]}], "axis .*give a text"),
     ([{"text": "x", "id": {"a": 1}}], "id .*give a text"),
     ([3], "of type int"),
@@ -155,6 +166,10 @@ def test_ids_that_clash_and_columns_that_are_taken_are_errors() -> None:
         ])  # fmt: skip
     with pytest.raises(InputError, match="'points', which are made here"):
         ek.explode_criteria([{"item_id": "a", "points": 3, "criteria": ["x"]}])
+    two = [{"item_id": "a", "criteria": "safety", "rubrics": ["x"]}]
+    with pytest.raises(InputError, match="'criteria', 'rubrics', which may all hold their criteria"):
+        ek.explode_criteria(two)
+    assert ek.explode_criteria(two, "rubrics")["requirement"].tolist() == ["x"]
     with pytest.raises(InputError, match="no column for the criteria"):
         ek.explode_criteria([{"item_id": "a", "answer": "x"}])
     with pytest.raises(InputError, match="one row per criterion already"):

@@ -18,7 +18,7 @@ from evalkit.stats.result_tables import verdict_codes
 from evalkit.stats.touched_tables import take_rows
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Floats, Ints, group, refuse_doubles
-from evalkit.tables.items import ItemsLike, as_frame
+from evalkit.tables.items import ItemsLike, as_frame, is_missing
 from evalkit.tables.lists_in_texts import list_in
 
 _RUN = ["rubric", "rubric_version", "criterion"]
@@ -114,7 +114,8 @@ def points(
         fact = f"{counted(int(strange.sum()), 'score is', 'scores are')} of criteria that the items do not have"
         raise InputError(
             f"{fact}: {listed(frame.loc[strange, 'item_id'].unique(), most=5)}; pass the rows of explode_criteria that "
-            "were judged, or the scores of these items alone"
+            "were judged, or the scores of these items alone (ids in a column of another name: "
+            "ek.explode_criteria(items, item_id=...))"
         )
     tree = _Tree.of(rows)
     arrows = _arrows(rows) if requires != "ignore" and "requires" in rows else np.zeros((0, 2), dtype=np.int64)
@@ -156,11 +157,13 @@ def _exploded(items: ItemsLike) -> pd.DataFrame:
 
 
 def _lists(column: pd.Series) -> list[list[Any]]:
-    """Cells that hold lists, also after a CSV file."""
+    """Cells that hold lists, also after a CSV file; another text or number is the only one of its list."""
     lists: list[list[Any]] = []
     for cell in column.tolist():
         value = list_in(cell) if isinstance(cell, str) else cell
-        lists.append([] if value is None or (np.ndim(value) == 0 and not isinstance(value, list)) else list(value))
+        if value is None or isinstance(value, (int, float, str)):
+            value = [] if is_missing(cell) or cell == "" else [cell]
+        lists.append(list(value))
     return lists
 
 
@@ -201,7 +204,10 @@ class _Tree:
         for row, (item, path) in enumerate(zip(of_items, paths, strict=True)):
             if item not in trees:
                 continue
-            chain = [(f"leaf {row}", weights[row]), *((str(name), float(weight)) for name, weight in path)]
+            try:
+                chain = [(f"leaf {row}", weights[row]), *((str(name), float(weight)) for name, weight in path)]
+            except (TypeError, ValueError):
+                raise InputError(f"item {item!r}: parent {path!r} is no list of [id, weight]") from None
             chains[row] = chain
             for (name, weight), above in zip(chain, [*(up for up, _ in chain[1:]), None], strict=True):
                 if weight_of.setdefault((item, above, name), weight) != weight or weight <= 0:

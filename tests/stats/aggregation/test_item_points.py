@@ -232,6 +232,22 @@ def test_a_prerequisite_in_part_without_a_verdict_leaves_open_what_requires_it()
         assert decided["score"].tolist() == pytest.approx([score])
 
 
+def test_edited_prerequisites_and_parents_are_read_or_refused() -> None:
+    rows = ek.explode_criteria([{"item_id": "q", "answer": "x", "criteria": {"a": "A", "b": "B"}}])
+    met = pd.DataFrame({"item_id": rows["item_id"], "score": [False, True]})
+    for cell in ("a", ["a"], '["a"]', "['a']", np.array(["a"])):
+        assert ek.points(met, rows.assign(requires=pd.Series([None, cell])))["score"].tolist() == [0.0], cell
+    for cell in ("zz", "a,b", "[a]", 5, ["zz"]):
+        with pytest.raises(InputError, match="which is not in the rows"):
+            ek.points(met, rows.assign(requires=pd.Series([None, cell], dtype=object)))
+    for cell in ("zz", "g", 5, ["g"], [["g"]], [["g", "much"]]):
+        with pytest.raises(InputError, match=r"is no list of \[id, weight\]"):
+            ek.points(met, rows.assign(parent=pd.Series([None, cell], dtype=object)))
+    for cell in (None, float("nan"), "", [], "[]", np.array([])):
+        table = ek.points(met, rows.assign(requires=pd.Series([cell] * 2), parent=pd.Series([cell] * 2)))
+        assert table["score"].tolist() == [0.5], cell
+
+
 def test_texts_for_scores_and_tables_without_columns_are_errors() -> None:
     rows = ek.explode_criteria([{"item_id": "q", "answer": "x", "criteria": ["a", "b"]}])
     for text in ("yes", "1"):
