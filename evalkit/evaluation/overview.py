@@ -319,10 +319,12 @@ def _among_people(table: pd.DataFrame, titles: dict[str, str]) -> str:
 def tiles(evaluation: Evaluation) -> str:
     """The headline figures, each with interval and coverage."""
     tiles = [(value, f"item score, {name}", note) for name, value, note in score_tiles(evaluation)]
-    unit = CRITERIA_MET if of_criteria(evaluation) else "0-1"
     for row in _summaries(evaluation):
-        value = figure(row["mean_norm"], row["norm_low"], row["norm_high"])
-        tiles.append((value, f"{row['criterion']} ({unit})", f"{count_of(row['n_scored'], row['n_items'])} scored"))
+        unit, names = "0-1", ("mean_norm", "norm_low", "norm_high", "n_scored")
+        if of_criteria(evaluation) and not pd.isna(row["pass_rate"]):  # without ties, as in browser and tuner
+            unit, names = CRITERIA_MET, ("pass_rate", "pass_low", "pass_high", "n_verdicts")
+        *ends, n = (row[name] for name in names)
+        tiles.append((figure(*ends), f"{row['criterion']} ({unit})", f"{count_of(n, row['n_items'])} scored"))
     if len(evaluation.judges) > 1:
         for _, alpha in evaluation.reliability.iterrows():
             note = f"{counted(alpha['n_judges'], 'judge')}, {count_of(alpha['n_pairable'], alpha['n_items'])} compared"
