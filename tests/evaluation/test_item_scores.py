@@ -117,6 +117,9 @@ def test_the_share_of_criteria_met_is_the_same_on_the_page_and_in_the_browser(tm
     shown = next(entry for entry in jury_tiles(evaluation, "requirement") if entry.title == "Share of criteria met")
     assert shown.value.startswith(f"{share:.2f}")
     assert f"{shown.value}" in tiles(evaluation)
+    report = ek.report(evaluation, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "met by t (true): " in report
+    assert "met by tw (false): " in report  # of the tie
 
 
 def test_rows_of_an_item_stay_together():
