@@ -20,6 +20,7 @@ from evalkit.errors import InputError
 from evalkit.evaluation import overview
 from evalkit.evaluation.cost import Cost
 from evalkit.evaluation.inputs import check_judged, columns_of, labels_of, rubric_of_table
+from evalkit.evaluation.item_scores import of_criteria
 from evalkit.evaluation.wide_table import wide_table
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike
@@ -239,8 +240,7 @@ class Evaluation:
     @cached_property
     def points(self) -> pd.DataFrame | None:
         """One row per item, if items bring criteria of their own (see `points`); None for others."""
-        is_exploded = self.rubric.has_requirements and {"of_item", "points"} <= {*self.items.columns}
-        return points_of(self.scores, self.items) if is_exploded else None
+        return points_of(self.scores, self.items) if of_criteria(self) else None
 
     @cached_property
     def disagreement(self) -> pd.DataFrame:

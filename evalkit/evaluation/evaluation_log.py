@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import orjson
 import pandas as pd
 
@@ -19,10 +20,13 @@ from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors.secrets import without_keys
 from evalkit.evaluation.cost import Cost
 from evalkit.evaluation.evaluation import Evaluation
+from evalkit.evaluation.item_scores import of_criteria, scores_of_items
 from evalkit.rubrics.profiles import judge_dict
+from evalkit.stats.aggregation.summaries import summarize
 
 SUMMARY = ("mean", "low", "high", "pass_rate", "pass_low", "pass_high", "n_verdicts", "n_scored", "n_items")
 AGREEMENT = ("accuracy", "accuracy_low", "accuracy_high", "kappa", "kappa_low", "kappa_high")
+_OF_ITEMS = ["mean", "low", "high", "n_scored", "n_items"]
 _LABEL_COLUMNS = ["item_id", "criterion", "annotator", "label"]
 _log = logging.getLogger("evalkit")
 
@@ -118,9 +122,15 @@ def _summary(evaluation: Evaluation, items: str) -> dict[str, Any]:
 
 
 def _figures(evaluation: Evaluation) -> Any:
-    """For each criterion its mean, pass rate, disagreement and, with labels, agreement of the jury."""
+    """For each criterion its mean, pass rate, disagreement and, with labels, agreement of the jury.
+
+    If the rows are criteria of items, the mean is that of the items' scores.
+    """
     spread = evaluation.disagreement.groupby("criterion", observed=True)["disagreement"].mean()
     table = evaluation.summary.set_index("criterion")[[*SUMMARY]].join(spread)
+    if of_criteria(evaluation):
+        of_items, _ = scores_of_items(evaluation)
+        table[_OF_ITEMS] = np.nan if of_items is None else summarize(of_items).set_index("criterion")[_OF_ITEMS]
     if evaluation.alignment is not None:
         jury = evaluation.alignment.drop_duplicates("criterion").set_index("criterion")  # its row is the first
         table = table.join(jury.assign(n_compared=jury["n_verdicts"])[[*AGREEMENT, "n_compared"]])

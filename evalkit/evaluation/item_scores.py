@@ -32,7 +32,7 @@ def scores_of_items(evaluation: Evaluation) -> tuple[pd.DataFrame | None, str]:
     """`Evaluation.points`; None if there are none, with the reason if these are rows of criteria."""
     try:
         return evaluation.points, ""
-    except InputError as problem:
+    except InputError as problem:  # of rows that were filtered or edited
         return None, f"no points: {problem}"
 
 

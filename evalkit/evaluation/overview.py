@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import count_of, figure, html_page, html_table, html_tiles, noted, text_table, wrapped
-from evalkit.errors import InputError, counted
-from evalkit.evaluation.item_scores import CRITERIA_MET, of_criteria, score_tiles
+from evalkit.errors import counted
+from evalkit.evaluation.item_scores import CRITERIA_MET, of_criteria, score_tiles, scores_of_items
 from evalkit.stats.aggregation.item_points import points
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.alignment.agreement_measures import FIGURES, SHOWN
@@ -114,22 +114,17 @@ def sections(evaluation: Evaluation, reasons: str = "explain") -> Iterator[Secti
 
 def _points(evaluation: Evaluation) -> Iterator[Section]:
     """The scores of items with criteria of their own: of all criteria, then of those of each axis."""
-    try:
-        table = evaluation.points
-        by_axis = (
-            None if table is None else points(evaluation.scores, evaluation.items, by="axis").dropna(subset="axis")
-        )
-    except InputError as problem:  # of rows that were filtered or edited
-        yield "", [], [f"no points: {problem}"]
+    table, problem = scores_of_items(evaluation)
+    if table is None:
+        yield from [("", [], [problem])] if problem else []
         return
-    if table is None or by_axis is None:
-        return
+    by_axis = points(evaluation.scores, evaluation.items, by="axis").dropna(subset="axis")
     rows, notes, tables = [], [], [table.assign(axis="all"), *([by_axis] if len(by_axis) else [])]
     for row in pd.concat(map(summarize, tables)).head(_MOST_AXES).to_dict("records"):
         rows.append({
             "axis": str(row["axis"]), "mean": figure(row["mean"], row["low"], row["high"]),
             "clipped": figure(row["clipped"], row["clipped_low"], row["clipped_high"]),
-            "if open were unmet / met": f"{figure(row['worst'])} / {figure(row['best'])}",
+            "if open were bad / good": f"{figure(row['worst'])} / {figure(row['best'])}",
             "below 0": figure(row["below_0"]), "scored": count_of(row["n_scored"], row["n_items"]),
             "criteria scored": count_of(row["n_criteria"] - row["n_open"], row["n_criteria"]),
         })  # fmt: skip
@@ -324,10 +319,12 @@ def _among_people(table: pd.DataFrame, titles: dict[str, str]) -> str:
 def tiles(evaluation: Evaluation) -> str:
     """The headline figures, each with interval and coverage."""
     tiles = [(value, f"item score, {name}", note) for name, value, note in score_tiles(evaluation)]
-    unit = CRITERIA_MET if of_criteria(evaluation) else "0-1"
     for row in _summaries(evaluation):
-        value = figure(row["mean_norm"], row["norm_low"], row["norm_high"])
-        tiles.append((value, f"{row['criterion']} ({unit})", f"{count_of(row['n_scored'], row['n_items'])} scored"))
+        unit, names = "0-1", ("mean_norm", "norm_low", "norm_high", "n_scored")
+        if of_criteria(evaluation) and not pd.isna(row["pass_rate"]):  # without ties, as in browser and tuner
+            unit, names = CRITERIA_MET, ("pass_rate", "pass_low", "pass_high", "n_verdicts")
+        *ends, n = (row[name] for name in names)
+        tiles.append((figure(*ends), f"{row['criterion']} ({unit})", f"{count_of(n, row['n_items'])} scored"))
     if len(evaluation.judges) > 1:
         for _, alpha in evaluation.reliability.iterrows():
             note = f"{counted(alpha['n_judges'], 'judge')}, {count_of(alpha['n_pairable'], alpha['n_items'])} compared"

@@ -60,9 +60,10 @@ def history(cache: str | Path | None = None) -> pd.DataFrame:
         units) with `low` and `high`, `pass_rate` with `pass_low` and `pass_high` over
         `n_verdicts` items, `n_scored` of `n_items`,
         `disagreement` (mean over the items); `accuracy` and `kappa` of the jury against the labels, with their
-        intervals, on `n_compared` items; `paid_usd` (paid in that call for replies to the criterion; a reply to several
-        criteria counts for the first) and `cost_usd` (what its replies cost when they were bought). What is unknown is
-        NA.
+        intervals, on `n_compared` items. Of items with criteria of their own, `mean` is that of `points` (NA where
+        there are none) over `n_scored` of `n_items` items, and all else is about criteria. `paid_usd` (paid in that
+        call for replies to the criterion; a reply to several criteria counts for the first) and `cost_usd` (what its
+        replies cost when they were bought). What is unknown is NA.
 
     Examples
     --------

@@ -13,8 +13,8 @@ from evalkit.gate.judgment import Judgment
 from evalkit.gate.metrics import named
 from evalkit.gate.results_and_exit_code import Measured, Status, worst
 from evalkit.gate.traces import REDACTED, Trace
-from evalkit.rubrics import Scale
-from evalkit.rubrics.item_criteria import COLUMNS, explode_criteria
+from evalkit.rubrics import Rubric, Scale
+from evalkit.rubrics.item_criteria import COLUMNS, explode_criteria, refuse_other_scales
 from evalkit.stats.aggregation.item_points import points
 from evalkit.tables.items import is_missing
 
@@ -31,6 +31,17 @@ def criteria_of(traces: Mapping[str, Trace]) -> dict[str, pd.DataFrame | str]:
     items = [(key, {"item_id": key, "criteria": filled[0]}) for key, filled in cells.items() if filled]
     lacking = dict.fromkeys(cells, "the trace has no criteria; add them as its field criteria, or under meta.inputs")
     return {**lacking, **_each(items, _exploded)}
+
+
+def judged_on(rubric: Rubric, rows: pd.DataFrame | str) -> pd.DataFrame | str:
+    """The rows of a trace, or why this rubric cannot judge them: a criterion has another scale."""
+    if not isinstance(rows, str) and "scale" in rows:
+        try:
+            scales = [criterion.scale for criterion in rubric.criteria]
+            refuse_other_scales(zip(_ids(rows), rows["scale"], strict=True), scales)
+        except InputError as problem:
+            return str(problem)
+    return rows
 
 
 def figures_of(judged: Mapping[str, tuple[pd.DataFrame, Sequence[Judgment]]]) -> dict[str, dict[str, Any] | str]:
@@ -65,7 +76,7 @@ def _figures(judged: list[Any]) -> dict[str, Any]:
     for by in (None, "axis"):
         for row in points(scores, rows, scale=scale, by=by).to_dict("records"):
             if not pd.isna(axis := row.get("axis", _WHOLE)):
-                figures.setdefault(row["item_id"], {})[axis] = row
+                figures.setdefault(row["item_id"], {}).setdefault(axis, row)
     return figures
 
 
@@ -86,28 +97,30 @@ def measure_points(
     if unknown := [name for name in floors if name not in figures]:
         axes = REDACTED if redact else listed(list(figures)[1:]) if len(figures) > 1 else "no axis"
         return Measured("error", f"min_points names the axis {unknown[0]!r}; the criteria of the trace have {axes}")
-    reasons = sum((Counter(judgment.reasons or {}) for judgment in judgments), Counter[str]())
-    why = f" ({', '.join(f'{reason} {n}' for reason, n in sorted(reasons.items()))})" if reasons else ""
-    n_split = sum(len({*judgment.samples}) > 1 for judgment in judgments)
     outcomes = []
     for name, floor in floors.items():
         row, lead = figures[name], "" if name == _WHOLE and len(floors) == 1 else f"{name}: "
         status, text = _outcome(row, floor)
+        of_floor = [entry for entry, axis in zip(judgments, rows["axis"], strict=True) if name in (_WHOLE, axis)]
+        n_split, reasons = sum(len({*judgment.samples}) > 1 for judgment in of_floor), _reasons(of_floor)
+        why = f" ({', '.join(f'{reason} {n}' for reason, n in sorted(reasons.items()))})" if reasons else ""
         if row["n_open"]:
             text += f"; {row['n_open']} unscored{why}"
         elif status == "pass" and n_split:
             status, text = "warn", f"{text}; the samples of {counted(n_split, 'criterion', 'criteria')} differ"
         outcomes.append((status, lead + text))
-    status, errors = (
-        worst([outcome[0] for outcome in outcomes]),
-        [judgment.error for judgment in judgments if judgment.error],
-    )
+    status = worst([reached for reached, _ in outcomes])
     message = "; ".join(text for reached, text in outcomes if reached == status)
-    message += f": {errors[0]}" if status == "error" and errors else ""
+    error = next((judgment.error for judgment in judgments if judgment.error), None)
+    message += f": {error}" if status == "error" and error else ""
     values = {name: {key: None if pd.isna(row[key]) else row[key] for key in _SHOWN} for name, row in figures.items()}
-    of_answer = _together(rows, judgments, figures[_WHOLE], status, dict(reasons) or None)
+    of_answer = _together(rows, judgments, figures[_WHOLE], status, _reasons(judgments) or None)
     explained = tuple(_explained(rows, judgments, redact=redact))
     return Measured(status, message, judgment=of_answer, points=values, explained=explained)
+
+
+def _reasons(judgments: Sequence[Judgment]) -> dict[str, int]:
+    return dict(sum((Counter(judgment.reasons or {}) for judgment in judgments), Counter[str]()))
 
 
 def _outcome(row: Any, floor: float) -> tuple[Status, str]:

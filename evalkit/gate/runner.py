@@ -25,7 +25,7 @@ from evalkit.gate.judging import check_callable, judged, keys_of, promoted_keys,
 from evalkit.gate.judgment import Judgment
 from evalkit.gate.judgments_in_traces import read_recorded
 from evalkit.gate.metrics import measure, over_repeats
-from evalkit.gate.points import criteria_of, figures_of, measure_points
+from evalkit.gate.points import criteria_of, figures_of, judged_on, measure_points
 from evalkit.gate.precedence import GateOptions, Resolved, Resolver
 from evalkit.gate.results_and_exit_code import GateResult, Measured, MetricResult, TestResult, worst
 from evalkit.gate.suite_bounds import compare_baseline, measure_suite, read_baseline
@@ -88,7 +88,8 @@ class _Part:
             criteria = self.expected.criteria
             self.tasks = [_Task(self.resolved, trace, rubric, criteria=criteria) for trace in self.traces.values()]
             return
-        self.own = {origin: own[origin] for origin in self.traces}
+        assert self.resolved is not None
+        self.own = {origin: judged_on(self.resolved.spec.rubric, own[origin]) for origin in self.traces}
         for origin, rows in self.own.items():
             trace = self.traces[origin]
             for name, text in () if isinstance(rows, str) else zip(rows["item_id"], rows[REQUIREMENT], strict=True):

@@ -17,7 +17,7 @@ from evalkit.lighteval.items import Fields, items_of
 from evalkit.lighteval.metric_settings import Declared, MetricSettings
 from evalkit.lighteval.metrics import ProgressLog, RubricScore, judge_rows
 from evalkit.rubrics import Scale
-from evalkit.rubrics.item_criteria import COLUMNS, criteria_in, explode_criteria
+from evalkit.rubrics.item_criteria import COLUMNS, criteria_in, explode_criteria, refuse_other_scales
 from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.stats.aggregation.item_points import points
 
@@ -39,9 +39,11 @@ class PointsScore(RubricScore):
     def check(self, task: str | None = None, docs: Sequence[Any] = ()) -> MetricSettings | None:
         """Raise what prevents judging a task; also for documents whose criteria cannot be judged."""
         settings = super().check(task, docs)
+        scales = [] if settings is None else [criterion.scale for criterion in settings.spec.rubric.criteria]
         for doc in docs if settings is not None else ():
             try:
-                criteria_in(self._fields[REQUIREMENT](doc))  # type: ignore[operator]
+                criteria = criteria_in(self._fields[REQUIREMENT](doc))  # type: ignore[operator]
+                refuse_other_scales([(criterion.id, criterion.scale) for criterion in criteria], scales)
             except InputError as problem:
                 raise InputError(f"task {doc.task_name!r}, document {doc.id!r}: {problem}") from None
         return settings

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -39,14 +40,16 @@ _NAMES = {
 }
 _CHILDREN = ("sub_tasks", "children")
 COLUMNS = ("criteria", "rubrics", "requirements", "checklist")
-_MADE = ("of_item", "requirement", "points", "sign", "wording", "axis", "requires", "parent")
-_NUMBERED = re.compile(r"^[ \t]*(?:\(?\d{1,4}[.):]|[-*•])[ \t]+", re.MULTILINE)
+_MADE = ("of_item", "requirement", "points", "sign", "wording", "axis", "requires", "parent", "scale")
+_JSON = re.compile(r"""\{|\[\s*(?:[\[{"']|$)|"(?:[^"\\]|\\.)*"$|(?:null|true|false|-?[\d.]+)$""")  # or meant to be
+_NUMBERED = re.compile(r"^([ \t]*)(?:\(?\d{1,4}[.):]|[-*•])[ \t]+", re.MULTILINE)
 _WORD = re.compile(r"\w+")
 _NEGATION = re.compile(r"(?:\b(?:not|no|never|without|cannot)|n['’]t)\b", re.IGNORECASE)
 _FAILURE = re.compile(
     r"\W*(?:the \w+ )?(?:fails? to|failed to|does(?: not|n['’]t)|omits?|neglects?|lacks?)\b", re.IGNORECASE
 )
 _ALIKE = 0.8
+_INDENT = 2  # spaces that make a line one below the line before it
 _DEEPEST = 100  # levels of a tree
 _COMPARED = 300  # criteria of an item whose texts are compared with each other
 
@@ -62,6 +65,7 @@ class ItemCriterion:
     requires: tuple[str, ...] = ()
     parents: tuple[tuple[str, float], ...] = ()
     scale: Any = None
+    mistyped: str = ""
 
 
 def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str | None = None) -> pd.DataFrame:
@@ -178,8 +182,8 @@ def lint_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str
           circle, a ``scale`` that is none;
         - a ``note`` may be meant: no positive points (the item has no score), two criteria that read almost alike (of
           unlike sign, or one of them negated: they contradict each other), wording against the sign ("Fails to ..."
-          with positive points), a scale of its own. Of more than 300 criteria of an item, only the first 300 are
-          compared.
+          with positive points), a scale of its own, a field with almost the name of one that is read. Of more than
+          300 criteria of an item, only the first 300 are compared.
 
     Examples
     --------
@@ -202,12 +206,43 @@ def own_scale(cell: Any) -> Scale:
     return scale_of(cell if values is None else values)
 
 
+def refuse_other_scales(rows: Iterable[tuple[str, Any]], scales: Sequence[Scale]) -> None:
+    """Raise for a criterion (id and cell) whose own scale is none of those that it is judged on."""
+    fits: dict[str, bool] = {}
+    for name, cell in rows:
+        if is_missing(cell):
+            continue
+        if repr(cell) not in fits:
+            fits[repr(cell)] = any(_is_on(own_scale(cell), scale) for scale in scales)
+        if not fits[repr(cell)]:
+            judged_on = " or ".join(str([*scale.codes]) for scale in scales)
+            raise InputError(
+                f"criterion {name!r} has the scale {cell!r}, but the rubric judges on {judged_on}: judge the rows of "
+                "each scale apart, with rubric.edit('requirement', scale=...). Then pass all scores to points as one "
+                "table of item_id, passed and score (of each, score_norm), with scale=ek.Scale.of({0: '', 1: ''}, "
+                "pass_at=1). To judge all criteria on "
+                "the rubric's scale, drop their own: the column scale of the rows, or the field in the criteria"
+            )
+
+
+def _is_on(own: Scale, judged_on: Scale) -> bool:
+    is_same = own.level == judged_on.level and {*own.codes} <= {*judged_on.codes}
+    same_ends = (own.lowest, own.highest) == (judged_on.lowest, judged_on.highest)
+    return judged_on.is_open or (same_ends and (is_same or judged_on.level == "interval"))
+
+
 def _items_and_cells(items: ItemsLike, name: str | None, item_id: str | None) -> tuple[pd.DataFrame, list[Any]]:
     """The items without their criteria, and the cells of criteria as they came."""
     frame = as_frame(items)
     names = [str(column) for column in frame.columns]
     if name is None:
-        name = next((column for column in COLUMNS if column in names), None)
+        present = [column for column in COLUMNS if column in names]
+        name = next(iter(present), None)
+        if len(present) > 1:
+            raise InputError(
+                f"the items have the columns {listed(present)}, which may all hold their criteria; drop or "
+                "rename all but one, or make the rows with ek.explode_criteria(items, column)"
+            )
     if name is None or name not in names:
         hint = guess(name, names) if name else ""
         purpose = f"{name!r}" if name else "for the criteria (criteria, rubrics, requirements or checklist)"
@@ -236,7 +271,8 @@ def criteria_in(cell: Any) -> list[ItemCriterion]:
     by_id = {criterion.id: criterion for criterion, _ in flat}
     above = {criterion.id: parent for criterion, parent in flat}
     required = {key: tuple(name for name in entry.requires if name != key) for key, entry in by_id.items()}
-    for name, links in (("requires", required), ("parent", _tuples(above))):
+    tree = {key: () if parent is None else (parent,) for key, parent in above.items()}
+    for name, links in (("requires", required), ("parent", tree)):
         unknown = {target for targets in links.values() for target in targets} - by_id.keys()
         if unknown:
             raise InputError(f"{name} names {listed(sorted(unknown))}, but the item has no such criterion")
@@ -263,24 +299,20 @@ def criteria_in(cell: Any) -> list[ItemCriterion]:
     return judged
 
 
-def _tuples(above: Mapping[str, str | None]) -> dict[str, tuple[str, ...]]:
-    return {key: () if parent is None else (parent,) for key, parent in above.items()}
-
-
 def _entries(cell: Any) -> list[Any]:
     if isinstance(cell, np.ndarray):
         cell = cell.tolist()
     if isinstance(cell, str):
-        text = cell.strip()
-        if text.startswith("{"):
+        written, text = cell.lstrip("\ufeff"), cell.lstrip("\ufeff").strip()
+        if (cell := list_in(text)) is None:
+            if not _JSON.match(text):
+                return _lines(written)
             try:
                 cell = json.loads(text)
             except (json.JSONDecodeError, RecursionError) as problem:
                 raise InputError(f"its criteria look like JSON, but are not: {problem}") from None
-        elif (values := list_in(text)) is not None:
-            cell = values
-        else:
-            return _lines(text)
+            if isinstance(cell, str):
+                return _lines(cell)
     if isinstance(cell, Mapping):
         if {*map(type, cell.values())} == {str} and not {*cell} & {*_NAMES["text"]}:  # id -> text
             return [{"id": name, "text": text} for name, text in cell.items()]
@@ -293,9 +325,11 @@ def _entries(cell: Any) -> list[Any]:
 
 
 def _lines(text: str) -> list[str]:
-    """The criteria of numbered or bulleted lines; a line without number belongs to the criterion before it."""
-    starts = [match.span() for match in _NUMBERED.finditer(text)]
+    """The criteria of numbered or bulleted lines; other lines, and deeper ones, belong to the criterion before them."""
+    markers = [(len(match[1].expandtabs()), match.span()) for match in _NUMBERED.finditer(text)]
+    starts = [span for indent, span in markers if indent < markers[0][0] + _INDENT]
     if not starts:
+        text = text.strip()
         if "\n" in text:
             raise InputError(f"its criteria are a text of several lines without numbers ({text[:60]!r}); number them")
         return [text] if text else []
@@ -310,8 +344,6 @@ def _flat(
 ) -> Iterator[tuple[ItemCriterion, str | None]]:
     """Each criterion and group with the id of its parent, a group before what is below it."""
     for number, entry in enumerate(entries, start=1):
-        if isinstance(entry, np.ndarray):
-            entry = entry.tolist()
         fields = {"text": entry} if isinstance(entry, str) else entry
         if not isinstance(fields, Mapping):
             raise InputError(f"criterion {number} is of type {type(entry).__name__}; give a text or a mapping")
@@ -325,14 +357,20 @@ def _flat(
 
 
 @lru_cache(maxsize=256)
-def _names_among(keys: tuple[Any, ...]) -> list[tuple[str, list[str]]]:
-    """The fields that a mapping with these keys may fill, and its names of each."""
-    return [(field, there) for field, names in _NAMES.items() if (there := [name for name in names if name in keys])]
+def _names_among(keys: tuple[Any, ...]) -> tuple[list[tuple[str, list[str]]], str]:
+    """The fields that a mapping with these keys may fill, and its names of each; and what was probably mistyped."""
+    field_names = [*chain(*_NAMES.values()), *_CHILDREN, "tags"]
+    free = [name for name in field_names if name not in keys]
+    unread = [(str(key), hint) for key in keys if key not in field_names and (hint := guess(str(key), free))]
+    mistyped = "; ".join(f"its field {key!r} is not read; {hint.strip()}" for key, hint in unread)
+    fields = [(field, there) for field, names in _NAMES.items() if (there := [name for name in names if name in keys])]
+    return fields, mistyped
 
 
 def _criterion(fields: Mapping[str, Any], number: str) -> tuple[ItemCriterion, str | None]:
     values = dict[str, Any].fromkeys(_NAMES)
-    for field, names in _names_among(tuple(fields)):
+    names_of, mistyped = _names_among(tuple(fields))
+    for field, names in names_of:
         given = [fields[name] for name in names if fields[name] is not None]
         values[field] = next((value for value in given if field == "points" or not is_missing(value)), None)
     text = values["text"]
@@ -340,6 +378,9 @@ def _criterion(fields: Mapping[str, Any], number: str) -> tuple[ItemCriterion, s
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"{where} has no text (fields: {listed(fields, most=12)})")
     points = 1.0 if values["points"] is None else _points(values["points"], where)
+    for field in ("id", "axis", "parent"):
+        if isinstance(values[field], (Mapping, list, tuple, np.ndarray)):
+            raise InputError(f"{where} has {field} {values[field]!r}; give a text or a number")
     axis = values["axis"]
     if axis is None:
         tags = [tag for tag in _texts(fields.get("tags"), where) if tag.startswith("axis:")]
@@ -354,13 +395,14 @@ def _criterion(fields: Mapping[str, Any], number: str) -> tuple[ItemCriterion, s
         raise InputError(f"{where}: {problem}") from None
     parent = None if values["parent"] is None else id_text(values["parent"])
     axis_text = None if axis is None else str(canonical(axis)).strip() or None
-    return ItemCriterion(name, str(canonical(text)).strip(), points, axis_text, requires, scale=values["scale"]), parent
+    statement = str(canonical(text)).strip()
+    return ItemCriterion(name, statement, points, axis_text, requires, (), values["scale"], mistyped), parent
 
 
 def _points(value: Any, where: str) -> float:
     try:
         points = math.nan if isinstance(value, (bool, np.bool_)) else float(str(value).replace("−", "-"))
-    except (TypeError, ValueError):
+    except ValueError:
         points = math.nan
     if not 1e-9 <= abs(points) <= 1e9:
         raise InputError(f"{where} has points {value!r}; points are numbers from -1e9 to 1e9, not 0 (or below 1e-9)")
@@ -398,12 +440,15 @@ def _notes(criteria: Sequence[ItemCriterion]) -> Iterator[tuple[str, str]]:
     if not any(criterion.points > 0 for criterion in criteria):
         yield "", "no criterion has positive points: the item has no score"
     for criterion in criteria:
-        if criterion.scale is not None:
-            yield f"#{criterion.id}", "has a scale of its own: judge it with rubric.edit('requirement', scale=...)"
-        if criterion.id in criterion.requires:
-            yield f"#{criterion.id}", "requires itself, which changes nothing"
-        if criterion.points > 0 and _FAILURE.match(criterion.text):
-            yield f"#{criterion.id}", f"words a failure, but has {criterion.points:g} points: should they be negative?"
+        own_notes = {
+            criterion.mistyped: criterion.mistyped,
+            "has a scale of its own: judge it with rubric.edit('requirement', scale=...)": criterion.scale is not None,
+            "requires itself, which changes nothing": criterion.id in criterion.requires,
+            f"words a failure, but has {criterion.points:g} points: should they be negative?": (
+                criterion.points > 0 and _FAILURE.match(criterion.text)
+            ),
+        }
+        yield from ((f"#{criterion.id}", note) for note, holds in own_notes.items() if holds)
     words = [
         ({*_WORD.findall(entry.text.casefold())}, bool(_NEGATION.search(entry.text))) for entry in criteria[:_COMPARED]
     ]

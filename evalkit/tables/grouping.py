@@ -146,6 +146,8 @@ def clusters_of(item_ids: pd.Series, clusters: ClustersLike | None) -> pd.Series
     ids = item_ids.astype("str")
     if clusters is None:
         return ids
+    if isinstance(clusters, str):
+        raise InputError(f"clusters={clusters!r} is no mapping; pass items.set_index('item_id')[{clusters!r}]")
     # not has_duplicates, which keeps a hash table of the index for as long as there is the index
     if isinstance(clusters, pd.Series) and clusters.index.duplicated().any():
         raise InputError("clusters has duplicate items in its index; expected one cluster per item_id")

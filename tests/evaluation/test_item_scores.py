@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -11,6 +12,8 @@ from own_criteria import items
 
 import evalkit as ek
 from evalkit.evaluation.item_scores import criteria_of, number, score_tiles
+from evalkit.evaluation.overview import tiles
+from evalkit.notebook.judgments.headline_numbers import jury_tiles
 from evalkit.notebook.judgments.item_criteria import PAGE, item_with_criteria
 from evalkit.notebook.judgments.item_table import Query, page_of, rows_of
 from evalkit.stats.alignment.label_splits import split_labels
@@ -102,6 +105,21 @@ def test_points_of_criteria_items_and_axes():
         "Criteria (share of criteria met; not a score of items)"
     )
     assert min(n_open, n_blocked, n_scored) > 5
+
+
+def test_the_share_of_criteria_met_is_the_same_on_the_page_and_in_the_browser(tmp_path: Path) -> None:
+    given = [{"item_id": 1, "answer": "x", "criteria": ["met by one", "met by two", "met by three", "met by twelve"]}]
+    jury = [ek.Judge.function(lambda prompt, word=word: str(int(word in str(prompt))), name=word, version="1")
+            for word in ("met by t", "met by tw")]  # fmt: skip
+    evaluation = ek.evaluate(given, "requirement", jury, samples=1, cache=tmp_path)
+    assert evaluation.summary["mean_norm"].tolist() == [0.625]  # the tie counts half
+    share = evaluation.summary["pass_rate"].iloc[0]
+    shown = next(entry for entry in jury_tiles(evaluation, "requirement") if entry.title == "Share of criteria met")
+    assert shown.value.startswith(f"{share:.2f}")
+    assert f"{shown.value}" in tiles(evaluation)
+    report = ek.report(evaluation, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "met by t (true): " in report
+    assert "met by tw (false): " in report  # of the tie
 
 
 def test_rows_of_an_item_stay_together():

@@ -80,9 +80,9 @@ def test_every_function_takes_them_as_they_are(tmp_path: Path) -> None:
     assert ek.plan(items, "requirement", judge, **ask).n_to_call == 0
     again = ek.Evaluation.of(table, items, item_id="prompt_id", inputs=ask["inputs"])
     pd.testing.assert_frame_equal(again.points, ev.points)
-    opened = open_evaluation(
-        ek.history(cache=tmp_path)["evaluation"].iloc[0], items, item_id="prompt_id", cache=tmp_path
-    )
+    past = ek.history(cache=tmp_path).iloc[0]
+    assert [past["mean"], past["n_items"]] == [pytest.approx(mean), 30]
+    opened = open_evaluation(past["evaluation"], items, item_id="prompt_id", cache=tmp_path)
     pd.testing.assert_frame_equal(opened.points, ev.points)
     labels = pd.DataFrame({"item_id": ["p0#1"], "criterion": "requirement", "annotator": "a", "label": 1})
     assert ek.evaluate(items, "requirement", judge, labels=labels, **ask).alignment["n_labelled"].tolist() == [1]
@@ -109,6 +109,8 @@ def test_ids_that_are_numbers_and_rows_that_were_made_before(tmp_path: Path) -> 
         ({"criteria": []}, "item '1': it has no criteria"),
         ({"criteria": [{"text": "a", "points": 0}]}, "item '1'.*points"),
         ({"criteria": ["a"], "points": 3}, "the items have the columns 'points', which are made here; rename them"),
+        ({"criteria": [{"text": "a", "scale": [0, 0.5, 1]}]}, r"'1#1' has the scale \[0, 0.5, 1\], but the rubric"),
+        ({"criteria": ["a"], "scale": "1-5"}, "the items have the columns 'scale', which are made here; rename them"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_paid(change: dict[str, Any], text: str) -> None:

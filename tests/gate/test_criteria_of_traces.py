@@ -183,12 +183,30 @@ def test_the_same_check_twice_says_how_to_have_both() -> None:
         GateConfig(tests=[{"id": "t", "expected": both}])
 
 
+def test_a_floor_of_an_axis_looks_at_the_criteria_of_this_axis_alone(tmp_path: Path) -> None:
+    criteria = [{"text": name, "axis": axis} for name, axis in (("Alpha", "a"), ("Zed", "b"), ("Why", "c"))]
+    split = {"rubric_version": "v1", "samples": [True, False, True], "passed": True, "score": 2 / 3}
+    lost = {"rubric_version": "v1", "samples": [None] * 3, "passed": None, "score": None, "reasons": {"refused": 3}}
+    judged = {"requirement#1": split | {"samples": [True] * 3, "score": 1.0}, "requirement#2": split,
+              "requirement#3": lost}  # fmt: skip
+    floors = {"a": 1.0, "b": 0.5, "c": 0.5, "all": 0.5}
+    tests = [{"id": name, "expected": {"type": "criteria", "min_points": {name: floor}, "samples": 3}}
+             for name, floor in floors.items()]  # fmt: skip
+    of_a, of_b, of_c, of_all = gate(tmp_path, tests, [line(name, criteria, judged) for name in floors]).tests
+    assert [of_a.status, of_b.status, of_c.status, of_all.status] == ["pass", "warn", "error", "warn"]
+    assert "differ" not in of_a.message
+    assert "refused" not in of_b.message
+    assert "samples of 1 criterion differ" in of_b.message
+    assert "refused 3" in of_c.message
+
+
 @pytest.mark.parametrize(
     ("criteria", "floor", "text"),
     [
         ([], 0.5, "it has no criteria"),
         ([{"text": "a", "points": 0}], 0.5, "points"),
         ([{"text": "a"}, {"text": " "}], 0.5, "text"),
+        ([{"text": "a", "scale": [0, 0.5, 1]}], 0.5, "criterion '1' has the scale [0, 0.5, 1], but the rubric"),
         (["a"], {"fact": 0.5}, "names the axis 'fact'; the criteria of the trace have no axis"),
         ([{"text": "a", "axis": "facts"}], {"fact": 0.5}, "the criteria of the trace have 'facts'"),
         ([{"text": "a", "points": -1}], 0.5, "no share of points: no criterion has positive points"),

@@ -132,7 +132,9 @@ def test_where_criteria_come_from_and_what_is_refused_before_a_model_is_loaded(r
         metric.sample_level_fn.check("own|0", moved)
         rows, _ = run(metric, "judge", judge, moved, ["a"] * 3)
         assert [row["requirement_n_criteria"] for row in rows] == [len(doc.specific["criteria"]) for doc in docs]
-    for cell, text in (([], "it has no criteria"), ([{"text": "a", "points": 0}], "points"), (None, "requirement")):
+    scaled = [{"text": "a", "scale": [0, 0.5, 1]}]
+    for cell, text in (([], "it has no criteria"), ([{"text": "a", "points": 0}], "points"), (None, "requirement"),
+                       (scaled, "has the scale")):  # fmt: skip
         docs[1].specific["criteria"] = cell
         with pytest.raises(InputError, match=rf"document '1'.*{text}"):
             judge_metric("requirement").sample_level_fn.check("own|0", docs)

@@ -48,6 +48,16 @@ def test_texts_and_numbered_lines_have_one_point_each() -> None:
     assert ek.explode_criteria([{"criteria": "Is it short?"}])["requirement"].tolist() == ["Is it short?"]
 
 
+def test_indented_lines_belong_to_the_criterion_above() -> None:
+    for lead in ("", "  ", "\t", "\n  "):
+        for sub in ("- ", "1. ", "* "):
+            lines = ["1. a", f"   {sub}b", f"    {sub}c", "2. d", f"\t\t{sub}e", " 3. f"]
+            cell = "\n" * lead.count("\n") + "\n".join(lead.strip("\n") + line for line in lines)
+            texts = ek.explode_criteria([{"item_id": "q", "criteria": cell}])["requirement"]
+            assert [text.split()[0] for text in texts] == ["a", "d", "f"], (lead, sub)
+            assert [len(text.splitlines()) for text in texts] == [3, 2, 1]
+
+
 def test_a_mapping_from_id_to_text_and_points_as_people_write_them() -> None:
     rows = ek.explode_criteria([{"item_id": "q", "criteria": {"clear": "Is clear", "kind": "Is kind"}}])
     assert rows["item_id"].tolist() == ["q#clear", "q#kind"]
@@ -95,6 +105,12 @@ WRONG = [
     ("Is short\nIs long", "number them"),
     ("Judge these:\n1. Is short", "begin with a line without number"),
     ('{"id": 1', "look like JSON"),
+    ('[{"text": "x", "points": NaN}]', "points nan"),
+    ("null", "no criteria"),
+    ("true", "of type bool"),
+    ("5", "of type int"),
+    ([{"text": "x", "axis": ["a", "b"]}], "axis .*give a text"),
+    ([{"text": "x", "id": {"a": 1}}], "id .*give a text"),
     ([3], "of type int"),
     (7, "of type int"),
     ([{"text": " "}], "no text"),
@@ -128,6 +144,20 @@ def test_what_cannot_be_is_an_error_with_its_item_before_anything_is_asked(cell:
     assert found[["severity", "where"]].values.tolist() == [["error", "bad"]]
 
 
+def test_a_text_of_a_list_that_was_cut_is_an_error_and_a_criterion_in_brackets_none() -> None:
+    cell = [{"text": "Names [x]", "points": 2}, {"text": 'Says "y"', "requires": ["1"]}]
+    texts = ["a", "it's [b]", '"c"']
+    wholes = [json.dumps(cell), json.dumps(cell, indent=1), repr(cell), json.dumps(texts), repr(texts)]
+    for whole in wholes:
+        assert len(ek.explode_criteria([{"item_id": 1, "criteria": f"\ufeff{whole}"}])) in (2, 3)
+        for end in range(1, len(whole)):
+            with pytest.raises(InputError, match="JSON"):
+                ek.explode_criteria([{"item_id": 1, "criteria": whole[:end]}])
+    for text in ("[Safety] names x", "[1] of the sources is named", '"Hello" is said', "[x]"):
+        assert ek.explode_criteria([{"item_id": 1, "criteria": text}])["requirement"].tolist() == [text]
+    assert ek.explode_criteria([{"item_id": 1, "criteria": '"1. a\\n2. b"'}])["requirement"].tolist() == ["a", "b"]
+
+
 def test_ids_that_clash_and_columns_that_are_taken_are_errors() -> None:
     with pytest.raises(InputError, match="same id 'a#1#2'"):
         ek.explode_criteria([
@@ -136,6 +166,10 @@ def test_ids_that_clash_and_columns_that_are_taken_are_errors() -> None:
         ])  # fmt: skip
     with pytest.raises(InputError, match="'points', which are made here"):
         ek.explode_criteria([{"item_id": "a", "points": 3, "criteria": ["x"]}])
+    two = [{"item_id": "a", "criteria": "safety", "rubrics": ["x"]}]
+    with pytest.raises(InputError, match="'criteria', 'rubrics', which may all hold their criteria"):
+        ek.explode_criteria(two)
+    assert ek.explode_criteria(two, "rubrics")["requirement"].tolist() == ["x"]
     with pytest.raises(InputError, match="no column for the criteria"):
         ek.explode_criteria([{"item_id": "a", "answer": "x"}])
     with pytest.raises(InputError, match="one row per criterion already"):
@@ -149,7 +183,8 @@ def test_notes_name_what_is_probably_not_meant() -> None:
         {"text": "Advises the reader to see a doctor soon!", "points": 2},
         {"text": "Does not advise the reader to see a doctor soon", "points": -3},
         {"text": "Fails to name a dose", "points": 4},
-        {"text": "Fails to name a risk", "points": -4},
+        {"text": "Fails to name a risk", "points": -4, "source": "a field of one's own"},
+        {"text": "Has a title", "pionts": 5},
     ]
     found = lint_criteria([{"item_id": "q", "criteria": cell}, {"item_id": "p", "criteria": [TWO[1]]}])
     assert set(found["severity"]) == {"note"}
@@ -160,6 +195,7 @@ def test_notes_name_what_is_probably_not_meant() -> None:
     assert by_place["q#5"].startswith("words a failure")
     assert by_place["p"].startswith("no criterion has positive points")
     assert "q#6" not in by_place
+    assert by_place["q#7"] == "its field 'pionts' is not read; did you mean 'points'?"
 
 
 def test_random_items_come_back_criterion_by_criterion() -> None:

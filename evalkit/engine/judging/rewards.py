@@ -41,7 +41,7 @@ class Reward:
         prompt_cells: Any = [list(prompt) for prompt in prompts] if is_chat else map(_text, prompts)
         cells = {"conversation" if is_chat else "question": prompt_cells, "answer": map(_text, completions)}
         places = {*rubric.input_names, *spec.inputs.values(), *(COLUMNS if rubric.has_requirements else ())}
-        cells |= {name: cell for name, cell in columns.items() if name in places}
+        cells |= {name: cell for name, cell in columns.items() if name in places and cell is not None}
         frame = pd.DataFrame({name: pd.Series(list(cell), dtype=object) for name, cell in cells.items()})
         frame["item_id"] = frame.index.astype(str)
         try:

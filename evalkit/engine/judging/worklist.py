@@ -27,7 +27,7 @@ from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.criteria import Criterion
 from evalkit.rubrics.inputs import inputs_by_item, question_of, shown_columns, swapped
-from evalkit.rubrics.item_criteria import with_rows
+from evalkit.rubrics.item_criteria import refuse_other_scales, with_rows
 from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.tables.files import LIST_INPUTS
@@ -70,13 +70,17 @@ class Worklist:
         Raises
         ------
         InputError
-            When a column or a value that the rubric needs is missing, and when `inputs` names a missing column.
+            When a column or a value that the rubric needs is missing, when `inputs` names a missing column, and for
+            criteria of items with a scale of their own that is not the rubric's.
         """
         with gc_paused():
             rubric = spec.rubric
             items, item_id = with_rows(items, rubric, spec.inputs, item_id)
             column_of = {name: spec.inputs.get(name, name) for name in rubric.input_names}
             frame = as_items(items, item_id=item_id, columns=[*column_of.values(), *(["of_item"] * spec.per_item)])
+            if rubric.has_requirements and {"of_item", "scale"} <= {*(rows := as_frame(items)).columns}:
+                judged_on = [criterion.scale for criterion in rubric.criteria]
+                refuse_other_scales(zip(frame["item_id"], rows["scale"], strict=True), judged_on)
             columns = {
                 name: frame[column].tolist()
                 for name, column in column_of.items()

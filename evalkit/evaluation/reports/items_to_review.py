@@ -76,10 +76,16 @@ def _lowest_items(evaluation: Evaluation, known: _Known) -> list[tuple[str, str,
                 "criterion": _cut(f"{entry['id']} {entry['text']}") + f" ({entry['needs']})" * bool(entry["needs"]),
                 "axis": entry["axis"] or "", "points": number(entry["worth"], "+"), "jury": entry["met"] or "open",
                 "counts": number(entry["earned"], "+"),
-                "explanation": " · ".join(f"{who}: {error or _cut(why)}" for who, why, error in entry["reasons"]),
+                "explanation": _reasons(entry),
             } for entry in criteria[:_MOST_CRITERIA]]})  # fmt: skip
     note = f"an open item stands at the middle of its range; at most {_MOST_CRITERIA} criteria, those that cost most"
     return [("Lowest item scores", note, cases)] if cases else []
+
+
+def _reasons(entry: dict[str, Any]) -> str:
+    """What the judges wrote about a criterion, each with its verdict."""
+    verdicts = {judge: f" ({str(passed).lower()})" for judge, _, passed in entry["votes"] if passed is not None}
+    return " · ".join(f"{who}{verdicts.get(who, '')}: {error or _cut(why)}" for who, why, error in entry["reasons"])
 
 
 def _share(values: Any) -> str:

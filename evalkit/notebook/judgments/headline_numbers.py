@@ -134,7 +134,9 @@ def point_of(evaluation: Evaluation | None, row: pd.Series | None, criterion: st
     if pd.isna(one["pass_rate"]):
         return _point("mean (0-1)", one["mean_norm"], one["norm_low"], one["norm_high"], one["n_mean"], one["n_items"])
     ends = one["pass_low"], one["pass_high"]
-    name, row_name = (CRITERIA_MET, "row") if of_criteria(evaluation) else ("pass rate", "item")
+    name, row_name = (
+        (f"{CRITERIA_MET} (of those with a verdict)", "row") if of_criteria(evaluation) else ("pass rate", "item")
+    )
     return _point(name, one["pass_rate"], *ends, one["n_verdicts"], one["n_items"], row_name)
 
 

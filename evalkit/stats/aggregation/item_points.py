@@ -11,14 +11,14 @@ import pandas as pd
 from evalkit.core.settings import check_choice
 from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.given_scales import ScaleLike
-from evalkit.rubrics.item_criteria import explode_criteria, own_scale
+from evalkit.rubrics.item_criteria import explode_criteria, refuse_other_scales
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.plain_tables import key_text
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.stats.touched_tables import take_rows
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Floats, Ints, group, refuse_doubles
-from evalkit.tables.items import ItemsLike, as_frame
+from evalkit.tables.items import ItemsLike, as_frame, is_missing
 from evalkit.tables.lists_in_texts import list_in
 
 _RUN = ["rubric", "rubric_version", "criterion"]
@@ -66,7 +66,8 @@ def points(
 
         - `points` earned, `possible` (sum of positive points), `score` = points / possible, **not clipped**: it may be
           negative. In a tree, points are shares: each weight divided by the sum of its siblings', down the path;
-        - `low`, `high`: the score with all open criteria decided against and for the answer;
+        - `low`, `high`: whatever the open criteria are, the score is between them (with each criterion decided
+          against and for the answer);
         - `renormalised`: the score over the scored criteria, whatever `missing` is;
         - `n_criteria`, `n_scored`, `n_open`, `n_open_negative`, `coverage` (share of the absolute points that are
           scored, 0-1);
@@ -74,7 +75,8 @@ def points(
           ``open_criteria`` or ``no_positive_points``.
 
         A criterion is worth its `score_norm` times its points. One whose prerequisite is not met is decided, even if
-        it is unscored itself.
+        it is unscored itself. A prerequisite that is met in part and has no verdict (a tie, or a plain table without
+        `passed`) leaves open what requires it.
 
     Raises
     ------
@@ -101,46 +103,35 @@ def points(
     if (frame["score"].notna() & frame["score_norm"].isna()).any():
         raise InputError("points: the scale of the scores is not known, so how far a criterion is met is not known; "
                          "pass scale=(0, 1), or the scale that they are on")  # fmt: skip
+    if "label" in frame and len(texts := frame.loc[frame["score"].isna() & frame["label"].notna(), "label"]):
+        raise InputError(
+            f"points: {counted(len(texts), 'score is a text', 'scores are texts')} ({listed(texts.unique(), most=3)}); "
+            "pass numbers, or true and false"
+        )
     refuse_doubles(frame, [*_RUN, "item_id"], "scores")
     strange = ~frame["item_id"].isin(rows["item_id"]).to_numpy()
     if strange.any():
         fact = f"{counted(int(strange.sum()), 'score is', 'scores are')} of criteria that the items do not have"
         raise InputError(
             f"{fact}: {listed(frame.loc[strange, 'item_id'].unique(), most=5)}; pass the rows of explode_criteria that "
-            "were judged, or the scores of these items alone"
+            "were judged, or the scores of these items alone (ids in a column of another name: "
+            "ek.explode_criteria(items, item_id=...))"
         )
     tree = _Tree.of(rows)
-    arrows = _arrows(rows) if requires != "ignore" else np.zeros((0, 2), dtype=np.int64)
+    arrows = _arrows(rows) if requires != "ignore" and "requires" in rows else np.zeros((0, 2), dtype=np.int64)
     units, unit_rows = _units(rows, tree, by)
     pieces = []
     for places in group(frame, _RUN).rows() if len(frame) else [np.zeros(0, dtype=np.int64)]:
         run = frame.iloc[places]
-        if scale is None:
-            _refuse_other_scales(run, rows)
+        if scale is None and "scale" in rows and len(run) and run["scale"].notna().all():
+            judged = rows.loc[rows["item_id"].isin(run["item_id"]), ["item_id", "scale"]]
+            judged_on = [Scale.from_json(str(run["level"].iloc[0]), str(run["scale"].iloc[0]))]
+            refuse_other_scales(judged.itertuples(index=False), judged_on)
         value, met = _values(run, rows)
         low, high, value = _with_required(value, met, arrows, transitive=requires == "transitive")
         heads = {key: run[key].iloc[0] if len(run) else None for key in _RUN}
         pieces.append(_scored(rows, units, unit_rows, (low, high, value), missing, heads))
     return pd.concat(pieces, ignore_index=True) if len(pieces) > 1 else pieces[0]
-
-
-def _refuse_other_scales(run: pd.DataFrame, rows: pd.DataFrame) -> None:
-    if "scale" not in rows or run["scale"].isna().any():
-        return
-    scaled_rows = rows.loc[rows["scale"].notna() & rows["item_id"].isin(run["item_id"]), ["item_id", "scale"]]
-    judged_on, fits = Scale.from_json(str(run["level"].iloc[0]), str(run["scale"].iloc[0])), dict[str, bool]()
-    for name, cell in scaled_rows.itertuples(index=False) if not judged_on.is_open else ():
-        if repr(cell) not in fits:
-            scale = own_scale(cell)
-            is_same = scale.level == judged_on.level and {*scale.codes} <= {*judged_on.codes}
-            same_ends = (scale.lowest, scale.highest) == (judged_on.lowest, judged_on.highest)
-            fits[repr(cell)] = same_ends and (is_same or judged_on.level == "interval")
-        if not fits[repr(cell)]:
-            raise InputError(
-                f"criterion {name!r} has the scale {cell!r}, but was judged on {[*judged_on.codes]}: judge the "
-                "rows of each scale apart, with rubric.edit('requirement', scale=...). Then pass all scores as one "
-                "table of item_id and score, with score_norm as the score and scale=(0, 1)"
-            )
 
 
 def _exploded(items: ItemsLike) -> pd.DataFrame:
@@ -166,26 +157,24 @@ def _exploded(items: ItemsLike) -> pd.DataFrame:
 
 
 def _lists(column: pd.Series) -> list[list[Any]]:
-    """Cells that hold lists, also after a CSV file."""
+    """Cells that hold lists, also after a CSV file; another text or number is the only one of its list."""
     lists: list[list[Any]] = []
     for cell in column.tolist():
         value = list_in(cell) if isinstance(cell, str) else cell
-        lists.append([] if value is None or (np.ndim(value) == 0 and not isinstance(value, list)) else list(value))
+        if value is None or isinstance(value, (int, float, str)):
+            value = [] if is_missing(cell) or cell == "" else [cell]
+        lists.append(list(value))
     return lists
 
 
 def _arrows(rows: pd.DataFrame) -> Ints:
     """Each row with one that it requires."""
-    if "requires" not in rows or not rows["requires"].notna().any():
-        return np.zeros((0, 2), dtype=np.int64)
     sources: list[int] = []
     targets: list[str] = []
     for row, (of_item, names) in enumerate(zip(rows["item"], _lists(rows["requires"]), strict=True)):
         sources += [row] * len(names)
         targets += [f"{of_item}#{schemas.id_text(name)}" for name in names]
-    target_rows = (
-        pd.Index(rows["item_id"]).get_indexer(pd.Index(targets, dtype="str")) if targets else np.zeros(0, np.int64)
-    )
+    target_rows = pd.Index(rows["item_id"]).get_indexer(pd.Index(targets, dtype="str"))
     if (target_rows < 0).any():
         row = int((target_rows < 0).argmax())
         raise InputError(
@@ -207,9 +196,7 @@ class _Tree:
     @classmethod
     def of(cls, rows: pd.DataFrame) -> _Tree:
         share, leaf, node, within = np.full(len(rows), np.nan), list[int](), list[tuple[str, str]](), list[float]()
-        if "parent" not in rows or not rows["parent"].notna().any():
-            return cls(share, np.zeros(0, np.int64), node, np.zeros(0))
-        paths = _lists(rows["parent"])
+        paths = _lists(rows["parent"]) if "parent" in rows else [[]] * len(rows)
         of_items, weights = rows["item"].tolist(), rows["points"].tolist()
         trees = {item for item, path in zip(of_items, paths, strict=True) if path}
         chains: dict[int, list[tuple[str, float]]] = {}
@@ -217,7 +204,10 @@ class _Tree:
         for row, (item, path) in enumerate(zip(of_items, paths, strict=True)):
             if item not in trees:
                 continue
-            chain = [(f"leaf {row}", weights[row]), *((str(name), float(weight)) for name, weight in path)]
+            try:
+                chain = [(f"leaf {row}", weights[row]), *((str(name), float(weight)) for name, weight in path)]
+            except (TypeError, ValueError):
+                raise InputError(f"item {item!r}: parent {path!r} is no list of [id, weight]") from None
             chains[row] = chain
             for (name, weight), above in zip(chain, [*(up for up, _ in chain[1:]), None], strict=True):
                 if weight_of.setdefault((item, above, name), weight) != weight or weight <= 0:
@@ -239,7 +229,6 @@ class _Tree:
 
 def _units(rows: pd.DataFrame, tree: _Tree, by: str | None) -> tuple[pd.DataFrame, tuple[Ints, Ints, Floats]]:
     """The rows of the result, and for each of their criteria: its unit, its row and its weight there."""
-    every = np.arange(len(rows))
     weight = np.where(np.isnan(tree.share), rows["points"].to_numpy(dtype=np.float64), tree.share)
     if by == "parent":
         keys = pd.DataFrame(tree.node, columns=["item", "parent"]).astype("str")
@@ -248,17 +237,14 @@ def _units(rows: pd.DataFrame, tree: _Tree, by: str | None) -> tuple[pd.DataFram
         groups = group(keys, ["item", "parent"])
         heads = keys.iloc[groups.first].reset_index(drop=True).assign(row=tree.leaf[groups.first])
         return heads, (groups.codes, tree.leaf, tree.within)
+    keys = rows[["item"]]
     if by == "axis":
         if "axis" not in rows:
             raise InputError("by='axis' needs the column axis, which explode_criteria makes")
-        axis = rows["axis"].astype(object).where(rows["axis"].notna(), None)
-        frame = pd.DataFrame({"item": rows["item"], "axis": axis})
-        groups = group(frame, ["item", "axis"], may_miss=["axis"])
-        heads = frame.iloc[groups.first].reset_index(drop=True).assign(row=groups.first)
-        return heads, (groups.codes, every, weight)
-    groups = group(rows, ["item"])
-    heads = rows[["item"]].iloc[groups.first].reset_index(drop=True).assign(row=groups.first)
-    return heads, (groups.codes, every, weight)
+        keys = keys.assign(axis=rows["axis"].astype(object).where(rows["axis"].notna(), None))
+    groups = group(keys, [*keys.columns], may_miss=["axis"])
+    heads = keys.iloc[groups.first].reset_index(drop=True).assign(row=groups.first)
+    return heads, (groups.codes, np.arange(len(rows)), weight)
 
 
 def _values(run: pd.DataFrame, rows: pd.DataFrame) -> tuple[Floats, Floats]:
@@ -267,7 +253,8 @@ def _values(run: pd.DataFrame, rows: pd.DataFrame) -> tuple[Floats, Floats]:
     value, met = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
     norm, verdict = run["score_norm"].to_numpy(dtype=np.float64), verdict_codes(run["passed"]).astype(np.float64)
     value[positions] = norm
-    met[positions] = np.where(verdict >= 0, verdict, np.where(np.isnan(norm), np.nan, norm >= 1 - _TINY))
+    ends = np.where(np.abs(norm - 0.5) > 0.5 - _TINY, norm.round(), np.nan)  # in part: met or not, nobody said
+    met[positions] = np.where(verdict >= 0, verdict, ends)
     return value, met
 
 
@@ -326,7 +313,7 @@ def _scored(
     first = rows.iloc[units["row"].to_numpy()]
     columns["item_id"] = first["of_item"].array
     columns |= {key: units[key].array for key in ("axis", "parent") if key in units}
-    columns |= {name: first[name].array for name in _shared_columns(rows)}
+    columns |= {name: first[name].array for name in ("group_id", "system_id") if name in rows}
     columns |= {"points": np.where((n_open > 0) & (missing == "na"), np.nan, earned), "possible": possible}
     columns |= {"score": score, "low": share(total(ends[0]), possible), "high": share(total(ends[1]), possible)}
     columns |= {"renormalised": renormalised, "n_criteria": np.bincount(unit, minlength=len(units))}
@@ -338,9 +325,3 @@ def _scored(
     reason[lost] = np.where(possible[lost] <= 0, "no_positive_points", "open_criteria")
     columns |= {"status": schemas.categorical(status.astype(object)), "reason": schemas.categorical(reason)}
     return pd.DataFrame(columns)
-
-
-def _shared_columns(rows: pd.DataFrame) -> list[str]:
-    """Columns of the items themselves: short ones that are equal for all criteria of an item."""
-    names = ["group_id", "system_id"]
-    return [name for name in names if name in rows]

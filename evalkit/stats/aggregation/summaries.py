@@ -129,6 +129,8 @@ def _of_points(
     table: pd.DataFrame, by: list[str], items: pd.DataFrame | None, clusters: ClustersLike | None
 ) -> pd.DataFrame:
     """The mean of `points` per run, axis and `by`."""
+    if lost := [name for name in _POINTS if name not in table]:
+        raise InputError(f"the table of points has no column {listed(lost)}; pass it as ek.points made it")
     table = _with_columns(table, by, items)
     parts = [name for name in ("axis", "parent") if name in table and name not in by]
     keys = ["rubric", "rubric_version", "criterion", *parts, *by]
@@ -140,6 +142,8 @@ def _of_points(
     return pd.DataFrame({key: heads[key].array for key in keys} | {name: figures[name].array for name in figures})
 
 
+_POINTS = ("rubric", "rubric_version", "criterion", "item_id", "score", "low", "high", "renormalised", "status",
+           "n_criteria", "n_open_negative")  # fmt: skip
 _OF_POINTS = (
     "number: mean low high clipped clipped_low clipped_high below_0 worst best renormalised",
     "count: n_items n_scored n_partial n_criteria n_open n_open_negative n_clusters; number: n_clusters_effective",

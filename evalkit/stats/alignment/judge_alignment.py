@@ -295,6 +295,8 @@ def _with_by(frame: pd.DataFrame, by: str | Mapping[str, Any] | pd.Series | None
     """The table with the column to group by, and the key of a panel."""
     if by is None:
         return frame, CRITERION_KEY
+    if not isinstance(by, (str, Mapping, pd.Series)):
+        raise InputError(f"by={by!r} is no column and no mapping from item_id to group; pass one column at a time")
     if not isinstance(by, str):
         groups = {str(item): name for item, name in by.items()}
         return frame.assign(by=frame["item_id"].astype("str").map(groups)), [*CRITERION_KEY, "by"]

@@ -168,13 +168,17 @@ def panels(
     """
     keys = keys or CRITERION_KEY
     units, pieces = split_rows(frame, keys, clusters)
+    has_groups = len(keys) > len(CRITERION_KEY)  # maybe hundreds: each reads the labels of its own items alone
+    rows_of = said.groupby("item_id", observed=True).indices if has_groups else {}
     while pieces:
         index = pieces.pop(0)
         piece, names = frame.iloc[index], units.iloc[index]
         if not pieces:
             del frame, units  # the figures need much memory, too
         head = {key: piece[key].iloc[0] for key in keys}
-        of_criterion = said.loc[(said["criterion"] == head["criterion"]).to_numpy()]
+        label_rows = [rows_of[item] for item in piece["item_id"].unique() if item in rows_of]
+        near = said.iloc[np.sort(np.concatenate([[], *label_rows])).astype(np.int64)] if has_groups else said
+        of_criterion = near.loc[(near["criterion"] == head["criterion"]).to_numpy()]
         panel, n_rows = _panel(head, piece, of_criterion, names, kinds), len(piece)
         del piece, names
         if n_rows > MANY:

@@ -218,6 +218,47 @@ def test_worst_and_best_of_k_are_the_mean_over_all_subsets() -> None:
     assert short["n_short"] == 1
 
 
+def test_a_prerequisite_in_part_without_a_verdict_leaves_open_what_requires_it() -> None:
+    cell = [{"id": "a", "text": "A", "points": 2}, {"id": "b", "text": "B", "points": -2, "requires": ["a"]},
+            {"id": "c", "text": "C", "points": 3}]  # fmt: skip
+    rows = ek.explode_criteria([{"item_id": "q", "answer": "x", "criteria": cell}])
+    plain = pd.DataFrame({"item_id": rows["item_id"], "score": [2 / 3, 1.0, 1 / 3]})
+    most, least = (2 * 2 / 3 + 1) / 5, (2 * 2 / 3 - 2 + 1) / 5
+    table = ek.points(plain, rows, scale=(0, 1))
+    assert table[["low", "high"]].values.tolist() == [pytest.approx([least, most])]
+    assert table[["status", "n_open"]].values.tolist() == [["unscored", 1]]
+    for passed, score in (([True, True, False], least), ([False, True, False], most)):
+        decided = ek.points(plain.assign(passed=passed), rows, scale=ek.Scale.of({0: "", 1: ""}, pass_at=1))
+        assert decided["score"].tolist() == pytest.approx([score])
+
+
+def test_edited_prerequisites_and_parents_are_read_or_refused() -> None:
+    rows = ek.explode_criteria([{"item_id": "q", "answer": "x", "criteria": {"a": "A", "b": "B"}}])
+    met = pd.DataFrame({"item_id": rows["item_id"], "score": [False, True]})
+    for cell in ("a", ["a"], '["a"]', "['a']", np.array(["a"])):
+        assert ek.points(met, rows.assign(requires=pd.Series([None, cell])))["score"].tolist() == [0.0], cell
+    for cell in ("zz", "a,b", "[a]", 5, ["zz"]):
+        with pytest.raises(InputError, match="which is not in the rows"):
+            ek.points(met, rows.assign(requires=pd.Series([None, cell], dtype=object)))
+    for cell in ("zz", "g", 5, ["g"], [["g"]], [["g", "much"]]):
+        with pytest.raises(InputError, match=r"is no list of \[id, weight\]"):
+            ek.points(met, rows.assign(parent=pd.Series([None, cell], dtype=object)))
+    for cell in (None, float("nan"), "", [], "[]", np.array([])):
+        table = ek.points(met, rows.assign(requires=pd.Series([cell] * 2), parent=pd.Series([cell] * 2)))
+        assert table["score"].tolist() == [0.5], cell
+
+
+def test_texts_for_scores_and_tables_without_columns_are_errors() -> None:
+    rows = ek.explode_criteria([{"item_id": "q", "answer": "x", "criteria": ["a", "b"]}])
+    for text in ("yes", "1"):
+        with pytest.raises(InputError, match=f"2 scores are texts \\('{text}'\\)"):
+            ek.points(pd.DataFrame({"item_id": rows["item_id"], "label": text}), rows)
+    table = ek.points(pd.DataFrame({"item_id": rows["item_id"], "score": [True, False]}), rows)
+    for name in ("low", "score", "status"):
+        with pytest.raises(InputError, match=f"no column '{name}'"):
+            ek.summarize(table.drop(columns=name))
+
+
 def test_a_criterion_is_scored_on_its_own_scale_or_refused() -> None:
     cell = [{"text": "A", "points": 4, "scale": [0, 0.5, 1]}, {"text": "B", "points": 4}, {"text": "C", "points": -2}]
     rows = ek.explode_criteria([{"item_id": "q", "answer": "x", "criteria": cell}])
@@ -228,14 +269,14 @@ def test_a_criterion_is_scored_on_its_own_scale_or_refused() -> None:
     for table in (rows, through_csv):
         assert ek.points(scores, table)["score"].tolist() == [(2 + 4 - 1) / 8]
     binary = scores_of({"q#1": 1.0, "q#2": 1.0, "q#3": 0.0})
-    with pytest.raises(InputError, match=r"criterion 'q#1' has the scale \[0, 0.5, 1\], but was judged on \[0, 1\]"):
+    with pytest.raises(InputError, match=r"'q#1' has the scale \[0, 0.5, 1\], but the rubric judges on \[0, 1\]"):
         ek.points(pd.DataFrame({"item_id": rows["item_id"], "score": [True, False, True]}), rows)
     # rows of two scales, judged apart: their places on the scale are one table
     both = pd.concat([scores.iloc[:1], binary.iloc[1:]])[["item_id", "score_norm"]]
     both = both.rename(columns={"score_norm": "score"})
     assert ek.points(both, rows, scale=(0, 1))["score"].tolist() == [(2 + 4) / 8]
     wide = rows.assign(scale=[[0, 1, 2, 3, 4], None, None])
-    with pytest.raises(InputError, match="judged on"):
+    with pytest.raises(InputError, match="judges on"):
         ek.points(scores, wide)
     assert ek.points(scores.iloc[1:], wide)["n_open"].tolist() == [1]  # what was not judged is open, on any scale
 
