@@ -116,9 +116,13 @@ class Labels:
         labels = labels.loc[labels["item_id"].isin(scores["item_id"])]
         hidden = take_part(labels, HELD_OUT)[0][[*LABEL_KEY, "label"]]
         items = ItemSet.of(criterion, hidden["item_id"])
-        shown = [hidden, *(side.scores[["item_id", "criterion", "score"]] for side in (evaluation, against) if side)]
-        shown = [table[table["item_id"].isin(hidden["item_id"]) & (table["criterion"] == criterion)] for table in shown]
-        figures = digest([table.astype(str).sort_values([*table]).to_numpy().tolist() for table in shown])[:12]
+        looked_at = [
+            hidden,
+            *(side.scores[["item_id", "criterion", "score"]] for side in (evaluation, against) if side),
+        ]
+        is_here = [table["item_id"].isin(hidden["item_id"]) & (table["criterion"] == criterion) for table in looked_at]
+        looked_at = [table[rows] for table, rows in zip(looked_at, is_here, strict=True)]
+        figures = digest([table.astype(str).sort_values([*table]).to_numpy().tolist() for table in looked_at])[:12]
         names = {"rubric": evaluation.rubric.id, "rubric_version": evaluation.rubric.label, "criterion": criterion}
         look = {**names, "labels": items.key, "figures": figures}
         if not look_number(self._cache, look):
