@@ -27,7 +27,7 @@ def test_no_thread_counts_as_started_by_one_that_ends(monkeypatch, tmp_path):
 
     def study() -> None:
         ek.judge(items, "relevancy", "fake:strict", cache=tmp_path / "cache")
-        tuner = ek.RubricTuner(items, "relevancy", "fake:noisy", cache=tmp_path / "cache")
+        tuner = ek.RubricTuner(items, "relevancy", "fake:noisy", cache=tmp_path / "cache", folder=tmp_path)
         tuner.receive({"do": "run"})
         assert tuner.wait_idle(60)
 
