@@ -12,7 +12,6 @@ sys.path.insert(0, str(FOLDER.parents[1] / "tests" / "support"))
 
 from labs import Notebook, missing, running_browser, running_lab  # noqa: E402  # lies in the folder named above
 
-TOP = 390  # pixels
 TALL = 3_600  # the whole tuner is visible: what is below the fold would be left out
 WIDTHS = {"": 1400, "-narrow": 900}
 THEMES = {"": "JupyterLab Light", "-dark": "JupyterLab Dark"}
@@ -63,14 +62,6 @@ def photograph(page: Any, shown: Any, path: Path, theme: str | None = None) -> N
     small.save(path, optimize=True)
 
 
-def crop(path: Path, out: Path) -> None:
-    """The top of a picture, for README."""
-    from PIL import Image
-
-    with Image.open(path) as picture:
-        picture.crop((0, 0, picture.width, TOP)).save(out, optimize=True)
-
-
 def take(page: Any, shown: Any, folder: Path, name: str, *, wide: bool = False, light: bool = False) -> None:
     """One state in both widths and themes, or in fewer."""
     widths, themes = {"": WIDTHS[""]} if wide else WIDTHS, {"": THEMES[""]} if light else THEMES
@@ -99,7 +90,6 @@ def main(folder: Path) -> None:
         tuner = Notebook(page, lab).open(START + EDITED).tuner
         tuner.locator("tr[data-id]").first.wait_for()
         take(page, tuner, folder, "tuner")
-        crop(folder / "tuner.png", folder / "readme.png")
         tuner.locator("tr[data-id]").first.click()
         tuner.locator(".ekw-judges").wait_for()
         take(page, tuner, folder, "tuner-item")
