@@ -1,6 +1,7 @@
 """Live calls, stored, beside a bare aiohttp loop and AsyncOpenAI on the same loopback server.
 
-The judge is named by its address, made of a client that is read off, and made of one that is called itself. 100 ms and
+The judge is named by its address, made of a client that is read off, and made of one that is called itself. The least
+is a bare loop that sends evalkit's prompts, has each reply on disk before it counts, and makes a table. 100 ms and
 0 ms of latency, 64 and 256 in flight; each run is a process of its own with an empty cache, all take turns, medians
 count. ``python benchmarks/live.py 100 64`` measures one setting. Needs the stub server (see
 `stub.py`).
@@ -70,6 +71,72 @@ def judge_once(base: str, concurrency: int, n: int, kind: str = "address", cache
     print("RESULT " + json.dumps({"wall_s": wall, "cpu_s": cpu, "right": right}), flush=True)
 
 
+def floor_once(base: str, concurrency: int, n: int) -> None:
+    """The least that such a run needs here: nothing is checked, retried, limited or reported. Prints its figures."""
+    import asyncio
+    import hashlib
+    import sqlite3
+    import threading
+    from queue import SimpleQueue
+
+    import aiohttp
+    import orjson
+    import pandas as pd
+
+    items = rows(needed_folder(), n)
+    prompts = [ek.build_prompt(RUBRIC, item).messages for item in items]
+    waiting: SimpleQueue[tuple[bytes, bytes, asyncio.Future[None]] | None] = SimpleQueue()
+
+    def write(path: Path, loop: asyncio.AbstractEventLoop) -> None:
+        store = sqlite3.connect(path, isolation_level=None)
+        for text in (
+            "PRAGMA journal_mode = WAL",
+            "PRAGMA synchronous = FULL",
+            "CREATE TABLE r (key BLOB PRIMARY KEY, value)",
+        ):
+            store.execute(text)
+        while first := waiting.get():
+            replies = [first]
+            while not waiting.empty() and (more := waiting.get()):
+                replies.append(more)
+            store.execute("BEGIN")
+            store.executemany("INSERT INTO r VALUES (?, ?)", [(key, value) for key, value, _ in replies])
+            store.execute("COMMIT")
+            loop.call_soon_threadsafe(lambda done=replies: [future.set_result(None) for _, _, future in done])
+
+    async def everything(path: Path) -> pd.DataFrame:
+        loop, room = asyncio.get_running_loop(), asyncio.Semaphore(concurrency)
+        threading.Thread(target=write, args=(path, loop), daemon=True).start()
+        headers = {"content-type": "application/json", "authorization": "Bearer EMPTY"}
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=concurrency), headers=headers) as session:
+
+            async def one(messages: Any) -> float:
+                body = orjson.dumps(
+                    {"model": "gpt-4o-mini", "temperature": 0.0, "messages": [dict(m) for m in messages]}
+                )
+                async with room:
+                    async with session.post(f"{base}/v1/chat/completions", data=body) as response:
+                        reply = orjson.loads(await response.read())
+                    text, stored = reply["choices"][0]["message"]["content"], loop.create_future()
+                    waiting.put(
+                        (hashlib.sha256(body).digest(), orjson.dumps({"text": text, "usage": reply["usage"]}), stored)
+                    )
+                    await stored
+                return float(orjson.loads(text)["score"])
+
+            scores = await asyncio.gather(*map(one, prompts))
+        waiting.put(None)
+        return pd.DataFrame({"item_id": [item["id"] for item in items], "score": scores})
+
+    with tempfile.TemporaryDirectory() as folder:
+        used, started = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
+        table = asyncio.run(everything(Path(folder, "least.sqlite")))
+        wall, now = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF)
+    right = int(((table["score"] == 1) == [row["truth"] for row in items]).sum())
+    cpu = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
+    print("RESULT " + json.dumps({"wall_s": wall, "cpu_s": cpu, "right": right}), flush=True)
+
+
 def run(command: list[str], base: str, n: int) -> dict[str, Any]:
     """Figures of one process, and what the server saw of it."""
     control(base, "/_reset", {})
@@ -92,6 +159,7 @@ def compared(folder: Path, latency: int, concurrency: int, n: int) -> dict[str, 
             "AsyncOpenAI": [str(folder / "floor_openai.py"), *floor],
             "evalkit, client read off": [__file__, "--once", base, str(concurrency), str(n), "read"],
             "evalkit, client called": [__file__, "--once", base, str(concurrency), str(n), "called"],
+            "the least": [__file__, "--floor", base, str(concurrency), str(n)],
         }
         seen: dict[str, list[dict[str, Any]]] = {name: [] for name in commands}
         for _ in range(RUNS):
@@ -119,7 +187,7 @@ def main() -> int:
             f"  evalkit: {last['paid']} paid, {last['max_in_flight']} in flight at most, "
             f"{last['connections']} connections"
         )
-        ours, bare, openai, read, called = (
+        ours, bare, openai, read, called, least = (
             {key: statistics.median(one[key] for one in runs) for key in ("wall_s", "cpu_s")} for runs in seen.values()
         )
         wall, cpu = ours["wall_s"] / bare["wall_s"], ours["cpu_s"] / openai["cpu_s"]
@@ -131,11 +199,16 @@ def main() -> int:
             met &= bar("CPU of a client read off, as a multiple of AsyncOpenAI", by_client[0], 0.5)
         else:
             print(f"  wall {wall:.2f} × the bare loop, CPU {cpu:.2f} × AsyncOpenAI")
+        by_least = [ours[key] / least[key] for key in ("wall_s", "cpu_s")]
+        print("  beside the least: wall {:.2f} ×, CPU {:.2f} ×".format(*by_least))
     return int(not met)
 
 
 if __name__ == "__main__":
     if "--once" in sys.argv:
         judge_once(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), *sys.argv[5:])
+        sys.exit(0)
+    if "--floor" in sys.argv:
+        floor_once(sys.argv[2], *map(int, sys.argv[3:5]))
         sys.exit(0)
     sys.exit(main())
