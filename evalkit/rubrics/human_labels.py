@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from evalkit.errors import InputError, listed
+from evalkit.errors import EvalkitWarning, InputError, counted, listed
 from evalkit.rubrics.label_words import verdict_word
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.rubrics.scales import Scale
@@ -90,7 +92,8 @@ def as_labels(
     """Human labels as the long labels table; a mapping is read from the columns of these items.
 
     A table without `annotator` is of one, ``people``; without `criterion` of the only one of `criteria` (by default
-    those of the rubric).
+    those of the rubric). Decisions of a lead (`source` ``adjudicated``) are left out, with a warning: they are no
+    further person.
 
     Raises
     ------
@@ -100,13 +103,23 @@ def as_labels(
     if not isinstance(labels, Mapping):
         if criteria is None and rubric is not None:
             criteria = rubric_of(rubric).names
-        return check(_with_keys(labels, criteria), "labels", need=[*LABEL_KEY, "label"])
+        return of_people(check(_with_keys(labels, criteria), "labels", need=[*LABEL_KEY, "label"]))
     if items is None:
         raise InputError(
             "labels= refers to columns of the items, but the items are not known here; pass the evaluation instead of "
             f"its tables, or pass labels=ek.extract_labels(items, {dict(labels)!r})"
         )
     return extract_labels(items, labels, rubric=rubric)
+
+
+def of_people(labels: pd.DataFrame) -> pd.DataFrame:
+    """The labels without a lead's decisions; a warning counts those."""
+    is_decision = np.asarray(labels.get("source", pd.Series(dtype=str)) == "adjudicated", dtype=bool)
+    if not is_decision.any():
+        return labels
+    fact = f"{counted(int(is_decision.sum()), 'decision')} of a lead left out of the labels, as of no further person"
+    warnings.warn(f"{fact}; LabelPage.final_labels has them in place of what they decide", EvalkitWarning, stacklevel=3)
+    return labels[~is_decision]
 
 
 def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:

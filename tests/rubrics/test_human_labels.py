@@ -7,7 +7,7 @@ import pytest
 
 import evalkit as ek
 from evalkit import plots, stats
-from evalkit.errors import InputError
+from evalkit.errors import EvalkitWarning, InputError
 from evalkit.evaluation.suggestions.cases import dev_labels
 from evalkit.rubrics.human_labels import as_labels
 
@@ -119,6 +119,28 @@ def test_a_table_stays_what_it_is(long):
     pd.testing.assert_frame_equal(as_labels(long), long)
     with pytest.raises(InputError, match="annotator"):
         as_labels(long.drop(columns="annotator"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [*TABLES, "k_curve", "calibrate", "split", "evaluate"])
+def test_decisions_of_a_lead_are_no_further_person(name, evaluation, items, long, cache):
+    tables = TABLES | {
+        "k_curve": lambda judged, labels: stats.k_curve(judged, labels),
+        "calibrate": lambda judged, labels: ek.calibrate(judged, labels).table,
+        "split": lambda _, labels: ek.split_labels(labels.assign(item_id=labels["item_id"].factorize()[0])),
+        "evaluate": lambda _, labels: (
+            ek.evaluate(
+                items, "faithfulness", ["fake:strict", "fake:lenient"], samples=2, cache=cache, labels=labels
+            ).labels
+        ),
+    }
+    people = long.assign(source="random")
+    decisions = people.head(9).assign(annotator="decided by eva", source="adjudicated", label="true")
+    both = pd.concat([decisions, people], ignore_index=True)
+    with pytest.warns(EvalkitWarning, match="9 decisions of a lead left out of the labels"):
+        made = tables[name](evaluation, both)
+    by_hand = tables[name](evaluation, people)
+    assert made.astype(str).values.tolist() == by_hand.astype(str).values.tolist()
 
 
 @pytest.fixture(scope="module")

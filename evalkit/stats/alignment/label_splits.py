@@ -12,7 +12,7 @@ from pandas.api.types import is_numeric_dtype
 
 from evalkit.core.settings import check_choice
 from evalkit.errors import InputError, listed
-from evalkit.rubrics.human_labels import LabelsLike, as_labels
+from evalkit.rubrics.human_labels import LabelsLike, as_labels, of_people
 from evalkit.stats.alignment.held_out_log import ItemSet, append_log, read_log
 from evalkit.tables.grouping import ClustersLike, clusters_of
 
@@ -58,6 +58,7 @@ def split_labels(labels: LabelsLike, clusters: ClustersLike | None = None) -> pd
     >>> split_labels(labels)["part"].value_counts().to_dict()
     {'dev': 125, 'held-out': 75}
     """
+    labels = of_people(labels) if isinstance(labels, pd.DataFrame) else labels
     people = as_labels(labels, criteria=())
     ids = people["item_id"].astype("str")
     names = clusters_of(ids, clusters).str.removeprefix("cluster ") if clusters is not None else ids
