@@ -157,7 +157,7 @@ class LabelLog:
         self._acts: list[_Key] = []
         self.times: dict[str, list[datetime]] = {}
         self.n_other_texts, self._applied = 0, b""
-        self.draws: dict[str, list[dict[str, float]]] = {}
+        self.draws: dict[str, list[tuple[int, dict[str, float]]]] = {}  # the number of each round, and what it drew
         self._changed()
 
     def add_scales(self, rubric: Rubric) -> None:
@@ -197,8 +197,12 @@ class LabelLog:
         if isinstance(annotator, str) and isinstance(values.get("counts"), bool):
             self._count(annotator, counts=values["counts"])
         elif isinstance(values.get("drawn"), dict) and isinstance(criterion, str):
-            draws = self.draws.setdefault(criterion, [])
-            draws += [values["drawn"]] * (values["drawn"] not in draws)  # two processes may draw the same
+            draws, number = self.draws.setdefault(criterion, []), values.get("round")
+            if not isinstance(number, int):
+                number = max((one for one, _ in draws), default=0) + 1
+                number = next((one for one, drawn in draws if drawn == values["drawn"]), number)
+            if (number, values["drawn"]) not in draws:  # two processes may draw the same
+                draws.append((number, values["drawn"]))
         elif not all(isinstance(value, str) for value in fields):
             return
         elif self._texts.get(item_id) != text or not self._fits(criterion, values.get("label")):
@@ -306,10 +310,11 @@ class LabelLog:
         """Include an annotator's labels in the figures, or leave them out."""
         self._write([{"annotator": annotator, "counts": counts}])
 
-    def add_draw(self, criterion: str, drawn: Mapping[str, float]) -> None:
-        """Note the items drawn for this criterion in the next round, with the probability of each."""
+    def add_draw(self, criterion: str, drawn: Mapping[str, float], number: int | None = None) -> None:
+        """Note the items drawn for this criterion in this round or the next, with the probability of each."""
         if drawn:
-            self._write([{"criterion": criterion, "drawn": dict(drawn)}])
+            own = {} if number is None else {"round": number}
+            self._write([{"criterion": criterion, "drawn": dict(drawn), **own}])
 
     def _line(self, key: _Key) -> dict[str, Any]:
         return dict(zip(_FIELDS, (*key, self._texts[key[0]]), strict=True))

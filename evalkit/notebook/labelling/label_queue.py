@@ -83,7 +83,9 @@ class LabelQueue:
         """
         done, is_random = self._log.labelled(criterion, annotator, self.source), self.source == "random"
         rounds = self._log.draws.get(criterion, [])
-        drawn: Mapping[str, float | None] = dict.fromkeys(self._order) if is_random else rounds[-1] if rounds else {}
+        drawn: Mapping[str, float | None] = dict.fromkeys(self._order)
+        if not is_random:  # a page on other items may have noted its draw in the log
+            drawn = {item: chance for item, chance in (rounds[-1][1] if rounds else {}).items() if item in drawn}
         if not is_random and self._may_draw and not set(drawn) - done:
             open_ = {item: value for item, value in disagreements.items() if not self._log.of(item, criterion)}
             drawn = new = draw_disputed(open_, f"{version} {len(rounds) + 1}")
@@ -95,7 +97,7 @@ class LabelQueue:
         item_id = next((item for item in drawn if item not in done and item not in last), last[0] if last else None)
         before = item_id is not None and annotator in self._log.of(item_id, criterion)
         undo = self._log.last_queued(criterion, annotator, self.source)
-        n_done, number = sum(item in done for item in drawn), None if is_random else len(rounds)
+        n_done, number = sum(item in done for item in drawn), None if is_random else rounds[-1][0] if rounds else 0
         return Turn(item_id, drawn.get(item_id or ""), before, n_done, len(drawn), undo, len(last), number)
 
 

@@ -22,6 +22,7 @@ from evalkit.notebook.tuner.session_labels import text_hashes
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.rubrics.scales import number
+from evalkit.tables.files import records
 from evalkit.tables.items import ItemsLike
 from evalkit.tables.schemas import id_text
 
@@ -66,13 +67,13 @@ class Forms:
         self.log.read()
         self.source = order if isinstance(order, str) else "disputed"
         check_choice("order", self.source, ("random", "given", "disputed"))
-        self.drawn = self._draw(order) if self.source == "disputed" else {}
         self.is_exploded = "of_item" in self.items and REQUIREMENT in self.columns
         self._requirement = self.columns.pop(REQUIREMENT) if self.is_exploded else ""
         units = map(id_text, self.items["of_item" if self.is_exploded else "item_id"])
         self.row_of = dict(zip(self.items["item_id"], self.items.to_dict("records"), strict=True))
         rows = enumerate(zip(self.items["item_id"], units, strict=True))
         self.form_of = {item: unit for row, (item, unit) in rows if row not in worklist.skipped}
+        self.drawn = self._draw(order) if self.source == "disputed" else {}
         questions: dict[str, list[Key]] = {}
         for item, unit in self.form_of.items():
             for name in self.rubric.names:
@@ -84,24 +85,39 @@ class Forms:
         self.questions = {unit: questions[unit] for unit in names}
 
     def _draw(self, order: str | pd.DataFrame) -> dict[Key, tuple[float, int]]:
-        """The drawn questions: those of a table, which is noted in the log, or of the log's last draw."""
-        draws = self.log.draws
-        chosen = {name: draws[name][-1] for name in self.rubric.names if name in draws}
+        """The drawn questions of these items: those of a table, which the log then has, or of the log's last draw."""
+        draws, questions = self.log.draws, dict[Key, tuple[float, int]]()
         if isinstance(order, pd.DataFrame):
-            if missing := {"item_id", "criterion", "probability"} - {*order.columns}:
-                raise InputError(f"order= has no column {listed(sorted(missing))}; pass what ek.next_labels returned")
-            chosen = {}
-            for item, name, chance in order[["item_id", "criterion", "probability"]].itertuples(index=False):
-                if name in self.rubric.names:
-                    chosen.setdefault(str(name), {})[id_text(item)] = float(chance)
-            for name, drawn in chosen.items():
-                if drawn not in draws.get(name, []):
-                    self.log.add_draw(name, drawn)
-        if not chosen:
-            fact = "order= draws no item for a criterion of this rubric, or the log has no draw of the tuner"
+            for (name, given), drawn in self._drawn_by(order).items():
+                numbers = [one for one, noted in draws.get(name, []) if noted == drawn and given in (None, one)]
+                if not numbers:
+                    self.log.add_draw(name, drawn, given)
+                    numbers = [draws[name][-1][0]]
+                questions |= {(item, name): (chance, numbers[0]) for item, chance in drawn.items()}
+        else:
+            last = [(name, *turn) for name in self.rubric.names for turn in draws.get(name, [])[-1:]]
+            questions = {(item, name): (drawn[item], one) for name, one, drawn in last for item in drawn}
+            questions = {key: draw for key, draw in questions.items() if key[0] in self.form_of and _is_chance(draw[0])}
+        if not questions:
+            fact = (
+                "order= draws none of these items for a criterion of this rubric, or the log has no draw of the tuner"
+            )
             raise InputError(f"{fact}; press Disputed in the tuner, or pass order=ek.next_labels(…)")
-        numbers = {name: draws[name].index(drawn) + 1 for name, drawn in chosen.items()}
-        return {(item, name): (drawn[item], numbers[name]) for name, drawn in chosen.items() for item in drawn}
+        return questions
+
+    def _drawn_by(self, table: pd.DataFrame) -> dict[tuple[str, int | None], dict[str, float]]:
+        """Criterion and round of a table -> its items that are here, with the probability of each."""
+        if missing := {"item_id", "criterion", "probability"} - {*table.columns}:
+            raise InputError(f"order= has no column {listed(sorted(missing))}; pass what ek.next_labels returned")
+        chosen: dict[tuple[str, int | None], dict[str, float]] = {}
+        for row in records(table):
+            item, name, chance, given = id_text(row["item_id"]), row["criterion"], row["probability"], row.get("round")
+            if name in self.rubric.names and item in self.form_of:
+                if not _is_chance(chance):
+                    fact = f"order=, item {item!r}, criterion {name!r}: the probability is {chance}"
+                    raise InputError(f"{fact}; it must be above 0 and at most 1, as ek.next_labels returns it")
+                chosen.setdefault((name, given if given is None else int(given)), {})[item] = float(chance)
+        return chosen
 
     def is_done(self, name: str, given: Container[Key]) -> bool:
         """Whether all questions of a form have an answer."""
@@ -222,6 +238,10 @@ class PersonScreen:
             self._taken_back |= {key: given[key] for key in keys if key in given}
             self.forms.log.undo(self.annotator, keys)
             self._go_on(form)
+
+
+def _is_chance(value: object) -> bool:
+    return 0 < (number(value) or 0) <= 1
 
 
 def clean(text: object) -> str:

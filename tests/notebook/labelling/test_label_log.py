@@ -11,6 +11,7 @@ import pytest
 from evalkit.errors import CacheError, InputError
 from evalkit.notebook.labelling import label_log
 from evalkit.notebook.labelling.label_log import LabelEdit, LabelLog
+from evalkit.notebook.labelling.label_queue import LabelQueue
 from evalkit.rubrics import Rubric
 
 pytestmark = pytest.mark.usefixtures("unsynced")
@@ -145,6 +146,19 @@ def test_decisions_do_not_count_in_figures(tmp_path: Path) -> None:
     assert set(log.counted["annotator"]) == set(log.weighted["annotator"]) == {"ann", "ben"}
     assert log.newcomers() == {}
     assert log.not_counted("a") == "1 adjudicated not counted"
+
+
+def test_a_draw_of_other_items_leaves_the_queue_usable(tmp_path: Path) -> None:
+    log = log_at(tmp_path / "l.jsonl")
+    log.add_draw("a", {"of another page": 0.5, "i2": 0.25}, 4)
+    queue = LabelQueue(log, TEXTS)
+    queue.set("disputed", blind=True, is_open=True)
+    turn = queue.turn("a", "ann", {}, "v1")
+    assert (turn.item_id, turn.probability, turn.round, turn.n) == ("i2", 0.25, 4, 1)
+    log.add("i2", "a", "ann", LabelEdit("1", "disputed", 0.25, True, 4))
+    queue.set("disputed", blind=True, is_open=True)
+    assert queue.turn("a", "ann", {"i0": 1.0, "i1": 1.0}, "v1").round == 5
+    assert [number for number, _ in log_at(log.path).draws["a"]] == [4, 5]
 
 
 def test_what_cannot_be_written_does_not_count(tmp_path: Path) -> None:

@@ -184,6 +184,22 @@ def test_drawn_items_keep_their_probability(tmp_path: Path) -> None:
     assert set(labels["round"]) == {1}
     assert page.path.read_bytes().count(b'"drawn"') == 2
     assert form(page_of(log, "Ben", order="disputed"))["n"] == 2
+    labels.reset_index().to_csv(tmp_path / "labels.csv")
+    third = pd.DataFrame(
+        [("CR-1002", "tone", 0.5, 3), ("CR-9", "tone", 0.5, 3), ("CR-1004", "wit", 0.5, 3)], columns=drawn.columns
+    )
+    for order in (third, third.head(2), "disputed"):  # what is not here is left out; the round is that of the table
+        page = page_of(log, "Cem", order=order)
+        assert {key: draw for key, draw in page._forms.drawn.items() if key[1] != "correct"} == {
+            ("CR-1002", "tone"): (0.5, 3)
+        }
+        assert page.path.read_bytes().count(b'"drawn"') == 3
+    for wrong in (float("nan"), None, 0.0, 1.7, -1, "often"):
+        with pytest.raises(InputError, match="'CR-1002', criterion 'tone': the probability is"):
+            page_of(log, "Cem", order=third.assign(probability=wrong))
+    with pytest.raises(InputError, match="none of these items"):
+        page_of(log, "Cem", order=third.iloc[1:])
+    assert page.path.read_bytes().count(b'"drawn"') == 3  # only what can be labelled is in the log
     with pytest.raises(InputError, match="no column 'probability'"):
         page_of(log, "Anna", order=drawn[["item_id", "criterion"]])
     with pytest.raises(ConfigError, match="'random', 'given', 'disputed'"):
