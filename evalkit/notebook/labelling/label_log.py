@@ -336,9 +336,9 @@ class LabelLog:
     def given_by(self, annotator: str, source: str) -> dict[tuple[str, str], LabelEdit]:
         """Item and criterion -> label that this annotator need not be asked for again.
 
-        For ``random``, labels that count.
+        For ``random`` and ``given``, labels that count.
         """
-        labels = self._that_count() if source == "random" else self.last()
+        labels = self._that_count() if source in _COUNTED else self.last()
         return {key[:2]: edit for key, edit in labels.items() if key[2] == annotator}
 
     def labelled(self, criterion: str, annotator: str, source: str) -> set[str]:

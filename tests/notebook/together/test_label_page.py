@@ -200,6 +200,8 @@ def test_drawn_items_keep_their_probability(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="none of these items"):
         page_of(log, "Cem", order=third.iloc[1:])
     assert page.path.read_bytes().count(b'"drawn"') == 3  # only what can be labelled is in the log
+    for whole in ("given", "random"):  # the hard items are asked again, else the figures were of the easy rest
+        assert form(page_of(log, "Anna", order=whole))["n_done"] == 0
     with pytest.raises(InputError, match="no column 'probability'"):
         page_of(log, "Anna", order=drawn[["item_id", "criterion"]])
     with pytest.raises(ConfigError, match="'random', 'given', 'disputed'"):
