@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -72,6 +72,12 @@ class LabelEdit:
     blind: bool | None = None
     round: int | None = None
     comment: str = ""
+
+
+class _OffScale(LabelEdit):
+    """A label on no scale that is known here: it is none in this process, and undo takes it back, as in all others."""
+
+    __slots__ = ()
 
 
 def labels_on_scale(labels: pd.DataFrame, criterion: str, *rubrics: Rubric) -> pd.DataFrame:
@@ -161,10 +167,15 @@ class LabelLog:
         self._changed()
 
     def add_scales(self, rubric: Rubric) -> None:
-        """Accept labels on the scales of this version too."""
+        """Accept labels on the scales of this version too, also those that were read before."""
+        n_known = sum(map(len, self._scales.values()))
         for criterion in rubric.criteria:
             scale = criterion.scale
             self._scales.setdefault(criterion.name, {})[f"{scale.level} {scale.to_json()}"] = scale
+        if n_known and self._applied and sum(map(len, self._scales.values())) > n_known:
+            with self._lock:
+                self._forget()
+                self.read()
 
     def read(self) -> bool:
         """Apply the lines that were added to the file since the last call, by any process; False if there are none.
@@ -205,10 +216,15 @@ class LabelLog:
                 draws.append((number, values["drawn"]))
         elif not all(isinstance(value, str) for value in fields):
             return
-        elif self._texts.get(item_id) != text or not self._fits(criterion, values.get("label")):
+        elif self._texts.get(item_id) != text or not self._fits(criterion, None):
             self.n_other_texts += criterion != _SKIPPED
         elif values.get("undo") is True:
             self._remove_last((item_id, criterion, annotator))
+        elif not self._fits(criterion, values.get("label")):
+            self.n_other_texts += criterion != _SKIPPED
+            if isinstance(values["label"], str):
+                self._edits.setdefault((item_id, criterion, annotator), []).append(_OffScale(values["label"]))
+                self._acts.append((item_id, criterion, annotator))
         else:
             self._put((item_id, criterion, annotator), _edit_of(values))
             if "source" not in values:  # written by an earlier version, when every annotator counted
@@ -326,7 +342,7 @@ class LabelLog:
     def acts(self, annotator: str) -> Iterator[tuple[str, str]]:
         """Items and criteria that an annotator labelled, the last first; an item that was skipped has no criterion."""
         for key in self._acts[::-1]:
-            if key[2] == annotator and (key[1] == _SKIPPED or any(edit.label for edit in self._edits[key][-1:])):
+            if key[2] == annotator and (key[1] == _SKIPPED or any(map(_is_label, self._edits[key][-1:]))):
                 yield key[:2]
 
     def of(self, item_id: str, criterion: str) -> dict[str, str]:
@@ -355,16 +371,12 @@ class LabelLog:
     def last(self) -> dict[_Key, LabelEdit]:
         """Item, criterion and annotator -> last label."""
         with self._lock:
-            return {key: edits[-1] for key, edits in self._edits.items() if edits and edits[-1].label is not None}
+            return _newest(self._edits, SOURCES)
 
     def _that_count(self) -> dict[_Key, LabelEdit]:
         """The last label that counts of each item, criterion and annotator, unless labels were taken back since."""
         with self._lock:
-            last = {
-                key: next((edit for edit in reversed(edits) if edit.label is None or edit.source in _COUNTED), None)
-                for key, edits in self._edits.items()
-            }
-        return {key: edit for key, edit in last.items() if edit is not None and edit.label is not None}
+            return _newest(self._edits, _COUNTED)
 
     @property
     def table(self) -> pd.DataFrame:
@@ -431,6 +443,21 @@ class LabelLog:
         parts = [f"{words} not counted"] * bool(words)
         parts += [f"without {', '.join(left_out)} (not in the figures yet)"] * bool(left_out)
         return " · ".join(parts)
+
+
+def _is_label(edit: LabelEdit) -> bool:
+    return edit.label is not None and not isinstance(edit, _OffScale)
+
+
+def _newest(edits: Mapping[_Key, list[LabelEdit]], sources: Container[str]) -> dict[_Key, LabelEdit]:
+    """The last label from one of these sources, unless labels were taken back since."""
+    last = {
+        key: next(
+            (one for one in reversed(own) if one.label is None or (_is_label(one) and one.source in sources)), None
+        )
+        for key, own in edits.items()
+    }
+    return {key: edit for key, edit in last.items() if edit is not None and edit.label is not None}
 
 
 def _edit_of(values: Mapping[str, Any]) -> LabelEdit:

@@ -148,6 +148,22 @@ def test_decisions_do_not_count_in_figures(tmp_path: Path) -> None:
     assert log.not_counted("a") == "1 adjudicated not counted"
 
 
+def test_undo_takes_back_the_same_label_whatever_scales_are_known(tmp_path: Path) -> None:
+    wider = Rubric(id="r", inputs=["answer"], criteria=[{"name": "a", "scale": {0: "no", 1: "yes", 2: "very"}}])
+    newer = LabelLog(tmp_path / "l.jsonl", TEXTS, None, wider)
+    for label in "12":
+        newer.add("i0", "a", "ann", LabelEdit(label, "random"))
+    older, late = log_at(newer.path), log_at(newer.path)
+    assert [*older.acts("ann")] == []  # it cannot show what *Undo* would take back
+    late.add_scales(wider)  # after it read the line
+    assert [content(log)[0][3] for log in (newer, late, older)] == ["2", "2", "1"]
+    newer.undo("ann", [("i0", "a")])
+    for log in (newer, late, older, log_at(newer.path)):
+        log.read()
+        assert ([row[3] for row in content(log)], [*log.acts("ann")]) == (["1"], [("i0", "a")])
+        assert log.counted["label"].tolist() == ["1"]
+
+
 def test_a_draw_of_other_items_leaves_the_queue_usable(tmp_path: Path) -> None:
     log = log_at(tmp_path / "l.jsonl")
     log.add_draw("a", {"of another page": 0.5, "i2": 0.25}, 4)
