@@ -373,6 +373,12 @@ class LabelLog:
         with self._lock:
             return _newest(self._edits, SOURCES)
 
+    def decisions(self) -> dict[tuple[str, str], str]:
+        """Item and criterion -> its newest decision, whoever decided."""
+        last = self.last()
+        decided = (key for key in self._acts if key in last and last[key].source == "adjudicated")
+        return {key[:2]: str(last[key].label) for key in decided}
+
     def _that_count(self) -> dict[_Key, LabelEdit]:
         """The last label that counts of each item, criterion and annotator, unless labels were taken back since."""
         with self._lock:

@@ -21,7 +21,7 @@ from evalkit.notebook.tuner.drafts import Setup
 from evalkit.notebook.tuner.session_labels import text_hashes
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.rubrics.rubric import REQUIREMENT
-from evalkit.rubrics.scales import number
+from evalkit.rubrics.scales import code_text, number
 from evalkit.tables.files import records
 from evalkit.tables.items import ItemsLike
 from evalkit.tables.schemas import id_text
@@ -138,7 +138,7 @@ class Forms:
         is_number = scale.level == "interval" and isinstance(given, str) and number(given) is not None
         if not is_number and given not in scale.labels:
             raise InputError(f"not saved: {given!r} is no answer to {key[1]!r}; allowed: {listed(scale.labels)}")
-        return str(given)
+        return code_text(number(given) or 0) if is_number else str(given)
 
     def question(self, key: Key) -> dict[str, Any]:
         """A question as it is drawn: its title and text, and its levels as code and text, or the ends of its scale."""

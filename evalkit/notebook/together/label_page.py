@@ -119,13 +119,10 @@ class LabelPage(NotebookWidget):
     @property
     def final_labels(self) -> pd.DataFrame:
         """Each person's labels, with the lead's decision in their place where there is one."""
-        labels, keys = self.labels, LABEL_KEY[:2]
-        is_decision = labels["source"].eq("adjudicated").to_numpy()
-        decided = labels[is_decision].drop_duplicates(keys, keep="last").set_index(keys)["label"].astype(str)
-        people = labels[~is_decision].reset_index(drop=True)
-        decisions = decided.reindex(pd.MultiIndex.from_frame(people[keys].astype(str))).array
-        label = pd.Series(decisions, dtype=object).fillna(people["label"].astype(object))
-        return people.assign(label=pd.Categorical(label))
+        labels, decided = self.labels, self._forms.log.decisions()
+        people = labels[~labels["source"].eq("adjudicated").to_numpy()].reset_index(drop=True)
+        rows = people[[*LABEL_KEY[:2], "label"]].itertuples(index=False)
+        return people.assign(label=pd.Categorical([decided.get((item, name), label) for item, name, label in rows]))
 
     def __repr__(self) -> str:
         form = self.widget.form

@@ -14,8 +14,9 @@ from evalkit.errors import counted
 from evalkit.notebook.judgments.item_details import judged_inputs
 from evalkit.notebook.labelling.label_log import ENOUGH_LABELS, LabelEdit
 from evalkit.notebook.together.label_forms import Action, Forms, Key, clean
+from evalkit.rubrics.scales import code_text
 from evalkit.stats import reliability
-from evalkit.stats.alignment.label_values import with_codes
+from evalkit.stats.alignment.label_values import read_label, with_codes
 from evalkit.stats.intervals import wilson
 from evalkit.tables.messages import value_text
 
@@ -48,8 +49,8 @@ class LeadScreen:
         """The whole view."""
         forms, log, last = self.forms, self.forms.log, self.forms.log.last()
         labels = with_codes(log.table, forms.rubric).astype({"annotator": str, "label": object})
-        is_decision = labels["source"].eq("adjudicated").to_numpy()
-        decided = labels[is_decision].set_index(_KEY)["label"].to_dict()
+        labels["label"] = [self._notation(*row) for row in labels[["criterion", "label"]].itertuples(index=False)]
+        is_decision, decided = labels["source"].eq("adjudicated").to_numpy(), log.decisions()
         keys = pd.MultiIndex.from_tuples([key for keys in forms.questions.values() for key in keys], names=_KEY)
         people = labels[~is_decision].pivot(index=_KEY, columns="annotator", values="label")
         people = people.reindex(keys).dropna(axis=1, how="all").astype(object)
@@ -120,7 +121,8 @@ class LeadScreen:
         reason = "Label more items that two people read. " if unclear and not apart else ""
         at_odds = differ[differ.index.get_level_values("criterion") == worst["criterion"]]
         if len(at_odds):
-            pairs = Counter(tuple(sorted({*labels} - {None})[:2]) for labels in at_odds.to_numpy())
+            texts = [sorted({*labels} - {None}) for labels in at_odds.to_numpy()]
+            pairs = Counter(pair for differing in texts for pair in combinations(differing, 2))
             pair, n_pairs = pairs.most_common(1)[0]
             low, high = (cut(self._level(at_odds.index[0], code).rstrip("."), _LONGEST_LEVEL) for code in pair)
             reason += f"{n_pairs} of the {counted(len(at_odds), 'difference')} are “{low}” against “{high}”. "
@@ -138,6 +140,13 @@ class LeadScreen:
         notes = [f"{reasons.total()} skipped ({common})"] * bool(reasons) + ([f"{pace:.0f} s per item"] if pace else [])
         notes += [f"last answer {time:%d %b %H:%M} UTC" for time in times[-1:]]
         return [who, sum(forms.is_done(name, done) for name in forms.questions), len(forms.questions), ", ".join(notes)]
+
+    def _notation(self, criterion: str, code: str) -> str:
+        """A label in the one way in which its level is written, as `reliability` compares it."""
+        scale = self.forms.rubric.criterion(criterion).scale
+        reading = read_label(code, scale)
+        level = reading and (reading.label or scale.by_value(reading.score))
+        return code if level is None else code_text(level)
 
     def _level(self, key: Key, code: str) -> str:
         return next((text for label, text in self.forms.question(key)["levels"] if label == code), code)

@@ -339,3 +339,27 @@ def test_a_decision_is_a_label_of_its_own(tmp_path: Path) -> None:
     wrong = {"do": "decide", "item": "CR-1", "criterion": "tone", "label": "1"}
     lead.receive(wrong)
     assert form(lead)["people"][-1][1] == 14
+
+
+def test_the_lead_compares_meanings_counts_all_pairs_and_the_newest_decision_holds(tmp_path: Path) -> None:
+    items = [{"item_id": f"i{at:02}", "answer": f"a{at}"} for at in range(12)]
+    scales = [{"name": "percent", "level": "interval", "scale": {0: "none", 10: "all"}},
+              {"name": "c", "scale": {0: "no", 1: "mid", 2: "yes"}}]  # fmt: skip
+    rubric = ek.Rubric(id="r", inputs=["answer"], criteria=scales)
+    options = {"rubric": rubric, "labels": tmp_path / "l.jsonl", "order": "given"}
+    codes = {"Ana": "000" + "1" * 9, "Ben": "1" * 12, "Cem": "22222" + "1" * 7}
+    for who, number in zip(codes, ("3", "3.0", "3,00"), strict=True):
+        page = ek.notebook.LabelPage(items, annotator=who, **options)
+        for code in codes[who]:
+            save(page, [number, code])
+    leads = [ek.notebook.LabelPage(items, annotator=who, view="lead", **options) for who in ("Eva", "Fay")]
+    assert [one["differ"] for one in form(leads[0])["agreement"]] == [0, 5]
+    assert "5 of the 5 differences are “mid” against “yes”." in form(leads[0])["sentence"][2]
+    for at, code in [(0, "0"), (1, "1"), (0, "2")]:
+        leads[at].receive({"do": "open", "item": "i00", "criterion": "c"})
+        leads[at].receive({"do": "decide", "item": "i00", "criterion": "c", "label": code})
+        for lead in leads:
+            lead.receive({"do": "look"})
+            final = lead.final_labels.astype(str)
+            mine = final[(final["item_id"] == "i00") & (final["criterion"] == "c")]
+            assert [*mine["label"], form(lead)["rows"][0]["decision"]] == [code] * 4
