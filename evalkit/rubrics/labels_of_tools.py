@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
+import orjson
 import pandas as pd
 
 from evalkit.core.reply_keys import canonical_json
@@ -82,7 +84,7 @@ def load_labels(
     [{'item_id': '7', 'criterion': 'tone', 'annotator': '3', 'label': 'kind'}]
     """
     where = str(source) if isinstance(source, (str, Path)) else "the labels"
-    frame = read_frame(source) if isinstance(source, (str, Path)) else as_frame(source)
+    frame = _read(Path(source)) if isinstance(source, (str, Path)) else as_frame(source)
     scales = None if rubric is None else rubric_of(rubric)
     criterion_of = criteria or (None if scales is None else {name: name for name in scales.names})
     names = {*map(str, frame.columns)}
@@ -98,7 +100,7 @@ def load_labels(
     elif any(name.rpartition(".")[2] == "responses" for name in names):
         answers = _of_records(rows, item_id, where)
     elif "annotation_id" in names:
-        answers = _of_rows(rows, criterion_of, item_id, where)
+        answers = _of_rows(rows, criterion_of, item_id, where, has_time="lead_time" in names)
     else:
         fact = f"{where} has no labels of people in a known form (columns: {listed(sorted(names), most=12)})"
         raise InputError(f"{fact}; allowed: {_FORMS}")
@@ -108,6 +110,20 @@ def load_labels(
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as problem:
         raise InputError(f"{where} is not as the tool writes it ({problem!r}); allowed: {_FORMS}") from None
+
+
+def _read(path: Path) -> pd.DataFrame:
+    """A file; of a log of evalkit without the lines that a crash truncated, as its pages read it."""
+    try:
+        return read_frame(path)
+    except InputError:
+        if not path.name.endswith(".labels.jsonl") or not path.exists():
+            raise
+    rows = []
+    for line in path.read_bytes().split(b"\n"):
+        with suppress(orjson.JSONDecodeError):
+            rows.append(orjson.loads(line))
+    return pd.DataFrame([row for row in rows if isinstance(row, dict)])
 
 
 def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted, where: str) -> pd.DataFrame:
@@ -200,11 +216,19 @@ def _of_tasks(rows: list[_Row], criterion_of: _Wanted, name: str | None, where: 
         warnings.warn(f"{fact}, left out", EvalkitWarning, stacklevel=4)
 
 
-def _of_rows(rows: list[_Row], criterion_of: _Wanted, name: str | None, where: str) -> Iterator[_Row]:
+def _of_rows(
+    rows: list[_Row], criterion_of: _Wanted, name: str | None, where: str, *, has_time: bool
+) -> Iterator[_Row]:
     """Label Studio's JSON_MIN and CSV: a row per annotation, its questions among the fields of the item."""
     if criterion_of is None:
         fact = "in JSON_MIN and CSV, Label Studio does not tell questions from fields of items"
         raise InputError(f"{where}: {fact}; pass rubric=, or criteria={{'question': 'criterion'}}")
+    untimed = sum("lead_time" not in row for row in rows)
+    if untimed and has_time:
+        fact = f"{where}: {counted(untimed, 'annotation')} without lead_time may be made from predictions of a model"
+        warnings.warn(
+            f"{fact}; Label Studio's JSON export tells, and they are left out of it", EvalkitWarning, stacklevel=4
+        )
     for row in rows:
         moment = {"at": row.get("updated_at") or row.get("created_at")}
         for question in (question for question in criterion_of if question in row):
@@ -284,22 +308,41 @@ def write_label_studio(
             if value is not None:
                 texts[name] = value if isinstance(value, str) else canonical_json(value).decode()
         tasks[item["item_id"]] = {"data": texts, "annotations": {}, "predictions": {}}
+    lost = 0
     for kind, table, author in (("annotations", labels, "annotator"), ("predictions", votes, "judge")):
         for row in [] if table is None else records(table):
-            name, label = row["criterion"], row["label"]
+            name = row["criterion"]
+            label = None if name not in scales.names else _offered(row, kind, scales.criterion(name), numbers)
             is_person = row.get("source") != "adjudicated"  # a lead's decision is no third person
-            if label is not None and name in scales.names and row["item_id"] in tasks and is_person:
+            lost += label is None and row["label"] is not None and name in scales.names and is_person
+            if label is not None and row["item_id"] in tasks and is_person:
                 start: _Row = {"result": []} | ({"model_version": row[author]} if kind == "predictions" else {})
                 results = tasks[row["item_id"]][kind].setdefault(row[author], start)["result"]
-                control, value = ("number", number(label)) if name in numbers else ("choices", [label])
+                control, value = ("number", label) if name in numbers else ("choices", [label])
                 head = {"id": f"{kind}-{len(results)}", "from_name": name, "to_name": shown_input, "type": control}
                 results.append(head | {"value": {control: value}, "meta": {author: row[author]}})
+    if lost:
+        warnings.warn(f"{counted(lost, 'label')} on no level, such as true, not written", EvalkitWarning, stacklevel=2)
     kinds = ("annotations", "predictions")
     rows = [task | {kind: list(task[kind].values()) for kind in kinds} for task in tasks.values()]
     write_frame(pd.DataFrame(rows), path)
     parts = [f'<Header value="{name}"/><Text name="{name}" value="${name}"/>' for name in names]
     controls = [_control(q, shown_input, is_number=q.name in numbers) for q in scales.criteria]
     return "\n".join(["<View>", *parts, *controls, "</View>"])
+
+
+def _offered(row: _Row, kind: str, criterion: Criterion, numbers: set[str]) -> Any:
+    """A label as the control stores it: a number, or the code of a level; None for what the control does not offer."""
+    scale, label = criterion.scale, row["label"]
+    if criterion.name in numbers:  # the label of a judge's number is the nearest code
+        return number(row["score"] if kind == "predictions" and "score" in row else label)
+    if label is None:
+        return None
+    code = scale.by_value(label)
+    code = scale.named(str(label)) if code is None else code
+    if code is None and str(label).casefold() in ("true", "false") and scale.codes == (0, 1):
+        code = int(str(label).casefold() == "true")
+    return None if code is None else code_text(code)
 
 
 def _control(criterion: Criterion, shown: str, *, is_number: bool) -> str:

@@ -247,6 +247,7 @@ def test_the_log_and_plain_tables_are_read_too(tmp_path: Path) -> None:
         log.write(json.dumps(lost | {"text": "new", "label": "2"}) + "\n")
         log.write(json.dumps(lost | {"text": "new", "label": None, "undo": True}) + "\n")
         log.write(json.dumps({"annotator": "me", "counts": False}) + "\n")
+        log.write('{"item_id": "a", "criterion": "to\n[]\n{"annotator": "me", "counts": true}\n{"item_id"')  # crashes
     table = ek.load_labels(tmp_path / "t.labels.jsonl", rubric=RUBRIC)
     assert as_truth(table) == {("a", "tone", "me"): "3", ("b", "tone", "me"): "2", ("d", "tone", "me"): "3"}
     assert {"source", "probability", "blind", "round"} <= {*table.columns}
@@ -333,3 +334,40 @@ def test_annotations_that_nobody_looked_at_are_counted() -> None:
     with pytest.warns(EvalkitWarning, match="1 annotation made from predictions of a model, which no person looked at"):
         table = ek.load_labels([{"id": 1, "data": {}, "annotations": [made, seen]}], rubric=RUBRIC)
     assert as_truth(table) == {("1", "tone", "2"): "1"}
+
+
+def test_rows_that_may_be_of_a_model_are_counted() -> None:
+    rows = [{"id": at, "annotation_id": at, "annotator": 3, "tone": "3", "lead_time": at or None} for at in range(3)]
+    with pytest.warns(EvalkitWarning, match="1 annotation without lead_time may be made from predictions of a model"):
+        assert len(ek.load_labels(rows, rubric=RUBRIC)) == 3
+
+
+def test_only_what_the_interface_offers_is_written(tmp_path: Path) -> None:
+    scales = [{"name": "c", "scale": {0: "no", 1: "yes"}, "pass_at": 1},
+              {"name": "d", "scale": {0: "no", 1: "mid", 2: "yes"}, "pass_at": 1},
+              {"name": "n", "level": "interval", "scale": {0: "none", 10: "all"}}]  # fmt: skip
+    rubric = ek.Rubric(id="r", inputs=["answer"], criteria=scales)
+    given = [
+        ("c", "true", "1"),
+        ("c", "no", "0"),
+        ("c", "1.0", "1"),
+        ("d", "yes", "2"),
+        ("d", "false", None),
+        ("n", "3.5", 3.5),
+    ]
+    for name, label, code in given:
+        row = {"item_id": "a", "criterion": name, "annotator": "Ana", "label": label}
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            write_label_studio(
+                tmp_path / "t.json", [{"item_id": "a", "answer": "x"}], rubric, labels=pd.DataFrame([row])
+            )
+        (task,) = json.loads((tmp_path / "t.json").read_text())
+        written = [one["value"] for annotation in task["annotations"] for one in annotation["result"]]
+        kind = "number" if name == "n" else "choices"
+        assert written == ([] if code is None else [{kind: code if name == "n" else [code]}]), label
+        assert [str(one.message) for one in told] == ["1 label on no level, such as true, not written"] * (code is None)
+    votes = pd.DataFrame([{"item_id": "a", "criterion": "n", "judge": "j", "label": "0", "score": 3.0}])
+    write_label_studio(tmp_path / "t.json", [{"item_id": "a", "answer": "x"}], rubric, votes=votes)
+    (task,) = json.loads((tmp_path / "t.json").read_text())
+    assert [one["value"] for one in task["predictions"][0]["result"]] == [{"number": 3}]

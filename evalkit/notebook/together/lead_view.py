@@ -145,7 +145,7 @@ class LeadScreen:
         """A label in the one way in which its level is written, as `reliability` compares it."""
         scale = self.forms.rubric.criterion(criterion).scale
         reading = read_label(code, scale)
-        level = reading and (reading.label or scale.by_value(reading.score))
+        level = None if reading is None else reading.label or scale.by_value(reading.score)
         return code if level is None else code_text(level)
 
     def _level(self, key: Key, code: str) -> str:
