@@ -7,7 +7,7 @@ const PATIENCE_MS = 8000, NO_ANSWER = "Not saved: the program behind this page d
 
 function renderLabels({ model, el }) {
   const ctx = createWidget(model, el, "ekw ekw-label", LABEL_SKELETON), { root, find, put, get, send } = ctx, items = itemsPart(ctx);
-  let waiting = "", number = 0, drawn = "", answers = [], here = 0, skipping = false, comment = "", comments = {}, only = "", undecided = false, page = 0;
+  let waiting = "", number = 0, drawn = "", decided = "", answers = [], here = 0, skipping = false, comment = "", comments = {}, only = "", undecided = false, page = 0;
   const form = () => get("form"), lead = () => form().view === "lead", panel = () => form().panel || {}, question = () => (lead() ? panel().question : form().questions?.[here]);
   const quiet = (text) => `<p class="ekw-dim">${text}</p>`, isOpen = (one) => one === null || one === "", open = () => answers.filter(isOpen).length;
   function ask(message) { // no key counts until Python has answered: it would be for an item that was not read yet
@@ -77,7 +77,9 @@ function renderLabels({ model, el }) {
       <div><h3>Agreement of people with each other, as they go</h3>${agreement && `<table class="ekw-tab ekw-agree"><thead><tr><th scope="col">Criterion</th>${["Items", "Agree"].map((name) => `<th scope="col" class="ekw-number">${name}</th>`).join("")}<th scope="col">95 % interval</th>${["Alpha", "Differ"].map((name) => `<th scope="col" class="ekw-number">${name}</th>`).join("")}<th scope="col">So far</th></tr></thead><tbody>${agreement}</tbody></table>`}
       ${quiet("Items that two people or more labelled. Dashed: 0.80. Alpha is agreement beyond chance. The line shows the agreement after every 10 items.")}</div>
       <div><h3>People</h3>${form().people.map(([name, done, n, note]) => `<div class="ekw-person"><b>${esc(name)}</b><progress max="${+n || 1}" value="${+done}" aria-label="Progress of ${esc(name)}"></progress><span class="ekw-count">${+done} of ${+n}</span><small>${esc(note)}</small></div>`).join("")}</div>`);
-    if (drawn !== JSON.stringify(panel())) { [drawn, answers, comment] = [JSON.stringify(panel()), [panel().decision ?? null], panel().comment || ""]; drawPanel(); }
+    const { said, ...one } = panel();
+    if (decided !== JSON.stringify(one)) [decided, answers, comment] = [JSON.stringify(one), [one.decision ?? null], one.comment || ""]; // else what was typed stays
+    if (drawn !== JSON.stringify(panel())) { drawn = JSON.stringify(panel()); drawPanel(); }
     drawDecision();
     drawList();
   }
@@ -110,7 +112,7 @@ function renderLabels({ model, el }) {
       ask({ do: "skip", form: form().form, reason: [reason.split(":")[0], comment].filter(Boolean).join(": ") });
     },
     comment: () => find("[data-comment]").focus(),
-    undo: () => ask({ do: "undo", form: form().undo }), dismiss: () => send({ do: "dismiss" }), fold: items.fold,
+    undo: () => ask({ do: "undo", form: form().undo }), dismiss: () => { send({ do: "dismiss" }); ctx.drawAlert(); }, fold: items.fold,
     step: (one) => step(+one.dataset.step), open: (one) => ask({ do: "open", item: one.dataset.item, criterion: one.dataset.name }),
     only: (one) => show({ only: one.dataset.name }), undecided: () => show({ undecided: !undecided }), turn: (one) => show({ page: page + +one.dataset.step }),
   };
@@ -139,6 +141,7 @@ function renderLabels({ model, el }) {
   const poll = setInterval(() => { if (lead() && !document.hidden && root.isConnected) send({ do: "look" }); }, 10000);
   function draw() {
     if (form().answers === waiting) waiting = "";
+    ctx.drawAlert(); // Python answers, so no more "does not answer"
     root.classList.toggle("ekw-leads", lead());
     (lead() ? drawLead : drawForm)();
   }

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import uvicorn
 from marimo import create_asgi_app
@@ -49,6 +49,7 @@ _AGAIN = '<meta http-equiv="refresh" content="0;url=/">'
 _WHY = {
     401: "<p>This address does not open the page. Please ask the person who sent it to you for a new one: an address "
     "holds until the page is started again.</p>",
+    403: "<p>Open the page by the address that was printed for you: under another name it does not open.</p>",
     429: "<p>The page was loaded too often. Wait a minute, then load it again.</p>",
 }
 
@@ -115,7 +116,7 @@ class Gate:
         """The status with which a request is refused; 0 if it is not."""
         kind, headers = visit.scope.get("method", "WEBSOCKET"), visit.headers
         host, origins = "\n".join(headers.getlist("host")), headers.getlist("origin")
-        if not self._hosts.fullmatch(host) or any(urlsplit(origin).netloc != host for origin in origins):
+        if not self._hosts.fullmatch(host) or any(origin.partition("://")[2] != host for origin in origins):
             return 403
         if not person:
             return 401

@@ -218,6 +218,10 @@ def test_the_lead_decides_by_keyboard(new_page, tmp_path):
     page.keyboard.press("2")
     page.keyboard.press("c")
     page.keyboard.type("so it is")
+    labelled(log, ["Cleo"], n_done=1)  # who labels the open item does not take away what is typed
+    screen.tuner.receive({"do": "look"})
+    screen.settle()
+    assert "Cleo" in page.locator(".ekw-decide").inner_text()
     press(screen, "Escape", "Enter")
     labels = screen.tuner.labels
     decision = labels[labels["source"] == "adjudicated"].iloc[0]
