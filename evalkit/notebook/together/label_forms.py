@@ -119,6 +119,11 @@ class Forms:
                 chosen.setdefault((name, given if given is None else int(given)), {})[item] = float(chance)
         return chosen
 
+    def other_texts(self) -> str:
+        """How many entries of the log the page cannot use, in words; empty if it uses all."""
+        n = self.log.n_other_texts
+        return f"{counted(n, 'label')} of texts or levels that changed since left out." if n else ""
+
     def is_done(self, name: str, given: Container[Key]) -> bool:
         """Whether all questions of a form have an answer."""
         return all(key in given for key in self.questions[name])

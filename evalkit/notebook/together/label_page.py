@@ -128,7 +128,8 @@ class LabelPage(NotebookWidget):
         form = self.widget.form
         if form["view"] == "lead":
             return " ".join(filter(None, form["sentence"]))
-        return f"{form['n_done']} of {form['n']} done, {form['n_skipped']} skipped ({self.annotator}, {self.path})"
+        done = f"{form['n_done']} of {form['n']} done, {form['n_skipped']} skipped ({self.annotator}, {self.path})"
+        return " ".join(filter(None, [done, self._forms.other_texts()]))
 
     def _repr_html_(self) -> str:
         return html_text(repr(self))

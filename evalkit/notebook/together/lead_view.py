@@ -63,6 +63,8 @@ class LeadScreen:
         rows = [dict(zip(_ROW, (*key, self._text(key), decided.get(key), row), strict=True)) for key, row in of_items]
         n_decided = sum(row["decision"] is not None for row in rows)
         agreement = self._agreement(people[people.count(axis=1) > 1])
+        sentence = self._sentence(names, agreement, differ, n_decided)
+        sentence[2] = " ".join(filter(None, [sentence[2], forms.other_texts()]))
         panel: dict[str, Any] = {}
         if (key := self._opened) in differ.index:
             answers = [[who, code, self._level(key, code)] for who, code in differ.loc[[key]].iloc[0].dropna().items()]
@@ -74,7 +76,7 @@ class LeadScreen:
             panel |= {"decision": edit.label, "comment": edit.comment}
         return {
             "view": "lead", "title": forms.rubric.id, "decider": self.decider, "names": names, "rows": rows,
-            "sentence": self._sentence(names, agreement, differ, n_decided), "agreement": agreement, "panel": panel,
+            "sentence": sentence, "agreement": agreement, "panel": panel,
             "people": [*map(self._person, people.items()), [self.decider, n_decided, len(rows), ""]],
             "undo": ": ".join(next(log.acts(self.decider), ())),
         }  # fmt: skip

@@ -363,3 +363,7 @@ def test_the_lead_compares_meanings_counts_all_pairs_and_the_newest_decision_hol
             final = lead.final_labels.astype(str)
             mine = final[(final["item_id"] == "i00") & (final["criterion"] == "c")]
             assert [*mine["label"], form(lead)["rows"][0]["decision"]] == [code] * 4
+    edited = [items[0], *({**item, "answer": "new"} for item in items[1:])]
+    for view in ("label", "lead"):  # 11 items of three people with two labels each
+        shown = repr(ek.notebook.LabelPage(edited, annotator="Gil", view=view, **options))
+        assert shown.endswith("66 labels of texts or levels that changed since left out.")
