@@ -210,8 +210,8 @@ class LabelLog:
         elif isinstance(values.get("drawn"), dict) and isinstance(criterion, str):
             draws, number = self.draws.setdefault(criterion, []), values.get("round")
             if not isinstance(number, int):
-                number = max((one for one, _ in draws), default=0) + 1
-                number = next((one for one, drawn in draws if drawn == values["drawn"]), number)
+                number = max((earlier for earlier, _ in draws), default=0) + 1
+                number = next((earlier for earlier, chances in draws if chances == values["drawn"]), number)
             if (number, values["drawn"]) not in draws:  # two processes may draw the same
                 draws.append((number, values["drawn"]))
         elif not all(isinstance(value, str) for value in fields):
@@ -329,8 +329,8 @@ class LabelLog:
     def add_draw(self, criterion: str, drawn: Mapping[str, float], number: int | None = None) -> None:
         """Note the items drawn for this criterion in this round or the next, with the probability of each."""
         if drawn:
-            own = {} if number is None else {"round": number}
-            self._write([{"criterion": criterion, "drawn": dict(drawn), **own}])
+            turn = {} if number is None else {"round": number}
+            self._write([{"criterion": criterion, "drawn": dict(drawn), **turn}])
 
     def _line(self, key: _Key) -> dict[str, Any]:
         return dict(zip(_FIELDS, (*key, self._texts[key[0]]), strict=True))
@@ -459,9 +459,14 @@ def _newest(edits: Mapping[_Key, list[LabelEdit]], sources: Container[str]) -> d
     """The last label from one of these sources, unless labels were taken back since."""
     last = {
         key: next(
-            (one for one in reversed(own) if one.label is None or (_is_label(one) and one.source in sources)), None
+            (
+                entry
+                for entry in reversed(history)
+                if entry.label is None or (_is_label(entry) and entry.source in sources)
+            ),
+            None,
         )
-        for key, own in edits.items()
+        for key, history in edits.items()
     }
     return {key: edit for key, edit in last.items() if edit is not None and edit.label is not None}
 

@@ -88,15 +88,19 @@ class Forms:
         """The drawn questions of these items: those of a table, which the log then has, or of the log's last draw."""
         draws, questions = self.log.draws, dict[Key, tuple[float, int]]()
         if isinstance(order, pd.DataFrame):
-            for (name, given), drawn in self._drawn_by(order).items():
-                numbers = [one for one, noted in draws.get(name, []) if noted == drawn and given in (None, one)]
+            for (name, draw_round), chances in self._drawn_by(order).items():
+                numbers = [
+                    earlier
+                    for earlier, noted in draws.get(name, [])
+                    if noted == chances and draw_round in (None, earlier)
+                ]
                 if not numbers:
-                    self.log.add_draw(name, drawn, given)
+                    self.log.add_draw(name, chances, draw_round)
                     numbers = [draws[name][-1][0]]
-                questions |= {(item, name): (chance, numbers[0]) for item, chance in drawn.items()}
+                questions |= {(item, name): (chance, numbers[0]) for item, chance in chances.items()}
         else:
-            last = [(name, *turn) for name in self.rubric.names for turn in draws.get(name, [])[-1:]]
-            questions = {(item, name): (drawn[item], one) for name, one, drawn in last for item in drawn}
+            last = [(name, *newest) for name in self.rubric.names for newest in draws.get(name, [])[-1:]]
+            questions = {(item, name): (chances[item], turn) for name, turn, chances in last for item in chances}
             questions = {key: draw for key, draw in questions.items() if key[0] in self.form_of and _is_chance(draw[0])}
         if not questions:
             fact = (
@@ -111,12 +115,19 @@ class Forms:
             raise InputError(f"order= has no column {listed(sorted(missing))}; pass what ek.next_labels returned")
         chosen: dict[tuple[str, int | None], dict[str, float]] = {}
         for row in records(table):
-            item, name, chance, given = id_text(row["item_id"]), row["criterion"], row["probability"], row.get("round")
+            item, name, chance, draw_round = (
+                id_text(row["item_id"]),
+                row["criterion"],
+                row["probability"],
+                row.get("round"),
+            )
             if name in self.rubric.names and item in self.form_of:
                 if not _is_chance(chance):
                     fact = f"order=, item {item!r}, criterion {name!r}: the probability is {chance}"
                     raise InputError(f"{fact}; it must be above 0 and at most 1, as ek.next_labels returns it")
-                chosen.setdefault((name, given if given is None else int(given)), {})[item] = float(chance)
+                chosen.setdefault((name, draw_round if draw_round is None else int(draw_round)), {})[item] = float(
+                    chance
+                )
         return chosen
 
     def other_texts(self) -> str:
