@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -139,11 +139,12 @@ def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[s
         key = item
     if key is not own:
         take(key, "id")
-    machine = next((one for one in free if one.names_speakers and one.words not in ("user", "human")), None)
+    speakers = _speakers(free)
+    machine = next((one for one in speakers if one.words not in ("user", "human")), None)
     take(_named(repeated(), "system", exact=True) or machine, "system")
     groups = group_candidates(free)
     take(groups[0] if len(groups) == 1 else None, "group")
-    _guess_inputs(free, rubric, fixed, take)
+    _guess_inputs(free, rubric, fixed, take, speakers)
     _guess_labels(free, rubric, take)
     if key is None:
         likely = [one for one in free if one.looks_like_id and not any(one.fits(it.scale) for it in rubric.criteria)]
@@ -194,7 +195,19 @@ def _named(columns: Iterable[Column], role: str, *, exact: bool = False) -> Colu
     return found[0] if found else None
 
 
-def _guess_inputs(free: list[Column], rubric: Rubric, fixed: ColumnRoles, take: Any) -> None:
+def _speakers(columns: Iterable[Column]) -> list[Column]:
+    """Columns of who spoke. Beside a question without another answer, an assistant's words are the class it chose."""
+    texts = [one for one in columns if one.is_text]
+    speakers = [one for one in texts if one.names_speakers]
+    others = [one for one in texts if one not in speakers]
+    if not _named(others, "question", exact=True) or _named(others, "answer"):
+        return speakers
+    return [one for one in speakers if one.words in ("user", "human") or one.has_digits]
+
+
+def _guess_inputs(
+    free: list[Column], rubric: Rubric, fixed: ColumnRoles, take: Any, speakers: Collection[Column]
+) -> None:
     """Inputs by name; a chat stands for question and answer; then texts by their order."""
     made = {*fixed.inputs, *(CHAT_INPUTS if fixed.columns("messages") else ())}
     wanted = [name for name in rubric.input_names if name not in made]
@@ -211,7 +224,7 @@ def _guess_inputs(free: list[Column], rubric: Rubric, fixed: ColumnRoles, take: 
     sides = [*_NAMES["answer_a"].split(), *_NAMES["answer_b"].split()]
     chats = [one for one in free if one.is_chat and one not in pair and one.words not in sides]
     coded = [one for one in free if one.values and len(one.texts) > 2 * MOST_LABELS and is_rating(one.words)]
-    coded += [one for one in free if one.holds_decisions or one.names_speakers]
+    coded += [one for one in free if one.holds_decisions or one in speakers]
     others = [one for one in free if one.is_text and one not in (*chats, *coded)]
     for name, column in zip(("answer_a", "answer_b"), pair, strict=False):
         if name in wanted:

@@ -146,6 +146,12 @@ def test_names_of_who_spoke_are_no_texts(name):
     assert roles.column("system") == (None if name == "user" else name)
     said_often = table.assign(**{name: ["It ships today.", "It is sold out."] * 15})
     assert name in guess_columns(said_often, ek.load_rubric("helpfulness")).inputs.values()
+    if name != "user":  # the classes that it chose are its answer, unless there is another
+        chosen = pd.DataFrame({"user": texts, name: ["billing", "refund", "shipping"] * 10})
+        assert guess_columns(chosen).inputs == {"question": "user", "answer": name}
+        assert guess_columns(chosen.assign(prompt=texts, user="eva")).inputs.get("answer") == name
+        assert guess_columns(chosen.assign(response=texts[::-1])).column("system") == name
+        assert guess_columns(chosen.assign(**{name: ["v1", "v2"] * 15})).column("system") == name
 
 
 @pytest.mark.parametrize(
