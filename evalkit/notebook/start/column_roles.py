@@ -1,10 +1,13 @@
-"""Guess what each column of a table is for: id, input of a rubric, human label, group, system."""
+"""Guess what each column of a table is for: id, input of a rubric, human label, group, system.
+
+Over 350 lines, but one thing: each guess depends on what the guesses before it took.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -197,17 +200,15 @@ def _named(columns: Iterable[Column], role: str, *, exact: bool = False) -> Colu
 
 def _speakers(columns: Iterable[Column]) -> list[Column]:
     """Columns of who spoke. Beside a question without another answer, an assistant's words are the class it chose."""
-    texts = [one for one in columns if one.is_text]
-    speakers = [one for one in texts if one.names_speakers]
-    others = [one for one in texts if one not in speakers]
-    if not _named(others, "question", exact=True) or _named(others, "answer"):
+    texts = [column for column in columns if column.is_text]
+    speakers = [column for column in texts if column.names_speakers]
+    rest = [column for column in texts if column not in speakers]
+    if not _named(rest, "question", exact=True) or _named(rest, "answer"):
         return speakers
-    return [one for one in speakers if one.words in ("user", "human") or one.has_digits]
+    return [column for column in speakers if column.words in ("user", "human") or column.has_digits]
 
 
-def _guess_inputs(
-    free: list[Column], rubric: Rubric, fixed: ColumnRoles, take: Any, speakers: Collection[Column]
-) -> None:
+def _guess_inputs(free: list[Column], rubric: Rubric, fixed: ColumnRoles, take: Any, speakers: list[Column]) -> None:
     """Inputs by name; a chat stands for question and answer; then texts by their order."""
     made = {*fixed.inputs, *(CHAT_INPUTS if fixed.columns("messages") else ())}
     wanted = [name for name in rubric.input_names if name not in made]

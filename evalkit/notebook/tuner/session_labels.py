@@ -130,7 +130,8 @@ class Labels:
         hidden = take_part(self._shared(evaluation, criterion), HELD_OUT)[0][[*LABEL_KEY, "label"]]
         items = ItemSet.of(criterion, hidden["item_id"])
         judged = [side.scores[["item_id", "criterion", "score", "passed"]] for side in (evaluation, against) if side]
-        judged = [one[one["item_id"].isin(hidden["item_id"]) & (one["criterion"] == criterion)] for one in judged]
+        is_here = [table["item_id"].isin(hidden["item_id"]) & (table["criterion"] == criterion) for table in judged]
+        judged = [table[rows] for table, rows in zip(judged, is_here, strict=True)]
         figures = _digest(hidden, *judged)
         names = {"rubric": evaluation.rubric.id, "rubric_version": evaluation.rubric.label, "criterion": criterion}
         look = {**names, "labels": items.key, "figures": figures}
