@@ -89,7 +89,10 @@ def test_points_of_criteria_items_and_axes():
             assert whole["possible"] == possible
             assert abs(whole["got"] - sum(decided)) < 1e-9
             assert whole["n_open"] == len(expected) - len(decided)
-            for name in ("n", "n_open", "got", "possible"):
+            ends = zip(item["criteria"], expected, strict=True)
+            lost = sum(max(0, one["points"]) - got for one, got in ends if got is not None)  # nothing where it is open
+            assert abs(whole["lost"] - lost) < 1e-9
+            for name in ("n", "n_open", "got", "possible", "lost"):
                 assert not parts or abs(sum(part[name] for part in parts) - whole[name]) < 1e-9
             open_of += whole["n_open"]
             if possible and len(decided) == len(expected):

@@ -49,8 +49,9 @@ def item_with_criteria(evaluation: Evaluation, item: str, criterion: str, axis: 
 
 
 def _sum(name: str, criteria: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The points of an axis, those that are decided."""
+    """The points of an axis, those that are decided; only they can be lost."""
     earned, worth = [row["earned"] for row in criteria if row["earned"] is not None], [row["worth"] for row in criteria]
+    lost = sum(max(0.0, row["worth"]) - row["earned"] for row in criteria if row["earned"] is not None)
     n_open, possible = len(worth) - len(earned), sum(max(0.0, points) for points in worth)
     return {"name": name, "n": len(worth), "n_open": n_open, "got": sum(earned), "possible": possible,
-            "negative": min(worth) < 0}  # fmt: skip
+            "lost": lost, "negative": min(worth) < 0}  # fmt: skip

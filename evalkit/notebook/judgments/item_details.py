@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -88,16 +89,22 @@ def item_texts(
             "kind": kind_of_text(text),
             "turns": value_turns(value, name),
             "judged": name in judged,
-            "images": images_of(value)[:_MOST_IMAGES],
+            "images": _first(images_of(value)),
         }
         for name, (value, text) in values.items()
     }
     return {"inputs": [(name, text) for name, (_, text) in values.items() if text], "forms": forms}
 
 
-_MOST_IMAGES, _LARGEST_IMAGE = 12, 4_000_000  # of base64
-_MEDIA = {"iVBORw0KGgo": "png", "/9j/": "jpeg", "R0lGOD": "gif", "UklGR": "webp"}
-_IMAGE = re.compile(rf"(?<![\w+/])({'|'.join(_MEDIA)})[\w+/]{{40,{_LARGEST_IMAGE}}}={{0,2}}(?![\w+/])", re.ASCII)
+_MOST_IMAGES, _MOST_DATA = 12, 4_000_000  # of an input; they are sent with each item that is opened
+_MEDIA = {"iVBORw0KGgo": "png", "/9j/": "jpeg", "R0lGOD": "gif", r"UklGR[\w+/]{6}XRUJQ": "webp"}  # RIFF holds sound too
+_KINDS = {start[:4]: kind for start, kind in _MEDIA.items()}
+_IMAGE = re.compile(rf"(?<![\w+/])(?:{'|'.join(_MEDIA)})[\w+/]{{40,{_MOST_DATA}}}={{0,2}}(?![\w+/])", re.ASCII)
+
+
+def _first(images: list[str]) -> list[str]:
+    sizes = accumulate(map(len, images))
+    return [image for image, size in zip(images, sizes, strict=True) if size <= _MOST_DATA][:_MOST_IMAGES]
 
 
 def images_of(value: Any) -> list[str]:
@@ -109,9 +116,12 @@ def images_of(value: Any) -> list[str]:
     >>> found = images_of([{"type": "image", "source": {"media_type": "image/png", "data": data}}, "a text"])
     >>> found == [f"data:image/png;base64,{data}"], images_of({"url": "https://example.org/a.png"})
     (True, [])
+    >>> sound, picture = "UklGRugDAABXQVZF" + "A" * 60, "UklGRugDAABXRUJQ" + "A" * 60
+    >>> images_of([sound, picture]) == [f"data:image/webp;base64,{picture}"]
+    True
     """
     if isinstance(value, str):
-        return [f"data:image/{_MEDIA[match[1]]};base64,{match[0]}" for match in _IMAGE.finditer(value)]
+        return [f"data:image/{_KINDS[match[0][:4]]};base64,{match[0]}" for match in _IMAGE.finditer(value)]
     elements = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
     return [image for element in elements for image in images_of(element)]
 

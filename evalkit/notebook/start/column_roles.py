@@ -1,4 +1,7 @@
-"""Guess what each column of a table is for: id, input of a rubric, human label, group, system."""
+"""Guess what each column of a table is for: id, input of a rubric, human label, group, system.
+
+Over 350 lines, but one thing: each guess depends on what the guesses before it took.
+"""
 
 from __future__ import annotations
 
@@ -139,11 +142,12 @@ def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[s
         key = item
     if key is not own:
         take(key, "id")
-    machine = next((one for one in free if one.names_speakers and one.words not in ("user", "human")), None)
+    speakers = _speakers(free)
+    machine = next((one for one in speakers if one.words not in ("user", "human")), None)
     take(_named(repeated(), "system", exact=True) or machine, "system")
     groups = group_candidates(free)
     take(groups[0] if len(groups) == 1 else None, "group")
-    _guess_inputs(free, rubric, fixed, take)
+    _guess_inputs(free, rubric, fixed, take, speakers)
     _guess_labels(free, rubric, take)
     if key is None:
         likely = [one for one in free if one.looks_like_id and not any(one.fits(it.scale) for it in rubric.criteria)]
@@ -194,7 +198,17 @@ def _named(columns: Iterable[Column], role: str, *, exact: bool = False) -> Colu
     return found[0] if found else None
 
 
-def _guess_inputs(free: list[Column], rubric: Rubric, fixed: ColumnRoles, take: Any) -> None:
+def _speakers(columns: Iterable[Column]) -> list[Column]:
+    """Columns of who spoke. Beside a question without another answer, an assistant's words are the class it chose."""
+    texts = [column for column in columns if column.is_text]
+    speakers = [column for column in texts if column.names_speakers]
+    rest = [column for column in texts if column not in speakers]
+    if not _named(rest, "question", exact=True) or _named(rest, "answer"):
+        return speakers
+    return [column for column in speakers if column.words in ("user", "human") or column.has_digits]
+
+
+def _guess_inputs(free: list[Column], rubric: Rubric, fixed: ColumnRoles, take: Any, speakers: list[Column]) -> None:
     """Inputs by name; a chat stands for question and answer; then texts by their order."""
     made = {*fixed.inputs, *(CHAT_INPUTS if fixed.columns("messages") else ())}
     wanted = [name for name in rubric.input_names if name not in made]
@@ -211,7 +225,7 @@ def _guess_inputs(free: list[Column], rubric: Rubric, fixed: ColumnRoles, take: 
     sides = [*_NAMES["answer_a"].split(), *_NAMES["answer_b"].split()]
     chats = [one for one in free if one.is_chat and one not in pair and one.words not in sides]
     coded = [one for one in free if one.values and len(one.texts) > 2 * MOST_LABELS and is_rating(one.words)]
-    coded += [one for one in free if one.holds_decisions or one.names_speakers]
+    coded += [one for one in free if one.holds_decisions or one in speakers]
     others = [one for one in free if one.is_text and one not in (*chats, *coded)]
     for name, column in zip(("answer_a", "answer_b"), pair, strict=False):
         if name in wanted:

@@ -5,6 +5,7 @@ Over 350 lines, but one thing: the state of the card, and the texts that follow 
 
 from __future__ import annotations
 
+import glob
 import inspect
 import textwrap
 import warnings
@@ -104,7 +105,9 @@ class StartCard(NotebookWidget):
         self._typed_rubric, self._rubric_problem = "", ""
         self._chosen: dict[str, str] = {}
         self.roles = ColumnRoles({})
-        self._choose_rubric((self._last_rubric() or suggest_rubric(self._columns).id) if rubric is None else rubric)
+        self._choose_rubric(suggest_rubric(self._columns).id if rubric is None else rubric)
+        if rubric is None and (last := self._last_rubric()):
+            self._name_rubric(last)
         if roles:
             self._set_roles(roles)
 
@@ -145,7 +148,7 @@ class StartCard(NotebookWidget):
                 warnings.simplefilter("ignore", EvalkitWarning)  # they are among the notes
                 session = Session(self.items, self.rubric, self.judges, **self._arguments())
             session.items_code, session.reads_items = self._items_code(), bool(self._file or self._source)
-            session.history.parts.append(lambda: {"roles": dict(self.roles.roles)})
+            session.history.parts.append(lambda: {"roles": dict(self.roles.roles), "rubric_file": self._rubric_file})
             session.history.save()
             self._opened = RubricTuner.of(session, self.widget)
             self.widget.card = {}
@@ -175,16 +178,19 @@ class StartCard(NotebookWidget):
         if not self._file or self._options.keys() & {"folder", "name"}:
             return ""
         path, ids = Path(self._file), {NEW, *rubric_ids()}
-        sessions = [file for name in ids if (file := path.with_name(f"{path.stem}-{name}.tuner.json")).exists()]
-        newest = max(sessions, key=lambda file: file.stat().st_mtime, default=path)
-        return newest.name.removeprefix(f"{path.stem}-").removesuffix(".tuner.json") if sessions else ""
+        sessions = path.parent.glob(f"{glob.escape(path.stem)}-*.tuner.json")
+        for session in sorted(sessions, key=lambda file: file.stat().st_mtime_ns, reverse=True):
+            name = session.name.removeprefix(f"{path.stem}-").removesuffix(".tuner.json")
+            file = _state(session, name).get("rubric_file")
+            if isinstance(file, str) and file and Path(file).is_file():
+                return file
+            if name in ids:
+                return name
+        return ""
 
     def _saved_roles(self) -> dict[str, str]:
         """The roles with which that session was opened, of the columns that can still have them."""
-        history = History(self._saved)
-        with suppress(CacheError):  # the tuner names it
-            history.load(self.rubric.id)
-        roles = history.state.get("roles")
+        roles = _state(self._saved, self.rubric.id).get("roles")
         stored_roles = roles.items() if isinstance(roles, dict) else ()
         return {name: role for name, role in stored_roles if name in self._columns and role in self._choices(name)}
 
@@ -209,7 +215,7 @@ class StartCard(NotebookWidget):
             if name:
                 self._choose_rubric(name)
                 return
-        except EvalkitError as problem:
+        except (EvalkitError, OSError) as problem:
             self._typed_rubric, self._rubric_problem = name, str(problem)
         self._check()
 
@@ -387,6 +393,14 @@ class StartCard(NotebookWidget):
             return self._opened._repr_html_()
         note = "<p class='note'>Run this cell to map the columns; the card needs a kernel.</p>"
         return html_page([html_table(self._rows(), texts=["role", "examples"]), note])
+
+
+def _state(session: Path, rubric_id: str) -> dict[str, Any]:
+    """What a saved session has of a rubric; empty if it cannot be read, as the tuner will say."""
+    history = History(session)
+    with suppress(CacheError):
+        history.load(rubric_id)
+    return history.state
 
 
 def _shares(n_rows: int, counts: Mapping[str, int]) -> str:

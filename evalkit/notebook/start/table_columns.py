@@ -87,6 +87,11 @@ class Column:
         )
 
     @property
+    def has_digits(self) -> bool:
+        """Whether each of its texts has a digit, as names of versions do and classes do not."""
+        return all(any(map(str.isdigit, text)) for text in self.distinct if text.strip())
+
+    @property
     def is_named_as_rating(self) -> bool:
         """Whether its name, or its words, are those of a person's ratings."""
         if self.holds_decisions and not (is_machine(self.words) or is_about(self.words)):

@@ -40,7 +40,8 @@ class Labels:
         The labels, and which item comes next.
     looks
         The last looks at held-out labels, as plain values: the keys of the version shown and of the one compared with,
-        and the criterion -> the figures in words, the difference of the two, and the number of the look.
+        and the criterion -> the figures in words, the difference of the two, the number of the look, and a digest of
+        the labels.
     """
 
     def __init__(self, setup: Setup, history: History, path: Path, labels: LabelsLike | None, annotator: str) -> None:
@@ -98,6 +99,20 @@ class Labels:
         labels = labels.loc[(labels["part"] == DEV).to_numpy(), [*LABEL_KEY, "label"]]
         return None if labels.empty else labels
 
+    def _shared(self, evaluation: Evaluation, criterion: str) -> pd.DataFrame:
+        """The labels of judged items that the figures of a version use, dev and held-out."""
+        labels, _ = drop_new_annotators(self.on_scale(criterion, evaluation, counted=True))
+        return labels.loc[labels["item_id"].isin(evaluation.scores["item_id"])]
+
+    def last_look(self, about: str, evaluation: Evaluation | None, criterion: str) -> dict[str, Any]:
+        """A look at held-out labels, if they are still those that it was made of; else empty."""
+        look = self.looks.get(about, {})
+        if not look or evaluation is None:
+            return {}
+        labels = self._shared(evaluation, criterion)
+        hidden = labels.loc[(labels["part"] == HELD_OUT).to_numpy(), [*LABEL_KEY, "label"]]
+        return look if look.get("labels") == _digest(hidden) else {}
+
     def look_held_out(
         self, about: str, evaluation: Evaluation, criterion: str, against: Evaluation | None = None
     ) -> dict[str, str]:
@@ -112,17 +127,12 @@ class Labels:
             When nothing is held out.
         """
         scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
-        labels, _ = drop_new_annotators(self.on_scale(criterion, evaluation, counted=True))
-        labels = labels.loc[labels["item_id"].isin(scores["item_id"])]
-        hidden = take_part(labels, HELD_OUT)[0][[*LABEL_KEY, "label"]]
+        hidden = take_part(self._shared(evaluation, criterion), HELD_OUT)[0][[*LABEL_KEY, "label"]]
         items = ItemSet.of(criterion, hidden["item_id"])
-        looked_at = [
-            hidden,
-            *(side.scores[["item_id", "criterion", "score"]] for side in (evaluation, against) if side),
-        ]
-        is_here = [table["item_id"].isin(hidden["item_id"]) & (table["criterion"] == criterion) for table in looked_at]
-        looked_at = [table[rows] for table, rows in zip(looked_at, is_here, strict=True)]
-        figures = digest([table.astype(str).sort_values([*table]).to_numpy().tolist() for table in looked_at])[:12]
+        judged = [side.scores[["item_id", "criterion", "score", "passed"]] for side in (evaluation, against) if side]
+        is_here = [table["item_id"].isin(hidden["item_id"]) & (table["criterion"] == criterion) for table in judged]
+        judged = [table[rows] for table, rows in zip(judged, is_here, strict=True)]
+        figures = _digest(hidden, *judged)
         names = {"rubric": evaluation.rubric.id, "rubric_version": evaluation.rubric.label, "criterion": criterion}
         look = {**names, "labels": items.key, "figures": figures}
         if not look_number(self._cache, look):
@@ -139,9 +149,13 @@ class Labels:
         }
         values = None if difference is None else asdict(difference)
         with self._history.lock:
-            self.looks[about] = {"words": words, "difference": values, "number": number}
+            self.looks[about] = {"words": words, "difference": values, "number": number, "labels": _digest(hidden)}
             self._history.save()
         return words
+
+
+def _digest(*tables: pd.DataFrame) -> str:
+    return digest([table.astype(str).sort_values([*table]).to_numpy().tolist() for table in tables])[:12]
 
 
 def text_hashes(worklist: Worklist) -> dict[str, str]:

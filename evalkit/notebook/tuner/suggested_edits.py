@@ -180,9 +180,14 @@ class Suggestions:
             return "", f"Improve {lack}."
         start, ids, left_usd = self._drafts.next_version(), set(labels["item_id"].astype(str)), self._drafts.left_usd
         other_words = f"{start.rubric.criterion(criterion).description} (edited)"
-        other = replace(start, rubric=start.rubric.edit(criterion, description=other_words))
-        draft, edited = self._setup.plan(start, ids), self._setup.plan(other, ids)
-        usd = draft.usd + edited.usd / len(ids) * (ROUNDS * MAX_EDITS * n_dev + n_held)
+        rewritten = replace(start, rubric=start.rubric.edit(criterion, description=other_words))
+        draft, edited = self._setup.plan(start, ids), self._setup.plan(rewritten, ids)
+        is_grouped, criteria = self._setup.spec.is_grouped, start.rubric.criteria
+        unedited = [rule for rule in criteria if rule.name != criterion and not is_grouped]
+        if unedited:  # they are asked for with the draft, not again with each edit
+            usd_once = self._setup.plan(replace(start, rubric=start.rubric.edit(criteria=unedited)), ids).usd
+        usd_edit = max(edited.usd - (usd_once if unedited else 0.0), 0.0)  # stays NaN without a price
+        usd = draft.usd + usd_edit / len(ids) * (ROUNDS * MAX_EDITS * n_dev + n_held)
         price = "price unknown" if math.isnan(usd) else f"up to about {money(usd)}" if usd else "free"
         if over_limit(usd, left_usd):
             price += f" (it ends at the limit: {money(left_usd or 0.0)} left)"

@@ -382,8 +382,8 @@ class Session:
 
     @property
     def look(self) -> dict[str, Any]:
-        """The last look at held-out labels with the two versions shown (see `Labels`); empty if there was none."""
-        return self.labels.looks.get(self._looked_at, {})
+        """The last look at these held-out labels with the two versions shown (see `Labels`); empty without one."""
+        return self.labels.last_look(self._looked_at, self.evaluation, self.shown_criterion)
 
     @property
     def _looked_at(self) -> str:

@@ -93,7 +93,10 @@ def append_log(cache: str | Path | None, lines: Iterable[dict[str, Any]], sets: 
 
 
 def look_number(cache: str | Path | None, look: dict[str, str]) -> int:
-    """The number of a look among those at the same labels with its rubric, from 1; 0 if it is not logged."""
+    """The number of a look among those at the same labels with its rubric, from 1; 0 if it is not logged.
+
+    The version's name is no part of it: *Save version* gives the same figures another one.
+    """
     key_fields = ("rubric", "criterion", "labels")
     looks = [line for line in read_log(cache) if all(line.get(name) == look[name] for name in key_fields)]
-    return next((number for number, line in enumerate(looks, 1) if look.items() <= line.items()), 0)
+    return next((number for number, line in enumerate(looks, 1) if line.get("figures") == look["figures"]), 0)

@@ -56,7 +56,7 @@ def test_an_item_with_its_criteria(page, tmp_path):
     assert own.locator(".ekw-say").inner_text() == (
         "12.5 of 25.5 points, 1 of 12 criteria open. With it, 12.5 to 15.5 points (0.49 to 0.61)."
     )
-    assert "Most points are lost on safety: 10." in own.inner_text()
+    assert "Most points are lost on safety: 7." in own.inner_text()
     rows = own.locator("tbody tr")
     assert rows.count() == len(ROLLBACK)
     last = [row.locator("td").last.inner_text() for row in rows.all()]

@@ -146,6 +146,12 @@ def test_names_of_who_spoke_are_no_texts(name):
     assert roles.column("system") == (None if name == "user" else name)
     said_often = table.assign(**{name: ["It ships today.", "It is sold out."] * 15})
     assert name in guess_columns(said_often, ek.load_rubric("helpfulness")).inputs.values()
+    if name != "user":  # the classes that it chose are its answer, unless there is another
+        chosen = pd.DataFrame({"user": texts, name: ["billing", "refund", "shipping"] * 10})
+        assert guess_columns(chosen).inputs == {"question": "user", "answer": name}
+        assert guess_columns(chosen.assign(prompt=texts, user="eva")).inputs.get("answer") == name
+        assert guess_columns(chosen.assign(response=texts[::-1])).column("system") == name
+        assert guess_columns(chosen.assign(**{name: ["v1", "v2"] * 15})).column("system") == name
 
 
 @pytest.mark.parametrize(
@@ -540,7 +546,13 @@ def test_a_rubric_from_a_file(tmp_path):
     assert card.state["card"]["file"] == str(path)
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text(path.read_text().replace("version: v1", "version: '1'"))
-    for typed, reason in [("nofile.yaml", "nofile.yaml"), (str(wrong), "version: '1'"), ("nothing", "nothing")]:
+    long = "a" * 300 + ".yaml"
+    for typed, reason in [
+        ("nofile.yaml", "nofile.yaml"),
+        (long, "too long"),
+        (str(wrong), "version: '1'"),
+        ("nothing", "nothing"),
+    ]:
         card.receive({"do": "rubric", "name": typed})
         shown = card.state["card"]
         assert (card.state["alert"], shown["file"], shown["rubric"]) == ("", typed, str(path))
@@ -991,3 +1003,17 @@ def test_the_same_cell_proposes_the_rubric_of_the_last_session(tmp_path):
     assert ek.start(path).rubric.id == "coherence"
     assert ek.start(path, "relevancy").rubric.id == "relevancy"
     assert ek.start(path, folder=tmp_path / "other").rubric.id == guessed
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(str(ek.load_rubric("relevancy")).replace("id: relevancy", "id: mine"))
+    ek.start(path, str(mine)).tuner()
+    os.utime(tmp_path / "desk-mine.tuner.json", ns=(3 * 10**18, 3 * 10**18))
+    again = ek.start(path)
+    assert (again.rubric.id, again.state["card"]["file"], again.problems) == ("mine", str(mine), [])
+    mine.write_text("id: mine\ncriteria: [\n")  # what is wrong with it stands where it was typed
+    again = ek.start(path)
+    assert (again.rubric.id, again.state["card"]["file"]) == (guessed, str(mine))
+    assert "invalid YAML" in again.problems[0]
+    again.receive({"do": "rubric", "name": ""})
+    assert again.problems == []
+    mine.unlink()
+    assert ek.start(path).rubric.id == "coherence"

@@ -181,3 +181,12 @@ def test_prices_are_of_the_labels_and_of_the_draft_as_they_are_now(tmp_path):
         assert "y" not in tuner.state["suggestions"]["prices"]
         do(tuner, do="label", item_id="i0", criterion="b", label="0")
         assert tuner.state["suggestions"]["prices"].get("y", "").startswith("at most US$ ")
+        other = tmp_path / "other"
+        tuner = ek.RubricTuner(items, RUBRIC, judge, labels, samples=1, folder=other, cache=tmp_path / "c")
+        do(tuner, do="run")
+        do(tuner, do="jury", active={"y": 1}, samples=2, aggregate="mean", budget_usd="")
+        unpaid, draft = tuner.state["suggestions"]["improve"], tuner.plan().usd
+        do(tuner, do="run")
+        paid = tuner.state["suggestions"]["improve"]
+        unpaid, paid = (float(re.search(r"about US\$ ([\d.]+)", text)[1]) for text in (unpaid, paid))
+        assert unpaid == pytest.approx(draft + paid, abs=0.01), "an edit does not ask for the other criteria"

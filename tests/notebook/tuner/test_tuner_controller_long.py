@@ -296,11 +296,11 @@ def test_the_detail_holds_prompt_replies_votes_and_labels(session):
 # -- labels to tune on, labels held out
 def many(tmp_path, n=80):
     items = pd.DataFrame(
-        {"item_id": [f"i{at}" for at in range(n)], "question": "2 + 2?", "answer": [f"{at}" for at in range(n)]}
+        {"item_id": [f"i{at}" for at in range(n)], "question": "2 + 2?", "answer": [f"{at % 20}" for at in range(n)]}
     )
     items["reference"] = "4"
     labels = pd.DataFrame({"item_id": items["item_id"], "criterion": "correctness", "annotator": "ann", "label": "0"})
-    return Session(items, "correctness", "fake:strict", labels=labels, folder=tmp_path, samples=1)
+    return Session(items, "correctness", "fake:lenient", labels=labels, folder=tmp_path, samples=1)
 
 
 def test_held_out_labels_are_nowhere_on_screen(tmp_path):
@@ -333,8 +333,29 @@ def test_each_figure_of_held_out_labels_is_one_look(tmp_path):
     assert held_out_looks()["n_looks"].sum() == 1
     again.drafts.edit(lambda base, draft: draft.edit(again.shown_criterion, description="Is it really so?"))
     again.run()
-    assert again.look_held_out()["looks"] == "look 2"
+    second = again.look_held_out()
+    assert second["looks"] == "look 2"
+    again.save(tmp_path)
+    assert again.look_held_out() == second  # Save version gives the same figures another name
+    again.drafts.edit(lambda base, draft: draft.edit(again.shown_criterion, pass_at=1))
+    again.run()
+    assert again.look_held_out()["looks"] == "look 3"  # other verdicts of the same scores
     assert session.look_held_out() == shown
+
+
+def test_a_look_is_of_the_labels_that_it_was_made_of(tmp_path):
+    session = many(tmp_path)
+    session.run()
+    shown, labels = session.look_held_out(), session.labels.log.table
+    held = labels.loc[(labels["part"] == "held-out").to_numpy(), "item_id"].iloc[0]
+    dev = labels.loc[(labels["part"] == "dev").to_numpy(), "item_id"].iloc[0]
+    session.labels.annotator = "ann"
+    session.label(dev, "2")
+    assert session.look["words"] == shown
+    session.label(held, "2")
+    assert session.look == {}
+    session.label(held, "0")
+    assert session.look["words"] == shown
 
 
 def test_a_label_is_seen_at_once_and_survives(session, tmp_path):
