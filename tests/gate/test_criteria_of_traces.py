@@ -293,6 +293,44 @@ def test_judgments_are_recorded_replayed_and_completed(
         assert [test.message for test in again.tests] == [test.message for test in edited.tests]
 
 
+@pytest.mark.long
+def test_plain_requirements_and_verdicts_of_people_stay_beside_criteria_of_one_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests-only")
+    path = tmp_path / "t.jsonl"
+    with judge_server(faults=replies(lambda text: text != "is rude")) as server:
+        judge = {"provider": "openai", "model": "m", "base_url": server.url, "price": [0, 0], "max_tokens": 2000}
+        profile = {"profile": "jury", "rubric": "requirement@v1", "judges": [judge], "samples": 1,
+                   "criteria_per_call": 8}  # fmt: skip
+        (tmp_path / "jury.yaml").write_text(json.dumps(profile), encoding="utf-8")
+        plain = line("b", None) | {"meta": {"inputs": {"requirement": "says b"}}}
+        mixed = line("a", ["says 1", "says 2", "is rude"])
+        mixed["meta"]["item"] = {"scale": "celsius"}
+        path.write_text("".join(json.dumps(one) + "\n" for one in (plain, mixed)), encoding="utf-8")
+        of_plain = {"id": "b", "expected": {"type": "requirement"}}
+        tests = [of_plain, {"id": "a", "expected": {"type": "criteria", "min_points": 0.5}}]
+
+        def run(tests: list[Any], judge: str = "none") -> dict[str, str]:
+            options = GateOptions(judge=judge, profile=str(tmp_path / "jury.yaml"), cache=tmp_path / f"cache-{judge}")
+            result = run_gate(GateConfig(tests=tests), path, options)
+            ek.gate.enrich(path, path, result.judgments) if judge == "profile" else None
+            return {test.id: test.status for test in result.tests}
+
+        assert run(tests, "profile") == {"b": "pass", "a": "pass"}
+        assert len(server.seen) == 2
+        assert run(tests) == {"b": "pass", "a": "pass"}
+        stale, *rest = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        assert '"So."' in stale
+        path.write_text(stale.replace('"So."', '"I refuse"') + "".join(rest), encoding="utf-8")
+        assert run([of_plain]) == {"b": "error"}
+        assert run(tests) == {"b": "error", "a": "pass"}
+        people = {"requirement#1": verdict(True)}  # of a person, where the judge would say no
+        path.write_text(json.dumps(line("a", ["is rude", "says 2"], people)) + "\n", encoding="utf-8")
+        tests = [{"id": "a", "expected": {"type": "criteria", "min_points": 1}}]
+        assert run(tests, "profile") == {"a": "pass"}
+
+
 def test_to_traces_and_back_keeps_criteria(tmp_path: Path) -> None:
     criteria = [{"text": "a", "points": 2, "axis": "x"}, "b"]
     to_traces([{"item_id": "t", "question": "q", "answer": "a", "criteria": criteria}], None, tmp_path / "t.jsonl")
