@@ -93,7 +93,12 @@ class _Part:
         for origin, rows in self.own.items():
             trace = self.traces[origin]
             for name, text in () if isinstance(rows, str) else zip(rows["item_id"], rows[REQUIREMENT], strict=True):
-                inputs = {**(trace.inputs or {}), REQUIREMENT: text, "of_item": origin, "scale": None}  # any of the trace
+                inputs = {
+                    **(trace.inputs or {}),
+                    REQUIREMENT: text,
+                    "of_item": origin,
+                    "scale": None,
+                }  # any of the trace
                 alone = replace(trace, inputs=inputs)
                 self.tasks.append(_Task(self.resolved, alone, name.replace(origin, rubric, 1), origin))
 

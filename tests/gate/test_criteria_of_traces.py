@@ -17,6 +17,7 @@ from servers import judge_server
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError
 from evalkit.gate import GateConfig, GateOptions, from_traces, run_gate, to_traces
+from evalkit.gate import points as points_of_traces
 from evalkit.gate.pytest_plugin import _TALLY, Verdict
 from evalkit.gate.reports import as_json, as_junit, as_markdown, as_text
 from evalkit.gate.runner import GateResult
@@ -198,6 +199,28 @@ def test_a_floor_of_an_axis_looks_at_the_criteria_of_this_axis_alone(tmp_path: P
     assert "refused" not in of_b.message
     assert "samples of 1 criterion differ" in of_b.message
     assert "refused 3" in of_c.message
+
+
+def test_a_tie_is_undecided_and_a_bad_trace_makes_no_other_be_read_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tie = {"rubric_version": "v1", "samples": [True, False], "passed": None, "score": 0.5}
+    criteria = [{"text": "Good", "points": 2}, {"text": "Invents", "points": -2}]
+    bad = line("bad", [{"text": " "}])
+    judged = {"requirement#1": tie, "requirement#2": tie}
+    traces = [line(f"t{k}", criteria, judged) for k in range(64)]
+    tests = [{"id": trace["request_id"], "expected": {"type": "criteria", "min_points": 0.5, "samples": 2}}
+             for trace in (*traces, bad)]  # fmt: skip
+    sizes: list[int] = []
+    real = points_of_traces.explode_criteria
+    monkeypatch.setattr(points_of_traces, "explode_criteria", lambda items: sizes.append(len(items)) or real(items))
+    result = gate(tmp_path, tests, [*traces, bad])
+    assert [test.status for test in result.tests[-2:]] == ["fail", "error"]
+    assert len(sizes) <= 1 + 2 * 7  # 65 in halves
+    text = as_text(result)
+    assert "1 (2 points), undecided: Good" in text
+    assert "2 (-2 points), undecided: Invents" in text
+    assert [*result.tests[0].metrics[0].measured[0].judgment.samples] == [None, None]
 
 
 @pytest.mark.parametrize(
