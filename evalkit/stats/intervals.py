@@ -146,8 +146,8 @@ def jackknife(value: float, leave_out: Floats, *, transform: Transform = "atanh"
     forward, backward = _TRANSFORMS[transform]
     figures = np.append(value, leave_out).astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
-        whole = np.rint(figures)  # the ends of all ranges are whole numbers
-        z = forward(np.where(np.abs(figures - whole) <= _NO_ERROR, whole, figures))
+        end_near = np.rint(figures)  # the ends of all ranges are whole numbers
+        z = forward(np.where(np.abs(figures - end_near) <= _NO_ERROR, end_near, figures))
     center, z = float(z[0]), z[1:]
     if not math.isfinite(center):
         return Interval.none("the figure is at the end of its range")

@@ -40,11 +40,11 @@ class Reward:
         began, spec, rubric = time.monotonic(), self._spec, self._spec.rubric
         is_chat = "conversation" in rubric.input_names and not all(map(_is_single, prompts))
         prompt_cells: Any = [list(prompt) for prompt in prompts] if is_chat else [*map(_text, prompts)]
-        own = {"conversation" if is_chat else "question": prompt_cells, "answer": [*map(_text, completions)]}
+        trained = {"conversation" if is_chat else "question": prompt_cells, "answer": [*map(_text, completions)]}
         places = {*rubric.input_names, *spec.inputs.values(), *(COLUMNS if rubric.has_requirements else ())}
-        cells = own | {name: cell for name, cell in columns.items() if name in places and cell is not None}
-        cells |= {f"_own_{name}": cell for name, cell in own.items()}  # data have columns of these names, too
-        renamed = {name: f"_own_{name}" for name in own if name in rubric.input_names}
+        cells = trained | {name: cell for name, cell in columns.items() if name in places and cell is not None}
+        cells |= {f"_own_{name}": cell for name, cell in trained.items()}  # data have columns of these names, too
+        renamed = {name: f"_own_{name}" for name in trained if name in rubric.input_names}
         spec = replace(spec, inputs={**renamed, **spec.inputs})
         frame = pd.DataFrame({name: pd.Series(list(cell), dtype=object) for name, cell in cells.items()})
         frame["item_id"] = frame.index.astype(str)
