@@ -103,6 +103,12 @@ def test_what_is_below_a_criterion_is_read_as_a_cell_of_criteria(name: str) -> N
         assert len(lint_criteria(items)) == 1
 
 
+def test_a_column_scale_that_is_none_is_an_error_of_input() -> None:
+    rows = ek.explode_criteria([{"item_id": "x", "question": "q", "answer": "a", "criteria": ["A"]}])
+    with pytest.raises(InputError, match="criterion 'x#1': scale 'celsius' is not a scale"):
+        ek.plan(rows.assign(scale="celsius"), "requirement", "fake:strict")
+
+
 def test_devai_names_and_prerequisites_that_are_numbers() -> None:
     cell = [
         {"requirement_id": 0, "prerequisites": [], "criteria": "Loads the data", "category": "Data"},
