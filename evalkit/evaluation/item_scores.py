@@ -10,11 +10,10 @@ import pandas as pd
 
 from evalkit.core.formatting import count_of, figure
 from evalkit.errors import InputError
-from evalkit.stats.aggregation.item_points import points
+from evalkit.stats.aggregation.item_points import lists_in_cells, points
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.plain_tables import key_text
 from evalkit.tables.files import records
-from evalkit.tables.lists_in_texts import list_in
 
 if TYPE_CHECKING:
     from evalkit.evaluation.evaluation import Evaluation
@@ -82,13 +81,13 @@ def criteria_of(evaluation: Evaluation, item: str, criterion: str) -> list[dict[
     for sample in records(tables[2][["item_id", "judge", "explanation", "error"]]):
         reasons[sample.pop("item_id")].append([sample["judge"], sample["explanation"] or "", sample["error"]])
     criteria = []
-    for row, worth, got in zip(records(rows), records(worths), records(verdicts), strict=True):
-        name, needs, passed = row["item_id"], row.get("requires") or [], got["passed"]
-        needs = map(key_text, list_in(needs) or [] if isinstance(needs, str) else needs)
+    required = lists_in_cells(rows["requires"])
+    for row, needs, worth, got in zip(records(rows), required, records(worths), records(verdicts), strict=True):
+        name, passed = row["item_id"], got["passed"]
         lost = ", not met" * bool(got["score_norm"] and worth["points"] == 0)
         criteria.append({
             "row": name, "id": name.removeprefix(f"{item}#"), "text": str(row["requirement"]), "axis": row.get("axis"),
-            "needs": f"needs {names}{lost}" if (names := ", ".join(needs)) else "", "passed": passed,
+            "needs": f"needs {names}{lost}" if (names := ", ".join(map(key_text, needs))) else "", "passed": passed,
             "worth": float(worth["possible"] or row["points"]), "earned": worth["points"],
             "met": None if got["score"] is None else figure(got["score"]) if passed is None else str(passed).lower(),
             "votes": votes[name], "reasons": reasons[name]})  # fmt: skip

@@ -53,12 +53,13 @@ def figures_of(judged: Mapping[str, tuple[pd.DataFrame, Sequence[Judgment]]]) ->
 
 
 def _each(entries: Sequence[tuple[str, Any]], function: Callable[[list[Any]], dict[str, Any]]) -> dict[str, Any]:
-    """The function's results by name, of all entries at once; if that fails, of each, or the reason."""
+    """The function's results by name, of all entries at once; if that fails, of each half, or the reason."""
     try:
         return function([entry for _, entry in entries]) if entries else {}
     except InputError as problem:
         if len(entries) > 1:
-            return {name: result for entry in entries for name, result in _each([entry], function).items()}
+            half = len(entries) // 2
+            return _each(entries[:half], function) | _each(entries[half:], function)
         return {entries[0][0]: str(problem).rpartition(f"item {entries[0][0]!r}: ")[2]}
 
 
@@ -160,7 +161,8 @@ def _ids(rows: pd.DataFrame) -> list[str]:
 
 
 def _is_wanted(weight: float, judgment: Judgment) -> bool | None:
-    return judgment.passed is (weight > 0) if _is_known(judgment) else None
+    is_decided = _is_known(judgment) and judgment.passed is not None
+    return judgment.passed is (weight > 0) if is_decided else None
 
 
 def _explained(rows: pd.DataFrame, judgments: Sequence[Judgment], *, redact: bool) -> Iterator[str]:
@@ -170,8 +172,9 @@ def _explained(rows: pd.DataFrame, judgments: Sequence[Judgment], *, redact: boo
         is_open = not _is_known(judgment)
         if _is_wanted(weight, judgment):
             continue
-        state = "unscored" if is_open else "met" if weight < 0 else "not met"
+        is_tied = not is_open and judgment.passed is None
+        state = "unscored" if is_open else "undecided" if is_tied else "met" if weight < 0 else "not met"
         yield f"{name} ({f'{axis}, ' if axis else ''}{weight:g} points), {state}: {REDACTED if redact else text}"
         for written in (text for criterion in judgment.criteria.values() for text in criterion.rationales):
-            if is_open or written.passed is (weight < 0):
+            if is_open or is_tied or written.passed is (weight < 0):
                 yield f"{name}, {named(written)}: {written.text}"

@@ -213,7 +213,10 @@ def refuse_other_scales(rows: Iterable[tuple[str, Any]], scales: Sequence[Scale]
         if is_missing(cell):
             continue
         if repr(cell) not in fits:
-            fits[repr(cell)] = any(_is_on(own_scale(cell), scale) for scale in scales)
+            try:
+                fits[repr(cell)] = any(_is_on(own_scale(cell), scale) for scale in scales)
+            except EvalkitError as problem:
+                raise InputError(f"criterion {name!r}: {problem}") from None
         if not fits[repr(cell)]:
             judged_on = " or ".join(str([*scale.codes]) for scale in scales)
             raise InputError(
@@ -309,7 +312,7 @@ def _entries(cell: Any) -> list[Any]:
                 return _lines(written)
             try:
                 cell = json.loads(text)
-            except (json.JSONDecodeError, RecursionError) as problem:
+            except (ValueError, RecursionError) as problem:
                 raise InputError(f"its criteria look like JSON, but are not: {problem}") from None
             if isinstance(cell, str):
                 return _lines(cell)
@@ -349,11 +352,13 @@ def _flat(
             raise InputError(f"criterion {number} is of type {type(entry).__name__}; give a text or a mapping")
         criterion, own_parent = _criterion(fields, f"{prefix}{number}")
         yield criterion, parent if parent is not None else own_parent
-        below = next((fields[name] for name in _CHILDREN if name in fields), None)
-        if below is not None and len(below):
+        cells = [cell for name in _CHILDREN if not is_missing(cell := fields.get(name))]
+        if below := next(filter(None, map(_entries, cells)), None):
+            if any(below == [cell.strip()] for cell in cells if isinstance(cell, str)):
+                raise InputError(f"below criterion {criterion.id} is {below[0]!r}; give a list of criteria, or nothing")
             if depth == _DEEPEST:
                 raise InputError(f"its tree has over {_DEEPEST} levels")
-            yield from _flat(list(below), criterion.id, f"{criterion.id}.", depth + 1)
+            yield from _flat(below, criterion.id, f"{criterion.id}.", depth + 1)
 
 
 @lru_cache(maxsize=256)

@@ -144,8 +144,11 @@ def jackknife(value: float, leave_out: Floats, *, transform: Transform = "atanh"
     if len(leave_out) < 2:
         return Interval.none("fewer than two clusters")
     forward, backward = _TRANSFORMS[transform]
+    figures = np.append(value, leave_out).astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
-        center, z = float(forward(np.float64(value))), forward(np.asarray(leave_out, dtype=np.float64))
+        end_near = np.rint(figures)  # the ends of all ranges are whole numbers
+        z = forward(np.where(np.abs(figures - end_near) <= _NO_ERROR, end_near, figures))
+    center, z = float(z[0]), z[1:]
     if not math.isfinite(center):
         return Interval.none("the figure is at the end of its range")
     if np.isinf(z).any():  # the other resamples do not show the error of what this cluster alone decides

@@ -19,6 +19,11 @@ def judged(url: str, cache: object, **options: object):
     return ek.judge(ITEMS, TEN, judge, samples=1, cache=cache, progress=False, concurrency=1, **options)
 
 
+def planned(url: str, cache: object) -> tuple[int, int, int]:
+    table = ek.plan(ITEMS, TEN, ek.Judge("openai", "m", base_url=url), samples=1, cache=cache).table
+    return tuple(table[["n_cached", "n_recorded", "n_to_call"]].iloc[0])
+
+
 @pytest.mark.parametrize("reason", ["error", "network_error", "what_a_router_says"])
 def test_the_next_run_asks_again_only_for_what_broke_off(tmp_path, reason) -> None:
     with judge_server() as server:
@@ -30,6 +35,7 @@ def test_the_next_run_asks_again_only_for_what_broke_off(tmp_path, reason) -> No
         offline = judged(server.url, tmp_path, offline=True)
         assert offline["error"].dropna().tolist() == ["truncated"]
         assert len(server.seen) == 3
+        assert planned(server.url, tmp_path) == (2, 0, 1)
         second = judged(server.url, tmp_path)
         assert len(server.seen) == 4
         assert sorted(second["score"]) == [7, 8, 10]
@@ -46,6 +52,7 @@ def test_what_a_limit_cut_off_or_is_complete_is_not_asked_again(tmp_path) -> Non
         server.script.append({"content": "8"})
         first = judged(server.url, tmp_path)
         assert sorted(first["score"].dropna()) == [4, 8]
+        assert planned(server.url, tmp_path) == (3, 0, 0)
         judged(server.url, tmp_path)
         assert len(server.seen) == 3
 
@@ -66,6 +73,7 @@ def test_what_breaks_off_three_times_in_a_row_is_paid_no_fourth_time(tmp_path) -
             table = judged(server.url, tmp_path)
             assert len(server.seen) == 3 * min(run + 1, 3)
         assert table["error"].tolist() == ["truncated"] * 3
+        assert planned(server.url, tmp_path) == (3, 0, 0)
         server.always = {"content": "7", "finish_reason": "a_reason_of_its_own"}
         judged(server.url, tmp_path, refresh="unscored")
         assert len(server.seen) == 12

@@ -200,6 +200,23 @@ def test_the_browser_shows_items(tmp_path):
     assert browser.state["item"]["own"]["axis"] == 0
 
 
+@pytest.mark.parametrize("requires", [[float("nan"), 1], [None, "1"], ["", "['1']"], [[], [1]]])
+def test_what_a_criterion_requires_is_shown_as_points_reads_it(requires):
+    rows = ek.explode_criteria([{"item_id": "x", "question": "q", "answer": "a", "criteria": ["one", "two"]}])
+    evaluation = evaluation_of(rows.assign(requires=requires), [0, 1])
+    assert evaluation.points["points"].tolist() == [0]
+    assert [one["needs"] for one in criteria_of(evaluation, "x", "requirement")] == ["", "needs 1, not met"]
+
+
+@pytest.mark.long
+def test_the_report_cuts_no_criterion_that_may_cost_most(tmp_path):
+    criteria = [f"Names {n}" for n in range(50)] + [{"text": "Invents", "points": -9}]
+    rows = ek.explode_criteria([{"item_id": "x", "question": "q", "answer": "a", "criteria": criteria}])
+    page = ek.report(evaluation_of(rows, [1] * 50 + [None]), tmp_path / "report.html").read_text(encoding="utf-8")
+    lowest = page[page.index("<article id='of-item-") :]
+    assert 0 < lowest.index("Invents") < lowest.index("Names 0")
+
+
 @pytest.mark.long
 def test_the_report_shows_the_lowest_items(tmp_path):
     hostile = {

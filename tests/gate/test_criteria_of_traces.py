@@ -17,6 +17,7 @@ from servers import judge_server
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError
 from evalkit.gate import GateConfig, GateOptions, from_traces, run_gate, to_traces
+from evalkit.gate import points as points_of_traces
 from evalkit.gate.pytest_plugin import _TALLY, Verdict
 from evalkit.gate.reports import as_json, as_junit, as_markdown, as_text
 from evalkit.gate.runner import GateResult
@@ -200,6 +201,28 @@ def test_a_floor_of_an_axis_looks_at_the_criteria_of_this_axis_alone(tmp_path: P
     assert "refused 3" in of_c.message
 
 
+def test_a_tie_is_undecided_and_a_bad_trace_makes_no_other_be_read_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tie = {"rubric_version": "v1", "samples": [True, False], "passed": None, "score": 0.5}
+    criteria = [{"text": "Good", "points": 2}, {"text": "Invents", "points": -2}]
+    bad = line("bad", [{"text": " "}])
+    judged = {"requirement#1": tie, "requirement#2": tie}
+    traces = [line(f"t{k}", criteria, judged) for k in range(64)]
+    tests = [{"id": trace["request_id"], "expected": {"type": "criteria", "min_points": 0.5, "samples": 2}}
+             for trace in (*traces, bad)]  # fmt: skip
+    sizes: list[int] = []
+    real = points_of_traces.explode_criteria
+    monkeypatch.setattr(points_of_traces, "explode_criteria", lambda items: sizes.append(len(items)) or real(items))
+    result = gate(tmp_path, tests, [*traces, bad])
+    assert [test.status for test in result.tests[-2:]] == ["fail", "error"]
+    assert len(sizes) <= 1 + 2 * 7  # 65 in halves
+    text = as_text(result)
+    assert "1 (2 points), undecided: Good" in text
+    assert "2 (-2 points), undecided: Invents" in text
+    assert [*result.tests[0].metrics[0].measured[0].judgment.samples] == [None, None]
+
+
 @pytest.mark.parametrize(
     ("criteria", "floor", "text"),
     [
@@ -291,6 +314,44 @@ def test_judgments_are_recorded_replayed_and_completed(
         assert edited.tests[2].message.startswith("criteria: 6 of 10 points (0.6) ≥ 0.5")
         again = run("none")
         assert [test.message for test in again.tests] == [test.message for test in edited.tests]
+
+
+@pytest.mark.long
+def test_plain_requirements_and_verdicts_of_people_stay_beside_criteria_of_one_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests-only")
+    path = tmp_path / "t.jsonl"
+    with judge_server(faults=replies(lambda text: text != "is rude")) as server:
+        judge = {"provider": "openai", "model": "m", "base_url": server.url, "price": [0, 0], "max_tokens": 2000}
+        profile = {"profile": "jury", "rubric": "requirement@v1", "judges": [judge], "samples": 1,
+                   "criteria_per_call": 8}  # fmt: skip
+        (tmp_path / "jury.yaml").write_text(json.dumps(profile), encoding="utf-8")
+        plain = line("b", None) | {"meta": {"inputs": {"requirement": "says b"}}}
+        mixed = line("a", ["says 1", "says 2", "is rude"])
+        mixed["meta"]["item"] = {"scale": "celsius"}
+        path.write_text("".join(json.dumps(one) + "\n" for one in (plain, mixed)), encoding="utf-8")
+        of_plain = {"id": "b", "expected": {"type": "requirement"}}
+        tests = [of_plain, {"id": "a", "expected": {"type": "criteria", "min_points": 0.5}}]
+
+        def run(tests: list[Any], judge: str = "none") -> dict[str, str]:
+            options = GateOptions(judge=judge, profile=str(tmp_path / "jury.yaml"), cache=tmp_path / f"cache-{judge}")
+            result = run_gate(GateConfig(tests=tests), path, options)
+            ek.gate.enrich(path, path, result.judgments) if judge == "profile" else None
+            return {test.id: test.status for test in result.tests}
+
+        assert run(tests, "profile") == {"b": "pass", "a": "pass"}
+        assert len(server.seen) == 2
+        assert run(tests) == {"b": "pass", "a": "pass"}
+        stale, *rest = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        assert '"So."' in stale
+        path.write_text(stale.replace('"So."', '"I refuse"') + "".join(rest), encoding="utf-8")
+        assert run([of_plain]) == {"b": "error"}
+        assert run(tests) == {"b": "error", "a": "pass"}
+        people = {"requirement#1": verdict(True)}  # of a person, where the judge would say no
+        path.write_text(json.dumps(line("a", ["is rude", "says 2"], people)) + "\n", encoding="utf-8")
+        tests = [{"id": "a", "expected": {"type": "criteria", "min_points": 1}}]
+        assert run(tests, "profile") == {"a": "pass"}
 
 
 def test_to_traces_and_back_keeps_criteria(tmp_path: Path) -> None:

@@ -142,3 +142,25 @@ def test_where_criteria_come_from_and_what_is_refused_before_a_model_is_loaded(r
     assert not isinstance(plain, PointsScore), "a document with one requirement is judged as before"
     rows, figures = run(judge_metric("requirement"), "deterministic", judge, docs, ["a"] * 3)
     assert figures == {"requirement_coverage": 0.0}
+
+
+def test_a_tie_on_one_criterion_leaves_the_sample_unscored(run: Any, tmp_path: Path) -> None:
+    cells = [["is tied"], ["is tied", "is lost"], ["is lost", "is tied"], ["is met", "is tied", "says tied"]]
+    docs = [Doc(query=f"{at}?", choices=[""], gold_index=0, id=str(at), task_name="own|0", specific={"criteria": cell})
+            for at, cell in enumerate(cells)]  # fmt: skip
+
+    def answer(body: dict[str, Any]) -> Any:
+        is_strict = body["model"] == "strict"
+        return replies(lambda text: not (is_strict and "tied" in text), lambda text: "lost" in text)(body)
+
+    with judge_server(faults=answer) as server:
+        judges = [{"judge_model_name": name, "judge_backend": "openai", "base_url": server.url,
+                   "api_key_env": "JUDGE_KEY", "max_tokens": 2000} for name in ("strict", "lenient")]  # fmt: skip
+        metric = judge_metric("requirement", name="points", samples=1)
+        rows, figures = run(metric, "jury", judges, docs, ["a"] * 4, samples=1, aggregation="majority")
+    assert [row["points_error"] for row in rows] == [
+        "open_criteria (tied)", "tied; unreadable", "unreadable; tied", "open_criteria (tied × 2)",
+    ]  # fmt: skip
+    assert (figures["points_n"], figures["points_coverage"], figures["points_n_unscored"]) == (0, 0, 4)
+    (receipt,) = read_receipts(tmp_path / "receipts.json")
+    assert (receipt.n_items, receipt.n_scored) == (4, 0)

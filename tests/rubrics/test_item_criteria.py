@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 
 import numpy as np
@@ -84,6 +85,28 @@ def test_trees_keep_leaves_with_the_weights_above_them() -> None:
     pd.testing.assert_frame_equal(one, other)
     assert one["parent"].tolist() == [[["root", 1.0]], [["g", 1.0], ["root", 1.0]], [["g", 1.0], ["root", 1.0]]]
     assert one["axis"].tolist() == ["Code", None, None]
+
+
+@pytest.mark.parametrize("name", ["sub_tasks", "children"])
+def test_what_is_below_a_criterion_is_read_as_a_cell_of_criteria(name: str) -> None:
+    other = "children" if name == "sub_tasks" else "sub_tasks"
+    for below in ('[{"text": "A"}, {"text": "B"}]', {"a": "A", "b": "B"}, "1. A\n2. B", np.array(["A", "B"])):
+        rows = ek.explode_criteria([{"item_id": "x", "criteria": [{"text": "Top", name: below, other: []}]}])
+        assert rows["requirement"].tolist() == ["A", "B"]
+    for nothing in (None, math.nan, [], "", "[]"):
+        rows = ek.explode_criteria([{"item_id": "x", "criteria": [{"text": "Top", name: nothing}]}])
+        assert rows["requirement"].tolist() == ["Top"]
+    for wrong in (3, 2.5, True, "none", "[1" + "0" * 5000 + "]"):
+        items = [{"item_id": "x", "criteria": [{"text": "Top", name: wrong}]}]
+        with pytest.raises(InputError, match="item 'x'"):
+            ek.explode_criteria(items)
+        assert len(lint_criteria(items)) == 1
+
+
+def test_a_column_scale_that_is_none_is_an_error_of_input() -> None:
+    rows = ek.explode_criteria([{"item_id": "x", "question": "q", "answer": "a", "criteria": ["A"]}])
+    with pytest.raises(InputError, match="criterion 'x#1': scale 'celsius' is not a scale"):
+        ek.plan(rows.assign(scale="celsius"), "requirement", "fake:strict")
 
 
 def test_devai_names_and_prerequisites_that_are_numbers() -> None:

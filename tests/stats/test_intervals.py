@@ -168,6 +168,11 @@ def test_no_interval_has_its_reason():
     # All that differs is in one of 77 clusters: the others, of unequal sizes, do not show the error of that one.
     only = (75 - 1) / (77 - np.where(np.arange(77) % 2, 1, 2))
     assert jackknife(76 / 77, np.where(np.arange(77), only, 1.0), transform="logit").reason.startswith("without one cl")
+    for end in (1 - 2e-16, 1.0, 1 + 2e-16, 2e-16 - 1):  # as sums of floats give it
+        made = jackknife(0.87, np.append(end, np.linspace(0.86, 0.88, 19)))
+        assert made.reason == "without one cluster it is at the end of its range"
+        assert jackknife(end, some).reason == "the figure is at the end of its range"
+    assert jackknife(0.2, np.array([1e-17, 0.2, 0.3]), transform="log").reason.startswith("without one cluster")
     # 6 of 100 undefined is over 5 %, 5 of 100 is not.
     many = np.linspace(0.4, 0.6, 100)
     assert jackknife(0.5, np.where(np.arange(100) < 5, np.nan, many)).reason is None

@@ -20,15 +20,17 @@ from evalkit.core.prompts_and_replies import Prompt, token_count
 from evalkit.core.settings import Options, Refresh
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging.own_answer_first import first_stage
-from evalkit.engine.judging.reply_lookup import Hit, StoredReplies, left_out, look_up, warn_changed_text
+from evalkit.engine.judging.reply_lookup import StoredReplies, is_recorded, look_up, warn_changed_text
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist, gc_paused
 from evalkit.engine.request import BYTES_PER_TOKEN, TOKENS_PER_CRITERION, asks_singly
 from evalkit.errors import counted
+from evalkit.rubrics.parsing.reply_cleanup import broke_off
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.tables.items import ItemsLike
 
 _SAMPLE = 200
+_STOPPED = b'"finish_reason":"stop"'  # in most replies; in their texts the quotation marks are escaped
 _PRICES = ("usd", "usd_at_most", "usd_in_batches")
 
 
@@ -41,7 +43,7 @@ class Plan:
     table
         One row per judge: `judge`, `n_judgments`, `n_cached`, `n_recorded` (recorded replies, which count for a
         live judge only with ``recorded="use"``), `n_in_batch` (replies that an open ticket of `submit` asks for),
-        `n_to_call` (other replies; one that several judgments share counts once),
+        `n_to_call` (other replies, and those that broke off; one that several judgments share counts once),
         `usd` (expected: four bytes per token, replies as long as this judge's stored ones, else 120 tokens; a prompt
         is billed once for all its samples if the service is known to do so), `usd_at_most` (every byte a
         token, replies of max_tokens; NA without max_tokens) and `usd_in_batches` (as `usd`, sent with `submit`). They
@@ -193,36 +195,41 @@ def plan_worklist(
 
 def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, refresh: Refresh, cache: str | Path | None) -> Plan:
     store, judges = ReplyStore.open(cache), work.spec.judges
-    again = _again(work, store, Options(recorded="use" if takes_recorded else "miss", adopt=adopt, refresh=refresh))
     stored, per_judge = StoredReplies(work, store, takes_recorded), len(work.spec.orders) * work.spec.samples
     n_cached, stored_values = Counter[int](), [list[bytes]() for _ in judges]
     missing: dict[int, bytes] = {}
+    asks_again = refresh is not False or work.spec.per_item
 
     def judge_of(row: int) -> int:
         return row // per_judge % len(judges)
 
-    def count(row: int, hit: Hit, n: int = 1) -> None:
+    def count(row: int, value: bytes) -> bool:
+        """Count a stored reply, and tell whether it may have broken off."""
         judge = judge_of(row)
-        n_cached[judge] += n
+        n_cached[judge] += 1
         if len(stored_values[judge]) < _SAMPLE:
-            stored_values[judge].append(hit[1])
+            stored_values[judge].append(value)
+        return _STOPPED not in value and broke_off(orjson.loads(value).get("finish_reason"))
 
     for first, keys, hits in stored.chunks():
         for row, (key, hit) in enumerate(zip(keys, hits, strict=True), first):
-            if hit is None or row in again:
+            if hit is None:
                 missing[row] = key
-            if hit is not None:
-                count(row, hit, row not in again)
-    alone = {row: key for row, key in left_out(stored, Options(adopt=adopt)).items() if row not in again}
-    n_cached.subtract(map(judge_of, alone))
-    missing |= alone
+            else:
+                asks_again |= count(row, hit[1])
     missing = work.without_skipped(missing)
-    for row, hit in stored.of_rows(missing.keys() - again - alone.keys(), content=True).items() if adopt else ():
-        count(row, hit)
+    for row, (_, value) in stored.of_rows(missing, content=True).items() if adopt else ():
+        asks_again |= count(row, value)
         del missing[row]
+    if asks_again:
+        options = Options(recorded="use" if takes_recorded else "miss", adopt=adopt, refresh=refresh)
+        again = look_up(work, options, store, is_plan=True).missing
+        n_cached.subtract(map(judge_of, again.keys() - missing.keys()))
+        missing |= again
     n_recorded = Counter[int]()
     if missing and not takes_recorded:
-        n_recorded.update(map(judge_of, StoredReplies(work, store, recorded=True).of_rows(missing)))
+        hits_of = StoredReplies(work, store, recorded=True).of_rows(missing)
+        n_recorded.update(judge_of(row) for row, (_, value) in hits_of.items() if is_recorded(value))
     if missing:
         warn_changed_text(work.spec, store)
     once = {key: row for row, key in reversed(missing.items())}  # a reply that several judgments share counts once
@@ -241,11 +248,6 @@ def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, refresh: Refr
     table, n_first = _with_first_answers(pd.DataFrame(rows, columns=names), work, list(missing), refresh, cache)
     n_skipped = len(work.skipped), work.n_unseen
     return Plan(table, work.shape[0], work.n_unique, store.where, *n_skipped, n_requests + n_first)
-
-
-def _again(work: Worklist, store: ReplyStore, options: Options) -> frozenset[int]:
-    """The rows that `refresh` asks for, whether or not a reply is stored."""
-    return frozenset(look_up(work, options, store).missing if options.refresh is not False else ())
 
 
 def _n_requests(work: Worklist, store: ReplyStore, judge: Judge, rows: list[int]) -> int:

@@ -188,7 +188,9 @@ class Lookup:
         return replace(self, missing={row: key for row, key in self.missing.items() if row not in reasons})
 
 
-def look_up(worklist: Worklist, options: Options, store: ReplyStore, until: float | None = None) -> Lookup:
+def look_up(
+    worklist: Worklist, options: Options, store: ReplyStore, until: float | None = None, *, is_plan: bool = False
+) -> Lookup:
     """Read the stored replies of a work list, received until this Unix time; skipped items fail."""
     refresh, now, shown_rows = options.refresh, time.time(), None
     since = now if refresh is True else refresh if isinstance(refresh, float) else None
@@ -198,7 +200,7 @@ def look_up(worklist: Worklist, options: Options, store: ReplyStore, until: floa
     columns, missing = _read(stored, options)
     again: dict[int, bytes] = {}
     if worklist.spec.per_item:
-        missing |= (again := _asked_alone(stored, columns, missing))
+        missing |= (again := _asked_alone(stored, options, columns, missing))
         missing = {row: key for row, key in sorted(missing.items()) if not (options.offline and row in again)}
     if options.offline and not worklist.spec.exact and columns.recorded.any():
         samples = max(worklist.spec.samples, stored.recorded_samples())
@@ -207,7 +209,7 @@ def look_up(worklist: Worklist, options: Options, store: ReplyStore, until: floa
         shown_rows = _shown_rows(stored.worklist, columns, missing, worklist.spec.samples)
         missing = {row: key for row, key in missing.items() if shown_rows[row]}
     elif not options.offline and (refresh == "unscored" or columns.broke_off):
-        broken = _worth_asking(stored, columns.broke_off)
+        broken = _worth_asking(stored, columns.broke_off, logging.DEBUG if is_plan else logging.WARNING)
         newer_than = time.time() if broken else newer_than
         unscored = range(worklist.n_rows) if refresh == "unscored" else ()
         again |= _rows_again(worklist, missing, broken.union(row for row in unscored if columns.error(row) is not None))
@@ -242,15 +244,9 @@ def _read(stored: StoredReplies, options: Options) -> tuple[Columns, dict[int, b
     return columns, missing
 
 
-def left_out(stored: StoredReplies, options: Options) -> dict[int, bytes]:
-    """Row -> key of what `judge` would ask alone, since a stored reply on several of an item's criteria left it out."""
-    if not stored.worklist.spec.per_item:
-        return {}
-    columns, missing = _read(stored, options)
-    return _asked_alone(stored, columns, missing)
-
-
-def _asked_alone(stored: StoredReplies, columns: Columns, missing: Collection[int]) -> dict[int, bytes]:
+def _asked_alone(
+    stored: StoredReplies, options: Options, columns: Columns, missing: Collection[int]
+) -> dict[int, bytes]:
     """Row -> key of what a stored reply on several of an item's criteria left out, and no reply of its own says."""
     worklist = stored.worklist
     lost = {
@@ -260,18 +256,20 @@ def _asked_alone(stored: StoredReplies, columns: Columns, missing: Collection[in
     }
     worklist.alone.update(lost)
     stored_alone = stored.of_rows(lost)
+    stored_alone |= stored.of_rows(lost - stored_alone.keys(), content=True) if options.adopt else {}
     columns.read(list(stored_alone), *zip(*stored_alone.values(), strict=True), source=None) if stored_alone else None
     rows = sorted(lost - stored_alone.keys())
     return dict(zip(rows, worklist.keys(rows=frozenset(rows)), strict=True))
 
 
-def _worth_asking(stored: StoredReplies, broken: set[int]) -> set[int]:
+def _worth_asking(stored: StoredReplies, broken: set[int], level: int) -> set[int]:
     """Those of the rows whose reply broke off that are asked again: not if it broke off each of three times."""
     keys = {row: key for row, key in enumerate(stored.worklist.keys()) if row in broken} if broken else {}
     generations = stored.store.generations(set(keys.values())) if keys else {}
     hopeless = {row for row, key in keys.items() if _n_broken(generations.get(key, ())) >= _ATTEMPTS}
     if hopeless:
-        _log.warning(
+        _log.log(
+            level,
             "%s broke off each of %d times and is not requested again; refresh='unscored' does",
             counted(len(hopeless), "reply", "replies"), _ATTEMPTS,
         )  # fmt: skip

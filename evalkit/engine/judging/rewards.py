@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Unpack
 
 import pandas as pd
@@ -38,10 +39,13 @@ class Reward:
         """One reward per completion; a column that the rubric reads holds one value per completion."""
         began, spec, rubric = time.monotonic(), self._spec, self._spec.rubric
         is_chat = "conversation" in rubric.input_names and not all(map(_is_single, prompts))
-        prompt_cells: Any = [list(prompt) for prompt in prompts] if is_chat else map(_text, prompts)
-        cells = {"conversation" if is_chat else "question": prompt_cells, "answer": map(_text, completions)}
+        prompt_cells: Any = [list(prompt) for prompt in prompts] if is_chat else [*map(_text, prompts)]
+        trained = {"conversation" if is_chat else "question": prompt_cells, "answer": [*map(_text, completions)]}
         places = {*rubric.input_names, *spec.inputs.values(), *(COLUMNS if rubric.has_requirements else ())}
-        cells |= {name: cell for name, cell in columns.items() if name in places and cell is not None}
+        cells = trained | {name: cell for name, cell in columns.items() if name in places and cell is not None}
+        cells |= {f"_own_{name}": cell for name, cell in trained.items()}  # data have columns of these names, too
+        renamed = {name: f"_own_{name}" for name in trained if name in rubric.input_names}
+        spec = replace(spec, inputs={**renamed, **spec.inputs})
         frame = pd.DataFrame({name: pd.Series(list(cell), dtype=object) for name, cell in cells.items()})
         frame["item_id"] = frame.index.astype(str)
         try:
@@ -85,7 +89,8 @@ def reward(
     ----------
     rubric, judges, samples, template, criteria_per_call, inputs
         As for `judge`; the prompt is the input ``question`` (``conversation``, if it has several messages and the
-        rubric such an input), the completion ``answer``. `samples` is 1 by default.
+        rubric such an input), the completion ``answer``, whatever columns the data have; in `inputs`, ``answer`` is the
+        data's column of this name if there is one. `samples` is 1 by default.
     unscored
         The reward of a completion that has no score: ``none`` (None; TRL leaves it out of the group's baseline, and
         it learns nothing from it), ``nan``, ``group_mean`` (the mean of the scored completions of the same prompt;

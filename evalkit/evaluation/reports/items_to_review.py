@@ -67,7 +67,7 @@ def _lowest_items(evaluation: Evaluation, known: _Known) -> list[tuple[str, str,
     for row in [] if table is None else records(table.loc[middle.sort_values(kind="stable").index[:_MOST]]):
         item, (points, share) = key_text(row["item_id"]), got_words(row)
         criteria = criteria_of(evaluation, item, row["criterion"])
-        criteria.sort(key=lambda entry: (entry["earned"] or 0.0) - max(0.0, entry["worth"]))
+        criteria.sort(key=_lost)
         cases.append({
             "anchor": f"of-item-{len(cases) + 1}", "about": item, "people": "",
             "head": f"{item}: {points} points, score {share}; {row['n_open']} of {len(criteria)} criteria open",
@@ -80,6 +80,12 @@ def _lowest_items(evaluation: Evaluation, known: _Known) -> list[tuple[str, str,
             } for entry in criteria[:_MOST_CRITERIA]]})  # fmt: skip
     note = f"an open item stands at the middle of its range; at most {_MOST_CRITERIA} criteria, those that cost most"
     return [("Lowest item scores", note, cases)] if cases else []
+
+
+def _lost(entry: dict[str, Any]) -> float:
+    """What a criterion takes from its item, below 0; one that is open, what it may take."""
+    worth, earned = entry["worth"], entry["earned"]
+    return float(-abs(worth) if earned is None else earned - max(0.0, worth))
 
 
 def _reasons(entry: dict[str, Any]) -> str:

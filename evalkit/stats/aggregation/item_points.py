@@ -156,7 +156,7 @@ def _exploded(items: ItemsLike) -> pd.DataFrame:
     return rows.assign(points=weights)
 
 
-def _lists(column: pd.Series) -> list[list[Any]]:
+def lists_in_cells(column: pd.Series) -> list[list[Any]]:
     """Cells that hold lists, also after a CSV file; another text or number is the only one of its list."""
     lists: list[list[Any]] = []
     for cell in column.tolist():
@@ -171,7 +171,7 @@ def _arrows(rows: pd.DataFrame) -> Ints:
     """Each row with one that it requires."""
     sources: list[int] = []
     targets: list[str] = []
-    for row, (of_item, names) in enumerate(zip(rows["item"], _lists(rows["requires"]), strict=True)):
+    for row, (of_item, names) in enumerate(zip(rows["item"], lists_in_cells(rows["requires"]), strict=True)):
         sources += [row] * len(names)
         targets += [f"{of_item}#{schemas.id_text(name)}" for name in names]
     target_rows = pd.Index(rows["item_id"]).get_indexer(pd.Index(targets, dtype="str"))
@@ -196,7 +196,7 @@ class _Tree:
     @classmethod
     def of(cls, rows: pd.DataFrame) -> _Tree:
         share, leaf, node, within = np.full(len(rows), np.nan), list[int](), list[tuple[str, str]](), list[float]()
-        paths = _lists(rows["parent"]) if "parent" in rows else [[]] * len(rows)
+        paths = lists_in_cells(rows["parent"]) if "parent" in rows else [[]] * len(rows)
         of_items, weights = rows["item"].tolist(), rows["points"].tolist()
         trees = {item for item, path in zip(of_items, paths, strict=True) if path}
         chains: dict[int, list[tuple[str, float]]] = {}

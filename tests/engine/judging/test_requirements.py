@@ -103,6 +103,27 @@ def test_what_a_reply_leaves_out_is_unscored_and_the_next_run_asks_it_alone(tmp_
     assert alone["score"].tolist() == second["score"].tolist()
 
 
+def test_what_was_asked_alone_is_adopted_and_planned_for_other_rubrics(tmp_path: Path) -> None:
+    fields = {"question": "q", "answer": "a"}
+    rows = ek.explode_criteria(
+        [{"item_id": f"i{k}", **fields, "criteria": [f"says {k} {n}" for n in range(5)]} for k in range(4)]
+    )
+    judge = judge_of(lambda asked: answers(asked, lambda text: text.endswith("3")))
+    options: dict[str, Any] = {"samples": 1, "criteria_per_call": 5, "cache": tmp_path}
+    requirement = ek.load_rubric("requirement")
+    other = ek.Rubric(**(requirement.to_dict() | {"id": "other"}))
+    ek.judge(rows, requirement, judge, **options)
+    for adopts, n_cached, n_to_call in ((True, 16, 4), (False, 0, 4)):  # four calls of five criteria
+        plan = ek.plan(rows, other, judge, adopt=adopts, **options).table.iloc[0]
+        assert (plan["n_cached"], plan["n_to_call"]) == (n_cached, n_to_call)
+    ek.judge(rows, requirement, judge, **options)  # the four left out, each alone
+    assert len(ASKED) == 8
+    plan = ek.plan(rows, other, judge, adopt=True, **options).table.iloc[0]
+    assert (plan["n_cached"], plan["n_to_call"]) == (20, 0)
+    assert ek.judge(rows, other, judge, adopt=True, **options)["error"].isna().all()
+    assert len(ASKED) == 8
+
+
 def test_an_edit_asks_its_group_again_and_points_or_ids_ask_nothing(tmp_path: Path) -> None:
     items = [{"item_id": "i", "answer": "a", "criteria": [f"says {k}" for k in range(10)]}]
     judge, options = judge_of(answers), {"samples": 1, "criteria_per_call": 4, "cache": tmp_path}

@@ -94,6 +94,19 @@ def test_other_rubrics_and_columns_by_other_names(tmp_path: Path) -> None:
     assert one([], [], criteria=[]) == []
 
 
+def test_a_column_of_the_data_is_never_judged_instead_of_the_completion(tmp_path: Path) -> None:
+    data = {"prompts": ["2 + 2?"] * 2, "completions": ["It is 5", "no idea"],
+            "answer": ["GOLD"] * 2, "question": ["WHICH"] * 2}  # fmt: skip
+    ek.engine.reward("requirement", judge(), cache=tmp_path)(**data, criteria=[["says"]] * 2)
+    ek.engine.reward("correctness", judge(), inputs={"reference": "answer"}, cache=tmp_path)(**data)
+    for text, is_gold in zip(sorted(ASKED, key=lambda text: "GOLD" in text), (0, 0, 1, 1), strict=True):
+        assert ("It is 5" in text) + ("no idea" in text) == 1
+        assert (text.count("GOLD"), "WHICH" in text, "2 + 2?" in text) == (is_gold, False, True)
+    ASKED.clear()
+    ek.engine.reward("faithfulness", judge(), inputs={"context": "answer"}, cache=tmp_path)(["p"], ["shown twice"])
+    assert ASKED[0].count("shown twice") == 2
+
+
 def test_a_slow_judge_ends_with_its_step_and_a_missing_key_before_training(tmp_path: Path) -> None:
     def slow(prompt: Any) -> str:
         time.sleep(0.3)
