@@ -261,7 +261,8 @@ def _with_siblings(group: list[_Task], tasks: Iterable[_Task]) -> list[_Task]:
         return group
     needed, key = group[0].resolved.spec.rubric.required_inputs, group[0].resolved.group
     siblings = [task for task in tasks if task.origin in origins and task.resolved.group == key]
-    return [task for task in siblings if not any(is_missing(task.trace.item.get(name)) for name in needed)]
+    siblings = [task for task in siblings if not any(is_missing(task.trace.item.get(name)) for name in needed)]
+    return [task for task in group if not task.origin] + siblings
 
 
 def _groups(tasks: Iterable[_Task]) -> list[list[_Task]]:
@@ -311,7 +312,7 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
     for group, work in groups:
         judgments, paid = judged(work, group[0].resolved, options.since(began), budget)
         for task, judgment in zip(group, judgments, strict=True):
-            if task.judgment is not None and not judgment.is_scored:  # recorded beside criteria that were not
+            if task.judgment is not None:  # recorded, beside criteria that were not
                 continue
             task.judgment = judgment
             if judgment.error is not None:

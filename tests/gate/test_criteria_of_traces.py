@@ -48,6 +48,15 @@ def gate(
     return run_gate(GateConfig(tests=tests, **config), path, options or GateOptions(cache=folder / "cache"))
 
 
+def by_strict(folder: Path, per_call: int, judge: str = "profile") -> GateOptions:
+    """Options with a profile of the fake judge `strict`."""
+    model = {"provider": "fake", "model": "strict", "max_tokens": 2000}
+    profile = {"profile": "jury", "rubric": "requirement@v1", "judges": [model], "samples": 1,
+               "criteria_per_call": per_call}  # fmt: skip
+    (folder / "jury.yaml").write_text(json.dumps(profile), encoding="utf-8")
+    return GateOptions(judge=judge, profile=str(folder / "jury.yaml"), cache=folder / judge)
+
+
 def scores_that_can_be(criteria: list[dict[str, Any]], known: list[bool | None]) -> list[float]:
     """The shares of points over all ways in which the open criteria can end."""
     possible = sum(max(one["points"], 0) for one in criteria)
@@ -350,3 +359,37 @@ def test_in_pytest_an_item_brings_its_criteria(tmp_path: Path) -> None:
     assert "2 (3 points), not met: xylophone" in text
     with pytest.raises(pytest.fail.Exception, match="the trace has no criteria"):
         check({"question": "q", "answer": "a"}, "criteria", min_points=0.8)
+
+
+@pytest.mark.parametrize("per_call", [1, 8])
+def test_other_tests_of_the_same_rubric_keep_their_own_judgments(tmp_path: Path, per_call: int) -> None:
+    """One group of a profile has criteria of traces and plain requirements; each is judged, kept and refused."""
+    tests = [{"id": "own", "expected": {"type": "criteria", "min_points": -1}},
+             {"id": "plain", "expected": {"type": "requirement", "min_score": 0}}]  # fmt: skip
+    plain = line("plain", None) | {"meta": {"inputs": {"requirement": "So."}}}
+    traces, path = [line("own", ["says so", "says no"]), plain], tmp_path / "traces.jsonl"
+
+    def run(judge: str, source: list[dict[str, Any]], ids: tuple[str, ...] = ("own", "plain")) -> dict[str, Any]:
+        chosen = [test for test in tests if test["id"] in ids]
+        result = gate(tmp_path, chosen, source, by_strict(tmp_path, per_call, judge))
+        ek.gate.enrich(path, path, result.judgments)
+        return {test.id: test for test in result.tests}
+
+    assert {test.status for test in run("profile", traces).values()} == {"pass"}
+    recorded = [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines()]
+    assert {test.status for test in run("none", recorded).values()} == {"pass"}
+    assert run("none", recorded, ("plain",))["plain"].status == "pass"
+    edited = [recorded[0], recorded[1] | {"response": "I refuse."}]
+    both, alone = run("none", edited), run("none", edited, ("plain",))
+    assert (both["own"].status, both["plain"].status, alone["plain"].status) == ("pass", "error", "error")
+    assert "input_hash" in both["plain"].message
+
+
+@pytest.mark.parametrize("per_call", [1, 8])
+def test_what_people_recorded_stays_when_its_siblings_are_judged(tmp_path: Path, per_call: int) -> None:
+    criteria = ["xylophone", {"text": "zeppelin", "points": -1}]  # the judge finds neither
+    test = {"id": "t", "expected": {"type": "criteria", "min_points": 1}}
+    trace = line("t", criteria, {"requirement#1": verdict(True)})
+    result = gate(tmp_path, [test], [trace], by_strict(tmp_path, per_call))
+    assert result.tests[0].status == "pass"
+    assert result.judgments[1].keys() == {"requirement#2"}
