@@ -207,13 +207,16 @@ def own_scale(cell: Any) -> Scale:
 
 
 def refuse_other_scales(rows: Iterable[tuple[str, Any]], scales: Sequence[Scale]) -> None:
-    """Raise for a criterion (id and cell) whose own scale is none of those that it is judged on."""
+    """Raise for a criterion (id and cell) whose own scale is none, or none of those that it is judged on."""
     fits: dict[str, bool] = {}
     for name, cell in rows:
         if is_missing(cell):
             continue
         if repr(cell) not in fits:
-            fits[repr(cell)] = any(_is_on(own_scale(cell), scale) for scale in scales)
+            try:
+                fits[repr(cell)] = any(_is_on(own_scale(cell), scale) for scale in scales)
+            except EvalkitError as problem:
+                raise InputError(f"criterion {name!r}: {problem}") from None
         if not fits[repr(cell)]:
             judged_on = " or ".join(str([*scale.codes]) for scale in scales)
             raise InputError(

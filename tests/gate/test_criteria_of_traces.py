@@ -393,3 +393,23 @@ def test_what_people_recorded_stays_when_its_siblings_are_judged(tmp_path: Path,
     result = gate(tmp_path, [test], [trace], by_strict(tmp_path, per_call))
     assert result.tests[0].status == "pass"
     assert result.judgments[1].keys() == {"requirement#2"}
+
+
+@pytest.mark.parametrize("shown", [False, True])
+@pytest.mark.parametrize("scale", ["celsius", 3, [0, 5, 9], {"a": 1}])
+def test_a_field_scale_of_a_trace_is_not_that_of_its_criteria(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: Any, shown: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    traces = [line(name, ["says so"]) for name in ("item", "inputs", "plain")]
+    traces[0]["meta"]["item"] = traces[1]["meta"]["inputs"] = {"scale": scale}
+    traces[2]["meta"]["inputs"] = {"requirement": "Says so", "scale": scale}
+    own: dict[str, Any] = {"type": "criteria", "min_points": -1, "samples": 1}
+    plain: dict[str, Any] = {"type": "requirement", "min_score": 0, "samples": 1}
+    if shown:  # an input of the rubric
+        inputs = ["question", "answer", "requirement", "scale"]
+        ek.load_rubric("requirement").model_copy(update={"id": "mine", "inputs": inputs}).save(tmp_path / "rubrics")
+        own, plain = own | {"rubric": "mine"}, plain | {"type": "mine"}
+    tests = [{"id": "item", "expected": own}, {"id": "inputs", "expected": own}, {"id": "plain", "expected": plain}]
+    options = GateOptions(judge="fake:strict", cache=tmp_path / "cache")
+    assert {test.status for test in gate(tmp_path, tests, traces, options).tests} == {"pass"}
