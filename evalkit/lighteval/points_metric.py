@@ -91,7 +91,8 @@ class PointsScore(RubricScore):
         error = ""
         if pd.isna(score["score"]):
             reasons = Counter(row["x_error"] for _, row in judged if row["x_error"])
-            error = "; ".join(f"{why} × {n}" if n > 1 else why for why, n in reasons.items()) or str(score["reason"])
+            of_criteria = "; ".join(f"{why} × {n}" if n > 1 else why for why, n in reasons.items())
+            error = f"{score['reason']} ({of_criteria})" if of_criteria else str(score["reason"])
         values = {"": score["score"], **{f"_{figure}": score[figure] for figure in (*_FIGURES, *_COUNTS)}}
         values["_coverage"] = sum(row["x_coverage"] for _, row in judged) / score["n_criteria"]
         for figure in ("agreement", *(["disagreement"] if report else [])):
