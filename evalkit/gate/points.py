@@ -142,7 +142,7 @@ def _outcome(row: Any, floor: float) -> tuple[Status, str]:
 def _together(
     rows: pd.DataFrame, judgments: Sequence[Judgment], row: Any, status: Status, reasons: dict[str, int] | None
 ) -> Judgment:
-    """One judgment of the whole answer; its samples are the criteria: as the points want it, against them, or open."""
+    """One judgment of the whole answer; its samples are the criteria: as the points want it, against them, or None."""
     first, sources = judgments[0], {judgment.source for judgment in judgments} - {None}
     costs = [judgment.cost_usd for judgment in judgments if judgment.cost_usd is not None]
     return Judgment(
@@ -160,18 +160,20 @@ def _ids(rows: pd.DataFrame) -> list[str]:
 
 
 def _is_wanted(weight: float, judgment: Judgment) -> bool | None:
-    return judgment.passed is (weight > 0) if _is_known(judgment) else None
+    """None if nobody said: the criterion is open, or its judges tie."""
+    return None if judgment.passed is None or not _is_known(judgment) else judgment.passed is (weight > 0)
 
 
 def _explained(rows: pd.DataFrame, judgments: Sequence[Judgment], *, redact: bool) -> Iterator[str]:
-    """The criteria that cost points or are open, each with what the judges wrote on that side."""
+    """The criteria that cost points or are open, each with what the judges wrote on that side, of a tie on both."""
     texts, weights, axes = rows["requirement"], rows["points"], rows["axis"]
     for name, text, weight, axis, judgment in zip(_ids(rows), texts, weights, axes, judgments, strict=True):
-        is_open = not _is_known(judgment)
-        if _is_wanted(weight, judgment):
+        if is_wanted := _is_wanted(weight, judgment):
             continue
-        state = "unscored" if is_open else "met" if weight < 0 else "not met"
+        state = "met" if weight < 0 else "not met"
+        if is_wanted is None:
+            state = f"undecided (score {judgment.score:.4g})" if _is_known(judgment) else "unscored"
         yield f"{name} ({f'{axis}, ' if axis else ''}{weight:g} points), {state}: {REDACTED if redact else text}"
         for written in (text for criterion in judgment.criteria.values() for text in criterion.rationales):
-            if is_open or written.passed is (weight < 0):
+            if is_wanted is None or written.passed is (weight < 0):
                 yield f"{name}, {named(written)}: {written.text}"

@@ -17,7 +17,7 @@ from servers import judge_server
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError
 from evalkit.gate import GateConfig, GateOptions, from_traces, run_gate, to_traces
-from evalkit.gate.pytest_plugin import _TALLY, Verdict
+from evalkit.gate.pytest_plugin import _TALLY, Verdict, _report
 from evalkit.gate.reports import as_json, as_junit, as_markdown, as_text
 from evalkit.gate.runner import GateResult
 
@@ -142,6 +142,25 @@ def test_the_reports_name_the_criteria_that_cost_points_with_the_judges_words(tm
     hidden = gate(tmp_path, [test], [line("t", criteria, judged)], GateOptions(redact=True))
     for report in (as_text(hidden), as_markdown(hidden), as_json(hidden).decode(), as_junit(hidden).decode()):
         assert not any(word in report for word in ("Eggo", "brand", "kind", "It is long"))
+
+
+def test_a_tie_is_undecided_and_no_verdict(tmp_path: Path) -> None:
+    tie: dict[str, Any] = {"rubric_version": "v1", "samples": [True, False], "passed": None, "score": 0.5}
+    texts = [{"judge": "people", "score": float(one), "passed": one, "text": f"Said {one}."} for one in (False, True)]
+    tie["criteria"] = {"requirement": {"score": 0.5, "passed": None, "rationales": texts}}
+    criteria = [{"text": "Invents", "points": -2}, {"text": "Good", "points": 2}, {"text": "Kind", "points": 1}]
+    judged = {f"requirement#{k}": tie for k in (1, 2)}
+    judged["requirement#3"] = verdict(True) | {"samples": [True, True]}
+    test = {"id": "t", "expected": {"type": "criteria", "min_points": 0.9, "samples": 2}}
+    result = gate(tmp_path, [test], [line("t", criteria, judged)])
+    assert [one.strip() for one in as_text(result).splitlines()[:-1]] == [
+        "fail   t: criteria: 1 of 3 points (0.3333) < 0.9, 3 of 3 criteria scored",
+        "1 (-2 points), undecided (score 0.5): Invents", "1, people (0): Said False.", "1, people (1): Said True.",
+        "2 (2 points), undecided (score 0.5): Good", "2, people (0): Said False.", "2, people (1): Said True.",
+    ]  # fmt: skip
+    (judgment,) = json.loads(as_json(result))["tests"][0]["metrics"][0]["judgments"]
+    assert judgment["samples"] == [None, None, True]
+    assert "criteria: 3 of 3 scored, 1 passed" in _report(result.tests[0].metrics[0])
 
 
 def test_prerequisites_trees_and_samples_count_as_points_counts_them(tmp_path: Path) -> None:
