@@ -53,12 +53,12 @@ def figures_of(judged: Mapping[str, tuple[pd.DataFrame, Sequence[Judgment]]]) ->
 
 
 def _each(entries: Sequence[tuple[str, Any]], function: Callable[[list[Any]], dict[str, Any]]) -> dict[str, Any]:
-    """The function's results by name, of all entries at once; if that fails, of each, or the reason."""
+    """The function's results by name, of all entries at once; if that fails, of each half; of one, the reason."""
     try:
         return function([entry for _, entry in entries]) if entries else {}
     except InputError as problem:
-        if len(entries) > 1:
-            return {name: result for entry in entries for name, result in _each([entry], function).items()}
+        if half := len(entries) // 2:
+            return _each(entries[:half], function) | _each(entries[half:], function)
         return {entries[0][0]: str(problem).rpartition(f"item {entries[0][0]!r}: ")[2]}
 
 

@@ -16,7 +16,7 @@ from servers import judge_server
 
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError
-from evalkit.gate import GateConfig, GateOptions, from_traces, run_gate, to_traces
+from evalkit.gate import GateConfig, GateOptions, Trace, from_traces, points, run_gate, to_traces
 from evalkit.gate.pytest_plugin import _TALLY, Verdict, _report
 from evalkit.gate.reports import as_json, as_junit, as_markdown, as_text
 from evalkit.gate.runner import GateResult
@@ -250,6 +250,16 @@ def test_criteria_that_cannot_be_judged_are_an_error_of_their_test_alone(
     result = gate(tmp_path, tests, traces)
     assert [test.status for test in result.tests] == ["error", "pass"]
     assert text in result.tests[0].message
+
+
+def test_one_invalid_trace_does_not_make_all_be_read_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, explode = list[int](), points.explode_criteria
+    monkeypatch.setattr(points, "explode_criteria", lambda items: read.append(len(items)) or explode(items))
+    traces = {str(k): Trace(k, str(k), "Why?", None, "So.", inputs={"criteria": ["a"] if k != 70 else []})
+              for k in range(256)}  # fmt: skip
+    rows = points.criteria_of(traces)
+    assert [key for key, one in rows.items() if isinstance(one, str)] == ["70"]
+    assert len(read) <= 1 + 2 * 8
 
 
 def test_two_places_that_differ_and_a_rubric_without_requirement_are_refused(tmp_path: Path) -> None:
