@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -113,9 +113,12 @@ def measure_points(
     message = "; ".join(text for reached, text in outcomes if reached == status)
     error = next((judgment.error for judgment in judgments if judgment.error), None)
     message += f": {error}" if status == "error" and error else ""
-    values = {name: {key: None if pd.isna(row[key]) else row[key] for key in _SHOWN} for name, row in figures.items()}
+    named_axes = {name: row for name, row in figures.items() if not redact or name in (_WHOLE, *floors)}
+    values = {
+        name: {key: None if pd.isna(row[key]) else row[key] for key in _SHOWN} for name, row in named_axes.items()
+    }
     of_answer = _together(rows, judgments, figures[_WHOLE], status, _reasons(judgments) or None)
-    explained = tuple(_explained(rows, judgments, redact=redact))
+    explained = tuple(_explained(rows, judgments, named_axes, redact=redact))
     return Measured(status, message, judgment=of_answer, points=values, explained=explained)
 
 
@@ -164,8 +167,13 @@ def _is_wanted(weight: float, judgment: Judgment) -> bool | None:
     return None if judgment.passed is None or not _is_known(judgment) else judgment.passed is (weight > 0)
 
 
-def _explained(rows: pd.DataFrame, judgments: Sequence[Judgment], *, redact: bool) -> Iterator[str]:
-    """The criteria that cost points or are open, each with what the judges wrote on that side, of a tie on both."""
+def _explained(
+    rows: pd.DataFrame, judgments: Sequence[Judgment], named_axes: Collection[str], *, redact: bool
+) -> Iterator[str]:
+    """The criteria that cost points or are open, each with what the judges wrote on that side, of a tie on both.
+
+    `named_axes` are those that may be shown.
+    """
     texts, weights, axes = rows["requirement"], rows["points"], rows["axis"]
     for name, text, weight, axis, judgment in zip(_ids(rows), texts, weights, axes, judgments, strict=True):
         if is_wanted := _is_wanted(weight, judgment):
@@ -173,7 +181,8 @@ def _explained(rows: pd.DataFrame, judgments: Sequence[Judgment], *, redact: boo
         state = "met" if weight < 0 else "not met"
         if is_wanted is None:
             state = f"undecided (score {judgment.score:.4g})" if _is_known(judgment) else "unscored"
-        yield f"{name} ({f'{axis}, ' if axis else ''}{weight:g} points), {state}: {REDACTED if redact else text}"
+        of_axis = f"{axis if axis in named_axes else REDACTED}, " if axis else ""
+        yield f"{name} ({of_axis}{weight:g} points), {state}: {REDACTED if redact else text}"
         for written in (text for criterion in judgment.criteria.values() for text in criterion.rationales):
             if is_wanted is None or written.passed is (weight < 0):
                 yield f"{name}, {named(written)}: {written.text}"

@@ -140,8 +140,15 @@ def test_the_reports_name_the_criteria_that_cost_points_with_the_judges_words(tm
     }  # fmt: skip
     assert judgment["points"]["facts"]["score"] == 1.0
     hidden = gate(tmp_path, [test], [line("t", criteria, judged)], GateOptions(redact=True))
-    for report in (as_text(hidden), as_markdown(hidden), as_json(hidden).decode(), as_junit(hidden).decode()):
-        assert not any(word in report for word in ("Eggo", "brand", "kind", "It is long"))
+    criteria[1]["axis"], criteria[3]["axis"] = "patient John", "manner"
+    test["expected"]["min_points"] = {"all": 0.9, "manner": 0.9}  # type: ignore[index]
+    by_axis = gate(tmp_path, [test], [line("t", criteria, judged)], GateOptions(redact=True))
+    assert "2 ([REDACTED], -2 points), met: [REDACTED]" in as_text(by_axis)
+    assert "4 (manner, 2 points), not met: [REDACTED]" in as_text(by_axis)
+    (judgment,) = json.loads(as_json(by_axis))["tests"][0]["metrics"][0]["judgments"]
+    assert [*judgment["points"]] == ["all", "manner"]
+    for report in (write(one) for write in (as_text, as_markdown, as_json, as_junit) for one in (hidden, by_axis)):
+        assert not any(word in str(report) for word in ("Eggo", "brand", "kind", "It is long", "facts", "John"))
 
 
 def test_a_tie_is_undecided_and_no_verdict(tmp_path: Path) -> None:
