@@ -27,7 +27,9 @@ _MOST_NEAREST = 20
 
 def work_of(spec: Spec, traces: Sequence[Trace]) -> Worklist:
     """The worklist for these traces: the same inputs as for `judge`, so the same keys."""
-    items = [{**trace.item, "item_id": str(at)} for at, trace in enumerate(traces)]
+    dropped = {"scale"}.difference(spec.rubric.input_names)  # a trace's own, and not that of its criteria
+    cells = [{name: cell for name, cell in trace.item.items() if name not in dropped} for trace in traces]
+    items = [{**item, "item_id": str(at)} for at, item in enumerate(cells)]
     return Worklist.of(spec, items, ids=[trace.name for trace in traces])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -53,12 +53,11 @@ def figures_of(judged: Mapping[str, tuple[pd.DataFrame, Sequence[Judgment]]]) ->
 
 
 def _each(entries: Sequence[tuple[str, Any]], function: Callable[[list[Any]], dict[str, Any]]) -> dict[str, Any]:
-    """The function's results by name, of all entries at once; if that fails, of each half, or the reason."""
+    """The function's results by name, of all entries at once; if that fails, of each half; of one, the reason."""
     try:
         return function([entry for _, entry in entries]) if entries else {}
     except InputError as problem:
-        if len(entries) > 1:
-            half = len(entries) // 2
+        if half := len(entries) // 2:
             return _each(entries[:half], function) | _each(entries[half:], function)
         return {entries[0][0]: str(problem).rpartition(f"item {entries[0][0]!r}: ")[2]}
 
@@ -114,9 +113,12 @@ def measure_points(
     message = "; ".join(text for reached, text in outcomes if reached == status)
     error = next((judgment.error for judgment in judgments if judgment.error), None)
     message += f": {error}" if status == "error" and error else ""
-    values = {name: {key: None if pd.isna(row[key]) else row[key] for key in _SHOWN} for name, row in figures.items()}
+    named_axes = {name: row for name, row in figures.items() if not redact or name in (_WHOLE, *floors)}
+    values = {
+        name: {key: None if pd.isna(row[key]) else row[key] for key in _SHOWN} for name, row in named_axes.items()
+    }
     of_answer = _together(rows, judgments, figures[_WHOLE], status, _reasons(judgments) or None)
-    explained = tuple(_explained(rows, judgments, redact=redact))
+    explained = tuple(_explained(rows, judgments, named_axes, redact=redact))
     return Measured(status, message, judgment=of_answer, points=values, explained=explained)
 
 
@@ -143,7 +145,7 @@ def _outcome(row: Any, floor: float) -> tuple[Status, str]:
 def _together(
     rows: pd.DataFrame, judgments: Sequence[Judgment], row: Any, status: Status, reasons: dict[str, int] | None
 ) -> Judgment:
-    """One judgment of the whole answer; its samples are the criteria: as the points want it, against them, or open."""
+    """One judgment of the whole answer; its samples are the criteria: as the points want it, against them, or None."""
     first, sources = judgments[0], {judgment.source for judgment in judgments} - {None}
     costs = [judgment.cost_usd for judgment in judgments if judgment.cost_usd is not None]
     return Judgment(
@@ -161,20 +163,26 @@ def _ids(rows: pd.DataFrame) -> list[str]:
 
 
 def _is_wanted(weight: float, judgment: Judgment) -> bool | None:
-    is_decided = _is_known(judgment) and judgment.passed is not None
-    return judgment.passed is (weight > 0) if is_decided else None
+    """None if nobody said: the criterion is open, or its judges tie."""
+    return None if judgment.passed is None or not _is_known(judgment) else judgment.passed is (weight > 0)
 
 
-def _explained(rows: pd.DataFrame, judgments: Sequence[Judgment], *, redact: bool) -> Iterator[str]:
-    """The criteria that cost points or are open, each with what the judges wrote on that side."""
+def _explained(
+    rows: pd.DataFrame, judgments: Sequence[Judgment], named_axes: Collection[str], *, redact: bool
+) -> Iterator[str]:
+    """The criteria that cost points or are open, each with what the judges wrote on that side, of a tie on both.
+
+    `named_axes` are those that may be shown.
+    """
     texts, weights, axes = rows["requirement"], rows["points"], rows["axis"]
     for name, text, weight, axis, judgment in zip(_ids(rows), texts, weights, axes, judgments, strict=True):
-        is_open = not _is_known(judgment)
-        if _is_wanted(weight, judgment):
+        if is_wanted := _is_wanted(weight, judgment):
             continue
-        is_tied = not is_open and judgment.passed is None
-        state = "unscored" if is_open else "undecided" if is_tied else "met" if weight < 0 else "not met"
-        yield f"{name} ({f'{axis}, ' if axis else ''}{weight:g} points), {state}: {REDACTED if redact else text}"
+        state = "met" if weight < 0 else "not met"
+        if is_wanted is None:
+            state = f"undecided (score {judgment.score:.4g})" if _is_known(judgment) else "unscored"
+        of_axis = f"{axis if axis in named_axes else REDACTED}, " if axis else ""
+        yield f"{name} ({of_axis}{weight:g} points), {state}: {REDACTED if redact else text}"
         for written in (text for criterion in judgment.criteria.values() for text in criterion.rationales):
-            if is_open or is_tied or written.passed is (weight < 0):
+            if is_wanted is None or written.passed is (weight < 0):
                 yield f"{name}, {named(written)}: {written.text}"

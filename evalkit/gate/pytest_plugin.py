@@ -187,9 +187,11 @@ def _report(metric: MetricResult) -> str:
     lines, judgment = [f"{metric.status}: {metric.type}: {metric.message}"], metric.measured[0].judgment
     if judgment is not None and judgment.samples:
         scored = [one for one in judgment.samples if one is not None]
-        counts = f"{len(scored)} of {len(judgment.samples)} scored, {sum(scored)} passed"
+        points = metric.measured[0].points
+        n_scored = len(scored) if points is None else points["all"]["n_scored"]
+        counts = f"{n_scored} of {len(judgment.samples)} scored, {sum(scored)} passed"
         agreement = "NA" if judgment.agreement is None else judgment.agreement
-        what = "samples" if metric.measured[0].points is None else "criteria"
+        what = "samples" if points is None else "criteria"
         lines.append(f"{what}: {counts}; agreement {agreement}; from {judgment.source}, by {judgment.judge}")
     return "\n".join([*lines, *explanations(metric.measured[0], metric.min_score)])
 

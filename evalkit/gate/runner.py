@@ -93,13 +93,7 @@ class _Part:
         for origin, rows in self.own.items():
             trace = self.traces[origin]
             for name, text in () if isinstance(rows, str) else zip(rows["item_id"], rows[REQUIREMENT], strict=True):
-                inputs = {
-                    **(trace.inputs or {}),
-                    REQUIREMENT: text,
-                    "of_item": origin,
-                    "scale": None,
-                }  # any of the trace
-                alone = replace(trace, inputs=inputs)
+                alone = replace(trace, inputs={**(trace.inputs or {}), REQUIREMENT: text, "of_item": origin})
                 self.tasks.append(_Task(self.resolved, alone, name.replace(origin, rubric, 1), origin))
 
     def judged(self) -> dict[str, tuple[pd.DataFrame, list[Any]]]:
@@ -267,8 +261,8 @@ def _with_siblings(group: list[_Task], tasks: Iterable[_Task]) -> list[_Task]:
         return group
     needed, key = group[0].resolved.spec.rubric.required_inputs, group[0].resolved.group
     siblings = [task for task in tasks if task.origin in origins and task.resolved.group == key]
-    siblings += [task for task in group if not task.origin]
-    return [task for task in siblings if not any(is_missing(task.trace.item.get(name)) for name in needed)]
+    siblings = [task for task in siblings if not any(is_missing(task.trace.item.get(name)) for name in needed)]
+    return [task for task in group if not task.origin] + siblings
 
 
 def _groups(tasks: Iterable[_Task]) -> list[list[_Task]]:
@@ -318,7 +312,7 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
     for group, work in groups:
         judgments, paid = judged(work, group[0].resolved, options.since(began), budget)
         for task, judgment in zip(group, judgments, strict=True):
-            if task.judgment is not None:  # recorded beside criteria that were not
+            if task.judgment is not None:  # recorded, beside criteria that were not
                 continue
             task.judgment = judgment
             if judgment.error is not None:

@@ -12,7 +12,7 @@ import orjson
 import pandas as pd
 
 from evalkit.errors import InputError
-from evalkit.evaluation.lighteval_rows import EMPTY_ANSWER, coverage_row, is_tied, mean_row
+from evalkit.evaluation.lighteval_rows import EMPTY_ANSWER, coverage_row, mean_row
 from evalkit.lighteval.items import Fields, items_of
 from evalkit.lighteval.metric_settings import Declared, MetricSettings
 from evalkit.lighteval.metrics import ProgressLog, RubricScore, judge_rows
@@ -91,8 +91,8 @@ class PointsScore(RubricScore):
         error = ""
         if pd.isna(score["score"]):
             reasons = Counter(row["x_error"] for _, row in judged if row["x_error"])
-            error = "; ".join(f"{why} × {n}" if n > 1 else why for why, n in reasons.items()) or str(score["reason"])
-            error = f"open_criteria ({error})" if is_tied(error) else error  # a tie on one is no tie of the sample
+            of_criteria = "; ".join(f"{why} × {n}" if n > 1 else why for why, n in reasons.items())
+            error = f"{score['reason']} ({of_criteria})" if of_criteria else str(score["reason"])
         values = {"": score["score"], **{f"_{figure}": score[figure] for figure in (*_FIGURES, *_COUNTS)}}
         values["_coverage"] = sum(row["x_coverage"] for _, row in judged) / score["n_criteria"]
         for figure in ("agreement", *(["disagreement"] if report else [])):

@@ -207,7 +207,7 @@ def own_scale(cell: Any) -> Scale:
 
 
 def refuse_other_scales(rows: Iterable[tuple[str, Any]], scales: Sequence[Scale]) -> None:
-    """Raise for a criterion (id and cell) whose own scale is none of those that it is judged on."""
+    """Raise for a criterion (id and cell) whose own scale is none, or none of those that it is judged on."""
     fits: dict[str, bool] = {}
     for name, cell in rows:
         if is_missing(cell):

@@ -101,6 +101,9 @@ def test_ids_that_are_numbers_and_rows_that_were_made_before(tmp_path: Path) -> 
     assert ev.judgments["source"].eq("cache").all()
     lost = ek.evaluate(rows.assign(requires=[["2"], []] * 3).iloc[::2], "requirement", judge, **ask)
     assert "no points: criterion '0#1' requires '0#2', which is not in the rows" in str(lost)
+    for scale in ("celsius", 3, [1]):
+        with pytest.raises(InputError, match=r"criterion '0#1': .*scale"):
+            ek.judge(rows.assign(scale=[scale] * len(rows)), "requirement", judge, **ask)
 
 
 @pytest.mark.parametrize(

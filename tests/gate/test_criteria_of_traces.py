@@ -16,9 +16,8 @@ from servers import judge_server
 
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError
-from evalkit.gate import GateConfig, GateOptions, from_traces, run_gate, to_traces
-from evalkit.gate import points as points_of_traces
-from evalkit.gate.pytest_plugin import _TALLY, Verdict
+from evalkit.gate import GateConfig, GateOptions, Trace, from_traces, points, run_gate, to_traces
+from evalkit.gate.pytest_plugin import _TALLY, Verdict, _report
 from evalkit.gate.reports import as_json, as_junit, as_markdown, as_text
 from evalkit.gate.runner import GateResult
 
@@ -47,6 +46,15 @@ def gate(
     path = folder / "traces.jsonl"
     path.write_text("".join(json.dumps(trace) + "\n" for trace in traces), encoding="utf-8")
     return run_gate(GateConfig(tests=tests, **config), path, options or GateOptions(cache=folder / "cache"))
+
+
+def by_strict(folder: Path, per_call: int, judge: str = "profile") -> GateOptions:
+    """Options with a profile of the fake judge `strict`."""
+    model = {"provider": "fake", "model": "strict", "max_tokens": 2000}
+    profile = {"profile": "jury", "rubric": "requirement@v1", "judges": [model], "samples": 1,
+               "criteria_per_call": per_call}  # fmt: skip
+    (folder / "jury.yaml").write_text(json.dumps(profile), encoding="utf-8")
+    return GateOptions(judge=judge, profile=str(folder / "jury.yaml"), cache=folder / judge)
 
 
 def scores_that_can_be(criteria: list[dict[str, Any]], known: list[bool | None]) -> list[float]:
@@ -132,8 +140,34 @@ def test_the_reports_name_the_criteria_that_cost_points_with_the_judges_words(tm
     }  # fmt: skip
     assert judgment["points"]["facts"]["score"] == 1.0
     hidden = gate(tmp_path, [test], [line("t", criteria, judged)], GateOptions(redact=True))
-    for report in (as_text(hidden), as_markdown(hidden), as_json(hidden).decode(), as_junit(hidden).decode()):
-        assert not any(word in report for word in ("Eggo", "brand", "kind", "It is long"))
+    criteria[1]["axis"], criteria[3]["axis"] = "patient John", "manner"
+    test["expected"]["min_points"] = {"all": 0.9, "manner": 0.9}  # type: ignore[index]
+    by_axis = gate(tmp_path, [test], [line("t", criteria, judged)], GateOptions(redact=True))
+    assert "2 ([REDACTED], -2 points), met: [REDACTED]" in as_text(by_axis)
+    assert "4 (manner, 2 points), not met: [REDACTED]" in as_text(by_axis)
+    (judgment,) = json.loads(as_json(by_axis))["tests"][0]["metrics"][0]["judgments"]
+    assert [*judgment["points"]] == ["all", "manner"]
+    for report in (write(one) for write in (as_text, as_markdown, as_json, as_junit) for one in (hidden, by_axis)):
+        assert not any(word in str(report) for word in ("Eggo", "brand", "kind", "It is long", "facts", "John"))
+
+
+def test_a_tie_is_undecided_and_no_verdict(tmp_path: Path) -> None:
+    tie: dict[str, Any] = {"rubric_version": "v1", "samples": [True, False], "passed": None, "score": 0.5}
+    texts = [{"judge": "people", "score": float(one), "passed": one, "text": f"Said {one}."} for one in (False, True)]
+    tie["criteria"] = {"requirement": {"score": 0.5, "passed": None, "rationales": texts}}
+    criteria = [{"text": "Invents", "points": -2}, {"text": "Good", "points": 2}, {"text": "Kind", "points": 1}]
+    judged = {f"requirement#{k}": tie for k in (1, 2)}
+    judged["requirement#3"] = verdict(True) | {"samples": [True, True]}
+    test = {"id": "t", "expected": {"type": "criteria", "min_points": 0.9, "samples": 2}}
+    result = gate(tmp_path, [test], [line("t", criteria, judged)])
+    assert [one.strip() for one in as_text(result).splitlines()[:-1]] == [
+        "fail   t: criteria: 1 of 3 points (0.3333) < 0.9, 3 of 3 criteria scored",
+        "1 (-2 points), undecided (score 0.5): Invents", "1, people (0): Said False.", "1, people (1): Said True.",
+        "2 (2 points), undecided (score 0.5): Good", "2, people (0): Said False.", "2, people (1): Said True.",
+    ]  # fmt: skip
+    (judgment,) = json.loads(as_json(result))["tests"][0]["metrics"][0]["judgments"]
+    assert judgment["samples"] == [None, None, True]
+    assert "criteria: 3 of 3 scored, 1 passed" in _report(result.tests[0].metrics[0])
 
 
 def test_prerequisites_trees_and_samples_count_as_points_counts_them(tmp_path: Path) -> None:
@@ -201,28 +235,6 @@ def test_a_floor_of_an_axis_looks_at_the_criteria_of_this_axis_alone(tmp_path: P
     assert "refused 3" in of_c.message
 
 
-def test_a_tie_is_undecided_and_a_bad_trace_makes_no_other_be_read_by_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tie = {"rubric_version": "v1", "samples": [True, False], "passed": None, "score": 0.5}
-    criteria = [{"text": "Good", "points": 2}, {"text": "Invents", "points": -2}]
-    bad = line("bad", [{"text": " "}])
-    judged = {"requirement#1": tie, "requirement#2": tie}
-    traces = [line(f"t{k}", criteria, judged) for k in range(64)]
-    tests = [{"id": trace["request_id"], "expected": {"type": "criteria", "min_points": 0.5, "samples": 2}}
-             for trace in (*traces, bad)]  # fmt: skip
-    sizes: list[int] = []
-    real = points_of_traces.explode_criteria
-    monkeypatch.setattr(points_of_traces, "explode_criteria", lambda items: sizes.append(len(items)) or real(items))
-    result = gate(tmp_path, tests, [*traces, bad])
-    assert [test.status for test in result.tests[-2:]] == ["fail", "error"]
-    assert len(sizes) <= 1 + 2 * 7  # 65 in halves
-    text = as_text(result)
-    assert "1 (2 points), undecided: Good" in text
-    assert "2 (-2 points), undecided: Invents" in text
-    assert [*result.tests[0].metrics[0].measured[0].judgment.samples] == [None, None]
-
-
 @pytest.mark.parametrize(
     ("criteria", "floor", "text"),
     [
@@ -245,6 +257,16 @@ def test_criteria_that_cannot_be_judged_are_an_error_of_their_test_alone(
     result = gate(tmp_path, tests, traces)
     assert [test.status for test in result.tests] == ["error", "pass"]
     assert text in result.tests[0].message
+
+
+def test_one_invalid_trace_does_not_make_all_be_read_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, explode = list[int](), points.explode_criteria
+    monkeypatch.setattr(points, "explode_criteria", lambda items: read.append(len(items)) or explode(items))
+    traces = {str(k): Trace(k, str(k), "Why?", None, "So.", inputs={"criteria": ["a"] if k != 70 else []})
+              for k in range(256)}  # fmt: skip
+    rows = points.criteria_of(traces)
+    assert [key for key, one in rows.items() if isinstance(one, str)] == ["70"]
+    assert len(read) <= 1 + 2 * 8
 
 
 def test_two_places_that_differ_and_a_rubric_without_requirement_are_refused(tmp_path: Path) -> None:
@@ -316,44 +338,6 @@ def test_judgments_are_recorded_replayed_and_completed(
         assert [test.message for test in again.tests] == [test.message for test in edited.tests]
 
 
-@pytest.mark.long
-def test_plain_requirements_and_verdicts_of_people_stay_beside_criteria_of_one_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests-only")
-    path = tmp_path / "t.jsonl"
-    with judge_server(faults=replies(lambda text: text != "is rude")) as server:
-        judge = {"provider": "openai", "model": "m", "base_url": server.url, "price": [0, 0], "max_tokens": 2000}
-        profile = {"profile": "jury", "rubric": "requirement@v1", "judges": [judge], "samples": 1,
-                   "criteria_per_call": 8}  # fmt: skip
-        (tmp_path / "jury.yaml").write_text(json.dumps(profile), encoding="utf-8")
-        plain = line("b", None) | {"meta": {"inputs": {"requirement": "says b"}}}
-        mixed = line("a", ["says 1", "says 2", "is rude"])
-        mixed["meta"]["item"] = {"scale": "celsius"}
-        path.write_text("".join(json.dumps(one) + "\n" for one in (plain, mixed)), encoding="utf-8")
-        of_plain = {"id": "b", "expected": {"type": "requirement"}}
-        tests = [of_plain, {"id": "a", "expected": {"type": "criteria", "min_points": 0.5}}]
-
-        def run(tests: list[Any], judge: str = "none") -> dict[str, str]:
-            options = GateOptions(judge=judge, profile=str(tmp_path / "jury.yaml"), cache=tmp_path / f"cache-{judge}")
-            result = run_gate(GateConfig(tests=tests), path, options)
-            ek.gate.enrich(path, path, result.judgments) if judge == "profile" else None
-            return {test.id: test.status for test in result.tests}
-
-        assert run(tests, "profile") == {"b": "pass", "a": "pass"}
-        assert len(server.seen) == 2
-        assert run(tests) == {"b": "pass", "a": "pass"}
-        stale, *rest = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        assert '"So."' in stale
-        path.write_text(stale.replace('"So."', '"I refuse"') + "".join(rest), encoding="utf-8")
-        assert run([of_plain]) == {"b": "error"}
-        assert run(tests) == {"b": "error", "a": "pass"}
-        people = {"requirement#1": verdict(True)}  # of a person, where the judge would say no
-        path.write_text(json.dumps(line("a", ["is rude", "says 2"], people)) + "\n", encoding="utf-8")
-        tests = [{"id": "a", "expected": {"type": "criteria", "min_points": 1}}]
-        assert run(tests, "profile") == {"a": "pass"}
-
-
 def test_to_traces_and_back_keeps_criteria(tmp_path: Path) -> None:
     criteria = [{"text": "a", "points": 2, "axis": "x"}, "b"]
     to_traces([{"item_id": "t", "question": "q", "answer": "a", "criteria": criteria}], None, tmp_path / "t.jsonl")
@@ -411,3 +395,57 @@ def test_in_pytest_an_item_brings_its_criteria(tmp_path: Path) -> None:
     assert "2 (3 points), not met: xylophone" in text
     with pytest.raises(pytest.fail.Exception, match="the trace has no criteria"):
         check({"question": "q", "answer": "a"}, "criteria", min_points=0.8)
+
+
+@pytest.mark.parametrize("per_call", [1, 8])
+def test_other_tests_of_the_same_rubric_keep_their_own_judgments(tmp_path: Path, per_call: int) -> None:
+    """One group of a profile has criteria of traces and plain requirements; each is judged, kept and refused."""
+    tests = [{"id": "own", "expected": {"type": "criteria", "min_points": -1}},
+             {"id": "plain", "expected": {"type": "requirement", "min_score": 0}}]  # fmt: skip
+    plain = line("plain", None) | {"meta": {"inputs": {"requirement": "So."}}}
+    traces, path = [line("own", ["says so", "says no"]), plain], tmp_path / "traces.jsonl"
+
+    def run(judge: str, source: list[dict[str, Any]], ids: tuple[str, ...] = ("own", "plain")) -> dict[str, Any]:
+        chosen = [test for test in tests if test["id"] in ids]
+        result = gate(tmp_path, chosen, source, by_strict(tmp_path, per_call, judge))
+        ek.gate.enrich(path, path, result.judgments)
+        return {test.id: test for test in result.tests}
+
+    assert {test.status for test in run("profile", traces).values()} == {"pass"}
+    recorded = [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines()]
+    assert {test.status for test in run("none", recorded).values()} == {"pass"}
+    assert run("none", recorded, ("plain",))["plain"].status == "pass"
+    edited = [recorded[0], recorded[1] | {"response": "I refuse."}]
+    both, alone = run("none", edited), run("none", edited, ("plain",))
+    assert (both["own"].status, both["plain"].status, alone["plain"].status) == ("pass", "error", "error")
+    assert "input_hash" in both["plain"].message
+
+
+@pytest.mark.parametrize("per_call", [1, 8])
+def test_what_people_recorded_stays_when_its_siblings_are_judged(tmp_path: Path, per_call: int) -> None:
+    criteria = ["xylophone", {"text": "zeppelin", "points": -1}]  # the judge finds neither
+    test = {"id": "t", "expected": {"type": "criteria", "min_points": 1}}
+    trace = line("t", criteria, {"requirement#1": verdict(True)})
+    result = gate(tmp_path, [test], [trace], by_strict(tmp_path, per_call))
+    assert result.tests[0].status == "pass"
+    assert result.judgments[1].keys() == {"requirement#2"}
+
+
+@pytest.mark.parametrize("shown", [False, True])
+@pytest.mark.parametrize("scale", ["celsius", 3, [0, 5, 9], {"a": 1}])
+def test_a_field_scale_of_a_trace_is_not_that_of_its_criteria(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: Any, shown: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    traces = [line(name, ["says so"]) for name in ("item", "inputs", "plain")]
+    traces[0]["meta"]["item"] = traces[1]["meta"]["inputs"] = {"scale": scale}
+    traces[2]["meta"]["inputs"] = {"requirement": "Says so", "scale": scale}
+    own: dict[str, Any] = {"type": "criteria", "min_points": -1, "samples": 1}
+    plain: dict[str, Any] = {"type": "requirement", "min_score": 0, "samples": 1}
+    if shown:  # an input of the rubric
+        inputs = ["question", "answer", "requirement", "scale"]
+        ek.load_rubric("requirement").model_copy(update={"id": "mine", "inputs": inputs}).save(tmp_path / "rubrics")
+        own, plain = own | {"rubric": "mine"}, plain | {"type": "mine"}
+    tests = [{"id": "item", "expected": own}, {"id": "inputs", "expected": own}, {"id": "plain", "expected": plain}]
+    options = GateOptions(judge="fake:strict", cache=tmp_path / "cache")
+    assert {test.status for test in gate(tmp_path, tests, traces, options).tests} == {"pass"}

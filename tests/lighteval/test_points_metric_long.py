@@ -78,9 +78,9 @@ def test_points_are_those_of_python_and_what_is_open_stays_open(run: Any, tmp_pa
         assert not table["error"].eq("cache_miss").any(), "the notebook finds every reply that LightEval paid for"
         assert len(server.seen) == n_requests
     expected = ek.points(ek.aggregate(ek.vote(table)), items).set_index("item_id")
-    assert [row["points_error"] for row in rows if row["points_error"]] == ["unreadable", "empty_answer"] + 2 * [
-        "unreadable"
-    ]
+    assert [row["points_error"] for row in rows if row["points_error"]] == [
+        "open_criteria (unreadable)", "empty_answer", *["open_criteria (unreadable)"] * 2
+    ]  # fmt: skip
     for doc, row in zip(docs, rows, strict=True):
         if doc.id == "4":
             assert math.isnan(row["points"])
@@ -109,6 +109,23 @@ def test_points_are_those_of_python_and_what_is_open_stays_open(run: Any, tmp_pa
     (receipt,) = read_receipts(tmp_path / "receipts.json")
     assert (receipt.n_items, receipt.n_scored, receipt.n_empty) == (30, 26, 1)
     assert receipt.n_judgments == len(table)
+
+
+def test_a_tie_leaves_a_sample_unscored(run: Any, tmp_path: Path) -> None:
+    """A document with n criteria, which two judges answer otherwise: 1 to 4 ties, and nothing has a score."""
+    judges = [{"judge_model_name": "m", "judge_backend": "openai", "api_key_env": "JUDGE_KEY", "max_tokens": 2000}] * 2
+    docs = [Doc(query=f"{n}?", choices=[""], gold_index=0, id=str(n), task_name="own|0",
+                specific={"criteria": [f"says {k}" for k in range(n)]}) for n in range(1, 5)]  # fmt: skip
+    with judge_server(faults=replies(lambda _: True)) as yes, judge_server(faults=replies(lambda _: False)) as no:
+        jury = [judge | {"base_url": server.url, "judge_model_name": name}
+                for judge, server, name in zip(judges, (yes, no), ("yes", "no"), strict=True)]  # fmt: skip
+        metric = judge_metric("requirement", name="points", samples=1, aggregate="majority")
+        rows, figures = run(metric, "jury", jury, docs, ["a"] * 4, samples=1)
+    counts = ["tied", "tied × 2", "tied × 3", "tied × 4"]
+    assert [row["points_error"] for row in rows] == [f"open_criteria ({count})" for count in counts]
+    assert (figures["points_n"], figures["points_coverage"], figures["points_n_unscored"]) == (0, 0, 4)
+    (receipt,) = read_receipts(tmp_path / "receipts.json")
+    assert (receipt.n_items, receipt.n_scored) == (4, 0)
 
 
 def test_a_jury_has_alpha_over_criteria_and_disagreement(run: Any) -> None:

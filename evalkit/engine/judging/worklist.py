@@ -78,7 +78,8 @@ class Worklist:
             items, item_id = with_rows(items, rubric, spec.inputs, item_id)
             column_of = {name: spec.inputs.get(name, name) for name in rubric.input_names}
             frame = as_items(items, item_id=item_id, columns=[*column_of.values(), *(["of_item"] * spec.per_item)])
-            if rubric.has_requirements and {"of_item", "scale"} <= {*(rows := as_frame(items)).columns}:
+            has_scales = rubric.has_requirements and "scale" not in column_of.values()
+            if has_scales and {"of_item", "scale"} <= {*(rows := as_frame(items)).columns}:
                 judged_on = [criterion.scale for criterion in rubric.criteria]
                 refuse_other_scales(zip(frame["item_id"], rows["scale"], strict=True), judged_on)
             columns = {
