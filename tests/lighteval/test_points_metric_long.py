@@ -176,7 +176,8 @@ def test_a_tie_on_one_criterion_leaves_the_sample_unscored(run: Any, tmp_path: P
         metric = judge_metric("requirement", name="points", samples=1)
         rows, figures = run(metric, "jury", judges, docs, ["a"] * 4, samples=1, aggregation="majority")
     assert [row["points_error"] for row in rows] == [
-        "open_criteria (tied)", "tied; unreadable", "unreadable; tied", "open_criteria (tied × 2)",
+        "open_criteria (tied)", "open_criteria (tied; unreadable)", "open_criteria (unreadable; tied)",
+        "open_criteria (tied × 2)",
     ]  # fmt: skip
     assert (figures["points_n"], figures["points_coverage"], figures["points_n_unscored"]) == (0, 0, 4)
     (receipt,) = read_receipts(tmp_path / "receipts.json")
