@@ -1,4 +1,7 @@
-"""Labels that people gave elsewhere: exports of Label Studio and Argilla, evalkit's own log, and tables."""
+"""Labels that people gave elsewhere: exports of Label Studio and Argilla, evalkit's own log, and tables.
+
+It is one module since all shapes become one table, by the same rules on who is a person and what is a label.
+"""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from commandline import evalkit, write_lines
 from label_servers import Server, label_server
+from run_setup import wait_for
 
 pytest.importorskip("marimo")
 from marimo._server.api.router import build_routes
@@ -215,6 +216,31 @@ def test_nobody_reaches_the_session_of_another_and_frames_are_bounded(server: Se
             wait_for_the_end(link)
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1009  # too big
+
+
+@pytest.mark.long
+def test_who_knows_the_widget_of_another_cannot_act_in_it(server: Server) -> None:
+    log = server.log.with_name("items-faithfulness.labels.jsonl")
+
+    def skip_all(person: str, session: str, model: str) -> None:
+        for item in ITEMS:
+            content = {"do": "skip", "form": item["item_id"], "reason": f"said by {person}"}
+            body = {"modelId": model, "message": {"method": "custom", "content": content}, "buffers": []}
+            headers = [*own(server, person), ("Marimo-Session-Id", session)]
+            status, *_ = server.ask("POST", "/api/kernel/set_model_value", headers, json.dumps(body).encode())
+            assert status == 200
+
+    def logged(person: str) -> bool:
+        return log.exists() and f"said by {person}" in log.read_text()
+
+    with opened(server, "s_knowna", "ann1") as (_, model), opened(server, "s_knownb", "ann2") as (_, other):
+        skip_all("ann2", "s_knownb", model)
+        skip_all("ann2", "s_knownb", other)  # of her own page: her messages of before have been handled then
+        wait_for(lambda: logged("ann2"))
+        lines = [json.loads(line) for line in log.read_text().splitlines() if "said by ann2" in line]
+        assert {line["annotator"] for line in lines} == {"ann2"}
+        skip_all("ann1", "s_knowna", model)
+        wait_for(lambda: logged("ann1"))
 
 
 @pytest.mark.long

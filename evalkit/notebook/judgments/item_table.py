@@ -1,4 +1,7 @@
-"""The rows of the tuner's table: one per item, those that need review first; filters, search, pages."""
+"""The rows of the tuner's table: one per item, those that need review first; filters, search, pages.
+
+It is one module since a row, its filters, its order and its page follow from the same figures of an item.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import socket
+import threading
 import time
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -21,7 +22,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from evalkit.errors import ConfigError
 
-_pages: dict[str, Callable[[], object]] = {}
+_pages: dict[str, Callable[[], Any]] = {}
 _FILE = r"[\w-][\w.-]*"
 _NEEDED = {
     "GET": rf"/|/health|/assets/{_FILE}|/@file/\d+-{_FILE}|/favicon\.ico|/manifest\.json|/[\w-]+\.png",
@@ -55,8 +56,14 @@ _WHY = {
 
 
 def page_of(request: Any) -> object:
-    """The page of the person whose request opened the app, as the gate named them."""
-    return _pages[request.user["username"]]()
+    """The page of the person whose request opened the app, as the gate named them.
+
+    Each session of marimo has a thread, but one list holds the widgets of all: a message that comes through the session
+    of somebody else, who knows the id of this widget, is dropped.
+    """
+    page, thread = _pages[request.user["username"]](), threading.get_ident()
+    page.comm.on_msg(lambda message: page.widget._handle_msg(message) if threading.get_ident() == thread else None)
+    return page
 
 
 class Gate:
@@ -147,7 +154,7 @@ class Gate:
 
 
 def serve(
-    pages: Mapping[str, Callable[[], object]], host: str, port: int, opened: Callable[[dict[str, str]], None]
+    pages: Mapping[str, Callable[[], Any]], host: str, port: int, opened: Callable[[dict[str, str]], None]
 ) -> None:
     """Serve each person's page until Ctrl+C; `opened` gets the address of each person.
 

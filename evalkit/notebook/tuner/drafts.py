@@ -1,4 +1,7 @@
-"""What the next run of a session judges: its draft of the rubric, with undo and redo, and its jury."""
+"""What the next run of a session judges: its draft of the rubric, with undo and redo, and its jury.
+
+It is one module since an edit, its undoing, what is stored of it and what it would cost are of the same draft.
+"""
 
 from __future__ import annotations
 
