@@ -177,10 +177,17 @@ class Connection:
                 yield from rows
 
     def most_replies(self) -> float:
-        """See `database_protocol.Connection`; unknown until the server has looked at a new table."""
-        query = "SELECT reltuples::float8 FROM pg_class WHERE oid = 'evalkit.replies'::regclass"
+        """See `database_protocol.Connection`; as the planner: rows per page when it last looked, times the pages now.
+
+        It is unknown until the server has looked at a table with rows (for such a table, versions before 14 say 0).
+        """
+        query = (
+            "SELECT CASE WHEN reltuples > 0 AND relpages > 0 THEN reltuples::float8 / relpages "
+            "* (pg_relation_size(oid) / current_setting('block_size')::int) END "
+            "FROM pg_class WHERE oid = 'evalkit.replies'::regclass"
+        )
         (n,) = self.execute(query).fetchone()
-        return math.inf if n < 0 else float(n)
+        return math.inf if n is None else float(n)
 
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """See `database_protocol.Connection`."""

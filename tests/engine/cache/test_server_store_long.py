@@ -169,6 +169,26 @@ def test_a_claim_looks_up_what_came_meanwhile(store: ReplyStore) -> None:
     assert store.claims.ask(KEYS[:2], since=11.0).result() == {}
 
 
+def test_the_number_of_replies_is_unknown_until_the_server_looked_and_grows_with_the_table(store: ReplyStore) -> None:
+    """A wrong small number would read the whole table; see `most_replies`."""
+
+    def put(first: int, last: int) -> None:
+        store.put_many([(parts(number), reply("x" * 300)) for number in range(first, last)])
+
+    def estimate(look: bool = False) -> float:
+        with store.database.reading() as connection:
+            assert connection is not None
+            if look:
+                connection.execute("ANALYZE evalkit.replies")
+            return float(connection.most_replies())
+
+    put(0, 500)
+    assert estimate() > 250  # infinite, or the server has looked by itself
+    assert 400 < estimate(look=True) < 600
+    put(500, 3000)  # nobody looks again
+    assert estimate() > 2000
+
+
 def test_too_many_claims_are_an_error_that_says_what_to_do(store: ReplyStore) -> None:
     keys = [bytes([number >> 8, number & 255]) * 16 for number in range(65_536)]
     with pytest.raises(CacheError, match=r"no room for more locks.*max_locks_per_transaction, or lower concurrency"):
