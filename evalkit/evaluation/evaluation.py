@@ -20,7 +20,7 @@ from evalkit.errors import InputError
 from evalkit.evaluation import overview
 from evalkit.evaluation.cost import Cost
 from evalkit.evaluation.inputs import check_judged, columns_of, labels_of, rubric_of_table
-from evalkit.evaluation.item_scores import of_criteria
+from evalkit.evaluation.item_scores import of_criteria, points_in_groups
 from evalkit.evaluation.wide_table import wide_table
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike
@@ -29,7 +29,6 @@ from evalkit.rubrics.item_criteria import with_rows
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
-from evalkit.stats.aggregation.item_points import points as points_of
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.agreement.reliabilities import reliability
@@ -240,7 +239,7 @@ class Evaluation:
     @cached_property
     def points(self) -> pd.DataFrame | None:
         """One row per item, if items bring criteria of their own (see `points`); None for others."""
-        return points_of(self.scores, self.items) if of_criteria(self) else None
+        return points_in_groups(self) if of_criteria(self) else None
 
     @cached_property
     def disagreement(self) -> pd.DataFrame:

@@ -27,6 +27,17 @@ def of_criteria(evaluation: Evaluation) -> bool:
     return evaluation.rubric.has_requirements and {"of_item", "requirement", "points"} <= {*evaluation.items.columns}
 
 
+def points_in_groups(evaluation: Evaluation, **options: Any) -> pd.DataFrame:
+    """`points` of the items; items of equal content without a group of their own are the group of the first of them."""
+    items, units = evaluation.items, pd.Series(evaluation.clusters).to_numpy()
+    if "group_id" in items:
+        first = items["of_item"].groupby(units).transform("first")
+        items = items.assign(
+            group_id=items["group_id"].where(items["group_id"].astype(str) != items["of_item"].astype(str), first)
+        )
+    return points(evaluation.scores, items, **options)
+
+
 def scores_of_items(evaluation: Evaluation) -> tuple[pd.DataFrame | None, str]:
     """`Evaluation.points`; None if there are none, with the reason if these are rows of criteria."""
     try:

@@ -11,8 +11,7 @@ import pandas as pd
 
 from evalkit.core.formatting import count_of, figure, html_page, html_table, html_tiles, noted, text_table, wrapped
 from evalkit.errors import counted
-from evalkit.evaluation.item_scores import CRITERIA_MET, of_criteria, score_tiles, scores_of_items
-from evalkit.stats.aggregation.item_points import points
+from evalkit.evaluation.item_scores import CRITERIA_MET, of_criteria, points_in_groups, score_tiles, scores_of_items
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.alignment.agreement_measures import FIGURES, SHOWN
 from evalkit.stats.intervals import cluster_codes, mean_interval
@@ -118,7 +117,7 @@ def _points(evaluation: Evaluation) -> Iterator[Section]:
     if table is None:
         yield from [("", [], [problem])] if problem else []
         return
-    by_axis = points(evaluation.scores, evaluation.items, by="axis").dropna(subset="axis")
+    by_axis = points_in_groups(evaluation, by="axis").dropna(subset="axis")
     rows, notes, tables = [], [], [table.assign(axis="all"), *([by_axis] if len(by_axis) else [])]
     for row in pd.concat(map(summarize, tables)).head(_MOST_AXES).to_dict("records"):
         rows.append({

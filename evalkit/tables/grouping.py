@@ -205,11 +205,18 @@ def match_ids(given: pd.Index, items: pd.Index, what: str, where: str, *, many: 
 
 
 def cluster_names(items: pd.DataFrame, content: Sequence[str]) -> pd.Series:
-    """Item -> unit of the intervals: its group if it has one, else its content."""
+    """Item -> unit of the intervals: its group if it has one, else its content.
+
+    The content of a row that is a criterion of an item is that of all rows of this item.
+    """
     units = np.asarray(content, dtype=object)
     if "group_id" in items.columns:
+        has = items["group_id"].notna().to_numpy()
+        if "of_item" in items.columns:
+            has = has & (items["group_id"].astype(str) != items["of_item"].astype(str)).to_numpy()
+            rows = pd.Series(units).groupby(items["of_item"].astype(str).to_numpy())
+            units = np.array(rows.transform(lambda hashes: " ".join(sorted(hashes))), dtype=object)
         given = items["group_id"]
-        has = given.notna().to_numpy()
         units[has] = [f"group {name}" for name in given[has]]
     return pd.Series(units, index=items["item_id"].tolist(), dtype="str")
 

@@ -235,3 +235,25 @@ def test_the_report_shows_the_lowest_items(tmp_path):
     assert "Lowest scores" not in page
     assert "item score, requirement" in page
     assert page.index("item score, requirement") < page.index("share of criteria met")
+
+
+def test_items_of_equal_content_are_one_cluster_unless_they_have_groups():
+    def item(n, content, **more):
+        criteria = ["one", {"text": "two", "points": 2}]
+        return {"item_id": f"i{n}", "question": "q", "answer": f"a{content}", "criteria": criteria} | more
+
+    rows = ek.explode_criteria([item(n, n % 4) for n in range(12)])
+    met = [1, 0, 0, 1, 1, 1, 0, 0] * 3
+    evaluation = evaluation_of(rows, met)
+    assert evaluation.points["group_id"].tolist() == [f"i{n % 4}" for n in range(12)]
+    (row,) = ek.summarize(evaluation.points).to_dict("records")
+    (of_four,) = ek.summarize(ek.points(evaluation.scores, rows.assign(
+        group_id=[f"g{n % 4}" for n in range(12) for _ in range(2)]))).to_dict("records")  # fmt: skip
+    assert (row["n_clusters"], row["low"], row["high"]) == (4, of_four["low"], of_four["high"])
+    assert evaluation.clusters.nunique() == 4
+    assert evaluation.summary["n_clusters"].tolist() == [4]
+
+    grouped = ek.explode_criteria([item(n, n % 4, group_id=f"g{n % 6}") for n in range(12)])
+    assert evaluation_of(grouped, met).points["group_id"].tolist() == [f"g{n % 6}" for n in range(12)]
+    other = ek.explode_criteria([item(0, 0), item(1, 0) | {"criteria": ["one"]}])
+    assert evaluation_of(other, [1, 0, 1]).clusters.nunique() == 2  # the same answer, and other criteria
