@@ -512,14 +512,17 @@ def test_the_commands_work_on_a_server_and_never_show_its_password(
     words = ["items.jsonl", "--rubric", "correctness", "--judge", "fake"]
     for command in (
         ["evaluate", *words], ["plan", *words], ["cache", "stats"], ["history"], ["doctor"],
-        ["cache", "prune", "--model", "strict", "--apply"], ["cache", "sync", "here", address],
+        ["cache", "prune", "--model", "strict", "--apply"], ["cache", "sync", address, "here"],
+        ["cache", "sync", "here", address],
     ):  # fmt: skip
         assert main(command) == 0, command
     said = capsys.readouterr()
     assert "s3cret" not in said.out + said.err
     assert f"{address}: 3 replies" in said.out
     assert "removed 3 replies of 3 keys" in said.err
-    assert "0 replies read" in said.err
+    assert said.err.count("0 replies read") == 2
+    assert main(["cache", "sync", "nowhere", address]) == 2
+    assert "there is no cache in" in capsys.readouterr().err
     assert main(["cache", "sync", address, address]) == 2
     assert main(["cache", "stats", "--cache", "mysql://ann:s3cret@db/x"]) == 2
     said = capsys.readouterr()
