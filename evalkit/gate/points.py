@@ -94,6 +94,8 @@ def measure_points(
     if none were.
     """
     floors = min_points if isinstance(min_points, Mapping) else {_WHOLE: min_points}
+    if isinstance(min_points, Mapping) and _WHOLE in floors and (rows["axis"] == _WHOLE).any():
+        return Measured("error", "the trace has an axis named 'all', which in min_points means the whole; rename it")
     if unknown := [name for name in floors if name not in figures]:
         axes = REDACTED if redact else listed(list(figures)[1:]) if len(figures) > 1 else "no axis"
         return Measured("error", f"min_points names the axis {unknown[0]!r}; the criteria of the trace have {axes}")

@@ -1,6 +1,7 @@
 """Criteria that belong to an item: one row per item and criterion, checked before anything is paid for.
 
-About 400 lines, but one thing: `explode_criteria` and `lint_criteria` read and check the same cells.
+About 600 lines, but one thing: `explode_criteria` and `lint_criteria` read and check the same cells, whose forms and
+fields are those of public files.
 """
 
 from __future__ import annotations
@@ -27,19 +28,35 @@ from evalkit.tables.lists_in_texts import list_in
 from evalkit.tables.schemas import id_text
 
 # The names of each field, evalkit's own first, then those of public files:
-# HealthBench (criterion, points, tags "axis:..."), PaperBench (requirements, weight, sub_tasks, task_category),
-# DevAI (criteria, requirement_id, prerequisites, category), ResearchRubrics and others (title, description, weight).
+# HealthBench (criterion, criterion_text, points, tags "axis:..."), PaperBench (requirements, weight, sub_tasks,
+# task_category), DevAI (criteria, requirement_id, prerequisites, category), ProfBench (criterion_description,
+# criterion_weight), ResearchRubrics, Rubrics as Rewards and others (title, description, weight).
+_STATEMENTS = ("criterion", "criterion_text", "criterion_description", "criteria", "requirement", "requirements",
+               "question")  # fmt: skip
 _NAMES = {
-    "text": ("text", "criterion", "criteria", "requirement", "requirements", "question", "description", "title"),
+    "text": ("text", *_STATEMENTS, "description", "title"),
     "id": ("id", "requirement_id", "criterion_id", "name"),
-    "points": ("points", "weight"),
+    "points": ("points", "weight", "criterion_weight"),
     "axis": ("axis", "category", "task_category"),
     "requires": ("requires", "prerequisites"),
     "parent": ("parent",),
     "scale": ("scale",),
 }
 _CHILDREN = ("sub_tasks", "children")
-COLUMNS = ("criteria", "rubrics", "requirements", "checklist")
+_FIELDS = (*chain(*_NAMES.values()), *_CHILDREN, "tags")
+# Fields that may say what a criterion is worth, or between which answers a judge chooses, and are not read.
+_WORTH = re.compile(r"importance|priority|severity|weight(?:_class|ing)|(?:weight_)?percentage|score|pts|marks|value|"
+                    r"credit|max_?(?:score|points|marks)|point(?:_value)?")  # fmt: skip
+_LEVELS = re.compile(r"levels|ratings|score_?ranges?|scoring_criteria|score_?\d+(?:_description)?")
+_SIGNED, _PLAIN, _UNIT = r"[+−-]\s*\d+(?:\.\d+)?", r"\d+(?:\.\d+)?", r"\s*(?:points?|pts?\.?|marks?)\b"
+_POINTS_IN_TEXT = re.compile(
+    rf"[\[(]\s*(?:{_SIGNED}(?:{_UNIT}|\s*%)?|{_PLAIN}(?:{_UNIT}|\s*%))\s*[\])]"  # [5 points] …, (+3) …
+    rf"|(?:{_SIGNED}(?:{_UNIT})?|{_PLAIN}{_UNIT})\s*:"  # -2: …, 5 points: …
+    rf"|\[(?P<bare>{_PLAIN})\]\s"  # [5] …
+    rf"|.*(?:[\[(]\s*{_SIGNED}\s*[\])]|[\[(:–—-]\s*[+−-]?\s*{_PLAIN}{_UNIT}\s*[\])]?)\W*$",  # … (+3), … - 5 points
+    re.IGNORECASE | re.DOTALL,
+)
+COLUMNS = ("criteria", "rubrics", "requirements", "checklist", "rubric_items")
 _MADE = ("of_item", "requirement", "points", "sign", "wording", "axis", "requires", "parent", "scale")
 _JSON = re.compile(r"""\{|\[\s*(?:[\[{"']|$)|"(?:[^"\\]|\\.)*"$|(?:null|true|false|-?[\d.]+)$""")  # or meant to be
 _NUMBERED = re.compile(r"^([ \t]*)(?:\(?\d{1,4}[.):]|[-*•])[ \t]+", re.MULTILINE)
@@ -76,15 +93,17 @@ def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: 
     Parameters
     ----------
     items
-        Items with a column of criteria. A cell holds a list of texts or mappings, a mapping from id to text,
-        JSON text, or numbered lines. The
+        Items with a column of criteria. A cell holds a list of texts or mappings, a mapping from id to text or
+        mapping, JSON text, or numbered lines; or a mapping with such a list as ``rubrics`` or ``criteria``. The
         fields of a mapping: ``text``; optional ``id`` (by default its number, from 1), ``points`` (1; negative for
         what an answer should not do), ``axis``, ``requires`` (ids of criteria that must be met first), ``parent``
-        (the id of a criterion above it), ``scale``. The fields of HealthBench (``criterion``, ``points``, ``tags``),
-        PaperBench (``requirements``, ``weight``, ``sub_tasks``) and DevAI (``criteria``, ``requirement_id``,
-        ``prerequisites``, ``category``) are read, too.
+        (the id of a criterion above it), ``scale``. The fields of HealthBench (``criterion`` or ``criterion_text``,
+        ``points``, ``tags``), PaperBench (``requirements``, ``weight``, ``sub_tasks``), DevAI (``criteria``,
+        ``requirement_id``, ``prerequisites``, ``category``), ProfBench (``criterion_description``,
+        ``criterion_weight``) and others (``title``, ``description``, ``weight``) are read, too.
     criteria
-        The name of the column; by default ``criteria``, ``rubrics``, ``requirements`` or ``checklist``.
+        The name of the column; by default ``criteria``, ``rubrics``, ``requirements``, ``checklist`` or
+        ``rubric_items``.
     item_id
         The column that holds the ids.
 
@@ -155,13 +174,30 @@ def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: 
 def with_rows(
     items: ItemsLike, rubric: Rubric, inputs: Mapping[str, str] | None = None, item_id: str | None = None
 ) -> tuple[ItemsLike, str | None]:
-    """The items and their column of ids; exploded, if the rubric asks for a requirement and they bring criteria."""
-    if not rubric.has_requirements or REQUIREMENT in (inputs or {}):
+    """The items and their column of ids; exploded, if the rubric asks for a requirement and they bring criteria.
+
+    Raises
+    ------
+    InputError
+        For requirements that are lists, which one prompt would ask as one.
+    """
+    if not rubric.has_requirements:
         return items, item_id
-    names = {*map(str, as_frame(items).columns)}
-    if REQUIREMENT in names or not names & {*COLUMNS}:
+    frame, column = as_frame(items), (inputs or {}).get(REQUIREMENT, REQUIREMENT)
+    names = {*map(str, frame.columns)}
+    if column in names and any(map(_is_list, frame[column])):
+        raise InputError(
+            f"the column {column!r} holds lists, but a requirement is one statement; make a row of each with "
+            f"ek.explode_criteria(items, {column!r})"
+        )
+    if column in names or REQUIREMENT in (inputs or {}) or not names & {*COLUMNS}:
         return items, item_id
     return explode_criteria(items, item_id=item_id), None
+
+
+def _is_list(cell: Any) -> bool:
+    is_text_of_list = isinstance(cell, str) and cell.startswith(("[", "(")) and list_in(cell) is not None
+    return is_text_of_list or isinstance(cell, (Mapping, list, tuple, np.ndarray))
 
 
 def lint_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str | None = None) -> pd.DataFrame:
@@ -179,7 +215,8 @@ def lint_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str
 
         - an ``error`` makes `explode_criteria` raise: a cell that is no list of criteria, an empty text, points that
           are 0 or no finite number, an id that occurs twice, ``requires`` or ``parent`` that is unknown or goes in a
-          circle, a ``scale`` that is none;
+          circle, a ``scale`` that is none, several axes or texts; and, without points or scale, what may be these under
+          another name (``importance``, ``max_score``, ``ratings``) or in the text ("[5 points] Names ...");
         - a ``note`` may be meant: no positive points (the item has no score), two criteria that read almost alike (of
           unlike sign, or one of them negated: they contradict each other), wording against the sign ("Fails to ..."
           with positive points), a scale of its own, a field with almost the name of one that is read. Of more than
@@ -248,7 +285,7 @@ def _items_and_cells(items: ItemsLike, name: str | None, item_id: str | None) ->
             )
     if name is None or name not in names:
         hint = guess(name, names) if name else ""
-        purpose = f"{name!r}" if name else "for the criteria (criteria, rubrics, requirements or checklist)"
+        purpose = f"{name!r}" if name else f"for the criteria ({listed(COLUMNS)})"
         raise InputError(
             f"the items have no column {purpose}; {hint}available: {listed(names, most=30)}. If the criteria are the "
             "same for all items, write a rubric instead"
@@ -317,14 +354,26 @@ def _entries(cell: Any) -> list[Any]:
             if isinstance(cell, str):
                 return _lines(cell)
     if isinstance(cell, Mapping):
-        if {*map(type, cell.values())} == {str} and not {*cell} & {*_NAMES["text"]}:  # id -> text
-            return [{"id": name, "text": text} for name, text in cell.items()]
-        return [cell]
+        return _entries_of_mapping({name: value for name, value in cell.items() if not is_missing(value)})
     if is_missing(cell):
         return []
     if not isinstance(cell, Sequence):
         raise InputError(f"its criteria are of type {type(cell).__name__}; give a list, JSON text or numbered lines")
     return list(cell)
+
+
+def _entries_of_mapping(cell: Mapping[Any, Any]) -> list[Any]:
+    """A list under a name, texts or mappings by their ids, or the fields of one criterion."""
+    names, kinds = {str(name).casefold() for name in cell}, {*map(type, cell.values())}
+    lists = [value for name, value in cell.items() if str(name).casefold() in (*COLUMNS, "rubric")]
+    if len(lists) == 1 and not isinstance(lists[0], str):
+        return _entries(lists[0])
+    has_text, are_levels = bool(names & {*_NAMES["text"]}), any(map(_LEVELS.fullmatch, names))
+    if has_text and kinds == {str} and not names <= {*_FIELDS} and not are_levels and "text" not in names:
+        raise InputError(f"{listed(cell, most=6)} may be ids or fields of a criterion; give a list of mappings")
+    if not cell or are_levels or not kinds <= {str, dict} or (has_text and (kinds != {dict} or "text" in names)):
+        return [cell]
+    return [{"id": name, **({"text": value} if isinstance(value, str) else value)} for name, value in cell.items()]
 
 
 def _lines(text: str) -> list[str]:
@@ -347,10 +396,13 @@ def _flat(
 ) -> Iterator[tuple[ItemCriterion, str | None]]:
     """Each criterion and group with the id of its parent, a group before what is below it."""
     for number, entry in enumerate(entries, start=1):
-        fields = {"text": entry} if isinstance(entry, str) else entry
-        if not isinstance(fields, Mapping):
+        given = {"text": entry} if isinstance(entry, str) else entry
+        if not isinstance(given, Mapping):
             raise InputError(f"criterion {number} is of type {type(entry).__name__}; give a text or a mapping")
-        criterion, own_parent = _criterion(fields, f"{prefix}{number}")
+        fields = {str(name).strip().casefold(): value for name, value in given.items()}
+        if len(fields) < len(given):
+            raise InputError(f"criterion {number} has fields whose names differ only in case: {listed(given, most=12)}")
+        criterion, own_parent = _criterion(fields, f"{prefix}{number}", number)
         yield criterion, parent if parent is not None else own_parent
         cells = [cell for name in _CHILDREN if not is_missing(cell := fields.get(name))]
         if below := next(filter(None, map(_entries, cells)), None):
@@ -362,19 +414,20 @@ def _flat(
 
 
 @lru_cache(maxsize=256)
-def _names_among(keys: tuple[Any, ...]) -> tuple[list[tuple[str, list[str]]], str]:
-    """The fields that a mapping with these keys may fill, and its names of each; and what was probably mistyped."""
-    field_names = [*chain(*_NAMES.values()), *_CHILDREN, "tags"]
-    free = [name for name in field_names if name not in keys]
-    unread = [(str(key), hint) for key in keys if key not in field_names and (hint := guess(str(key), free))]
-    mistyped = "; ".join(f"its field {key!r} is not read; {hint.strip()}" for key, hint in unread)
+def _names_among(keys: tuple[str, ...]) -> tuple[list[tuple[str, list[str]]], str, list[str]]:
+    """The fields that a mapping with these keys may fill, and its names of each; what was mistyped; and what counts."""
+    free = [name for name in _FIELDS if name not in keys]
+    unread = {key: hint for key in keys if key not in _FIELDS and (hint := guess(key, free))}
+    mistyped = "; ".join(f"its field {key!r} is not read; {hint.strip()}" for key, hint in unread.items())
     fields = [(field, there) for field, names in _NAMES.items() if (there := [name for name in names if name in keys])]
-    return fields, mistyped
+    worth = [key for key in keys if _WORTH.fullmatch(key) or (key in unread and guess(key, _NAMES["points"]))]
+    return fields, mistyped, [*worth, *filter(_LEVELS.fullmatch, keys)]
 
 
-def _criterion(fields: Mapping[str, Any], number: str) -> tuple[ItemCriterion, str | None]:
+def _criterion(fields: Mapping[str, Any], number: str, place: int) -> tuple[ItemCriterion, str | None]:
+    """One criterion, and the id of its parent; `number` is its default id, `place` its place among its siblings."""
     values = dict[str, Any].fromkeys(_NAMES)
-    names_of, mistyped = _names_among(tuple(fields))
+    names_of, mistyped, worth = _names_among(tuple(fields))
     for field, names in names_of:
         given = [fields[name] for name in names if fields[name] is not None]
         values[field] = next((value for value in given if field == "points" or not is_missing(value)), None)
@@ -382,26 +435,70 @@ def _criterion(fields: Mapping[str, Any], number: str) -> tuple[ItemCriterion, s
     where = f"criterion {id_text(values['id']) if values['id'] is not None else number}"
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"{where} has no text (fields: {listed(fields, most=12)})")
+    if len(fields) > 1:
+        text = _statement(fields, text, where)
+    _refuse_unread({name: fields[name] for name in worth}, values, where)
+    statement = str(canonical(text)).strip()
+    mark = None if values["points"] is not None else _POINTS_IN_TEXT.match(f"{statement[:50]}\0{statement[-50:]}")
+    if mark and mark["bare"] != str(place):  # [1], [2] … number them
+        raise InputError(
+            f"{where} has no points, but its text has what may be its points ({statement[:60]!r}); give them as "
+            "the field points, without them in the text, or give points=1"
+        )
     points = 1.0 if values["points"] is None else _points(values["points"], where)
+    if values["axis"] is None:
+        values["axis"] = _axis_in(fields.get("tags"), where)
     for field in ("id", "axis", "parent"):
         if isinstance(values[field], (Mapping, list, tuple, np.ndarray)):
             raise InputError(f"{where} has {field} {values[field]!r}; give a text or a number")
-    axis = values["axis"]
-    if axis is None:
-        tags = [tag for tag in _texts(fields.get("tags"), where) if tag.startswith("axis:")]
-        axis = tags[0].removeprefix("axis:") if tags else None
     requires = tuple(_texts(values["requires"], where))
-    name = number if values["id"] is None else id_text(values["id"]).strip()
+    name = number if values["id"] is None else canonical(id_text(values["id"])).strip()
     if not name:
         raise InputError(f"{where} has an empty id")
     try:
         _ = values["scale"] is None or own_scale(values["scale"])
     except EvalkitError as problem:
         raise InputError(f"{where}: {problem}") from None
-    parent = None if values["parent"] is None else id_text(values["parent"])
-    axis_text = None if axis is None else str(canonical(axis)).strip() or None
-    statement = str(canonical(text)).strip()
-    return ItemCriterion(name, statement, points, axis_text, requires, (), values["scale"], mistyped), parent
+    parent = None if values["parent"] is None else id_text(values["parent"]).strip() or None
+    axis = None if values["axis"] is None else str(canonical(values["axis"])).strip() or None
+    return ItemCriterion(name, statement, points, axis, requires, (), values["scale"], mistyped), parent
+
+
+def _statement(fields: Mapping[str, Any], text: str, where: str) -> str:
+    """The text of a criterion with several fields that may hold it."""
+    numbers = {name: fields[name] for name in _NAMES["points"] if isinstance(fields.get(name), (int, float))}
+    if len({*numbers.values()}) > 1:
+        raise InputError(f"{where} has unlike {listed(numbers)}; keep the one that it is worth")
+    if "text" in fields and text == fields["text"]:
+        return text
+    statements = {str(fields[name]).strip() for name in _STATEMENTS if not is_missing(fields.get(name))}
+    if len(statements) > 1:
+        raise InputError(f"{where} has several texts ({listed(statements, most=3)}); give the one to judge as text")
+    description = fields.get("description")
+    if statements and isinstance(description, str) and description.strip() not in text:
+        return f"{text.strip()}: {description.strip()}"
+    return text
+
+
+def _refuse_unread(unread: Mapping[str, Any], values: Mapping[str, Any], where: str) -> None:
+    """Raise for a field that is not read, if the points or the scale are missing and it may hold them."""
+    for name, value in unread.items():
+        field = "scale" if _LEVELS.fullmatch(name) else "points"
+        if values[field] is None and not is_missing(value):
+            raise InputError(
+                f"{where} has no {field}, but the field {name!r} ({str(value)[:40]!r}), which is not read; if it holds "
+                f"the {field}, rename it; else drop it{' or give points=1' * (field == 'points')}"
+            )
+
+
+def _axis_in(tags: Any, where: str) -> Any:
+    """The axis in tags such as ``axis:accuracy``, or in a mapping of tags."""
+    if isinstance(tags, Mapping):
+        return tags.get("axis")
+    axes = dict.fromkeys(tag[5:].strip() for tag in _texts(tags, where) if tag.startswith("axis:"))
+    if len(axes) > 1:
+        raise InputError(f"{where} has the axes {listed(axes)} in its tags; give the one that counts as axis")
+    return next(iter(axes), None)
 
 
 def _points(value: Any, where: str) -> float:
@@ -423,7 +520,7 @@ def _texts(value: Any, where: str) -> list[str]:
         value = [value]
     if not isinstance(value, (Sequence, np.ndarray)):
         raise InputError(f"{where}: requires and tags are lists of texts, not {type(value).__name__}")
-    return [id_text(element).strip() for element in value]
+    return [text for element in value if not is_missing(element) and (text := id_text(element).strip())]
 
 
 def _wording(text: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Prompt
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.inputs import item_inputs
+from evalkit.rubrics.item_criteria import with_rows
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.tables.items import ItemsLike, as_items, column_names
@@ -27,7 +28,8 @@ def build_prompt(
     rubric
         A Rubric, a Profile, or the name of one.
     item
-        One item: a mapping, a Series (``items.iloc[0]``) or a table with one row.
+        One item: a mapping, a Series (``items.iloc[0]``) or a table with one row. Of an item with several criteria of
+        its own, one of the rows that `explode_criteria` makes.
     criterion
         Which criterion; required when there are several.
     template
@@ -45,7 +47,7 @@ def build_prompt(
     RubricError
         For an unknown criterion or template.
     InputError
-        When the item lacks an input that the rubric needs.
+        When the item lacks an input that the rubric needs, or has several criteria of its own.
 
     Examples
     --------
@@ -56,9 +58,12 @@ def build_prompt(
     chosen = rubric_of(rubric)
     builder = PromptBuilder.of(chosen, template)
     column_of = {name: (inputs or {}).get(name, name) for name in chosen.input_names}
-    items = as_items(item, columns=column_of.values())
+    rows, _ = with_rows(item, chosen, inputs)
+    items = as_items(rows, columns=column_of.values())
     if len(items) != 1:
-        raise InputError(f"build_prompt needs one item, got {len(items)}; pass items.iloc[0]")
+        own = f"ek.build_prompt({chosen.id!r}, ek.explode_criteria(item).iloc[0]): each criterion has its own prompt"
+        advice = own if rows is not item else "items.iloc[0]"
+        raise InputError(f"build_prompt needs one item, got {len(items)}; pass {advice}")
     columns = {name: items[column].tolist() for name, column in column_of.items() if column in items.columns}
     values = item_inputs(chosen, columns, 1)[0]
     missing = [name for name in chosen.required_inputs if name not in values]

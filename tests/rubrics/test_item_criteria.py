@@ -153,6 +153,12 @@ WRONG = [
     ([{"id": "a", "text": "x", "requires": "b"}, {"id": "b", "text": "y", "requires": "a"}], "in a circle"),
     ([{"id": "a", "text": "x", "parent": "a"}], "in a circle"),
     ([{"id": "a", "text": "x"}, {"id": "b", "text": "y", "parent": "a", "points": -1}], "weights"),
+    ([{"text": "x", "pionts": 5}], "no points, but the field 'pionts'"),
+    ([{"text": "x", "Points": 5, "points": 3}], "differ only in case"),
+    ([{"text": "x", "points": 5, "weight": 3}], "unlike 'points', 'weight'"),
+    ([{"text": "x", "id": "\ud800"}], "half a surrogate"),
+    ({"clear": "Is clear", "title": "Has a title"}, "may be ids or fields"),
+    ({"text": "x", "source": 3, "importance": "Essential"}, "no points, but the field 'importance'"),
 ]
 
 
@@ -207,7 +213,7 @@ def test_notes_name_what_is_probably_not_meant() -> None:
         {"text": "Does not advise the reader to see a doctor soon", "points": -3},
         {"text": "Fails to name a dose", "points": 4},
         {"text": "Fails to name a risk", "points": -4, "source": "a field of one's own"},
-        {"text": "Has a title", "pionts": 5},
+        {"text": "Has a title", "axes": "form"},
     ]
     found = lint_criteria([{"item_id": "q", "criteria": cell}, {"item_id": "p", "criteria": [TWO[1]]}])
     assert set(found["severity"]) == {"note"}
@@ -218,7 +224,7 @@ def test_notes_name_what_is_probably_not_meant() -> None:
     assert by_place["q#5"].startswith("words a failure")
     assert by_place["p"].startswith("no criterion has positive points")
     assert "q#6" not in by_place
-    assert by_place["q#7"] == "its field 'pionts' is not read; did you mean 'points'?"
+    assert by_place["q#7"] == "its field 'axes' is not read; did you mean 'axis'?"
 
 
 def test_random_items_come_back_criterion_by_criterion() -> None:
@@ -312,3 +318,98 @@ def test_ten_thousand_criteria_of_one_item_are_read_and_checked() -> None:
     items = [{"item_id": "q", "criteria": criteria}]
     assert len(ek.explode_criteria(items)) == 10_000
     assert set(lint_criteria(items)["severity"]) <= {"note"}
+
+
+def in_public_forms(truth: list[tuple[str, float, str]]) -> dict[str, object]:
+    """The same criteria (text, points, axis), in the fields and cells of public files."""
+    healthbench = [
+        {"criterion": text, "points": points, "tags": ["level:example", f"axis:{axis}", "cluster:x"]}
+        for text, points, axis in truth
+    ]
+    rewards = [
+        {"title": f"t{n}", "description": text, "weight": points, "category": axis}
+        for n, (text, points, axis) in enumerate(truth)
+    ]
+    by_id = {f"c{n}": {"text": text, "points": points, "axis": axis} for n, (text, points, axis) in enumerate(truth)}
+    plain = [{"text": text, "points": points, "axis": axis} for text, points, axis in truth]
+    return {
+        "healthbench": healthbench,
+        "tags by name": [{"criterion": text, "points": points, "tags": {"axis": axis}} for text, points, axis in truth],
+        "two of its tags alike": [{**entry, "tags": [*entry["tags"], f"axis: {axis}"]}
+                                  for entry, (_, _, axis) in zip(healthbench, truth, strict=True)],
+        "professional": [{"criterion_text": text, "points": points, "axis": axis} for text, points, axis in truth],
+        "profbench": [{"criterion_description": text, "criterion_weight": points, "axis": axis, "criterion_type": ["x"]}
+                      for text, points, axis in truth],
+        "rewards": rewards,
+        "requirement": [{"requirement": text, "weight": str(points), "axis": axis} for text, points, axis in truth],
+        "headings": [{"Criterion": text, "Points": points, "Axis ": axis} for text, points, axis in truth],
+        "wrapped": {"rubrics": plain, "total": 12, "id": "r"},
+        "wrapped json": json.dumps({"title": "a rubric", "Criteria": healthbench}),
+        "by id": by_id,
+        "by id, of parquet": {**by_id, "c999": None},
+        "an own name wins": [{**entry, "description": "why", "question": "?", "importance": "high"} for entry in plain],
+        "recorded": [{**entry, "score": 1, "max_score": 9, "met": True} for entry in plain],
+        "empty links": [{**entry, "requires": blank, "parent": none} for entry, blank, none in zip(
+            plain, ["", " ", [], None, [None], [""], math.nan, pd.NA] * 9, ["", None, math.nan] * 9, strict=False)],
+    }  # fmt: skip
+
+
+UNREAD = {
+    "importance": ["Essential", 5], "priority": ["high"], "max_score": [5], "maxScore": [5], "marks": [10],
+    "pts": ["3"], "score": [4], "weight_percentage": [20], "Weigth": [3], "value": [2.5], "ratings": [[{"points": 3}]],
+    "levels": ["low, high"], "score_range": [[0, 5]], "score1_description": ["is poor"],
+}  # fmt: skip
+MARKED = [
+    "[5 points] {}", "[{{}}] {}", "(+3) {}", "(−2) {}", "[-4] {}", "(5 pts) {}", "+3: {}", "-2 : {}", "5 points: {}",
+    "[20%] {}", "{} (5 points)", "{} [+3]", "{}: 4 marks", "{} - 2 pts.",
+]  # fmt: skip
+
+
+def test_criteria_in_the_forms_of_public_files_are_read_or_refused_and_never_counted_otherwise() -> None:
+    draw = random.Random(11)
+    for _ in range(3):
+        truth = [(f"Says w{draw.random()}", draw.choice([5.0, 3.0, -2.0, 0.5]), draw.choice(["a b", "all", "é/ö"]))
+                 for _ in range(draw.randint(1, 9))]  # fmt: skip
+        for form, cell in in_public_forms(truth).items():
+            rows = ek.explode_criteria([{"item_id": 1, "rubric_items": cell}])
+            assert [*zip(rows["requirement"], rows["points"], rows["axis"], strict=True)] == truth, form
+            assert rows["requires"].tolist() == [[]] * len(truth), form
+        texts = [text for text, _, _ in truth]
+        place, points = draw.randrange(len(truth)), draw.randint(20, 30)
+        for name, values in UNREAD.items():
+            entries = [{"criterion": text} for text in texts]
+            entries[place][name] = draw.choice(values)
+            with pytest.raises(InputError, match=rf"criterion {place + 1} has no (points|scale), but the field"):
+                ek.explode_criteria([{"item_id": 1, "criteria": entries}])
+            safe = [{**entry, "points": 1, "scale": [0, 1]} for entry in entries]
+            assert len(ek.explode_criteria([{"item_id": 1, "criteria": safe}])) == len(texts)
+        for mark in MARKED:
+            marked = [*texts]
+            marked[place] = mark.format(texts[place]).format(points)
+            with pytest.raises(InputError, match="may be its points"):
+                ek.explode_criteria([{"item_id": 1, "criteria": marked}])
+            safe = [{"text": text, "points": 1} for text in marked]
+            assert ek.explode_criteria([{"item_id": 1, "criteria": safe}])["requirement"].tolist() == marked
+
+
+def test_texts_with_numbers_and_brackets_are_no_points() -> None:
+    texts = [
+        "[1] of the sources is named", "[2] is quoted", "(c) names a dose of 5 mg", "Gives the rate (95%)",
+        "States x = -2", "Leads by 5 points", "12% of patients: is named", "3. is a heading", "(2019) is the year",
+        "[x] is ticked", "Ends 10:30", "-", "Names the 5-point scale (1-5)", "0.5 mg: is the dose",
+        "40 - 50 years are named", "[:" + " " * 40_000 + "x",
+    ]  # fmt: skip
+    assert ek.explode_criteria([{"item_id": 1, "criteria": texts}])["requirement"].tolist() == [*map(str.strip, texts)]
+
+
+def test_levels_of_one_scale_several_texts_and_several_axes_are_refused() -> None:
+    levels = {f"score{n}_description": f"is {n}" for n in range(1, 6)}
+    for cell in (levels, {"criteria": "Is it kind?", **levels}, [{"criteria": "Is it kind?", **levels}],
+                 [{"criterion": "clarity", "question": "Is it clear?"}],
+                 [{"criterion": "x", "points": 1, "tags": ["axis:a", "axis:b"]}]):  # fmt: skip
+        with pytest.raises(InputError, match=r"no text|no scale|several texts|has the axes"):
+            ek.explode_criteria([{"item_id": 1, "criteria": cell}])
+    cell = [{"criterion": "Accuracy", "description": "Names the right year", "weight": 2},
+            {"criterion": "Names a time", "description": "Names a time", "weight": 1}]  # fmt: skip
+    rows = ek.explode_criteria([{"item_id": 1, "criteria": cell}])
+    assert rows["requirement"].tolist() == ["Accuracy: Names the right year", "Names a time"]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Unpack
 
@@ -16,16 +18,20 @@ from evalkit.engine.judging.judge import judge_worklist
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.engine.providers import check_ready
-from evalkit.errors import JudgeError
-from evalkit.rubrics.item_criteria import COLUMNS
+from evalkit.errors import EvalkitWarning, InputError, JudgeError
+from evalkit.rubrics.item_criteria import COLUMNS, criteria_in, refuse_other_scales
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
 from evalkit.stats.aggregation.item_points import points
 from evalkit.stats.voting import vote
+from evalkit.tables.items import canonical, is_missing
+from evalkit.tables.message_forms import Message, is_result
+from evalkit.tables.messages import messages_of, split, words
 
 Unscored = Literal["none", "nan", "group_mean", "raise"]
+_SAID = ("question", "answer", "conversation")
 
 
 class Reward:
@@ -38,40 +44,68 @@ class Reward:
     def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
         """One reward per completion; a column that the rubric reads holds one value per completion."""
         began, spec, rubric = time.monotonic(), self._spec, self._spec.rubric
-        is_chat = "conversation" in rubric.input_names and not all(map(_is_single, prompts))
-        prompt_cells: Any = [list(prompt) for prompt in prompts] if is_chat else [*map(_text, prompts)]
-        trained = {"conversation" if is_chat else "question": prompt_cells, "answer": [*map(_text, completions)]}
         places = {*rubric.input_names, *spec.inputs.values(), *(COLUMNS if rubric.has_requirements else ())}
-        cells = trained | {name: cell for name, cell in columns.items() if name in places and cell is not None}
-        cells |= {f"_own_{name}": cell for name, cell in trained.items()}  # data have columns of these names, too
-        renamed = {name: f"_own_{name}" for name in trained if name in rubric.input_names}
-        spec = replace(spec, inputs={**renamed, **spec.inputs})
-        frame = pd.DataFrame({name: pd.Series(list(cell), dtype=object) for name, cell in cells.items()})
-        frame["item_id"] = frame.index.astype(str)
-        try:
-            table = judge_worklist(Worklist.of(spec, frame), self._options)
-        except JudgeError:
-            if self._unscored == "raise":
-                raise
-            scores, reasons = pd.Series(math.nan, index=frame.index), {"judge_down": len(frame)}
-        else:
-            votes = aggregate(vote(table, **spec.rules.vote_options), **spec.rules.aggregate_options)
-            is_own = rubric.has_requirements and REQUIREMENT not in {*frame.columns, *spec.inputs}
-            rows = points(votes, frame) if is_own else combine(votes, rubric)
-            column = rows.set_index("item_id")["score" if is_own else "score_norm"].astype(float)
-            scores = column[frame["item_id"]].reset_index(drop=True)
-            reasons = {str(reason): int(n) for reason, n in table["error"].value_counts().items() if n}
-        lost = scores.isna()
+        cells = {name: [*column] for name, column in columns.items() if name in places and column is not None}
+        for name, column in {"prompts": prompts, **cells}.items():
+            if len(column) != len(completions):
+                raise InputError(f"reward: {len(completions)} completions, but {len(column)} values of {name}")
+        is_own = rubric.has_requirements and REQUIREMENT not in {*cells, *spec.inputs}
+        rows, reasons, problems = dict[str, dict[str, Any]](), Counter[str](), list[str]()
+        for number, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
+            row, reason = {name: column[number] for name, column in cells.items()}, "unreadable"
+            try:
+                canonical([value for name, value in row.items() if name not in COLUMNS])
+                said = _said(prompt, completion, rubric.input_names)
+                reason = "invalid_criteria"
+                for name in {*COLUMNS} & {*row} if is_own else ():
+                    scales = [(criterion.id, criterion.scale) for criterion in criteria_in(row[name])]
+                    refuse_other_scales(scales, [criterion.scale for criterion in rubric.criteria])
+            except InputError as problem:
+                reasons[reason] += 1
+                problems.append(f"completion {number} ({reason}): {problem}")
+                continue
+            reasons["missing_input"] += said["answer"] is None
+            if said["answer"] is not None:  # data have columns of these names, too
+                rows[str(number)] = said | row | {f"_own_{name}": value for name, value in said.items()}
+        if problems:
+            fact = f"{len(problems)} of {len(completions)} completions are unscored"
+            warnings.warn(f"{fact}: {problems[0]}", EvalkitWarning, stacklevel=2)
+        scores = pd.Series(math.nan, index=[*map(str, range(len(completions)))])
+        if rows:
+            frame = pd.DataFrame.from_dict(rows, orient="index", dtype=object).rename_axis("item_id").reset_index()
+            scores.update(self._scores(frame, reasons, is_own=is_own))
+        reasons, lost = +reasons, scores.isna()
         share = float(lost.mean()) if len(lost) else 0.0
-        self.log.append({"n": len(lost), "unscored": share, "reasons": reasons, "seconds": time.monotonic() - began})
+        seconds = time.monotonic() - began
+        self.log.append({"n": len(lost), "unscored": share, "reasons": dict(reasons), "seconds": seconds})
         if callable(tell := columns.get("log_metric")):
             tell(f"{self.__name__}/unscored", share)
         if share and self._unscored == "raise":
-            raise JudgeError(f"{lost.sum()} of {len(lost)} completions have no reward ({reasons})")
+            raise JudgeError(f"{lost.sum()} of {len(lost)} completions have no reward ({dict(reasons)})")
         if self._unscored == "group_mean":
             scores = scores.fillna(scores.groupby([str(prompt) for prompt in prompts]).transform("mean"))
         missing = math.nan if self._unscored == "nan" else None
         return [missing if math.isnan(score) else score for score in scores.tolist()]
+
+    def _scores(self, frame: pd.DataFrame, reasons: Counter[str], *, is_own: bool) -> pd.Series:
+        """The score of each row by its id; `reasons` counts those without."""
+        rubric, spec = self._spec.rubric, self._spec
+        own_inputs = {name: f"_own_{name}" for name in _SAID if name in rubric.input_names}
+        worklist = Worklist.of(replace(spec, inputs={**own_inputs, **spec.inputs}), frame)
+        try:
+            table = judge_worklist(worklist, self._options)
+        except JudgeError:
+            if self._unscored == "raise":
+                raise
+            reasons["judge_down"] += len(frame)
+            return pd.Series(dtype=float)
+        reasons.update(table["error"].dropna())
+        votes = aggregate(vote(table, **spec.rules.vote_options), **spec.rules.aggregate_options)
+        if not is_own:
+            return combine(votes, rubric).set_index("item_id")["score_norm"].astype(float)
+        figures = points(votes, frame)
+        reasons["no_positive_points"] += int((figures["reason"] == "no_positive_points").sum())
+        return figures.set_index("item_id")["score"].astype(float)
 
 
 def reward(
@@ -120,16 +154,36 @@ def reward(
     ([0.25], 0.0)
     """
     check_choice("unscored", unscored, ("none", "nan", "group_mean", "raise"))
-    spec = Spec.of(rubric, judges, samples, template, inputs=inputs, criteria_per_call=criteria_per_call)
+    spec = Spec.of(rubric, judges, samples, template, inputs=inputs, on_missing="skip",
+                   criteria_per_call=criteria_per_call)  # fmt: skip
     for panelist in () if options.get("offline") else spec.judges:
         check_ready(panelist)
     return Reward(spec, unscored, name or spec.rubric.id, Options.of("reward", {"progress": False, **options}))
 
 
-def _text(value: Any) -> str:
-    """A text, or the last message's."""
-    return value if isinstance(value, str) else str(value[-1]["content"])
+def _said(prompt: Any, completion: Any, names: Collection[str]) -> dict[str, Any]:
+    """The question, answer and conversation of a prompt and its completion, None for what there is none of."""
+    own, asked = _messages(completion, "assistant"), _messages(prompt, "user")
+    answer = split(own, ["answer"])["answer"]
+    if not answer and (not own or "tool_calls" in own[-1] or is_result(own[-1])):
+        answer = None  # it only called tools
+    messages = [*asked, *(own if "conversation" in names and answer is not None else ())]
+    shown = split(messages, [name for name in _SAID if name in names], answer=answer or "")
+    shown["question"] = shown["question"] or (words(asked[-1]["content"]) if asked else None)
+    return shown | {"answer": answer}
 
 
-def _is_single(prompt: Any) -> bool:
-    return isinstance(prompt, str) or len(prompt) == 1
+def _messages(value: Any, role: str) -> list[Message]:
+    """The messages of a prompt or a completion; a text, or a list of parts, is one message of this role."""
+    cells = value if isinstance(value, (list, tuple)) else [] if is_missing(value) else [value]
+    # verifiers' messages are objects of pydantic
+    entries = canonical([cell.model_dump() if hasattr(cell, "model_dump") else cell for cell in cells])
+    if entries and all(map(_is_part, entries)):
+        entries = [{"role": role, "content": value if isinstance(value, str) else entries}]
+    spoken = [{"role": role} | entry if isinstance(entry, dict) and "from" not in entry else entry for entry in entries]
+    return messages_of([entry for entry in spoken if not isinstance(entry, dict) or len(entry) > 1])  # content is null
+
+
+def _is_part(entry: Any) -> bool:
+    is_block = isinstance(entry, dict) and "type" in entry and not entry.keys() & {"role", "from", "content"}
+    return is_block or isinstance(entry, str)

@@ -27,7 +27,7 @@ from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.criteria import Criterion
 from evalkit.rubrics.inputs import inputs_by_item, question_of, shown_columns, swapped
-from evalkit.rubrics.item_criteria import refuse_other_scales, with_rows
+from evalkit.rubrics.item_criteria import COLUMNS, refuse_other_scales, with_rows
 from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.tables.files import LIST_INPUTS
@@ -365,7 +365,8 @@ def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str
             )
     advice = f"if yours has another name, map it, as in inputs={{{missing[0]!r}: 'text'}} (--input)"
     if spec.rubric.has_requirements and REQUIREMENT in missing:
-        advice = f"items bring their own in a column criteria; {advice}"
+        advice = (f"items bring theirs as {listed(COLUMNS)} (ek.explode_criteria(items, 'NAME') reads another column); "
+                  "if each row holds one, name it, as in inputs={'requirement': 'text'} (--input)")  # fmt: skip
     chats = [name for name, (_, cells) in zip(columns, frame.items(), strict=True) if holds_chats(cells)]
     if chats and {*missing} & {"question", "answer"}:
         advice = (

@@ -145,7 +145,8 @@ def _exploded(items: ItemsLike) -> pd.DataFrame:
     rows["item_id"] = rows["item_id"].astype("str")
     rows["item"] = rows["of_item"].map(key_text, na_action="ignore").astype("str")
     refuse_doubles(rows, ["item_id"], "criteria")
-    weights = pd.to_numeric(rows["points"], errors="coerce").to_numpy(dtype=np.float64)
+    weights = pd.to_numeric(rows["points"], errors="coerce").to_numpy(dtype=np.float64, copy=True)
+    weights[[isinstance(value, (bool, np.bool_, pd.Timestamp, pd.Timedelta)) for value in rows["points"]]] = np.nan
     wrong = ~((np.abs(weights) >= 1e-9) & (np.abs(weights) <= 1e9))
     if wrong.any():
         first = rows.iloc[int(wrong.argmax())]
@@ -161,9 +162,9 @@ def lists_in_cells(column: pd.Series) -> list[list[Any]]:
     lists: list[list[Any]] = []
     for cell in column.tolist():
         value = list_in(cell) if isinstance(cell, str) else cell
-        if value is None or isinstance(value, (int, float, str)):
-            value = [] if is_missing(cell) or cell == "" else [cell]
-        lists.append(list(value))
+        if is_missing(value) or isinstance(value, (int, float, str)):
+            value = [cell]
+        lists.append([entry for entry in value if not is_missing(entry) and str(entry).strip()])
     return lists
 
 
@@ -173,7 +174,7 @@ def _arrows(rows: pd.DataFrame) -> Ints:
     targets: list[str] = []
     for row, (of_item, names) in enumerate(zip(rows["item"], lists_in_cells(rows["requires"]), strict=True)):
         sources += [row] * len(names)
-        targets += [f"{of_item}#{schemas.id_text(name)}" for name in names]
+        targets += [f"{of_item}#{schemas.id_text(name).strip()}" for name in names]
     target_rows = pd.Index(rows["item_id"]).get_indexer(pd.Index(targets, dtype="str"))
     if (target_rows < 0).any():
         row = int((target_rows < 0).argmax())

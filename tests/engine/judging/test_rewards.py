@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import time
 from pathlib import Path
 from typing import Any
 
+import pydantic
 import pytest
 from requirement_replies import asked_in
 
 import evalkit as ek
-from evalkit.errors import ConfigError, JudgeError
+from evalkit.errors import ConfigError, EvalkitWarning, InputError, JudgeError
 
 ASKED: list[str] = []
 
@@ -121,3 +123,90 @@ def test_a_slow_judge_ends_with_its_step_and_a_missing_key_before_training(tmp_p
         ek.engine.reward("requirement", "openai:gpt-4o-mini")
     with pytest.raises(ConfigError, match="unscored"):
         ek.engine.reward("requirement", judge(), unscored="zero")  # type: ignore[arg-type]
+
+
+class Spoken(pydantic.BaseModel):
+    """A message as verifiers hands it over."""
+
+    role: str
+    content: Any = None
+    tool_calls: Any = None
+
+
+CALL = {"role": "assistant", "content": "", "tool_calls": [
+    {"type": "function", "function": {"name": "mul", "arguments": {"a": 3}}}]}  # fmt: skip
+RESULT = {"role": "tool", "name": "mul", "content": "BAD"}  # what a tool says is no answer
+
+
+def shapes_of(text: str) -> dict[str, tuple[Any, bool]]:
+    """Completions that say this text, or nothing (False), as trainers give them."""
+    part, said = {"type": "text", "text": text}, {"role": "assistant", "content": text}
+    return {
+        "text": (text, True), "message": ([said], True), "no role": ([{"content": text}], True), "one": (said, True),
+        "parts": ([part], True), "parts of a message": ([{"role": "assistant", "content": [part]}], True),
+        "tuple": ((said,), True), "pydantic": ([Spoken(**said)], True), "texts": ([text], True),
+        "after a call": ([CALL, RESULT, said], True), "before a call": ([{**CALL, "content": text}, RESULT], True),
+        "objects after a call": ([Spoken(**CALL), Spoken(**RESULT), Spoken(role="assistant", content=[part])], True),
+        "last turn": ([{"role": "assistant", "content": "BAD"}, {"role": "user", "content": "?"}, said], True),
+        "thoughts": ([{"role": "assistant", "reasoning_content": "BAD", "content": text}], True),
+        "turn of the user": ([said, {"role": "user", "content": "go on"}], True),
+        "none": (None, False), "nan": (math.nan, False), "empty list": ([], False), "number": (5, False),
+        "numbers": ([1, 2], False), "null": ([{"role": "assistant", "content": None}], False), "bytes": (b"x", False),
+        "only a call": ([CALL], False), "cut after a result": ([CALL, RESULT], False), "half": (f"{text}\ud800", False),
+        "no message": ([{"messages": 1}], False), "object": ([object()], False), "nulls": ([None], False),
+        "number in a message": ([{"role": 3, "content": text}], False),
+    }  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*completions are unscored")
+@pytest.mark.parametrize("rubric", ["requirement", "helpfulness"])
+def test_each_shape_of_a_completion_is_read_or_unscored_and_never_ends_a_step(rubric: str, tmp_path: Path) -> None:
+    worst, best = (0, 1) if rubric == "requirement" else (1, 5)
+
+    def read(prompt: Any) -> str:
+        ASKED.append(prompt.messages[-1].content)
+        [answer] = re.findall(r"<answer-\w+>\n(.*?)\n</answer-", ASKED[-1], re.DOTALL)
+        return json.dumps({"explanation": "so", "score": best if answer == "It is 12" else worst})
+
+    shapes = shapes_of("It is 12")
+    chat = [{"role": "system", "content": "SYSTEM"}, {"role": "user", "content": "3 x 4?"}]
+    truth = {name: 1.0 if is_said else None for name, (_, is_said) in shapes.items()}
+    reader = ek.Judge.function(read, name="read", version="1")
+    for prompts in (["3 x 4?"], [chat], [[Spoken(**message) for message in chat]], [chat[1:]]):
+        score = ek.engine.reward(rubric, reader, cache=tmp_path / "c")
+        n = len(shapes)
+        given = score(prompts * n, [cell for cell, _ in shapes.values()], criteria=[["says"]] * n)
+        assert dict(zip(shapes, given, strict=True)) == truth
+        log = score.log[0]  # type: ignore[attr-defined]
+        assert sum(log["reasons"].values()) == [*truth.values()].count(None) == round(log["unscored"] * n)
+        assert {*log["reasons"]} == {"missing_input", "unreadable"}
+    assert all("3 x 4?" in text for text in ASKED)
+    assert len({*ASKED}) == len(ASKED)
+    assert any("SYSTEM" in text for text in ASKED)
+    assert any("mul" in text for text in ASKED), "the judge sees the calls of tools before the answer"
+
+
+@pytest.mark.filterwarnings("ignore:.*completions are unscored")
+def test_what_the_data_lack_leaves_a_completion_unscored_and_names_why(tmp_path: Path) -> None:
+    cells: dict[Any, str] = {
+        "missing": None, "nan": math.nan, "empty": [], "cut": '[{"text": "a"', "zero": [{"text": "a", "points": 0}],
+        "scale": [{"text": "a", "scale": [0, 0.5, 1]}], "number": 5, "half": ["\ud800"],
+    }  # fmt: skip
+    score = ek.engine.reward("requirement", judge(), cache=tmp_path)
+    n = len(cells)
+    given = score(["q"] * (n + 2), ["a"] * (n + 2), criteria=[*cells.values(), ["says"], [{"text": "a", "points": -1}]])
+    assert given == [None] * n + [1.0, None]
+    assert score.log[0]["reasons"] == {"invalid_criteria": n, "no_positive_points": 1}  # type: ignore[attr-defined]
+    with pytest.warns(EvalkitWarning, match=r"1 of 2 completions are unscored: completion 1 \(invalid_criteria\)"):
+        assert score(["q"] * 2, ["a"] * 2, criteria=[["says"], None]) == [1.0, None]
+    facts = ek.engine.reward("correctness", judge(), cache=tmp_path)
+    assert facts(["q"] * 3, ["a"] * 3, reference=["r", None, "\ud800"]) == [1.0, None, None]
+    assert facts.log[0]["reasons"] == {"missing_input": 1, "unreadable": 1}  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="2 completions, but 1 values of criteria"):
+        score(["q"] * 2, ["a"] * 2, criteria=[["says"]])
+    with pytest.raises(InputError, match="criteria"):
+        score(["q"], ["a"])
+    with pytest.raises(JudgeError, match="1 of 2 completions have no reward"):
+        ek.engine.reward("requirement", judge(), unscored="raise", cache=tmp_path)(
+            ["q"] * 2, [None, "a"], criteria=[["x"]] * 2
+        )
