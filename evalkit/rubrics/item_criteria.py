@@ -30,13 +30,14 @@ from evalkit.tables.schemas import id_text
 # The names of each field, evalkit's own first, then those of public files:
 # HealthBench (criterion, criterion_text, points, tags "axis:..."), PaperBench (requirements, weight, sub_tasks,
 # task_category), DevAI (criteria, requirement_id, prerequisites, category), ProfBench (criterion_description,
-# criterion_weight), ResearchRubrics, Rubrics as Rewards and others (title, description, weight).
+# criterion_weight), PRBench (title, annotations with important_weight, detrimental_weight …), ResearchRubrics,
+# Rubrics as Rewards and others (title, description, weight).
 _STATEMENTS = ("criterion", "criterion_text", "criterion_description", "criteria", "requirement", "requirements",
                "question")  # fmt: skip
 _NAMES = {
     "text": ("text", *_STATEMENTS, "description", "title"),
     "id": ("id", "requirement_id", "criterion_id", "name"),
-    "points": ("points", "weight", "criterion_weight"),
+    "points": ("points", "weight"),  # and all that end in _weight
     "axis": ("axis", "category", "task_category"),
     "requires": ("requires", "prerequisites"),
     "parent": ("parent",),
@@ -45,17 +46,22 @@ _NAMES = {
 _CHILDREN = ("sub_tasks", "children")
 _FIELDS = (*chain(*_NAMES.values()), *_CHILDREN, "tags")
 # Fields that may say what a criterion is worth, or between which answers a judge chooses, and are not read.
-_WORTH = re.compile(r"importance|priority|severity|weight(?:_class|ing)|(?:weight_)?percentage|score|pts|marks|value|"
+_WORTH = re.compile(r"importance|priority|severity|weight(?:s|_class|ing)|(?:weight_)?percentage|score|pts|marks|value|"
                     r"credit|max_?(?:score|points|marks)|point(?:_value)?")  # fmt: skip
 _LEVELS = re.compile(r"levels|ratings|score_?ranges?|scoring_criteria|score_?\d+(?:_description)?")
+_NEGATIVE = re.compile(r"(?:is_)?(?:negative|penalty|pitfall)|polarity|sign")
+_POSITIVE = {"false", "0", "no", "positive", "+", "+1", "sign1", "polarity1"}
+_KIND = re.compile(r"negative|detrimental|pitfall|penalty|deduction", re.IGNORECASE)
 _SIGNED, _PLAIN, _UNIT = r"[+−-]\s*\d+(?:\.\d+)?", r"\d+(?:\.\d+)?", r"\s*(?:points?|pts?\.?|marks?)\b"
+# [5 points] …, (+3) …, -2: …, 5 points: …
+# [5] …, Pitfall: …, or nothing but 5
+# … points: 5, … (+3), … (5 pts), … - 5 points
 _POINTS_IN_TEXT = re.compile(
-    rf"[\[(]\s*(?:{_SIGNED}(?:{_UNIT}|\s*%)?|{_PLAIN}(?:{_UNIT}|\s*%))\s*[\])]"  # [5 points] …, (+3) …
-    rf"|(?:{_SIGNED}(?:{_UNIT})?|{_PLAIN}{_UNIT})\s*:"  # -2: …, 5 points: …
-    rf"|\[(?P<bare>{_PLAIN})\]\s"  # [5] …
-    rf"|.*(?:[\[(]\s*{_SIGNED}\s*[\])]|[\[(:–—-]\s*[+−-]?\s*{_PLAIN}{_UNIT}\s*[\])]?)\W*$",  # … (+3), … - 5 points
-    re.IGNORECASE | re.DOTALL,
-)
+    rf"[\[(]\s*(?:{_SIGNED}(?:{_UNIT}|\s*%)?|{_PLAIN}(?:{_UNIT}|\s*%))\s*[\])]|(?:{_SIGNED}(?:{_UNIT})?|{_PLAIN}{_UNIT})\s*:"
+    rf"|\[(?P<bare>{_PLAIN})\]\s|[+−-]?{_PLAIN}\0|(?:{_KIND.pattern}|essential|important|optional)(?: criteri\w+)?\s*:"
+    rf"|.*(?:\bpoints\s*[:=]\s*[\"']?[+−-]?\d|(?:[\[(]\s*{_SIGNED}\s*[\])]|[\[(:–—-]\s*[+−-]?\s*{_PLAIN}{_UNIT}\s*[\])]?)\W*$)",
+    re.IGNORECASE | re.DOTALL)  # fmt: skip
+_NEXT_IN_LINE = re.compile(r"(?:\s|\\n)2[.):]\s|<li\b")
 COLUMNS = ("criteria", "rubrics", "requirements", "checklist", "rubric_items")
 _MADE = ("of_item", "requirement", "points", "sign", "wording", "axis", "requires", "parent", "scale")
 _JSON = re.compile(r"""\{|\[\s*(?:[\[{"']|$)|"(?:[^"\\]|\\.)*"$|(?:null|true|false|-?[\d.]+)$""")  # or meant to be
@@ -186,10 +192,8 @@ def with_rows(
     frame, column = as_frame(items), (inputs or {}).get(REQUIREMENT, REQUIREMENT)
     names = {*map(str, frame.columns)}
     if column in names and any(map(_is_list, frame[column])):
-        raise InputError(
-            f"the column {column!r} holds lists, but a requirement is one statement; make a row of each with "
-            f"ek.explode_criteria(items, {column!r})"
-        )
+        advice = f"make a row of each with ek.explode_criteria(items, {column!r})"
+        raise InputError(f"the column {column!r} holds lists, but a requirement is one statement; {advice}")
     if column in names or REQUIREMENT in (inputs or {}) or not names & {*COLUMNS}:
         return items, item_id
     return explode_criteria(items, item_id=item_id), None
@@ -259,9 +263,8 @@ def refuse_other_scales(rows: Iterable[tuple[str, Any]], scales: Sequence[Scale]
             raise InputError(
                 f"criterion {name!r} has the scale {cell!r}, but the rubric judges on {judged_on}: judge the rows of "
                 "each scale apart, with rubric.edit('requirement', scale=...). Then pass all scores to points as one "
-                "table of item_id, passed and score (of each, score_norm), with scale=ek.Scale.of({0: '', 1: ''}, "
-                "pass_at=1). To judge all criteria on "
-                "the rubric's scale, drop their own: the column scale of the rows, or the field in the criteria"
+                "table: item_id, passed, score (the score_norm), with scale=ek.Scale.of({0: '', 1: ''}, pass_at=1). "
+                "To judge all on the rubric's scale, drop their own: the rows' column scale, or the criteria's field"
             )
 
 
@@ -279,17 +282,15 @@ def _items_and_cells(items: ItemsLike, name: str | None, item_id: str | None) ->
         present = [column for column in COLUMNS if column in names]
         name = next(iter(present), None)
         if len(present) > 1:
+            fact = f"the items have the columns {listed(present)}, which may all hold their criteria"
             raise InputError(
-                f"the items have the columns {listed(present)}, which may all hold their criteria; drop or "
-                "rename all but one, or make the rows with ek.explode_criteria(items, column)"
+                f"{fact}; drop or rename all but one, or make the rows with ek.explode_criteria(items, column)"
             )
     if name is None or name not in names:
         hint = guess(name, names) if name else ""
         purpose = f"{name!r}" if name else f"for the criteria ({listed(COLUMNS)})"
-        raise InputError(
-            f"the items have no column {purpose}; {hint}available: {listed(names, most=30)}. If the criteria are the "
-            "same for all items, write a rubric instead"
-        )
+        fact = f"the items have no column {purpose}; {hint}available: {listed(names, most=30)}"
+        raise InputError(f"{fact}. If the criteria are the same for all items, write a rubric instead")
     if clashing := [column for column in _MADE if column in names and column != name]:
         if "of_item" in clashing:
             raise InputError("these items have one row per criterion already (column of_item)")
@@ -322,9 +323,7 @@ def criteria_in(cell: Any) -> list[ItemCriterion]:
     if blamed := sorted({target for entry in by_id.values() for target in entry.requires} & groups):
         raise InputError(f"requires names {listed(blamed)}, which has criteria below it and is not judged itself")
     if groups and (negative := sorted(key for key, criterion in by_id.items() if criterion.points < 0)):
-        raise InputError(
-            f"{listed(negative)} has negative points in a tree, where points are weights; they must be > 0"
-        )
+        raise InputError(f"{listed(negative)} has negative points in a tree, where points are weights and must be > 0")
     judged = []
     for key, criterion in by_id.items():
         if key in groups:
@@ -352,7 +351,7 @@ def _entries(cell: Any) -> list[Any]:
             except (ValueError, RecursionError) as problem:
                 raise InputError(f"its criteria look like JSON, but are not: {problem}") from None
             if isinstance(cell, str):
-                return _lines(cell)
+                return _entries(cell)
     if isinstance(cell, Mapping):
         return _entries_of_mapping({name: value for name, value in cell.items() if not is_missing(value)})
     if is_missing(cell):
@@ -380,6 +379,8 @@ def _lines(text: str) -> list[str]:
     """The criteria of numbered or bulleted lines; other lines, and deeper ones, belong to the criterion before them."""
     markers = [(len(match[1].expandtabs()), match.span()) for match in _NUMBERED.finditer(text)]
     starts = [span for indent, span in markers if indent < markers[0][0] + _INDENT]
+    if len(starts) < 2 and _NEXT_IN_LINE.search(text):
+        raise InputError(f"its criteria are a list within one line ({text[:60]!r}); give a list, or one per line")
     if not starts:
         text = text.strip()
         if "\n" in text:
@@ -397,11 +398,16 @@ def _flat(
     """Each criterion and group with the id of its parent, a group before what is below it."""
     for number, entry in enumerate(entries, start=1):
         given = {"text": entry} if isinstance(entry, str) else entry
+        if isinstance(entry, str) and entry.strip().startswith(('{"', "{'")):
+            given = (list_in(f"[{entry}]") or [None])[0]
         if not isinstance(given, Mapping):
-            raise InputError(f"criterion {number} is of type {type(entry).__name__}; give a text or a mapping")
+            fact = f"criterion {number} is {str(entry)[:40]!r}, of type {type(entry).__name__}"
+            raise InputError(f"{fact}; give a text or a mapping, or whole JSON of one")
         fields = {str(name).strip().casefold(): value for name, value in given.items()}
         if len(fields) < len(given):
             raise InputError(f"criterion {number} has fields whose names differ only in case: {listed(given, most=12)}")
+        if isinstance(nested := fields.get("annotations"), Mapping):
+            fields = {**nested, **fields}
         criterion, own_parent = _criterion(fields, f"{prefix}{number}", number)
         yield criterion, parent if parent is not None else own_parent
         cells = [cell for name in _CHILDREN if not is_missing(cell := fields.get(name))]
@@ -414,38 +420,40 @@ def _flat(
 
 
 @lru_cache(maxsize=256)
-def _names_among(keys: tuple[str, ...]) -> tuple[list[tuple[str, list[str]]], str, list[str]]:
-    """The fields that a mapping with these keys may fill, and its names of each; what was mistyped; and what counts."""
+def _names_among(keys: tuple[str, ...]) -> tuple[dict[str, list[str]], str, list[str]]:
+    """For each field its names among the keys of a mapping; what was mistyped; and what may count, but is not read."""
     free = [name for name in _FIELDS if name not in keys]
     unread = {key: hint for key in keys if key not in _FIELDS and (hint := guess(key, free))}
     mistyped = "; ".join(f"its field {key!r} is not read; {hint.strip()}" for key, hint in unread.items())
-    fields = [(field, there) for field, names in _NAMES.items() if (there := [name for name in names if name in keys])]
+    fields = {field: [name for name in names if name in keys] for field, names in _NAMES.items()}
+    fields["points"] = fields["points"] or [key for key in keys if key.endswith("_weight")]
     worth = [key for key in keys if _WORTH.fullmatch(key) or (key in unread and guess(key, _NAMES["points"]))]
-    return fields, mistyped, [*worth, *filter(_LEVELS.fullmatch, keys)]
+    return fields, mistyped, [*worth, *filter(_LEVELS.fullmatch, keys), *filter(_NEGATIVE.fullmatch, keys)]
 
 
 def _criterion(fields: Mapping[str, Any], number: str, place: int) -> tuple[ItemCriterion, str | None]:
     """One criterion, and the id of its parent; `number` is its default id, `place` its place among its siblings."""
     values = dict[str, Any].fromkeys(_NAMES)
     names_of, mistyped, worth = _names_among(tuple(fields))
-    for field, names in names_of:
+    for field, names in names_of.items():
         given = [fields[name] for name in names if fields[name] is not None]
-        values[field] = next((value for value in given if field == "points" or not is_missing(value)), None)
+        present = [value for value in given if not is_missing(value)]
+        values[field] = next(iter(present or (given if field == "points" else ())), None)
+        if field == "points" and len({value for value in present if isinstance(value, (int, float))}) > 1:
+            raise InputError(f"criterion {number} has unlike {listed(names)}; keep the one that it is worth")
     text = values["text"]
     where = f"criterion {id_text(values['id']) if values['id'] is not None else number}"
     if not isinstance(text, str) or not text.strip():
-        raise InputError(f"{where} has no text (fields: {listed(fields, most=12)})")
+        raise InputError(f"{where} has no text, as in {listed(_NAMES['text'])} (fields: {listed(fields, most=12)})")
     if len(fields) > 1:
         text = _statement(fields, text, where)
-    _refuse_unread({name: fields[name] for name in worth}, values, where)
     statement = str(canonical(text)).strip()
     mark = None if values["points"] is not None else _POINTS_IN_TEXT.match(f"{statement[:50]}\0{statement[-50:]}")
     if mark and mark["bare"] != str(place):  # [1], [2] … number them
-        raise InputError(
-            f"{where} has no points, but its text has what may be its points ({statement[:60]!r}); give them as "
-            "the field points, without them in the text, or give points=1"
-        )
+        fact = f"{where} has no points, but its text has what may be its points ({statement[:60]!r})"
+        raise InputError(f"{fact}; give them as the field points, without them in the text, or give points=1")
     points = 1.0 if values["points"] is None else _points(values["points"], where)
+    _refuse_unread(fields, worth, {**values, "sign": points}, where)
     if values["axis"] is None:
         values["axis"] = _axis_in(fields.get("tags"), where)
     for field in ("id", "axis", "parent"):
@@ -466,9 +474,6 @@ def _criterion(fields: Mapping[str, Any], number: str, place: int) -> tuple[Item
 
 def _statement(fields: Mapping[str, Any], text: str, where: str) -> str:
     """The text of a criterion with several fields that may hold it."""
-    numbers = {name: fields[name] for name in _NAMES["points"] if isinstance(fields.get(name), (int, float))}
-    if len({*numbers.values()}) > 1:
-        raise InputError(f"{where} has unlike {listed(numbers)}; keep the one that it is worth")
     if "text" in fields and text == fields["text"]:
         return text
     statements = {str(fields[name]).strip() for name in _STATEMENTS if not is_missing(fields.get(name))}
@@ -480,25 +485,28 @@ def _statement(fields: Mapping[str, Any], text: str, where: str) -> str:
     return text
 
 
-def _refuse_unread(unread: Mapping[str, Any], values: Mapping[str, Any], where: str) -> None:
-    """Raise for a field that is not read, if the points or the scale are missing and it may hold them."""
-    for name, value in unread.items():
-        field = "scale" if _LEVELS.fullmatch(name) else "points"
-        if values[field] is None and not is_missing(value):
-            raise InputError(
-                f"{where} has no {field}, but the field {name!r} ({str(value)[:40]!r}), which is not read; if it holds "
-                f"the {field}, rename it; else drop it{' or give points=1' * (field == 'points')}"
-            )
+def _refuse_unread(fields: Mapping[str, Any], worth: Sequence[str], values: Mapping[str, Any], where: str) -> None:
+    """Raise for a field that is not read, if it may hold the points, their sign or the scale, and these are missing."""
+    unread = [name for name in worth if not is_missing(fields[name])]
+    if values["points"] is None:
+        unread += [name for name, value in fields.items() if isinstance(value, str) and _KIND.fullmatch(value.strip())]
+    for name in unread:
+        field, value = "scale" if _LEVELS.fullmatch(name) else "points", str(fields[name]).casefold()
+        is_sign, is_lost = _NEGATIVE.fullmatch(name), values[field] is None
+        is_lost = not {value, name + value} & _POSITIVE and values["sign"] > 0 if is_sign else is_lost
+        if is_lost and name not in _NAMES["text"]:
+            fact = f"{where} has {field} {values[field]!r}, but the field {name!r} ({value[:40]!r}), which is not read"
+            raise InputError(f"{fact}; if it counts, give {field} (negative ones for a failure); else drop it")
 
 
 def _axis_in(tags: Any, where: str) -> Any:
     """The axis in tags such as ``axis:accuracy``, or in a mapping of tags."""
     if isinstance(tags, Mapping):
         return tags.get("axis")
-    axes = dict.fromkeys(tag[5:].strip() for tag in _texts(tags, where) if tag.startswith("axis:"))
+    axes = {tag[5:].strip() for tag in _texts(tags, where) if tag.startswith("axis:")}
     if len(axes) > 1:
-        raise InputError(f"{where} has the axes {listed(axes)} in its tags; give the one that counts as axis")
-    return next(iter(axes), None)
+        raise InputError(f"{where} has the axes {listed(sorted(axes))} in its tags; give the one that counts as axis")
+    return axes.pop() if axes else None
 
 
 def _points(value: Any, where: str) -> float:

@@ -153,12 +153,21 @@ WRONG = [
     ([{"id": "a", "text": "x", "requires": "b"}, {"id": "b", "text": "y", "requires": "a"}], "in a circle"),
     ([{"id": "a", "text": "x", "parent": "a"}], "in a circle"),
     ([{"id": "a", "text": "x"}, {"id": "b", "text": "y", "parent": "a", "points": -1}], "weights"),
-    ([{"text": "x", "pionts": 5}], "no points, but the field 'pionts'"),
+    ([{"text": "x", "pionts": 5}], "but the field 'pionts'"),
     ([{"text": "x", "Points": 5, "points": 3}], "differ only in case"),
     ([{"text": "x", "points": 5, "weight": 3}], "unlike 'points', 'weight'"),
     ([{"text": "x", "id": "\ud800"}], "half a surrogate"),
     ({"clear": "Is clear", "title": "Has a title"}, "may be ids or fields"),
-    ({"text": "x", "source": 3, "importance": "Essential"}, "no points, but the field 'importance'"),
+    ({"Names a dose": "5"}, "may be its points"),
+    ({"Names a dose": 5}, "no text, as in 'text', 'criterion'"),
+    ('{"text": "a", "poi', "look like JSON"),
+    (['{"text": "a", "poi'], "of type str"),
+    ([{"text": "x", "points": 5, "is_negative": True}], "but the field 'is_negative'"),
+    ("1. a 2. b 3. c", "within one line"),
+    ("1. a\\n2. b", "within one line"),
+    ("<ol><li>a</li><li>b</li></ol>", "within one line"),
+    ([{"text": "x", "annotations": {"a_weight": 2, "b_weight": 3}}], "unlike 'a_weight', 'b_weight'"),
+    ({"text": "x", "source": 3, "importance": "Essential"}, "but the field 'importance'"),
 ]
 
 
@@ -345,6 +354,15 @@ def in_public_forms(truth: list[tuple[str, float, str]]) -> dict[str, object]:
         "headings": [{"Criterion": text, "Points": points, "Axis ": axis} for text, points, axis in truth],
         "wrapped": {"rubrics": plain, "total": 12, "id": "r"},
         "wrapped json": json.dumps({"title": "a rubric", "Criteria": healthbench}),
+        "prbench": [{"id": f"r{n}", "title": text, "category": axis, "annotations": {
+            "weight_class": "detrimental", "important_weight": points if points > 0 else None,
+            "detrimental_weight": points if points < 0 else math.nan, "criteria_description": "why"}}
+            for n, (text, points, axis) in enumerate(truth)],
+        "json in json": json.dumps(json.dumps(plain)),
+        "texts of json": [json.dumps(entry) for entry in plain],
+        "texts of mappings": [str(entry) for entry in plain],
+        "no penalty": [{**entry, "negative": False, "is_penalty": points < 0, "polarity": "+" if points > 0 else "-"}
+                       for entry, (_, points, _) in zip(plain, truth, strict=True)],
         "by id": by_id,
         "by id, of parquet": {**by_id, "c999": None},
         "an own name wins": [{**entry, "description": "why", "question": "?", "importance": "high"} for entry in plain],
@@ -357,11 +375,14 @@ def in_public_forms(truth: list[tuple[str, float, str]]) -> dict[str, object]:
 UNREAD = {
     "importance": ["Essential", 5], "priority": ["high"], "max_score": [5], "maxScore": [5], "marks": [10],
     "pts": ["3"], "score": [4], "weight_percentage": [20], "Weigth": [3], "value": [2.5], "ratings": [[{"points": 3}]],
+    "weights": [3], "negative": [True, 1], "is_negative": ["yes"], "polarity": ["negative", -1], "sign": ["-"],
+    "penalty": [3], "type": ["Negative"], "kind": ["pitfall"], "category": ["Pitfall "],
     "levels": ["low, high"], "score_range": [[0, 5]], "score1_description": ["is poor"],
 }  # fmt: skip
 MARKED = [
     "[5 points] {}", "[{{}}] {}", "(+3) {}", "(−2) {}", "[-4] {}", "(5 pts) {}", "+3: {}", "-2 : {}", "5 points: {}",
     "[20%] {}", "{} (5 points)", "{} [+3]", "{}: 4 marks", "{} - 2 pts.",
+    "Pitfall: {}", "Essential Criteria: {}", "- text: {}\n  points: 3", "<c points='3'>{}</c>", "7", "-5",
 ]  # fmt: skip
 
 
@@ -379,9 +400,10 @@ def test_criteria_in_the_forms_of_public_files_are_read_or_refused_and_never_cou
         for name, values in UNREAD.items():
             entries = [{"criterion": text} for text in texts]
             entries[place][name] = draw.choice(values)
-            with pytest.raises(InputError, match=rf"criterion {place + 1} has no (points|scale), but the field"):
+            with pytest.raises(InputError, match=rf"criterion {place + 1} has (points|scale) None, but the field"):
                 ek.explode_criteria([{"item_id": 1, "criteria": entries}])
-            safe = [{**entry, "points": 1, "scale": [0, 1]} for entry in entries]
+            points_of = -1 if "negative" in name or name in ("polarity", "sign", "penalty") else 1
+            safe = [{**entry, "points": points_of, "scale": [0, 1]} for entry in entries]
             assert len(ek.explode_criteria([{"item_id": 1, "criteria": safe}])) == len(texts)
         for mark in MARKED:
             marked = [*texts]
@@ -407,7 +429,7 @@ def test_levels_of_one_scale_several_texts_and_several_axes_are_refused() -> Non
     for cell in (levels, {"criteria": "Is it kind?", **levels}, [{"criteria": "Is it kind?", **levels}],
                  [{"criterion": "clarity", "question": "Is it clear?"}],
                  [{"criterion": "x", "points": 1, "tags": ["axis:a", "axis:b"]}]):  # fmt: skip
-        with pytest.raises(InputError, match=r"no text|no scale|several texts|has the axes"):
+        with pytest.raises(InputError, match=r"no text|scale None|several texts|has the axes"):
             ek.explode_criteria([{"item_id": 1, "criteria": cell}])
     cell = [{"criterion": "Accuracy", "description": "Names the right year", "weight": 2},
             {"criterion": "Names a time", "description": "Names a time", "weight": 1}]  # fmt: skip

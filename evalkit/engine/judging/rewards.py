@@ -18,7 +18,7 @@ from evalkit.engine.judging.judge import judge_worklist
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.engine.providers import check_ready
-from evalkit.errors import EvalkitWarning, InputError, JudgeError
+from evalkit.errors import EvalkitWarning, InputError, JudgeError, listed
 from evalkit.rubrics.item_criteria import COLUMNS, criteria_in, refuse_other_scales
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.rubrics.rubric import REQUIREMENT
@@ -46,9 +46,12 @@ class Reward:
         began, spec, rubric = time.monotonic(), self._spec, self._spec.rubric
         places = {*rubric.input_names, *spec.inputs.values(), *(COLUMNS if rubric.has_requirements else ())}
         cells = {name: [*column] for name, column in columns.items() if name in places and column is not None}
-        for name, column in {"prompts": prompts, **cells}.items():
-            if len(column) != len(completions):
-                raise InputError(f"reward: {len(completions)} completions, but {len(column)} values of {name}")
+        if unlike := [
+            name for name, column in {"prompts": prompts, **cells}.items() if len(column) != len(completions)
+        ]:
+            raise InputError(
+                f"reward: there are {len(completions)} completions, but not as many values of {listed(unlike)}"
+            )
         is_own = rubric.has_requirements and REQUIREMENT not in {*cells, *spec.inputs}
         rows, reasons, problems = dict[str, dict[str, Any]](), Counter[str](), list[str]()
         for number, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):

@@ -104,10 +104,8 @@ def points(
         raise InputError("points: the scale of the scores is not known, so how far a criterion is met is not known; "
                          "pass scale=(0, 1), or the scale that they are on")  # fmt: skip
     if "label" in frame and len(texts := frame.loc[frame["score"].isna() & frame["label"].notna(), "label"]):
-        raise InputError(
-            f"points: {counted(len(texts), 'score is a text', 'scores are texts')} ({listed(texts.unique(), most=3)}); "
-            "pass numbers, or true and false"
-        )
+        fact = f"points: {counted(len(texts), 'score is a text', 'scores are texts')}"
+        raise InputError(f"{fact} ({listed(texts.unique(), most=3)}); pass numbers, or true and false")
     refuse_doubles(frame, [*_RUN, "item_id"], "scores")
     strange = ~frame["item_id"].isin(rows["item_id"]).to_numpy()
     if strange.any():
@@ -150,10 +148,10 @@ def _exploded(items: ItemsLike) -> pd.DataFrame:
     wrong = ~((np.abs(weights) >= 1e-9) & (np.abs(weights) <= 1e9))
     if wrong.any():
         first = rows.iloc[int(wrong.argmax())]
-        raise InputError(
-            f"{counted(int(wrong.sum()), 'criterion has', 'criteria have')} points that are 0, no number or beyond "
-            f"1e9; the first: {first['item_id']!r} has {first['points']}"
+        fact = (
+            f"{counted(int(wrong.sum()), 'criterion has', 'criteria have')} points that are 0, no number or beyond 1e9"
         )
+        raise InputError(f"{fact}; the first: {first['item_id']!r} has {first['points']}")
     return rows.assign(points=weights)
 
 
@@ -162,7 +160,7 @@ def lists_in_cells(column: pd.Series) -> list[list[Any]]:
     lists: list[list[Any]] = []
     for cell in column.tolist():
         value = list_in(cell) if isinstance(cell, str) else cell
-        if is_missing(value) or isinstance(value, (int, float, str)):
+        if value is None or is_missing(value) or isinstance(value, (int, float, str)):
             value = [cell]
         lists.append([entry for entry in value if not is_missing(entry) and str(entry).strip()])
     return lists
@@ -178,10 +176,8 @@ def _arrows(rows: pd.DataFrame) -> Ints:
     target_rows = pd.Index(rows["item_id"]).get_indexer(pd.Index(targets, dtype="str"))
     if (target_rows < 0).any():
         row = int((target_rows < 0).argmax())
-        raise InputError(
-            f"criterion {rows['item_id'].iloc[sources[row]]!r} requires {targets[row]!r}, which is not in the "
-            "rows; keep it, or pass requires='ignore'"
-        )
+        fact = f"criterion {rows['item_id'].iloc[sources[row]]!r} requires {targets[row]!r}, which is not in the rows"
+        raise InputError(f"{fact}; keep it, or pass requires='ignore'")
     return np.column_stack([np.array(sources, dtype=np.int64), target_rows.astype(np.int64)])
 
 

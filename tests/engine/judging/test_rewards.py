@@ -202,7 +202,7 @@ def test_what_the_data_lack_leaves_a_completion_unscored_and_names_why(tmp_path:
     facts = ek.engine.reward("correctness", judge(), cache=tmp_path)
     assert facts(["q"] * 3, ["a"] * 3, reference=["r", None, "\ud800"]) == [1.0, None, None]
     assert facts.log[0]["reasons"] == {"missing_input": 1, "unreadable": 1}  # type: ignore[attr-defined]
-    with pytest.raises(InputError, match="2 completions, but 1 values of criteria"):
+    with pytest.raises(InputError, match="2 completions, but not as many values of .criteria"):
         score(["q"] * 2, ["a"] * 2, criteria=[["says"]])
     with pytest.raises(InputError, match="criteria"):
         score(["q"], ["a"])
