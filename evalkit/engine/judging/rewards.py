@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +17,7 @@ from evalkit.engine.judging.judge import judge_worklist
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.engine.providers import check_ready
-from evalkit.errors import EvalkitWarning, InputError, JudgeError, listed
+from evalkit.errors import InputError, JudgeError, listed
 from evalkit.rubrics.item_criteria import COLUMNS, criteria_in, refuse_other_scales
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.rubrics.rubric import REQUIREMENT
@@ -70,9 +69,6 @@ class Reward:
             reasons["missing_input"] += said["answer"] is None
             if said["answer"] is not None:  # data have columns of these names, too
                 rows[str(number)] = said | row | {f"_own_{name}": value for name, value in said.items()}
-        if problems:
-            fact = f"{len(problems)} of {len(completions)} completions are unscored"
-            warnings.warn(f"{fact}: {problems[0]}", EvalkitWarning, stacklevel=2)
         scores = pd.Series(math.nan, index=[*map(str, range(len(completions)))])
         if rows:
             frame = pd.DataFrame.from_dict(rows, orient="index", dtype=object).rename_axis("item_id").reset_index()
@@ -80,7 +76,8 @@ class Reward:
         reasons, lost = +reasons, scores.isna()
         share = float(lost.mean()) if len(lost) else 0.0
         seconds = time.monotonic() - began
-        self.log.append({"n": len(lost), "unscored": share, "reasons": dict(reasons), "seconds": seconds})
+        self.log.append({"n": len(lost), "unscored": share, "reasons": dict(reasons), "seconds": seconds,
+                         "problems": problems})  # fmt: skip
         if callable(tell := columns.get("log_metric")):
             tell(f"{self.__name__}/unscored", share)
         if share and self._unscored == "raise":
@@ -140,8 +137,8 @@ def reward(
     Returns
     -------
     callable
-        Its list `log` has an entry per step: `n`, `unscored` (a share), `reasons`, `seconds`. TRL's own log gets
-        ``<name>/unscored``.
+        Its list `log` has an entry per step: `n`, `unscored` (a share), `reasons`, `seconds`, and `problems` (what is
+        wrong with completions or their data). TRL's own log gets ``<name>/unscored``.
 
     Raises
     ------

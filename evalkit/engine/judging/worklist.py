@@ -359,24 +359,18 @@ def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str
     for name in missing:
         if name in spec.inputs:
             column = spec.inputs[name]
-            return (
-                f"inputs= maps {name!r} to column {column!r}, which the items do not have; "
-                f"{guess(column, columns)}{present}"
-            )
+            fact = f"inputs= maps {name!r} to column {column!r}, which the items do not have"
+            return f"{fact}; {guess(column, columns)}{present}"
     advice = f"if yours has another name, map it, as in inputs={{{missing[0]!r}: 'text'}} (--input)"
     if spec.rubric.has_requirements and REQUIREMENT in missing:
         advice = (f"items bring theirs as {listed(COLUMNS)} (ek.explode_criteria(items, 'NAME') reads another column); "
                   "if each row holds one, name it, as in inputs={'requirement': 'text'} (--input)")  # fmt: skip
     chats = [name for name, (_, cells) in zip(columns, frame.items(), strict=True) if holds_chats(cells)]
     if chats and {*missing} & {"question", "answer"}:
-        advice = (
-            f"{chats[0]!r} holds chats: ek.tables.split_messages(items, {chats[0]!r}) makes questions and answers of "
-            "them, and ek.start(items) opens a card that does the same"
-        )
-    return (
-        f"rubric {spec.rubric.id!r} needs {counted(len(missing), 'column')} that the items do not have: "
-        f"{listed(missing)}; {present}; {advice}"
-    )
+        advice = (f"{chats[0]!r} holds chats: ek.tables.split_messages(items, {chats[0]!r}) makes questions and "
+                  "answers of them; ek.start(items) opens a card that does the same")  # fmt: skip
+    fact = f"rubric {spec.rubric.id!r} needs {counted(len(missing), 'column')} that the items do not have"
+    return f"{fact}: {listed(missing)}; {present}; {advice}"
 
 
 def _warn_of_lists_in_texts(column_of: Mapping[str, str], columns: Mapping[str, Sequence[Any]]) -> None:

@@ -110,11 +110,9 @@ def points(
     strange = ~frame["item_id"].isin(rows["item_id"]).to_numpy()
     if strange.any():
         fact = f"{counted(int(strange.sum()), 'score is', 'scores are')} of criteria that the items do not have"
-        raise InputError(
-            f"{fact}: {listed(frame.loc[strange, 'item_id'].unique(), most=5)}; pass the rows of explode_criteria that "
-            "were judged, or the scores of these items alone (ids in a column of another name: "
-            "ek.explode_criteria(items, item_id=...))"
-        )
+        advice = "pass the rows of explode_criteria that were judged, or the scores of these items alone"
+        advice += " (ids in a column of another name: ek.explode_criteria(items, item_id=...))"
+        raise InputError(f"{fact}: {listed(frame.loc[strange, 'item_id'].unique(), most=5)}; {advice}")
     tree = _Tree.of(rows)
     arrows = _arrows(rows) if requires != "ignore" and "requires" in rows else np.zeros((0, 2), dtype=np.int64)
     units, unit_rows = _units(rows, tree, by)

@@ -15,7 +15,7 @@ import pytest
 from requirement_replies import asked_in
 
 import evalkit as ek
-from evalkit.errors import ConfigError, EvalkitWarning, InputError, JudgeError
+from evalkit.errors import ConfigError, InputError, JudgeError
 
 ASKED: list[str] = []
 
@@ -158,7 +158,6 @@ def shapes_of(text: str) -> dict[str, tuple[Any, bool]]:
     }  # fmt: skip
 
 
-@pytest.mark.filterwarnings("ignore:.*completions are unscored")
 @pytest.mark.parametrize("rubric", ["requirement", "helpfulness"])
 def test_each_shape_of_a_completion_is_read_or_unscored_and_never_ends_a_step(rubric: str, tmp_path: Path) -> None:
     worst, best = (0, 1) if rubric == "requirement" else (1, 5)
@@ -186,7 +185,6 @@ def test_each_shape_of_a_completion_is_read_or_unscored_and_never_ends_a_step(ru
     assert any("mul" in text for text in ASKED), "the judge sees the calls of tools before the answer"
 
 
-@pytest.mark.filterwarnings("ignore:.*completions are unscored")
 def test_what_the_data_lack_leaves_a_completion_unscored_and_names_why(tmp_path: Path) -> None:
     cells: dict[Any, str] = {
         "missing": None, "nan": math.nan, "empty": [], "cut": '[{"text": "a"', "zero": [{"text": "a", "points": 0}],
@@ -197,12 +195,15 @@ def test_what_the_data_lack_leaves_a_completion_unscored_and_names_why(tmp_path:
     given = score(["q"] * (n + 2), ["a"] * (n + 2), criteria=[*cells.values(), ["says"], [{"text": "a", "points": -1}]])
     assert given == [None] * n + [1.0, None]
     assert score.log[0]["reasons"] == {"invalid_criteria": n, "no_positive_points": 1}  # type: ignore[attr-defined]
-    with pytest.warns(EvalkitWarning, match=r"1 of 2 completions are unscored: completion 1 \(invalid_criteria\)"):
-        assert score(["q"] * 2, ["a"] * 2, criteria=[["says"], None]) == [1.0, None]
+    assert score(["q"] * 2, ["a"] * 2, criteria=[["says"], None]) == [1.0, None]
+    problems = score.log[1]["problems"]  # type: ignore[attr-defined]
+    assert problems == [
+        "completion 1 (invalid_criteria): it has no criteria; leave the item out, or give it at least one"
+    ]
     facts = ek.engine.reward("correctness", judge(), cache=tmp_path)
     assert facts(["q"] * 3, ["a"] * 3, reference=["r", None, "\ud800"]) == [1.0, None, None]
     assert facts.log[0]["reasons"] == {"missing_input": 1, "unreadable": 1}  # type: ignore[attr-defined]
-    with pytest.raises(InputError, match="2 completions, but not as many values of .criteria"):
+    with pytest.raises(InputError, match=r"2 completions, but not as many values of .criteria"):
         score(["q"] * 2, ["a"] * 2, criteria=[["says"]])
     with pytest.raises(InputError, match="criteria"):
         score(["q"], ["a"])
