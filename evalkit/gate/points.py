@@ -104,7 +104,8 @@ def measure_points(
         row, lead = figures[name], "" if name == _WHOLE and len(floors) == 1 else f"{name}: "
         status, text = _outcome(row, floor)
         of_floor = [entry for entry, axis in zip(judgments, rows["axis"], strict=True) if name in (_WHOLE, axis)]
-        n_split, reasons = sum(len({*judgment.samples}) > 1 for judgment in of_floor), _reasons(of_floor)
+        n_split = sum(len({*judgment.samples}) > 1 for judgment in of_floor)
+        reasons = _reasons([entry for entry in of_floor if not _is_known(entry)])
         why = f" ({', '.join(f'{reason} {n}' for reason, n in sorted(reasons.items()))})" if reasons else ""
         if row["n_open"]:
             text += f"; {row['n_open']} unscored{why}"

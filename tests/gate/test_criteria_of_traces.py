@@ -111,6 +111,16 @@ def test_a_status_is_what_no_open_criterion_can_change(tmp_path: Path) -> None:
     assert gate(tmp_path, bad, traces).exit_code == 1
 
 
+def test_an_axis_named_all_is_an_error_where_min_points_names_the_whole(tmp_path: Path) -> None:
+    criteria = [{"text": "Names a time", "points": 5, "axis": "all"}, {"text": "Is kind", "points": 3}]
+    judged = {f"requirement#{k}": verdict(k == 2) for k in (1, 2)}
+    for floors, status in (({"all": 0.1}, "error"), (0.1, "pass")):
+        test = {"id": "t", "expected": {"type": "criteria", "min_points": floors, "samples": 1}}
+        [checked] = gate(tmp_path, [test], [line("t", criteria, judged)]).tests
+        assert checked.status == status, checked.message
+        assert ("axis named 'all'" in checked.message) == (status == "error")
+
+
 def test_the_reports_name_the_criteria_that_cost_points_with_the_judges_words(tmp_path: Path) -> None:
     criteria = [{"text": "Names a time", "points": 5, "axis": "facts"}, {"text": "Names a brand", "points": -2},
                 {"text": "Is kind", "points": 3}, {"text": "Is short", "points": 2}]  # fmt: skip

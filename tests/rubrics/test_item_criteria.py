@@ -435,3 +435,32 @@ def test_levels_of_one_scale_several_texts_and_several_axes_are_refused() -> Non
             {"criterion": "Names a time", "description": "Names a time", "weight": 1}]  # fmt: skip
     rows = ek.explode_criteria([{"item_id": 1, "criteria": cell}])
     assert rows["requirement"].tolist() == ["Accuracy: Names the right year", "Names a time"]
+
+
+def test_every_door_makes_rows_of_criteria_and_asks_no_list_as_one_requirement() -> None:
+    item = {"item_id": 1, "question": "q", "answer": "a", "criteria": ["Says A", "Says B"]}
+    for one in (item, pd.Series(item), pd.DataFrame([item]), [item]):
+        with pytest.raises(
+            InputError, match=r"got 2; pass ek.build_prompt\('requirement', ek.explode_criteria\(item\)"
+        ):
+            ek.build_prompt("requirement", one)
+    row = ek.build_prompt("requirement", ek.explode_criteria(item).iloc[0])
+    alone = ek.build_prompt("requirement", {**item, "criteria": ["Says A"]})
+    assert [message.content for message in row.messages] == [message.content for message in alone.messages]
+    assert "Says A" in alone.messages[-1].content
+    doors = (
+        lambda items, **words: ek.build_prompt("requirement", items[0], **words),
+        lambda items, **words: ek.plan(items, "requirement", "fake:strict", **words),
+        lambda items, **words: ek.judge(items, "requirement", "fake:strict", samples=1, **words),
+        lambda items, **words: ek.evaluate(items, "requirement", "fake:strict", samples=1, **words),
+    )
+    for door in doors:
+        for cell in (["Says A"], '["Says A", "Says B"]', "['Says A']", {"a": "Says A"}, np.array(["Says A"])):
+            with pytest.raises(InputError, match=r"ek.explode_criteria\(items, 'requirement'\)"):
+                door([{"item_id": 1, "answer": "a", "requirement": cell}])
+            with pytest.raises(InputError, match=r"ek.explode_criteria\(items, 'rubric'\)"):
+                door([{"item_id": 1, "answer": "a", "rubric": cell}], inputs={"requirement": "rubric"})
+        door([{"item_id": 1, "answer": "a", "requirement": "(Says A)"}])
+    for door in doors[1:]:
+        with pytest.raises(InputError, match=r"'rubric_items' \(ek.explode_criteria\(items, 'NAME'\) reads another"):
+            door([{"item_id": 1, "answer": "a", "rubric": ["Says A"]}])

@@ -258,7 +258,9 @@ class _Coder:
         return outcome
 
     def _code_or_reason(self, meaning: Any) -> tuple[Any, str | None]:
-        """The code or the reason that a value stands for."""
+        """The code or the reason that a value stands for; true and false are 1 and 0 on a scale with these codes."""
+        if {*self._scale.codes} == {0, 1} and (word := str(meaning).casefold()) in ("true", "false"):
+            meaning = int(word == "true")
         code = self._scale.code(meaning)
         if code is None and isinstance(meaning, str):
             code = self._scale.named(meaning)

@@ -62,6 +62,13 @@ class TestScores:
         table = ek.import_judgments(rows, RUBRIC, judge=ek.Judge("openai", "m", name="me", weight=2), score=score)
         assert shown(table, "item_id", "judge", "score", "weight") == [["p", "me", 3.0, 2.0], ["q", "me", 2.0, 2.0]]
 
+    @pytest.mark.parametrize("write", [bool, np.bool_, str, lambda met: str(met).lower()])
+    def test_true_and_false_are_1_and_0_on_a_scale_of_these_codes(self, write):
+        table = pd.DataFrame({"item_id": list("abc"), "judge": "j", "met": [write(met) for met in (True, False, True)]})
+        assert ek.import_judgments(table, "requirement", score="met")["score"].tolist() == [1, 0, 1]
+        with pytest.raises(InputError, match="neither on the scale"):
+            ek.import_judgments(table, "helpfulness", score="met")
+
     def test_level_names_and_other_codes_are_mapped_by_name(self):
         rows = [{"item_id": n, "mark": mark} for n, mark in enumerate(["Good", "yes", True, "n/a", -1, None])]
         meant = {"yes": 3, True: 2, "n/a": "abstained", -1: "unreadable", None: "not_asked", "Good": "good"}

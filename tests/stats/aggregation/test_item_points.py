@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import io
 import itertools
 import json
+import math
 import os
 import random
+from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -346,3 +350,75 @@ def test_published_figures_come_out_to_their_digits() -> None:
     for _, row in at_k(runs, [1, 2, 4, 8, 16], by="system_id").iterrows():
         expected = reference["worst_at_k"][row["system_id"]][f"worst_at_{row['k']}"]
         assert row["worst"] == pytest.approx(expected, abs=1e-12)
+
+
+def through(rows: pd.DataFrame, *, quoted: bool) -> pd.DataFrame:
+    written = rows.map(str) if quoted else rows  # as a spreadsheet has lists: texts
+    return pd.read_csv(io.StringIO(written.to_csv(index=False)))
+
+
+def as_arrow(rows: pd.DataFrame) -> pd.DataFrame:
+    texts = {name: rows[name].astype("string[pyarrow]") for name in ("item_id", "of_item", "requirement", "group_id")}
+    return rows.assign(**texts, points=rows["points"].astype("float64[pyarrow]"))
+
+
+def links(rows: pd.DataFrame, write: Callable[[list[str]], Any]) -> pd.DataFrame:
+    return rows.assign(requires=pd.Series(list(map(write, rows["requires"])), index=rows.index, dtype=object))
+
+
+EDITS: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "ints": lambda rows: rows.assign(points=[int(2 * one) for one in rows["points"]]),
+    "texts": lambda rows: rows.assign(points=rows["points"].astype(str)),
+    "decimals": lambda rows: rows.assign(points=[Decimal(str(one)) for one in rows["points"]]),
+    "half floats": lambda rows: rows.assign(points=rows["points"].astype("float32")),
+    "nullable": lambda rows: rows.assign(points=rows["points"].astype("Float64")),
+    "categories": lambda rows: rows.astype(dict.fromkeys(["item_id", "of_item", "requirement", "points"], "category")),
+    "arrow": as_arrow,
+    "index": lambda rows: rows.set_index("item_id", drop=False),
+    "two indexes": lambda rows: rows.set_index(["of_item", "item_id"], drop=False),
+    "equal index": lambda rows: rows.set_axis([0] * len(rows)),
+    "csv": lambda rows: through(rows, quoted=False),
+    "spreadsheet": lambda rows: through(rows.drop(columns=["axis"]), quoted=True),
+    "json lines": lambda rows: pd.read_json(io.StringIO(rows.to_json(orient="records", lines=True)), lines=True),
+    "merged": lambda rows: rows.drop(columns="requires").merge(
+        rows.loc[rows["requires"].map(len) > 0, ["item_id", "requires"]], how="left"),
+    "grouped": lambda rows: rows.groupby("of_item", group_keys=True)[list(rows.columns)].apply(lambda group: group),
+    "parts": lambda rows: pd.concat([rows.iloc[7:], rows.iloc[:7]]),
+    "records": lambda rows: rows.to_dict("records"),
+    "no tree": lambda rows: rows.drop(columns=["parent"]),
+    "blank trees": lambda rows: rows.assign(parent=" "),
+    "NA": lambda rows: links(rows, lambda ids: ids or pd.NA),
+    "blank": lambda rows: links(rows, lambda ids: ids or " "),
+    "null in a list": lambda rows: links(rows, lambda ids: ids or [None]),
+    "text in a list": lambda rows: links(rows, lambda ids: [f" {one} " for one in ids] or [""]),
+    "arrays": lambda rows: links(rows, np.array),
+    "tuples": lambda rows: links(rows, tuple),
+    "json": lambda rows: links(rows, json.dumps),
+}  # fmt: skip
+NOT_POINTS: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "shares": lambda rows: rows.assign(points=[f"{one}%" for one in rows["points"]]),
+    "commas": lambda rows: rows.assign(points="2,5"),
+    "true": lambda rows: rows.assign(points=True),
+    "times": lambda rows: rows.assign(points=pd.to_timedelta(rows["points"])),
+    "dates": lambda rows: rows.assign(points=pd.to_datetime(rows["points"])),
+    "one missing": lambda rows: rows.assign(points=rows["points"].where(rows.index > 0)),
+}
+
+
+def test_edited_rows_give_the_figures_of_plain_python_or_an_error() -> None:
+    items, values = draw_items(13, 12)
+    rows = ek.explode_criteria(items)
+    met = {key: value == 1 for key, value in values.items()}
+    table = pd.DataFrame({"item_id": list(met), "score": list(met.values())})
+    plain = {}
+    for item in items:
+        value = {one["id"]: float(met[f"{item['item_id']}#{one['id']}"]) for one in item["criteria"]}
+        possible = sum(max(one["points"], 0) for one in item["criteria"])
+        earned = sum(one["points"] * worth(item["criteria"], value, one["id"], "direct") for one in item["criteria"])
+        plain[item["item_id"]] = earned / possible if possible else math.nan
+    for name, edit in EDITS.items():
+        got = ek.points(table, edit(rows)).set_index("item_id")["score"]
+        assert {**got} == pytest.approx(plain, nan_ok=True), name
+    for edit in NOT_POINTS.values():
+        with pytest.raises(InputError, match="points that are 0, no number"):
+            ek.points(table, edit(rows))
