@@ -59,8 +59,9 @@ _SIGNED, _PLAIN, _UNIT = r"[+−-]\s*\d+(?:\.\d+)?", r"\d+(?:\.\d+)?", r"\s*(?:p
 _POINTS_IN_TEXT = re.compile(
     rf"[\[(]\s*(?:{_SIGNED}(?:{_UNIT}|\s*%)?|{_PLAIN}(?:{_UNIT}|\s*%))\s*[\])]|(?:{_SIGNED}(?:{_UNIT})?|{_PLAIN}{_UNIT})\s*:"
     rf"|\[(?P<bare>{_PLAIN})\]\s|[+−-]?{_PLAIN}\0|(?:{_KIND.pattern}|essential|important|optional)(?: criteri\w+)?\s*:"
-    rf"|.*(?:\bpoints\s*[:=]\s*[\"']?[+−-]?\d|(?:[\[(]\s*{_SIGNED}\s*[\])]|[\[(:–—-]\s*[+−-]?\s*{_PLAIN}{_UNIT}\s*[\])]?)\W*$)",
+    rf"|.*(?:\bpoints[\"']?\s*[:=]\s*[\"']?[+−-]?\d|(?:[\[(]\s*{_SIGNED}\s*[\])]|[\[(:–—-]\s*[+−-]?\s*{_PLAIN}{_UNIT}\s*[\])]?)\W*$)",
     re.IGNORECASE | re.DOTALL)  # fmt: skip
+_MISSING = ("nan", "none", "n/a", "na", "<na>")  # as tables write them
 _NEXT_IN_LINE = re.compile(r"(?:\s|\\n)2[.):]\s|<li\b")
 COLUMNS = ("criteria", "rubrics", "requirements", "checklist", "rubric_items")
 _MADE = ("of_item", "requirement", "points", "sign", "wording", "axis", "requires", "parent", "scale")
@@ -301,7 +302,7 @@ def _items_and_cells(items: ItemsLike, name: str | None, item_id: str | None) ->
 
 def criteria_in(cell: Any) -> list[ItemCriterion]:
     """The criteria of one item that are judged, checked."""
-    entries = _entries(cell)
+    entries = [] if isinstance(cell, str) and cell.strip().casefold() in _MISSING else _entries(cell)
     if not entries:
         raise InputError("it has no criteria; leave the item out, or give it at least one")
     flat = [*_flat(entries)]
@@ -365,7 +366,7 @@ def _entries_of_mapping(cell: Mapping[Any, Any]) -> list[Any]:
     """A list under a name, texts or mappings by their ids, or the fields of one criterion."""
     names, kinds = {str(name).casefold() for name in cell}, {*map(type, cell.values())}
     lists = [value for name, value in cell.items() if str(name).casefold() in (*COLUMNS, "rubric")]
-    if len(lists) == 1 and not isinstance(lists[0], str):
+    if len(lists) == 1 and (len(cell) == 1 or _is_list(lists[0])):
         return _entries(lists[0])
     has_text, are_levels = bool(names & {*_NAMES["text"]}), any(map(_LEVELS.fullmatch, names))
     if has_text and kinds == {str} and not names <= {*_FIELDS} and not are_levels and "text" not in names:
@@ -479,8 +480,7 @@ def _statement(fields: Mapping[str, Any], text: str, where: str) -> str:
     statements = {str(fields[name]).strip() for name in _STATEMENTS if not is_missing(fields.get(name))}
     if len(statements) > 1:
         raise InputError(f"{where} has several texts ({listed(statements, most=3)}); give the one to judge as text")
-    description = fields.get("description")
-    if statements and isinstance(description, str) and description.strip() not in text:
+    if statements and isinstance(description := fields.get("description"), str) and description.strip() not in text:
         return f"{text.strip()}: {description.strip()}"
     return text
 

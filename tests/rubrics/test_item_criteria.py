@@ -130,6 +130,10 @@ WRONG = [
     ('{"id": 1', "look like JSON"),
     ('[{"text": "x", "points": NaN}]', "points nan"),
     ("null", "no criteria"),
+    ("NaN", "no criteria"),
+    ("None", "no criteria"),
+    ("<NA>", "no criteria"),
+    ({"c1": '{"text": "x", "points": -5}'}, "may be its points"),
     ("true", "of type bool"),
     ("5", "of type int"),
     ([{"text": "x", "axis": ["a", "b"]}], "axis .*give a text"),
@@ -363,6 +367,7 @@ def in_public_forms(truth: list[tuple[str, float, str]]) -> dict[str, object]:
         "texts of mappings": [str(entry) for entry in plain],
         "no penalty": [{**entry, "negative": False, "is_penalty": points < 0, "polarity": "+" if points > 0 else "-"}
                        for entry, (_, points, _) in zip(plain, truth, strict=True)],
+        "wrapped texts": {"criteria": json.dumps(plain)},
         "by id": by_id,
         "by id, of parquet": {**by_id, "c999": None},
         "an own name wins": [{**entry, "description": "why", "question": "?", "importance": "high"} for entry in plain],

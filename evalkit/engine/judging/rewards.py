@@ -75,9 +75,8 @@ class Reward:
             scores.update(self._scores(frame, reasons, is_own=is_own))
         reasons, lost = +reasons, scores.isna()
         share = float(lost.mean()) if len(lost) else 0.0
-        seconds = time.monotonic() - began
-        self.log.append({"n": len(lost), "unscored": share, "reasons": dict(reasons), "seconds": seconds,
-                         "problems": problems})  # fmt: skip
+        entry = {"n": len(lost), "unscored": share, "reasons": dict(reasons), "problems": problems}
+        self.log.append(entry | {"seconds": time.monotonic() - began})
         if callable(tell := columns.get("log_metric")):
             tell(f"{self.__name__}/unscored", share)
         if share and self._unscored == "raise":

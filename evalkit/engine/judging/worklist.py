@@ -90,9 +90,8 @@ class Worklist:
             needed = {*rubric.required_inputs, *spec.inputs}
             missing = [name for name in column_of if name in needed and name not in columns]
             if missing and len(frame):
-                raise InputError(
-                    _missing_columns(spec, missing, as_frame(items).drop(columns=item_id or "item_id", errors="ignore"))
-                )
+                without_ids = as_frame(items).drop(columns=item_id or "item_id", errors="ignore")
+                raise InputError(_missing_columns(spec, missing, without_ids))
             _warn_of_lists_in_texts(column_of, columns)
             cells_by_input = shown_columns(rubric, columns)
             inputs = inputs_by_item(cells_by_input, len(frame))
@@ -402,22 +401,20 @@ def _check_inputs(
     """
     examples = spec.rubric.example_inputs
     if examples and (leaked := [item for item, content in zip(ids, inputs, strict=True) if content in examples]):
-        raise InputError(
-            f"{counted(len(leaked), 'item')} cannot be judged, because the rubric shows their labels as examples: "
-            f"{listed(leaked, most=5)}; pass rubric.without_examples(items)"
-        )
+        fact = f"{counted(len(leaked), 'item')} cannot be judged, because the rubric shows their labels as examples"
+        raise InputError(f"{fact}: {listed(leaked, most=5)}; pass rubric.without_examples(items)")
     needed = spec.rubric.required_inputs
     skipped: dict[int, Reason] = {}
     for name in needed:
         missing = [number for number, cell in enumerate(columns.get(name, ())) if cell is None]
         if missing and spec.on_missing == "raise":
             n_items = counted(len(ids), "item has", "items have")
-            raise InputError(
-                f"{len(missing)} of {n_items} no {name!r}, which rubric {spec.rubric.id!r} needs: item "
-                f"{listed([ids[number] for number in missing])}; fill it (an empty text counts as a value, an empty "
-                "cell of a CSV file does not), leave these items out, or pass on_missing='skip' (--on-missing skip) to "
-                "count them as unscored"
+            fact = f"{len(missing)} of {n_items} no {name!r}, which rubric {spec.rubric.id!r} needs"
+            advice = (
+                "fill it (an empty text counts as a value, an empty cell of a CSV file does not), leave these items out"
             )
+            advice += ", or pass on_missing='skip' (--on-missing skip) to count them as unscored"
+            raise InputError(f"{fact}: item {listed([ids[number] for number in missing])}; {advice}")
         skipped.update(dict.fromkeys(missing, SKIPPED[0]))
     for number in skipped:
         inputs[number][_LACKS] = True  # no input has this name, so no stored reply belongs to this content

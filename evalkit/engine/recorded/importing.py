@@ -133,14 +133,11 @@ def import_judgments(
     rows.refuse_several_systems(system, () if pairwise else chosen.input_names)
     only_missing = codes is None or (isinstance(codes, Mapping) and all(is_missing(value) for value in codes))
     if (text is not None and not only_missing) or (read is not None and text is None):
-        raise ConfigError(
-            "read= is only for text= (raw replies), and codes= for score=; with text=, codes= may say only what a "
-            "missing text means, as in {None: 'not_asked'}"
-        )
+        advice = "with text=, codes= may say only what a missing text means, as in {None: 'not_asked'}"
+        raise ConfigError(f"read= is only for text= (raw replies), and codes= for score=; {advice}")
     if codes is not None and not isinstance(codes, Mapping) and not callable(codes):
-        raise ConfigError(
-            f"codes= must be a function, or a mapping from value to code or reason, got {type(codes).__name__}"
-        )
+        kind = type(codes).__name__
+        raise ConfigError(f"codes= must be a function, or a mapping from value to code or reason, got {kind}")
     judges, weights = rows.judges(judge, annotator)
     criteria = rows.criteria(criterion, chosen)
     by_name = {rubric_criterion.name: rubric_criterion for rubric_criterion in chosen.criteria}
@@ -223,10 +220,8 @@ class _Coder:
             outcome = self._code_or_reason(meaning)
             if outcome == (None, None):
                 reasons = ", ".join((*REASONS[:7], "not_asked"))
-                raise ConfigError(
-                    f"codes= maps {value!r} to {meaning!r}, which {self._off_scale}; map it to a code of the scale, "
-                    f"or to the reason why there is no score: {reasons}"
-                )
+                fact = f"codes= maps {value!r} to {meaning!r}, which {self._off_scale}; map it to a code of the scale"
+                raise ConfigError(f"{fact}, or to the reason why there is no score: {reasons}")
             if self._named.setdefault(_key(value), outcome) != outcome:
                 raise ConfigError(f"codes= names {value!r} twice, with different meanings")
         self._is_complete = any(code is not None for code, _ in self._named.values())
@@ -237,11 +232,8 @@ class _Coder:
         if key in self._named:
             return self._named[key]
         if key == _MISSING:
-            raise values.error(
-                at,
-                "the value is missing; define what that means, as in codes={None: 'unreadable'} (or 'abstained', "
-                "'not_asked'), or drop the row",
-            )
+            advice = "as in codes={None: 'unreadable'} (or 'abstained', 'not_asked'), or drop the row"
+            raise values.error(at, f"the value is missing; define what that means, {advice}")
         if self._is_complete:
             raise values.error(at, f"codes= does not name {excerpt}; add it, with a code or a reason")
         meaning = value
@@ -282,10 +274,8 @@ def _check_verdicts(verdicts: Any, pairwise: bool, orders: list[str | None]) -> 
         allowed = listed(get_args(Verdicts)) if pairwise else "None: this rubric judges single answers"
         raise ConfigError(f"unknown verdicts={verdicts!r}; allowed: {allowed}")
     if verdicts is None and "BA" in orders:
-        raise ConfigError(
-            "verdicts= is missing; pass 'shown' if the verdict A means the answer that was shown first, or "
-            "'unswapped' if it always means answer_a of the item"
-        )
+        fact = "verdicts= is missing; pass 'shown' if the verdict A means the answer that was shown first"
+        raise ConfigError(f"{fact}, or 'unswapped' if it always means answer_a of the item")
 
 
 def _check_orders(judgments: pd.DataFrame, verdicts: Verdicts) -> None:
