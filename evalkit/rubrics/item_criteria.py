@@ -48,7 +48,7 @@ _FIELDS = (*chain(*_NAMES.values()), *_CHILDREN, "tags")
 # Fields that may say what a criterion is worth, or between which answers a judge chooses, and are not read.
 _WORTH = re.compile(r"importance|priority|severity|weight(?:s|_class|ing)|(?:weight_)?percentage|score|pts|marks|value|"
                     r"credit|max_?(?:score|points|marks)|point(?:_value)?")  # fmt: skip
-_LEVELS = re.compile(r"levels|ratings|score_?ranges?|scoring_criteria|score_?\d+(?:_description)?")
+_LEVELS = re.compile(r"levels|options|choices|ratings|score_?ranges?|scoring_criteria|score_?\d+(?:_description)?")
 _NEGATIVE = re.compile(r"(?:is_)?(?:negative|penalty|pitfall)|polarity|sign")
 _POSITIVE = {"false", "0", "no", "positive", "+", "+1", "sign1", "polarity1"}
 _KIND = re.compile(r"negative|detrimental|pitfall|penalty|deduction", re.IGNORECASE)
@@ -59,7 +59,8 @@ _SIGNED, _PLAIN, _UNIT = r"[+−-]\s*\d+(?:\.\d+)?", r"\d+(?:\.\d+)?", r"\s*(?:p
 _POINTS_IN_TEXT = re.compile(
     rf"[\[(]\s*(?:{_SIGNED}(?:{_UNIT}|\s*%)?|{_PLAIN}(?:{_UNIT}|\s*%))\s*[\])]|(?:{_SIGNED}(?:{_UNIT})?|{_PLAIN}{_UNIT})\s*:"
     rf"|\[(?P<bare>{_PLAIN})\]\s|[+−-]?{_PLAIN}\0|(?:{_KIND.pattern}|essential|important|optional)(?: criteri\w+)?\s*:"
-    rf"|.*(?:\bpoints[\"']?\s*[:=]\s*[\"']?[+−-]?\d|(?:[\[(]\s*{_SIGNED}\s*[\])]|[\[(:–—-]\s*[+−-]?\s*{_PLAIN}{_UNIT}\s*[\])]?)\W*$)",
+    rf"|.*(?:(?:\bpoints|\n\s*weight)[\"']?\s*[:=]\s*[\"']?[+−-]?\d|[\[(]\s*[+−-]?\s*{_PLAIN}{_UNIT}\s*[\])]"
+    rf"|(?:[\[(]\s*{_SIGNED}\s*[\])]|[:–—-]\s*[+−-]?\s*{_PLAIN}{_UNIT})\W*$)",
     re.IGNORECASE | re.DOTALL)  # fmt: skip
 _MISSING = ("nan", "none", "n/a", "na", "<na>")  # as tables write them
 _NEXT_IN_LINE = re.compile(r"(?:\s|\\n)2[.):]\s|<li\b")
@@ -488,11 +489,11 @@ def _statement(fields: Mapping[str, Any], text: str, where: str) -> str:
 def _refuse_unread(fields: Mapping[str, Any], worth: Sequence[str], values: Mapping[str, Any], where: str) -> None:
     """Raise for a field that is not read, if it may hold the points, their sign or the scale, and these are missing."""
     unread = [name for name in worth if not is_missing(fields[name])]
-    if values["points"] is None:
-        unread += [name for name, value in fields.items() if isinstance(value, str) and _KIND.fullmatch(value.strip())]
+    unread += [name for name, value in fields.items() if isinstance(value, str) and _KIND.fullmatch(value.strip())
+               and (values["points"] is None or name not in _NAMES["axis"])]  # fmt: skip
     for name in unread:
         field, value = "scale" if _LEVELS.fullmatch(name) else "points", str(fields[name]).casefold()
-        is_sign, is_lost = _NEGATIVE.fullmatch(name), values[field] is None
+        is_sign, is_lost = _NEGATIVE.fullmatch(name) or _KIND.fullmatch(value.strip()), values[field] is None
         is_lost = not {value, name + value} & _POSITIVE and values["sign"] > 0 if is_sign else is_lost
         if is_lost and name not in _NAMES["text"]:
             fact = f"{where} has {field} {values[field]!r}, but the field {name!r} ({value[:40]!r}), which is not read"
@@ -503,7 +504,7 @@ def _axis_in(tags: Any, where: str) -> Any:
     """The axis in tags such as ``axis:accuracy``, or in a mapping of tags."""
     if isinstance(tags, Mapping):
         return tags.get("axis")
-    axes = {tag[5:].strip() for tag in _texts(tags, where) if tag.startswith("axis:")}
+    axes = {tag[5:].strip() for tag in _texts(tags, where) if tag[:5].casefold() == "axis:"}
     if len(axes) > 1:
         raise InputError(f"{where} has the axes {listed(sorted(axes))} in its tags; give the one that counts as axis")
     return axes.pop() if axes else None

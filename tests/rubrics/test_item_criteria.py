@@ -167,6 +167,7 @@ WRONG = [
     ('{"text": "a", "poi', "look like JSON"),
     (['{"text": "a", "poi'], "of type str"),
     ([{"text": "x", "points": 5, "is_negative": True}], "but the field 'is_negative'"),
+    ([{"text": "x", "points": 5, "type": "negative"}], "but the field 'type'"),
     ("1. a 2. b 3. c", "within one line"),
     ("1. a\\n2. b", "within one line"),
     ("<ol><li>a</li><li>b</li></ol>", "within one line"),
@@ -359,7 +360,7 @@ def in_public_forms(truth: list[tuple[str, float, str]]) -> dict[str, object]:
         "wrapped": {"rubrics": plain, "total": 12, "id": "r"},
         "wrapped json": json.dumps({"title": "a rubric", "Criteria": healthbench}),
         "prbench": [{"id": f"r{n}", "title": text, "category": axis, "annotations": {
-            "weight_class": "detrimental", "important_weight": points if points > 0 else None,
+            "weight_class": "Detrimental" if points < 0 else "high", "important_weight": points if points > 0 else None,
             "detrimental_weight": points if points < 0 else math.nan, "criteria_description": "why"}}
             for n, (text, points, axis) in enumerate(truth)],
         "json in json": json.dumps(json.dumps(plain)),
@@ -382,11 +383,12 @@ UNREAD = {
     "pts": ["3"], "score": [4], "weight_percentage": [20], "Weigth": [3], "value": [2.5], "ratings": [[{"points": 3}]],
     "weights": [3], "negative": [True, 1], "is_negative": ["yes"], "polarity": ["negative", -1], "sign": ["-"],
     "penalty": [3], "type": ["Negative"], "kind": ["pitfall"], "category": ["Pitfall "],
-    "levels": ["low, high"], "score_range": [[0, 5]], "score1_description": ["is poor"],
+    "options": [[1, 2]], "levels": ["low, high"], "score_range": [[0, 5]], "score1_description": ["is poor"],
 }  # fmt: skip
 MARKED = [
     "[5 points] {}", "[{{}}] {}", "(+3) {}", "(−2) {}", "[-4] {}", "(5 pts) {}", "+3: {}", "-2 : {}", "5 points: {}",
     "[20%] {}", "{} (5 points)", "{} [+3]", "{}: 4 marks", "{} - 2 pts.",
+    "**{}** (5 points): so", "- text: {}\n  weight: 2",
     "Pitfall: {}", "Essential Criteria: {}", "- text: {}\n  points: 3", "<c points='3'>{}</c>", "7", "-5",
 ]  # fmt: skip
 
@@ -407,7 +409,7 @@ def test_criteria_in_the_forms_of_public_files_are_read_or_refused_and_never_cou
             entries[place][name] = draw.choice(values)
             with pytest.raises(InputError, match=rf"criterion {place + 1} has (points|scale) None, but the field"):
                 ek.explode_criteria([{"item_id": 1, "criteria": entries}])
-            points_of = -1 if "negative" in name or name in ("polarity", "sign", "penalty") else 1
+            points_of = -1 if name in ("negative", "is_negative", "polarity", "sign", "penalty", "type", "kind") else 1
             safe = [{**entry, "points": points_of, "scale": [0, 1]} for entry in entries]
             assert len(ek.explode_criteria([{"item_id": 1, "criteria": safe}])) == len(texts)
         for mark in MARKED:
