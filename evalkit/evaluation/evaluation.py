@@ -1,4 +1,7 @@
-"""`Evaluation`: judgments with the votes, scores and figures computed from them."""
+"""`Evaluation`: judgments with the votes, scores and figures computed from them.
+
+Over 350 lines, but one class; what it computes and prints is in other modules.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Scales: the answers that a criterion allows, their meanings, and which of them pass."""
+"""Scales: the answers that a criterion allows, their meanings, and which of them pass.
+
+Over 350 lines, but one class, and how its numbers are written.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tables in and out of files: JSONL, JSON, CSV, TSV and parquet."""
+"""Tables in and out of files: JSONL, JSON, CSV, TSV and parquet.
+
+Over 350 lines, but one thing: each form of a file is read whole, read in parts and written by the same rules.
+"""
 
 from __future__ import annotations
 

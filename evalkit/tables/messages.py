@@ -1,4 +1,7 @@
-"""Conversations: read from a cell, split into question, answer and what else was said and done, and shown."""
+"""Conversations: read from a cell, split into question, answer and what else was said and done, and shown.
+
+Over 350 lines, but one thing: what is split off a conversation is shown by the same rules as the rest.
+"""
 
 from __future__ import annotations
 

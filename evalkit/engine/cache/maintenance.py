@@ -1,4 +1,7 @@
-"""The maintenance of a `ReplyStore`: statistics, export and import, promotion, removal."""
+"""The maintenance of a `ReplyStore`: statistics, export and import, promotion, removal.
+
+Over 350 lines, but one class: each method is a few statements on the same tables.
+"""
 
 from __future__ import annotations
 

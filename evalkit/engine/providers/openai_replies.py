@@ -1,4 +1,7 @@
-"""Read the answer of an OpenAI-compatible server: replies with their share of the cost, or an error."""
+"""Read the answer of an OpenAI-compatible server: replies with their share of the cost, or an error.
+
+Over 350 lines, but one thing: a reply, its missing parts and an error may stand in the same body.
+"""
 
 from __future__ import annotations
 

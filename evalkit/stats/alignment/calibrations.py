@@ -1,4 +1,7 @@
-"""Calibrations: from a judge's scores to what people would say."""
+"""Calibrations: from a judge's scores to what people would say.
+
+Over 350 lines, but one thing: a fitted calibration, its errors, and where it may be applied.
+"""
 
 from __future__ import annotations
 
