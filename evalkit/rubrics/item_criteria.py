@@ -399,15 +399,15 @@ def _flat(
 ) -> Iterator[tuple[ItemCriterion, str | None]]:
     """Each criterion and group with the id of its parent, a group before what is below it."""
     for number, entry in enumerate(entries, start=1):
-        given = {"text": entry} if isinstance(entry, str) else entry
+        entry_fields = {"text": entry} if isinstance(entry, str) else entry
         if isinstance(entry, str) and entry.strip().startswith(('{"', "{'")):
-            given = (list_in(f"[{entry}]") or [None])[0]
-        if not isinstance(given, Mapping):
+            entry_fields = (list_in(f"[{entry}]") or [None])[0]
+        if not isinstance(entry_fields, Mapping):
             fact = f"criterion {number} is {str(entry)[:40]!r}, of type {type(entry).__name__}"
             raise InputError(f"{fact}; give a text or a mapping, or whole JSON of one")
-        fields = {str(name).strip().casefold(): value for name, value in given.items()}
-        if len(fields) < len(given):
-            raise InputError(f"criterion {number} has fields whose names differ only in case: {listed(given, most=12)}")
+        fields = {str(name).strip().casefold(): value for name, value in entry_fields.items()}
+        if len(fields) < len(entry_fields):
+            raise InputError(f"criterion {number} has fields that differ only in case: {listed(entry_fields, most=12)}")
         if isinstance(nested := fields.get("annotations"), Mapping):
             fields = {**nested, **fields}
         criterion, own_parent = _criterion(fields, f"{prefix}{number}", number)

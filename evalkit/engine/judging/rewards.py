@@ -57,7 +57,7 @@ class Reward:
             row, reason = {name: column[number] for name, column in cells.items()}, "unreadable"
             try:
                 canonical([value for name, value in row.items() if name not in COLUMNS])
-                said = _said(prompt, completion, rubric.input_names)
+                inputs = _inputs_of(prompt, completion, rubric.input_names)
                 reason = "invalid_criteria"
                 for name in {*COLUMNS} & {*row} if is_own else ():
                     scales = [(criterion.id, criterion.scale) for criterion in criteria_in(row[name])]
@@ -66,9 +66,9 @@ class Reward:
                 reasons[reason] += 1
                 problems.append(f"completion {number} ({reason}): {problem}")
                 continue
-            reasons["missing_input"] += said["answer"] is None
-            if said["answer"] is not None:  # data have columns of these names, too
-                rows[str(number)] = said | row | {f"_own_{name}": value for name, value in said.items()}
+            reasons["missing_input"] += inputs["answer"] is None
+            if inputs["answer"] is not None:  # data have columns of these names, too
+                rows[str(number)] = inputs | row | {f"_own_{name}": value for name, value in inputs.items()}
         scores = pd.Series(math.nan, index=[*map(str, range(len(completions)))])
         if rows:
             frame = pd.DataFrame.from_dict(rows, orient="index", dtype=object).rename_axis("item_id").reset_index()
@@ -160,16 +160,16 @@ def reward(
     return Reward(spec, unscored, name or spec.rubric.id, Options.of("reward", {"progress": False, **options}))
 
 
-def _said(prompt: Any, completion: Any, names: Collection[str]) -> dict[str, Any]:
+def _inputs_of(prompt: Any, completion: Any, names: Collection[str]) -> dict[str, Any]:
     """The question, answer and conversation of a prompt and its completion, None for what there is none of."""
-    own, asked = _messages(completion, "assistant"), _messages(prompt, "user")
-    answer = split(own, ["answer"])["answer"]
-    if not answer and (not own or "tool_calls" in own[-1] or is_result(own[-1])):
+    spoken, prompted = _messages(completion, "assistant"), _messages(prompt, "user")
+    answer = split(spoken, ["answer"])["answer"]
+    if not answer and (not spoken or "tool_calls" in spoken[-1] or is_result(spoken[-1])):
         answer = None  # it only called tools
-    messages = [*asked, *(own if "conversation" in names and answer is not None else ())]
-    shown = split(messages, [name for name in _SAID if name in names], answer=answer or "")
-    shown["question"] = shown["question"] or (words(asked[-1]["content"]) if asked else None)
-    return shown | {"answer": answer}
+    messages = [*prompted, *(spoken if "conversation" in names and answer is not None else ())]
+    inputs = split(messages, [name for name in _SAID if name in names], answer=answer or "")
+    inputs["question"] = inputs["question"] or (words(prompted[-1]["content"]) if prompted else None)
+    return inputs | {"answer": answer}
 
 
 def _messages(value: Any, role: str) -> list[Message]:
