@@ -393,6 +393,7 @@ MARKED = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_criteria_in_the_forms_of_public_files_are_read_or_refused_and_never_counted_otherwise() -> None:
     draw = random.Random(11)
     for _ in range(3):
@@ -444,6 +445,7 @@ def test_levels_of_one_scale_several_texts_and_several_axes_are_refused() -> Non
     assert rows["requirement"].tolist() == ["Accuracy: Names the right year", "Names a time"]
 
 
+@pytest.mark.long
 def test_every_door_makes_rows_of_criteria_and_asks_no_list_as_one_requirement() -> None:
     item = {"item_id": 1, "question": "q", "answer": "a", "criteria": ["Says A", "Says B"]}
     for one in (item, pd.Series(item), pd.DataFrame([item]), [item]):

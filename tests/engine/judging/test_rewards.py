@@ -158,6 +158,7 @@ def shapes_of(text: str) -> dict[str, tuple[Any, bool]]:
     }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rubric", ["requirement", "helpfulness"])
 def test_each_shape_of_a_completion_is_read_or_unscored_and_never_ends_a_step(rubric: str, tmp_path: Path) -> None:
     worst, best = (0, 1) if rubric == "requirement" else (1, 5)
@@ -185,6 +186,7 @@ def test_each_shape_of_a_completion_is_read_or_unscored_and_never_ends_a_step(ru
     assert any("mul" in text for text in ASKED), "the judge sees the calls of tools before the answer"
 
 
+@pytest.mark.long
 def test_what_the_data_lack_leaves_a_completion_unscored_and_names_why(tmp_path: Path) -> None:
     cells: dict[Any, str] = {
         "missing": None, "nan": math.nan, "empty": [], "cut": '[{"text": "a"', "zero": [{"text": "a", "points": 0}],
