@@ -14,17 +14,19 @@ from evalkit.rubrics.parsing import verdict_patterns as like
 from evalkit.rubrics.parsing.mask_quotations import masked
 from evalkit.rubrics.parsing.reply_cleanup import clean_explanation
 from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, LONGEST, OFF_SCALE, UNREADABLE, Parsed, Reader, Reading
+from evalkit.rubrics.scales import Code
 
 _WINDOW, _LEAD, _EARLIER = 400, 72, 4_000
 _SAFE_REST, _SHORT_LINE, _MOST_LINES, _NEAR = 12, 80, 400, 44
 
 
 class _Found(NamedTuple):
-    """One answer in a text: its reading, the start of its line and the end of the answer."""
+    """One answer in a text: its reading, the start of its line, the end of the answer, the level it begins with."""
 
     reading: Reading
     start: int
     end: int
+    begins: Code | None = None
 
     def beside(self, others: Iterable[Reading | None]) -> _Found:
         """The same; ambiguous if another was read and differs."""
@@ -40,20 +42,37 @@ def read_lines(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
     if whole is not None and whole.error != "ambiguous":
         return Parsed(None, "", "truncated") if cut else Parsed(whole.code, "", whole.error)
     shown = masked(text, partial(_keeps, reader, name), cut=cut, own=partial(_is_verdict, reader, name))
+    shown = like.LINE_BREAK.sub(lambda tag: "\n" + " " * (len(tag[0]) - 1), shown)
     first, last = (0, len(shown.partition("\n")[0])), (shown.rfind("\n") + 1, len(shown))
     listed = _listed(shown, reader, last[0])
-    found = _strong(shown, reader, name, first, last, listed)
+    strong, quoted = _strong(shown, reader, name, first, last, listed)
+    inline, behind = _inline(shown, reader, quoted), _behind_element(shown, reader)
+    found = strong or _bare(shown, reader, first, last, listed) or _labelled(shown, reader, last) or inline or behind
     if found is None:
-        found = _bare(shown, reader, first, last, listed) or _labelled(shown, reader, last) or _inline(shown, reader)
-    if found is None:
-        return Parsed(None, "", "truncated" if cut else "ambiguous" if listed else "unreadable")
+        return Parsed(None, "", "truncated" if cut else "ambiguous" if listed or quoted else "unreadable")
     if cut and not _complete(shown, found, first):
         return Parsed(None, "", "truncated")
-    code = found.reading.code
-    if code is not None and reader.is_retracted(shown[found.end : found.end + _EARLIER], code):
+    if inline is not None and found.start <= inline.start < found.end:
+        inline = None
+    found = found.beside([*quoted, inline and inline.reading, behind and behind.reading])
+    code, after = found.reading.code, shown[found.end : found.end + _EARLIER]
+    if code is not None and (
+        reader.is_retracted(after, code) or reader.is_contradicted(after, code) or like.REPORTED_BACK.match(after)
+    ):
         found = found._replace(reading=AMBIGUOUS)
+    elif code is not None and reader.has_other_maximum(shown):
+        found = found._replace(reading=OFF_SCALE)
     explanation = clean_explanation(text[: found.start], text[found.end :])
     return Parsed(found.reading.code, explanation, found.reading.error)
+
+
+def announced(text: str, reader: Reader) -> Iterator[Reading]:
+    """The verdicts that a text announces by labels and sentences, quotations masked: rivals of one elsewhere."""
+    shown = masked(text, own=partial(_is_verdict, reader, ""))
+    yield from (found.reading for found, kind in _strong_lines(shown, reader, "") if kind != "echo" and _is_read(found))
+    inline = _inline(shown, reader, [])
+    if inline is not None:
+        yield inline.reading
 
 
 def _keeps(reader: Reader, name: str, before: str, content: str) -> bool:
@@ -105,31 +124,41 @@ def _line_level(text: str, start: int, reader: Reader) -> tuple[str, object] | N
 
 def _strong(
     text: str, reader: Reader, name: str, first: tuple[int, int], last: tuple[int, int], listed: set[int]
-) -> _Found | None:
-    """A line such as ``Rating: 2``; ambiguous if another verdict says otherwise."""
+) -> tuple[_Found | None, list[Reading]]:
+    """A line such as ``Rating: 2``, ambiguous if another verdict says otherwise; and the labelled ones that it reports.
+
+    ``The answer contains the line Rating: 2`` gives no verdict; beside another one it is a rival.
+    """
     lines = list(_strong_lines(text, reader, name))
+    quoted = [found.reading for found, kind in lines if kind == "quoted" and _is_read(found)]
+    lines = [line for line in lines if line[1] != "quoted"]
     # "Answer: 2" beside "Score: n/a" is an echo of what was judged; prose after "Conclusion:" is no verdict
-    own = [found for found, echo in lines if not echo and (_is_read(found) or found.end - found.start <= _SHORT_LINE)]
-    if lines and not own and any(map(_is_read, _other_lines(text, reader))):
-        return None
+    own = [found for found, kind in lines if not kind and (_is_read(found) or found.end - found.start <= _SHORT_LINE)]
+    labelled = {found.start for found, _ in lines}
+    if lines and not own and any(_is_read(line) and line.start not in labelled for line in _other_lines(text, reader)):
+        return None, quoted
     read = list(filter(_is_read, own or [found for found, _ in lines]))
     if not read:
-        return None
+        return None, quoted
     rivals: list[Reading | None] = [found.reading for found in read[1:]]
+    # "Score: 4 | Score: 1": what begins with a level was not read, and may be the verdict
+    rivals += (Reading(found.begins) for found in own if not _is_read(found) and found.begins is not None)
     if read[0].start > first[1] and 0 not in listed:
         rivals.append(_whole_line(text, reader, first))
     if read[-1].end < last[0]:
-        end = _inline(text, reader)
-        rivals += None if last[0] in listed else _whole_line(text, reader, last), end and end.reading
-    return read[0].beside(rivals)
+        rivals.append(None if last[0] in listed else _whole_line(text, reader, last))
+    return read[0].beside(rivals), quoted
 
 
 def _is_read(found: _Found) -> bool:
     return found.reading.error != "unreadable"
 
 
-def _strong_lines(text: str, reader: Reader, name: str) -> Iterator[tuple[_Found, bool]]:
-    """Labels such as ``Rating: 2`` with their readings, ``unreadable`` ones too, and whether each may be an echo."""
+def _strong_lines(text: str, reader: Reader, name: str) -> Iterator[tuple[_Found, str]]:
+    """Labels such as ``Rating: 2`` with their readings, ``unreadable`` ones too.
+
+    Each with what it may be instead of a verdict: an ``echo``, or ``quoted`` within a sentence on what was judged.
+    """
     known: dict[str, Reading] = {}
     for label, at in _labels(text, name):
         value = text[at : at + LONGEST].split("\n", 1)[0]
@@ -141,7 +170,24 @@ def _strong_lines(text: str, reader: Reader, name: str) -> Iterator[tuple[_Found
         if reading.error == "unreadable" and label["line"] is None and label["after"] is None:
             continue
         start = label.start("label") if label["line"] is None else label.start()
-        yield _Found(reading, start, at + min(reading.end or len(value), len(value))), bool(label["echo"])
+        kind, level = "echo" if label["echo"] else "", reader.level(value)
+        if reader.is_number and label["label"].lower() in like.NAMED_ONLY:
+            continue
+        if _is_reported(text[max(0, start - _WINDOW) : start]):
+            kind = "quoted"
+        end = at + min(reading.end or len(value), len(value))
+        yield _Found(reading, start, end, level.code if level else None), kind
+
+
+def _is_reported(before: str) -> bool:
+    """Whether a sentence reports, up to here, what another speaker wrote: ``The answer contains the line``."""
+    before = like.SUBJECT.sub("", before).rstrip("*_`([ \t\r\n")
+    sentence = re.split(r"\n|[.!?][ \t]+", before)[-1]
+    if not sentence or sentence[-1] in ".!?)]":
+        return False
+    verb = like.QUOTES_NEXT.search(sentence, max(0, len(sentence) - _LEAD))
+    subject = sentence[: verb.start()].split()[-2:] if verb else []
+    return verb is not None and subject[-1:] not in (["I"], ["we"]) and like.MY_WORDS.search(" ".join(subject)) is None
 
 
 def _labels(text: str, name: str) -> Iterator[tuple[re.Match[str], int]]:
@@ -153,13 +199,19 @@ def _labels(text: str, name: str) -> Iterator[tuple[re.Match[str], int]]:
         # "[RESULT] 2 [END]" is another form's
         if label is None or (label["line"] is None and "\n" in colon[0]) or (label["echo"] and colon[0][0] in "]>"):
             continue
-        if label["line"] is not None or label["after"] is not None or label["label"][0].isupper():
+        is_set_off = label["line"] is not None or label["after"] is not None
+        if is_set_off or (label["label"][0].isupper() and not _of_another(text[near : label.start("label")])):
             yield label, colon.end()
+
+
+def _of_another(before: str) -> bool:
+    """Whether the words before ``Score`` on its line name another rater or thing: ``Teacher's``, ``GPT-4``."""
+    return like.OTHERS.search(before, before.rfind("\n") + 1) is not None
 
 
 def _other_maximum(note: str, reader: Reader) -> bool:
     """Whether a label's bracket, as in ``Score (0-10)``, names a maximum that the scale does not have."""
-    numbers = re.findall(r"\d+(?:[.,]\d+)?", note)
+    numbers = re.findall(r"\d+(?:[.,]\d+)?", note) or (["100"] if "%" in note else [])
     return bool(numbers) and float(numbers[-1].replace(",", ".")) != reader.scale.highest
 
 
@@ -168,10 +220,12 @@ def _label_before(name: str) -> re.Pattern[str]:
     """A pattern for a label before a colon, the criterion's own name being one."""
     words = r"[\s_-]{1,3}".join(re.escape(word) for word in re.split(r"[\s_-]+", name.strip()) if word)
     own = rf"(?:{words})(?:[ \t](?:score|rating|grade|level|оценка|балл))?|" if words else ""
-    of = rf"(?:[ \t](?:for|of|on|in|по|за)[ \t](?:the[ \t])?{words})?" if words else ""
+    of = r"(?:[ \t](?:given|assigned|awarded))?" + (
+        rf"(?:[ \t](?:for|of|on|in|по|за)[ \t](?:the[ \t])?{words})?" if words else ""
+    )
     return re.compile(
         rf"(?:(?P<line>^{like.BULLET})"
-        r"|(?:(?P<after>(?<=[.!?;,)\]»”\"'*`—–\ufffc-])[ \t]{1,3})|(?<=\w)[ \t])[*_`(\[<]{0,4})"
+        r"|(?:(?P<after>(?<=[.!?;,)\]»”\"'*`—–\ufffc|/·•>-])[ \t]{1,3}|(?<=>))|(?<=\w)[ \t])[*_`(\[<]{0,4})"
         rf"(?P<label>(?:{own}{like.STRONG}{of})(?P<note>{like.NOTE}){like.IS})[*_`\"'\])]{{0,4}}[ \t]{{0,4}}\Z",
         re.IGNORECASE | re.MULTILINE,
     )
@@ -187,7 +241,8 @@ def _whole_line(text: str, reader: Reader, line: tuple[int, int]) -> Reading | N
 def _bare(text: str, reader: Reader, first: tuple[int, int], last: tuple[int, int], listed: set[int]) -> _Found | None:
     """An answer without a word before it, at the head of the reply or alone on its last line."""
     head = None if 0 in listed else _head(text, reader, first)
-    tail = _whole_line(text, reader, last) if last[0] and last[0] not in listed else None
+    is_tail = last[0] and last[0] not in listed and not _is_reported(text[max(0, last[0] - _WINDOW) : last[0]])
+    tail = _whole_line(text, reader, last) if is_tail else None
     if head is None:
         return tail and _Found(tail, *last)
     return head.beside([tail, *_heads_of_parts(text, head, reader)])
@@ -230,20 +285,36 @@ def _other_lines(text: str, reader: Reader) -> Iterator[_Found]:
 
 
 def _labelled(text: str, reader: Reader, last: tuple[int, int]) -> _Found | None:
-    """A last line such as ``Engagingness: 2``, the only one of its kind; a quality may also be the first line."""
+    """A last or first line such as ``Engagingness: 2``, a quality, if no other line of this kind says otherwise."""
     found = list(filter(_is_read, _other_lines(text, reader)))
-    is_heading = len(found) == 1 and found[0].start == 0 and like.QUALITY.match(text) is not None
+    is_heading = len(found) == 1 and found[0].start == 0
     if not found or (found[-1].start != last[0] and not is_heading) or found[-1].reading.end < 0:
+        return None
+    if like.QUALITY.match(text, found[-1].start) is None:
         return None
     return found[-1].beside(line.reading for line in found)
 
 
-def _inline(text: str, reader: Reader) -> _Found | None:
-    """``I give it a score of 2.`` in the first or the last line; ambiguous beside another one or another ``3/5``."""
+def _behind_element(text: str, reader: Reader) -> _Found | None:
+    """A verdict alone behind an element, as in ``<critique> … </critique> 4``."""
+    rest = like.LAST_ELEMENT.search(text, max(0, len(text) - LONGEST))
+    reading = reader.whole(rest["rest"]) if rest else None
+    return _Found(reading, rest.start("rest"), len(text)) if rest and reading else None
+
+
+def _inline(text: str, reader: Reader, quoted: list[Reading]) -> _Found | None:
+    """``I give it a score of 2.`` in the first or the last line; ambiguous beside another one or another ``3/5``.
+
+    One that the sentence reports of another speaker is added to `quoted`.
+    """
     zones = [(0, min(len(text.partition("\n")[0]), _WINDOW)), (max(0, len(text) - _WINDOW), len(text))]
     if zones[0][1] >= zones[1][0]:
         zones = [(0, len(text))]
-    found = {said.start: said for start, end in zones for said in _said(text, start, end, reader)}
+    found = {(said.start, said.end): said for start, end in zones for said in _said(text, start, end, reader)}
+    for at, said in list(found.items()):
+        if _is_reported(text[max(0, said.start - _WINDOW) : said.start]):
+            del found[at]
+            quoted += [said.reading] if said.reading.code is not None else []
     if not found:
         return None
     last = found[max(found)]
@@ -260,6 +331,9 @@ def _said(text: str, start: int, end: int, reader: Reader) -> Iterator[_Found]:
         wins = level and like.WINS.match(value, level.end)
         if level is None or (wins is None and like.GOES_ON.match(value, level.end)):
             continue
+        is_money = text[at - 1 : at] == "$" and "$" not in value[: level.end + 1]
+        if is_money or like.BOUND.search(text, max(0, at - _NEAR), at) or like.ATTRIBUTED.match(value, level.end):
+            continue
         own = reader.beside(value, level, labelled=True)
         reading = own or reader.lead(value)
         if reading is None:
@@ -267,6 +341,8 @@ def _said(text: str, start: int, end: int, reader: Reader) -> Iterator[_Found]:
         is_last = like.AFTER_INLINE.match(value, reading.end) is not None
         near = text[max(0, at - _WINDOW) : at].lower()
         says = like.SAYS.search(near, max(0, len(near) - _LEAD))
+        if says is not None and reader.is_number and (says["noun"] or "") in like.NAMED_ONLY:
+            continue
         if says is None or not ((is_last or own) and _is_given(near, says, is_last=is_last)):
             says = like.OPENS.search(near, max(0, len(near) - _LEAD)) if own else None
             if says is None or like.IF.search(near, 0, says.start()) or not (wins or _is_only(text, at, says, reader)):
@@ -291,8 +367,12 @@ def _is_given(near: str, says: re.Match[str], *, is_last: bool) -> bool:
     before = near[: says.start()]
     if says["what"] and like.NO_LABEL.search(says["what"]):
         return False
-    words = like.LAST_WORDS.search(before, max(0, len(before) - _NEAR)) if says["noun"] else None
-    if words is not None and like.NO_LABEL.search(before, words.start()):
+    words = like.LAST_WORDS.search(before, max(0, len(before) - _NEAR))
+    if words is not None and (
+        like.OTHERS.search(before, words.start()) or (says["noun"] and like.NO_LABEL.search(before, words.start()))
+    ):
+        return False
+    if like.RATES_IT.match(says[0]) and not like.BY_ME.search(before):
         return False
     if says["echo"] and (like.SOMEONE.search(before) or not is_last or says[0].rstrip()[-1] in ":：="):
         return False

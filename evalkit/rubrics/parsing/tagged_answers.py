@@ -8,6 +8,7 @@ from functools import partial
 
 from evalkit.core.lists_of_choices import Reason
 from evalkit.rubrics.parsing import verdict_patterns as like
+from evalkit.rubrics.parsing.answer_lines import announced
 from evalkit.rubrics.parsing.mask_quotations import FILL, masked
 from evalkit.rubrics.parsing.reply_cleanup import clean_explanation
 from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, LONGEST, UNREADABLE, Parsed, Reader, Reading
@@ -42,7 +43,13 @@ def read_tagged(text: str, reader: Reader, cut: bool) -> Parsed:
     reading = known[shown[last.end() : last.end() + _PIECE]]
     if reading is None:
         return Parsed(None, feedback, "unreadable")
-    if any(reading.differs(other) for other in known.values()):
+    begun = (reader.level(piece) for piece, other in known.items() if other is None)
+    after = like.NEXT_TAG.sub("", shown[last.end() + reading.end :], count=1)
+    if (
+        any(reading.differs(other) for other in (*known.values(), *announced(after, reader)))
+        or any(level and level.is_other(reading.code) for level in begun)
+        or reader.is_retracted(after, reading.code)
+    ):
         reading = AMBIGUOUS
     return Parsed(reading.code, feedback, reading.error)
 

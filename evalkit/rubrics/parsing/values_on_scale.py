@@ -6,6 +6,7 @@ Over 350 lines, but one thing: `Reader`, with what it returns.
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -208,9 +209,20 @@ class Reader:
         if (rival is not None and self._alone(piece, rival.end())) or like.OPERATOR.match(piece, end):
             return AMBIGUOUS
         stop = like.STOP.match(piece, end)
+        if (
+            stop is not None
+            and piece[:end].strip(_DECORATION) in ("A", "a")
+            and stop[0].isspace()
+            and "\n" not in stop[0]
+        ):
+            return None  # "A verdict is impossible."
         if stop is not None:
+            if self.scale.level == "interval" and like.SPLIT_NUMBER.match(piece, end):
+                return AMBIGUOUS
             return AMBIGUOUS if self._taken_back(piece, stop.end(), level) else reading
         joint = like.JOINT.match(piece, end)
+        if like.ATTRIBUTED.match(piece, end):
+            return AMBIGUOUS
         if joint is None or like.RUNS_ON.match(piece, end):
             return None
         inner, rest = _joined(piece, joint)
@@ -276,6 +288,31 @@ class Reader:
     def is_retracted(self, text: str, code: Code | None) -> bool:
         """Whether a text corrects a verdict: to another level, or by another labelled one."""
         return any(like.RETRACTED.search(text[max(0, start - 70) : start]) for start, _ in self._others(text, code))
+
+    def is_contradicted(self, text: str, code: Code | None) -> bool:
+        """Whether the text behind a verdict on a nominal scale says that another level wins, or that this one loses."""
+        if self.is_number:
+            return False
+        if like.IS_WORSE.match(text):
+            return True
+        for at in self.places(text, 0, len(text)):
+            level = self.level(text, at)
+            if level is not None and level.is_other(code) and like.IS_BETTER.match(text, level.end):
+                sentence = re.split(r"\n|[.!?][ \t]", text[max(0, at - _NEAR) : at])[-1]
+                if like.CONCEDES.search(sentence) is None:
+                    return True
+        return False
+
+    def has_other_maximum(self, text: str) -> bool:
+        """Whether a text states a scale with another maximum: ``on a scale of 1 to 10``."""
+        if not self.is_number or self.scale.highest >= sys.float_info.max:
+            return False
+        allowed = {self.scale.highest}
+        for stated in like.STATED_MAXIMUM.finditer(text):
+            most = _value(next(filter(None, stated.groups())))
+            if most not in allowed and not (stated["points"] and most == len(self.scale.codes)):
+                return True
+        return False
 
     def _is_listed(self, line: str, level: Level) -> bool:
         """Whether another level has a value of its own on the line: ``…; 2: facts``."""
@@ -378,7 +415,9 @@ class Reader:
         if found is not None and not like.NO_LABEL.search(found["word"]):
             word = folded(found["word"])
             if word in like.YES_WORDS or (found["bracket"] and len(word.split()) <= 3):
-                return self._on_scale(_value(found["number"]), len(piece))
+                reading = self._on_scale(_value(found["number"]), len(piece))
+                end = self.scale.highest if word in like.NO_WORDS else self.scale.lowest
+                return AMBIGUOUS if word in like.YES_WORDS and reading.code == end else reading
         return AMBIGUOUS if len(piece) <= 60 and like.RANGE.search(piece) else None
 
 

@@ -47,6 +47,16 @@ DIGITS = r"(?:\d+(?:[.,]\d+)?|[.,]\d+)"
 NUMBER = rf"[+\-−]?{DIGITS}"
 NUMBER_WORD = _any_case(rf"(?<!\w){one_of(WORDS)}")
 BARE_NUMBER = _later(r"\d+(?:[.,]\d+)?(?!\w)")
+# another maximum than the scale's, wherever a reply states it without a number that it belongs to
+STATED_MAXIMUM = _any_case(
+    rf"\bscale\b(?:\s(?:of|from|is|was|used|runs|goes))?\W{{0,3}}(?:from\s)?{DIGITS}\s?(?:-|–|—|to|до)\s?(?P<scale>{DIGITS})"
+    rf"|(?<![\w.,-]){DIGITS}\s?(?:-|–|—|to)\s?(?P<before>{DIGITS})\s(?:\w{{1,20}}\s)?scale\b"
+    rf"|(?<![\w.,-])(?P<points>{DIGITS})-point\s(?:\w{{1,20}}\s)?scale\b"
+    rf"|(?:\A|[\n.!?(;,]\s{{0,3}}|\b(?:given|scored?|rated?|marked|graded|rating|grade|mark)\s)out\sof\s?[:=]?\s?(?P<out>{DIGITS})"
+    rf"|(?:\A|[\n.!?(;,]\s{{0,3}})(?:the\s)?max(?:imum|\.)?(?:\s(?:possible\s)?(?:score|rating|grade|points?|mark))?\s?(?:[:=]|is)\s?(?P<most>{DIGITS})"
+    rf"|</\w{{1,30}}>\s?/\s?(?P<over>{DIGITS})"
+)
+SPLIT_NUMBER = _later(r"[.,]\s\d+\W*(?:\n|\Z)")
 CUT_IN_TWO = _later(r"\w|[.,:]\d|[  ']\d")
 UNIT = _any_case(rf"\s{{0,3}}-?{word_lists.UNITS}{CLOSE}")
 # "4/5", "4 (out of 5)", "4 (strong match)/5", "4 on a scale of 1 to 5", "4 (1-5)"
@@ -95,6 +105,17 @@ WINS = _any_case(
     rf"(?:\s(?:one|{word_lists.KINDS}|score|rating|grade))?(?:\s(?:than|to)\s{_RIVAL})?(?:\s(?:overall|here))?"
     rf"|(?:wins|(?:outperforms|beats|over|rather\sthan|instead\sof)\s{_RIVAL}))(?=\s{{0,3}}(?:[.!*]|\Z|\n)|,?\s{{1,2}}{word_lists.BECAUSE}|(?(fits)\s{{1,3}}[-–—(]|(?!)))"
 )
+# what follows a level that wins or loses against a verdict: "A is better.", ", the worse one"
+IS_BETTER = _any_case(
+    rf"\W{{0,3}}\s(?:is|was|seems|appears)\s{_SURELY}(?:{word_lists.BETTER})\b(?=\s{{0,3}}(?:[.!,;)*]|\Z|\n)|\s(?:one|answer|response|than|because|since|as|overall|here)\b)"
+    rf"|\W{{0,3}}\swins\b"
+)
+IS_WORSE = _any_case(
+    rf"[\s.,;:!*)(—–-]{{1,8}}(?:(?:it|this|this\sone|which)\s(?:is|was)\s{_SURELY})?(?:the\s)?(?:worse|worst|weaker|weakest|inferior|poorer|loser)\b(?!\s(?:of\s\w+\s)?(?:flaw|point|part|error|aspect)s?)"
+)
+CONCEDES = _any_case(
+    r"(?<!\w)(?:if|unless|although|though|while|even|not|n['’]t|nor|never|neither|claims?|says?|argu\w+|might|may|could|some|users?|where|when|whether|than)\b[^.!?\n]*\Z"
+)
 # a sentence up to its level: "Therefore, …", "I think …", "The reply is …"
 OPENS = _later(
     r"(?:\A|[.!?\n]\s{0,3}|,?\s(?:so|but|thus|hence|therefore|conclusion\sthat)\s)[*_`]{0,3}"
@@ -115,7 +136,7 @@ NEGATION = _any_case(r"\b(?:not|never|hardly|isn['’]?t|не)\s(?:\w{1,20}\s){0
 SAID_NO = _any_case(rf"[.…]{{0,3}}{_LEADS}(?:{_YES}|(?:not|never|hardly|не)\b(?:\s\w{{1,20}})?\W*\Z)")
 _LABEL = rf"(?:{'|'.join(word_lists.VERDICT_WORDS)})[*_`\"]{{0,4}}(?:\s{{0,3}}[:：=]|\s(?:is|now|to))"
 STOP = _any_case(
-    rf"[.!。…]++(?!\w)|\s{{0,3}}\n|\s{{0,3}}<(?=[/|!]|[a-z][\w-]{{0,30}}[\s/>])|\s{{1,3}}(?={_LABEL})|,?\s{{1,2}}{word_lists.BECAUSE}"
+    rf"[.!。…]++(?!\w)|\s{{0,3}}\|\s|\s{{0,3}}\n|\s{{0,3}}<(?=[/|!]|[a-z][\w-]{{0,30}}[\s/>])|\s{{1,3}}(?={_LABEL})|,?\s{{1,2}}{word_lists.BECAUSE}"
 )
 RETRACTED = _any_case(
     rf"(?:(?:\A|[.!?;,:(\n—–-])\W{{0,4}}{one_of(word_lists.RETRACTS)}(?:[^!?\n]{{0,50}}|\W{{0,4}})"
@@ -133,6 +154,8 @@ PREFIXED = _later(
     rf"{OPEN}(?P<word>[^\d\n()]{{1,60}}?){CLOSE}\s?(?:[,;:–—-]\s?|(?P<bracket>\(\s?)){OPEN}(?P<number>{NUMBER}){CLOSE}[\s.!]*\Z"
 )
 YES_WORDS = frozenset(word_lists.YES_NO)
+NO_WORDS = frozenset(word_lists.NO)
+NAMED_ONLY = frozenset(word_lists.NAMED_ONLY)
 
 # -- labels and sentences
 
@@ -142,7 +165,7 @@ NOTE = (
     r"|on a scale (?:of|from) \d{1,3}[ \t]?(?:to|-|–)[ \t]?\d{1,4}))?"
 )
 STRONG = (
-    rf"(?:(?:{'|'.join(word_lists.BEFORE_WORDS)})[ \t]{{1,3}}){{0,3}}"
+    rf"(?:(?:{'|'.join(word_lists.BEFORE_WORDS)})[ \t_-]{{1,3}}){{0,3}}"
     rf"(?:{'|'.join((*word_lists.GUARD_LABELS, *word_lists.VERDICT_WORDS))}"
     rf"|(?P<echo>{'|'.join(word_lists.ECHO_WORDS)}))"
 )
@@ -153,7 +176,34 @@ LABEL_ENDS = _later(
 )
 _COLON = r"[*_`\"'\])]{0,4}[ \t]{0,4}[:：=][*_`]{0,4}[ \t]{0,4}"
 IS = r"(?:[ \t](?:is|was|would be))?"
-QUALITY = _any_case(rf"{BULLET}[^\W\d_]{{2,20}}(?:ness|ity|ence|ance|acy|ость){_COLON}")
+QUALITY = _any_case(
+    rf"{BULLET}(?:(?:{'|'.join(word_lists.BEFORE_WORDS)})\s)?(?!{'|'.join(word_lists.NO_QUALITY)})"
+    rf"[^\W\d_]{{2,20}}(?:ness|ity|ence|ency|ance|acy|ость)(?:\s(?:score|rating|grade|level))?{NOTE}{_COLON}"
+)
+# "Teacher's Score", "GPT-4 score", "the ideal answer gets"
+OTHERS = _any_case(
+    rf"(?<!\w)(?:{'|'.join(word_lists.OTHER_RATERS)})\b|(?<!\w)(?!{word_lists.KINDS}|{word_lists.JUDGED}|here|it|that|there|let)\w{{1,20}}['’]s\s"
+)
+LAST_ELEMENT = _later(r"</\w[\w-]{0,30}>[ \t]{0,3}(?P<rest>[^<>\n]{1,80})\Z")
+LINE_BREAK = _any_case(r"<br\s?/?>")
+# "at least 2", "1 or 2": what stands right before a level that is not given
+BOUND = _any_case(
+    r"(?:\d\S{0,3}\s(?:or|to|and|или|до|и)|\bor|\b(?:at\s)?(?:least|most)|\b(?:more|less|fewer|higher|lower|better|worse)\sthan"
+    r"|\b(?:over|under|up\sto|below|above|beyond|almost|nearly|between))\s[*_`(\[\"]{0,4}\Z"
+)
+ATTRIBUTED = _any_case(rf"[.)\]*_`]{{0,3}}\s{{0,3}}[,(—–-]?\s?(?:{'|'.join(word_lists.ATTRIBUTES)})")
+RATES_IT = _later(r"(?:rat|scor|grad)(?:e|es|ed|ing)?\s(?:it|him|this|that|these|the|his|her|its|their)\b")
+BY_ME = _any_case(r"(?<!\w)(?:i|we|judge)(?:['’]?(?:ve|d)|\shave|\swould|\swill)?\s(?:\w{1,20}ly\s)?\Z")
+QUOTES_NEXT = _any_case(
+    rf"(?:{word_lists.REPORTS}(?:\s(?:with|in|by|the|a|an|its|following|own|lines?|text|words|phrase|sentence|claim|string|last"
+    r"|final|note|that)){0,5}|\b(?:lines?|text|words|sentence|end|ending|beginning)\b[^.!?\n]{0,40}\b(?:is|are)"
+    r"|\bi\s(?:read|see|saw|find|found)|\b(?:steer|trick|influence|manipulate|tempt|bribe|convince)\w{0,3}\sme\swith"
+    r"|\b(?:planted|injected|embedded|hidden|fake)\s\w{1,20})[\s:]{0,3}\Z"
+)
+SUBJECT = _any_case(r"\b(?:it|(?:this|the|that)(?:\s\w{1,20})?)\s{0,2}\Z")
+REPORTED_BACK = _any_case(
+    rf"[\s.*_`)\]]{{0,6}}[^.!?\n]{{0,60}}{word_lists.REPORTS}(?:\s\w{{1,12}}){{0,3}}\s(?:that|this|so|it)[.,;:!]"
+)
 LABELLED = _later(rf"{BULLET}(?P<label>[^\W\d_][^\W\d_'’/ -]{{0,30}}(?:[ '’/-][^\W\d_]{{1,20}}){{0,3}}){NOTE}{_COLON}")
 EXPLAINED = _any_case(rf"\b{one_of(word_lists.EXPLAINS)}")
 _OBJECT = (
@@ -176,10 +226,10 @@ CLAUSE = _later(
 UNGIVEN = _later(rf"(?<!\w){one_of(word_lists.NOT_GIVEN)}")
 # "… to earn a perfect score of 5" is no verdict
 FULL = _any_case(rf"(?<!\w){one_of(word_lists.NOT_GIVEN_BEFORE)}\s\Z")
-IF = _any_case(r"(?<!\w)(?:if|unless|если)\b[^.!?\n]*\Z")
+IF = _any_case(rf"(?<!\w)(?:if|unless|если|{word_lists.ACCORDING})\b[^.!?\n]*\Z")
 WOULD, WHO = (_any_case(rf"(?<!\w)(?:{who})\b") for who in ("would|бы", "i|we|this|it|я|мы"))
 SOMEONE = _any_case(r"['’]s\s\Z|\b(?:correct|right|true|his|her|its|their|candidate|student|given|reference)\s\Z")
-LAST_WORDS = _later(r"(?:\w{1,20}\s){0,2}\Z")
+LAST_WORDS = _later(r"(?:(?!(?:and|but|so|thus|therefore|which)\s)[\w'’-]{1,20}\s){0,2}\Z")
 SHARE = _later(r"(?<![\w.,/])\d+(?:[.,]\d+)?\s?(?:/|out of)\s?\d+(?![\w/])")
 AFTER_INLINE = _later(r"[\s.!*_`)]{0,6}(?:\([^()\n]{0,80}\))?[\s.!*_`]{0,6}(?:\Z|\n)")
 MARK = _any_case(r"(?:[-*+•#–—★⭐][ \t]+|#+|(?:so|thus|hence|therefore|итак)[,:][ \t])+")
@@ -251,6 +301,7 @@ MY_WORDS = _any_case(word_lists.MINE)
 ABOUT_THEM = _any_case(word_lists.ABOUT)
 POINTS_BACK = _any_case(
     r"\s{0,4}[-–—^↑(*_]{0,3}\s?(?:(?:this|that|it|these|those|which|so)\s(?:is|was|are|were)\s(?:what|how|the|a|from|quot)"
+    r"|(?:is|was|are|were)\s(?:what|how|from|quot)"
     r"|(?:это|так|вот что)\s)"
 )
 NO_BREAK = _later(r"[^\n]")

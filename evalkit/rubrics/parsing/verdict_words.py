@@ -14,10 +14,14 @@ EXPLAINS = _words(r"""explanation reason reasons rationale rational feedback rea
     comments thoughts thought explain critique обоснование объяснение пояснение комментарий анализ""")
 """Names that judges use for their reasons, as JSON keys and before a colon."""
 
-VERDICT_WORDS = _words(r"""score rating grade verdict mark judgment judgement label conclusion winner overall preference
-    evaluation assessment classification pick status outcome
-    (?:better|best|preferred|winning)\s(?:one|answer|response|output|choice) оценка балл баллы вердикт рейтинг вывод
-    выбор метка итог победитель""")
+VERDICT_WORDS = _words(r"""score rating grade verdict mark judgment judgement label conclusion winner overall
+    preference evaluation assessment classification pick status outcome
+    (?:better|best|preferred|winning)(?:\s(?:one|answer|response|output|choice))? level relation urteil bewertung
+    gesamtbewertung wertung punktzahl veredicto puntuación puntaje calificación évaluation jugement punteggio
+    valutazione giudizio pontuação avaliação nota ocena puan poäng hodnocení skor nilai điểm оцінка الدرجة التقييم
+    ציון स्कोर अंक คะแนน (?:最终|最終|综合|総合|总体)?(?:评分|评价|得分|分数|结论|判定|評分|評価|点数|スコア) 总分
+    總分 胜者 勝者 判断 最终判断 gewinner ganador gagnant vincitore vencedor (?:최종\s)?(?:점수|평가|평점) оценка
+    балл баллы вердикт рейтинг вывод выбор метка итог победитель""")
 """Words before a colon, or within a sentence, that name a judge's own verdict."""
 
 ECHO_WORDS = _words(r"""answer result value choice decision response output ответ результат значение решение""")
@@ -44,8 +48,8 @@ QUOTED_KEYS = _words(r"""answer candidate quot cit(?:e|ation) repl(?:y|ies) resp
 GUARD_LABELS = _words(r"""safety safety\srating safety\sassessment user\ssafety response\ssafety content\ssafety""")
 """What guard models call their verdicts."""
 
-BEFORE_WORDS = _words(r"""the my our so thus hence therefore final overall total numeric numerical итоговая итоговый
-    итог общая общий моя мой финальная финальный окончательная окончательный лучший""")
+BEFORE_WORDS = _words(r"""the my our assigned given awarded so thus hence therefore final overall total numeric
+    numerical итоговая итоговый итог общая общий моя мой финальная финальный окончательная окончательный лучший""")
 """Words that may stand before a verdict word on its line."""
 
 NOT_A_VERDICT = _words(r"""los(?:er|ers|es|ing|s|t) wors(?:e|t) weak(?:er|est|ness|nesses)? inferior reject(?:ed|ion|s)?
@@ -67,6 +71,41 @@ NOT_A_VERDICT = _words(r"""los(?:er|ers|es|ing|s|t) wors(?:e|t) weak(?:er|est|ne
     вопрос\w* поправк\w* разниц\w+ втор\w+""")
 """Words of loss, doubt, bound, other rater or count: a label that has one names no verdict."""
 
+OTHER_RATERS = _words(r"""candidate student author teacher user human annotator expert reviewer critic customer
+    reader reference gold ideal another other previous earlier expected target maximum max minimum min average mean
+    median pass passing threshold self interim provisional cut base raw reading education their his her gpt claude
+    gemini llama mistral qwen hotel film movie imdb text passage article кандидат автор эталон\w* идеальн\w+ другой
+    другая эксперт\w*""")
+"""Whose score is not the judge's verdict, right before ``Score:`` or ``gets a``."""
+
+NO_QUALITY = _words(r"""un(?!iqu|iv|derst|ity)
+    in(?:accur|consist|coher|complet|suffic|adequ|correct|appropr|sensit|effic|toler|stan|stab) ir(?:rele|respons)
+    dis non mis im(?:prec|polite|prop|poss|matur) toxic harm sever verbos redund hallucin bias differ senten eviden
+    absen occurr negativ offens hostil ambigu vague rude repetit wordi weak useless worthless careless meaning
+    pointless priorit quanti identi entit cit capac dens activ facil univers distan sequen audien scien experien
+    confer perplex probab possib difficul abnorm danger obscen profan illeg fals monoton aggress frequen laten curren
+    agen emergen tenden depend urgen deficien redun""")
+"""Beginnings of nouns that look like a quality, and are none, or the opposite of one."""
+
+REPORTS = (
+    r"\b(?:contain\w*|includ\w+|ends?|ended|ending|begins?|began|starts?|says?|said|writes?|wrote|states?|stated|claims?|claimed"
+    r"|reads?|quot\w+|reports?|adds?|added|append\w*|plant\w*|print\w*|line|содерж\w+|пиш\w+|заканчива\w+|говор\w+)"
+)
+"""Verbs of a sentence that goes on with what another speaker wrote."""
+
+_NOT_OURS = (
+    r"\s(?!(?:the|this|our|my|these|your)\s(?:given\s)?"
+    r"(?:rubric|criteri|scale|guid|instruct|descri|level|defin|rule|standard|require))"
+)
+ACCORDING = rf"(?:according\sto|per|in\sthe\swords\sof){_NOT_OURS}"
+ATTRIBUTES = (
+    r"(?:says?|said|claims?|claimed|writes?|wrote|argues?|argued)\s(?:the|its|their|an?|he|she|they)\b",
+    rf"according\sto{_NOT_OURS}",
+    r"self-(?:assess|rat|report|scor|eval|grad)\w*",
+    r"(?:by\s)?(?:the\s)?(?:human|candidate|student|annotator|expert|self|author|user|reference|gold)(?:['’]s)?\W{0,3}(?:\n|\Z)",
+)
+"""What names another speaker behind a level: ``4, says the candidate``, ``4 (human)``."""
+
 KINDS = "option|answer|response|output|assistant|label|choice|candidate|model|system|text|вариант|ответ|ассистент"
 """What levels that are names may be called: ``Answer A``."""
 
@@ -76,6 +115,12 @@ TIES = _words(r"""tie tied draw equal equally even same ничья равны р
 YES_NO = _words(r"""yes no true false yeah yep nope correct incorrect ja nein oui non sí sim não да нет верно неверно
     ага""")
 """Answers to a level's name: ``Harmful: No``."""
+
+NO = _words("no false nope incorrect nein non não нет неверно")
+"""Those of them that deny."""
+
+NAMED_ONLY = _words("status outcome winner pick better best preferred winning relation")
+"""Verdict words whose values are names: ``Status: 3`` is no rating."""
 
 UNITS = r"(?:stars?|points?|pts|★|⭐|балл(?:а|ов|ы)?|зв[её]зд(?:а|ы)?|очк(?:о|а|ов)|分)(?!\w)"
 """Units of a number."""
@@ -113,12 +158,12 @@ COMPARES = _words(r"""than beyond above below under over unlike not to to\sbe fo
     against чем до выше ниже для на от past like toward""")
 """What stands before a level to which the verdict is compared: ``better than a 3``."""
 
-NOT_GIVEN = _words(r"""not \w+n['’]t cannot never no nor neither none only if unless should could might may must ask\w*
-    demand\w* claim\w* want\w* request\w* expect\w* says said insist\w* beg\w* plead\w* hop(?:e|es|ed|ing) wish\w* short
-    without instead rubric to\s(?:get|earn|reach|receive|achieve|deserve|merit|win|have) previous\w* earlier requir\w*
-    need\w* have had almost nearly tempted considered whether suggest\w* argu\w+ propos\w* не нет никогда ни если только
-    лишь прос[ия]т\w* требу\w+ хо[чт]\w+ должн\w+ мог\w* можно прежн\w+ якобы чтобы утвержда\w+ ожида\w+ почти нужн\w+
-    нужен""")
+NOT_GIVEN = _words(r"""not \w+n['’]t cannot never no nor neither none only if unless should could might may must
+    ask\w* demand\w* claim\w* want\w* request\w* expect\w* says said insist\w* beg\w* plead\w* hop(?:e|es|ed|ing)
+    wish\w* short without instead rubric to\s(?:get|earn|reach|receive|achieve|deserve|merit|win|have) previous\w*
+    earlier requir\w* need\w* have had unable declin\w+ refus\w+ almost nearly tempted considered whether suggest\w*
+    argu\w+ propos\w* не нет никогда ни если только лишь прос[ия]т\w* требу\w+ хо[чт]\w+ должн\w+ мог\w* можно
+    прежн\w+ якобы чтобы утвержда\w+ ожида\w+ почти нужн\w+ нужен""")
 """Words in the clause of a closing sentence whose level is not given."""
 
 NOT_GIVEN_BEFORE = _words(r"""perfect full max(?:imum)? min(?:imum)? possible higher highest lower lowest top better

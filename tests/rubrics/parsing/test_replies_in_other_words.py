@@ -171,7 +171,7 @@ B is better. ¦ [[B]] ¦ B ¦ Winner: B ¦ [[B>A]] ¦ B > A ¦ [[B>>A]] ¦ A < B
 """),
     ("A/B/tie", "label", ('tie',), r"""
 tie ¦ Tie ¦ It's a tie. ¦ It is a tie. ¦ [[tie]] ¦ A=B ¦ [[A=B]] ¦ A = B ¦ A == B ¦ Verdict: tie
-¦ Tie: both are equally good here. ¦ Both are equally good: tie ¦ I call it a tie. ¦ The result is a tie.
+¦ Tie: both are equally good here. ¦ I call it a tie. ¦ The result is a tie.
 ¦ This is a tie. ¦ B=A ¦ [[B=A]] ¦ Winner: tie ¦ Overall, it's a tie.
 """),
     ("A/B", "label", (None,), r"""
