@@ -9,8 +9,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from evalkit.rubrics.parsing import verdict_patterns as like
-from evalkit.rubrics.parsing.answer_lines import read_lines
-from evalkit.rubrics.parsing.mask_quotations import filled, masked, unfenced
+from evalkit.rubrics.parsing.mask_quotations import masked, unfenced
 from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, UNREADABLE, Parsed, Reader, Reading
 from evalkit.rubrics.parsing.verdict_words import ECHO_KEYS, EXPLAINS, INPUT_KEYS, VERDICT_KEYS, WRAPPER_KEYS
 
@@ -195,12 +194,7 @@ def _embedded(text: str, reader: Reader, cut: bool, name: str) -> _Answer | None
         answer = _mended(text[unclosed : last_brace + 1 if last_brace > 0 else None], reader, name, depth=_DEEPEST)
         if answer is not None or not found:
             found.append(answer or _Answer(UNREADABLE, ""))
-    verdict = _same(found)
-    if verdict is not None and verdict.reading.code is not None:
-        beside = read_lines(filled(text, spans), reader, cut=False, name=name).code
-        if beside not in (None, verdict.reading.code):  # "Score: 0", before or after it
-            return verdict._replace(reading=AMBIGUOUS)
-    return verdict
+    return _same(found)
 
 
 def _is_answer(block: str, reader: Reader, name: str) -> bool:

@@ -44,9 +44,9 @@ def masked(
     """
     if like.ANY_MARK.search(text) is None:
         return text
-    text = filled(text, _lines(text, cut))
-    text = filled(text, _fenced(text, own))
-    return filled(text, quoted(text, keeps, cut=cut))
+    text = _filled(text, _lines(text, cut))
+    text = _filled(text, _fenced(text, own))
+    return _filled(text, quoted(text, keeps, cut=cut))
 
 
 def unfenced(text: str) -> str:
@@ -81,7 +81,7 @@ def _language(fence: re.Match[str]) -> str:
     return fence["info"].strip("{}. \t").partition(" ")[0].casefold()
 
 
-def filled(text: str, spans: list[Span]) -> str:
+def _filled(text: str, spans: list[Span]) -> str:
     """The text with its spans filled; they may overlap."""
     if not spans:
         return text
@@ -109,9 +109,7 @@ def _fenced(text: str, own: Callable[[str], bool] | None) -> list[Span]:
     pairs = [fences[:2]] if len(fences) <= 2 else [fences[:2], fences[-2:]]
     lines: list[Span] = []
     for pair in pairs:
-        if _is_own(text, pair, own, again=bool(lines) or text[:1] == "{") and not _is_quoted(
-            text, start, end, pair[0].start("marks")
-        ):
+        if _is_own(text, pair, own) and not _is_quoted(text, start, end, pair[0].start("marks")):
             lines += ((fence.start("opened"), fence.end()) for fence in pair)
             if pair[0] is fences[0]:
                 start = fences[2].start("opened") if len(fences) > 2 else end
@@ -138,16 +136,12 @@ def _fences(text: str) -> list[re.Match[str]]:
 
 def _is_quoted(text: str, start: int, end: int, at: int) -> bool:
     """Whether a block is within quotation marks, the content of blocks left out."""
-    rest = filled(text, [(start, end)])
+    rest = _filled(text, [(start, end)])
     return any(opened < at < closed for opened, closed in pairs(rest, cut=False))
 
 
-def _is_own(text: str, fences: list[re.Match[str]], own: Callable[[str], bool], *, again: bool) -> bool:
-    """Whether the block between two fences, or after the only one, is a verdict that the judge gives itself.
-
-    `again`: what stands before it is one. Then it is one, too, unless its line introduces another speaker: judges
-    correct their drafts.
-    """
+def _is_own(text: str, fences: list[re.Match[str]], own: Callable[[str], bool]) -> bool:
+    """Whether the block between two fences, or after the only one, is a verdict that the judge gives itself."""
     inner = text[fences[0].end() : fences[1].start() if len(fences) > 1 else None].strip(" \t\r\n`~")
     if fences[0]["opened"] or fences[-1]["closed"] or _language(fences[0]) not in _LANGUAGES or not own(inner):
         return False
@@ -159,7 +153,7 @@ def _is_own(text: str, fences: list[re.Match[str]], own: Callable[[str], bool], 
     is_quoted, says = like.QUOTED_LINE.match(says), like.ABOUT_THEM.sub("my", says)
     if is_quoted or like.THEIR_WORDS.search(says):
         return False
-    return again or not (after or says.endswith((":", "："))) or like.MY_WORDS.search(says) is not None
+    return not (after or says.endswith((":", "："))) or like.MY_WORDS.search(says) is not None
 
 
 def _lines(text: str, cut: bool) -> list[Span]:

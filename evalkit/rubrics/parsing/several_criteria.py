@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from evalkit.rubrics.parsing import Parser, parser_for
 from evalkit.rubrics.parsing.json_answers import folded
-from evalkit.rubrics.parsing.mask_quotations import filled, masked, unfenced
+from evalkit.rubrics.parsing.mask_quotations import masked, unfenced
 from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_refusal, is_withheld, plain, take_apart
 from evalkit.rubrics.parsing.values_on_scale import Parsed
 from evalkit.rubrics.parsing.verdict_words import WRAPPER_KEYS
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from evalkit.rubrics.scales import Scale
 
 _LONGEST, _MOST_OBJECTS = 200_000, 64
-_BEGINS = re.compile(r'\{\s*(?:["}]|\'\w+\'\s*:)')
-_IN_WORDS = re.compile(r"\b\d+\s*[.):]\W*(?:yes|no|(?:not |un)?met|true|false|[01])\b", re.IGNORECASE)
+_BEGINS = re.compile(r'\{\s*["}]')
 _SPACE = re.compile(r"\s*")
 _decode = JSONDecoder().raw_decode
 
@@ -62,7 +61,7 @@ def _parts(text: str, group: tuple[str, ...], cut: bool) -> tuple[tuple[tuple[st
         return (), "truncated" if cut else "empty"
     spelled = folded if len({*map(folded, group)}) == len(group) else str
     names = {spelled(name): name for name in group}
-    shown, found, spans, at = body, list[tuple[str, str]](), list[tuple[int, int]](), 0
+    shown, found, at = body, list[tuple[str, str]](), 0
     if not body.startswith("{"):  # a quotation in the prose is not the judge's own reply
         shown = masked(body, cut=cut, own=lambda block: any(spelled(key) in names for key, _ in _entries(block, 0)[0]))
     for _ in range(_MOST_OBJECTS):
@@ -74,10 +73,7 @@ def _parts(text: str, group: tuple[str, ...], cut: bool) -> tuple[tuple[tuple[st
         if not own and end is not None and len(entries) == 1 and folded(entries[0][0]) in WRAPPER_KEYS:
             at = body.index(entries[0][1], at + 1)  # {"scores": {…}}
             continue
-        if own and all(map(str.isdigit, group)) and any(key.isdigit() and key not in group for key, _ in entries):
-            return (), "ambiguous"  # numbered from 0, say: whose verdict an entry is, is not known
         found += own
-        spans += [(at, end or len(body))] if own else []
         if end is None and _BEGINS.match(body, at):  # what follows may be a quotation in its broken rest
             if not cut:
                 return (), lost
@@ -85,8 +81,6 @@ def _parts(text: str, group: tuple[str, ...], cut: bool) -> tuple[tuple[tuple[st
         at = end or at + 1
     if not found and is_refusal(body):
         return (), "refused"
-    if found and _IN_WORDS.search(filled(body, spans)):  # "1. No", beside an object that may be quoted
-        return (), "ambiguous"
     return tuple(found), lost
 
 
