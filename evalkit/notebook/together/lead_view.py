@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -39,8 +39,8 @@ class LeadScreen:
         The annotator of the decisions.
     """
 
-    def __init__(self, forms: Forms, lead: str) -> None:
-        self.forms, self.decider = forms, f"{DECIDED}{lead}"
+    def __init__(self, forms: Forms, lead: str, expected: Sequence[str]) -> None:
+        self.forms, self.decider, self._expected = forms, f"{DECIDED}{lead}", expected
         self._opened: Key = ("", "")
         self._taken_back: dict[Key, LabelEdit] = {}
         self.actions: dict[str, Action] = {"open": self.open, "decide": self.decide, "undo": self.undo}
@@ -74,10 +74,12 @@ class LeadScreen:
             panel = forms.texts(key) | {"item": key[0], "criterion": key[1], "question": forms.question(key)}
             panel |= {"said": [[*words, notes.get(words[0], "")] for words in answers]}
             panel |= {"decision": edit.label, "comment": edit.comment}
+        others = dict.fromkeys(who for who in (*self._expected, *log.times) if not who.startswith(DECIDED))
+        idle = [(who, pd.Series(dtype=object)) for who in others if who not in names]
         return {
             "view": "lead", "title": forms.rubric.id, "decider": self.decider, "names": names, "rows": rows,
             "sentence": sentence, "agreement": agreement, "panel": panel,
-            "people": [*map(self._person, people.items()), [self.decider, n_decided, len(rows), ""]],
+            "people": [*map(self._person, [*people.items(), *idle]), [self.decider, n_decided, len(rows), ""]],
             "undo": ": ".join(next(log.acts(self.decider), ())),
         }  # fmt: skip
 
@@ -162,12 +164,12 @@ class LeadScreen:
 
     def open(self, message: Mapping[str, Any]) -> None:
         """Show an item on which people differ."""
-        self._opened = message["item"], message["criterion"]
+        self._opened = str(message.get("item")), str(message.get("criterion"))
 
     def decide(self, message: Mapping[str, Any]) -> None:
         """Label the item on screen as decided, and show the next one."""
-        if self._opened == (message["item"], message["criterion"]):
-            answer = self.forms.answer(self._opened, message["label"])
+        if self._opened == (message.get("item"), message.get("criterion")):
+            answer = self.forms.answer(self._opened, message.get("label"))
             edit = LabelEdit(answer, "adjudicated", comment=clean(message.get("comment")))
             self.forms.log.add_form(self.decider, {self._opened: edit})
             self._opened = str(message.get("next_item", "")), str(message.get("next_criterion", ""))
