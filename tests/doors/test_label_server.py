@@ -114,8 +114,8 @@ def test_no_request_without_a_right_to_it_reaches_the_app(server: Server) -> Non
         ("post to the folder of another", "POST", of_ann2 + post[len(folder) :], own(server), b"{}", 401),
         ("user in a header", "GET", "/", [("X-Forwarded-User", "ann1"), ("Remote-User", "ann1")], None, 401),
         ("foreign host", "GET", folder, [("Cookie", cookie), ("Host", "evil.example")], None, 403),
-        ("foreign host, own port", "GET", folder, [("Cookie", cookie), ("Host", f"a.example:{server.port}")], None, 403),
-        ("host that begins as ours", "GET", folder, [("Cookie", cookie), ("Host", "localhost.evil.example")], None, 403),
+        ("foreign, own port", "GET", folder, [("Cookie", cookie), ("Host", f"a.example:{server.port}")], None, 403),
+        ("begins as our host", "GET", folder, [("Cookie", cookie), ("Host", "localhost.evil.example")], None, 403),
         ("user in the host", "GET", folder, [("Cookie", cookie), ("Host", "localhost@evil.example")], None, 403),
         ("empty host", "GET", folder, [("Cookie", cookie), ("Host", "")], None, 403),
         ("foreign origin", "GET", folder, [("Cookie", cookie), ("Origin", "http://evil.example")], None, 403),
@@ -141,7 +141,8 @@ def test_no_request_without_a_right_to_it_reaches_the_app(server: Server) -> Non
         "/api/status", "/api/usage", "/?x/../api/status",
     )  # fmt: skip
     table += [
-        (f"path {path}", "GET", folder + path[1:], own(server), None, 200 if path[:2] == "/?" else 404) for path in paths
+        (f"path {path}", "GET", folder + path[1:], own(server), None, 200 if path[:2] == "/?" else 404)
+        for path in paths
     ]
     got = {what: server.ask(method, path, headers, body)[0] for what, method, path, headers, body, _ in table}
     assert got == {row[0]: row[5] for row in table}
@@ -340,7 +341,7 @@ async def test_requests_are_limited_for_each_person(monkeypatch: pytest.MonkeyPa
         await send({"type": "websocket.close" if is_socket else "http.response.body"})
 
     marks = iter(["f1", "c1", "f2", "c2"])
-    monkeypatch.setattr(server_module.secrets, "token_urlsafe", lambda _: next(marks))
+    monkeypatch.setattr("secrets.token_urlsafe", lambda _: next(marks))
     gate = server_module.Gate({"a": "one", "b": "two"}, "127.0.0.1", 8600).before(app)
     first, second = ([("Host", "localhost:8600"), ("Cookie", f"evalkit_label_8600={mark}")] for mark in ("c1", "c2"))
     for _ in range(4000):

@@ -158,10 +158,10 @@ class Forms:
     def texts(self, key: Key) -> dict[str, Any]:
         """What is read to answer a question (see `item_texts`); a requirement stands in the form."""
         found = item_texts(self.items, self.columns, key[0], self.rubric, key[1])
-        for number, (name, text) in enumerate(found["inputs"]):
+        for place, (name, text) in enumerate(found["inputs"]):
             form = found["forms"][name]
             if n_shown := len(form["images"]):
-                found["inputs"][number] = name, _IN_DATA.sub("shown below", text, n_shown)
+                found["inputs"][place] = name, _IN_DATA.sub("shown below", text, n_shown)
                 form["turns"] = [(_IN_DATA.sub("shown below", who), said) for who, said in form["turns"]]
         return found
 
@@ -215,8 +215,8 @@ class PersonScreen:
         if (shown, number) != (self.shown, self._drawn):
             self.shown, self._drawn = shown, number
             self._seen[shown] = {key: given[key].label or "" for key in forms.questions.get(shown, ()) if key in given}
-        earlier = [form for form in dict.fromkeys(form for form, _ in acts) if form in forms.questions and form != shown]
-        earlier = [form for form in earlier if form in skipped or form not in open_forms]
+        closed = forms.questions.keys() - {*ahead, shown}
+        earlier = [form for form in dict.fromkeys(form for form, _ in acts) if form in closed]
         payload = {
             "view": "label", "number": self._number, "annotator": who, "others": self.show_others, "form": self.shown,
             "title": forms.rubric.id, "description": forms.rubric.description, "n": len(forms.questions),
@@ -253,7 +253,7 @@ class PersonScreen:
         self._number, self._back = self._number + 1, back
 
     def save(self, message: Mapping[str, Any]) -> None:
-        """Label all questions of a form that this screen has shown; others are ignored, because their text was not read.
+        """Label all questions of a form that this screen has shown; of others the text was not read: they are ignored.
 
         What this screen saved or opened before is replaced; what another window answered since is not.
         """

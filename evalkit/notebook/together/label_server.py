@@ -94,7 +94,6 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it."""
-
         visit = HTTPConnection(scope)
         is_new = scope.get("method") == "GET" and scope["path"] == "/" and "token" in visit.query_params
         given, keys = visit.query_params.getlist("token"), self._tokens
@@ -110,7 +109,9 @@ class Gate:
             if message["type"].endswith("http.response.start"):
                 headers = MutableHeaders(scope=message)
                 headers.update(_SAFE)
-                if path.startswith("/assets/") and message["status"] == 200:  # a reload needs none of marimo's 300 files again
+                if (
+                    path.startswith("/assets/") and message["status"] == 200
+                ):  # a reload needs none of marimo's 300 files again
                     headers["Cache-Control"] = "private, max-age=86400"
                 head.append(message)  # sent with its body: marimo begins to send files that it does not have
                 return

@@ -113,7 +113,9 @@ def test_whatever_a_person_does_every_form_is_labelled_once(tmp_path: Path) -> N
             acts[who].append((name, "save"))
     assert n_corrected > 20
     truth = {key: given[-1] for key, given in history.items()}
-    assert len([line for line in log.read_text().splitlines() if '"label":"' in line]) >= 3 * len(truth) + 3 * n_corrected
+    assert (
+        len([line for line in log.read_text().splitlines() if '"label":"' in line]) >= 3 * len(truth) + 3 * n_corrected
+    )
     labels = pages[0].labels
     saved = {
         (str(who), str(item)): rows.set_index("criterion")["label"].astype(str).to_dict()
