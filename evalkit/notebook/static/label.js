@@ -14,7 +14,7 @@ function renderLabels({ model, el }) {
   const saving = (text) => { const place = find(".ekw-saving"); if (place) place.textContent = text; };
   // No key counts until Python has answered: it would be for an item that was not read yet. A press is refused, not lost.
   const isBusy = () => waiting && (saving("Saving … this press was not taken; wait for the next item"), true);
-  const lock = () => root.querySelectorAll("textarea, [type=number]").forEach((one) => { one.readOnly = !!waiting; });
+  const lock = () => root.querySelectorAll("textarea, [data-number]").forEach((one) => { one.readOnly = !!waiting; });
   function ask(message) {
     if (isBusy()) return;
     const id = (waiting = `${ctx.id} ${++number}`);
@@ -31,8 +31,10 @@ function renderLabels({ model, el }) {
       find(".ekw-alert").scrollIntoView({ block: "nearest" });
     }, PATIENCE_MS);
   }
+  // A field of text: one of numbers reads "8,5" as 85, and the wheel changes it.
+  const isNumber = (text, [low, high]) => /^-?(\d+\.?\d*|\.\d+)$/.test(text) && +text >= low && +text <= high;
   const levels = (one, k, chosen) => one.ends
-    ? `<label class="ekw-short">A number from ${+one.ends[0]} to ${+one.ends[1]} <input type="number" step="any" min="${+one.ends[0]}" max="${+one.ends[1]}" data-question="${k}" data-key="q${k} 0" value="${esc(chosen ?? "")}"></label>`
+    ? `${quiet(one.levels.filter(([code, text]) => code !== text).map(([code, text]) => `${esc(code)}: ${esc(text)}`).join(" · "))}<label class="ekw-short">A number from ${+one.ends[0]} to ${+one.ends[1]} <input inputmode="decimal" autocomplete="off" data-number data-question="${k}" data-key="q${k} 0" value="${esc(chosen ?? "")}"></label><p class="ekw-wrong" role="status"></p>`
     : `<div class="ekw-opts">${one.levels.map(([code, text], at) => `<label class="ekw-opt"><input type="radio" name="${ctx.id} ${k}" value="${esc(code)}" data-question="${k}" data-key="q${k} ${at}" ${chosen === code ? "checked" : ""} ${at < 9 ? `aria-keyshortcuts="${at + 1}"` : ""}>${at < 9 ? `<kbd aria-hidden="true">${at + 1}</kbd>` : "<i></i>"}<span ${code === text ? "" : `data-code="${esc(code)}"`}>${esc(text)}</span></label>`).join("")}</div>`;
   const saveButton = () => `<button class="ekw-primary" data-do="save" data-key="save" aria-keyshortcuts="Enter" ${offIf(open())}>${form().answered ? "Save the change" : "Save and next"} <kbd>Enter</kbd></button>`;
   const undoButton = (text) => `<button data-do="undo" data-key="undo" aria-keyshortcuts="u" ${offIf(!form().undo)}>${text} <kbd>U</kbd></button>`;
@@ -130,22 +132,33 @@ function renderLabels({ model, el }) {
     step: (one) => step(+one.dataset.step), open: (one) => ask({ do: "open", item: one.dataset.item, criterion: one.dataset.name }),
     only: (one) => show({ only: one.dataset.name }), undecided: () => show({ undecided: !undecided }), turn: (one) => show({ page: page + +one.dataset.step }),
   };
-  listen(ctx, ACTIONS, ({ target }) => { "earlier" in target.dataset ? leave(target.value) : "comment" in target.dataset ? (comment = target.value) : answer(+target.dataset.question, target.validity.valid ? target.value : "", target.type === "radio"); return true; });
+  listen(ctx, ACTIONS, ({ target }) => { "earlier" in target.dataset ? leave(target.value) : "comment" in target.dataset ? (comment = target.value) : "number" in target.dataset ? typed(target) : answer(+target.dataset.question, target.value, true); return true; });
+  function typed(field) {
+    const text = field.value.trim(), { ends } = lead() ? question() : form().questions[+field.dataset.question], isGood = isNumber(text, ends);
+    field.setAttribute("aria-invalid", !!text && !isGood);
+    field.closest("fieldset").querySelector(".ekw-wrong").textContent = text && !isGood ? `This is no number from ${+ends[0]} to ${+ends[1]}. Write it with a point: 8.5` : "";
+    answer(+field.dataset.question, isGood ? text : "", false);
+  }
+  function enter() { // the number that the frame asks for; keys that choose levels are for no field
+    const field = find(`[data-number][data-key="q${lead() ? 0 : here} 0"]`);
+    (field || find(lead() ? ".ekw-decide" : ".ekw-read")).focus({ preventScroll: true });
+    field?.select();
+  }
   root.addEventListener("focusin", ({ target }) => { here = +(target.closest(".ekw-answers fieldset")?.dataset.k ?? here); frame(); });
   root.addEventListener("click", (event) => { if (event.target.closest(".ekw-opt") && isBusy()) event.preventDefault(); });
   function pressed(event) { // wherever the focus is, if the page is nothing but this widget
     const path = event.composedPath(), [target] = path, { key } = event, alone = target === document.body && !("jpThemeLight" in document.body.dataset);
     if ((!path.includes(root) && !alone) || event.ctrlKey || event.metaKey || event.altKey) return;
     event.stopPropagation();
-    const typing = target.matches?.("textarea, select, [type=number]"), digit = /^[1-9]$/.test(key) ? +key : 0, one = question(), k = lead() ? 0 : here;
+    const typing = target.matches?.("textarea, select, [data-number]"), digit = /^[1-9]$/.test(key) ? +key : 0, one = question(), k = lead() ? 0 : here;
     const click = (name) => { const button = find(`[data-do="${name}"]`); if (button && button.ariaDisabled !== "true") ACTIONS[name](button); };
     if (waiting && !typing && key !== "Tab") isBusy();
     else if (typing && key === "Escape") find(lead() ? ".ekw-decide" : ".ekw-read").focus({ preventScroll: true });
-    else if (typing && (key !== "Enter" || !target.matches("[type=number]"))) return;
+    else if (typing && (key !== "Enter" || !target.matches("[data-number]"))) return;
     else if (digit && skipping) find(`[data-key="why ${digit - 1}"]`)?.click();
-    else if (digit && one?.ends) find(`[data-key="q${k} 0"]`).focus();
+    else if ((digit || key === "0") && one?.ends) return enter(); // and the digit is typed there
     else if (digit && one?.levels[digit - 1]) { find(`[data-key="q${k} ${digit - 1}"]`).checked = true; answer(k, one.levels[digit - 1][0], true); }
-    else if (key === "Enter" && !target.closest("button, summary")) lead() || !open() ? click("save") : toOpen();
+    else if (key === "Enter" && !target.closest("button, summary")) lead() || !open() ? click("save") : (toOpen(), typing && enter());
     else if (key === "s" || (key === "Escape" && skipping)) click("skip");
     else if (key === "u") click("undo");
     else if (key === "e" && find("[data-earlier]")) find("[data-earlier]").focus();

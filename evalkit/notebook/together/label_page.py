@@ -121,11 +121,14 @@ class LabelPage(NotebookWidget):
 
     @property
     def final_labels(self) -> pd.DataFrame:
-        """Each person's labels, with the lead's decision in their place where there is one."""
+        """Each person's labels, with the lead's decision in their place where they differ and there is one."""
         labels, decided = self.labels, self._forms.log.decisions()
         people = labels[~labels["source"].eq("adjudicated").to_numpy()].reset_index(drop=True)
-        rows = people[[*LABEL_KEY[:2], "label"]].itertuples(index=False)
-        return people.assign(label=pd.Categorical([decided.get((item, name), label) for item, name, label in rows]))
+        keys = [people[name].astype(str) for name in LABEL_KEY[:2]]
+        differ = people["label"].astype(str).groupby(keys).transform("nunique") > 1
+        rows = zip(*keys, people["label"], differ, strict=True)
+        final = [decided.get((item, name), label) if differs else label for item, name, label, differs in rows]
+        return people.assign(label=pd.Categorical(final))
 
     def __repr__(self) -> str:
         form = self.widget.form

@@ -310,6 +310,57 @@ def test_signs_that_turn_text_around_are_seen_and_ids_with_them_work(new_page, t
     assert form(screen)["rows"][0]["decision"] == "0"
 
 
+def test_numbers_are_what_was_typed(new_page, tmp_path):
+    import evalkit as ek
+
+    scale = {0: "Useless.", 50: "Middling.", 100: "Perfect."}
+    criteria = [{"name": name, "level": "interval", "scale": scale} for name in ("quality", "style")]
+    rubric = ek.Rubric(id="r", inputs=["answer"], criteria=criteria)
+    items = [{"item_id": at, "answer": f"Answer {at}"} for at in range(6)]
+    log = tmp_path / "r.labels.jsonl"
+    screen = Screen(new_page(), ek.notebook.LabelPage(items, rubric, annotator="A", labels=log))
+    page = screen.page
+    assert page.get_by_text("0: Useless. · 50: Middling. · 100: Perfect.").count() == 2
+    typed = [("85", "7"), ("0", "100"), ("8.5", "05")]
+    stored = [("85", "7"), ("0", "100"), ("8.5", "5")]
+    page.evaluate(BODY_FOCUS)
+    for (first, second), labels in zip(typed, stored, strict=True):  # by keys alone
+        item = form(screen)["form"]
+        for key in (*first, "Enter", *second):
+            page.keyboard.press(key)
+        press(screen, "Enter")
+        assert form(screen)["form"] != item
+        rows = screen.tuner.labels.set_index(["item_id", "criterion"])["label"]
+        assert tuple(rows[item].tolist()) == labels
+    item = form(screen)["form"]
+    field = page.locator('[data-key="q0 0"]')
+    for text in ("8,5", "1,000", "101", "-1", "1e1", "x", "5 0", "٣", "0x1F", "Infinity", ".", "8."):
+        field.fill(text)
+        wrong = page.locator(".ekw-wrong").first.inner_text()
+        assert ("no number from 0 to 100" in wrong) == (text != "8."), text
+        assert field.get_attribute("aria-invalid") == ("false" if text == "8." else "true")
+        page.keyboard.press("Enter")
+    page.locator('[data-key="q1 0"]').fill("50")
+    field.fill("8,5")
+    assert page.get_by_role("button", name="Save and next").get_attribute("aria-disabled") == "true"
+    press(screen, "Enter")
+    assert form(screen)["form"] == item
+    field.fill("50")
+    field.hover()
+    page.mouse.wheel(0, 300)
+    assert field.input_value() == "50"
+    assert findings(page) == []
+    press(screen, "Enter")
+    assert form(screen)["n_done"] == 4
+    other = ek.notebook.LabelPage(items, rubric, annotator="B", labels=log)
+    other.receive({"do": "save", "form": other.state["form"]["form"], "answers": ["1", "1"]})
+    lead = Screen(new_page(), ek.notebook.LabelPage(items, rubric, annotator="C", labels=log, view="lead"))
+    lead.page.evaluate(BODY_FOCUS)
+    press(lead, "4", "2", "Enter")
+    decided = [row for row in form(lead)["rows"] if row["decision"]]
+    assert [row["decision"] for row in decided] == ["42"]
+
+
 def test_texts_are_shown_and_never_run(new_page, tmp_path):
     import evalkit as ek
 

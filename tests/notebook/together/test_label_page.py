@@ -393,6 +393,48 @@ def test_the_lead_sees_agreement_and_where_people_differ(tmp_path: Path) -> None
 
 
 @pytest.mark.long
+def test_a_decision_holds_while_people_differ(tmp_path: Path) -> None:
+    log = tmp_path / "r.labels.jsonl"
+    anna, ben = page_of(log, "Anna"), page_of(log, "Ben")
+    item = save(anna, "011")
+    save(ben, "211")
+    lead = page_of(log, "Chris", view="lead")
+    lead.receive({"do": "decide", "item": item, "criterion": "correct", "label": "2"})
+
+    def final() -> list[str]:
+        labels = lead.final_labels
+        return labels[labels["criterion"] == "correct"]["label"].astype(str).tolist()
+
+    assert final() == ["2", "2"]
+    ben.receive({"do": "open", "form": item})
+    save(ben, "011")  # both say 0 now
+    assert final() == ["0", "0"]
+    ben.receive({"do": "open", "form": item})
+    save(ben, "111")
+    assert final() == ["2", "2"]
+    undo(ben)
+    assert final() == ["0", "0"]
+
+
+def test_labels_of_other_texts_are_counted_once_each(tmp_path: Path) -> None:
+    log = tmp_path / "r.labels.jsonl"
+    page = page_of(log, "Anna")
+    for answers in ("011", "022", "110"):
+        save(page, [*answers[:2], "1"])
+    first = form(page)["earlier"][0][0]
+    page.receive({"do": "open", "form": first})
+    save(page, "001")
+    changed = [item | {"comment": f"{item['comment']} Really."} for item in reviews(30)]
+    other = ek.notebook.LabelPage(changed, RUBRIC, annotator="Anna", labels=log)
+    assert "9 labels of texts or levels that changed since left out" in repr(other)
+    undo(page)
+    undo(page)  # the third form is open again
+    other.receive({"do": "look"})
+    assert "6 labels of texts" in repr(other)
+    save(other, "000")  # the first one again, in its new text
+    assert "3 labels of texts" in repr(other)
+
+
 def test_the_lead_sees_who_has_not_begun_and_who_only_skipped(tmp_path: Path) -> None:
     log = tmp_path / "r.labels.jsonl"
     lead = page_of(log, "Chris", view="lead", people=["Anna", "Ben"])
