@@ -262,6 +262,11 @@ def test_who_knows_the_widget_of_another_cannot_act_in_it(server: Server) -> Non
             status, *_ = server.ask("POST", post, headers, json.dumps(body).encode())
             assert status == 200
 
+    def said(message: dict[str, Any]) -> None:
+        body = json.dumps({"modelId": model, "message": message, "buffers": []}).encode()
+        headers = [*own(server), ("Marimo-Session-Id", "s_knowna")]
+        assert server.ask("POST", f"{server.folder('ann1')}/api/kernel/set_model_value", headers, body)[0] == 200
+
     def logged(person: str) -> bool:
         return log.exists() and f"said by {person}" in log.read_text()
 
@@ -271,8 +276,22 @@ def test_who_knows_the_widget_of_another_cannot_act_in_it(server: Server) -> Non
         wait_for(lambda: logged("ann2"))
         lines = [json.loads(line) for line in log.read_text().splitlines() if "said by ann2" in line]
         assert {line["annotator"] for line in lines} == {"ann2"}
+        for content in (
+            None,
+            1,
+            [],
+            {},
+            {"do": []},
+            {"do": "save", "form": []},
+            {"do": "open", "form": {}},
+            {"do": "skip"},
+        ):
+            said({"method": "custom", "content": content})
+        for state in ({}, {"form": 1}, {"form": {"view": "lead"}}, {"_esm": "alert(1)"}, {"alert": 3}, {"nope": 1}):
+            said({"method": "update", "state": state, "bufferPaths": []})
         skip_all("ann1", "s_knowna", model)
         wait_for(lambda: logged("ann1"))
+    assert "Traceback" not in server.log.read_text()
 
 
 @pytest.mark.long

@@ -262,7 +262,7 @@ class PersonScreen:
             return
         keys, labels = self.forms.questions[form], message.get("answers")
         if {key: given[key].label for key in keys if key in given} != self._seen[form]:
-            raise InputError(f"not saved: you answered {form} in another window; *Earlier* shows those answers")
+            raise InputError(f"not saved: you answered {form} in another window; “Earlier” shows those answers")
         if not isinstance(labels, list) or len(labels) != len(keys) or any(label in (None, "") for label in labels):
             raise InputError(f"not saved: {counted(len(keys), 'question')} need an answer each")
         edits: dict[Key, LabelEdit] = {}

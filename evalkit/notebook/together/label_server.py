@@ -66,6 +66,7 @@ def page_of(request: Any) -> object:
     """
     page, thread = _pages[request.user["username"]](), threading.get_ident()
     page.comm.on_msg(lambda message: page.widget._handle_msg(message) if threading.get_ident() == thread else None)
+    page.widget.set_state = lambda _: None  # a screen sends actions and changes nothing else
     return page
 
 

@@ -190,7 +190,7 @@ def test_a_second_press_replaces_what_this_window_saved_and_nothing_of_another(t
     assert len([line for line in log.read_text().splitlines() if line]) == 6  # the second press wrote nothing
     other.receive({"do": "save", "form": name, "answers": [*"000"]})  # it shows the form without an answer
     assert "you answered CR-" in other.state["alert"]
-    assert "*Earlier*" in other.state["alert"]
+    assert "“Earlier” shows" in other.state["alert"]
     other.receive({"do": "open", "form": following})  # not answered: what comes is not to be chosen
     assert form(other)["form"] == following
     for unread in ("CR-1001", "CR-1002", "CR-1003"):
