@@ -128,6 +128,9 @@ def test_no_request_without_a_right_to_it_reaches_the_app(server: Server) -> Non
         ("post without cookie", "POST", post, [("Origin", here)], b"{}", 401),
         ("large body", "POST", post, own(server), big, 413),
         ("body of no stated size", "POST", post, [*own(server), ("Transfer-Encoding", "chunked")], b"0\r\n\r\n", 413),
+        ("two sizes", "POST", post, [*own(server), ("Content-Length", "4"), ("Transfer-Encoding", "chunked")],
+         b"2\r\n{}\r\n0\r\n\r\n", 413),
+        ("a size twice", "POST", post, [*own(server), ("Content-Length", "2"), ("Content-Length", "2")], b"{}", 400),
         ("body of a get", "GET", folder, [("Cookie", cookie)], b"x", 413),
     ]  # fmt: skip
     methods = ("HEAD", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND", "get")
@@ -388,6 +391,7 @@ def test_what_cannot_be_served_is_one_line(tmp_path: Path, server: Server) -> No
         ([*right, "--annotator", "a"], "a different name for each person"),
         ([*right, "--annotator", " "], "a different name for each person"),
         ([*right, "--lead", "a"], "a different name for each person"),
+        ([*right, "--lead", "b", "--lead", "c"], "--lead is one person; got 'b', 'c'"),
         ([*right, "--annotator", "b\x1b[2J"], "a different name for each person"),
         ([*right, "--annotator", "decided by b"], "is no name of a person"),
         ([*right, "--order", "disputed"], "the log has no draw"),

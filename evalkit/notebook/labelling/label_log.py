@@ -241,7 +241,7 @@ class LabelLog:
 
     @property
     def n_other_texts(self) -> int:
-        """How many labels are left out, since the item's text or the scale has changed and they were not given again."""
+        """How many labels are left out, since text or scale has changed and they were not given again."""
         return sum(n > 0 for n in self._others.values())
 
     def seconds_per_label(self, annotator: str) -> float | None:

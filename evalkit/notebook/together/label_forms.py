@@ -14,13 +14,12 @@ from evalkit.core.settings import check_choice
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
-from evalkit.evaluation.inputs import columns_of
+from evalkit.evaluation.inputs import columns_of, text_hashes
 from evalkit.evaluation.suggestions.cases import groups_of
 from evalkit.notebook.judgments.item_details import item_texts
 from evalkit.notebook.labelling.label_log import LOG, LabelEdit, LabelLog
 from evalkit.notebook.labelling.label_queue import random_order
 from evalkit.notebook.tuner.drafts import Setup
-from evalkit.notebook.tuner.session_labels import text_hashes
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.rubrics.scales import code_text, number

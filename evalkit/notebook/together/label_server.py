@@ -158,7 +158,7 @@ class Gate:
             return 404
         if kind != "GET" and not origins:
             return 403
-        size = headers.get("content-length", "x" if kind == "POST" or "transfer-encoding" in headers else "0")
+        size = headers.get("content-length", "x" if kind == "POST" else "0") + "x" * ("transfer-encoding" in headers)
         if not size.isdecimal() or int(size) > _MOST_BYTES * (kind == "POST"):
             return 413
         requests_left, since = self._left.get(person, (_MOST_REQUESTS, 0.0))

@@ -416,6 +416,48 @@ def test_a_decision_holds_while_people_differ(tmp_path: Path) -> None:
     assert final() == ["0", "0"]
 
 
+def test_labels_of_a_log_are_not_used_for_other_texts(tmp_path: Path) -> None:
+    """Rows move, texts change, and a judge that is always right stays right on what is left."""
+    rubric = ek.Rubric(id="q", inputs=["question", "answer"], criteria=[{"name": "good", "scale": {0: "no", 1: "yes"}}])
+    dice = random.Random(3)
+    rows = [{"question": f"Q{at}?", "answer": f"{dice.choice(['good', 'bad'])} answer {at}"} for at in range(24)]
+    log = tmp_path / "q.labels.jsonl"
+
+    @ek.Judge.function(name="perfect", version="1")
+    def perfect(prompt: Any) -> str:
+        return json.dumps({"explanation": "x", "score": int(prompt.inputs["answer"].startswith("good"))})
+
+    def accuracy(items: list[dict[str, Any]]) -> tuple[float, int]:
+        with pytest.warns(EvalkitWarning, match="of another text than the item has now"):
+            evaluation = ek.evaluate(items, rubric, perfect, labels=ek.load_labels(log, rubric=rubric), cache=tmp_path)
+        row = evaluation.alignment.iloc[0]
+        return row["accuracy"], row["n_labelled"]
+
+    with_ids = [row | {"item_id": f"i{at}"} for at, row in enumerate(rows)]
+    for items, where in ((rows, log), (with_ids, tmp_path / "ids.labels.jsonl")):
+        page = ek.notebook.LabelPage(items, rubric, annotator="Anna", labels=where)
+        texts = {str(item.get("item_id", at)): item["answer"] for at, item in enumerate(items)}
+        while name := form(page)["form"]:
+            save(page, ["1" if texts[name].startswith("good") else "0"])
+    new = {"question": "New?", "answer": "good new"}
+    assert accuracy([*rows[:10], new, *rows[10:]]) == (1.0, 10)
+    with pytest.raises(InputError, match=r"24 of 24 labels are of another text .* give each its own"):
+        ek.evaluate(
+            [{"question": "New?", "answer": "good"}, *rows], rubric, perfect, labels=ek.load_labels(log), cache=tmp_path
+        )
+    other = ek.Rubric(id="a", inputs=["answer"], criteria=[{"name": "good", "scale": {0: "no", 1: "yes"}}])
+    evaluation = ek.evaluate(
+        rows, other, perfect, labels=ek.load_labels(log), cache=tmp_path
+    )  # other inputs: not known
+    assert evaluation.alignment.iloc[0]["n_labelled"] == 24
+    log = tmp_path / "ids.labels.jsonl"
+    changed = [row | {"answer": "bad now"} if at % 3 == 0 else row for at, row in enumerate(with_ids)]
+    assert accuracy(changed) == (1.0, 16)
+    dice.shuffle(with_ids)
+    evaluation = ek.evaluate(with_ids, rubric, perfect, labels=ek.load_labels(log), cache=tmp_path)
+    assert evaluation.alignment.iloc[0]["n_labelled"] == 24
+
+
 def test_labels_of_other_texts_are_counted_once_each(tmp_path: Path) -> None:
     log = tmp_path / "r.labels.jsonl"
     page = page_of(log, "Anna")
