@@ -57,6 +57,7 @@ def test_a_token_is_changed_for_a_cookie_and_leaves_the_address(server: Server) 
         status, headers, page = server.ask("GET", folder, [("Cookie", name)])
         assert status == 200
         assert not [secret for secret in secrets if secret.encode() in page]
+        assert str(Path(server_module.__file__).parent).encode() not in page
         safe = {"cache-control": "no-store", "referrer-policy": "no-referrer", "x-content-type-options": "nosniff"}
         assert {key: headers[key] for key in safe} == safe
         assert "frame-ancestors 'none'" in headers["content-security-policy"]

@@ -95,14 +95,21 @@ class LeadScreen:
             n_same = pd.concat([first.notna() & first.eq(second) for first, second in pairs], axis=1).sum(axis=1)
             n_people = labels.count(axis=1)  # the weights of `percent_agreement`
             course = ((n_same / n_both * n_people).cumsum() / n_people.cumsum()).tolist()
-            value, low, high = (row[f"percent_agreement{end}"] for end in ("", "_low", "_high"))
-            if pd.isna(low):  # all agree, or none
-                low, high = wilson(value, row["n_clusters"]).low, wilson(value, row["n_clusters"]).high
-            head = {"criterion": row["criterion"], "n": len(labels), "differ": int((n_same < n_both).sum())}
             alpha = None if pd.isna(row["alpha_vote"]) else row["alpha_vote"]
-            head |= {"value": value, "low": low, "high": high, "alpha": alpha}
+            by_alpha = alpha is not None and self._is_measured(row["criterion"])  # two people seldom choose one number
+            name = "alpha_vote" if by_alpha else "percent_agreement"
+            value, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
+            if pd.isna(low):  # all agree, or none; alpha has no interval on few items
+                interval = wilson(value, row["n_clusters"]) if not by_alpha else None
+                low, high = (interval.low, interval.high) if interval else (min(value, 0.0), 1.0)
+            course = [value] if by_alpha else course
+            head = {"criterion": row["criterion"], "n": len(labels), "differ": int((n_same < n_both).sum())}
+            head |= {"value": value, "low": low, "high": high, "alpha": alpha, "by_alpha": by_alpha}
             figures.append(head | {"course": [*course[_STEP - 1 : -1 : _STEP], course[-1]]})
         return figures
+
+    def _is_measured(self, criterion: str) -> bool:
+        return self.forms.rubric.criterion(criterion).scale.level == "interval"
 
     def _sentence(self, names: list[str], agreement: list[dict[str, Any]], differ: pd.DataFrame, n: int) -> list[str]:
         """The verdict, its figure, and the reason with what to do next; `n` differences are decided."""
@@ -121,10 +128,12 @@ class LeadScreen:
         cannot = "it cannot be told yet" if parts else f"it cannot be told yet whether {who} agree"
         verdict = "; ".join([*parts, *[f"on {unclear} {cannot}"] * bool(unclear)])
         worst = min(agreement, key=lambda row: row["value"])
-        value = f"“{worst['criterion']}”: {figure(worst['value'], worst['low'], worst['high'])}"
-        reason = "Label more items that two people read. " if unclear and not apart else ""
+        value = f"“{worst['criterion']}”: {'alpha ' * worst['by_alpha']}{figure(worst['value'], worst['low'], worst['high'])}"
+        n_all = sum(name == worst["criterion"] for keys in self.forms.questions.values() for _, name in keys)
+        more = "Label more items that two people read. " if worst["n"] < n_all else "Only further items could tell. "
+        reason = more if unclear and not apart else ""
         at_odds = differ[differ.index.get_level_values("criterion") == worst["criterion"]]
-        if len(at_odds):
+        if len(at_odds) and not self._is_measured(worst["criterion"]):
             texts = [sorted({*labels} - {None}) for labels in at_odds.to_numpy()]
             pairs = Counter(pair for differing in texts for pair in combinations(differing, 2))
             pair, n_pairs = pairs.most_common(1)[0]

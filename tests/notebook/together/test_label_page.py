@@ -477,6 +477,27 @@ def test_labels_of_other_texts_are_counted_once_each(tmp_path: Path) -> None:
     assert "3 labels of texts" in repr(other)
 
 
+def test_people_who_choose_near_numbers_agree(tmp_path: Path) -> None:
+    rubric = ek.Rubric(
+        id="h", inputs=["answer"], criteria=[{"name": "q", "level": "interval", "scale": {0: "a", 100: "b"}}]
+    )
+    items = [{"item_id": at, "answer": f"Answer {at}"} for at in range(27)]
+    dice = random.Random(5)
+    for far, says in ((3, "Anna and Ben agree on “q”."), (200, "Anna and Ben do not agree yet on “q”.")):
+        log = tmp_path / f"{far}.labels.jsonl"
+        truth = {str(at): dice.randint(0, 100) for at in range(27)}
+        for who in ("Anna", "Ben"):
+            page = ek.notebook.LabelPage(items, rubric, annotator=who, labels=log)
+            while name := form(page)["form"]:
+                save(page, [str(min(100, max(0, truth[name] + (who == "Ben") * dice.randint(-far, far))))])
+        lead = ek.notebook.LabelPage(items, rubric, annotator="C", labels=log, view="lead")
+        verdict, value, reason = form(lead)["sentence"]
+        assert verdict == says
+        assert value.startswith("“q”: alpha ")
+        assert "against" not in reason
+        assert "Label more" not in reason
+
+
 def test_the_lead_sees_who_has_not_begun_and_who_only_skipped(tmp_path: Path) -> None:
     log = tmp_path / "r.labels.jsonl"
     lead = page_of(log, "Chris", view="lead", people=["Anna", "Ben"])
