@@ -128,7 +128,8 @@ class LeadScreen:
         cannot = "it cannot be told yet" if parts else f"it cannot be told yet whether {who} agree"
         verdict = "; ".join([*parts, *[f"on {unclear} {cannot}"] * bool(unclear)])
         worst = min(agreement, key=lambda row: row["value"])
-        value = f"“{worst['criterion']}”: {'alpha ' * worst['by_alpha']}{figure(worst['value'], worst['low'], worst['high'])}"
+        value = "alpha " * worst["by_alpha"] + figure(worst["value"], worst["low"], worst["high"])
+        value = f"“{worst['criterion']}”: {value}"
         n_all = sum(name == worst["criterion"] for keys in self.forms.questions.values() for _, name in keys)
         more = "Label more items that two people read. " if worst["n"] < n_all else "Only further items could tell. "
         reason = more if unclear and not apart else ""
