@@ -56,8 +56,8 @@ def _label(args: argparse.Namespace) -> None:
     options = {"labels": args.labels, "order": args.order, "item_id": args.item_id, "inputs": dict(args.inputs)}
     views = dict.fromkeys(people, "label") | ({people[-1]: "lead"} if args.lead else {})
     page = partial(LabelPage, source, args.rubric, **options)
-    asked = [name for name, view in views.items() if view == "label"]
-    pages = {name: partial(page, annotator=name, view=view, people=asked) for name, view in views.items()}
+    annotators = [name for name, view in views.items() if view == "label"]
+    pages = {name: partial(page, annotator=name, view=view, people=annotators) for name, view in views.items()}
     first, *_ = [open_page() for open_page in pages.values()]  # what is wrong is said before anybody has an address
 
     def show(addresses: dict[str, str]) -> None:

@@ -156,13 +156,13 @@ class Forms:
 
     def texts(self, key: Key) -> dict[str, Any]:
         """What is read to answer a question (see `item_texts`); a requirement stands in the form."""
-        found = item_texts(self.items, self.columns, key[0], self.rubric, key[1])
-        for place, (name, text) in enumerate(found["inputs"]):
-            form = found["forms"][name]
+        texts = item_texts(self.items, self.columns, key[0], self.rubric, key[1])
+        for row, (name, text) in enumerate(texts["inputs"]):
+            form = texts["forms"][name]
             if n_shown := len(form["images"]):
-                found["inputs"][place] = name, _IN_DATA.sub("shown below", text, n_shown)
-                form["turns"] = [(_IN_DATA.sub("shown below", who), said) for who, said in form["turns"]]
-        return found
+                texts["inputs"][row] = name, _IN_DATA.sub("shown below", text, n_shown)
+                form["turns"] = [(_IN_DATA.sub("shown below", who), words) for who, words in form["turns"]]
+        return texts
 
     def answer(self, key: Key, given: object) -> str:
         """The code of an answer; InputError if it is none that the page offers."""
@@ -210,17 +210,19 @@ class PersonScreen:
         back, number = self._back if self._back in forms.questions else "", self._number
         if number == self._drawn and len(self._seen.get(back, ())) < len(forms.questions.get(back, ())):
             back = back if back in open_forms else ""  # answered in another window meanwhile
-        shown = next(iter([*filter(None, [back]), *ahead, *again]), "")
-        if (shown, number) != (self.shown, self._drawn):
-            self.shown, self._drawn = shown, number
-            self._seen[shown] = {key: given[key].label or "" for key in forms.questions.get(shown, ()) if key in given}
-        closed = forms.questions.keys() - {*ahead, shown}
+        form_shown = next(iter([*filter(None, [back]), *ahead, *again]), "")
+        if (form_shown, number) != (self.shown, self._drawn):
+            self.shown, self._drawn = form_shown, number
+            self._seen[form_shown] = {
+                key: given[key].label or "" for key in forms.questions.get(form_shown, ()) if key in given
+            }
+        closed = forms.questions.keys() - {*ahead, form_shown}
         earlier = [form for form in dict.fromkeys(form for form, _ in acts) if form in closed]
         payload = {
             "view": "label", "number": self._number, "annotator": who, "others": self.show_others, "form": self.shown,
             "title": forms.rubric.id, "description": forms.rubric.description, "n": len(forms.questions),
             "n_done": len(forms.questions) - len(open_forms), "n_skipped": len(skipped), "undo": self._last_act()[0],
-            "again": skipped.get(self.shown), "answered": bool(shown) and shown not in open_forms,
+            "again": skipped.get(self.shown), "answered": bool(form_shown) and form_shown not in open_forms,
             "earlier": [[form, self._answers(form, given)] for form in earlier[:_MOST_EARLIER]],
         }  # fmt: skip
         if not self.shown:
@@ -256,11 +258,11 @@ class PersonScreen:
 
         What this screen saved or opened before is replaced; what another window answered since is not.
         """
-        form, given = str(message.get("form")), self.forms.log.given_by(self.annotator, self.forms.source)
+        form, answered = str(message.get("form")), self.forms.log.given_by(self.annotator, self.forms.source)
         if not form or form not in self._seen:
             return
         keys, labels = self.forms.questions[form], message.get("answers")
-        if {key: given[key].label for key in keys if key in given} != self._seen[form]:
+        if {key: answered[key].label for key in keys if key in answered} != self._seen[form]:
             raise InputError(f"not saved: you answered {form} in another window; “Earlier” shows those answers")
         if not isinstance(labels, list) or len(labels) != len(keys) or any(label in (None, "") for label in labels):
             raise InputError(f"not saved: {counted(len(keys), 'question')} need an answer each")
@@ -270,7 +272,7 @@ class PersonScreen:
             comment = "" if edits else clean(message.get("comment"))
             answer = self.forms.answer(key, label)
             edits[key] = LabelEdit(answer, self.forms.source, chance, not self.show_others, draw, comment)
-        if any(key not in given or (edit.label, edit.comment) != (given[key].label, given[key].comment)
+        if any(key not in answered or (edit.label, edit.comment) != (answered[key].label, answered[key].comment)
                for key, edit in edits.items()):  # fmt: skip
             self.forms.log.add_form(self.annotator, edits)
         self._seen[form] = {key: str(edit.label) for key, edit in edits.items()}
@@ -285,8 +287,8 @@ class PersonScreen:
 
     def skip(self, message: Mapping[str, Any]) -> None:
         """Leave the form on screen open, and note why."""
-        given = self.forms.log.given_by(self.annotator, self.forms.source)
-        if self.shown and message.get("form") == self.shown and not self.forms.is_done(self.shown, given):
+        answered = self.forms.log.given_by(self.annotator, self.forms.source)
+        if self.shown and message.get("form") == self.shown and not self.forms.is_done(self.shown, answered):
             rows = dict.fromkeys(item for item, _ in self.forms.questions[self.shown])
             self.forms.log.skip(rows, self.annotator, clean(message.get("reason")))
             self._go_on()

@@ -98,12 +98,12 @@ class Gate:
         """Pass a request on, or answer it."""
         visit = HTTPConnection(scope)
         is_new = scope.get("method") == "GET" and scope["path"] == "/" and "token" in visit.query_params
-        given, keys = visit.query_params.getlist("token"), self._tokens
+        secret, keys = visit.query_params.getlist("token"), self._tokens
         if not is_new:
             folder, _, rest = scope["path"][1:].partition("/")
-            given, keys = [folder, *self._cookies(visit)], self._keys
+            secret, keys = [folder, *self._cookies(visit)], self._keys
             visit = HTTPConnection({**scope, "path": f"/{rest}", "raw_path": f"/{rest}".encode()})
-        key_given = "/".join(given).encode()
+        key_given = "/".join(secret).encode()
         person = next((who for who, key in keys.items() if secrets.compare_digest(key_given, key.encode())), "")
         path, sent, head = visit.scope["path"], list[str](), list[Message]()
 

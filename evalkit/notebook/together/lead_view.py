@@ -74,8 +74,8 @@ class LeadScreen:
             panel = forms.texts(key) | {"item": key[0], "criterion": key[1], "question": forms.question(key)}
             panel |= {"said": [[*words, notes.get(words[0], "")] for words in answers]}
             panel |= {"decision": edit.label, "comment": edit.comment}
-        others = dict.fromkeys(who for who in (*self._expected, *log.times) if not who.startswith(DECIDED))
-        idle = [(who, pd.Series(dtype=object)) for who in others if who not in names]
+        everybody = dict.fromkeys(who for who in (*self._expected, *log.times) if not who.startswith(DECIDED))
+        idle = [(who, pd.Series(dtype=object)) for who in everybody if who not in names]
         return {
             "view": "lead", "title": forms.rubric.id, "decider": self.decider, "names": names, "rows": rows,
             "sentence": sentence, "agreement": agreement, "panel": panel,
