@@ -36,7 +36,7 @@ _HOLDS = ("choices", "rating", "number", "selected", "text", "value")
 """Fields of a value that Label Studio or Argilla writes, of which one has the answer."""
 _SIDES = {"left": "A", "right": "B"}
 _ARE_OF_TOOLS = {"annotations", "completions", "responses", "annotation_id", "predictions"}
-_OF_LOG = ("source", "probability", "blind", "round")
+_OF_LOG = ("source", "probability", "blind", "round", "text")
 _FORMS = (
     "an export of Label Studio (JSON, JSON_MIN, CSV), records of Argilla, a log of evalkit's tuner or label page, "
     "or a table with item_id, criterion, annotator and label; ek.extract_labels reads labels in columns of items"
@@ -120,13 +120,16 @@ def _read(path: Path) -> pd.DataFrame:
     try:
         return read_frame(path)
     except InputError:
-        if not path.name.endswith(".labels.jsonl") or not path.exists():
+        if path.suffix != ".jsonl" or not path.exists():
             raise
-    rows = []
-    for line in path.read_bytes().split(b"\n"):
-        with suppress(orjson.JSONDecodeError):
-            rows.append(orjson.loads(line))
-    return pd.DataFrame([row for row in rows if isinstance(row, dict)])
+        rows = []
+        for line in path.read_bytes().split(b"\n"):
+            with suppress(orjson.JSONDecodeError):
+                rows.append(orjson.loads(line))
+        rows = [row for row in rows if isinstance(row, dict)]
+        if not any({"text", *LABEL_KEY} <= {*row} for row in rows):
+            raise
+    return pd.DataFrame(rows)
 
 
 def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted, where: str) -> pd.DataFrame:
@@ -303,7 +306,8 @@ def write_label_studio(
     """
     scales = rubric_of(rubric)
     names, tasks = scales.input_names, dict[str, _Row]()
-    shown_input = "answer" if "answer" in names else names[-1]  # what the questions are attached to
+    shown_as = {name: f"{name}_text" if name in scales.names else name for name in names}  # all names are to differ
+    shown_input = shown_as["answer" if "answer" in names else names[-1]]  # what the questions are attached to
     numbers = {q.name for q in scales.criteria if not q.scale.codes or q.scale.level == "interval"}
     for item in records(as_items(items)):
         texts = dict.fromkeys(names, "")  # Label Studio wants all that the interface shows
@@ -329,7 +333,7 @@ def write_label_studio(
     kinds = ("annotations", "predictions")
     rows = [task | {kind: list(task[kind].values()) for kind in kinds} for task in tasks.values()]
     write_frame(pd.DataFrame(rows), path)
-    parts = [f'<Header value="{name}"/><Text name="{name}" value="${name}"/>' for name in names]
+    parts = [f'<Header value="{name}"/><Text name="{shown_as[name]}" value="${name}"/>' for name in names]
     controls = [_control(q, shown_input, is_number=q.name in numbers) for q in scales.criteria]
     return "\n".join(["<View>", *parts, *controls, "</View>"])
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tomllib
 import types
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commandline import environment
 from page_blocks import _FENCE, Block, blocks_of
 from places import ROOT
 
@@ -224,6 +227,83 @@ def test_a_store_opened_to_read_replays_and_takes_nothing(tmp_path: Path) -> Non
     assert store.stats()["n_replies"] == 2 * 4 * 2
     with pytest.raises(ek.errors.CacheError, match="read-only"):
         store.check_writable()
+
+
+# -- the first block of a page that the list of tasks names
+
+
+class AskedError(Exception):
+    """A block came as far as asking a judge."""
+
+
+def _run_shell(block: Block, page: str, folder: Path) -> None:
+    """Run the commands of a block with bash, fake judges in place of live ones."""
+    for match in re.finditer(r"here `([\w.]+)`.*?^```\w+\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        (folder / match[1]).write_text(match[2])  # a file that the page shows
+    skipped = ("pip ", "export ", "EVALUATOR_")  # an installation; a server; a model
+    lines = [line for line in block.body.splitlines() if not line.startswith(skipped) and "postgresql:" not in line]
+    script = re.sub(r"--judge openai:\S+", "--judge fake:strict", "\n".join(lines))
+    (folder / "evalkit").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m evalkit "$@"\n')
+    (folder / "evalkit").chmod(0o755)
+    path = f"{folder}:{os.environ['PATH']}"
+    env = environment() | {"PATH": path, "EVALKIT_CACHE": str(folder / "cache"), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["bash", "-ec", script], cwd=folder, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.long
+def test_the_first_block_of_each_how_to_page_runs_from_an_empty_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evalkit.engine.providers import openai
+
+    def asked(*_: object, **__: object) -> None:
+        raise AskedError
+
+    for name in ("check", "connect"):
+        monkeypatch.setattr(openai, name, asked)
+    how_to = ROOT / "docs" / "how-to.md"
+    ran = []
+    for page in sorted({how_to, *_linked(how_to)}):
+        text = page.read_text(encoding="utf-8")
+        block = next(
+            (one for one in blocks_of(text) if one.words[:1] in [(kind,) for kind in ("python", *_SHELL)]), None
+        )
+        folder = tmp_path / page.stem
+        folder.mkdir()
+        if block is None or "evalkit label" in block.body:  # it serves until Ctrl+C
+            continue
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("EVALKIT_CACHE", str(folder / "cache"))
+        if block.words[0] == "python":
+            module = types.ModuleType("page")
+            monkeypatch.setitem(sys.modules, "page", module)
+            with (
+                warnings.catch_warnings(action="ignore", category=ek.errors.EvalkitWarning),
+                contextlib.suppress(AskedError),
+            ):
+                run_block(block, vars(module), page.name)
+        else:
+            _run_shell(block, text, folder)
+        ran.append(page.stem)
+    assert {"tuner", "batches", "gate-in-ci", "gate", "label-together", "local-models"} <= {*ran}
+
+
+def test_the_command_of_the_label_page_reads_the_file_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = next(
+        words for words in commands_of((ROOT / "docs" / "how-to.md").read_text("utf-8")) if words[0] == "label"
+    )
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "docs" / "library.csv", tmp_path)
+    options = importlib.import_module("evalkit.cli.main_command").parse_arguments(words)
+    page = ek.notebook.LabelPage(
+        options.items,
+        options.rubric,
+        annotator=options.annotator[0],
+        item_id=options.item_id,
+        inputs=dict(options.inputs),
+    )
+    assert page.state["form"]["n"] == 96
 
 
 # -- the reading of pages can fail

@@ -371,3 +371,29 @@ def test_only_what_the_interface_offers_is_written(tmp_path: Path) -> None:
     write_label_studio(tmp_path / "t.json", [{"item_id": "a", "answer": "x"}], rubric, votes=votes)
     (task,) = json.loads((tmp_path / "t.json").read_text())
     assert [one["value"] for one in task["predictions"][0]["result"]] == [{"number": 3}]
+
+
+def test_a_line_that_a_full_disk_cut_is_left_out_whatever_the_name_of_the_log(tmp_path: Path) -> None:
+    line = {
+        "item_id": "a",
+        "criterion": "c",
+        "annotator": "Ana",
+        "text": "7",
+        "label": "1",
+        "at": "2026-01-01T00:00:00",
+    }
+    whole = json.dumps(line)
+    for name in ("mine.jsonl", "x.labels.jsonl"):
+        (tmp_path / name).write_text(f"\n{whole}\n\n{whole[:40]}\n{whole.replace('Ana', 'Ben')}\n")
+        assert ek.load_labels(tmp_path / name)["annotator"].tolist() == ["Ana", "Ben"]
+    (tmp_path / "no.jsonl").write_text('{"item_id": "a"}\n{"item')
+    with pytest.raises(InputError, match="line 2"):
+        ek.load_labels(tmp_path / "no.jsonl")
+
+
+def test_names_of_inputs_and_questions_differ_in_the_interface_of_label_studio(tmp_path: Path) -> None:
+    rows = ek.explode_criteria([{"item_id": "a", "question": "q?", "answer": "b", "criteria": ["Is short."]}])
+    interface = ek.rubrics.write_label_studio(tmp_path / "tasks.json", rows, "requirement")
+    names = re.findall(r'<(?:Text|Choices|Number) name="([^"]+)"', interface)
+    assert len(set(names)) == len(names)
+    assert set(re.findall(r'toName="([^"]+)"', interface)) <= set(names)

@@ -9,13 +9,14 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from commandline import environment, write_lines
 
 
-@dataclass
+@dataclass(eq=False)
 class Server:
     """A running server: the address of each person, and what it wrote."""
 
@@ -27,8 +28,18 @@ class Server:
     def token(self, person: str) -> str:
         return self.addresses[person].partition("token=")[2]
 
+    @cache  # noqa: B019
+    def visit(self, person: str) -> tuple[str, str]:
+        """The folder and the cookie for which the person's token was changed."""
+        status, headers, _ = self.ask("GET", f"/?token={self.token(person)}")
+        assert status == 303
+        return headers["location"].rstrip("/"), headers["set-cookie"].partition("; ")[0]
+
+    def folder(self, person: str) -> str:
+        return self.visit(person)[0]
+
     def cookie(self, person: str) -> str:
-        return f"evalkit_label_{self.port}={self.token(person)}"
+        return self.visit(person)[1]
 
     def ask(
         self, method: str, path: str, headers: Sequence[tuple[str, str]] = (), body: bytes | None = None

@@ -17,6 +17,7 @@ from evalkit.evaluation import Evaluation
 from evalkit.rubrics import Rubric, build_prompt
 from evalkit.rubrics.scales import Scale
 from evalkit.tables.files import records
+from evalkit.tables.message_forms import is_unseen, shown_value
 from evalkit.tables.messages import value_text, value_turns
 
 
@@ -80,7 +81,7 @@ def item_texts(
     """What an item has: ``inputs``, as name and text, and ``forms``, how each of them is shown.
 
     `columns` maps the inputs of the rubric to columns. A form is the ``kind`` (see `kind_of_text`), the ``turns`` of a
-    conversation, whether the input is ``judged``, and its ``images`` (see `images_of`).
+    conversation, whether the input is ``judged``, its ``images`` (see `images_of`), and the ``links`` to others.
     """
     item, judged = items[items["item_id"] == item_id].iloc[0], judged_inputs(rubric, criterion, list(columns))
     values = {name: (item[column], value_text(item[column], name)) for name, column in columns.items()}
@@ -90,6 +91,7 @@ def item_texts(
             "turns": value_turns(value, name),
             "judged": name in judged,
             "images": _first(images_of(value)),
+            "links": links_of(shown_value(value))[:_MOST_IMAGES],
         }
         for name, (value, text) in values.items()
     }
@@ -124,6 +126,20 @@ def images_of(value: Any) -> list[str]:
         return [f"data:image/{_KINDS[match[0][:4]]};base64,{match[0]}" for match in _IMAGE.finditer(value)]
     elements = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
     return [image for element in elements for image in images_of(element)]
+
+
+def links_of(value: Any) -> list[str]:
+    """The addresses of images in a value of `shown_value`, which are not loaded.
+
+    Examples
+    --------
+    >>> links_of(shown_value([{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}, "a text"]))
+    ['https://example.org/a.png']
+    """
+    if is_unseen(value):
+        return re.findall(r"https?://[^\s,]+", value["unseen"]) if value["type"] == "image" else []
+    elements = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return [address for element in elements for address in links_of(element)]
 
 
 def judged_inputs(rubric: Rubric, criterion: str, names: Sequence[str]) -> list[str]:

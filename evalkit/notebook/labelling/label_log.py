@@ -162,7 +162,7 @@ class LabelLog:
             self._first.setdefault(key[1], key[2])
         self._acts: list[_Key] = []
         self.times: dict[str, list[datetime]] = {}
-        self.n_other_texts, self._applied = 0, b""
+        self._others, self._applied = Counter[_Key](), b""
         self.draws: dict[str, list[tuple[int, dict[str, float]]]] = {}  # the number of each round, and what it drew
         self._changed()
 
@@ -217,11 +217,11 @@ class LabelLog:
         elif not all(isinstance(value, str) for value in fields):
             return
         elif self._texts.get(item_id) != text or not self._fits(criterion, None):
-            self.n_other_texts += criterion != _SKIPPED
+            self._leave_out((item_id, criterion, annotator), values)
         elif values.get("undo") is True:
             self._remove_last((item_id, criterion, annotator))
         elif not self._fits(criterion, values.get("label")):
-            self.n_other_texts += criterion != _SKIPPED
+            self._leave_out((item_id, criterion, annotator), values)
             if isinstance(values["label"], str):
                 self._edits.setdefault((item_id, criterion, annotator), []).append(_OffScale(values["label"]))
                 self._acts.append((item_id, criterion, annotator))
@@ -232,6 +232,17 @@ class LabelLog:
             with suppress(KeyError, TypeError, ValueError):
                 if values.get("label") is not None or criterion == _SKIPPED:
                     self.times.setdefault(annotator, []).append(datetime.fromisoformat(values["at"]))
+
+    def _leave_out(self, key: _Key, values: Mapping[str, Any]) -> None:
+        if values.get("undo") is True:
+            self._others[key] -= self._others[key] > 0
+        elif key[1] != _SKIPPED:
+            self._others[key] = 0 if values.get("label") is None else self._others[key] + 1
+
+    @property
+    def n_other_texts(self) -> int:
+        """How many labels are left out, since text or scale has changed and they were not given again."""
+        return sum(n > 0 for n in self._others.values())
 
     def seconds_per_label(self, annotator: str) -> float | None:
         """How long a label of this annotator takes: the median time between two; None with fewer than five of them.
@@ -251,6 +262,7 @@ class LabelLog:
     def _put(self, key: _Key, edit: LabelEdit) -> None:
         self._edits.setdefault(key, []).append(edit)
         self._acts.append(key)
+        self._others.pop(key, None)
         if edit.source in _COUNTED and edit.label is not None and self.counts(key[2], key[1]):
             self._first.setdefault(key[1], key[2])
             if not self.counting:
@@ -259,7 +271,7 @@ class LabelLog:
 
     def _remove_last(self, key: _Key) -> None:
         if self._edits.get(key):
-            self._edits[key].pop()
+            self._others[key] -= isinstance(self._edits[key].pop(), _OffScale) and self._others[key] > 0
         if key in self._acts:
             del self._acts[len(self._acts) - 1 - self._acts[::-1].index(key)]
         self._changed()

@@ -45,6 +45,8 @@ _NAMES = {
     "answer_a": "answer_a chosen left a",
     "answer_b": "answer_b rejected right b",
 }
+# Under these names a code may be what was asked, said or expected; under others, such as ref, it names the row.
+_MAY_BE_CODES = " ".join(map(_NAMES.__getitem__, ("question", "answer", "reference", "answer_a", "answer_b"))).split()
 # The side in a name such as response_1, which sides make a pair, and the other words of such names.
 _SIDE = re.compile(r"(?:^|_|(?<=[a-z])(?=\d))([a-z\d])(?=_|$)")
 _SIDES = (["a", "b"], ["1", "2"], ["0", "1"])
@@ -134,8 +136,10 @@ def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[s
 
     unique = [one for one in free if one.is_unique and one.is_short]
     own = columns[fixed.column("id") or ""] if fixed.column("id") else None
-    key, who = own or _named(unique, "id"), _named(repeated(), "annotator", exact=True)
-    item = own or _named(repeated(), "id", exact=True)
+    codes = [one for one in free if names_rows(one)]
+    key = own or _named(unique, "id") or next((one for one in codes if one in unique), None)
+    who = _named(repeated(), "annotator", exact=True)
+    item = own or _named(repeated(), "id", exact=True) or next((one for one in codes if one.is_repeated), None)
     pairs = {*zip(item.texts, who.texts, strict=False)} if key in (None, own) and who and item else {}
     if who and item and item.is_repeated and len(pairs) == len(item.texts) == len(who.texts):
         take(who, "annotator")
@@ -153,6 +157,12 @@ def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[s
         likely = [one for one in free if one.looks_like_id and not any(one.fits(it.scale) for it in rubric.criteria)]
         take(next(iter(likely), None), "id")
     return ColumnRoles(roles)
+
+
+def names_rows(column: Column) -> bool:
+    """Whether a column holds codes of rows: they are no input, whatever its name."""
+    is_name = not is_rating(column.words)
+    return column.is_coded and is_name and (column.words not in _MAY_BE_CODES or column.words in ("ref", "reference"))
 
 
 def group_candidates(columns: Iterable[Column]) -> list[Column]:
@@ -226,7 +236,7 @@ def _guess_inputs(free: list[Column], rubric: Rubric, fixed: ColumnRoles, take: 
     chats = [one for one in free if one.is_chat and one not in pair and one.words not in sides]
     coded = [one for one in free if one.values and len(one.texts) > 2 * MOST_LABELS and is_rating(one.words)]
     coded += [one for one in free if one.holds_decisions or one in speakers]
-    others = [one for one in free if one.is_text and one not in (*chats, *coded)]
+    others = [one for one in free if one.is_text and one not in (*chats, *coded) and not names_rows(one)]
     for name, column in zip(("answer_a", "answer_b"), pair, strict=False):
         if name in wanted:
             take(column, f"input: {name}")

@@ -112,6 +112,12 @@ class Column:
             return not (NO_LABEL.search(self.words) or _NO_ID.search(self.words))
         return all(_CODE.fullmatch(text) for text in self.texts)
 
+    @property
+    def is_coded(self) -> bool:
+        """Whether its values are codes of one form, such as H-001 and H-002: names of rows, and no texts."""
+        forms = {re.sub(r"\d+", "0", text) for text in self.distinct}
+        return self.is_short and len(forms) == 1 < len(self.distinct) and all(map(_CODE.fullmatch, self.distinct))
+
     def fits(self, scale: Scale) -> bool:
         """Whether its values are labels on a scale; one that says *unsure* is no label, and does not count."""
         texts = [label_text(value, scale) for value in self.values]

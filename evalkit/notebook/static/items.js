@@ -156,13 +156,14 @@ function itemsPart(ctx) {
     return text.split(/^```.*$/m).map((part, at) => (at % 2 ? `<pre>${esc(part.replace(/^\n|\n$/g, ""))}</pre>` : part.trim() ? `<div class="ekw-prose">${esc(part.replace(/^\n+|\s+$/g, ""))}</div>` : "")).join("");
   }
   const images = (name, all = []) => all.map((source, at) => `<details class="ekw-image"><summary title="Press to enlarge"><img src="${esc(source)}" alt="Image ${at + 1} of ${esc(name)}"></summary></details>`).join("");
+  const links = (all = []) => all.map((one, at) => `<p><a href="${esc(one)}" target="_blank" rel="noopener noreferrer">Open image ${at + 1}</a> <small>${esc(one)}</small></p>`).join("");
   // What is judged comes first; with `briefBefore` after short texts that the rubric names before it, such as its question.
   function inputs(shown, forms = {}, briefBefore = false) {
     const judged = ([name]) => forms[name]?.judged || false, first = shown.findIndex(judged);
     const leads = shown.filter((one, at) => judged(one) || (briefBefore && at < first && one[1].length < BRIEF));
     const sorted = [...leads, ...shown.filter((one) => !leads.includes(one))];
     return `<div class="ekw-ins">${sorted.map(([name, text]) => { const form = forms[name] || {}, all = look.unfolded.has(name);
-      return `<section aria-label="${esc(name)}"><h4>${esc(name)}${form.judged ? " (judged)" : ""}</h4><div class="ekw-fold ${all ? "ekw-all" : ""} ${form.judged ? "ekw-long" : ""}">${body(text, form)}</div><button class="ekw-quiet" data-do="fold" data-key="fold ${esc(name)}" data-name="${esc(name)}" aria-expanded="${all}" hidden></button>${images(name, form.images)}</section>`; }).join("")}</div>`;
+      return `<section aria-label="${esc(name)}"><h4>${esc(name)}${form.judged ? " (judged)" : ""}</h4><div class="ekw-fold ${all ? "ekw-all" : ""} ${form.judged ? "ekw-long" : ""}">${body(text, form)}</div><button class="ekw-quiet" data-do="fold" data-key="fold ${esc(name)}" data-name="${esc(name)}" aria-expanded="${all}" hidden></button>${images(name, form.images)}${links(form.links)}</section>`; }).join("")}</div>`;
   }
   // A control stands only where something is folded; how many lines a text has depends on the width.
   function measureFolds() {

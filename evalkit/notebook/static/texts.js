@@ -2,6 +2,13 @@
 const esc = (text) =>
   String(text ?? "").replace(/[&<>"']/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" })[sign]);
 
+// Signs that turn the order of a text around, such as U+202E, stand as their number: else "evil" is read as "live".
+const TURNS = /[\u202a-\u202e\u2066-\u2069]/g;
+function showTurns(region) {
+  const walker = document.createTreeWalker(region, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) if (walker.currentNode.parentNode.tagName !== "TEXTAREA") walker.currentNode.nodeValue = walker.currentNode.nodeValue.replace(TURNS, (sign) => `⟨U+${sign.codePointAt(0).toString(16).toUpperCase()}⟩`);
+}
+
 // `disabled` would drop the focus of a keyboard user; `aria-disabled` keeps it.
 const offIf = (off) => (off ? 'aria-disabled="true"' : "");
 

@@ -58,6 +58,7 @@ function createWidget(model, el, kind, skeleton) {
     const open = "keep" in region.dataset ? [...region.querySelectorAll("details")].map((one) => one.open) : [];
     const before = stay ? filled(region) : new Map();
     region.innerHTML = html;
+    if (html.search(TURNS) >= 0) showTurns(region);
     last.set(region, html);
     refill(region, before, key);
     if (open.length) region.querySelectorAll("details").forEach((one, at) => { if (at in open) one.open = open[at]; });

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,14 +13,13 @@ import pandas as pd
 from evalkit.core.settings import check_choice
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
-from evalkit.errors import InputError, counted, listed
-from evalkit.evaluation.inputs import columns_of
+from evalkit.errors import EvalkitWarning, InputError, counted, listed
+from evalkit.evaluation.inputs import columns_of, text_hashes
 from evalkit.evaluation.suggestions.cases import groups_of
 from evalkit.notebook.judgments.item_details import item_texts
 from evalkit.notebook.labelling.label_log import LOG, LabelEdit, LabelLog
 from evalkit.notebook.labelling.label_queue import random_order
 from evalkit.notebook.tuner.drafts import Setup
-from evalkit.notebook.tuner.session_labels import text_hashes
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.rubrics.scales import code_text, number
@@ -26,7 +27,10 @@ from evalkit.tables.files import records
 from evalkit.tables.items import ItemsLike
 from evalkit.tables.schemas import id_text
 
-_LONGEST_COMMENT = 10_000
+_LONGEST_COMMENT, _MOST_EARLIER = 10_000, 200
+_IN_DATA = re.compile(r"(?<=image, )not shown(?=: (?!https?:)|$)")  # of a picture that is no address
+
+_SHOWN = (None, "unseen_image")  # why no judge is asked
 
 Key = tuple[str, str]
 """A row of the items and a criterion."""
@@ -59,7 +63,13 @@ class Forms:
             rubric, "fake:strict", inputs=inputs, on_missing="skip"
         )  # a judge has to be named; it is not asked
         setup = Setup.of(items, rubric, spec, item_id, {})
-        self.items, self.rubric, worklist = setup.items, spec.rubric, Worklist.of(spec, setup.items)
+        with warnings.catch_warnings():  # people see the pictures that judges cannot be shown
+            warnings.filterwarnings("ignore", ".* an image or a file in an input", EvalkitWarning)
+            worklist = Worklist.of(spec, setup.items)
+        if n_files := list(worklist.skipped.values()).count("unseen_file"):
+            fact = counted(n_files, "item has", "items have")
+            warnings.warn(f"{fact} a file that the page cannot show; left out", EvalkitWarning, stacklevel=3)
+        self.items, self.rubric = setup.items, spec.rubric
         folder, name = setup.place()
         path = folder / f"{name}{LOG}" if labels is None else Path(labels)
         self.groups, self.columns = groups_of(self.items), columns_of(self.rubric, spec.inputs, self.items)
@@ -72,7 +82,7 @@ class Forms:
         units = map(id_text, self.items["of_item" if self.is_exploded else "item_id"])
         self.row_of = dict(zip(self.items["item_id"], self.items.to_dict("records"), strict=True))
         rows = enumerate(zip(self.items["item_id"], units, strict=True))
-        self.form_of = {item: unit for row, (item, unit) in rows if row not in worklist.skipped}
+        self.form_of = {item: unit for row, (item, unit) in rows if worklist.skipped.get(row) in _SHOWN}
         self.drawn = self._draw(order) if self.source == "disputed" else {}
         questions: dict[str, list[Key]] = {}
         for item, unit in self.form_of.items():
@@ -146,7 +156,13 @@ class Forms:
 
     def texts(self, key: Key) -> dict[str, Any]:
         """What is read to answer a question (see `item_texts`); a requirement stands in the form."""
-        return item_texts(self.items, self.columns, key[0], self.rubric, key[1])
+        texts = item_texts(self.items, self.columns, key[0], self.rubric, key[1])
+        for row, (name, text) in enumerate(texts["inputs"]):
+            form = texts["forms"][name]
+            if n_shown := len(form["images"]):
+                texts["inputs"][row] = name, _IN_DATA.sub("shown below", text, n_shown)
+                form["turns"] = [(_IN_DATA.sub("shown below", who), words) for who, words in form["turns"]]
+        return texts
 
     def answer(self, key: Key, given: object) -> str:
         """The code of an answer; InputError if it is none that the page offers."""
@@ -177,9 +193,10 @@ class PersonScreen:
 
     def __init__(self, forms: Forms, annotator: str, *, show_others: bool) -> None:
         self.forms, self.annotator, self.show_others = forms, annotator, show_others
-        self.shown, self._number = "", 0
+        self.shown, self._number, self._drawn = "", 0, -1
         self._back, self._taken_back = "", dict[Key, LabelEdit]()  # what was answered stays chosen after Undo
-        self.actions: dict[str, Action] = {"save": self.save, "skip": self.skip, "undo": self.undo}
+        self._seen = dict[str, dict[Key, str]]()  # form that was on this screen -> its answers, as this screen has them
+        self.actions: dict[str, Action] = {"save": self.save, "skip": self.skip, "undo": self.undo, "open": self.open}
 
     def payload(self) -> dict[str, Any]:
         """The form to fill in next, with nothing of judges, and nothing of others unless they are to be shown."""
@@ -187,15 +204,26 @@ class PersonScreen:
         given = log.given_by(who, forms.source)
         open_forms = [name for name in forms.questions if not forms.is_done(name, given)]
         skipped = {name: why for name in open_forms if (why := forms.why_skipped(name, who)) is not None}
-        last_first = [forms.form_of.get(item, "") for item, name in log.acts(who) if not name]
-        again = [name for name in reversed(dict.fromkeys(last_first)) if name in skipped]
+        acts = [(forms.form_of.get(item, ""), name) for item, name in log.acts(who)]
+        again = [form for form in reversed(dict.fromkeys(form for form, name in acts if not name)) if form in skipped]
         ahead = [name for name in open_forms if name not in skipped]
-        self.shown = next(iter([*{self._back} & {*open_forms}, *ahead, *again]), "")
+        back, number = self._back if self._back in forms.questions else "", self._number
+        if number == self._drawn and len(self._seen.get(back, ())) < len(forms.questions.get(back, ())):
+            back = back if back in open_forms else ""  # answered in another window meanwhile
+        form_shown = next(iter([*filter(None, [back]), *ahead, *again]), "")
+        if (form_shown, number) != (self.shown, self._drawn):
+            self.shown, self._drawn = form_shown, number
+            self._seen[form_shown] = {
+                key: given[key].label or "" for key in forms.questions.get(form_shown, ()) if key in given
+            }
+        closed = forms.questions.keys() - {*ahead, form_shown}
+        earlier = [form for form in dict.fromkeys(form for form, _ in acts) if form in closed]
         payload = {
             "view": "label", "number": self._number, "annotator": who, "others": self.show_others, "form": self.shown,
             "title": forms.rubric.id, "description": forms.rubric.description, "n": len(forms.questions),
             "n_done": len(forms.questions) - len(open_forms), "n_skipped": len(skipped), "undo": self._last_act()[0],
-            "again": skipped.get(self.shown),
+            "again": skipped.get(self.shown), "answered": bool(form_shown) and form_shown not in open_forms,
+            "earlier": [[form, self._answers(form, given)] for form in earlier[:_MOST_EARLIER]],
         }  # fmt: skip
         if not self.shown:
             return payload
@@ -207,6 +235,10 @@ class PersonScreen:
             questions.append(forms.question(key) | {"answer": answer, "people": answers})
         comment = next((edits[key].comment for key in keys if key in edits), "")
         return payload | forms.texts(keys[0]) | {"questions": questions, "comment": comment}
+
+    def _answers(self, form: str, given: Mapping[Key, LabelEdit]) -> str:
+        labels = [str(given[key].label) for key in self.forms.questions[form] if key in given]
+        return ", ".join(labels) if len(labels) == len(self.forms.questions[form]) else "skipped"
 
     def _last_act(self) -> tuple[str, list[Key]]:
         """What *Undo* takes back: the form that this person filled in or skipped last, and what is to be undone."""
@@ -222,13 +254,17 @@ class PersonScreen:
         self._number, self._back = self._number + 1, back
 
     def save(self, message: Mapping[str, Any]) -> None:
-        """Label all questions of the form on screen; any other form is ignored, because its text was not read."""
-        if not self.shown or message["form"] != self.shown:
+        """Label all questions of a form that this screen has shown; of others the text was not read: they are ignored.
+
+        What this screen saved or opened before is replaced; what another window answered since is not.
+        """
+        form, answered = str(message.get("form")), self.forms.log.given_by(self.annotator, self.forms.source)
+        if not form or form not in self._seen:
             return
-        keys, labels = self.forms.questions[self.shown], list(message["answers"])
-        if self.forms.is_done(self.shown, self.forms.log.given_by(self.annotator, self.forms.source)):
-            raise InputError(f"not saved: you answered {self.shown} in another window; *Take back* shows those answers")
-        if len(labels) != len(keys) or any(label in (None, "") for label in labels):
+        keys, labels = self.forms.questions[form], message.get("answers")
+        if {key: answered[key].label for key in keys if key in answered} != self._seen[form]:
+            raise InputError(f"not saved: you answered {form} in another window; “Earlier” shows those answers")
+        if not isinstance(labels, list) or len(labels) != len(keys) or any(label in (None, "") for label in labels):
             raise InputError(f"not saved: {counted(len(keys), 'question')} need an answer each")
         edits: dict[Key, LabelEdit] = {}
         for key, label in zip(keys, labels, strict=True):
@@ -236,12 +272,23 @@ class PersonScreen:
             comment = "" if edits else clean(message.get("comment"))
             answer = self.forms.answer(key, label)
             edits[key] = LabelEdit(answer, self.forms.source, chance, not self.show_others, draw, comment)
-        self.forms.log.add_form(self.annotator, edits)
-        self._go_on()
+        if any(key not in answered or (edit.label, edit.comment) != (answered[key].label, answered[key].comment)
+               for key, edit in edits.items()):  # fmt: skip
+            self.forms.log.add_form(self.annotator, edits)
+        self._seen[form] = {key: str(edit.label) for key, edit in edits.items()}
+        if form == self.shown:  # else it was pressed twice, and the next item is on screen
+            self._go_on()
+
+    def open(self, message: Mapping[str, Any]) -> None:
+        """Show a form again that was answered or skipped, with its answers; no name leads back to the next one."""
+        form = str(message.get("form"))
+        if not form or any(self.forms.form_of.get(item) == form for item, _ in self.forms.log.acts(self.annotator)):
+            self._go_on(form)
 
     def skip(self, message: Mapping[str, Any]) -> None:
         """Leave the form on screen open, and note why."""
-        if self.shown and message["form"] == self.shown:
+        answered = self.forms.log.given_by(self.annotator, self.forms.source)
+        if self.shown and message.get("form") == self.shown and not self.forms.is_done(self.shown, answered):
             rows = dict.fromkeys(item for item, _ in self.forms.questions[self.shown])
             self.forms.log.skip(rows, self.annotator, clean(message.get("reason")))
             self._go_on()
@@ -249,7 +296,7 @@ class PersonScreen:
     def undo(self, message: Mapping[str, Any]) -> None:
         """Take the last form back; it is the next one again, with the answers that it had."""
         form, keys = self._last_act()
-        if keys and message["form"] == form:
+        if keys and message.get("form") == form:
             given = self.forms.log.given_by(self.annotator, self.forms.source)
             self._taken_back |= {key: given[key] for key in keys if key in given}
             self.forms.log.undo(self.annotator, keys)

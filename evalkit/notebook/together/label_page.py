@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -29,8 +29,8 @@ class LabelPage(NotebookWidget):
     Parameters
     ----------
     items, rubric, item_id, inputs
-        As for `judge`; `items` may also be the path of a file. Items without a required input, or with an image, are
-        left out.
+        As for `judge`; `items` may also be the path of a file. Items without a required input are left out, and those
+        with a recording or another file that is no image.
     annotator
         The name of the person who labels, or of the lead.
     labels
@@ -42,6 +42,8 @@ class LabelPage(NotebookWidget):
         ``label``, or ``lead``: how far people agree, on which items they differ, and a decision on each.
     show_others
         Whether a form shows what others answered; its labels are then not blind.
+    people
+        Who is to label: the lead's view also lists those of them who have not begun.
 
     Attributes
     ----------
@@ -76,6 +78,7 @@ class LabelPage(NotebookWidget):
         order: Literal["random", "given", "disputed"] | pd.DataFrame = "random",
         view: Literal["label", "lead"] = "label",
         show_others: bool = False,
+        people: Sequence[str] = (),
         item_id: str | None = None,
         inputs: Mapping[str, str] | None = None,
     ) -> None:
@@ -87,7 +90,7 @@ class LabelPage(NotebookWidget):
         self.path, self._message_id = forms.log.path, ""
         self._screen: LeadScreen | PersonScreen = PersonScreen(forms, who, show_others=show_others)
         if view == "lead":
-            self._screen = LeadScreen(forms, who)
+            self._screen = LeadScreen(forms, who, people)
         super().__init__(new_widget("LabelWidget", "LabelPage", "a labels table can be read from a file"))
         self._draw()
 
@@ -118,11 +121,14 @@ class LabelPage(NotebookWidget):
 
     @property
     def final_labels(self) -> pd.DataFrame:
-        """Each person's labels, with the lead's decision in their place where there is one."""
+        """Each person's labels, with the lead's decision in their place where they differ and there is one."""
         labels, decided = self.labels, self._forms.log.decisions()
         people = labels[~labels["source"].eq("adjudicated").to_numpy()].reset_index(drop=True)
-        rows = people[[*LABEL_KEY[:2], "label"]].itertuples(index=False)
-        return people.assign(label=pd.Categorical([decided.get((item, name), label) for item, name, label in rows]))
+        keys = [people[name].astype(str) for name in LABEL_KEY[:2]]
+        differ = people["label"].astype(str).groupby(keys).transform("nunique") > 1
+        rows = zip(*keys, people["label"], differ, strict=True)
+        final = [decided.get((item, name), label) if differs else label for item, name, label, differs in rows]
+        return people.assign(label=pd.Categorical(final))
 
     def __repr__(self) -> str:
         form = self.widget.form

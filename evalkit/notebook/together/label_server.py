@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
 import socket
@@ -20,9 +21,12 @@ from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
+from evalkit.core.printable_text import one_line
 from evalkit.errors import ConfigError
 
 _pages: dict[str, Callable[[], Any]] = {}
+_log = logging.getLogger("uvicorn.error")
+_FOLDER = str(Path(__file__).parent).encode()
 _FILE = r"[\w-][\w.-]*"
 _NEEDED = {
     "GET": rf"/|/health|/assets/{_FILE}|/@file/\d+-{_FILE}|/favicon\.ico|/manifest\.json|/[\w-]+\.png",
@@ -46,7 +50,7 @@ _LOOK = (
     "<style>[data-testid='notebook-actions-dropdown'] { display: none } #App > div { padding: 0 16px }"
     "#root:not(:has(marimo-anywidget))::after { content: 'The page is loading …'; padding: 16px }</style>"
 )
-_AGAIN = '<meta http-equiv="refresh" content="0;url=/">'
+_AGAIN = '<meta http-equiv="refresh" content="0;url=./">'
 _WHY = {
     401: "<p>This address does not open the page. Please ask the person who sent it to you for a new one: an address "
     "holds until the page is started again.</p>",
@@ -63,18 +67,22 @@ def page_of(request: Any) -> object:
     """
     page, thread = _pages[request.user["username"]](), threading.get_ident()
     page.comm.on_msg(lambda message: page.widget._handle_msg(message) if threading.get_ident() == thread else None)
+    page.widget.set_state = lambda _: None  # a screen sends actions and changes nothing else
     return page
 
 
 class Gate:
     """ASGI middleware that lets people with a token through, and only to what their page needs of marimo.
 
-    A token in the address is changed for a cookie; marimo sees neither. A browser chooses the six letters by which
-    marimo knows its session; the gate puts the person's own mark before them, so nobody reaches another's session.
+    A token in the address is changed for a folder and a cookie, which open nothing without each other. A browser sends
+    the cookie to every port of the host, but of that folder only, whose name no other server knows. marimo sees none of
+    the three. A browser chooses the six letters by which marimo knows its session; the gate puts the person's own mark
+    before them, so nobody reaches another's session.
     """
 
     def __init__(self, tokens: Mapping[str, str], host: str, port: int) -> None:
         self._tokens, self._cookie = tokens, f"evalkit_label_{port}"
+        self._keys = {who: f"{secrets.token_urlsafe(24)}/{secrets.token_urlsafe(24)}" for who in tokens}
         self.app: Any = None
         names = "|".join(map(re.escape, (host, "localhost", socket.gethostname())))
         # a site whose own name points here (DNS rebinding) has none of these
@@ -88,32 +96,52 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it."""
+        visit = HTTPConnection(scope)
+        is_new = scope.get("method") == "GET" and scope["path"] == "/" and "token" in visit.query_params
+        secret, keys = visit.query_params.getlist("token"), self._tokens
+        if not is_new:
+            folder, _, rest = scope["path"][1:].partition("/")
+            secret, keys = [folder, *self._cookies(visit)], self._keys
+            visit = HTTPConnection({**scope, "path": f"/{rest}", "raw_path": f"/{rest}".encode()})
+        key_given = "/".join(secret).encode()
+        person = next((who for who, key in keys.items() if secrets.compare_digest(key_given, key.encode())), "")
+        path, sent, head = visit.scope["path"], list[str](), list[Message]()
 
         async def send_safely(message: Message) -> None:
             if message["type"].endswith("http.response.start"):
                 headers = MutableHeaders(scope=message)
                 headers.update(_SAFE)
-                if scope["path"].startswith("/assets/"):  # a reload needs none of marimo's 300 files again
+                if (
+                    path.startswith("/assets/") and message["status"] == 200
+                ):  # a reload needs none of marimo's 300 files again
                     headers["Cache-Control"] = "private, max-age=86400"
+                head.append(message)  # sent with its body: marimo begins to send files that it does not have
+                return
+            while head:
+                await send(head.pop())
+            sent.append(message["type"])
+            if path == "/" and "body" in message:  # where evalkit is installed is nobody's business
+                message["body"] = message["body"].replace(_FOLDER, b"-" * len(_FOLDER))
             await send(message)
 
-        visit = HTTPConnection(scope)
-        is_new = scope.get("method") == "GET" and scope["path"] == "/" and "token" in visit.query_params
-        token_given = "\n".join(visit.query_params.getlist("token") if is_new else self._cookies(visit)).encode()
-        owners = (who for who, token in self._tokens.items() if secrets.compare_digest(token_given, token.encode()))
-        person = next(owners, "")
         answer: Response
         if status := self._refused(visit, person):
             # a browser keeps a strict cookie back where a link of another site led here, but not at the next step
             is_led = status == 401 and not is_new and visit.headers.get("sec-fetch-site") == "cross-site"
             answer = HTMLResponse(_AGAIN * is_led + _WHY.get(status, ""), status)
         elif is_new:
-            answer = RedirectResponse("/", 303)
-            answer.set_cookie(self._cookie, self._tokens[person], httponly=True, samesite="strict")
+            folder, _, cookie = self._keys[person].partition("/")
+            answer = RedirectResponse(f"/{folder}/", 303)
+            answer.set_cookie(self._cookie, cookie, path=f"/{folder}/", httponly=True, samesite="strict")
         else:
-            await self.app(self._inner(visit, person), receive, send_safely)
-            return
-        await answer(scope, receive, send_safely)
+            answer = Response(status_code=404 if path.startswith("/@file/") else 500)
+            try:
+                await self.app(self._inner(visit, person), receive, send_safely)
+            except Exception as problem:  # noqa: BLE001  # what a browser sends is no reason for a traceback
+                head.clear()
+                _log.warning("%s from %s: %s", one_line(path), person, one_line(str(problem))[:200])
+        if not sent:
+            await answer(scope, receive, send_safely)
 
     def _cookies(self, visit: HTTPConnection) -> list[str]:
         pairs = [pair.strip().partition("=") for pair in ";".join(visit.headers.getlist("cookie")).split(";")]
@@ -133,7 +161,7 @@ class Gate:
             return 404
         if kind != "GET" and not origins:
             return 403
-        size = headers.get("content-length", "x" if kind == "POST" or "transfer-encoding" in headers else "0")
+        size = headers.get("content-length", "x" if kind == "POST" else "0") + "x" * ("transfer-encoding" in headers)
         if not size.isdecimal() or int(size) > _MOST_BYTES * (kind == "POST"):
             return 413
         requests_left, since = self._left.get(person, (_MOST_REQUESTS, 0.0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -39,8 +39,8 @@ class LeadScreen:
         The annotator of the decisions.
     """
 
-    def __init__(self, forms: Forms, lead: str) -> None:
-        self.forms, self.decider = forms, f"{DECIDED}{lead}"
+    def __init__(self, forms: Forms, lead: str, expected: Sequence[str]) -> None:
+        self.forms, self.decider, self._expected = forms, f"{DECIDED}{lead}", expected
         self._opened: Key = ("", "")
         self._taken_back: dict[Key, LabelEdit] = {}
         self.actions: dict[str, Action] = {"open": self.open, "decide": self.decide, "undo": self.undo}
@@ -74,10 +74,12 @@ class LeadScreen:
             panel = forms.texts(key) | {"item": key[0], "criterion": key[1], "question": forms.question(key)}
             panel |= {"said": [[*words, notes.get(words[0], "")] for words in answers]}
             panel |= {"decision": edit.label, "comment": edit.comment}
+        everybody = dict.fromkeys(who for who in (*self._expected, *log.times) if not who.startswith(DECIDED))
+        idle = [(who, pd.Series(dtype=object)) for who in everybody if who not in names]
         return {
             "view": "lead", "title": forms.rubric.id, "decider": self.decider, "names": names, "rows": rows,
             "sentence": sentence, "agreement": agreement, "panel": panel,
-            "people": [*map(self._person, people.items()), [self.decider, n_decided, len(rows), ""]],
+            "people": [*map(self._person, [*people.items(), *idle]), [self.decider, n_decided, len(rows), ""]],
             "undo": ": ".join(next(log.acts(self.decider), ())),
         }  # fmt: skip
 
@@ -93,14 +95,21 @@ class LeadScreen:
             n_same = pd.concat([first.notna() & first.eq(second) for first, second in pairs], axis=1).sum(axis=1)
             n_people = labels.count(axis=1)  # the weights of `percent_agreement`
             course = ((n_same / n_both * n_people).cumsum() / n_people.cumsum()).tolist()
-            value, low, high = (row[f"percent_agreement{end}"] for end in ("", "_low", "_high"))
-            if pd.isna(low):  # all agree, or none
-                low, high = wilson(value, row["n_clusters"]).low, wilson(value, row["n_clusters"]).high
-            head = {"criterion": row["criterion"], "n": len(labels), "differ": int((n_same < n_both).sum())}
             alpha = None if pd.isna(row["alpha_vote"]) else row["alpha_vote"]
-            head |= {"value": value, "low": low, "high": high, "alpha": alpha}
+            by_alpha = alpha is not None and self._is_measured(row["criterion"])  # two people seldom choose one number
+            name = "alpha_vote" if by_alpha else "percent_agreement"
+            value, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
+            if pd.isna(low):  # all agree, or none; alpha has no interval on few items
+                interval = wilson(value, row["n_clusters"]) if not by_alpha else None
+                low, high = (interval.low, interval.high) if interval else (min(value, 0.0), 1.0)
+            course = [value] if by_alpha else course
+            head = {"criterion": row["criterion"], "n": len(labels), "differ": int((n_same < n_both).sum())}
+            head |= {"value": value, "low": low, "high": high, "alpha": alpha, "by_alpha": by_alpha}
             figures.append(head | {"course": [*course[_STEP - 1 : -1 : _STEP], course[-1]]})
         return figures
+
+    def _is_measured(self, criterion: str) -> bool:
+        return self.forms.rubric.criterion(criterion).scale.level == "interval"
 
     def _sentence(self, names: list[str], agreement: list[dict[str, Any]], differ: pd.DataFrame, n: int) -> list[str]:
         """The verdict, its figure, and the reason with what to do next; `n` differences are decided."""
@@ -119,10 +128,13 @@ class LeadScreen:
         cannot = "it cannot be told yet" if parts else f"it cannot be told yet whether {who} agree"
         verdict = "; ".join([*parts, *[f"on {unclear} {cannot}"] * bool(unclear)])
         worst = min(agreement, key=lambda row: row["value"])
-        value = f"“{worst['criterion']}”: {figure(worst['value'], worst['low'], worst['high'])}"
-        reason = "Label more items that two people read. " if unclear and not apart else ""
+        value = "alpha " * worst["by_alpha"] + figure(worst["value"], worst["low"], worst["high"])
+        value = f"“{worst['criterion']}”: {value}"
+        n_all = sum(name == worst["criterion"] for keys in self.forms.questions.values() for _, name in keys)
+        more = "Label more items that two people read. " if worst["n"] < n_all else "Only further items could tell. "
+        reason = more if unclear and not apart else ""
         at_odds = differ[differ.index.get_level_values("criterion") == worst["criterion"]]
-        if len(at_odds):
+        if len(at_odds) and not self._is_measured(worst["criterion"]):
             texts = [sorted({*labels} - {None}) for labels in at_odds.to_numpy()]
             pairs = Counter(pair for differing in texts for pair in combinations(differing, 2))
             pair, n_pairs = pairs.most_common(1)[0]
@@ -162,12 +174,12 @@ class LeadScreen:
 
     def open(self, message: Mapping[str, Any]) -> None:
         """Show an item on which people differ."""
-        self._opened = message["item"], message["criterion"]
+        self._opened = str(message.get("item")), str(message.get("criterion"))
 
     def decide(self, message: Mapping[str, Any]) -> None:
         """Label the item on screen as decided, and show the next one."""
-        if self._opened == (message["item"], message["criterion"]):
-            answer = self.forms.answer(self._opened, message["label"])
+        if self._opened == (message.get("item"), message.get("criterion")):
+            answer = self.forms.answer(self._opened, message.get("label"))
             edit = LabelEdit(answer, "adjudicated", comment=clean(message.get("comment")))
             self.forms.log.add_form(self.decider, {self._opened: edit})
             self._opened = str(message.get("next_item", "")), str(message.get("next_criterion", ""))

@@ -14,6 +14,7 @@ from evalkit.core.reply_keys import digest
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
+from evalkit.evaluation.inputs import text_hashes
 from evalkit.evaluation.suggestions.cases import groups_of
 from evalkit.evaluation.suggestions.edit_effects import change_of
 from evalkit.notebook.labelling.label_log import LabelEdit, LabelLog, drop_new_annotators, labels_on_scale
@@ -156,11 +157,6 @@ class Labels:
 
 def _digest(*tables: pd.DataFrame) -> str:
     return digest([table.astype(str).sort_values([*table]).to_numpy().tolist() for table in tables])[:12]
-
-
-def text_hashes(worklist: Worklist) -> dict[str, str]:
-    """Item -> hash of the text that is labelled."""
-    return {item: of_item[0][:16] for item, of_item in zip(worklist.items["item_id"], worklist.hashes, strict=True)}
 
 
 def _counts(given: pd.DataFrame | None, texts: Collection[str]) -> dict[str, dict[str, int]]:

@@ -183,6 +183,184 @@ def test_skip_undo_and_a_click_twice(new_page, tmp_path):
     assert len(screen.tuner.labels) == 3
 
 
+def test_what_is_pressed_during_a_save_is_refused_in_words(new_page, tmp_path):
+    screen = Screen(new_page(), page_of(tmp_path / "r.labels.jsonl", "Anna", 6))
+    page, first = screen.page, form(screen)["form"]
+    page.evaluate(BODY_FOCUS)
+    for key in ("1", "2", "1", "Enter"):  # the answer of Python is on its way until `settle`
+        page.keyboard.press(key)
+    checked = page.locator(".ekw-opt input:checked")
+    values = checked.evaluate_all("all => all.map((one) => one.value)")
+    for act in (
+        lambda: page.keyboard.press("3"),
+        lambda: page.keyboard.press("Enter"),
+        lambda: page.keyboard.press("u"),
+        lambda: page.locator('[data-k="0"] .ekw-opt').nth(2).click(),
+        lambda: page.get_by_role("button", name="Save and next").click(),
+    ):
+        page.locator(".ekw-saving").evaluate("(one) => { one.textContent = ''; }")
+        act()
+        assert "was not taken" in page.locator(".ekw-saving").inner_text()
+        assert checked.evaluate_all("all => all.map((one) => one.value)") == values
+    page.locator("textarea").focus()
+    page.keyboard.type("late")
+    assert page.locator("textarea").input_value() == ""
+    screen.settle()
+    assert form(screen)["form"] != first
+    assert page.locator(".ekw-saving").inner_text() == "3 of 3 questions open"
+    assert screen.tuner.labels["label"].tolist() == ["0", "1", "0"]
+    page.locator("textarea").fill("in time")
+    assert page.locator("textarea").input_value() == "in time"
+
+
+def test_an_answer_that_comes_late_loses_no_change(new_page, tmp_path):
+    screen = Screen(new_page(), page_of(tmp_path / "r.labels.jsonl", "Anna", 6))
+    page, first = screen.page, form(screen)["form"]
+    page.evaluate(BODY_FOCUS)
+    for key in ("1", "1", "1", "Enter"):
+        page.keyboard.press(key)
+    page.get_by_text("Not saved: the program behind this page").wait_for()
+    page.locator('[data-k="0"] .ekw-opt').nth(2).click()  # the person changes one answer, and does not press again
+    screen.settle()
+    assert "saved as it was when you first pressed Save" in page.locator(".ekw-alert").inner_text()
+    page.get_by_label("Earlier").select_option(first)
+    screen.settle()
+    press(screen, "2", "Enter")
+    assert screen.tuner.labels["label"].tolist() == ["1", "0", "0"]
+    page.evaluate(BODY_FOCUS)
+    second = form(screen)["form"]
+    for key in ("1", "1", "1", "Enter"):
+        page.keyboard.press(key)
+    page.get_by_text("Not saved: the program behind this page").wait_for()
+    page.locator('[data-k="0"] .ekw-opt').nth(2).click()
+    press(screen, "Enter")  # presses again: both messages arrive
+    labels = screen.tuner.labels.set_index("item_id").loc[second, "label"]
+    assert labels.tolist() == ["2", "0", "0"]
+    assert form(screen)["n_done"] == 2
+
+
+def test_an_earlier_item_is_corrected_and_a_half_filled_form_waits(new_page, tmp_path):
+    screen = Screen(new_page(viewport={"width": 900, "height": 800}), page_of(tmp_path / "r.labels.jsonl", "Anna", 6))
+    page, first = screen.page, form(screen)["form"]
+    assert page.get_by_label("Earlier").count() == 0
+    page.evaluate(BODY_FOCUS)
+    press(screen, "1", "2", "1", "Enter")
+    press(screen, "3", "3", "2", "Enter")
+    half = form(screen)["form"]
+    press(screen, "2", "c")
+    page.keyboard.type("a thought")
+    page.keyboard.press("Escape")
+    press(screen, "e")
+    assert page.get_by_label("Earlier").evaluate("(one) => one === one.getRootNode().activeElement")
+    options = page.get_by_label("Earlier").locator("option").all_inner_texts()
+    assert options[1:] == [f"{form(screen)['undo']}: 2, 2, 1", f"{first}: 0, 1, 0"]
+    page.get_by_label("Earlier").select_option(first)
+    screen.settle()
+    checked = page.locator(".ekw-opt input:checked")
+    assert checked.evaluate_all("all => all.map((one) => one.value)") == ["0", "1", "0"]
+    assert page.get_by_text("You answered this one before").is_visible()
+    assert page.get_by_role("button", name="Skip").count() == 0
+    assert findings(page) == []
+    page.evaluate(BODY_FOCUS)
+    press(screen, "Escape")
+    assert form(screen)["form"] == half
+    assert checked.evaluate_all("all => all.map((one) => one.value)") == ["1"]  # what was chosen waits
+    assert page.locator("textarea").input_value() == "a thought"
+    page.get_by_label("Earlier").select_option(first)
+    screen.settle()
+    page.evaluate(BODY_FOCUS)
+    press(screen, "3", "2")  # nothing is open, so the frame stays, and the last key counts
+    page.locator('[data-k="2"] .ekw-opt').nth(1).click()
+    page.get_by_role("button", name="Save the change").click()
+    screen.settle()
+    assert form(screen)["form"] == half
+    assert form(screen)["n_done"] == 2
+    labels = screen.tuner.labels.set_index(["item_id", "criterion"])["label"]
+    assert labels[first].tolist() == ["1", "1", "1"]
+
+
+def test_signs_that_turn_text_around_are_seen_and_ids_with_them_work(new_page, tmp_path):
+    import evalkit as ek
+
+    turned = "\u202eevil\u202c \u2066x\u2069 <b>"
+    scale = {0: f"no {turned}", 1: "yes"}
+    rubric = ek.Rubric(id="r", inputs=["answer"], criteria=[{"name": "tone", "description": turned, "scale": scale}])
+    items = [{"item_id": f"{at} {turned}", "answer": f"It is {turned}"} for at in range(3)]
+    log = tmp_path / "r.labels.jsonl"
+    shown = "\u27e8U+202E\u27e9evil\u27e8U+202C\u27e9 \u27e8U+2066\u27e9x\u27e8U+2069\u27e9 <b>"
+    for who, key in (("A", "1"), ("B", "2")):
+        screen = Screen(new_page(), ek.notebook.LabelPage(items, rubric, annotator=who, labels=log))
+        text = screen.page.locator(".ekw").inner_text()
+        assert text.count(shown) == 4  # id, answer, question, level
+        assert not [sign for sign in turned if not sign.isprintable() and sign in text]
+        screen.page.evaluate(BODY_FOCUS)
+        press(screen, key, "Enter")
+        option = screen.page.get_by_label("Earlier").locator("option").nth(1)
+        assert shown in option.inner_text()
+        screen.page.get_by_label("Earlier").select_option(index=1)
+        screen.settle()
+        assert form(screen)["answered"]
+    screen = Screen(new_page(), ek.notebook.LabelPage(items, rubric, annotator="C", labels=log, view="lead"))
+    screen.page.get_by_role("button", name="Decide 0").or_(screen.page.get_by_role("button", name="Decide 1")).or_(
+        screen.page.get_by_role("button", name="Decide 2")
+    ).first.click()
+    screen.settle()
+    screen.page.evaluate(BODY_FOCUS)
+    press(screen, "1", "Enter")
+    assert form(screen)["rows"][0]["decision"] == "0"
+
+
+def test_numbers_are_what_was_typed(new_page, tmp_path):
+    import evalkit as ek
+
+    scale = {0: "Useless.", 50: "Middling.", 100: "Perfect."}
+    criteria = [{"name": name, "level": "interval", "scale": scale} for name in ("quality", "style")]
+    rubric = ek.Rubric(id="r", inputs=["answer"], criteria=criteria)
+    items = [{"item_id": at, "answer": f"Answer {at}"} for at in range(6)]
+    log = tmp_path / "r.labels.jsonl"
+    screen = Screen(new_page(), ek.notebook.LabelPage(items, rubric, annotator="A", labels=log))
+    page = screen.page
+    assert page.get_by_text("0: Useless. · 50: Middling. · 100: Perfect.").count() == 2
+    typed = [("85", "7"), ("0", "100"), ("8.5", "05")]
+    stored = [("85", "7"), ("0", "100"), ("8.5", "5")]
+    page.evaluate(BODY_FOCUS)
+    for (first, second), labels in zip(typed, stored, strict=True):  # by keys alone
+        item = form(screen)["form"]
+        for key in (*first, "Enter", *second):
+            page.keyboard.press(key)
+        press(screen, "Enter")
+        assert form(screen)["form"] != item
+        rows = screen.tuner.labels.set_index(["item_id", "criterion"])["label"]
+        assert tuple(rows[item].tolist()) == labels
+    item = form(screen)["form"]
+    field = page.locator('[data-key="q0 0"]')
+    for text in ("8,5", "1,000", "101", "-1", "1e1", "x", "5 0", "٣", "0x1F", "Infinity", ".", "8."):
+        field.fill(text)
+        wrong = page.locator(".ekw-wrong").first.inner_text()
+        assert ("no number from 0 to 100" in wrong) == (text != "8."), text
+        assert field.get_attribute("aria-invalid") == ("false" if text == "8." else "true")
+        page.keyboard.press("Enter")
+    page.locator('[data-key="q1 0"]').fill("50")
+    field.fill("8,5")
+    assert page.get_by_role("button", name="Save and next").get_attribute("aria-disabled") == "true"
+    press(screen, "Enter")
+    assert form(screen)["form"] == item
+    field.fill("50")
+    field.hover()
+    page.mouse.wheel(0, 300)
+    assert field.input_value() == "50"
+    assert findings(page) == []
+    press(screen, "Enter")
+    assert form(screen)["n_done"] == 4
+    other = ek.notebook.LabelPage(items, rubric, annotator="B", labels=log)
+    other.receive({"do": "save", "form": other.state["form"]["form"], "answers": ["1", "1"]})
+    lead = Screen(new_page(), ek.notebook.LabelPage(items, rubric, annotator="C", labels=log, view="lead"))
+    lead.page.evaluate(BODY_FOCUS)
+    press(lead, "4", "2", "Enter")
+    decided = [row for row in form(lead)["rows"] if row["decision"]]
+    assert [row["decision"] for row in decided] == ["42"]
+
+
 def test_texts_are_shown_and_never_run(new_page, tmp_path):
     import evalkit as ek
 

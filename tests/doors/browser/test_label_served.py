@@ -130,16 +130,17 @@ def test_texts_of_others_run_no_script_and_nothing_comes_from_elsewhere(tmp_path
             context.close()
 
 
-def test_a_link_of_another_site_opens_the_page(tmp_path: Path, browser: Any) -> None:
+def test_a_link_of_another_site_opens_the_page_and_another_port_gets_no_cookie(tmp_path: Path, browser: Any) -> None:
     """A browser sends no SameSite=Strict cookie after such a link, not even after the redirect."""
     from playwright.sync_api import expect
 
     items = [{"item_id": "a", "question": "How long?", "answer": "30 days.", "context": "x"}]
     with label_server(tmp_path, items, "faithfulness", ["Ana"]) as server:
-        address = server.addresses["Ana"]
+        address, cookies = server.addresses["Ana"], list[str | None]()
 
         class Mail(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                cookies.append(self.headers["Cookie"])
                 self.send_response(200)
                 self.send_header("Content-Type", "text/html")
                 self.end_headers()
@@ -155,9 +156,17 @@ def test_a_link_of_another_site_opens_the_page(tmp_path: Path, browser: Any) -> 
         page.goto(f"http://localhost:{mail.server_address[1]}/")
         page.get_by_text("label").click()
         expect(page.get_by_text("You are Ana")).to_be_visible(timeout=PATIENCE_MS)
-        assert page.url == f"http://127.0.0.1:{server.port}/"
+        assert page.url == f"http://127.0.0.1:{server.port}{server.folder('Ana')}/"
         page.reload()
         expect(page.get_by_text("You are Ana")).to_be_visible(timeout=PATIENCE_MS)
+        of_ana, port = server.visit("Ana"), mail.server_address[1]
+        for path in ("/", "/api/kernel/set_model_value", "/ws"):  # a browser sends cookies to all ports of a host
+            page.goto(f"http://127.0.0.1:{port}{path}")
+        assert len(cookies) > 3
+        assert set(cookies) == {None}
+        page.goto(f"http://127.0.0.1:{port}{of_ana[0]}/")  # it would, to whoever knew the folder
+        assert cookies[-1] is None or of_ana[1] in cookies[-1]
+        assert of_ana[1] in (cookies[-1] or cookies[-2] or "")
         context.close()
         mail.shutdown()
         mail.server_close()

@@ -164,3 +164,44 @@ def test_only_people_are_proposed_in_tables_with_all_kinds_of_columns() -> None:
         labelled = {name for columns in roles.labels.values() for name in columns}
         assert labelled == {*mine}, (mine, names)
         assert roles.inputs == {"question": "prompt", "answer": "response"}
+
+
+CODES = ("{:03}", "H-{:03}", "BK{}", "#T{}", "2024/{}/x", "req:{}", "ORD-17-{}", "room_{:02}.a")
+
+
+@pytest.mark.long
+def test_codes_of_one_form_name_rows_whatever_the_column_is_called() -> None:
+    """Under a name that may hold what was expected, said or asked, codes stay texts."""
+    rng = random.Random(31)
+    names = ("ref", "reference", "Booking Ref", "case", "ticket", "Key", "source", "Document", "file", "no.")
+    for _ in range(120):
+        n, code, name = rng.randint(5, 40), rng.choice(CODES[1:]), rng.choice(names)
+        texts = {
+            "guest_wrote": [f"The room was not what I had booked, number {at}" for at in range(n)],
+            "we_replied": [f"We are sorry to hear that, and moved you to {at}" for at in range(n)],
+        }
+        ids = [code.format(at) for at in rng.sample(range(100, 999), n)]
+        columns = list((texts | {name: ids}).items())
+        rng.shuffle(columns)
+        roles = guess_columns(pd.DataFrame(dict(columns))).roles
+        assert roles[name] == "id", (name, ids)
+        roles = guess_columns(pd.DataFrame(dict(columns) | {"item_id": range(n)})).roles
+        assert (roles[name], roles["item_id"]) == ("", "id"), (name, ids)
+        expected = rng.choice(("expected", "gold_answer", "ground_truth"))
+        roles = guess_columns(pd.DataFrame(texts | {expected: ids})).roles
+        assert roles[expected] == "input: reference"
+        twice = pd.DataFrame(
+            texts | {name: ids, "annotator": "Ana", "label": ["ok", "not ok"] * (n // 2) + ["ok"] * (n % 2)}
+        )
+        both = pd.concat([twice, twice.assign(annotator="Ben")])
+        roles = guess_columns(both).roles
+        assert (roles[name], roles["annotator"]) == ("id", "annotator"), (name, ids)
+    answers = ["H2O", "CO2", "NaCl", "C6H12O6", "O3", "NH3"]  # codes of no one form are texts
+    frame = pd.DataFrame(
+        {"ref": answers, "question": [f"What is the formula of number {at}?" for at in range(6)], "answer": answers}
+    )
+    assert guess_columns(frame).roles == {
+        "ref": "input: reference",
+        "question": "input: question",
+        "answer": "input: answer",
+    }

@@ -12,7 +12,7 @@ import pytest
 from label_screen import CRITERIA, RUBRIC, labelled, page_of, reviews, save
 
 import evalkit as ek
-from evalkit.errors import ConfigError, InputError
+from evalkit.errors import ConfigError, EvalkitWarning, InputError
 from evalkit.notebook.labelling import label_log
 from evalkit.notebook.labelling.label_queue import random_order
 
@@ -60,32 +60,62 @@ def test_whatever_a_person_does_every_form_is_labelled_once(tmp_path: Path) -> N
     """Two pages of one person, restarted now and then, and one of another; a dictionary knows what is saved."""
     draw, log, n = random.Random(7), tmp_path / "r.labels.jsonl", 12
     pages = [page_of(log, who, n) for who in ("Anna", "Anna", "Ben")]
-    truth: dict[tuple[str, str], list[str]] = {}
-    acts: dict[str, list[str]] = {"Anna": [], "Ben": []}
-    for _ in range(150):
+    history: dict[tuple[str, str], list[list[str]]] = {}  # what each form held, the last answers last
+    acts: dict[str, list[tuple[str, str]]] = {"Anna": [], "Ben": []}
+    n_corrected = 0
+    for _ in range(300):
         at = draw.randrange(3)
         if draw.random() < 0.1:
             pages[at] = page_of(log, pages[at].annotator, n)
         page = pages[at]
-        page.receive({"do": "undo", "form": ""})  # reads what the other page did
+        page.receive({"do": "open", "form": ""})  # reads what the other page did
         who, name, what = page.annotator, form(page)["form"], draw.random()
+        assert not form(page)["answered"]
+        answers = [draw.choice("012"), draw.choice("012"), draw.choice("01")]
+        earlier = dict(form(page)["earlier"])
+        assert {form: said.split(", ") for form, said in earlier.items() if said != "skipped"} == {
+            form: given[-1] for (person, form), given in history.items() if person == who
+        }
         if what < 0.2 and form(page)["undo"]:
             last = form(page)["undo"]
-            assert last == acts[who].pop()
+            expected, kind = acts[who].pop()
+            assert last == expected
             undo(page)
+            shown = [one["answer"] for one in form(page)["questions"]]
             assert form(page)["form"] == last
-            if answers := truth.pop((who, last), None):
-                assert [one["answer"] for one in form(page)["questions"]] == answers
+            if kind == "save":
+                taken = history[who, last].pop()
+                assert shown == (history[who, last][-1] if history[who, last] else taken)
+                if not history[who, last]:
+                    del history[who, last]
+            assert form(page)["answered"] == ((who, last) in history)
         elif what < 0.3 and name:
             skip(page)
             if not form(page)["again"]:
                 assert form(page)["form"] != name
-            acts[who].append(name)
+            acts[who].append((name, "skip"))
+        elif what < 0.55 and (done := [one for one, said in earlier.items() if said != "skipped"]):
+            name = draw.choice(done)
+            page.receive({"do": "open", "form": name})
+            assert form(page)["form"] == name
+            assert form(page)["answered"]
+            assert [one["answer"] for one in form(page)["questions"]] == history[who, name][-1]
+            skip(page)  # nothing: it has answers
+            save(page, answers)
+            assert not form(page)["answered"]
+            if answers != history[who, name][-1]:  # else nothing is written
+                history[who, name].append(answers)
+                acts[who].append((name, "save"))
+                n_corrected += 1
         elif name:
-            answers = [draw.choice("012"), draw.choice("012"), draw.choice("01")]
-            assert (who, name) not in truth
-            truth[who, save(page, answers)] = answers
-            acts[who].append(name)
+            assert (who, name) not in history
+            history[who, save(page, answers)] = [answers]
+            acts[who].append((name, "save"))
+    assert n_corrected > 20
+    truth = {key: given[-1] for key, given in history.items()}
+    assert (
+        len([line for line in log.read_text().splitlines() if '"label":"' in line]) >= 3 * len(truth) + 3 * n_corrected
+    )
     labels = pages[0].labels
     saved = {
         (str(who), str(item)): rows.set_index("criterion")["label"].astype(str).to_dict()
@@ -121,9 +151,12 @@ def test_only_the_form_on_screen_is_saved_and_only_whole(tmp_path: Path) -> None
         ["true", "1", "1"],
         ["0.5", "1", "1"],
         7,
+        None,
+        "111",
+        {"0": "1"},
     ):
         page.receive({"do": "save", "form": name, "answers": answers, "id": "m"})
-        assert page.state["alert"], answers
+        assert page.state["alert"].startswith("not saved: "), answers
         assert (form(page)["form"], form(page)["answers"], len(page.labels)) == (name, "m", 0)
     half = "\ud83d"  # of a character
     page.receive({"do": "save", "form": name, "answers": ["1", "1", "1"], "comment": f"a{half} <b>\n" + "x" * 20_000})
@@ -144,6 +177,69 @@ def test_only_the_form_on_screen_is_saved_and_only_whole(tmp_path: Path) -> None
 
 
 @pytest.mark.long
+def test_a_second_press_replaces_what_this_window_saved_and_nothing_of_another(tmp_path: Path) -> None:
+    log = tmp_path / "r.labels.jsonl"
+    page, other = page_of(log, "Anna"), page_of(log, "Anna")
+    name = form(page)["form"]
+    for answers in ("111", "111", "210"):  # the first answer came late, so the person pressed again, and changed two
+        page.receive({"do": "save", "form": name, "answers": [*answers], "id": answers})
+        assert (page.state["alert"], form(page)["n_done"], form(page)["answers"]) == ("", 1, answers)
+    following = form(page)["form"]
+    assert following != name
+    assert page.labels["label"].tolist() == ["2", "1", "0"]
+    assert len([line for line in log.read_text().splitlines() if line]) == 6  # the second press wrote nothing
+    other.receive({"do": "save", "form": name, "answers": [*"000"]})  # it shows the form without an answer
+    assert "you answered CR-" in other.state["alert"]
+    assert "“Earlier” shows" in other.state["alert"]
+    other.receive({"do": "open", "form": following})  # not answered: what comes is not to be chosen
+    assert form(other)["form"] == following
+    for unread in ("CR-1001", "CR-1002", "CR-1003"):
+        before = form(other)["form"]
+        if unread not in (name, before):
+            other.receive({"do": "open", "form": unread})
+            assert form(other)["form"] == before
+    other.receive({"do": "open", "form": name})
+    page.receive({"do": "open", "form": name})
+    save(page, "200")
+    other.receive({"do": "save", "form": name, "answers": [*"111"]})
+    assert "in another window" in other.state["alert"]
+    assert page.labels["label"].tolist() == ["2", "0", "0"]
+    labels = ek.load_labels(log, rubric=RUBRIC)  # and all who read the log have the last answers only
+    assert dict(zip(labels["criterion"], labels["label"], strict=True)) == dict(zip(RUBRIC.names, "200", strict=True))
+
+
+def test_pictures_are_shown_to_people_and_no_address_is_loaded(tmp_path: Path) -> None:
+    data = "iVBORw0KGgo" + "A" * 80
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
+    linked = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    script = {"type": "image_url", "image_url": {"url": "javascript:alert(1)"}}
+    sound = {"type": "input_audio", "input_audio": {"data": "AAAA" * 30, "format": "wav"}}
+    contents: dict[str, Any] = {
+        "part": [picture, {"type": "text", "text": "What is it?"}], "chat": [{"role": "user", "content": [picture]}],
+        "text": f"see data:image/png;base64,{data}", "link": [linked], "both": [linked, picture], "script": [script],
+        "sound": [sound], "plain": "What is it?",
+    }  # fmt: skip
+    items = [{"item_id": name, "question": content, "answer": "A cat."} for name, content in contents.items()]
+    log = tmp_path / "p.labels.jsonl"
+    options: dict[str, Any] = {"labels": log, "order": "given"}
+    with pytest.warns(EvalkitWarning, match="1 item has a file that the page cannot show; left out") as warned:
+        page = ek.notebook.LabelPage(items, "helpfulness", annotator="Anna", **options)
+    assert not [one for one in warned if "judges cannot be shown" in str(one.message)]
+    seen = {}
+    while name := form(page)["form"]:
+        of_question = form(page)["forms"]["question"]
+        text = dict(form(page)["inputs"])["question"] + str(of_question["turns"])
+        seen[name] = len(of_question["images"]), of_question["links"], text.count("shown below"), "not shown" in text
+        save(page, ["1"])
+    address = "https://example.org/a.png"
+    assert seen == {
+        "part": (1, [], 1, False), "chat": (1, [], 2, False), "text": (1, [], 1, False),
+        "link": (0, [address], 0, True), "both": (1, [address], 1, True), "script": (0, [], 0, True),
+        "plain": (0, [], 0, False),
+    }  # fmt: skip
+    assert set(page.labels["item_id"]) == set(contents) - {"sound"}
+
+
 def test_the_log_is_the_tuners(tmp_path: Path) -> None:
     items = reviews(8)
     path = tmp_path / "chats.jsonl"
@@ -297,6 +393,130 @@ def test_the_lead_sees_agreement_and_where_people_differ(tmp_path: Path) -> None
 
 
 @pytest.mark.long
+def test_a_decision_holds_while_people_differ(tmp_path: Path) -> None:
+    log = tmp_path / "r.labels.jsonl"
+    anna, ben = page_of(log, "Anna"), page_of(log, "Ben")
+    item = save(anna, "011")
+    save(ben, "211")
+    lead = page_of(log, "Chris", view="lead")
+    lead.receive({"do": "decide", "item": item, "criterion": "correct", "label": "2"})
+
+    def final() -> list[str]:
+        labels = lead.final_labels
+        return labels[labels["criterion"] == "correct"]["label"].astype(str).tolist()
+
+    assert final() == ["2", "2"]
+    ben.receive({"do": "open", "form": item})
+    save(ben, "011")  # both say 0 now
+    assert final() == ["0", "0"]
+    ben.receive({"do": "open", "form": item})
+    save(ben, "111")
+    assert final() == ["2", "2"]
+    undo(ben)
+    assert final() == ["0", "0"]
+
+
+def test_labels_of_a_log_are_not_used_for_other_texts(tmp_path: Path) -> None:
+    """Rows move, texts change, and a judge that is always right stays right on what is left."""
+    rubric = ek.Rubric(id="q", inputs=["question", "answer"], criteria=[{"name": "good", "scale": {0: "no", 1: "yes"}}])
+    dice = random.Random(3)
+    rows = [{"question": f"Q{at}?", "answer": f"{dice.choice(['good', 'bad'])} answer {at}"} for at in range(24)]
+    log = tmp_path / "q.labels.jsonl"
+
+    @ek.Judge.function(name="perfect", version="1")
+    def perfect(prompt: Any) -> str:
+        return json.dumps({"explanation": "x", "score": int(prompt.inputs["answer"].startswith("good"))})
+
+    def accuracy(items: list[dict[str, Any]]) -> tuple[float, int]:
+        with pytest.warns(EvalkitWarning, match="of another text than the item has now"):
+            evaluation = ek.evaluate(items, rubric, perfect, labels=ek.load_labels(log, rubric=rubric), cache=tmp_path)
+        row = evaluation.alignment.iloc[0]
+        return row["accuracy"], row["n_labelled"]
+
+    with_ids = [row | {"item_id": f"i{at}"} for at, row in enumerate(rows)]
+    for items, where in ((rows, log), (with_ids, tmp_path / "ids.labels.jsonl")):
+        page = ek.notebook.LabelPage(items, rubric, annotator="Anna", labels=where)
+        texts = {str(item.get("item_id", at)): item["answer"] for at, item in enumerate(items)}
+        while name := form(page)["form"]:
+            save(page, ["1" if texts[name].startswith("good") else "0"])
+    new = {"question": "New?", "answer": "good new"}
+    assert accuracy([*rows[:10], new, *rows[10:]]) == (1.0, 10)
+    with pytest.raises(InputError, match=r"24 of 24 labels are of another text .* give each its own"):
+        ek.evaluate(
+            [{"question": "New?", "answer": "good"}, *rows], rubric, perfect, labels=ek.load_labels(log), cache=tmp_path
+        )
+    other = ek.Rubric(id="a", inputs=["answer"], criteria=[{"name": "good", "scale": {0: "no", 1: "yes"}}])
+    evaluation = ek.evaluate(
+        rows, other, perfect, labels=ek.load_labels(log), cache=tmp_path
+    )  # other inputs: not known
+    assert evaluation.alignment.iloc[0]["n_labelled"] == 24
+    log = tmp_path / "ids.labels.jsonl"
+    changed = [row | {"answer": "bad now"} if at % 3 == 0 else row for at, row in enumerate(with_ids)]
+    assert accuracy(changed) == (1.0, 16)
+    dice.shuffle(with_ids)
+    evaluation = ek.evaluate(with_ids, rubric, perfect, labels=ek.load_labels(log), cache=tmp_path)
+    assert evaluation.alignment.iloc[0]["n_labelled"] == 24
+
+
+def test_labels_of_other_texts_are_counted_once_each(tmp_path: Path) -> None:
+    log = tmp_path / "r.labels.jsonl"
+    page = page_of(log, "Anna")
+    for answers in ("011", "022", "110"):
+        save(page, [*answers[:2], "1"])
+    first = form(page)["earlier"][0][0]
+    page.receive({"do": "open", "form": first})
+    save(page, "001")
+    changed = [item | {"comment": f"{item['comment']} Really."} for item in reviews(30)]
+    other = ek.notebook.LabelPage(changed, RUBRIC, annotator="Anna", labels=log)
+    assert "9 labels of texts or levels that changed since left out" in repr(other)
+    undo(page)
+    undo(page)  # the third form is open again
+    other.receive({"do": "look"})
+    assert "6 labels of texts" in repr(other)
+    save(other, "000")  # the first one again, in its new text
+    assert "3 labels of texts" in repr(other)
+
+
+def test_people_who_choose_near_numbers_agree(tmp_path: Path) -> None:
+    rubric = ek.Rubric(
+        id="h", inputs=["answer"], criteria=[{"name": "q", "level": "interval", "scale": {0: "a", 100: "b"}}]
+    )
+    items = [{"item_id": at, "answer": f"Answer {at}"} for at in range(27)]
+    dice = random.Random(5)
+    for far, says in ((3, "Anna and Ben agree on “q”."), (200, "Anna and Ben do not agree yet on “q”.")):
+        log = tmp_path / f"{far}.labels.jsonl"
+        truth = {str(at): dice.randint(0, 100) for at in range(27)}
+        for who in ("Anna", "Ben"):
+            page = ek.notebook.LabelPage(items, rubric, annotator=who, labels=log)
+            while name := form(page)["form"]:
+                save(page, [str(min(100, max(0, truth[name] + (who == "Ben") * dice.randint(-far, far))))])
+        lead = ek.notebook.LabelPage(items, rubric, annotator="C", labels=log, view="lead")
+        verdict, value, reason = form(lead)["sentence"]
+        assert verdict == says
+        assert value.startswith("“q”: alpha ")
+        assert "against" not in reason
+        assert "Label more" not in reason
+
+
+def test_the_lead_sees_who_has_not_begun_and_who_only_skipped(tmp_path: Path) -> None:
+    log = tmp_path / "r.labels.jsonl"
+    lead = page_of(log, "Chris", view="lead", people=["Anna", "Ben"])
+
+    def people() -> list[list[Any]]:
+        lead.receive({"do": "look"})
+        return [row[:3] for row in form(lead)["people"]]
+
+    assert people() == [["Anna", 0, 30], ["Ben", 0, 30], ["decided by Chris", 0, 0]]
+    skip(page_of(log, "Dora"))
+    save(page_of(log, "Ben"), "111")
+    assert people() == [["Ben", 1, 30], ["Anna", 0, 30], ["Dora", 0, 30], ["decided by Chris", 0, 0]]
+    assert "1 skipped (1 × I cannot tell)" in form(lead)["people"][2][3]
+    for opened in (["a"], {"b": 1}, None, "other"):
+        lead.receive({"do": "open", "item": opened, "criterion": opened})
+        lead.receive({"do": "decide", "item": opened, "criterion": opened})
+        assert people()[0] == ["Ben", 1, 30]
+
+
 def test_a_decision_is_a_label_of_its_own(tmp_path: Path) -> None:
     log = tmp_path / "r.labels.jsonl"
     labelled(log)
