@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -122,21 +122,27 @@ def suggest_edits(
     return Suggestions(*read_edits(reply, rubric, name, max_edits), **about)
 
 
-def highest_price(evaluation: Evaluation, judge: JudgeLike, criterion: str, labels: LabelsLike | None = None) -> float:
-    """The most that a call of `suggest_edits` costs, in US$; NaN if that is unknown. Makes no call."""
+def highest_prices(
+    evaluation: Evaluation, judges: Iterable[JudgeLike], criterion: str, labels: LabelsLike | None = None
+) -> list[float | None]:
+    """The most that a call of `suggest_edits` costs with each judge, in US$: NaN if unknown, None if nothing is asked.
+
+    Makes no call.
+    """
     from evalkit.engine.calls.budget import upper_bound
     from evalkit.engine.providers.prices import price_of
 
-    helper = _helper(judge)
     cases = cases_of(evaluation, dev_labels(evaluation, labels, criterion), criterion, 8)
-    price = price_of(helper)
     if not cases.shown:
-        return 0.0
-    if price is None or (helper.max_tokens is None and any(price)):
-        return math.nan
-    return upper_bound(
-        _request(helper, question_of(evaluation.rubric, criterion, cases, 3), evaluation.rubric, 0), 1, price
-    )
+        return [None for _ in judges]
+    question, prices = question_of(evaluation.rubric, criterion, cases, 3), list[float | None]()
+    for helper in map(_helper, judges):
+        price = price_of(helper)
+        if price is None or (helper.max_tokens is None and any(price)):
+            prices.append(math.nan)
+        else:
+            prices.append(upper_bound(_request(helper, question, evaluation.rubric, 0), 1, price))
+    return prices
 
 
 def _helper(judge: JudgeLike) -> Judge:

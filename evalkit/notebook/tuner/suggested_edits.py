@@ -21,11 +21,11 @@ from evalkit.evaluation.suggestions.edit_effects import measure_edit
 from evalkit.evaluation.suggestions.edits import Edit
 from evalkit.evaluation.suggestions.improvement import Improvement
 from evalkit.evaluation.suggestions.improving import untestable
-from evalkit.evaluation.suggestions.suggesting import highest_price, suggest_edits
+from evalkit.evaluation.suggestions.suggesting import highest_prices, suggest_edits
 from evalkit.notebook.labelling.label_log import drop_new_annotators, labels_on_scale
 from evalkit.notebook.tuner.drafts import Drafts, Setup, over_limit, run_price
 from evalkit.notebook.tuner.session_labels import Labels
-from evalkit.notebook.tuner.version_history import History, Version, rebase
+from evalkit.notebook.tuner.version_history import History, Memo, Version, rebase
 from evalkit.notebook.tuner.version_runs import Runs, Stopped
 from evalkit.rubrics import Rubric
 from evalkit.stats.alignment.label_splits import HELD_OUT
@@ -33,6 +33,7 @@ from evalkit.stats.comparison.comparison_table import chance_sentences
 
 ROUNDS, MAX_EDITS = 3, 3
 """Of `improve` in the tuner."""
+NOTHING_TO_PAY = "no requests, nothing to pay"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +136,7 @@ class Suggestions:
         self._setup, self._history, self._drafts, self._labels, self._runs = setup, history, drafts, labels, runs
         self.edits = SuggestedEdits.from_dict(history.state.get("suggested"), history.versions)
         self.prices, self.tries, self.improvement = dict[str, str](), dict[str, str](), ("", "")
-        self._plans: dict[str, Plan] = {}
-        self._planned_for: tuple[SuggestedEdits | None, Evaluation | None] = None, None
+        self._memo = Memo()  # planned again only for what changed, not for each key typed
         history.parts.append(lambda: {"suggested": asdict(self.edits)})
 
     def price(self, number: int) -> str:
@@ -147,30 +147,39 @@ class Suggestions:
 
     def plan(self, criterion: str) -> None:
         """Plan each edit that is not tried, *Improve*, and what asking for others costs; makes no calls."""
-        edits, prices, evaluation = self.edits, dict[str, str](), self._runs.evaluation
-        left_usd, improvement = self._drafts.left_usd, ("", "")
-        for judge in self._drafts.pool:
-            with suppress(EvalkitError):  # for example without labels
-                if evaluation is None:
-                    break
-                usd = highest_price(evaluation, judge, criterion, self._labels.on_scale(criterion, evaluation))
-                price = "price unknown" if math.isnan(usd) else f"at most {money(usd)}" if usd else "free"
-                prices[judge.name] = price + over_limit(usd, left_usd)
-        if self._planned_for[0] is not edits or self._planned_for[1] is not evaluation:  # not again for each key typed
-            self._plans, self._planned_for = {}, (edits, evaluation)
-            for number, row in enumerate(edits.rows):
-                if not row.key:
-                    with suppress(EvalkitError):
-                        version = edits.version(number, self._history.versions)
-                        self._plans[version.key] = self._setup.plan(version)
-        nothing = "no requests, nothing to pay"
-        tries = {key: run_price(plan, left_usd) or nothing for key, plan in self._plans.items()}
+        edits, evaluation, left_usd, pool = self.edits, self._runs.evaluation, self._drafts.left_usd, self._drafts.pool
+        about = evaluation, criterion, self._labels.log.n_edits
+        highest = self._memo.once("prices", (*about, *pool), lambda: self._highest_prices(evaluation, criterion))
+        self.prices = {judge.name: _asking(usd, left_usd) for judge, usd in zip(pool, highest, strict=False)}
+        plans = self._memo.once("tries", (edits, evaluation), lambda: self._plans(edits))
+        self.tries = {key: run_price(plan, left_usd) or NOTHING_TO_PAY for key, plan in plans.items()}
+        self.improvement = "", ""
         with suppress(EvalkitError):  # for example an invalid draft
+            start = self._drafts.next_version()
+            about_improvement = *about, edits, left_usd, start.key
             if evaluation is not None and criterion in evaluation.rubric.names:
-                improvement = self._improvement(evaluation, criterion)
-        self.prices, self.tries, self.improvement = prices, tries, improvement
+                self.improvement = self._memo.once(
+                    "improvement", about_improvement, lambda: self._improvement(evaluation, criterion, start)
+                )
 
-    def _improvement(self, evaluation: Evaluation, criterion: str) -> tuple[str, str]:
+    def _highest_prices(self, evaluation: Evaluation | None, criterion: str) -> list[float | None]:
+        with suppress(EvalkitError):  # for example without labels
+            if evaluation is not None:
+                labels = self._labels.on_scale(criterion, evaluation)
+                return highest_prices(evaluation, self._drafts.pool, criterion, labels)
+        return []
+
+    def _plans(self, edits: SuggestedEdits) -> dict[str, Plan]:
+        """The plan of each edit that was not tried, by the key of the version that it makes."""
+        plans = {}
+        for number, row in enumerate(edits.rows):
+            with suppress(EvalkitError):
+                if not row.key:
+                    version = edits.version(number, self._history.versions)
+                    plans[version.key] = self._setup.plan(version)
+        return plans
+
+    def _improvement(self, evaluation: Evaluation, criterion: str, start: Version) -> tuple[str, str]:
         """What `improve` does and costs, from the draft, in words; and what it lacks, if it cannot run."""
         labels = labels_on_scale(self._labels.log.counted, criterion, evaluation.rubric)
         if not (labels["part"] == HELD_OUT).any():
@@ -178,7 +187,7 @@ class Suggestions:
         n_dev, n_held, lack = untestable(evaluation, labels, criterion)
         if lack:
             return "", f"Improve {lack}."
-        start, ids, left_usd = self._drafts.next_version(), set(labels["item_id"].astype(str)), self._drafts.left_usd
+        ids, left_usd = set(labels["item_id"].astype(str)), self._drafts.left_usd
         other_words = f"{start.rubric.criterion(criterion).description} (edited)"
         rewritten = replace(start, rubric=start.rubric.edit(criterion, description=other_words))
         draft, edited = self._setup.plan(start, ids), self._setup.plan(rewritten, ids)
@@ -298,6 +307,14 @@ class Suggestions:
                 self.edits = replace(edits, rows=tuple(rows))
                 self._history.save()
         return end.text
+
+
+def _asking(usd: float | None, left_usd: float | None) -> str:
+    """What asking for edits sends and costs, in words, from `highest_prices`."""
+    if usd is None:
+        return "nothing: jury and people agree on all dev items"
+    price = "price unknown" if math.isnan(usd) else f"at most {money(usd)}" if usd else "free"
+    return price + over_limit(usd, left_usd)
 
 
 def _effect(row: Mapping[str, Any]) -> dict[str, str]:

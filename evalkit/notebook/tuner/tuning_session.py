@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack
 
 import pandas as pd
 from pandas.util import hash_pandas_object
@@ -40,7 +40,7 @@ from evalkit.notebook.tuner.drafts import Drafts, Setup
 from evalkit.notebook.tuner.repeated_samples import RepeatedSamples, same_replies
 from evalkit.notebook.tuner.session_labels import Labels
 from evalkit.notebook.tuner.suggested_edits import SuggestedEdits, Suggestions
-from evalkit.notebook.tuner.version_history import History
+from evalkit.notebook.tuner.version_history import History, Memo
 from evalkit.notebook.tuner.version_runs import Runs
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike
@@ -48,10 +48,7 @@ from evalkit.rubrics.profiles import RubricLike
 from evalkit.stats.comparison.comparison_table import SAME
 from evalkit.tables.items import ItemsLike
 
-T = TypeVar("T")
-
-
-class Session:
+class Session(Memo):
     """A rubric being tuned on items: draft, jury, versions, results, labels; kept in files, without any widget.
 
     Two files are stored in `folder`: ``<name>.tuner.json`` (versions and state) and ``<name>.labels.jsonl`` (label
@@ -94,6 +91,7 @@ class Session:
         annotator: str = "me",
         **options: Unpack[JudgeOptions],
     ) -> None:
+        super().__init__()
         rules = {"aggregate": aggregate}
         spec = Spec.of(rubric, judges, samples, template, rules, inputs=inputs, on_missing=on_missing)
         self.setup = setup = Setup.of(items, rubric, spec, item_id, options)
@@ -111,7 +109,6 @@ class Session:
         history.parts.append(lambda: {"criterion": self.criterion})
         self.query, self.selected = Query(), ""
         self.items_code, self.reads_items = list[str](), setup.source is not None
-        self._computed: dict[str, tuple[object, Any]] = {}
 
     @property
     def items(self) -> pd.DataFrame:
@@ -199,13 +196,6 @@ class Session:
         return f"paid: session {money(session_usd)}, project {money(project_usd)}{more}"
 
     # -- figures and items
-    def once(self, name: str, about: object, compute: Callable[[], T]) -> T:
-        """What `compute` returns; computed again only if what it is about has changed."""
-        if name not in self._computed or self._computed[name][0] != about:
-            self._computed[name] = about, compute()
-        value: T = self._computed[name][1]
-        return value
-
     def tiles(self) -> list[Tile]:
         """The headline figures; empty before the first run."""
         runs, criterion, log = self.runs, self.shown_criterion, self.labels.log

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -21,6 +21,7 @@ from evalkit.rubrics.profiles import judge_dict
 from evalkit.rubrics.scales import code_text
 
 _SCHEMA = 1
+T = TypeVar("T")
 DEFAULTS = {"description": "", "mode": "pointwise", "layout": "rubric_first", "pass_at": None}
 
 
@@ -124,6 +125,20 @@ def changed_words(old: str, new: str) -> list[tuple[str, str]]:
         pairs = [("same", now[c:d])] if kind == "equal" else [("old", was[a:b]), ("new", now[c:d])]
         runs += [(name, " ".join(words)) for name, words in pairs if words]
     return runs
+
+
+class Memo:
+    """What was computed last, by name, and what it was about."""
+
+    def __init__(self) -> None:
+        self._computed: dict[str, tuple[object, Any]] = {}
+
+    def once(self, name: str, about: object, compute: Callable[[], T]) -> T:
+        """What `compute` returns; computed again only if what it is about has changed."""
+        if name not in self._computed or self._computed[name][0] != about:
+            self._computed[name] = about, compute()
+        value: T = self._computed[name][1]
+        return value
 
 
 @dataclass(slots=True)
