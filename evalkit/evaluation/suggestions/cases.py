@@ -139,10 +139,10 @@ def cases_of(evaluation: Evaluation, labels: pd.DataFrame, criterion: str, n_cas
     named = [(int(at), kind_of.get(int(jury[at]), "differs")) for at in differ]
     sides = [[entry for entry in named if entry[1] == kind] for kind in ("false pass", "false fail", "differs")]
     turns = [entry for turn in zip_longest(*sides) for entry in turn if entry is not None]
-    chosen = [(str(ids[at]), kind) for at, kind in turns[:n_cases]]
-    judgments = evaluation.judgments[evaluation.judgments["item_id"].isin([item for item, _ in chosen]).to_numpy()]
+    chosen, judgments = turns[:n_cases], evaluation.judgments
+    judgments = judgments[judgments["item_id"].isin([ids[at] for at, _ in chosen]).to_numpy()]
     judgments = judgments[(judgments["criterion"] == criterion).to_numpy()]
-    shown = tuple(_case(evaluation, labels, scores.loc[item], judgments, kind) for item, kind in chosen)
+    shown = tuple(_case(evaluation, labels, scores.iloc[at], judgments, kind) for at, kind in chosen)
     return Cases(shown, len(differ), int(both.sum()), len(sides[0]), len(sides[1]))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from evalkit.engine.calls.outcomes_and_progress import Progress
 from evalkit.engine.request import Request
 from evalkit.errors import CacheMiss, ConfigError, JudgeError
 from evalkit.evaluation.evaluation import Evaluation
+from evalkit.evaluation.evaluation_log import log_payment
 from evalkit.evaluation.suggestions.cases import cases_of, dev_labels
 from evalkit.evaluation.suggestions.edit_parsing import read_edits
 from evalkit.evaluation.suggestions.edits import Suggestions
@@ -119,6 +121,9 @@ def suggest_edits(
     stored, reply = _reply(request, ReplyStore.open(cache), options, on_progress)
     about |= {"shown": tuple(case.item_id for case in cases.shown), "source": "cache" if stored else "live"}
     about |= {"cost_usd": reply.cost_usd, "key": request.keys[0].hex()}
+    if evaluation.spec is not None and not stored:
+        asked = replace(evaluation.spec, judges=(helper,), samples=1)
+        log_payment("suggest edits", replace(options, cache=cache), asked, [name], reply.cost_usd or 0.0)
     return Suggestions(*read_edits(reply, rubric, name, max_edits), **about)
 
 
@@ -135,14 +140,14 @@ def highest_prices(
     cases = cases_of(evaluation, dev_labels(evaluation, labels, criterion), criterion, 8)
     if not cases.shown:
         return [None for _ in judges]
-    question, prices = question_of(evaluation.rubric, criterion, cases, 3), list[float | None]()
-    for helper in map(_helper, judges):
-        price = price_of(helper)
-        if price is None or (helper.max_tokens is None and any(price)):
-            prices.append(math.nan)
-        else:
-            prices.append(upper_bound(_request(helper, question, evaluation.rubric, 0), 1, price))
-    return prices
+    rubric, question = evaluation.rubric, question_of(evaluation.rubric, criterion, cases, 3)
+    priced = [(helper, price_of(helper)) for helper in map(_helper, judges)]
+    return [
+        math.nan
+        if price is None or (helper.max_tokens is None and any(price))
+        else upper_bound(_request(helper, question, rubric, 0), 1, price)
+        for helper, price in priced
+    ]
 
 
 def _helper(judge: JudgeLike) -> Judge:

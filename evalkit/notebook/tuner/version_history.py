@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from itertools import chain, count
@@ -215,6 +216,22 @@ class History:
                 renamed.append(key)
         return renamed
 
+    def _take_others(self, stored: Sequence[Mapping[str, Any]]) -> None:
+        """Take up what another notebook wrote meanwhile: versions, and under which name it saved one."""
+        new = list[str]()
+        for values in stored if self.versions else ():
+            mine = self.versions.get(values["key"])
+            is_new = mine is None and values["base"]["id"] == next(iter(self.versions.values())).base.id
+            if is_new or (mine is not None and mine.rubric.edited):
+                with suppress(RubricError, ConfigError):
+                    version = Version.from_dict(values, self.known)
+                    if mine is None or not version.rubric.edited:
+                        self.versions[values["key"]] = version if mine else self.named(version)
+                        new.append(version.name)
+        if new:
+            self.versions = dict(sorted(self.versions.items(), key=lambda entry: entry[1].at))
+            self.notes.append(f"Another notebook works on this session, too: it added {', '.join(new)}.")
+
     def _stored(self) -> dict[str, Any]:
         try:
             values = orjson.loads(self.path.read_bytes()) if self.path.exists() else {"schema": _SCHEMA}
@@ -244,6 +261,7 @@ class History:
             If it cannot be written; then the old file stays.
         """
         file = self._stored()
+        self._take_others(file.get("versions", []))
         others = [stored for stored in file.get("versions", []) if stored["key"] not in self.versions]
         mine = [version.to_dict() for version in self.versions.values()]
         states = {rubric_id: state for rubric_id, state in _states(file).items() if rubric_id != _rubric_id(self.state)}
