@@ -222,12 +222,12 @@ class History:
         for values in stored if self.versions else ():
             mine = self.versions.get(values["key"])
             is_new = mine is None and values["base"]["id"] == next(iter(self.versions.values())).base.id
-            if is_new or (mine is not None and mine.rubric.edited):
-                with suppress(RubricError, ConfigError):
+            is_saved = values["base"] == values["rubric"] and mine is not None and mine.rubric.edited
+            with suppress(RubricError, ConfigError):
+                if is_new or is_saved:
                     version = Version.from_dict(values, self.known)
-                    if mine is None or not version.rubric.edited:
-                        self.versions[values["key"]] = version if mine else self.named(version)
-                        new.append(version.name)
+                    self.versions[values["key"]] = version if mine else self.named(version)
+                    new.append(version.name)
         if new:
             self.versions = dict(sorted(self.versions.items(), key=lambda entry: entry[1].at))
             self.notes.append(f"Another notebook works on this session, too: it added {', '.join(new)}.")
