@@ -38,7 +38,8 @@ def _history(args: argparse.Namespace) -> None:
     if args.json or args.out is not None:
         put(args, table.assign(time=table["time"].map(lambda moment: moment.isoformat(timespec="seconds"))))
         return
-    evaluations = list(table.groupby("evaluation", sort=False))
+    is_job = table["items"].isna()
+    evaluations = list(table[~is_job].groupby("evaluation", sort=False))
     for _, rows in evaluations[: args.rows]:
         print(_what(rows))
         put_shown(rows[["criterion", *SUMMARY, "disagreement"]])
@@ -47,7 +48,7 @@ def _history(args: argparse.Namespace) -> None:
             print("against the labels:")
             put_shown(labelled[["criterion", *AGREEMENT, "n_compared"]])
         print()
-    total_usd, others_usd = table["paid_usd"].sum(), table.loc[table["evaluation"].isna(), "paid_usd"].sum()
+    total_usd, others_usd = table["paid_usd"].sum(), table.loc[is_job, "paid_usd"].sum()
     if total_usd:
         paid = f"{money(total_usd)}, of which {money(others_usd)} outside of evaluations"
         print(f"paid for all replies in the cache: {paid}")

@@ -56,6 +56,17 @@ def log_evaluation(evaluation: Evaluation, work: Worklist, options: Options) -> 
         _log.info("the evaluation could not be written into the log of the cache", exc_info=True)
 
 
+def log_payment(what: str, options: Options, spec: Spec, criteria: Iterable[str], paid_usd: float) -> None:
+    """Write into the log of a store what a job that is no evaluation paid: `history` shows it as a row of that name."""
+    if not paid_usd:
+        return
+    about = {"what": what, "rubric": spec.rubric.id, "rubric_version": spec.rubric.label, "samples": spec.samples}
+    about |= {"judges": ", ".join(judge.name for judge in spec.judges), "paid_usd": paid_usd, "cost_usd": paid_usd}
+    about |= {"criteria": [{"criterion": ", ".join(dict.fromkeys(criteria))}]}
+    now = time.time()
+    ReplyStore.open(options.cache).log_evaluation(digest([about, now]), now, canonical_json(about).decode(), "{}")
+
+
 def items_hash(work: Worklist) -> str:
     """A hash of the items' contents, in any order."""
     return digest(sorted(work.clusters))

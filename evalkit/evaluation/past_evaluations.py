@@ -43,9 +43,10 @@ def history(cache: str | Path | None = None) -> pd.DataFrame:
     """The evaluations that `evaluate` wrote into the log of a cache, newest first.
 
     Each evaluation is listed once, with the time when it was first made: if it is repeated with the same settings,
-    items, replies and labels, nothing is added. The last rows have no id: they hold what the other replies in the cache
-    cost, by rubric and version. These were bought by `judge`, `sample_again`, `suggest_edits` and `improve`, in the
-    tuner too, or by a run that was killed. So the sum of `paid_usd` is what all replies in the cache cost.
+    items, replies and labels, nothing is added. Other jobs that paid for replies have rows with their name instead of
+    an id: *measure chance* (`sample_again`), *suggest edits*, *improve*, *evalkit ci*, *pytest*. The last rows have
+    neither: they hold what the other replies in the cache cost, by rubric and version. These were bought by `judge`, or
+    by a job that was stopped. So the sum of `paid_usd` is what all replies in the cache cost.
 
     Parameters
     ----------
@@ -55,9 +56,9 @@ def history(cache: str | Path | None = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per evaluation and criterion: `evaluation` (a short id), `time` (UTC); `rubric`, `rubric_version`,
-        `criterion`, `judges`, `samples`, `template`, `rules`; `items` (equal for the same items); `mean` (rubric
-        units) with `low` and `high`, `pass_rate` with `pass_low` and `pass_high` over
+        One row per evaluation and criterion: `evaluation` (a short id, or the name of a job), `time` (UTC); `rubric`,
+        `rubric_version`, `criterion`, `judges`, `samples`, `template`, `rules`; `items` (equal for the
+        same items); `mean` (rubric units) with `low` and `high`, `pass_rate` with `pass_low` and `pass_high` over
         `n_verdicts` items, `n_scored` of `n_items`,
         `disagreement` (mean over the items); `accuracy` and `kappa` of the jury against the labels, with their
         intervals, on `n_compared` items. Of items with criteria of their own, `mean` is that of `points` (NA where
@@ -81,7 +82,7 @@ def history(cache: str | Path | None = None) -> pd.DataFrame:
         shared = orjson.loads(summary)
         n = len(shared["criteria"])  # an older evalkit wrote the sum of all criteria alone
         usd_each = {name: None if shared[name] is None else shared[name] / n for name in ("paid_usd", "cost_usd")}
-        head = {"evaluation": evaluation[:_SHORT], "time": created} | shared | usd_each
+        head = {"evaluation": shared.pop("what", evaluation[:_SHORT]), "time": created} | shared | usd_each
         criteria_rows = [head | figures for figures in shared["criteria"]]
         logged[shared["rubric"], shared["rubric_version"].partition("+")[0]] += sum(
             row["paid_usd"] or 0 for row in criteria_rows
@@ -162,9 +163,9 @@ def open_evaluation(
     """
     store = ReplyStore.open(cache)
     start = str(evaluation)
-    found = store.evaluations(start) if re.fullmatch("[0-9a-f]{1,64}", start) else []
+    found = _evaluations(store, start) if re.fullmatch("[0-9a-f]{1,64}", start) else []
     if len(found) != 1:
-        known = [name[:_SHORT] for name, *_ in found or store.evaluations()]
+        known = [name[:_SHORT] for name, *_ in found or _evaluations(store)]
         several = f"several evaluations have an id that begins with {start!r}"
         problem = several if found else f"evaluation {start!r} not found"
         raise InputError(f"{problem} in {store.where}; available: {listed(known, most=5)}")
@@ -184,6 +185,11 @@ def open_evaluation(
     opened = replace(evaluate_worklist(work, frame, replay, given, created), options=asked)
     _check(opened, name[:_SHORT], logged, same_items=items_hash(work)[:_SHORT] == orjson.loads(summary)["items"])
     return opened
+
+
+def _evaluations(store: ReplyStore, start: str = "") -> list[tuple[str, float, str, str | None]]:
+    """Those of the log, without what other jobs paid (see `log_payment`)."""
+    return [logged for logged in store.evaluations(start) if "what" not in orjson.loads(logged[2])]
 
 
 def _spec(logged: dict[str, Any]) -> Spec:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 import pandas as pd
 
+from evalkit.core.formatting import Bill
 from evalkit.core.lists_of_choices import SKIPPED
 from evalkit.core.settings import JudgeOptions, Options
 from evalkit.engine.calls.budget import Budget
@@ -19,6 +20,7 @@ from evalkit.engine.judging.judge import judge_worklist
 from evalkit.engine.judging.planning import Plan, plan_worklist
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import InputError
+from evalkit.evaluation.evaluation_log import log_payment
 from evalkit.evaluation.inputs import known_spec
 from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.stats.comparison.comparison_table import JURY
@@ -92,10 +94,11 @@ def sample_again(
     own = {"cache": asked.cache, "offline": asked.offline, "recorded": asked.recorded, "adopt": asked.adopt}
     chosen = Options.of("sample_again", own | options)
     n = _enough(evaluation, ids, 0.0, half_width) if n_items is None else _checked(n_items, len(ids))
-    budget, began = Budget.of(chosen), time.time()
+    budget, began, paid_usd = Budget.of(chosen), time.time(), 0.0
     for _ in range(_ROUNDS):
         work = _work(evaluation, ids[:n], criteria, exact=not chosen.offline)
         judgments = judge_worklist(work, chosen.since(began), budget=budget)
+        paid_usd += Bill.of(judgments, "live").known_usd
         if n_items is not None or n == len(ids) or judgments["error"].isin(["budget", "stopped"]).any():
             break
         floors = _shown(evaluation, judgments)
@@ -103,6 +106,8 @@ def sample_again(
         if widest <= half_width or not floors:
             break
         n = min(len(ids), max(n + 10, math.ceil(n * (widest / half_width) ** 2)))
+    spec = known_spec(evaluation.spec, "sampling again")
+    log_payment("measure chance", chosen, spec, judgments["criterion"].astype(str), paid_usd)
     # of the whole rubric, also if only some of its criteria were asked
     return judgments.assign(rubric_version=schemas.categorical([evaluation.rubric.label] * len(judgments)))
 

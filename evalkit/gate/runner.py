@@ -17,6 +17,7 @@ from evalkit.core.reply_keys import digest
 from evalkit.engine.calls.budget import Budget
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, counted, listed
+from evalkit.evaluation.evaluation_log import log_payment
 from evalkit.gate.checks import CHECKS
 from evalkit.gate.config import CRITERIA, Expected, GateConfig, GateTest
 from evalkit.gate.config_files import load_gate, place_of
@@ -296,8 +297,8 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
                 fact = f"{named} has no model, so it cannot be called; pass {options.flag('judge-model')} MODEL"
                 raise ConfigError(f"{fact}, set VERDICT_JUDGE_MODEL, or use a profile")
             error = (
-                f"no judgment by {rubric.id}@{rubric.version} is recorded in the trace (line {task.trace.line}), "
-                "and no judge is named, so the cache cannot be searched"
+                f"no judgment by {rubric.id}@{rubric.version} is recorded in {options.place(task.trace.line)}, and no "
+                f"judge is named, so the cache cannot be searched: name one with {options.flag('judge')}"
             )
             error = _with_rejected(task, error)
             task.judgment = Judgment(rubric.id, rubric.version, error=error, reasons={"not_recorded": 1})
@@ -317,6 +318,8 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
             task.judgment = judgment
             if judgment.error is not None:
                 task.judgment = replace(judgment, error=_with_rejected(task, judgment.error))
+        job = "evalkit ci" if options.flag("judge") == "--judge" else "pytest"
+        log_payment(job, options, work.spec, work.spec.rubric.names, paid or 0.0)
         cost = None if cost is None or paid is None else cost + paid
     return cost
 

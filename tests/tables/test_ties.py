@@ -529,7 +529,7 @@ def test_an_annotator_of_three_labels_does_not_count_like_one_of_forty():
 def test_the_tuners_matrix_counts_tied_and_unscored_items_in_one_cell():
     # the page shows one cell per pair of labels: with two for "no label" the second would be lost
     rows = [
-        Row(item, "", {"x": "art"}, False, jury, None, status, (), None, "", None, None)
+        Row(item, "", {"x": "art"}, False, jury, None, status, (), None, "", None, None, counted={"x": "art"})
         for item, jury, status in (("a", "art", "ok"), ("b", None, "tied"), ("d", None, "unscored"), ("e", "law", "ok"))
     ]
     cells = confusion_cells(rows, NAMES)

@@ -139,24 +139,25 @@ def cases_of(evaluation: Evaluation, labels: pd.DataFrame, criterion: str, n_cas
     named = [(int(at), kind_of.get(int(jury[at]), "differs")) for at in differ]
     sides = [[entry for entry in named if entry[1] == kind] for kind in ("false pass", "false fail", "differs")]
     turns = [entry for turn in zip_longest(*sides) for entry in turn if entry is not None]
-    shown = tuple(_case(evaluation, labels, criterion, str(ids[at]), kind) for at, kind in turns[:n_cases])
+    chosen, judgments = turns[:n_cases], evaluation.judgments
+    judgments = judgments[judgments["item_id"].isin([ids[at] for at, _ in chosen]).to_numpy()]
+    judgments = judgments[(judgments["criterion"] == criterion).to_numpy()]
+    shown = tuple(_case(evaluation, labels, scores.iloc[at], judgments, kind) for at, kind in chosen)
     return Cases(shown, len(differ), int(both.sum()), len(sides[0]), len(sides[1]))
 
 
-def _case(evaluation: Evaluation, labels: pd.DataFrame, criterion: str, item_id: str, kind: Kind) -> Case:
+def _case(evaluation: Evaluation, labels: pd.DataFrame, score: pd.Series, judgments: pd.DataFrame, kind: Kind) -> Case:
+    item_id = str(score.name)
     item = evaluation.items[evaluation.items["item_id"] == item_id]
-    tables = (evaluation.scores, evaluation.judgments)
-    score, judgments = (table[(table["criterion"] == criterion) & (table["item_id"] == item_id)] for table in tables)
     values = {name: item[column].iloc[0] for name, column in evaluation.input_columns.items()}
     people = labels[labels["item_id"] == item_id].sort_values("annotator")["label"].astype(str)
-    label = score["label"].iloc[0]
     return Case(
         item_id=item_id,
         kind=kind,
         inputs={name: _cut(value) for name, value in values.items() if not is_missing(value)},
         people=tuple(people),
-        jury="no label" if pd.isna(label) else str(label),
-        reasons=_reasons(judgments, score.iloc[0]),
+        jury="no label" if pd.isna(score["label"]) else str(score["label"]),
+        reasons=_reasons(judgments[judgments["item_id"] == item_id], score),
     )
 
 

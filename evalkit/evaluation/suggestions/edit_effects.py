@@ -133,10 +133,19 @@ def measure_edit(
     return result_table([_row(before, after, own, name, **part) for part in parts], _COLUMNS)
 
 
+def effects_of_look(before: Evaluation, after: Evaluation, labels: Any, criterion: str, look: int) -> pd.DataFrame:
+    """The rows of `measure_edit` for dev and held-out labels; the look was counted before, and has this number."""
+    own = split_by_part(after, labels, criterion)
+    parts: list[dict[str, Any]] = [{"part": DEV}, {"part": HELD_OUT, "look": look}]
+    return result_table([_row(before, after, own, criterion, **part) for part in parts], _COLUMNS)
+
+
 def _row(before: Evaluation, after: Evaluation, labels: pd.DataFrame, criterion: str, **options: Any) -> dict[str, Any]:
-    part, sides = options["part"], [side.scores[side.scores["criterion"] == criterion] for side in (before, after)]
-    old, new = (align(scores, labels, clusters=after.clusters, **options).iloc[0] for scores in sides)
+    part, look = options["part"], options.pop("look", 0)
+    sides = [side.scores[side.scores["criterion"] == criterion] for side in (before, after)]
     own = labels.loc[(labels["part"] == part).to_numpy()].drop(columns="part")
+    given: tuple[pd.DataFrame, dict[str, Any]] = (own, {}) if look else (labels, options)
+    old, new = (align(scores, given[0], clusters=after.clusters, **given[1]).iloc[0] for scores in sides)
     change, why = change_of(after, before, own, criterion)
     row: dict[str, Any] = {
         "rubric": after.rubric.id,
@@ -150,7 +159,7 @@ def _row(before: Evaluation, after: Evaluation, labels: pd.DataFrame, criterion:
         "agreement_high": new["accuracy_high"],
         "n_labelled": new["n_labelled"],
         "n_verdicts": new["n_verdicts"],
-        "n_looks": new.get("n_looks", 0) if part == HELD_OUT else 0,
+        "n_looks": look or (new.get("n_looks", 0) if part == HELD_OUT else 0),
         "notes": why or None,
     } | dict.fromkeys(_COUNTS, 0)
     return row if change is None else row | {name: change[name] for name in _OF_CHANGE}

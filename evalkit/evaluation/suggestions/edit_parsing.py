@@ -99,7 +99,7 @@ def _edit(given: Any, rubric: Rubric, criterion: str, taken: list[Edit], max_edi
 def _named(given: Any) -> str:
     """The edit as a judge gave it, however deep and long it is, in short."""
     if not isinstance(given, dict):
-        return _start(reprlib.repr(given))
+        return _start(reprlib.repr(given).replace("'", '"'))
     return _start(", ".join(f"{name} {reprlib.repr(given[name])}" for name in _SHOWN if given.get(name) is not None))
 
 

@@ -18,7 +18,7 @@ from evalkit.errors import ConfigError, InputError, JudgeError, RubricError, cou
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.inputs import known_spec, labels_of
 from evalkit.evaluation.suggestions.cases import split_by_part
-from evalkit.evaluation.suggestions.edit_effects import measure_edit
+from evalkit.evaluation.suggestions.edit_effects import effects_of_look, measure_edit
 from evalkit.evaluation.suggestions.edits import Edit, Suggestions
 from evalkit.evaluation.suggestions.improvement import Improvement, Outcome
 from evalkit.evaluation.suggestions.search_run import SearchRun
@@ -169,15 +169,18 @@ def untestable(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> 
     said, _ = drop_picked(split_by_part(evaluation, labels, criterion), weighted=False)
     run = SearchRun(evaluation, known_spec(evaluation.spec, "improve"), criterion, said, evaluation.options)
     dev, held = (run.labelled(part) for part in (DEV, HELD_OUT))
-    usable, n_groups, _ = run.usable(HeldOutLog(evaluation.options.cache, criterion, ""), dev, held)
+    usable, n_groups, away = run.usable(HeldOutLog(evaluation.options.cache, criterion, ""), dev, held)
     n, n_more = len(usable), FEWEST_TESTED - len(usable)
     n_labelled, n_held = said["item_id"].nunique(), said.loc[(said["part"] == HELD_OUT).to_numpy(), "item_id"].nunique()
     if n_more > 0:
-        n_away = n_held - n
-        away = f" ({n_held} labelled; on {n_away} of them people are split, or they served before)" if n_away else ""
+        away = [f"on {n_held - len(held)} people are split"] * (n_held > len(held)) + away
+        left_out = f" ({n_held} have labels; {'; '.join(away)})" if away else ""
         more = math.ceil(n_more * n_labelled / max(1, n_held) / 5) * 5
-        share = f"about {more} more items (Label next, Random), of which about {n_more} are held out"
-        return len(dev), n, f"needs {FEWEST_TESTED} held-out items that can test it, there are {n}{away}: label {share}"
+        share = f"label about {more} more items (Label next, Random), of which about {n_more} are held out"
+        n_free = len(evaluation.items) - n_labelled
+        if more > n_free:
+            share = f"that takes labels for about {more} more items, and {n_free} have none: add items to the table"
+        return len(dev), n, f"needs {FEWEST_TESTED} held-out items that can test it, there are {n}{left_out}: {share}"
     if n_groups < FEWEST_TESTED_CLUSTERS:
         lack = f"needs held-out items of {FEWEST_TESTED_CLUSTERS} groups, there are {n_groups}: label items of others"
         return len(dev), n, lack
@@ -248,6 +251,7 @@ def _suggested(
         return None
     if found.source == "live":
         run.paid += found.cost_usd or 0.0
+        run.suggestions_usd += found.cost_usd or 0.0
         run.n_unpriced += found.cost_usd is None
     run.notes += [f"not taken: {one.given} ({one.why})" for one in found.refused]
     return found
@@ -298,7 +302,7 @@ def _test(run: SearchRun, log: HeldOutLog, candidate: Rubric, ids: list[str]) ->
         both = sorted({*run.labelled(DEV), *ids})
         before, after = (run.judged(rubric, both, reserve=False) for rubric in (start, candidate))
         own = run.labels[run.labels["item_id"].astype(str).isin(both).to_numpy()]
-        known["figures"] = measure_edit(before, after, own, criterion=run.criterion, look=True, cache=run.options.cache)
+        known["figures"] = effects_of_look(before, after, own, run.criterion, number)
     return run.outcome("kept" if kept else "not kept", candidate, **known)
 
 
@@ -317,7 +321,8 @@ class _Later:
         own, note = drop_picked(labels_of(labels, items, rubric), weighted=False)
         own = own[(own["criterion"] == self.run.criterion).to_numpy()]
         options = replace(self.run.options, budget_usd=budget_usd)
-        run = replace(self.run, labels=own, options=options, paid=0.0, n_unpriced=0, stopped="", notes=[], sides={})
+        unpaid: dict[str, Any] = {"paid": 0.0, "n_unpriced": 0, "suggestions_usd": 0.0, "stopped": ""}
+        run = replace(self.run, labels=own, options=options, notes=[], sides={}, **unpaid)
         key = run.settings_key(candidate)
         bets = list(self.log.bets())
         ids = run.labelled()

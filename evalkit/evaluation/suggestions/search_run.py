@@ -16,6 +16,7 @@ from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import InputError, counted
 from evalkit.evaluation.evaluating import evaluate_worklist
 from evalkit.evaluation.evaluation import Evaluation
+from evalkit.evaluation.evaluation_log import log_payment
 from evalkit.evaluation.suggestions.cases import kinds_of
 from evalkit.evaluation.suggestions.improvement import Improvement, Outcome
 from evalkit.rubrics import Rubric
@@ -43,6 +44,7 @@ class SearchRun:
     options: Options
     paid: float = 0.0
     n_unpriced: int = 0
+    suggestions_usd: float = 0.0
     reserve: float = 0.0
     stopped: str = ""
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -167,6 +169,7 @@ class SearchRun:
 
     def outcome(self, outcome: Outcome, candidate: Rubric | None, **known: Any) -> Improvement:
         """The result."""
+        log_payment("improve", self.options, self.spec, [self.criterion], self.paid - self.suggestions_usd)
         table = pd.DataFrame(self.rows, columns=_PATH).astype(_TYPES)
         paid, notes = None if self.n_unpriced else self.paid, tuple(dict.fromkeys(self.notes))
         start, criterion = self.evaluation.rubric, self.criterion

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from evalkit.engine.calls.outcomes_and_progress import Progress
 from evalkit.engine.request import Request
 from evalkit.errors import CacheMiss, ConfigError, JudgeError
 from evalkit.evaluation.evaluation import Evaluation
+from evalkit.evaluation.evaluation_log import log_payment
 from evalkit.evaluation.suggestions.cases import cases_of, dev_labels
 from evalkit.evaluation.suggestions.edit_parsing import read_edits
 from evalkit.evaluation.suggestions.edits import Suggestions
@@ -119,24 +121,33 @@ def suggest_edits(
     stored, reply = _reply(request, ReplyStore.open(cache), options, on_progress)
     about |= {"shown": tuple(case.item_id for case in cases.shown), "source": "cache" if stored else "live"}
     about |= {"cost_usd": reply.cost_usd, "key": request.keys[0].hex()}
+    if evaluation.spec is not None and not stored:
+        asked = replace(evaluation.spec, judges=(helper,), samples=1)
+        log_payment("suggest edits", replace(options, cache=cache), asked, [name], reply.cost_usd or 0.0)
     return Suggestions(*read_edits(reply, rubric, name, max_edits), **about)
 
 
-def highest_price(evaluation: Evaluation, judge: JudgeLike, criterion: str, labels: LabelsLike | None = None) -> float:
-    """The most that a call of `suggest_edits` costs, in US$; NaN if that is unknown. Makes no call."""
+def highest_prices(
+    evaluation: Evaluation, judges: Iterable[JudgeLike], criterion: str, labels: LabelsLike | None = None
+) -> list[float | None]:
+    """The most that a call of `suggest_edits` costs with each judge, in US$: NaN if unknown, None if nothing is asked.
+
+    Makes no call.
+    """
     from evalkit.engine.calls.budget import upper_bound
     from evalkit.engine.providers.prices import price_of
 
-    helper = _helper(judge)
     cases = cases_of(evaluation, dev_labels(evaluation, labels, criterion), criterion, 8)
-    price = price_of(helper)
     if not cases.shown:
-        return 0.0
-    if price is None or (helper.max_tokens is None and any(price)):
-        return math.nan
-    return upper_bound(
-        _request(helper, question_of(evaluation.rubric, criterion, cases, 3), evaluation.rubric, 0), 1, price
-    )
+        return [None for _ in judges]
+    rubric, question = evaluation.rubric, question_of(evaluation.rubric, criterion, cases, 3)
+    priced = [(helper, price_of(helper)) for helper in map(_helper, judges)]
+    return [
+        math.nan
+        if price is None or (helper.max_tokens is None and any(price))
+        else upper_bound(_request(helper, question, rubric, 0), 1, price)
+        for helper, price in priced
+    ]
 
 
 def _helper(judge: JudgeLike) -> Judge:

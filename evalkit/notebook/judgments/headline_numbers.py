@@ -24,8 +24,8 @@ from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.comparison.comparison_table import chance_sentences
 from evalkit.stats.notes import notes_of, with_facts
 
-_VERDICTS = {True: "true", False: "false", None: None}
-_SAID = {"true": True, "false": False, "pass": True, "fail": False}
+_VERDICTS = {True: "pass", False: "fail", None: None}
+_SAID = {"pass": True, "fail": False}
 Mark = Literal["", "better", "worse"]
 Place = Literal["head", "people", "change", "fact"]
 Kind = Literal["same", "near", "false pass", "false fail", "differs", "none"]
@@ -246,7 +246,8 @@ def _split(evaluation: Evaluation, criterion: str) -> Tile:
     known = evaluation.reliability
     row = known[known["criterion"] == criterion].iloc[0]
     alpha = figure(row["alpha_single"], row["alpha_single_low"], row["alpha_single_high"])
-    return Tile("Judges disagree", count_of(split.sum(), split.count()), f"items; alpha {alpha}")
+    note = f"items that two judges decided; alpha {alpha}"
+    return Tile("Judges disagree", count_of(split.sum(), split.count()), note)
 
 
 def _changed(change: tuple[pd.Series | None, str] | None, name: str, items: Sequence[Row]) -> Tile:
@@ -289,14 +290,16 @@ def _scored(evaluation: Evaluation, criterion: str) -> list[Tile]:
     row = rows.iloc[0]
     # the notices count the judgments without a score
     note = "items" if evaluation.judgments["error"].notna().any() else "items; all judgments scored"
-    if row["n_tied"]:
-        note += f"; {row['n_tied']} tied, so without a {'verdict' if pd.notna(row['pass_rate']) else 'score'}"
+    noun, n_whole = ("verdict", row["n_verdicts"]) if pd.notna(row["pass_rate"]) else ("score", row["n_mean"])
+    if n_lost := row["n_scored"] - n_whole:
+        note += f"; {n_lost} without a {noun}, {row['n_tied']} of them tied"
     scored = Tile("Scored", count_of(row["n_scored"], row["n_items"]), note)
     if pd.isna(row["pass_rate"]):
         value = figure(row["mean_norm"], row["norm_low"], row["norm_high"])
         return [Tile("Mean (0-1)", value, f"{row['n_mean']} of {counted(row['n_items'], 'item')}"), scored]
     value = figure(row["pass_rate"], row["pass_low"], row["pass_high"])
-    return [Tile("Pass rate", value, f"{row['n_passed']} of {counted(row['n_verdicts'], 'verdict')}"), scored]
+    of_items = f"{row['n_passed']} of {counted(row['n_verdicts'], 'item')} with a verdict"
+    return [Tile("Pass rate", value, of_items), scored]
 
 
 def _cost(evaluation: Evaluation) -> Tile:
@@ -315,14 +318,14 @@ def confusion_cells(rows: Sequence[Row], scale: Scale) -> list[Cell]:
     sometimes differs from what the label implies. Verdicts of people have rows of their own only if they gave nothing
     else, or if several levels have that verdict (see `in_one_notation`).
     """
-    people = {label for row in rows for label in row.people.values()}
+    people = {label for row in rows for label in row.counted.values()}
     verdicts = {label for label in people if scale.has_rule and _is_verdict(label, scale)}
-    by_verdict = people == verdicts & {"true", "false"}  # people gave verdicts only, so verdicts are counted
+    by_verdict = people == verdicts  # people gave verdicts only, so verdicts are counted
     counts: Counter[tuple[str, str | None, str]] = Counter()
     for row in rows:
         jury, verdict = (_VERDICTS[row.passed], "") if by_verdict else (row.jury, row.conflicts.get("", ""))
-        counts.update((human, jury, verdict) for human in row.people.values())
-    names = ["false", "true"] if by_verdict else list(scale.labels)
+        counts.update((human, jury, verdict) for human in row.counted.values())
+    names = ["fail", "pass"] if by_verdict else list(scale.labels)
     if scale.level == "interval":
         names = sorted({name for human, jury, _ in counts for name in (human, jury) if name is not None}, key=float)
     columns = {(name, "") for name in names} | {(jury, verdict) for _, jury, verdict in counts}

@@ -25,6 +25,7 @@ from evalkit.tables.messages import value_text
 
 PAGE = 25
 _MOST_VALUES, _LONGEST_VALUE = 30, 60
+_VERDICTS = {True: "pass", False: "fail", None: ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class Row:
     people
         Annotator -> dev label as a level (see `in_one_notation`); empty for held-out items (`held`), whose labels are
         not shown.
+    counted
+        Of these the labels that figures use; what follows from people's labels is from them.
     jury, passed, status
         The jury's label, verdict and status.
     votes
@@ -81,6 +84,7 @@ class Row:
     texts: dict[str, str] = field(default_factory=dict)
     item: str = ""
     points: str = ""
+    counted: dict[str, str] = field(default_factory=dict)
 
     @property
     def urgency(self) -> float:
@@ -148,26 +152,31 @@ class Page:
 
 
 def rows_of(
-    evaluation: Evaluation, labels: pd.DataFrame, criterion: str, against: Evaluation | None = None
+    evaluation: Evaluation,
+    labels: pd.DataFrame,
+    criterion: str,
+    against: Evaluation | None = None,
+    counted: pd.DataFrame | None = None,
 ) -> list[Row]:
-    """One row per item, in the order of the items."""
+    """One row per item, in the order of the items; `counted` are the labels that figures use, if that is not all."""
     scale = evaluation.rubric.criterion(criterion).scale
     ids = pd.Index(evaluation.items["item_id"], dtype=object)
     mine = labels_on_scale(labels, criterion, evaluation.rubric)
     dev, held = mine[mine["part"] == "dev"], set(mine.loc[mine["part"] == "held-out", "item_id"])
-    given: dict[str, dict[str, str]] = {}
-    level_of = in_one_notation(dev["label"].astype(str).unique().tolist(), scale)
-    for item, who, label in dev[["item_id", "annotator", "label"]].astype(str).itertuples(index=False):
-        given.setdefault(item, {})[who] = level_of[label]
+    used = dev if counted is None else counted[(counted["part"] == "dev").to_numpy()]
+    # labels that no figure uses do not change how the others are written
+    level_of = in_one_notation(dev["label"].astype(str), scale) | in_one_notation(used["label"].astype(str), scale)
+    given, in_figures = (_by_person(table, level_of) for table in (dev, used))
     kinds: dict[str, int] = {}
-    truth = annotators_of(dev, ids, scale, kinds, criterion).together("majority").kind
+    truth = annotators_of(used, ids, scale, kinds, criterion).together("majority").kind
     scores = _by_item(evaluation.scores, criterion, ids)
     now = kinds_of(scores, scale, kinds)
-    last = None
+    last, truth_then = None, truth
     if against is not None and criterion in against.rubric.names:
         other = against.rubric.criterion(criterion).scale
         if other.has_rule == scale.has_rule:
             last = kinds_of(_by_item(against.scores, criterion, ids), scale, kinds)
+            truth_then = annotators_of(used, ids, other, kinds, criterion).together("majority").kind
     votes = _votes(evaluation, criterion)
     apart = list(records(_by_item(evaluation.disagreement, criterion, ids)[["disagreement", "split"]]))
     texts, columns = row_texts(evaluation), _item_columns(evaluation, set(labels["annotator"].astype(str)))
@@ -187,6 +196,7 @@ def rows_of(
             text=" — ".join(texts[at][name] for name in judged if name in texts[at]),
             texts=texts[at],
             people=given.get(item, {}),
+            counted=in_figures.get(item, {}),
             held=item in held,
             jury=jury[at]["label"],
             passed=jury[at]["passed"],
@@ -196,7 +206,7 @@ def rows_of(
             split=apart[at]["split"],
             change=""
             if last is None or (item in unasked and min(last[at], now[at]) < 0)
-            else _change(int(last[at]), int(now[at]), int(truth[at]), scale),
+            else _change(int(last[at]), int(now[at]), (int(truth_then[at]), int(truth[at])), scale),
             people_passed=bool(truth[at]) if scale.has_rule and truth[at] >= 0 else None,
             wrong=None if truth[at] < 0 or now[at] < 0 else bool(truth[at] != now[at]),
             conflicts={
@@ -209,6 +219,14 @@ def rows_of(
         )
         for at, item in enumerate(ids)
     ]
+
+
+def _by_person(labels: pd.DataFrame, level_of: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Item -> annotator -> label as a level."""
+    given: dict[str, dict[str, str]] = {}
+    for item, who, label in labels[["item_id", "annotator", "label"]].astype(str).itertuples(index=False):
+        given.setdefault(item, {})[who] = level_of[label]
+    return given
 
 
 def conflicting_verdict(label: str | None, passed: bool | None, scale: Scale) -> str:
@@ -246,15 +264,16 @@ def _not_asked(evaluation: Evaluation, criterion: str) -> set[str]:
     return set(judgments.loc[(judgments["criterion"] == criterion) & judgments["error"].isin(NOT_ASKED), "item_id"])
 
 
-def _change(last: int, now: int, truth: int, scale: Scale) -> str:
+def _change(last: int, now: int, truths: tuple[int, int], scale: Scale) -> str:
+    """In words; `truths` are people's verdicts by the pass rule of each version."""
+    if scale.has_rule and min(last, now, *truths) >= 0 and (last == truths[0]) != (now == truths[1]):
+        return "fixed" if now == truths[1] else "broke"
     if last == now:
         return ""
     if last < 0 or now < 0:
         return f"{'verdict' if scale.has_rule else 'label'} {'lost' if now < 0 else 'appeared'}"
     if not scale.has_rule:
         return "changed"
-    if truth >= 0:
-        return "fixed" if now == truth else "broke"
     return "now passes" if now == 1 else "now fails"
 
 
@@ -269,8 +288,7 @@ def _votes(evaluation: Evaluation, criterion: str) -> dict[str, tuple[tuple[str,
 def in_one_notation(labels: Iterable[str], scale: Scale) -> dict[str, str]:
     """Each label as the level that it means; a verdict as the only level that has it.
 
-    A verdict that several levels have is ``pass`` or ``fail``. If people gave nothing but such verdicts, all stay
-    ``true`` and ``false``.
+    A verdict that several levels have is ``pass`` or ``fail``. If people gave nothing but such verdicts, all are.
 
     Examples
     --------
@@ -278,7 +296,7 @@ def in_one_notation(labels: Iterable[str], scale: Scale) -> dict[str, str]:
     >>> in_one_notation(["true", "false", "1.0", "2"], scale)
     {'true': '2', 'false': 'fail', '1.0': '1', '2': '2'}
     >>> in_one_notation(["True", "false"], scale)
-    {'True': 'true', 'false': 'false'}
+    {'True': 'pass', 'false': 'fail'}
     """
     readings = {label: read_label(label, scale) for label in labels}
     levels = {label: reading.label or "" for label, reading in readings.items() if reading is not None}
@@ -289,7 +307,7 @@ def in_one_notation(labels: Iterable[str], scale: Scale) -> dict[str, str]:
     names = {passed: codes[0] if len(codes) == 1 else verdict for passed, verdict in ((True, "pass"), (False, "fail"))
              for codes in [level_of.get(passed, [])]}  # fmt: skip
     if len(verdicts) == len(readings) and {*names.values()} & {"pass", "fail"}:
-        names = {True: "true", False: "false"}
+        names = {True: "pass", False: "fail"}
     levels |= {label: names[passed] for label, passed in verdicts.items() if passed is not None}
     return {label: levels.get(label) or label for label in readings}
 
@@ -321,7 +339,8 @@ def page_of(rows: list[Row], query: Query, size: int = PAGE) -> Page:
     """The page that a query asks for; beyond the last page, the last one."""
     column, value = query.column or ("", None)
     in_column = [row for row in rows if value is None or row.item_columns.get(column) == value]
-    matching = [row for row in in_column if _in_cell(row, query.cell) and _matches(row, query.search)]
+    levels = {row.jury for row in rows}  # a verdict in a cell is no level: then people gave verdicts
+    matching = [row for row in in_column if _in_cell(row, query.cell, levels) and _matches(row, query.search)]
     counts = {name: sum(map(keeps, matching)) for name, keeps in FILTERS.items()}
     order = SORTS | {"column": lambda row: _by_number(row.item_columns.get(column, ""))}
     kept = sorted(filter(FILTERS[query.filter], matching), key=order[query.sort], reverse=query.down)
@@ -343,14 +362,14 @@ def _by_number(text: str) -> tuple[bool, float, str]:
         return True, 0.0, text
 
 
-def _in_cell(row: Row, cell: tuple[str, str | None, str] | None) -> bool:
+def _in_cell(row: Row, cell: tuple[str, str | None, str] | None, levels: set[str | None]) -> bool:
     if cell is None:
         return True
     human, jury, verdict = cell
-    if human not in row.people.values():
+    if human not in row.counted.values():
         return False
-    if row.jury != jury and jury in ("true", "false"):  # people gave verdicts, not levels
-        return {True: "true", False: "false"}.get(row.passed) == jury  # type: ignore[arg-type]
+    if jury in _VERDICTS.values() and jury not in levels:
+        return _VERDICTS[row.passed] == jury
     return row.jury == jury and row.conflicts.get("", "") == verdict
 
 

@@ -77,7 +77,8 @@ def _without_score(
     evaluation: Evaluation, without: pd.DataFrame, criterion: str, what_to_do: str, problems: Problems
 ) -> dict[str, Any]:
     """The one count of judgments without a score, with the reasons, and what the servers said."""
-    is_missing, n = without["error"].isin(ENGINE_REASONS), len(evaluation.judgments)
+    n = int((~evaluation.judgments["error"].isin((*SKIPPED, "not_asked"))).sum())
+    is_missing = without["error"].isin(ENGINE_REASONS)
     not_asked = without["error"].isin(_TO_COME)
     reasons = explain(without[~not_asked])
     parts = [f"{int(not_asked.sum()):,} without a reply"] if not_asked.any() else []
@@ -86,7 +87,7 @@ def _without_score(
         parts.append(f"{row.n:,} {_words(row.error)} ({row.judge}{f': {words}' if words else ''})")
     text = f"{len(without):,} of {n:,} judgments ({len(without) / n:.1%}) have no score: {', '.join(parts)}."
     if is_missing.any():
-        text = f"{text} {what_to_do.format(n=f'{evaluation.cost.n_missing:,}')}".strip()
+        text = f"{text} {what_to_do.replace('{n}', f'{evaluation.cost.n_missing:,}')}".strip()
     is_unread = ~is_missing & (without["criterion"] == criterion)
     unread = without.loc[is_unread.to_numpy(), ["error", "item_id"]].astype(str)
     what_helps = dict(zip(reasons["error"], reasons["what_to_do"], strict=True))

@@ -124,7 +124,8 @@ def precision(evaluation: Evaluation | None, labels: pd.DataFrame, criterion: st
         return f"{counted(n, kind)} that count{'s' * (n == 1)}{can} be estimated."
     more = 10 * n / max(1, mine["item_id"].nunique())  # of ten more labels some are held out
     after = half * math.sqrt(n / (n + more))
-    now = f"{counted(n, kind)}. {what[0].upper()}{what[1:]}: known to ± {half:.3f}"
+    by_weight = ", the disputed ones by weight" * bool((used["source"] == "disputed").any())
+    now = f"{counted(n, kind)}{by_weight}. {what[0].upper()}{what[1:]}: known to ± {half:.3f}"
     return f"{now}; with ten more labels, ± {after:.3f}."
 
 

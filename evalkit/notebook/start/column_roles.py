@@ -33,6 +33,7 @@ CHAT_INPUTS = ("conversation", "question", "answer")
 # Usual names of columns; the parts of a name count as well: `resp` finds `bot_resp`. The best names come first.
 _NAMES = {
     "id": "item_id id uuid uid guid key idx index request_id conversation_id session_id",
+    "criteria": "criteria rubrics requirements checklist rubric expectations checks",
     "system": "system_id system model model_name model_id assistant_model assistant_name engine llm generator",
     "group": "group_id group conversation_id conversation dialog_id thread_id session_id document_id doc_id",
     "few": "source document topic category subset domain language lang user_id task",
@@ -67,7 +68,8 @@ class ColumnRoles:
     roles
         Column -> its role: ``id``, ``group``, ``system``, ``input: answer`` (an input of the rubric),
         ``label: helpfulness`` (human labels for a criterion), ``annotator`` (who gave the label of this row, where an
-        item has several rows), ``messages`` (a chat, which is split into question and answer), or empty: not used.
+        item has several rows), ``messages`` (a chat, which is split into question and answer), ``criteria`` (what each
+        item is to meet: one row per criterion, see `explode_criteria`), or empty: not used.
     """
 
     roles: Mapping[str, str]
@@ -148,11 +150,14 @@ def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[s
         take(key, "id")
     speakers = _speakers(free)
     machine = next((one for one in speakers if one.words not in ("user", "human")), None)
+    own_criteria = "requirement" in rubric.input_names and not fixed.columns("input: requirement")
+    take(own_criteria_of(free) if own_criteria else None, "criteria")
     take(_named(repeated(), "system", exact=True) or machine, "system")
     groups = group_candidates(free)
     take(groups[0] if len(groups) == 1 else None, "group")
     _guess_inputs(free, rubric, fixed, take, speakers)
-    _guess_labels(free, rubric, take)
+    if "criteria" not in roles.values():  # labels of an item are no labels of its criteria
+        _guess_labels(free, rubric, take)
     if key is None:
         likely = [one for one in free if one.looks_like_id and not any(one.fits(it.scale) for it in rubric.criteria)]
         take(next(iter(likely), None), "id")
@@ -181,6 +186,11 @@ def group_candidates(columns: Iterable[Column]) -> list[Column]:
         places: dict[str, int] = {}
         divisions.setdefault(tuple(places.setdefault(text, len(places)) for text in column.texts), column)
     return list(divisions.values())
+
+
+def own_criteria_of(columns: Iterable[Column]) -> Column | None:
+    """The column whose name and cells are those of criteria that each item brings."""
+    return _named([column for column in columns if column.holds_criteria], "criteria")
 
 
 def id_without_use(columns: Iterable[Column]) -> str:
@@ -293,6 +303,8 @@ def _guess_labels(free: list[Column], rubric: Rubric, take: Any) -> None:
 
 def suggest_rubric(columns: Mapping[str, Column]) -> Rubric:
     """The shipped rubric that suits the columns best; if none does, a new one."""
+    if own_criteria_of(columns.values()) is not None:
+        return load_rubric("requirement")
     words = " ".join(column.words for column in columns.values() if column.values)
     for rubric in sorted(map(load_rubric, _BY_INPUTS), key=lambda one: one.id[:7] not in words):
         roles = guess_roles(columns, rubric)

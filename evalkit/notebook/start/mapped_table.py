@@ -13,6 +13,7 @@ from evalkit.notebook.start.table_columns import Column
 from evalkit.rubrics import Rubric, load_rubric
 from evalkit.rubrics.files import rubric_ids
 from evalkit.rubrics.human_labels import label_text
+from evalkit.rubrics.item_criteria import explode_criteria
 from evalkit.tables import load_items, split_messages
 
 _SHOWN = 5
@@ -60,6 +61,9 @@ def map_table(
     if renamed := {column: name for column, name in names.items() if column != name}:
         items = items.rename(columns=renamed)
         lines.append(f"items = items.rename(columns={renamed!r})")
+    if (own := roles.column("criteria")) is not None:
+        items = explode_criteria(items, own)
+        lines.append(f"items = ek.explode_criteria(items, {own!r})")
     inputs = {name: column for name, column in roles.inputs.items() if name != column}
     return items, inputs, labels, lines
 
@@ -90,11 +94,12 @@ def role_problems(roles: ColumnRoles, rubric: Rubric, names: Sequence[str]) -> l
 
     `names` are the inputs that columns can be.
     """
-    once = [(role, roles.columns(role)) for role in ("id", "group", "system", "annotator", "messages")]
+    once = [(role, roles.columns(role)) for role in ("id", "group", "system", "annotator", "messages", "criteria")]
     problems = [f"two columns are used as {role}: {listed(columns)}" for role, columns in once if len(columns) > 1]
-    made = CHAT_INPUTS if roles.columns("messages") else ()
+    made = [*(CHAT_INPUTS if roles.columns("messages") else ()), *["requirement"] * bool(roles.columns("criteria"))]
     for name in rubric.input_names:
-        several = [*roles.columns("messages")[: name in made], *roles.columns(f"input: {name}")]
+        source = "criteria" if name == "requirement" else "messages"
+        several = [*roles.columns(source)[: name in made], *roles.columns(f"input: {name}")]
         if len(several) > 1:
             problems.append(f"two columns give the input {name!r}: {listed(several)}")
         if not several and name in rubric.required_inputs:

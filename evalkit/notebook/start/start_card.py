@@ -38,7 +38,7 @@ from evalkit.notebook.start.table_columns import Column
 from evalkit.notebook.start.table_source import table_expression
 from evalkit.notebook.tuner.code_snippets import judge_code, rubric_code
 from evalkit.notebook.tuner.drafts import plan_line
-from evalkit.notebook.tuner.judge_addresses import ServerError, judge_at, server_of
+from evalkit.notebook.tuner.judge_addresses import judge_at, server_of
 from evalkit.notebook.tuner.rubric_tuner import RubricTuner
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import History
@@ -254,7 +254,7 @@ class StartCard(NotebookWidget):
         try:
             self.judges = [self._known.get(name) or judge_at(name, pool, advice=advice) for name in names]
             self._known |= {judge.name: judge for judge in self.judges}
-        except ServerError as problem:
+        except EvalkitError as problem:
             self._typed, self._judges_problem = text, str(problem)
         self._check()
 
@@ -277,7 +277,8 @@ class StartCard(NotebookWidget):
         if column not in self._columns:
             raise InputError(f"the table has no column {column!r}; available: {listed(self._columns, most=30)}")
         chat = ["messages"] if self._columns[column].is_chat else []
-        labels = [f"label: {name}" for name in self.rubric.names]
+        own = self._columns[column].holds_criteria and "requirement" in self.rubric.input_names
+        labels = ["criteria"] * own + [f"label: {name}" for name in self.rubric.names]
         scalar = ["id", "annotator", "group", "system"] if self._columns[column].is_scalar else []
         return ["", *(f"input: {name}" for name in self._input_names()), *chat, *labels, *scalar]
 
@@ -319,7 +320,7 @@ class StartCard(NotebookWidget):
         items, inputs, labels, lines = map_table(self._table, roles, self.rubric)
         if off_scale:
             lines.insert(0, f"# without labels off the scale: {listed(off_scale, most=30)}")
-        own = {name: value for name, value in self._options.items() if name in ("samples", "template")}
+        own: dict[str, Any] = {name: self._options.get(name) for name in ("samples", "template", "criteria_per_call")}
         spec = Spec.of(self.rubric, self.judges, **own, inputs=inputs, on_missing="skip")
         extract_labels(items, labels, rubric=self.rubric)  # raises what the tuner would raise
         work = Worklist.of(spec, items)
@@ -431,7 +432,7 @@ def start(
         Column -> role, where you know better than the guess: ``{"txt": "input: answer"}`` (see `ColumnRoles`).
     **options
         Other arguments of `RubricTuner`: `labels` (a labels table), `samples`, `template`, `folder`, `name`, `cache`,
-        `budget_usd` …
+        `criteria_per_call`, `budget_usd` …
 
     Returns
     -------

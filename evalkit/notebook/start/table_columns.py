@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from evalkit.errors import InputError
 from evalkit.notebook.start.column_names import is_about, is_machine, is_rating, words_of
 from evalkit.rubrics import Scale
 from evalkit.rubrics.human_labels import label_text
+from evalkit.rubrics.item_criteria import criteria_in
 from evalkit.rubrics.label_words import verdict_word
 from evalkit.rubrics.scales import number
 from evalkit.tables.items import is_missing
@@ -63,6 +65,14 @@ class Column:
     def is_chat(self) -> bool:
         """Whether each cell is a list of chat messages."""
         return holds_chats(self.present)
+
+    @cached_property
+    def holds_criteria(self) -> bool:
+        """Whether each cell holds criteria of its own, as `explode_criteria` reads them, and some hold several."""
+        try:
+            return max((len(criteria_in(cell)) for cell in self.present), default=0) > 1
+        except InputError:
+            return False
 
     @property
     def examples(self) -> list[str]:

@@ -79,11 +79,11 @@ function figuresPart(ctx) {
   function drawMatrix() {
     const cells = get("figures").cells || [], page = get("page"), chosen = page.query?.cell, region = find(".ekw-matrix");
     const title = "<h3>Where jury and people differ</h3>";
-    if (!cells.length) return put(".ekw-matrix", page.judged && !get("figures").browse ? `${title}<p class="ekw-empty">No item has a label yet. The matrix appears with the first one: press Label next.</p>` : "");
+    if (!cells.length) return put(".ekw-matrix", page.judged && !get("figures").browse ? `${title}<p class="ekw-empty">No item has a label that counts yet. The matrix appears with the first one: press Label next.</p>` : "");
     const rows = [...new Map(cells.map((cell) => [cell.human, cell])).values()], same = (one, other) => one.jury === other.jury && one.verdict === other.verdict;
     const columns = cells.filter((cell, at) => cells.findIndex((other) => same(cell, other)) === at);
     if (columns.length > MOST) return put(".ekw-matrix", `${title}<p class="ekw-empty">${columns.length} different labels are too many for a matrix. The filter Jury ≠ people shows the items.</p>`);
-    const none = rows.every(({ human }) => human === "true" || human === "false") ? "no verdict" : "no label";
+    const none = rows.every(({ human }) => human === "pass" || human === "fail") ? "no verdict" : "no label";
     const labels = shortLabels([...new Set(rows.map(({ human }) => human))]), full = (cell) => [cell.jury ?? none, cell.verdict].filter(Boolean).join(" ");
     const kind = (cell) => (cell.kind === "none" && cell.jury === null ? none : KINDS[cell.kind]), most = Math.max(1, ...cells.map((cell) => cell.n));
     const few = columns.length < 5, group = (cell) => (cell.jury === null || cell.jury_passed === null ? "" : verdict(cell.jury_passed));

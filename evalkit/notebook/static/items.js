@@ -63,7 +63,8 @@ function itemsPart(ctx) {
   function people(row, annotators) {
     if (row.held) return '<small title="its labels stay hidden while you tune">held out</small>';
     const given = Object.entries(row.people), short = labelsNow().of;
-    const slot = (who, label, text = short(label)) => `<span class="ekw-human" title="${esc(who)}: ${esc(label)}"><span class="ekw-sr">${esc(who)}: ${esc(label)}</span><span aria-hidden="true">${esc(text)}</span></span>`;
+    const outside = (who) => who in row.people && row.counted[who] !== row.people[who]; // a label that no figure uses
+    const slot = (who, label, text = short(label)) => { const about = `${esc(who)}: ${esc(label)}${outside(who) ? ", not in the figures" : ""}`; return `<span class="ekw-human ${outside(who) ? "ekw-out" : ""}" title="${about}"><span class="ekw-sr">${about}</span><span aria-hidden="true">${esc(text)}</span></span>`; };
     if (annotators.length < 4) return annotators.map((who) => (who in row.people ? slot(who, row.people[who]) : '<span class="ekw-human ekw-nil"></span>')).join("");
     if (!given.length) return "";
     const most = given.map(([, label]) => [given.filter(([, other]) => other === label).length, label]).sort(([one], [other]) => other - one)[0];
@@ -90,7 +91,7 @@ function itemsPart(ctx) {
     root.classList.toggle("ekw-unjudged", !page.judged);
     if (!page.judged) {
       ["filters", "choose", "search", "legend", "foot"].forEach((name) => put(`.ekw-${name}`, ""));
-      put(".ekw-list", `<div class="ekw-first"><h3>${counted(page.n_items, "item")}, nothing judged yet</h3><ol><li>Read the plan above: the number of calls and their cost.</li>
+      put(".ekw-list", `<div class="ekw-first"><h3>${counted(page.n_items, "item")}, ${get("figures").current ? "reading the cache …" : "nothing judged yet"}</h3><ol><li>Read the plan above: the number of calls and their cost.</li>
         <li>Run. Replies are cached: nothing is paid twice.</li><li>Look at the items that need review, label them, edit the rubric, run again: you see what the edit fixed and broke, and how much of that may be chance.</li></ol></div>`);
       return;
     }
@@ -99,11 +100,11 @@ function itemsPart(ctx) {
     const names = judges.map((who, at) => `<span><b>${letter(at)}</b> ${esc(who)}</span>`).join("");
     put(".ekw-legend", page.of_items ? "<span>points got of possible; a range is what criteria without a verdict leave</span>" : `${names}<span>filled: fail, outlined: pass, dashed: none${annotators.length ? ", orange bar: not what people say" : ""}</span>${labels.legend ? `<span>${esc(labels.legend)}</span>` : ""}`);
     const heads = initials(annotators), shows = annotators.length > 0 || page.rows.some((row) => row.held);
-    const longest = Math.max(1, ...page.rows.flatMap((row) => [row.jury, ...row.votes.map(([, label]) => label)]).map((label) => labels.of(label ?? "").length));
+    const longest = Math.max(1, ...[...(page.codes || []), ...page.rows.flatMap((row) => [row.jury, ...row.votes.map(([, label]) => label)])].map((label) => labels.of(label ?? "").length));
     const slots = annotators.length > 3 ? 72 : Math.max(page.rows.some((row) => row.held) ? 62 : 44, 6 + annotators.length * (18 + 8 * Math.max(1, ...annotators.map((who) => Math.max(...page.rows.map((row) => labels.of(row.people[who] ?? "").length))))));
     const head = `<th scope="col" class="ekw-g"><span class="ekw-sr">Marks</span></th><th scope="col" class="ekw-t">${esc(chosen === EACH ? page.inputs.join(", ") : chosen)}</th>${column ? `<th scope="col" class="ekw-x">${esc(column)}</th>` : ""}${
       shows ? `<th scope="col" class="ekw-p" style="width:${slots}px"><span class="ekw-sr">People: ${esc(annotators.join(", "))}</span><span aria-hidden="true">${annotators.length > 3 ? "people" : heads.map((one, at) => `<abbr title="${esc(annotators[at])}">${esc(one)}</abbr>`).join("")}</span></th>` : ""
-    }${page.of_items ? '<th scope="col" class="ekw-s">Points (score)</th>' : '<th scope="col" class="ekw-j">Jury</th>'}${judges.map((who, at) => `<th scope="col" class="ekw-k" style="width:${Math.max(34, 16 + 8 * longest)}px" title="${esc(who)}"><span aria-hidden="true">${letter(at)}</span><span class="ekw-sr">${esc(who)}</span></th>`).join("")}`;
+    }${page.of_items ? '<th scope="col" class="ekw-s">Points (score)</th>' : '<th scope="col" class="ekw-j">Jury</th>'}${judges.map((who, at) => `<th scope="col" class="ekw-k" style="width:${Math.max(34, 18 + 8 * longest)}px" title="${esc(who)}"><span aria-hidden="true">${letter(at)}</span><span class="ekw-sr">${esc(who)}</span></th>`).join("")}`;
     const focus = page.rows.some((row) => row.item_id === item) ? item : page.rows[0]?.item_id;
     // the criteria of an item stand below one line with its points
     const ofItem = (row, at) => (row.item && row.item !== page.rows[at - 1]?.item ? `<tr class="ekw-of"><th colspan="${3 + judges.length + Boolean(column) + shows}" scope="rowgroup" class="ekw-t"><b>${esc(row.item)}</b> ${esc(row.points)}</th></tr>` : "");

@@ -14,8 +14,9 @@ function runsPart(ctx) {
       <button data-do="save" data-key="save" ${offIf(running || draft.problem)} title="Save the rubric as its next version">Save version</button>
       <button data-do="queue" data-key="queue" aria-keyshortcuts="l" title="Label items one after another, by keyboard">Label next <kbd>L</kbd></button>
       ${bar}${status.paid ? `<small class="ekw-paid">${esc(status.paid)}</small>` : ""}`);
-    put(".ekw-plan", running ? "" : esc(status.plan || ""));
-    put(".ekw-done", running ? "" : esc(status.text));
+    put(".ekw-plan", running ? "" : `${esc(status.plan || "")}${isOver(status.button) ? ' <button data-do="limit" data-key="limit">Raise the limit</button>' : ""}`);
+    const freezes = /^saved as |press Freeze again/.test(status.text) ? ' <button data-do="freeze" data-key="freeze it">Freeze</button>' : "";
+    put(".ekw-done", running ? "" : esc(status.text) + freezes);
   }
   function drawJury() {
     const jury = get("jury"), judges = jury.judges || [];
@@ -62,7 +63,7 @@ function runsPart(ctx) {
     const words = diff.map(({ where, words }) => `<li><b>${esc(where)}</b> ${words.map(([kind, text]) => (kind === "same" ? esc(text) : kind === "old" ? `<del>${esc(text)}</del>` : `<ins>${esc(text)}</ins>`)).join(" ")}</li>`).join("");
     put(".ekw-versions", versions.length
       ? `<ol class="ekw-list-of-versions" reversed>${rows}</ol>${against ? `<h4>${name(current)} against ${name(against)}</h4><ul class="ekw-diff" aria-label="Changes in the version shown">${words || "<li>Only settings of judges differ.</li>"}</ul>` : ""}
-        <div class="ekw-line"><button data-do="take" data-key="take">Edit the version shown</button><button data-do="code" data-key="code">Copy as code</button><small class="ekw-copied" role="status"></small></div><pre class="ekw-codetext" hidden tabindex="0"></pre>`
+        <div class="ekw-line"><button data-do="take" data-key="take">Edit the version shown</button><button data-do="freeze" data-key="freeze" title="Write the version shown as a judge for scripts, the gate and pytest">Freeze</button><button data-do="code" data-key="code">Copy as code</button><small class="ekw-copied" role="status"></small></div><pre class="ekw-codetext" hidden tabindex="0"></pre>`
       : "<p class='ekw-empty'>Versions that were run appear here.</p>");
   }
 
@@ -99,12 +100,12 @@ function runsPart(ctx) {
     find('[data-box="suggestions"] > summary').textContent = rows.length ? `Suggestions: ${rows.length}, of ${suggestions.of}` : "Suggestions";
     if (!get("page").judged) return put(".ekw-suggestions", "<p class='ekw-empty'>After a run, a judge can suggest edits from dev items on which jury and people disagree.</p>");
     const look = board.split ? "Trying an edit counts as a look at the held-out labels." : "There are too few labels to hold some out: effects are measured on the labels that the edits were made from.";
-    const price = suggestions.prices?.[find("[data-suggester]")?.value || suggestions.judge];
+    const price = suggestions.prices?.[find("[data-suggester]")?.value || suggestions.judge], nothing = (price || "").startsWith("nothing");
     put(".ekw-suggestions", `<div class="ekw-line"><label class="ekw-short">Judge <input data-suggester data-key="suggester" list="${ctx.id}-suggesters" value="${esc(suggestions.judge)}" aria-label="Judge that suggests edits"></label>
       <datalist id="${ctx.id}-suggesters">${(suggestions.judges || []).map((name) => `<option value="${esc(name)}">`).join("")}</datalist>
-      <button data-do="suggest" data-key="suggest" ${offIf(running || !board.current)}>${rows.length ? "Suggest others" : "Suggest edits"}</button>
+      <button data-do="suggest" data-key="suggest" data-lack="${nothing || ""}" ${offIf(running || !board.current || nothing)}>${rows.length ? "Suggest others" : "Suggest edits"}</button>
       ${board.split ? `<button data-do="improve" data-key="improve" data-lack="${suggestions.improve_lack ? "true" : ""}" ${offIf(running || !board.current || suggestions.improve_lack)}>Improve</button>` : ""}</div>
-      <small>Sends one request${price ? ` (${esc(price)})` : ""} to this judge, with dev items on which jury and people disagree. ${look}</small>
+      <small>${nothing ? `Would send ${esc(price)}` : `Sends one request${price ? ` (${esc(price)})` : ""} to this judge, with dev items on which jury and people disagree`}. ${look}</small>
       ${board.split && (suggestions.improve_lack || suggestions.improve) ? `<small>${esc(suggestions.improve_lack || suggestions.improve)}</small>` : ""}
       ${suggestions.head ? `<p role="status"><small>${esc(suggestions.head)}</small></p>` : ""}${(suggestions.notes || []).map((note) => `<p class="ekw-note">${esc(note)}</p>`).join("")}
       ${rows.length ? `<ol class="ekw-edits">${rows.map((row, at) => suggestion(row, at, running, board.current)).join("")}</ol>` : ""}`);

@@ -41,9 +41,10 @@ function render({ model, el }) {
   }
 
   // rows that come into view stop below the strip, where it stays
-  const strip = find(".ekw-top"), measureStrip = () => root.style.setProperty("--top", getComputedStyle(strip).position === "sticky" ? `${strip.offsetHeight}px` : "0px");
+  const strip = find(".ekw-top"), box = find(".ekw-alert"), set = (name, height) => root.style.setProperty(name, `${height}px`);
+  const measureStrip = () => { set("--alert", box.offsetHeight); set("--top", box.offsetHeight + (getComputedStyle(strip).position === "sticky" ? strip.offsetHeight : 0)); };
   const heights = new ResizeObserver(measureStrip);
-  [strip, root].forEach((one) => heights.observe(one));
+  [strip, root, box].forEach((one) => heights.observe(one));
 
   // -- actions
   let adding = ""; // the judge that Python has not answered yet
@@ -76,6 +77,8 @@ function render({ model, el }) {
     version: ({ dataset: { version } }, event) => (event.shiftKey ? compare(version) : show(version)),
     compare: (one) => compare(one.dataset.version),
     save: () => send({ do: "save" }),
+    freeze: () => send({ do: "freeze" }),
+    limit: () => { find('[data-box="jury"]').open = true; find('[data-jury="budget"]').focus(); },
     held_out: () => send({ do: "held_out", seen: get("figures").held_out?.looks || "" }),
     dismiss: () => send({ do: "dismiss" }),
     criterion: (one) => { ctx.resetQuery(); send({ do: "criterion", name: one.dataset.name }); editor.show(one.dataset.name); },
@@ -151,7 +154,6 @@ function render({ model, el }) {
     if (event.key === "Escape" && event.target.closest(".ekw-item, tr[data-id]") && items.close()) return;
     if (rows.pressed(event)) return;
     if (event.key === "Enter" && event.target.matches("[data-new]")) ACTIONS.judge();
-    else if (event.key === "Enter" && event.target.matches("[data-suggester]")) find('[data-do="suggest"]').click();
   });
 
   const { drawTop, drawMatrix } = figures, { drawRows, drawItem, drawNotices, mark, reveal } = items, { drawRun, drawJury, drawVersions, drawSuggestions, disableSuggestions } = runs;

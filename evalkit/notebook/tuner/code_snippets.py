@@ -36,12 +36,12 @@ def session_code(session: Session, items: str = "items") -> str:
         lines += [f"items = ek.load_items({str(session.setup.source)!r})", ""]
     elif items == "items" and session.items_code:
         lines += [*session.items_code, ""]
-    given = counted = ""
+    counted = ""
     if len(session.labels.log.counted):
         path = session.labels.log.path.with_suffix(".csv")
         session.labels.log.counted.to_csv(path, index=False)
         lines += [f"labels = ek.tables.read_table({str(path)!r}, 'labels')", "labels = labels[labels['part'] == 'dev']"]
-        given = counted = ", labels=labels"
+        counted = ", labels=labels"
         labels = session.labels.on_scale(session.shown_criterion, session.evaluation, counted=True)
         if few := drop_new_annotators(labels)[1]:
             counted = f", labels=labels[~labels['annotator'].isin({few!r})]"
@@ -49,7 +49,7 @@ def session_code(session: Session, items: str = "items") -> str:
     other = session.history.versions.get(session.runs.against)
     if other is not None:
         lines += ["", *_evaluating("last", other, items, session, counted)]
-        lines.append(f"ek.compare(last, ev{given}, across_modes=True)")
+        lines.append(f"ek.compare(last, ev{counted}, across_modes=True)")
     if items == "items" and not session.reads_items:
         lines[:0] = [_expected(session, shown.rubric)]
     return "\n".join(lines) + "\n"

@@ -22,6 +22,7 @@ from evalkit.stats.comparison.decisions import Circumstances, Decision, Differen
 
 _WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _FIRST_LABELS, _MOST_WORDS = 30, 140  # the strip stays low
+_MOST_LOST = 0.05
 _ON_SCREEN = {
     "see the log, ": "",
     " (see the log)": "",
@@ -70,22 +71,38 @@ def decision_of(session: Session) -> Decision | None:
 
 def _incomplete(judgments: pd.DataFrame, session: Session) -> Decision | None:
     """A run that was stopped, or for which the budget did not suffice."""
-    missing = judgments["error"].isin(["stopped", "cache_miss", "in_batch", "budget"])
-    if not missing.any():
+    judgments = judgments[~judgments["error"].isin(SKIPPED).to_numpy()]
+    lost, missing = judgments["error"].eq("cache_miss"), judgments["error"].isin(["stopped", "in_batch", "budget"])
+    if not missing.any() and lost.mean() <= _MOST_LOST:  # calls that failed, which a restart finds in no cache
         return None
+    missing |= lost
     n, n_missing = len(judgments), int(missing.sum())
     runs, versions = session.runs, session.history.versions
     last = f"; compare {versions[runs.against].name} when it is whole" if runs.against else ""
     then = f"The figures are of the part of {versions[runs.current].name} that is judged{last}."
-    again = "press Run to ask" if runs.shows_draft else "choose this version's rubric and press Run to ask"
+    again = before_run(session) or "press Run to ask for the rest; nothing is paid twice"
     if judgments["error"].eq("budget").any():
         again = f"The spending limit ended it: raise 'Spend at most' under Jury, then {again}"
-    reason = f"{again[:1].upper()}{again[1:]} for the rest; nothing is paid twice."
+    reason = f"{again[:1].upper()}{again[1:]}."
     if judgments["error"].eq("in_batch").any():
         reason = "A batch that was sent asks for the rest: collect it, then press Run."
-    elif session.setup.options.get("offline"):
-        reason = "offline=True calls no judge: open the tuner without it to ask for the rest."
     return Decision("stopped", f"Not finished: {n - n_missing:,} of {n:,} judgments.", then, reason, "run")
+
+
+def before_run(session: Session) -> str:
+    """What must be done so that Run asks for what the version shown lacks; empty if nothing must."""
+    shown, drafts = session.history.versions[session.runs.current], session.drafts
+    if session.setup.options.get("offline"):
+        return "with offline=True no judge is called: open the tuner without it to ask for the rest"
+    is_same_jury = {judge.name for judge in shown.judges} == drafts.active and shown.samples == drafts.samples
+    is_draft = drafts.draft.content_hash == shown.rubric.content_hash
+    steps = ["press 'Edit the version shown' under Versions"] * (not is_draft)
+    steps += ["select its judges and samples under Jury"] * (not is_same_jury)
+    take = f"{', '.join(steps)}, then press Run to ask for the rest" if steps else ""
+    if not session.last_cache:
+        return take
+    elsewhere = f"the last session stored its replies in {session.last_cache}, and this one reads another cache"
+    return f"{elsewhere}: name that one with cache= or EVALKIT_CACHE, or {take or 'press Run to pay for them again'}"
 
 
 def judges_without_answer(session: Session) -> list[str]:
@@ -136,7 +153,7 @@ def _without_comparison(session: Session) -> Decision | None:
     """No labels that count, or no other version."""
     runs, versions = session.runs, session.history.versions
     name, point = versions[runs.current].name, session.points().get(runs.current, Point())
-    row = session.agreement
+    row = session.alignment(session.runs.current)
     if row is None or pd.isna(row["accuracy"]):
         labelled = "no item is labelled" if row is None else "the jury has no verdict on a labelled item"
         reason = f"Without labels: {point.text}." if row is None else ""
@@ -155,7 +172,7 @@ def _without_comparison(session: Session) -> Decision | None:
 
 def _fullest_wrong_cell(session: Session) -> str:
     """In which cell of the matrix most of the wrong labels are."""
-    cells = confusion_cells(session.counted_rows(), session.shown_rubric.criterion(session.shown_criterion).scale)
+    cells = confusion_cells(session.rows(), session.shown_rubric.criterion(session.shown_criterion).scale)
     wrong = [cell for cell in cells if cell.n and cell.kind in ("false pass", "false fail", "differs")]
     if not wrong:
         return "No label is in a wrong cell."
@@ -175,23 +192,37 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
     of_criterion = labels[(labels["criterion"] == session.shown_criterion).to_numpy()]
     is_dev, look = (of_criterion["part"] == "dev").to_numpy(), session.look
     has_held, n_labelled = bool((~is_dev).any()), of_criterion["item_id"].nunique()
-    points = {key: point for key, point in session.points().items() if point.value is not None}
+    points = {
+        key: point for key, point in session.points().items() if point.value is not None and _answered(session, key)
+    }
+    looks = [one["number"] for about, one in session.labels.looks.items() if about.endswith(f" {row['criterion']}")]
+    so_far = f" with these two versions; {counted(max(looks), 'look')} at them so far" if looks else ""
+    sizes = {one["n_verdicts"] for key in (runs.current, runs.against) if (one := session.alignment(key)) is not None}
+    pairs = f"{counted(row['n_paired'], 'item')} compared"
     best = max(points, key=lambda key: points[key].value or 0.0, default="")
     about = Circumstances(
         now,
         last,
         n_versions=n_tried(session),
         labels="the labels that you tune on",
-        unseen="held-out labels: not looked at" if has_held else "no labels are held out",
+        unseen=f"held-out labels: not looked at{so_far}" if has_held else "no labels are held out",
         n_items=len(session.items),
         dev_share=of_criterion.loc[is_dev, "item_id"].nunique() / n_labelled if has_held else 1.0,
         seconds=session.seconds_per_label(),
         held_out=(Difference(**look["difference"]), look["number"]) if has_held and look.get("difference") else None,
+        is_tested=bool(look.get("items")),
+        pairs=pairs if sizes - {row["n_paired"]} else "",
         worst=_broken_cell(session),
         best="" if best in ("", runs.current) else f"the best so far is {versions[best].name} ({points[best].text})",
         leaner=_leaner(session, evaluation),
     )
     return decide(row, about)
+
+
+def _answered(session: Session, key: str) -> bool:
+    """Whether each judge of a version has given a score."""
+    judgments = session.runs.load(key).judgments
+    return bool(judgments.loc[judgments["error"].isna(), "judge"].nunique() == judgments["judge"].nunique())
 
 
 def n_tried(session: Session) -> int:
@@ -208,7 +239,7 @@ def n_tried(session: Session) -> int:
 
 def _broken_cell(session: Session) -> str:
     """Where most of the broken items are now, for the end of a sentence."""
-    broken = Counter((row.people_passed, row.passed) for row in session.counted_rows() if row.change == "broke")
+    broken = Counter((row.people_passed, row.passed) for row in session.rows() if row.change == "broke")
     if not broken:
         return ""
     (people, jury), n = broken.most_common(1)[0]

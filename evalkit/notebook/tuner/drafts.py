@@ -191,6 +191,7 @@ class Drafts:
         self.undone: list[dict[str, Any]] = []
         self.pool, self.active = list(spec.judges), {judge.name for judge in spec.judges}
         self.samples, self.aggregate, self.budget_usd = spec.samples, spec.rules.aggregate, budget_usd
+        self._initial_budget = budget_usd
         self._initial_jury = [[judge_dict(judge) for judge in spec.judges], spec.samples, self.aggregate]
         self.typed: dict[str, Any] = {}
         state, self.is_other = history.state, False
@@ -231,7 +232,8 @@ class Drafts:
         self._check(self.draft, [*self.pool, *added])
         self.pool += added
         self.set_jury(jury["active"], jury["samples"], jury["aggregate"])
-        self.budget_usd = jury["budget_usd"] if self.budget_usd is None else self.budget_usd
+        if self._history.state.get("initial_budget") == self._initial_budget:  # else the cell names another limit
+            self.budget_usd = jury["budget_usd"]
 
     def _check(self, rubric: Rubric, judges: list[Judge]) -> None:
         Spec.of(rubric, judges, self.samples, self._setup.template)
@@ -244,7 +246,8 @@ class Drafts:
         rubric: dict[str, Any] = {"named": self._setup.named, "given": self._setup.spec.rubric.content_hash}
         rubric |= {"base": self.base.to_dict(), "draft": self.draft.to_dict(), "typed": self.typed}
         rubric |= {"edits": self.edits[-_MOST_EDITS:], "undone": self.undone[-_MOST_EDITS:]}
-        return {**rubric, "initial_jury": self._initial_jury, "jury": {**jury, "budget_usd": self.budget_usd}}
+        initial = {"initial_jury": self._initial_jury, "initial_budget": self._initial_budget}
+        return {**rubric, **initial, "jury": {**jury, "budget_usd": self.budget_usd}}
 
     # -- the rubric
     def edit(

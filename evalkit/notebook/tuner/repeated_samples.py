@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from evalkit.core.formatting import money
+from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.errors import ConfigError, InputError, counted
 from evalkit.evaluation import Evaluation, sample_again
 from evalkit.evaluation.sampling_again import HALF_WIDTH, expected_half_width, plan_again
@@ -101,7 +102,7 @@ class RepeatedSamples:
             return "stopped: chance is not measured yet; measure again, and pay only for the rest"
         finally:
             self.prices.clear()
-        lost = again.loc[again["error"].isin(NOT_ASKED).to_numpy(), "error"].astype(str)
+        lost = again.loc[again["error"].isin([*NOT_ASKED, *ENGINE_REASONS]).to_numpy(), "error"].astype(str)
         if len(lost):
             reasons = ", ".join(f"{n} {str(name).replace('_', ' ')}" for name, n in lost.value_counts().items())
             missing = f"{len(lost)} of {counted(len(again), 'judgment')} missing ({reasons})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import pandas as pd
 
@@ -41,7 +41,7 @@ class RubricTuner(NotebookWidget):
 
     Parameters
     ----------
-    items, rubric, judges, samples, template, item_id, inputs, on_missing
+    items, rubric, judges, samples, template, criteria_per_call, item_id, inputs, on_missing
         As for `judge`; `items` may also be the path of a file.
     labels
         Human labels: a long labels table, or a mapping criterion -> item columns. From 50 labelled items of a criterion
@@ -86,6 +86,7 @@ class RubricTuner(NotebookWidget):
         *,
         samples: int | None = None,
         template: str | None = None,
+        criteria_per_call: int | Literal["all"] | None = None,
         item_id: str | None = None,
         inputs: Mapping[str, str] | None = None,
         on_missing: OnMissing = "raise",
@@ -100,8 +101,9 @@ class RubricTuner(NotebookWidget):
                 "no rubric is named; pass one such as 'helpfulness', or use ek.start(items) to choose one"
             )
         session = Session(
-            items, rubric, judges, labels, samples=samples, template=template, item_id=item_id, inputs=inputs,
-            on_missing=on_missing, aggregate=aggregate, folder=folder, name=name, annotator=annotator, **options,
+            items, rubric, judges, labels, samples=samples, template=template, criteria_per_call=criteria_per_call,
+            item_id=item_id, inputs=inputs, on_missing=on_missing, aggregate=aggregate, folder=folder, name=name,
+            annotator=annotator, **options,
         )  # fmt: skip
         self._open(session, new_widget("TunerWidget", "RubricTuner", "evaluate and compare give the same figures"))
 
@@ -217,7 +219,8 @@ class RubricTuner(NotebookWidget):
         """
         suggestions = self.session.suggestions
         suggestions.improve(judge, self.session.shown_criterion)
-        self._screen.draw("suggestions", "draft")
+        self._screen.draw("suggestions")
+        self._screen.redraw_draft()
         return "\n".join([suggestions.edits.head, *suggestions.edits.notes])
 
     def try_edit(self, number: int = 0) -> None:

@@ -42,7 +42,7 @@ class Labels:
     looks
         The last looks at held-out labels, as plain values: the keys of the version shown and of the one compared with,
         and the criterion -> the figures in words, the difference of the two, the number of the look, and a digest of
-        the labels.
+        labels and verdicts; and of a test by which `improve` kept the version its items.
     """
 
     def __init__(self, setup: Setup, history: History, path: Path, labels: LabelsLike | None, annotator: str) -> None:
@@ -71,10 +71,6 @@ class Labels:
         """How many labels were passed in; those of the last session as long as it says that they are missing."""
         return self._last_given if set(self._missing) & set(self._history.notes) else self._given
 
-    def forget_looks(self, key: str) -> None:
-        """A version has other replies than when it was looked at."""
-        self.looks = {about: look for about, look in self.looks.items() if key not in about.split(" ", 2)[:2]}
-
     # -- giving labels
     def label(self, item_id: str, criterion: str, edit: LabelEdit) -> None:
         """Set the annotator's label of an item, or remove it; it is written to disk at once."""
@@ -100,45 +96,60 @@ class Labels:
         labels = labels.loc[(labels["part"] == DEV).to_numpy(), [*LABEL_KEY, "label"]]
         return None if labels.empty else labels
 
-    def _shared(self, evaluation: Evaluation, criterion: str) -> pd.DataFrame:
-        """The labels of judged items that the figures of a version use, dev and held-out."""
+    def used(self, criterion: str, evaluation: Evaluation) -> pd.DataFrame:
+        """The labels of judged items that all figures of a version use, dev and held-out."""
         labels, _ = drop_new_annotators(self.on_scale(criterion, evaluation, counted=True))
         return labels.loc[labels["item_id"].isin(evaluation.scores["item_id"])]
 
-    def last_look(self, about: str, evaluation: Evaluation | None, criterion: str) -> dict[str, Any]:
-        """A look at held-out labels, if they are still those that it was made of; else empty."""
+    def last_look(
+        self, about: str, evaluation: Evaluation | None, criterion: str, against: Evaluation | None
+    ) -> dict[str, Any]:
+        """A look at held-out labels, if labels and verdicts are still those that it was made of; else empty."""
         look = self.looks.get(about, {})
         if not look or evaluation is None:
             return {}
-        labels = self._shared(evaluation, criterion)
+        _, figures = self._held_out(evaluation, criterion, against, look.get("items"))
+        return look if look.get("figures") == figures else {}
+
+    def _held_out(
+        self, evaluation: Evaluation, criterion: str, against: Evaluation | None, items: list[str] | None = None
+    ) -> tuple[pd.DataFrame, str]:
+        """The held-out labels (of these items), and a digest of them and of what the versions say of their items."""
+        labels = self.used(criterion, evaluation)
         hidden = labels.loc[(labels["part"] == HELD_OUT).to_numpy(), [*LABEL_KEY, "label"]]
-        return look if look.get("labels") == _digest(hidden) else {}
+        if items is not None:
+            hidden = hidden[hidden["item_id"].isin(items).to_numpy()]
+        judged = [side.scores[["item_id", "criterion", "score", "passed"]] for side in (evaluation, against) if side]
+        is_here = [table["item_id"].isin(hidden["item_id"]) & (table["criterion"] == criterion) for table in judged]
+        return hidden, _digest(hidden, *[table[rows] for table, rows in zip(judged, is_here, strict=True)])
 
     def look_held_out(
-        self, about: str, evaluation: Evaluation, criterion: str, against: Evaluation | None = None
+        self, about: str, evaluation: Evaluation, criterion: str, against: Evaluation | None = None, tested: int = 0
     ) -> dict[str, str]:
         """Agreement of the jury with the held-out labels; each look is counted, and makes this figure less reliable.
 
         The same look shows the difference from the version compared with; `about` is its key in `looks`. The same
-        figures again, in another session too, are the same look: they tell nothing new.
+        figures again, in another session too, are the same look: they tell nothing new. `tested` is the number of the
+        look if it is a test by which `improve` kept the version: then it is counted already.
 
         Raises
         ------
         InputError
             When nothing is held out.
         """
+        take_part(self.used(criterion, evaluation), HELD_OUT)  # raises where nothing is held out
+        if last := self.last_look(about, evaluation, criterion, against):
+            words: dict[str, str] = last["words"]
+            return words
         scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
-        hidden = take_part(self._shared(evaluation, criterion), HELD_OUT)[0][[*LABEL_KEY, "label"]]
+        tested_items = scores.loc[scores["n_scored"] > 0, "item_id"].astype(str).tolist() if tested else None
+        hidden, figures = self._held_out(evaluation, criterion, against, tested_items)
         items = ItemSet.of(criterion, hidden["item_id"])
-        judged = [side.scores[["item_id", "criterion", "score", "passed"]] for side in (evaluation, against) if side]
-        is_here = [table["item_id"].isin(hidden["item_id"]) & (table["criterion"] == criterion) for table in judged]
-        judged = [table[rows] for table, rows in zip(judged, is_here, strict=True)]
-        figures = _digest(hidden, *judged)
         names = {"rubric": evaluation.rubric.id, "rubric_version": evaluation.rubric.label, "criterion": criterion}
         look = {**names, "labels": items.key, "figures": figures}
-        if not look_number(self._cache, look):
+        if not tested and not look_number(self._cache, look, items):
             append_log(self._cache, [look], [items])
-        number = look_number(self._cache, look)
+        number = tested or look_number(self._cache, look, items)
         row = align(scores, hidden, clusters=evaluation.clusters).iloc[0]
         change = None if against is None else change_of(evaluation, against, hidden, criterion)[0]
         difference = None if change is None else Difference.of(change)
@@ -146,11 +157,11 @@ class Labels:
             "agreement": figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"]),
             "kappa": figure(row["kappa"], row["kappa_low"], row["kappa_high"]),
             "compared": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}",
-            "looks": f"look {number}",
+            "looks": f"look {number}{', the test of Improve' if tested else ''}",
         }
-        values = None if difference is None else asdict(difference)
+        values = {"difference": None if difference is None else asdict(difference), "items": tested_items}
         with self._history.lock:
-            self.looks[about] = {"words": words, "difference": values, "number": number, "labels": _digest(hidden)}
+            self.looks[about] = {"words": words, **values, "number": number, "figures": figures}
             self._history.save()
         return words
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -17,17 +18,15 @@ from evalkit.core.judges import JudgeLike
 from evalkit.engine import Plan
 from evalkit.errors import EvalkitError, InputError, JudgeError, counted
 from evalkit.evaluation import Evaluation, improve
-from evalkit.evaluation.suggestions.edit_effects import measure_edit
+from evalkit.evaluation.suggestions.edit_effects import effects_of_look, measure_edit
 from evalkit.evaluation.suggestions.edits import Edit
 from evalkit.evaluation.suggestions.improvement import Improvement
 from evalkit.evaluation.suggestions.improving import untestable
-from evalkit.evaluation.suggestions.suggesting import highest_price, suggest_edits
-from evalkit.notebook.labelling.label_log import drop_new_annotators, labels_on_scale
+from evalkit.evaluation.suggestions.suggesting import highest_prices, suggest_edits
 from evalkit.notebook.tuner.drafts import Drafts, Setup, over_limit, run_price
 from evalkit.notebook.tuner.session_labels import Labels
-from evalkit.notebook.tuner.version_history import History, Version, rebase
+from evalkit.notebook.tuner.version_history import History, Memo, Version, rebase
 from evalkit.notebook.tuner.version_runs import Runs, Stopped
-from evalkit.rubrics import Rubric
 from evalkit.stats.alignment.label_splits import HELD_OUT
 from evalkit.stats.comparison.comparison_table import chance_sentences
 
@@ -135,8 +134,7 @@ class Suggestions:
         self._setup, self._history, self._drafts, self._labels, self._runs = setup, history, drafts, labels, runs
         self.edits = SuggestedEdits.from_dict(history.state.get("suggested"), history.versions)
         self.prices, self.tries, self.improvement = dict[str, str](), dict[str, str](), ("", "")
-        self._plans: dict[str, Plan] = {}
-        self._planned_for: tuple[SuggestedEdits | None, Evaluation | None] = None, None
+        self._memo = Memo()  # planned again only for what changed, not for each key typed
         history.parts.append(lambda: {"suggested": asdict(self.edits)})
 
     def price(self, number: int) -> str:
@@ -147,38 +145,42 @@ class Suggestions:
 
     def plan(self, criterion: str) -> None:
         """Plan each edit that is not tried, *Improve*, and what asking for others costs; makes no calls."""
-        edits, prices, evaluation = self.edits, dict[str, str](), self._runs.evaluation
-        left_usd, improvement = self._drafts.left_usd, ("", "")
-        for judge in self._drafts.pool:
-            with suppress(EvalkitError):  # for example without labels
-                if evaluation is None:
-                    break
-                usd = highest_price(evaluation, judge, criterion, self._labels.on_scale(criterion, evaluation))
-                price = "price unknown" if math.isnan(usd) else f"at most {money(usd)}" if usd else "free"
-                prices[judge.name] = price + over_limit(usd, left_usd)
-        if self._planned_for[0] is not edits or self._planned_for[1] is not evaluation:  # not again for each key typed
-            self._plans, self._planned_for = {}, (edits, evaluation)
-            for number, row in enumerate(edits.rows):
-                if not row.key:
-                    with suppress(EvalkitError):
-                        version = edits.version(number, self._history.versions)
-                        self._plans[version.key] = self._setup.plan(version)
-        nothing = "no requests, nothing to pay"
-        tries = {key: run_price(plan, left_usd) or nothing for key, plan in self._plans.items()}
+        edits, evaluation, left_usd, pool = self.edits, self._runs.evaluation, self._drafts.left_usd, self._drafts.pool
+        about = evaluation, criterion, self._labels.log.n_edits
+        self.prices = {}
+        with suppress(EvalkitError):  # for example without labels
+            if evaluation is not None:
+                sides = evaluation, tuple(pool), criterion, self._labels.on_scale(criterion, evaluation)
+                usds = self._memo.once("prices", (*about, *pool), lambda: highest_prices(*sides))
+                self.prices = {judge.name: _asking(usd, left_usd) for judge, usd in zip(pool, usds, strict=True)}
+        plans = self._memo.once("tries", (edits, evaluation), lambda: self._plans(edits))
+        self.tries = {key: run_price(plan, left_usd) or "no requests, nothing to pay" for key, plan in plans.items()}
+        self.improvement = "", ""
         with suppress(EvalkitError):  # for example an invalid draft
+            start = self._drafts.next_version()
             if evaluation is not None and criterion in evaluation.rubric.names:
-                improvement = self._improvement(evaluation, criterion)
-        self.prices, self.tries, self.improvement = prices, tries, improvement
+                plan = partial(self._improvement, evaluation, criterion, start)
+                self.improvement = self._memo.once("improvement", (*about, edits, left_usd, start.key), plan)
 
-    def _improvement(self, evaluation: Evaluation, criterion: str) -> tuple[str, str]:
+    def _plans(self, edits: SuggestedEdits) -> dict[str, Plan]:
+        """The plan of each edit that was not tried, by the key of the version that it makes."""
+        plans = {}
+        for number, row in enumerate(edits.rows):
+            with suppress(EvalkitError):
+                if not row.key:
+                    version = edits.version(number, self._history.versions)
+                    plans[version.key] = self._setup.plan(version)
+        return plans
+
+    def _improvement(self, evaluation: Evaluation, criterion: str, start: Version) -> tuple[str, str]:
         """What `improve` does and costs, from the draft, in words; and what it lacks, if it cannot run."""
-        labels = labels_on_scale(self._labels.log.counted, criterion, evaluation.rubric)
+        labels = self._labels.on_scale(criterion, evaluation, counted=True)
         if not (labels["part"] == HELD_OUT).any():
             return "", ""
         n_dev, n_held, lack = untestable(evaluation, labels, criterion)
         if lack:
             return "", f"Improve {lack}."
-        start, ids, left_usd = self._drafts.next_version(), set(labels["item_id"].astype(str)), self._drafts.left_usd
+        ids, left_usd = set(labels["item_id"].astype(str)), self._drafts.left_usd
         other_words = f"{start.rubric.criterion(criterion).description} (edited)"
         rewritten = replace(start, rubric=start.rubric.edit(criterion, description=other_words))
         draft, edited = self._setup.plan(start, ids), self._setup.plan(rewritten, ids)
@@ -210,7 +212,7 @@ class Suggestions:
             As `suggest_edits`; InputError also when nothing is judged yet.
         """
 
-        def ask(evaluation: Evaluation, _: Version, known: Any, **options: Any) -> SuggestedEdits:
+        def ask(evaluation: Evaluation, version: Version, known: Any, **options: Any) -> SuggestedEdits:
             last, base, name = self.edits, self._runs.current, getattr(known, "name", str(known))
             draw = last.draw + 1 if (last.base, last.judge, last.criterion) == (base, name, criterion) else 0
             options |= {"criterion": criterion, "labels": self._labels.on_scale(criterion, evaluation), "draw": draw}
@@ -218,7 +220,8 @@ class Suggestions:
             notes = [suggestions.problem] if suggestions.problem else []
             notes += [f"rejected: {one.given} ({one.why})" for one in suggestions.refused]
             rows = tuple(map(SuggestedEdit, suggestions.edits))
-            return SuggestedEdits(base, rows, name, criterion, draw, suggestions.head, tuple(notes))
+            head = suggestions.head.replace(f"{version.rubric.id}@{version.label}", version.name)
+            return SuggestedEdits(base, rows, name, criterion, draw, head, tuple(notes))
 
         self._ask(judge, ask, self._history.versions.get(self._runs.current))
 
@@ -232,7 +235,7 @@ class Suggestions:
         InputError, ConfigError, JudgeError, CacheError
             As `improve`; InputError also when nothing is judged yet.
         """
-        kept: list[Rubric] = []
+        kept: list[Improvement] = []
         start = self._drafts.next_version()
 
         def ask(evaluation: Evaluation, base: Version, known: Any, **options: Any) -> SuggestedEdits:
@@ -241,7 +244,7 @@ class Suggestions:
                 raise InputError(f"Improve {lack}.")
             options |= {"criterion": criterion, "rounds": ROUNDS, "max_edits": MAX_EDITS, "progress": False}
             improvement = improve(evaluation, labels, known, **options)
-            kept.extend([improvement.rubric] * (improvement.outcome == "kept"))
+            kept.extend([improvement] * (improvement.outcome == "kept"))
             return SuggestedEdits.of_improvement(improvement, base, known)
 
         self._ask(judge, ask, start)
@@ -249,7 +252,10 @@ class Suggestions:
             if self._drafts.draft.content_hash != start.rubric.content_hash:
                 note = "The draft was edited meanwhile: undo (↶) brings that wording back."
                 self.edits = replace(self.edits, notes=(note, *self.edits.notes))
-            self._drafts.edit(lambda base, _: rebase(base, kept[0].to_dict()))
+            made = replace(start, rubric=rebase(start.base, kept[0].rubric.to_dict()))
+            sides = self._runs.stored(made), criterion, self._runs.stored(start)
+            self._labels.look_held_out(f"{made.key} {start.key} {criterion}", *sides, tested=kept[0].look)
+            self._drafts.edit(lambda base, _: rebase(base, made.rubric.to_dict()))
 
     def _ask(self, judge: JudgeLike, ask: Callable[..., SuggestedEdits], version: Version | None) -> None:
         """Ask for edits of a version; from the cache, if it was not run."""
@@ -288,16 +294,28 @@ class Suggestions:
             base = edits.rows[number].base or edits.base
             runs.show(version.key, base)
             before, after = runs.load(base), runs.load(version.key)
-            labels, _ = drop_new_annotators(self._labels.on_scale(edits.criterion, after, counted=True))
-            options: Any = {"criterion": edits.criterion, "cache": self._setup.cache}
-            look = bool((labels["part"] == HELD_OUT).any())
-            effects: Any = measure_edit(before, after, labels, look=look, **options).to_dict("records")
+            labels = self._labels.used(edits.criterion, after)
+            if (labels["part"] == HELD_OUT).any():
+                about = f"{version.key} {base} {edits.criterion}"
+                self._labels.look_held_out(about, after, edits.criterion, before)
+                measured = effects_of_look(before, after, labels, edits.criterion, self._labels.looks[about]["number"])
+            else:
+                measured = measure_edit(before, after, labels, criterion=edits.criterion)
+            effects: Any = measured.to_dict("records")
             rows = list(edits.rows)
             rows[number] = replace(rows[number], key=version.key, effects=tuple(map(_effect, effects)), base=base)
             with self._history.lock:
                 self.edits = replace(edits, rows=tuple(rows))
                 self._history.save()
         return end.text
+
+
+def _asking(usd: float | None, left_usd: float | None) -> str:
+    """What asking for edits sends and costs, in words, from `highest_prices`."""
+    if usd is None:
+        return "nothing: jury and people agree on all dev items"
+    price = "price unknown" if math.isnan(usd) else f"at most {money(usd)}" if usd else "free"
+    return price + over_limit(usd, left_usd)
 
 
 def _effect(row: Mapping[str, Any]) -> dict[str, str]:
@@ -308,7 +326,7 @@ def _effect(row: Mapping[str, Any]) -> dict[str, str]:
     sign = "+" if not pd.isna(row["effect"]) and row["effect"] > 0 else ""
     changed = "NA verdicts" if pd.isna(row["changed"]) else counted(row["changed"], "verdict")
     alone = "95 % interval of these two versions alone; the sentence above widens it for all that were tried"
-    looks = f"; {counted(row['n_looks'], 'look')} at these so far, a try looks with both versions" if held else ""
+    looks = f"; look {row['n_looks']} at these labels" if held else ""
     return {
         "part": "held-out" if held else "dev",
         "agreement": f"{figure(row['agreement_before'])} → {after}",

@@ -13,7 +13,7 @@ from typing import Any
 
 from evalkit.core.formatting import Bill
 from evalkit.core.settings import Options
-from evalkit.errors import EvalkitError
+from evalkit.errors import ConfigError, EvalkitError
 from evalkit.notebook.judgments.item_table import Query
 from evalkit.notebook.judgments.run_notices import alert_lines
 from evalkit.notebook.tuner.code_snippets import session_code
@@ -41,6 +41,7 @@ class TunerController:
         self.session, self.widget, self._jobs = session, widget, jobs
         jobs.failed = self._failed
         self._revision, self._running = 0, False
+        self._may_overwrite: object = None
         self._draft_message: Mapping[str, Any] = {}
         self._jury_message = self._queue_message = ""
         self._status(text="")
@@ -198,6 +199,7 @@ class TunerController:
             ),
             "take": self._edit_version,
             "save": lambda _: self._jobs.do("save", self.save),
+            "freeze": lambda _: self._jobs.do("freeze", self._freeze),
             "held_out": lambda message: self._jobs.do("held_out", lambda: self._look_held_out(message)),
             "suggest": self._start_suggesting,
             "improve": partial(self._start_suggesting, improve=True),
@@ -253,7 +255,8 @@ class TunerController:
 
         def suggest() -> str:
             (suggestions.improve if improve else suggestions.suggest)(judge, self.session.shown_criterion)
-            self.draw("suggestions", "draft")
+            self.draw("suggestions")
+            self.redraw_draft()  # its fields show the wording that was kept
             return suggestions.edits.head
 
         what = "improve" if improve else "suggest"
@@ -364,6 +367,7 @@ class TunerController:
     def save(self, rubrics_folder: str | Path | None = None) -> Rubric:
         """Save the draft as the next version of its id (see `Rubric.save`), and report it on screen."""
         before = self.session.drafts.base
+        self._jobs.forget_error("worker: freeze")
         try:
             saved = self.session.save(rubrics_folder)
         finally:
@@ -378,6 +382,20 @@ class TunerController:
             loads += f"; to use the older one, name '{saved.id}@{before.version}'"
         self._status(text=f"saved as {saved.id}@{saved.version}: {path}. {loads}")
         return saved
+
+    def _freeze(self) -> None:
+        """Freeze the version shown; a file with another judge is only overwritten by a second press."""
+        session, asked = self.session, (self.session.runs.current, self.session.runs.evaluation)
+        try:
+            path = session.freeze(overwrite=self._may_overwrite == asked)
+        except ConfigError as problem:
+            file, exists, _ = str(problem).partition(" already exists")
+            if not exists:
+                raise
+            self._may_overwrite = asked
+            self._status(text=f"not frozen: {file} has another judge; press Freeze again to replace it (.bak keeps it)")
+            return
+        self._status(text=f"frozen as {path}: a judge for ek.load_profile, evalkit ci and pytest. Nothing was asked.")
 
     def _look_held_out(self, message: Mapping[str, Any]) -> None:
         looks = self.session.look.get("words", {}).get("looks", "")

@@ -18,7 +18,7 @@ from evalkit.notebook.judgments.headline_numbers import Point
 from evalkit.notebook.judgments.item_details import item_texts, level_keys
 from evalkit.notebook.judgments.item_table import page_texts
 from evalkit.notebook.judgments.run_notices import notice, notices
-from evalkit.notebook.tuner.decision_sentence import decision_payload
+from evalkit.notebook.tuner.decision_sentence import before_run, decision_payload
 from evalkit.notebook.tuner.judge_addresses import OWN, server_of
 from evalkit.notebook.tuner.rubric_form import form_of
 from evalkit.notebook.tuner.tuning_session import Session
@@ -108,15 +108,9 @@ def figures_payload(session: Session) -> dict[str, Any]:
         "annotator": labels.annotator,
         "newcomers": labels.log.newcomers(),
         "versions": [
-            {
-                "key": key,
-                "name": version.name,
-                "note": version.note,
-                "label": version.label,
-                "at": version.at,
-                "jury": f"{len(version.judges)} × {version.samples}, {version.aggregate}",
-                "point": asdict(points[key]) if key in points else None,
-            }
+            {name: getattr(version, name) for name in ("name", "note", "label", "at")}
+            | {"key": key, "jury": f"{len(version.judges)} × {version.samples}, {version.aggregate}"}
+            | {"point": asdict(points[key]) if key in points else None}
             for key, version in versions.items()
         ],
         "people": session.people_agreement,
@@ -156,11 +150,8 @@ def notices_payload(session: Session) -> list[dict[str, Any]]:
     restored = [notice(text) for text in session.history.notes]
     if session.evaluation is None:
         return restored
-    what_to_do = "Press Run to request the remaining {n}."
-    if session.setup.options.get("offline"):
-        what_to_do = "They are not in the cache, and offline=True calls no judge."
-    elif not session.runs.shows_draft:
-        what_to_do = "To request the remaining {n}, choose the rubric and the jury of this version, and press Run."
+    before = before_run(session)
+    what_to_do = f"{before[:1].upper()}{before[1:]}." if before else "Press Run to request the remaining {n}."
     problems = session.runs.problems.get(session.runs.current, {})
     lines = notices(session.evaluation, session.shown_criterion, what_to_do, problems)
     return restored + [line | ({"again": session.runs.again} if line["filter"] else {}) for line in lines]
@@ -208,13 +199,8 @@ def suggestions_payload(session: Session) -> dict[str, Any]:
         "notes": list(suggested.notes),
         "rows": [
             asdict(row.edit)
-            | {
-                "where": row.edit.where,
-                "key": row.key,
-                "effects": list(row.effects),
-                "base": row.base or suggested.base,
-                "price": session.suggestions.price(number),
-            }
+            | {"where": row.edit.where, "key": row.key, "effects": list(row.effects)}
+            | {"base": row.base or suggested.base, "price": session.suggestions.price(number)}
             for number, row in enumerate(suggested.rows)
         ],
     }

@@ -5,33 +5,23 @@ It is one module since every part of the screen asks the one session.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import Any
 
 import pandas as pd
 from pandas.util import hash_pandas_object
 
 from evalkit.core.formatting import money
 from evalkit.core.judges import JudgesLike
-from evalkit.core.lists_of_choices import OnMissing
-from evalkit.core.settings import JudgeOptions
+from evalkit.core.settings import default_cache, shown_cache
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging.specification import Spec
-from evalkit.errors import CacheError, counted
+from evalkit.errors import CacheError, InputError, counted
 from evalkit.evaluation import Evaluation
-from evalkit.evaluation.freeze_and_calibrate import promote_to
-from evalkit.notebook.judgments.headline_numbers import (
-    Cell,
-    Point,
-    Tile,
-    change_from,
-    confusion_cells,
-    jury_alignment,
-    make_tiles,
-    point_of,
-)
+from evalkit.evaluation.freeze_and_calibrate import freeze, promote_to
+from evalkit.notebook.judgments import headline_numbers as numbers
 from evalkit.notebook.judgments.item_details import item_detail, level_keys, side_by_side
 from evalkit.notebook.judgments.item_table import Page, Query, Row, page_of, rows_of
 from evalkit.notebook.labelling.label_log import LOG, LabelEdit, LabelLog
@@ -39,8 +29,8 @@ from evalkit.notebook.labelling.label_queue import Turn, precision
 from evalkit.notebook.tuner.drafts import Drafts, Setup
 from evalkit.notebook.tuner.repeated_samples import RepeatedSamples, same_replies
 from evalkit.notebook.tuner.session_labels import Labels
-from evalkit.notebook.tuner.suggested_edits import SuggestedEdits, Suggestions
-from evalkit.notebook.tuner.version_history import History
+from evalkit.notebook.tuner.suggested_edits import Suggestions
+from evalkit.notebook.tuner.version_history import History, Memo
 from evalkit.notebook.tuner.version_runs import Runs
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike
@@ -48,10 +38,8 @@ from evalkit.rubrics.profiles import RubricLike
 from evalkit.stats.comparison.comparison_table import SAME
 from evalkit.tables.items import ItemsLike
 
-T = TypeVar("T")
 
-
-class Session:
+class Session(Memo):
     """A rubric being tuned on items: draft, jury, versions, results, labels; kept in files, without any widget.
 
     Two files are stored in `folder`: ``<name>.tuner.json`` (versions and state) and ``<name>.labels.jsonl`` (label
@@ -70,6 +58,8 @@ class Session:
         that a judge suggests.
     criterion, query, selected
         The criterion that was chosen, the rows that are shown, and the open item.
+    last_cache
+        Where the last session stored its replies, if this one reads another cache.
     items_code
         How the start card made the items, in Python.
     reads_items
@@ -83,24 +73,23 @@ class Session:
         judges: JudgesLike | None = None,
         labels: LabelsLike | None = None,
         *,
-        samples: int | None = None,
-        template: str | None = None,
-        item_id: str | None = None,
-        inputs: Mapping[str, str] | None = None,
-        on_missing: OnMissing = "raise",
-        aggregate: str | None = None,
         folder: str | Path | None = None,
         name: str | None = None,
         annotator: str = "me",
-        **options: Unpack[JudgeOptions],
+        **options: Any,
     ) -> None:
-        rules = {"aggregate": aggregate}
-        spec = Spec.of(rubric, judges, samples, template, rules, inputs=inputs, on_missing=on_missing)
-        self.setup = setup = Setup.of(items, rubric, spec, item_id, options)
+        super().__init__()
+        asked = {key: options.pop(key, None) for key in ("samples", "template", "criteria_per_call", "inputs")}
+        rules, on_missing = {"aggregate": options.pop("aggregate", None)}, options.pop("on_missing", "raise")
+        spec = Spec.of(rubric, judges, rules=rules, on_missing=on_missing, **asked)
+        self.setup = setup = Setup.of(items, rubric, spec, options.pop("item_id", None), options)  # type: ignore[arg-type]
         self.folder, self.name = setup.place(folder, name)
+        where = shown_cache(setup.cache or default_cache())
         self.history = history = History(self.folder / f"{self.name}.tuner.json", spec.judges)
         history.load(spec.rubric.id)
         history.rename_saved(spec.rubric, only_edited=True)
+        self.last_cache = "" if history.state.get("cache", where) == where else str(history.state["cache"])
+        history.parts.append(lambda: {"cache": self.last_cache or where})
         self.drafts = drafts = Drafts(setup, history, options.get("budget_usd"))
         self.labels = Labels(setup, history, self.folder / f"{self.name}{LOG}", labels, annotator)
         self.runs = Runs(setup, history, drafts, self.labels)
@@ -111,7 +100,6 @@ class Session:
         history.parts.append(lambda: {"criterion": self.criterion})
         self.query, self.selected = Query(), ""
         self.items_code, self.reads_items = list[str](), setup.source is not None
-        self._computed: dict[str, tuple[object, Any]] = {}
 
     @property
     def items(self) -> pd.DataFrame:
@@ -124,25 +112,11 @@ class Session:
         return self.runs.evaluation
 
     @property
-    def annotator(self) -> str:
-        """The name of the person who labels; it can be set."""
-        return self.labels.annotator
-
-    @annotator.setter
-    def annotator(self, name: str) -> None:
-        self.labels.annotator = name
-
-    @property
     def label_log(self) -> LabelLog:
         """All labels, with their edits and those of other processes."""
         with self.history.lock:
             self.labels.log.read()
         return self.labels.log
-
-    @property
-    def suggested(self) -> SuggestedEdits:
-        """The last suggestions."""
-        return self.suggestions.edits
 
     @property
     def shown_rubric(self) -> Rubric:
@@ -157,7 +131,9 @@ class Session:
 
     def run(self, on_progress: Callable[[Any], object] | None = None, *more: Any, **changed: Any) -> str:
         """Judge what the draft changed, and show it (see `Runs.run`); returns the text for the status line."""
-        return self.runs.run(on_progress, *more, **changed).text
+        text = self.runs.run(on_progress, *more, **changed).text
+        self.last_cache = ""
+        return text
 
     def save(self, rubrics_folder: str | Path | None = None) -> Rubric:
         """Save the draft as the next version of its id; its replies count for that version too.
@@ -188,6 +164,26 @@ class Session:
                 self.history.save()
             return saved
 
+    def freeze(self, *, overwrite: bool = False) -> Path:
+        """Write the version shown, which must be saved, as a profile beside the file of the session; asks no judge.
+
+        With `overwrite`, an existing file is kept as ``….yaml.bak``.
+
+        Raises
+        ------
+        InputError, ConfigError
+            If nothing is judged, or the version is not saved; and as `freeze`.
+        """
+        evaluation, version = self.runs.loaded(), self.history.versions[self.runs.current]
+        if version.rubric.edited:
+            take = "" if self.runs.shows_draft else "'Edit the version shown' under Versions, then "
+            raise InputError(f"{version.name} is not saved, so it cannot be frozen: press {take}Save version")
+        path = self.folder / f"{self.name}-{version.rubric.version}.yaml"
+        if overwrite and path.exists():
+            path.replace(f"{path}.bak")
+        freeze(evaluation, path, cache=self.setup.cache)
+        return path
+
     def paid(self) -> str:
         """What this process paid for replies, and what all replies in the cache cost; empty if all are free."""
         store = ReplyStore.open(self.setup.cache)
@@ -199,22 +195,15 @@ class Session:
         return f"paid: session {money(session_usd)}, project {money(project_usd)}{more}"
 
     # -- figures and items
-    def once(self, name: str, about: object, compute: Callable[[], T]) -> T:
-        """What `compute` returns; computed again only if what it is about has changed."""
-        if name not in self._computed or self._computed[name][0] != about:
-            self._computed[name] = about, compute()
-        value: T = self._computed[name][1]
-        return value
-
-    def tiles(self) -> list[Tile]:
+    def tiles(self) -> list[numbers.Tile]:
         """The headline figures; empty before the first run."""
         runs, criterion, log = self.runs, self.shown_criterion, self.labels.log
         if runs.evaluation is None:
             return []
         name = self.history.versions[runs.against].name if runs.compared is not None else ""
-        rows = self._alignment(runs.current), self._alignment(runs.against)
+        rows = self.alignment(runs.current), self.alignment(runs.against)
         change, not_counted = self.change(), log.not_counted(criterion)
-        return make_tiles(runs.evaluation, log.counted, criterion, change, name, rows, not_counted, self.rows())
+        return numbers.make_tiles(runs.evaluation, log.counted, criterion, change, name, rows, not_counted, self.rows())
 
     def change(self) -> tuple[pd.Series | None, str] | None:
         """The row of `compare` from the version compared with, or None and the reason; None if there is no such one."""
@@ -225,7 +214,7 @@ class Session:
         about = (now, last, criterion, log.n_edits, repeats is None)
 
         def compare() -> tuple[pd.Series | None, str]:
-            row, why = change_from(last, now, log.counted, criterion, repeats)
+            row, why = numbers.change_from(last, now, self.labels.used(criterion, now), criterion, repeats)
             if row is not None and same_replies(now, last, criterion):
                 row = row.copy()
                 row["floor_source"], row["chance_up_to"] = SAME, 0.0
@@ -242,36 +231,35 @@ class Session:
             return False
         return row["floor_source"] not in (SAME, "measured")
 
-    def points(self) -> dict[str, Point]:
+    def points(self) -> dict[str, numbers.Point]:
         """The large figure of each of the shown versions, by key."""
-        labelled, name = self._alignment(self.runs.current) is not None, self.shown_criterion
-        versions = {key: (self.runs.known(key), self._alignment(key)) for key in self.runs.shown_versions}
-        return {key: point_of(*version, name, labelled=labelled) for key, version in versions.items()}
+        labelled, name = self.alignment(self.runs.current) is not None, self.shown_criterion
+        versions = {key: (self.runs.known(key), self.alignment(key)) for key in self.runs.shown_versions}
+        return {key: numbers.point_of(*version, name, labelled=labelled) for key, version in versions.items()}
 
     @property
     def people_agreement(self) -> float | None:
         """Agreement of people among themselves, 0-1, on the labels that the version shown is compared with."""
-        row = self._alignment(self.runs.current)
+        row = self.alignment(self.runs.current)
         return None if row is None or pd.isna(row["accuracy_people"]) else float(row["accuracy_people"])
-
-    @property
-    def agreement(self) -> pd.Series | None:
-        """The row of `align` for the jury of the version shown; None without labels on its scale."""
-        return self._alignment(self.runs.current)
 
     def seconds_per_label(self) -> float | None:
         """The pace of the annotator (see `LabelLog.seconds_per_label`)."""
         log = self.labels.log
-        return self.once("pace", (log.n_edits, self.annotator), lambda: log.seconds_per_label(self.annotator))
+        return self.once(
+            "pace", (log.n_edits, self.labels.annotator), lambda: log.seconds_per_label(self.labels.annotator)
+        )
 
-    def criterion_agreements(self) -> dict[str, Point]:
+    def criterion_agreements(self) -> dict[str, numbers.Point]:
         """Agreement with people of the version shown, per criterion that has labels which count."""
-        rows = {name: self._alignment(self.runs.current, name) for name in self.shown_rubric.names}
+        rows = {name: self.alignment(self.runs.current, name) for name in self.shown_rubric.names}
         return {
-            name: point_of(self.evaluation, row, name, labelled=True) for name, row in rows.items() if row is not None
+            name: numbers.point_of(self.evaluation, row, name, labelled=True)
+            for name, row in rows.items()
+            if row is not None
         }
 
-    def _alignment(self, key: str, criterion: str = "") -> pd.Series | None:
+    def alignment(self, key: str, criterion: str = "") -> pd.Series | None:
         """Agreement of a version's jury with people; computed once per version and state of a criterion's labels."""
         evaluation, criterion, log = self.runs.known(key), criterion or self.shown_criterion, self.labels.log
 
@@ -281,7 +269,7 @@ class Session:
 
         about = (evaluation, self.once(f"labels {criterion}", log.n_edits, labels_hash))
         return self.once(
-            f"alignment {key} {criterion}", about, lambda: jury_alignment(evaluation, log.counted, criterion)
+            f"alignment {key} {criterion}", about, lambda: numbers.jury_alignment(evaluation, log.counted, criterion)
         )
 
     @property
@@ -291,24 +279,17 @@ class Session:
         n_labels = (labels.log.table["criterion"] == criterion).sum()
         return int(n_labels) - len(labels.on_scale(criterion, self.evaluation))
 
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[numbers.Cell]:
         """The cells of the confusion matrix, on dev labels."""
-        return confusion_cells(self.rows(), self.shown_rubric.criterion(self.shown_criterion).scale)
+        return numbers.confusion_cells(self.rows(), self.shown_rubric.criterion(self.shown_criterion).scale)
 
     def rows(self) -> list[Row]:
         """One row per item; empty before the first run."""
         now, last, criterion, log = self.evaluation, self.runs.compared, self.shown_criterion, self.labels.log
         if now is None:
             return []
-        about = (now, last, criterion, log.n_edits)
-        return self.once("rows", about, lambda: rows_of(now, log.table, criterion, last))
-
-    def counted_rows(self) -> list[Row]:
-        """As `rows`, with the labels that count in the figures alone."""
-        now, last, criterion, log = self.evaluation, self.runs.compared, self.shown_criterion, self.labels.log
-        if now is None or len(log.counted) == len(log.table):
-            return self.rows()
-        return rows_of(now, log.counted, criterion, last)
+        about, used = (now, last, criterion, log.n_edits), self.labels.used
+        return self.once("rows", about, lambda: rows_of(now, log.table, criterion, last, used(criterion, now)))
 
     def page(self) -> Page:
         """The page of rows that the query asks for."""
@@ -383,14 +364,20 @@ class Session:
     @property
     def look(self) -> dict[str, Any]:
         """The last look at these held-out labels with the two versions shown (see `Labels`); empty without one."""
-        return self.labels.last_look(self._looked_at, self.evaluation, self.shown_criterion)
+        about, evaluation, against = self._looked_at, self.evaluation, self._against
+        state = evaluation, against, self.labels.log.n_edits, about, self.labels.looks.get(about)
+        last = self.labels.last_look
+        return self.once("look", state, lambda: last(about, evaluation, self.shown_criterion, against))
 
     @property
     def _looked_at(self) -> str:
         return f"{self.runs.current} {self.runs.against} {self.shown_criterion}"
 
+    @property
+    def _against(self) -> Evaluation | None:
+        last = self.runs.compared
+        return last if last is not None and self.shown_criterion in last.rubric.names else None
+
     def look_held_out(self) -> dict[str, str]:
         """Agreement of the jury with the held-out labels (see `Labels.look_held_out`)."""
-        last, criterion = self.runs.compared, self.shown_criterion
-        against = last if last is not None and criterion in last.rubric.names else None
-        return self.labels.look_held_out(self._looked_at, self.runs.loaded(), criterion, against)
+        return self.labels.look_held_out(self._looked_at, self.runs.loaded(), self.shown_criterion, self._against)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -21,6 +22,7 @@ from evalkit.rubrics.profiles import judge_dict
 from evalkit.rubrics.scales import code_text
 
 _SCHEMA = 1
+T = TypeVar("T")
 DEFAULTS = {"description": "", "mode": "pointwise", "layout": "rubric_first", "pass_at": None}
 
 
@@ -126,6 +128,20 @@ def changed_words(old: str, new: str) -> list[tuple[str, str]]:
     return runs
 
 
+class Memo:
+    """What was computed last, by name, and what it was about."""
+
+    def __init__(self) -> None:
+        self._computed: dict[str, tuple[object, Any]] = {}
+
+    def once(self, name: str, about: object, compute: Callable[[], T]) -> T:
+        """What `compute` returns; computed again only if what it is about has changed."""
+        if name not in self._computed or self._computed[name][0] != about:
+            self._computed[name] = about, compute()
+        value: T = self._computed[name][1]
+        return value
+
+
 @dataclass(slots=True)
 class History:
     """All versions that were run, and the state of the session, in one file that is replaced as a whole.
@@ -200,6 +216,22 @@ class History:
                 renamed.append(key)
         return renamed
 
+    def _take_others(self, stored: Sequence[Mapping[str, Any]]) -> None:
+        """Take up what another notebook wrote meanwhile: versions, and under which name it saved one."""
+        new = list[str]()
+        for values in stored if self.versions else ():
+            mine = self.versions.get(values["key"])
+            is_new = mine is None and values["base"]["id"] == next(iter(self.versions.values())).base.id
+            is_saved = values["base"] == values["rubric"] and mine is not None and mine.rubric.edited
+            with suppress(RubricError, ConfigError):
+                if is_new or is_saved:
+                    version = Version.from_dict(values, self.known)
+                    self.versions[values["key"]] = version if mine else self.named(version)
+                    new.append(version.name)
+        if new:
+            self.versions = dict(sorted(self.versions.items(), key=lambda entry: entry[1].at))
+            self.notes.append(f"Another notebook works on this session, too: it added {', '.join(new)}.")
+
     def _stored(self) -> dict[str, Any]:
         try:
             values = orjson.loads(self.path.read_bytes()) if self.path.exists() else {"schema": _SCHEMA}
@@ -229,6 +261,7 @@ class History:
             If it cannot be written; then the old file stays.
         """
         file = self._stored()
+        self._take_others(file.get("versions", []))
         others = [stored for stored in file.get("versions", []) if stored["key"] not in self.versions]
         mine = [version.to_dict() for version in self.versions.values()]
         states = {rubric_id: state for rubric_id, state in _states(file).items() if rubric_id != _rubric_id(self.state)}

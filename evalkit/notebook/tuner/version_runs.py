@@ -27,6 +27,12 @@ SHOWN_VERSIONS = 10
 """How many versions, the newest ones, have a point in the strip; their evaluations stay in memory."""
 
 
+_KILLED = (
+    "The kernel ended during a run (or it goes on in another notebook): replies that were on their way are not stored, "
+    "so the next run asks for them again; the server may have charged for them."
+)
+
+
 class Stopped(Exception):
     """Raised inside a run to end it."""
 
@@ -59,13 +65,15 @@ class Runs:
         with suppress(ConfigError):  # no judge is selected
             if drafts.is_other and (key := drafts.next_version().key) in history.versions:
                 self.current, self.against = key, ""  # that of the editor
-        self._stop, self._n_busy = threading.Event(), 0
+        self._stop, self._n_busy, self._is_asking = threading.Event(), 0, False
+        if history.state.get("is_asking"):
+            history.notes.append(_KILLED)
         self._evaluations: dict[str, Evaluation] = {}
         self.problems: dict[str, dict[tuple[str, str], str]] = {}
         self.again = ""
         self._again: Plan | None = None
         self._again_of: Evaluation | None = None
-        history.parts.append(lambda: {"current": self.current, "against": self.against})
+        history.parts.append(lambda: {"current": self.current, "against": self.against, "is_asking": self._is_asking})
 
     # -- running
     def run(
@@ -87,6 +95,7 @@ class Runs:
         """
         with self._history.lock:
             version = version or self._drafts.next_version()
+            self._history.notes.clear()
         left_usd = self._drafts.left_usd
         if left_usd is not None and (over := over_limit(self._setup.plan(version, **changed).usd, left_usd)):
             raise ConfigError(f"the run is {over.lstrip(', ')}; raise 'Spend at most' under Jury (budget_usd)")
@@ -95,6 +104,9 @@ class Runs:
 
         def report(progress: Any) -> None:
             nonlocal end
+            if not self._is_asking:
+                self._is_asking = True
+                self._history.save()
             end = RunEnd(f"received {counted(progress.done, 'reply', 'replies')}")
             self.problems[version.key] = dict(progress.problems)
             if on_progress is not None:
@@ -110,6 +122,9 @@ class Runs:
                 n_missing = evaluation.cost.n_missing
                 rest = f"press Run to request the remaining {n_missing:,}" if n_missing else "all replies are here"
                 end = RunEnd(f"stopped: {evaluation.cost.n_live:,} replies received; {rest}", stopped=True)
+            finally:
+                self._is_asking = False
+                self._history.save()
         with self._history.lock:
             self._add(version, evaluation)
         log = partial(log_evaluation, evaluation, work, options)
@@ -168,11 +183,8 @@ class Runs:
             self.against = self.current
         self._history.versions[key] = self._history.named(replace(version, name=""))
         self.current = key
-        self._history.notes.clear()
         self._drafts.end_step()
         self._evaluations[key] = evaluation
-        if evaluation.cost.n_live:
-            self._labels.forget_looks(key)
         for old in set(self._evaluations) - set(self.shown_versions):
             del self._evaluations[old]
         self._labels.log.add_scales(version.rubric)
@@ -224,7 +236,7 @@ class Runs:
         if self._again_of is not evaluation:
             self._again_of, self._again = evaluation, None
             errors: set[Any] = set() if evaluation is None else {*evaluation.judgments["error"].dropna().unique()}
-            is_unread = bool(errors - {*ENGINE_REASONS, *SKIPPED, "not_asked"})
+            is_unread = bool(errors - {*ENGINE_REASONS, *SKIPPED, "not_asked"}) and not errors & {*ENGINE_REASONS}
             if is_unread and not self._setup.options.get("offline"):
                 self._again = self._setup.plan(self._history.versions[self.current], refresh="unscored")
         self.again = "" if self._again is None else run_price(self._again, self._drafts.left_usd)

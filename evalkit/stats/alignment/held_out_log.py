@@ -92,11 +92,14 @@ def append_log(cache: str | Path | None, lines: Iterable[dict[str, Any]], sets: 
         ) from problem
 
 
-def look_number(cache: str | Path | None, look: dict[str, str]) -> int:
-    """The number of a look among those at the same labels with its rubric, from 1; 0 if it is not logged.
+def look_number(cache: str | Path | None, look: dict[str, str], items: ItemSet) -> int:
+    """The number of a look among those with its rubric at labels of any of these items, from 1; 0 if it is not logged.
 
-    The version's name is no part of it: *Save version* gives the same figures another one.
+    Tests of `improve` are among them. The version's name is no part of it: *Save version* gives the same figures
+    another one.
     """
-    key_fields = ("rubric", "criterion", "labels")
-    looks = [line for line in read_log(cache) if all(line.get(name) == look[name] for name in key_fields)]
+    lines, own = read_log(cache), set(items.items)
+    sets = {line["items_of"]: line["items"] for line in lines if "items_of" in line}
+    looks = [line for line in lines if all(line.get(name) == look[name] for name in ("rubric", "criterion"))]
+    looks = [line for line in looks if not own.isdisjoint(sets.get(line.get("labels"), own))]
     return next((number for number, line in enumerate(looks, 1) if line.get("figures") == look["figures"]), 0)

@@ -355,16 +355,17 @@ def _fixed(
         return _nearer(a, b, common, units, labels, notes)
     kind_a, kind_b = kinds
     has_kinds = (kind_a >= 0) & (kind_b >= 0)
-    truth = people_of(a, labels, common).kind if labels is not None else None
-    row: dict[str, Any] = {"fixed": 0, "broke": 0, "against": "labels" if truth is not None else "verdicts"}
-    if truth is not None:
-        silent = int((has_kinds & (truth < 0)).sum())
-        has_kinds = has_kinds & (truth >= 0)
+    row: dict[str, Any] = {"fixed": 0, "broke": 0, "against": "labels" if labels is not None else "verdicts"}
+    if labels is not None:
+        truths = [people_of(part, labels, common).kind for part in (a, b)]  # each by its own pass rule, as in `align`
+        is_known = np.minimum(*truths) >= 0
+        silent = int((has_kinds & ~is_known).sum())
+        has_kinds = has_kinds & is_known
         if silent and has_kinds.any():
             notes.append(f"{counted(silent, 'item')} without a label or with tied labels: neither fixed nor broken")
-        kind_a, kind_b = ((kind == truth).astype(np.int64) for kind in kinds)
+        kind_a, kind_b = ((kind == truth).astype(np.int64) for kind, truth in zip(kinds, truths, strict=True))
     if not has_kinds.any():
-        notes.append(Note("no item has a verdict on both sides" + " and a label" * (truth is not None), ("effect",)))
+        notes.append(Note("no item has a verdict on both sides" + " and a label" * (labels is not None), ("effect",)))
         return row
     return row | _effect((kind_b - kind_a)[has_kinds].astype(np.float64), units[has_kinds], notes)
 

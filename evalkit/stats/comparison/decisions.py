@@ -110,8 +110,11 @@ class Circumstances:
     n_items, dev_share, seconds
         How many items there are to label (None: those that both versions judged), the share of new labels that are not
         held out, and how long a label takes (None: unknown).
-    held_out
-        The difference on the held-out labels, if they were looked at, and which look at them it was.
+    held_out, is_tested
+        The difference on the held-out labels, if they were looked at, and which look at them it was; whether that look
+        was a test that kept the version.
+    pairs
+        Which items the two are compared on, if they have verdicts on others too.
     worst, best, leaner
         In which cell most of the broken items are; which version is the best so far; which of the two is shorter or
         cheaper, and by how much.
@@ -126,6 +129,8 @@ class Circumstances:
     dev_share: float = 1.0
     seconds: float | None = None
     held_out: tuple[Difference, int] | None = None
+    is_tested: bool = False
+    pairs: str = ""
     worst: str = ""
     best: str = ""
     leaner: str = ""
@@ -179,13 +184,18 @@ def decide(row: Any, about: Circumstances = _NONE) -> Decision:
             then = f"Too few labelled items have a {noun} in both {about.now} and {about.last}."
         return Decision("no labels", "Cannot tell: no difference can be computed.", then)
     alpha = alpha_for(about.n_versions)
-    wide = plain.at(alpha)
-    if about.held_out is not None and _at_look(*about.held_out).low <= 0:
-        return _not_confirmed(about.held_out, plain, about)
-    if row["floor_source"] == SAME:
+    wide, hidden = plain.at(alpha), None if about.held_out is None else _at_look(*about.held_out)
+    if about.held_out is not None and hidden is not None and hidden.low <= 0 and not about.is_tested:
+        return _not_confirmed(about.held_out, wide, about)
+    if row["floor_source"] == SAME and not row["changed"] and not plain.d:
         then = f"{about.now} and {about.last} have the same replies."
         return Decision("same", "No difference that matters.", then, about.leaner)
-    if wide.low > 0 and _may_be_chance(row):
+    if hidden is not None and wide.low <= 0:  # what nobody tuned on decides
+        on_hidden = _of_100(row["against"], hidden, about.last)
+        then = f"On the held-out labels, {on_hidden[:1].lower()}{on_hidden[1:]}"
+        reason = _sentences(_moved(row), f"on {about.labels}: {wide.text}{_seen(about)}")
+        return Decision("keep", f"Keep {about.now}.", then, reason)
+    if hidden is None and wide.low > 0 and _may_be_chance(row):
         return _chance(row, wide, about)  # not measured, and it may explain all changed verdicts
     then = _of_100(row["against"], wide, about.last)
     if wide.low > 0:
@@ -204,18 +214,20 @@ def _at_look(difference: Difference, look: int) -> Difference:
     return difference.at(2 * alpha_of(look))  # of a one-sided test
 
 
-def _not_confirmed(held_out: tuple[Difference, int], plain: Difference, about: Circumstances) -> Decision:
+def _not_confirmed(held_out: tuple[Difference, int], wide: Difference, about: Circumstances) -> Decision:
     hidden = _at_look(*held_out)
     word = "is worse" if hidden.high < 0 else "is not shown to be better"
     then = f"On the held-out labels it {word} than {about.last} ({hidden.text})."
     looks = f"this was look {held_out[1]} at the held-out labels, and each look makes the test stricter"
-    reason = _sentences(f"on {about.labels}: {plain.text}", looks)
+    reason = _sentences(f"on {about.labels}: {wide.text}", looks, _tried(about))
     return Decision("held-out", f"Do not keep {about.now}.", then, reason)
 
 
 def _may_be_chance(row: Any) -> bool:
     """Whether chance is not measured, and may explain all changed verdicts."""
-    return row["floor_source"] != "measured" and not (row["n_verdicts"] and row["changed"] > row["chance_up_to"])
+    return row["floor_source"] not in ("measured", SAME) and not (
+        row["n_verdicts"] and row["changed"] > row["chance_up_to"]
+    )
 
 
 def _chance(row: Any, wide: Difference, about: Circumstances) -> Decision:
@@ -265,6 +277,8 @@ def _changed(row: Any) -> str:
 def _moved(row: Any) -> str:
     """What changed, beside what asking the same prompt again changes."""
     limit = row["chance_up_to"]
+    if row["floor_source"] == SAME:
+        return f"{_changed(row)}; the replies are the same, so none of that is chance"
     if math.isnan(limit):
         return _changed(row)
     again = f"asking again changes 0 to {limit:.0f}"
@@ -276,12 +290,14 @@ def _seen(about: Circumstances) -> str:
     """What held-out labels say, and for how many versions the interval is widened."""
     held_out = about.unseen
     if about.held_out is not None:
-        held_out = f"the held-out labels confirm it ({_at_look(*about.held_out).text}, look {about.held_out[1]})"
+        who = "the test of Improve on the held-out labels kept" if about.is_tested else "the held-out labels confirm"
+        held_out = f"{who} it ({_at_look(*about.held_out).text}, look {about.held_out[1]})"
     return "".join(f"; {words}" for words in (held_out, _tried(about)) if words)
 
 
 def _tried(about: Circumstances) -> str:
-    return f"interval widened for {about.n_versions} versions (Bonferroni)" if about.n_versions > 2 else ""
+    widened = f"interval widened for {about.n_versions} versions (Bonferroni)" * (about.n_versions > 2)
+    return "; ".join(filter(None, (about.pairs, widened)))
 
 
 def _sentences(*texts: str) -> str:

@@ -828,7 +828,7 @@ def test_edits_are_suggested_and_tried(notebook):
         )
     )
     expect(tile(first, "Agreement, held-out labels")).to_contain_text(
-        re.compile("[24] looks at these so far")  # before and after; the other kernel looked at them first
+        re.compile("look [12] at these labels")  # the other kernel looked at them first
     )
     expect(tile(first, "Agreement, held-out labels").locator("b")).to_contain_text("→")
     expect(tile(tuner, "Changed")).to_contain_text(CHANCE)
@@ -1046,6 +1046,8 @@ def test_a_click_improves_the_rubric_and_names_the_price_first(notebook):
     expect(box).to_contain_text("own, c: kept; 1 edit tried, 1 taken", timeout=60_000)
     expect(box).to_contain_text("The wording is in the draft now; Run judges the other items.")
     expect(box).to_contain_text("round 1, c: level 1: “right; minor slips are fine” fixed")
+    # the form has the wording, so that the next edit of a field does not take it back
+    assert "right; minor slips are fine" in [one.input_value() for one in tuner.locator("[data-part=text]").all()]
     assert notebook.errors() == []
     assert notebook.page.console_errors == []
 

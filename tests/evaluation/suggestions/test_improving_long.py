@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import subprocess
 import sys
 from functools import partial
@@ -447,8 +448,9 @@ class TestProcesses:
 
 
 class TestTuner:
-    def tuner(self, tmp_path, n=400):
+    def tuner(self, tmp_path, n=400, n_labelled=None):
         evaluation, labels = case(n)
+        labels = labels.head(n_labelled or n)
         judge = ek.Judge.function(ask, name="j", version="1")
         made = ek.RubricTuner(evaluation.items, RUBRIC, judge, labels, samples=1, folder=tmp_path, name="t")
         made.run()
@@ -471,6 +473,39 @@ class TestTuner:
         tuner.run()
         assert len(tuner.versions) == 2
 
+    def test_its_test_is_one_look_and_no_sentence_on_screen_contradicts_it(self, tmp_path):
+        """Chance is not measured and the dev gain is small, but the held-out labels decide; also after a restart."""
+        tuner = self.tuner(tmp_path, 150, 124)
+        text = tuner.improve(helper())
+        tested = int(re.search(r"Kept by the test on (\d+) held-out items \(look 1,", text)[1])
+        tuner.run()  # judges the other items: the look stays
+        again = ek.RubricTuner(tuner.session.items, RUBRIC, tuner.session.drafts.judges, tuner.labels, samples=1,
+                               folder=tmp_path, name="t")  # fmt: skip
+        for made in (tuner, again):
+            assert made.wait_idle(300)
+            figures, suggestions = made.state["figures"], made.state["suggestions"]
+            decision = " ".join(map(str, figures["decision"].values()))
+            assert figures["decision"]["verdict"] == "Keep v1.1."
+            assert "the test of Improve on the held-out labels kept it (+0." in decision
+            assert "not looked at" not in decision
+            assert "chance is not measured" not in decision
+            assert figures["held_out"]["looks"] == "look 1, the test of Improve"
+            assert figures["held_out"]["compared"] == f"{tested} of {tested} labelled items"
+            assert suggestions["improve_lack"].endswith("and 26 have none: add items to the table.")
+            assert f"{tested} were used to test a change that was kept" in suggestions["improve_lack"]
+            made.receive({"do": "held_out", "seen": figures["held_out"]["looks"]})
+            assert made.wait_idle(300)
+            assert made.state["figures"]["held_out"] == figures["held_out"]
+        assert held_out_looks()["n_looks"].sum() == 1
+        # a second pair of versions has not been looked at, and the screen says how many looks there were
+        again.edit("c", scale={0: "not so"})
+        again.run()
+        assert "not looked at with these two versions; 1 look at them so far" in str(
+            again.state["figures"]["decision"]
+        ) or (again.state["figures"]["decision"]["kind"] != "keep")
+        again.session.look_held_out()
+        assert again.session.look["number"] == 2
+
     def test_not_kept_changes_nothing_and_names_no_held_out_figure(self, tmp_path):
         tuner = self.tuner(tmp_path)
         (word,) = lucky_words(tuner.labels)
@@ -488,7 +523,7 @@ class TestTuner:
         tuner.receive({"do": "improve", "judge": "fake:strict"})
         assert tuner.wait_idle(300)
         shown, held = tuner.state["suggestions"], int((tuner.labels["part"] == "held-out").sum())
-        lack = f"Improve needs 40 held-out items that can test it, there are {held}: label about "
+        lack = f"Improve needs 40 held-out items that can test it, there are {held}: that takes labels for about "
         assert shown["improve"] == ""
         assert shown["improve_lack"].startswith(lack)
         assert lack in tuner.state["alert"]  # the same words after the click

@@ -113,7 +113,11 @@ def test_the_cost_after_stop_is_what_the_server_was_asked_and_run_asks_the_remai
             what = f"{80 - paid} of 80 judgments ({1 - paid / 80:.1%}) have no score: {80 - paid} without a reply."
             assert shown.state["notices"][0]["text"] == f"{what} {rest}"
         do(again, do="jury", active={"x": 1}, samples=1, aggregate="mean", budget_usd="")
-        assert "choose the rubric and the jury of this version" in again.state["notices"][0]["text"]
+        assert "Select its judges and samples under Jury, then press Run" in again.state["notices"][0]["text"]
+        again.edit(again.rubric.names[0], description="Other words?")
+        assert again.wait_idle(300)
+        assert "Press 'Edit the version shown' under Versions, select its" in again.state["notices"][0]["text"]
+        do(again, do="take", key=again.session.runs.current)
         do(again, do="jury", active={"x": 1, "y": 1}, samples=1, aggregate="mean", budget_usd="")
         do(again, do="run")
         assert len(server.paid) == 80

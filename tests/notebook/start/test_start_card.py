@@ -742,7 +742,7 @@ def test_judges_by_name():
     card.receive({"do": "judges", "text": "fake:first, openai:gpt-4o-mini"})
     assert [judge.name for judge in card.judges] == ["fake:first", "openai:gpt-4o-mini"]
     card.receive({"do": "judges", "text": "nobody"})
-    assert "nobody" in card.state["alert"]
+    assert "nobody" in card.problems[-1]
     card.receive({"do": "judges", "text": "fake:strict, fake:strict"})
     assert "are the same" in card.problems[0]
     card.receive({"do": "judges", "text": ""})
@@ -1017,3 +1017,47 @@ def test_the_same_cell_proposes_the_rubric_of_the_last_session(tmp_path):
     assert again.problems == []
     mine.unlink()
     assert ek.start(path).rubric.id == "coherence"
+
+
+CRITERIA = {
+    "list": ["Names a method", {"text": "Invents a source", "points": -2}],
+    "mapping": {"a": "Names a method", "b": "Gives a time"},
+    "json": '["Names a method", "Gives a time"]',
+    "lines": "1. Names a method\n2. Gives a time",
+}
+
+
+@pytest.mark.parametrize("kind", CRITERIA)
+def test_a_column_of_criteria_opens_the_tuner_on_one_row_per_criterion(kind, tmp_path):
+    table = [
+        {"case": f"q{at}", "question": f"How long for egg {at}?", "answer": "Boil it for six minutes.", "ok": at % 2}
+        for at in range(6)
+    ]
+    for name in ("criteria", "rubrics", "grading_checklist"):
+        card = start([row | {name: CRITERIA[kind]} for row in table], None, "fake:strict", folder=tmp_path, name=name)
+        assert (card.roles.roles[name], card.roles.roles["ok"], card.rubric.id) == ("criteria", "", "requirement")
+        assert (card.problems, len(card.items)) == ([], 12)
+        tuner = card.tuner()
+        tuner.run()
+        assert len(tuner.scores) == 12
+        assert card.code == "" or "ek.explode_criteria(items, " in card.code
+    # under another name it may be chosen; an answer with numbered lines is no criterion
+    card = start([row | {"must": CRITERIA[kind]} for row in table], "requirement", "fake:strict")
+    assert card.problems == ["no column is the input 'requirement', which rubric 'requirement' needs"]
+    card.receive({"do": "role", "column": "must", "role": "criteria"})
+    assert (card.problems, len(card.items)) == ([], 12)
+    assert start([row | {"answer": CRITERIA["lines"]} for row in table]).rubric.id != "requirement"
+
+
+def test_several_criteria_in_one_call_are_planned_and_run_as_such(tmp_path):
+    names = ("a", "b", "c")
+    rubric = ek.Rubric(id="r", inputs=["answer"], criteria=[{"name": n, "scale": {0: "no", 1: "yes"}} for n in names])
+    table = [{"id": f"i{at}", "answer": f"text {at}"} for at in range(5)]
+    card = start(table, rubric, "fake:strict", criteria_per_call="all", samples=1, folder=tmp_path)
+    assert "criteria_per_call='all'" in card.code
+    tuner = card.tuner()
+    assert tuner.plan().n_requests == 5
+    tuner.run()
+    assert (tuner.evaluation.spec.criteria_per_call, len(tuner.judgments)) == ("all", 15)
+    assert tuner.judgments["key"].nunique() == 5 or "own_key" in tuner.judgments
+    assert "criteria_per_call='all'" in tuner.code()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 
 import evalkit as ek
+from evalkit.notebook.judgments.item_table import Query, page_of
 from evalkit.notebook.tuner.decision_sentence import decision_of, decision_texts, n_tried, running
 from evalkit.notebook.tuner.tuner_payload import figures_payload
 from evalkit.notebook.tuner.tuning_session import Session
@@ -131,7 +133,7 @@ def test_a_run_that_was_stopped_and_a_judge_that_gave_no_answer(tmp_path: Path) 
     decision = decision_of(session)
     assert decision is not None
     assert (decision.kind, decision.verdict) == ("stopped", "Not finished: 20 of 80 judgments.")
-    assert decision.reason == "offline=True calls no judge: open the tuner without it to ask for the rest."
+    assert decision.reason == "With offline=True no judge is called: open the tuner without it to ask for the rest."
 
     silent = ek.Judge("openai", "y", name="y", base_url="http://127.0.0.1:9/v1")
     session = Session(
@@ -199,3 +201,104 @@ def test_while_judges_are_asked() -> None:
     )
     assert decision_texts(decision)["kind"] == "running"
     assert running(0, 1, "") == Decision("running", "Running: 0 of 1 reply.", "", decision.reason)
+
+
+def test_strip_matrix_filters_and_sentence_count_the_same(tmp_path: Path) -> None:
+    """Whatever labels there are (of several people, disputed, picked, of one who has just begun), whatever changes.
+
+    That is the wording, or only the pass rule, which leaves all replies as they are.
+    """
+    draw = random.Random(41)
+    for case in range(14):
+        n = draw.randint(20, 30)
+        wrong = [set(draw.sample(range(n), draw.randint(2, 8))) for _ in range(2)]
+        is_rule = case % 2
+        session = session_of(tmp_path / str(case), wrong[: 2 - is_rule], n=n)
+        if is_rule:
+            edited = RUBRIC.edit("c", pass_at=1)
+            session.drafts.edit(lambda base, _draft, rubric=edited: rebase(base, rubric.to_dict()))
+            session.run()
+        for at in range(n):
+            for who, chance in (("bob", 0.5), ("new", 0.2)):
+                if draw.random() < chance:
+                    session.labels.annotator = who
+                    source = draw.choice(["given", "random", "disputed", "picked"])
+                    session.label(f"i{at}", draw.choice("012"), source=source)
+        if draw.random() < 0.5:
+            session.labels.count_annotator("bob")
+        figures, page = figures_payload(session), page_of(session.rows(), Query())
+        row, _ = session.change() or (None, "")
+        assert row is not None
+        assert (page.counts["fixed"], page.counts["broke"]) == (row["fixed"], row["broke"]), case
+        tile = next(one for one in figures["tiles"] if one["title"] == "Changed")
+        assert tile["moved"] == f"▲ {row['fixed']} fixed ▼ {row['broke']} broke on dev labels"
+        used = session.labels.used("c", session.evaluation)  # type: ignore[arg-type]
+        assert sum(cell["n"] for cell in figures["cells"]) == len(used)
+        shown = {
+            (item, who): label for one in session.rows() for item in [one.item_id] for who, label in one.people.items()
+        }
+        assert len(shown) == len(session.labels.log.table)  # all labels stand in the table
+        if is_rule and row["effect"]:
+            assert figures["decision"]["verdict"] != "No difference that matters."
+        elif is_rule and not row["changed"]:
+            assert figures["decision"]["verdict"] == "No difference that matters."
+
+
+def test_a_few_calls_that_failed_change_no_decision_after_save_and_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path / "rubrics"))
+    fails = {"now": set[str]()}
+
+    def ask(prompt: Any) -> str:
+        if prompt.inputs["answer"] in fails["now"]:
+            raise TimeoutError("the server is busy")
+        item = prompt.inputs["answer"].removeprefix("text ")
+        right = int(TRUTH[item]) if int(item[1:]) % 3 or "better" in prompt.texts[1] else 2 - int(TRUTH[item])
+        return str(right)
+
+    judge = ek.Judge.function(ask, name="x", version="1")
+    options = {"samples": 1, "folder": tmp_path, "name": "t", "retries": 0}
+    tuner = ek.RubricTuner(table(60), RUBRIC, judge, labels(40), **options)
+    tuner.run()
+    tuner.edit("c", scale={1: "better"})
+    fails["now"] = {"text i1"}
+    tuner.run()
+    first = tuner.session.evaluation
+    assert first is not None
+    assert first.judgments["error"].notna().sum() == 1
+    verdicts = [str(decision_of(tuner.session))]
+    tuner.save()
+    verdicts.append(str(decision_of(tuner.session)).replace("v2", "v1.1"))
+    again = ek.RubricTuner(table(60), RUBRIC, judge, labels(40), **options)
+    assert again.wait_idle(300)
+    verdicts.append(str(decision_of(again.session)).replace("v2", "v1.1"))
+    assert len(set(verdicts)) == 1, verdicts
+    assert "Not finished" not in verdicts[0]
+    # half of the calls are another matter, and items that were skipped are no calls
+    fails["now"] = {f"text i{at}" for at in range(30)}
+    again.edit("c", scale={1: "better so"})
+    again.run()
+    again.session.runs.reload(again.session.runs.current)
+    assert str(decision_of(again.session)).startswith("Not finished: 30 of 60 judgments.")
+
+
+def test_fixed_and_broken_are_by_each_versions_own_pass_rule(tmp_path: Path) -> None:
+    """Passing from 2 on, then from 1 on; people say 1, 1, 0, 2 and the jury 1, 0, 1, 1."""
+    items = table(4)
+    ek.record(items, RUBRIC, JUDGE, [["1"], ["0"], ["1"], ["1"]], overwrite=True)
+    given = pd.DataFrame(
+        {"item_id": items["item_id"], "criterion": "c", "annotator": "ann", "label": ["1", "1", "0", "2"]}
+    )
+    options: dict[str, Any] = {"samples": 1, "recorded": "use", "folder": tmp_path, "labels": given}
+    session = Session(items, RUBRIC, [JUDGE], **options)
+    session.run()
+    session.drafts.edit(lambda base, _: rebase(base, RUBRIC.edit("c", pass_at=1).to_dict()))
+    session.run()
+    # i0 fails and then passes for both; i1 passes now for people alone, i2 for the jury alone, i3 at last for both
+    assert [row.change for row in session.rows()] == ["now passes", "broke", "broke", "fixed"]
+    row, _ = session.change() or (None, "")
+    assert row is not None
+    assert (row["fixed"], row["broke"], row["changed"], row["n_paired"]) == (1, 2, 3, 4)
+    moved = [session.alignment(key)["accuracy"] for key in (session.runs.against, session.runs.current)]  # type: ignore[index]
+    assert moved[1] - moved[0] == pytest.approx(row["effect"])

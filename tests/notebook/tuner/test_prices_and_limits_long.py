@@ -102,7 +102,8 @@ def test_the_limit_of_the_session_is_on_the_buttons_and_nothing_is_asked_beyond(
             do(tuner, **message)
             assert tuner.state["alert"], message
         assert len(server.seen) == n_seen
-        again = ek.RubricTuner(ITEMS, RUBRIC, judge, labels_of(4), samples=1, folder=tmp_path, cache=tmp_path / "c")
+        again = ek.RubricTuner(ITEMS, RUBRIC, judge, labels_of(4), samples=1, folder=tmp_path, cache=tmp_path / "c",
+                               budget_usd=1.0)  # fmt: skip
         assert again.session.drafts.left_usd == pytest.approx(0.5)  # the same session: the kernel has paid
 
 
@@ -190,3 +191,21 @@ def test_prices_are_of_the_labels_and_of_the_draft_as_they_are_now(tmp_path):
         paid = tuner.state["suggestions"]["improve"]
         unpaid, paid = (float(re.search(r"about US\$ ([\d.]+)", text)[1]) for text in (unpaid, paid))
         assert unpaid == pytest.approx(draft + paid, abs=0.01), "an edit does not ask for the other criteria"
+
+
+def test_a_request_that_is_not_sent_is_not_called_free(tmp_path):
+    with judge_server(faults=reply) as server:
+        judge = ek.Judge("openai", "y", name="y", base_url=server.url, price=(1.0, 1.0), max_tokens=50)
+        labels = labels_of(6).assign(label="2")
+        tuner = ek.RubricTuner(ITEMS, RUBRIC, judge, labels, samples=1, folder=tmp_path, cache=tmp_path / "c")
+        do(tuner, do="run")
+        assert tuner.state["suggestions"]["prices"] == {"y": "nothing: jury and people agree on all dev items"}
+        n_paid = len(server.paid)
+        do(tuner, do="suggest", judge="y")
+        assert len(server.paid) == n_paid
+        do(tuner, do="label", item_id="i00", label=None, criterion="a")
+        tuner.label("i01", "0", criterion="a")
+        tuner.session.labels.annotator = "ann"
+        tuner.label("i01", "0", criterion="a")
+        assert tuner.wait_idle(300)
+        assert tuner.state["suggestions"]["prices"]["y"].startswith("at most US$ ")

@@ -394,7 +394,8 @@ def test_who_has_just_begun_to_label_moves_no_figure(tmp_path, n, joins, counts)
     assert ("; without eva (under 10 labels)" in agreement.note) is (joins and not counts)
     assert ("without eva (not in the figures yet)" in agreement.note) is not joins
     assert among.value.startswith("0.00" if counts else "NA")
-    assert sum(cell.n for cell in session.cells()) == 12 + n  # in matrix and rows every label counts at once
+    assert sum(cell.n for cell in session.cells()) == 12 + n * counts  # matrix and filters count what figures count
+    assert sum(bool(row.wrong) for row in session.rows()) == 0
     assert {row.item_id: row.people for row in session.rows()}["i00"] == {"ann": "0", "eva": "2"}
 
 
@@ -1104,8 +1105,11 @@ def test_a_version_whose_replies_are_gone_says_so(session, tmp_path, monkeypatch
     monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "empty"))
     tuner = ek.RubricTuner(ITEMS, RUBRIC, JUDGES[:1], people(), samples=1, folder=tmp_path)
     assert tuner.wait_idle(300)
-    said = "4 of 4 judgments (100.0%) have no score: 4 without a reply. Press Run to request the remaining 4."
-    assert tuner.state["notices"][0]["text"] == said
+    said = "4 of 4 judgments (100.0%) have no score: 4 without a reply. The last session stored its replies in "
+    assert tuner.state["notices"][0]["text"].startswith(said)
+    ways = "name that one with cache= or EVALKIT_CACHE, or press Run to pay for them again."
+    assert tuner.state["notices"][0]["text"].endswith(f", and this one reads another cache: {ways}")
+    assert "The last session stored its replies in" in tuner.state["figures"]["decision"]["reason"]
     assert len(tuner.versions) == 1
 
 
@@ -1244,7 +1248,7 @@ def test_the_code_reads_a_file_and_holds_out_what_the_tuner_holds_out(tmp_path):
     assert 20 < len(dev) < 70
     assert set(place["labels"]["item_id"]) == set(dev["item_id"])
     row = place["ev"].alignment.set_index("judge").loc["jury"]
-    shown = session._alignment(session.runs.current)
+    shown = session.alignment(session.runs.current)
     names = ["accuracy", "accuracy_low", "accuracy_high", "n_verdicts", "n_annotators"]
     pd.testing.assert_series_equal(row[names], shown[names], check_names=False, check_dtype=False)
     assert row["n_annotators"] == 1  # eva's one label is on screen, and in no figure
@@ -1372,9 +1376,11 @@ def test_a_tried_edit_looks_at_held_out_labels_and_the_look_counts(tmp_path, mon
         assert effect["changed"] == "40 verdicts changed, unlabelled items included · cannot tell change from noise"
         assert effect["coverage"].startswith(f"{len(at)} of {len(at)} labelled items")
         assert effect["effect"].startswith(f"+{fixed / len(at):.2f} [")
-    assert held_out_looks()["n_looks"].sum() == 2
-    # nobody pressed the button before, so "look 2" would be a riddle
-    assert held["coverage"].endswith("; 2 looks at these so far, a try looks with both versions")
+    # a try is one look, the same as that of the button
+    assert held_out_looks()["n_looks"].sum() == 1
+    assert held["coverage"].endswith("; look 1 at these labels")
+    assert session.look["words"] == session.look_held_out()
+    assert held_out_looks()["n_looks"].sum() == 1
     assert (dev["interval"][:49], held["interval"]) == ("95 % interval of these two versions alone; the se", "")
     assert len(session.suggestions.edits.rows[0].effects[1]["agreement"].split("→")) == 2
 

@@ -12,7 +12,7 @@ from servers import judge_server
 
 import evalkit as ek
 from evalkit.core.prompts_and_replies import Reply
-from evalkit.errors import CacheError
+from evalkit.errors import CacheError, InputError
 from evalkit.evaluation.freeze_and_calibrate import write_profile
 from evalkit.notebook.tuner.rubric_form import form_of
 
@@ -343,9 +343,15 @@ def test_all_that_was_paid_is_in_history_in_the_cache_and_on_screen(tmp_path):
         assert stored["session"]["paid_usd"] == pytest.approx(stored["cost_usd"])
         usd = f"US$ {stored['cost_usd']:.4f}"
         assert tuner.state["status"]["paid"] == f"paid: session {usd}, project {usd}"
-    others = past[past["evaluation"].isna()]
-    assert others["rubric"].tolist() == ["review", "suggest-edits"]  # chance and improve; what was suggested
-    assert past.loc[past["evaluation"].notna(), "criterion"].tolist() == ["one", "two"] * 2
+    jobs = past[past["evaluation"].str.contains("[^0-9a-f]")]
+    in_improve = ["improve", "suggest edits", "suggest edits"]
+    assert jobs["evaluation"].tolist() == [*in_improve, "measure chance", "suggest edits"]
+    assert (jobs["paid_usd"] > 0).all()
+    assert not past["evaluation"].isna().any()  # nothing was paid that has no name
+    ids = past["evaluation"].drop(jobs.index)
+    assert past.loc[ids.index, "criterion"].tolist() == ["one", "two"] * 2
+    with pytest.raises(InputError, match="not found"):
+        ek.evaluation.open_evaluation("improve", [])
 
 
 def test_improve_starts_from_the_draft_and_keeps_the_suggestions_that_were_tried(tmp_path):
@@ -367,3 +373,118 @@ def test_improve_starts_from_the_draft_and_keeps_the_suggestions_that_were_tried
     assert tuner.rubric.criterion("one").scale[2] == "wholly"
     again = wavering_tuner(tmp_path, judge, 120)
     assert again.state["suggestions"] == tuner.state["suggestions"]
+
+
+def test_freeze_writes_the_saved_version_beside_the_session_and_replaces_a_file_only_at_the_second_press(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path / "rubrics"))
+    tuner = tuner_of(tmp_path)
+    do(tuner, do="freeze")
+    assert "run first" in tuner.state["alert"]
+    do(tuner, do="run")
+    do(tuner, do="save")
+    tuner.edit("one", scale={1: "nearly so"})
+    do(tuner, do="run")
+    do(tuner, do="freeze")
+    assert tuner.state["alert"].endswith("is not saved, so it cannot be frozen: press Save version")
+    do(tuner, do="save")
+    assert tuner.state["alert"] == ""
+    n_stored, version = ek.evaluation.cache_stats()["n_keys"], tuner.rubric.version
+    path = tmp_path / f"{tuner.session.name}-{version}.yaml"
+    for _ in range(2):  # the same again writes nothing
+        do(tuner, do="freeze")
+        assert tuner.state["status"]["text"].startswith(f"frozen as {path}: ")
+    frozen = ek.load_profile(path)
+    assert (frozen.load().content_hash, ek.evaluation.cache_stats()["n_keys"]) == (tuner.rubric.content_hash, n_stored)
+    before = path.read_bytes()
+    do(tuner, do="jury", active={one.name: 1 for one in tuner.session.drafts.pool}, samples=1, aggregate="median")
+    do(tuner, do="run")
+    do(tuner, do="freeze")
+    assert "press Freeze again to replace it" in tuner.state["status"]["text"]
+    assert path.read_bytes() == before
+    do(tuner, do="freeze")
+    assert (ek.load_profile(path).aggregate, path.with_suffix(".yaml.bak").read_bytes()) == ("median", before)
+
+
+def test_two_notebooks_on_one_session_see_each_others_versions_in_order(tmp_path, monkeypatch):
+    monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path / "rubrics"))
+    judge = Wavering()
+    first = wavering_tuner(tmp_path, judge)
+    do(first, do="run")
+    second = wavering_tuner(tmp_path, judge)
+    second.edit("one", scale={1: "in the second"})
+    do(second, do="run")
+    first.edit("one", scale={1: "in the first"})
+    assert first.wait_idle(300)
+    assert notes_of(first) == ["Another notebook works on this session, too: it added v1.1."]
+    do(first, do="run")
+    times = [version.at for version in first.session.history.versions.values()]
+    assert (len(times), times) == (3, sorted(times))
+    do(second, do="save")
+    names = {one["name"] for one in second.state["figures"]["versions"]}
+    do(first, do="note", key=first.session.runs.current, note="seen")
+    assert names <= {one["name"] for one in first.state["figures"]["versions"]}
+    third = wavering_tuner(tmp_path, judge)
+    assert third.versions["at"].is_monotonic_increasing
+
+
+def test_a_kernel_that_ends_during_a_run_says_so_and_an_error_does_not(tmp_path):
+    judge = Wavering()
+    tuner = wavering_tuner(tmp_path, judge)
+    stored = []
+    keep = tuner.session.history.save
+
+    def save():
+        keep()
+        stored.append(tuner.session.history.path.read_bytes())
+
+    monkey = pytest.MonkeyPatch()
+    monkey.setattr(type(tuner.session.history), "save", lambda _: save())
+    do(tuner, do="run")
+    monkey.undo()
+    during = next(text for text in stored if json.loads(text)["state"]["is_asking"])
+    assert not json.loads(stored[-1])["state"]["is_asking"]
+    assert not [note for note in notes_of(wavering_tuner(tmp_path, judge)) if "kernel ended" in note]
+    tuner.session.history.path.write_bytes(during)
+    assert [
+        note for note in notes_of(wavering_tuner(tmp_path, judge)) if note.startswith("The kernel ended during a run")
+    ]
+
+
+def test_a_limit_of_the_screen_comes_back_unless_the_cell_names_another(tmp_path):
+    def limit(**options):
+        return tuner_of(tmp_path, **options).session.drafts.budget_usd
+
+    tuner = tuner_of(tmp_path, budget_usd=0.05)
+    do(tuner, do="jury", active={one.name: 1 for one in tuner.session.drafts.pool}, samples=1, aggregate="mean",
+       budget_usd="7")  # fmt: skip
+    assert limit(budget_usd=0.05) == 7
+    assert limit(budget_usd=0.06) == 0.06
+    assert limit() is None
+
+
+def test_chance_with_calls_that_failed_is_not_measured_and_the_text_says_what_is_missing(tmp_path):
+    judge = Wavering()
+    tuner = wavering_tuner(tmp_path, judge)
+    tuner.session.setup.options["retries"] = 0
+    do(tuner, do="run")
+    tuner.edit("one", scale={1: "nearly so"})
+    do(tuner, do="run")
+    ask, calls = judge.reply, count()
+
+    def fails_twice(text):
+        if next(calls) in (3, 7):
+            raise TimeoutError("the server is busy")
+        return ask(text)
+
+    judge.reply = fails_twice
+    n_asked = judge.calls
+    do(tuner, do="measure")
+    missing = "2 of 80 judgments missing (2 timeout)"
+    said = tuner.state["status"]["text"]
+    assert said == f"chance is not measured yet: {missing}; measure again, and pay only for the rest"
+    assert (tuner.state["figures"]["measure"], judge.calls - n_asked) == (True, 40)
+    do(tuner, do="measure")
+    assert tuner.state["status"]["text"] == "chance measured on 20 items"
+    assert judge.calls - n_asked == 42

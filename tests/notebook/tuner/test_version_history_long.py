@@ -360,7 +360,7 @@ def test_an_item_that_gets_or_loses_its_verdict_is_a_change(tmp_path):
     assert {row["item_id"]: row["change"] for row in page["rows"]} == changes
     assert (page["counts"]["changed"], page["counts"]["tied"], page["counts"]["unscored"]) == (3, 1, 0)
     scored = next(tile for tile in tuner.state["figures"]["tiles"] if tile["title"] == "Scored")
-    assert scored["note"] == "items; all judgments scored; 1 tied, so without a verdict"
+    assert scored["note"] == "items; all judgments scored; 1 without a verdict, 1 of them tied"
 
 
 def test_the_price_of_measuring_chance_is_the_most_that_it_may_take(tmp_path, monkeypatch):
