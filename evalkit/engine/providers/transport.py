@@ -156,7 +156,7 @@ class Transport:
         if good and not packed and encoding not in ("", "identity"):
             raise self._unreadable(f"is encoded as {encoding[:40]!r}; only gzip and deflate are supported")
         content = bytearray()
-        async for piece in answer.content.iter_any():
+        while piece := await answer.content.readany():
             if good and to is not None:
                 to.write(piece)
                 continue

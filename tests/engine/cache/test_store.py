@@ -66,7 +66,7 @@ def test_a_reply_comes_back_as_it_was(store: ReplyStore) -> None:
     assert decoded(value) == whole
     assert store.get_many([parts().key]) == {parts().key: value}
     # stored bytes are canonical: fields sorted, absent ones left out
-    assert encoded(reply(None)) == b'{"created":1000.0,"source":"live","text":null}'
+    assert encoded(reply(None).as_dict()) == b'{"created":1000.0,"source":"live","text":null}'
 
 
 def test_an_empty_store_has_nothing_and_makes_nothing(store: ReplyStore) -> None:
