@@ -148,7 +148,7 @@ class Prompt:
         """
         spare = 1000 if tokens >= _SMALLEST_WINDOW else 20_000
         most = _CHARACTERS_PER_TOKEN * tokens + spare
-        if sum(len(message.content) for message in self.messages) <= most:
+        if sum([len(message["content"]) for message in self.messages]) <= most:
             return False
         return sum(len(_RUNS.sub(r"\1", message.content)) for message in self.messages) > most
 

@@ -51,10 +51,11 @@ class Connection(sqlite3.Connection):
         """See `database_protocol.Connection`."""
         names = ", ".join(f'"{name}"' for name in columns)
         place, left = f"({', '.join('?' * len(columns))})", iter(rows)
-        # many rows at once: for each, `executemany` would let go of Python's lock, and wait for the loop to let go of it
+        # many at once: for each row, `executemany` would let go of Python's lock, and wait until the loop lets go of it
         while portion := list(islice(left, _KEYS_PER_QUERY // len(columns))):
             places = ", ".join([place] * len(portion))
-            self.execute(f"INSERT INTO {table} ({names}) VALUES {places}", [*chain.from_iterable(portion)])  # noqa: S608
+            values = [*chain.from_iterable(portion)]
+            self.execute(f"INSERT INTO {table} ({names}) VALUES {places}", values)  # noqa: S608  # our own names
 
     def schema(self, path: Path | None = None) -> int:
         """See `database_protocol.Connection`. The log counts too (the file's first bytes may be older).

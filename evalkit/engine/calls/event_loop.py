@@ -41,7 +41,7 @@ _GRACE_S = 5.0
 _DEFAULTS = Options()
 _SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _n_runs = 0
-_NEW_OBJECTS = 10_000
+_NEW_OBJECTS = 50_000
 _eased_from: tuple[int, int, int] | None = None
 _log = logging.getLogger("evalkit.engine.calls")
 
@@ -346,7 +346,7 @@ class LoopThread:
 
 
 def _ease_collector(running: Collection[object]) -> None:
-    """While something is running, look for garbage in cycles after 10,000 new objects instead of 700.
+    """While something is running, look for garbage in cycles after 50,000 new objects instead of 700.
 
     The hundred objects of a call live until its reply is stored: to look through them, and all others of the process,
     again and again took a quarter of evalkit's time. What the user has set is kept.

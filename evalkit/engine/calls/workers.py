@@ -67,7 +67,7 @@ class Run(Protocol):
         """Publish the outcome of a sample."""
 
 
-class _Wakeable(set["asyncio.Task[Any] | None"]):
+class _Wakeable(set["asyncio.Task[Any]"]):
     """The workers that wait in a block of it, which `stop` may interrupt; not a generator, which takes longer."""
 
     def __init__(self, run: Run, check_open: Callable[[], None]) -> None:
@@ -75,12 +75,15 @@ class _Wakeable(set["asyncio.Task[Any] | None"]):
 
     def __enter__(self) -> None:
         self._check_open()
-        self.add(asyncio.current_task())
+        worker = asyncio.current_task()
+        assert worker is not None
+        self.add(worker)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         worker = asyncio.current_task()
+        assert worker is not None
         self.discard(worker)
-        if kind is asyncio.CancelledError and self._run.stopped and worker is not None:
+        if kind is asyncio.CancelledError and self._run.stopped:
             worker.uncancel()
             raise CallFailedError(Failure("stopped")) from None
 
@@ -289,6 +292,8 @@ class Workers:
         stored = await self._run.store.claim(keys, since=self._run.newer_than)
         if stored is not None:
             call.claimed = keys
+            if not stored:
+                return True
             has_samples = self._take_over(call, stored)
             self._release(call, [key for key in keys if key not in call.request.keys])
             return has_samples

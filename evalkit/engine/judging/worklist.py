@@ -479,11 +479,17 @@ def _length(value: Any) -> int:
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Switch the garbage collector off inside: building a million small objects would start it over and over."""
+    """Switch the garbage collector off inside: building a million small objects would start it over and over.
+
+    After it, what was built counts as old without a look at each object: hardly any is in a cycle.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
+            if not gc.get_freeze_count():  # what the user has frozen stays so
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

@@ -113,12 +113,12 @@ def _with_message(choice: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _is_reply(choice: Mapping[str, Any]) -> bool:
     """Whether a choice is a reply, although perhaps an empty one: not if the server lost it before its first word."""
-    message, reason = choice.get("message"), _finish_reason(choice)
+    message = choice.get("message")
     if message is not None and not isinstance(message, dict):
         return False
     if message and (_content(message, _NO_KEY) or message.get("refusal")):
         return True
-    if reason is None:
+    if (reason := _finish_reason(choice)) is None:
         return message is not None and not choice.get("error")
     return not _BROKE_OFF.search(reason)
 
