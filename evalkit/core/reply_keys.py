@@ -115,6 +115,10 @@ class KeyParts:
             raise ValueError(text)
         return cls(**{name: value for name, value in parts.items() if name != "schema"})
 
+    def of_input(self, input_hash: str, order: str | None) -> KeyParts:
+        """The parts of one input, in one order; not by `replace`, which takes three times as long."""
+        return KeyParts(*_fields_of(self)[:10], input_hash, order, self.sample)  # type: ignore[call-arg]
+
     def of_sample(self, sample: int) -> KeyParts:
         """The parts of one sample of a request, whose seed may differ (see `params_of_sample`)."""
         params = params_of_sample(self.provider, self.params, sample)

@@ -298,7 +298,8 @@ class Writer:
                 if appended:
                     connection.insert("replies", REPLIES, appended)
                 for index, job in enumerate(jobs):
-                    values[index] += _write_other(connection, job)
+                    if not job.rows:
+                        values[index] += _write_other(connection, job)
                 # last, since they lock what all processes use; in one order, so that no two wait for each other
                 leases = [(job.lease.place, index) for index, job in enumerate(jobs) if job.lease]
                 for _, index in sorted(leases):

@@ -6,6 +6,7 @@ Over 350 lines, because the whole life of a call, which must end exactly once, i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import random
 import sys
@@ -111,7 +112,10 @@ class Workers:
         limit = min(run.options.requests_per_minute or math.inf,
                     (run.options.tokens_per_minute or math.inf) / _TOKENS_OF_A_CALL)  # fmt: skip
         self._longest_claim_s = judge.timeout_s + _BEYOND_TIMEOUT_S + _PROCESSES * 60 / limit
-        self._starting = asyncio.Semaphore(max(1, int(min(limit / 60, self.concurrency))))
+        # without a limit, each call that may be in flight may start
+        self._starting: Any = contextlib.nullcontext()
+        if limit < math.inf:
+            self._starting = asyncio.Semaphore(max(1, int(min(limit / 60, self.concurrency))))
         self._queue: deque[PendingCall] = deque()
         self._n_rendered = 0  # so many of the next calls have their prompt
         self._later: dict[PendingCall, asyncio.TimerHandle] = {}

@@ -306,7 +306,7 @@ class Worklist:
                 prompt = partial(
                     self.spec.prompt_builders[judge].prompt_of_requirements, [self.inputs[item] for item in bundle]
                 )
-                parts = replace(self.bundle_parts[criterion][judge], input_hash=input_hash, order=key_order)
+                parts = self.bundle_parts[criterion][judge].of_input(input_hash, key_order)
                 samples = tuple(sorted(numbers))
                 keys = tuple(of_several[criterion][judge](input_hash, key_order, samples))
                 requests.append(Request(self.spec.judges[judge], prompt, parts, samples, keys))
@@ -320,7 +320,7 @@ class Worklist:
             prompt = (
                 partial(builder.prompt, group[0], inputs) if alone else partial(builder.prompt_together, group, inputs)
             )
-            parts = replace(self.parts[criterion][judge], input_hash=input_hash, order=key_order)
+            parts = self.parts[criterion][judge].of_input(input_hash, key_order)
             samples = tuple(sorted(numbers))
             keys = tuple(makers[criterion][judge](input_hash, key_order, samples))
             requests.append(Request(self.spec.judges[judge], prompt, parts, samples, keys))
