@@ -41,7 +41,7 @@ _GRACE_S = 5.0
 _DEFAULTS = Options()
 _SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _n_runs = 0
-_NEW_OBJECTS = 50_000
+_EASED = 50_000, 2, 2
 _eased_from: tuple[int, int, int] | None = None
 _log = logging.getLogger("evalkit.engine.calls")
 
@@ -349,15 +349,16 @@ def _ease_collector(running: Collection[object]) -> None:
     """While something is running, look for garbage in cycles after 50,000 new objects instead of 700.
 
     The hundred objects of a call live until its reply is stored: to look through them, and all others of the process,
-    again and again took a quarter of evalkit's time. What the user has set is kept.
+    again and again took a quarter of evalkit's time. Older objects follow after two rounds instead of ten, so that the
+    user's own garbage does not wait for long. What the user has set is kept.
     """
     global _eased_from
-    if running and _eased_from is None and 0 < (usual := gc.get_threshold())[0] < _NEW_OBJECTS:
+    if running and _eased_from is None and 0 < (usual := gc.get_threshold())[0] < _EASED[0]:
         _eased_from = usual
-        gc.set_threshold(_NEW_OBJECTS, *usual[1:])
+        gc.set_threshold(*_EASED)
     elif not running and _eased_from is not None:
         usual, _eased_from = _eased_from, None
-        if gc.get_threshold() == (_NEW_OBJECTS, *usual[1:]):
+        if gc.get_threshold()[0] == _EASED[0]:  # the last number is always 0 in Python 3.14
             gc.set_threshold(*usual)
 
 
