@@ -121,7 +121,9 @@ def test_a_row_says_what_its_reply_and_its_parts_say() -> None:
         fields = {name: draw.choice(choices) for name, choices in values.items()}
         params, sample = draw.choice([{}, {"seed": 7}, {"seed": -1, "top_p": 0.5}]), draw.randrange(3)
         row = row_of(parts(number, params=params).of_sample(sample), Reply(**fields))
-        assert parts(number, sample).of_input("e" * 64, "AB") == replace(parts(0, sample), input_hash="e" * 64, order="AB")
+        assert parts(number, sample).of_input("e" * 64, "AB") == replace(
+            parts(0, sample), input_hash="e" * 64, order="AB"
+        )
         stored = json.loads(row.value)
         assert stored == {name: value for name, value in fields.items() if value is not None or name == "text"}
         assert [*stored] == sorted(stored)
