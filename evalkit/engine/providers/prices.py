@@ -164,9 +164,7 @@ def tokens_of(usage: Any) -> Tokens:
     details = usage.get("prompt_tokens_details")
     tables = [usage, *([details] if isinstance(details, dict) else [])]
     cached, written = (
-        0
-        if all(map(names.isdisjoint, tables))
-        else max(token_count(table.get(name)) or 0 for table in tables for name in names)
+        max([token_count(table[name]) or 0 for table in tables for name in names.intersection(table)], default=0)
         for names in (_CACHED, _WRITTEN)
     )
     if prompt is not None and completion is not None:
