@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 from evalkit.core.formatting import html_text
@@ -147,7 +148,7 @@ class Prompt:
         """
         spare = 1000 if tokens >= _SMALLEST_WINDOW else 20_000
         most = _CHARACTERS_PER_TOKEN * tokens + spare
-        if sum(len(message.content) for message in self.messages) <= most:
+        if sum([len(message["content"]) for message in self.messages]) <= most:
             return False
         return sum(len(_RUNS.sub(r"\1", message.content)) for message in self.messages) > most
 
@@ -216,13 +217,19 @@ class Reply:
 
     def as_dict(self) -> dict[str, Any]:
         """The fields that are not None, as JSON values."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return {name: value for name, value in values.items() if value is not None or name == "text"}
+        return {
+            name: value
+            for name, value in zip(self.__slots__, _fields_of(self), strict=True)
+            if value is not None or name == "text"
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Reply:
         """The inverse of `as_dict`."""
         return cls(**values)
+
+
+_fields_of: Callable[[Reply], tuple[Any, ...]] = attrgetter(*Reply.__slots__)
 
 
 @dataclass(frozen=True, slots=True)

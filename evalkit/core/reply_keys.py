@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -101,7 +102,7 @@ class KeyParts:
 
     def as_dict(self) -> dict[str, Any]:
         """The parts as plain JSON values, including the schema number."""
-        parts = {name: getattr(self, name) for name in self.__slots__}
+        parts = dict(zip(self.__slots__, _fields_of(self), strict=True))
         parts["params"] = dict(self.params)
         parts["schema"] = KEY_SCHEMA
         return parts
@@ -114,9 +115,15 @@ class KeyParts:
             raise ValueError(text)
         return cls(**{name: value for name, value in parts.items() if name != "schema"})
 
+    def of_input(self, input_hash: str, order: str | None) -> KeyParts:
+        """The parts of one input, in one order; not by `replace`, which takes three times as long."""
+        return KeyParts(*_fields_of(self)[:10], input_hash, order, self.sample)  # type: ignore[call-arg]
+
     def of_sample(self, sample: int) -> KeyParts:
         """The parts of one sample of a request, whose seed may differ (see `params_of_sample`)."""
-        return replace(self, params=params_of_sample(self.provider, self.params, sample), sample=sample)
+        params = params_of_sample(self.provider, self.params, sample)
+        same = params is self.params and sample == self.sample
+        return self if same else replace(self, params=params, sample=sample)
 
     @property
     def key(self) -> bytes:
@@ -135,6 +142,7 @@ class KeyParts:
         return canonical_json(self.as_dict() | {"input_hash": "", "order": None, "sample": 0})
 
 
+_fields_of: Callable[[KeyParts], tuple[Any, ...]] = attrgetter(*KeyParts.__slots__)
 _SEEDS = ("seed", "random_seed")
 _SEEDED = {name for name, provider in PROVIDERS.items() if provider.seeds}
 

@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 from urllib.parse import quote
@@ -52,8 +53,12 @@ class Connection(sqlite3.Connection):
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """See `database_protocol.Connection`."""
         names = ", ".join(f'"{name}"' for name in columns)
-        places = ", ".join("?" * len(columns))
-        self.executemany(f"INSERT INTO {table} ({names}) VALUES ({places})", rows)  # noqa: S608  # our own names
+        place, left = f"({', '.join('?' * len(columns))})", iter(rows)
+        # many at once: for each row, `executemany` would let go of Python's lock, and wait until the loop lets go of it
+        while portion := list(islice(left, _KEYS_PER_QUERY // len(columns))):
+            places = ", ".join([place] * len(portion))
+            values = [*chain.from_iterable(portion)]
+            self.execute(f"INSERT INTO {table} ({names}) VALUES {places}", values)  # noqa: S608  # our own names
 
     def schema(self, path: Path | None = None) -> int:
         """See `database_protocol.Connection`. The log counts too (the file's first bytes may be older).

@@ -240,10 +240,13 @@ def create(path: Path) -> None:
             )
         fresh.touch(0o600, exist_ok=False)  # SQLite gives its log the permissions of the file
         with contextlib.closing(sqlite3.connect(fresh, isolation_level=None)) as connection:
+            connection.execute("PRAGMA synchronous = OFF")  # it is on disk before it has its name: see below
             connection.execute(f"PRAGMA page_size = {_PAGE_SIZE}")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
             connection.execute("PRAGMA journal_mode = WAL")
+        with fresh.open("rb+") as file:
+            os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):
             place(fresh, path)
     except (sqlite3.Error, OSError) as problem:

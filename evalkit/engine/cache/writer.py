@@ -10,11 +10,12 @@ import contextlib
 import json
 import math
 import queue
+import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,7 +53,7 @@ _LEARN = (
 )
 _REMEMBERED = "SELECT value FROM facts WHERE service = ? AND model = ? AND name = ?"
 LOG = "INSERT INTO evaluations (evaluation, created, summary, settings) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
-_HEX_DIGITS = frozenset("0123456789abcdef")
+_SHA256 = re.compile("[0-9a-f]{64}")
 _TEXT, _COUNT, _AMOUNT = "a string", "a whole number from 0 to 2147483647", "a finite number ≥ 0"
 _EXPECTED = {
     **dict.fromkeys(("text", "finish_reason", "refusal", "model", "id", "fingerprint"), _TEXT),
@@ -90,10 +91,10 @@ def row_of(parts: KeyParts, reply: Reply, *, promoted_from: bytes | None = None)
     CacheError
         If the reply contains something that is not a JSON value.
     """
-    digest, order, sample = parts.input_hash, parts.order, parts.sample
-    if len(digest) != 64 or not set(digest) <= _HEX_DIGITS:
+    digest, order, sample, values = parts.input_hash, parts.order, parts.sample, reply.as_dict()
+    if not _SHA256.fullmatch(digest):
         raise InputError(f"input_hash {digest!r} of a reply is not a sha256; expected 64 lower-case hexadecimal digits")
-    for name, value in reply.as_dict().items():
+    for name, value in values.items():
         expected = _EXPECTED.get(name, "")
         if expected == _TEXT:
             fits = isinstance(value, str)
@@ -108,14 +109,13 @@ def row_of(parts: KeyParts, reply: Reply, *, promoted_from: bytes | None = None)
                 f"{name} of a reply of {reply.model or 'a judge'} is {type(value).__name__} {str(value)[:40]!r}; "
                 f"expected {expected} or None; nothing was stored"
             )
-    if not reply.created:
-        reply = replace(reply, created=time.time())
+    created = values["created"] = reply.created or time.time()
     call = parts.shared_json()
     key_of, content_key_of = key_makers(call)
     (key,), (content_key,) = key_of(digest, order, (sample,)), content_key_of(digest, order, (sample,))
     return Row(
-        key, call.decode(), bytes.fromhex(digest), order, sample, content_key, reply.created, reply.source,
-        reply.cost_usd, promoted_from, encoded(reply),
+        key, call.decode(), bytes.fromhex(digest), order, sample, content_key, created, reply.source,
+        reply.cost_usd, promoted_from, encoded(values),
     )  # fmt: skip
 
 
@@ -129,9 +129,8 @@ def key_makers(call: bytes) -> tuple[KeyMaker, KeyMaker]:
     return KeyMaker(parts), KeyMaker(parts, content=True)
 
 
-def encoded(reply: Reply) -> bytes:
-    """The reply as canonical JSON: what is stored, and what export writes."""
-    values = reply.as_dict()
+def encoded(values: Mapping[str, Any]) -> bytes:
+    """The fields of a reply as canonical JSON: what is stored, and what export writes."""
     try:
         try:
             text = canonical_json(values)
@@ -141,7 +140,7 @@ def encoded(reply: Reply) -> bytes:
             text = canonical_json(orjson.loads(utf8))
     except (TypeError, ValueError) as problem:
         raise CacheError(
-            f"a reply of {reply.model or 'a judge'} contains something that is not a JSON value: {problem}"
+            f"a reply of {values.get('model') or 'a judge'} contains something that is not a JSON value: {problem}"
         ) from problem
     # orjson's output keeps the buffer that it was written to, 4 kB and more, for as long as it lives
     return memoryview(text).tobytes()
@@ -303,7 +302,8 @@ class Writer:
                 if appended:
                     connection.insert("replies", REPLIES, appended)
                 for index, job in enumerate(jobs):
-                    values[index] += _write_other(connection, job)
+                    if not job.rows:
+                        values[index] += _write_other(connection, job)
                 # last, since they lock what all processes use; in one order, so that no two wait for each other
                 leases = [(job.lease.place, index) for index, job in enumerate(jobs) if job.lease]
                 for _, index in sorted(leases):

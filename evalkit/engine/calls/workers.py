@@ -11,7 +11,7 @@ import math
 import random
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -68,6 +68,27 @@ class Run(Protocol):
         """Publish the outcome of a sample."""
 
 
+class _Wakeable(set["asyncio.Task[Any]"]):
+    """The workers that wait in a block of it, which `stop` may interrupt; not a generator, which takes longer."""
+
+    def __init__(self, run: Run, check_open: Callable[[], None]) -> None:
+        self._run, self._check_open = run, check_open
+
+    def __enter__(self) -> None:
+        self._check_open()
+        worker = asyncio.current_task()
+        assert worker is not None
+        self.add(worker)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        worker = asyncio.current_task()
+        assert worker is not None
+        self.discard(worker)
+        if kind is asyncio.CancelledError and self._run.stopped:
+            worker.uncancel()
+            raise CallFailedError(Failure("stopped")) from None
+
+
 class Workers:
     """The queue of one judge in one run, and the tasks that send its calls."""
 
@@ -91,12 +112,15 @@ class Workers:
         limit = min(run.options.requests_per_minute or math.inf,
                     (run.options.tokens_per_minute or math.inf) / _TOKENS_OF_A_CALL)  # fmt: skip
         self._longest_claim_s = judge.timeout_s + _BEYOND_TIMEOUT_S + _PROCESSES * 60 / limit
-        self._starting = asyncio.Semaphore(max(1, int(min(limit / 60, self.concurrency))))
+        # without a limit, each call that may be in flight may start
+        self._starting: Any = contextlib.nullcontext()
+        if limit < math.inf:
+            self._starting = asyncio.Semaphore(max(1, int(min(limit / 60, self.concurrency))))
         self._queue: deque[PendingCall] = deque()
         self._n_rendered = 0  # so many of the next calls have their prompt
         self._later: dict[PendingCall, asyncio.TimerHandle] = {}
         self._workers: set[asyncio.Task[None]] = set()
-        self._waiting: set[asyncio.Task[Any]] = set()
+        self._wakeable = _Wakeable(run, self._check_open)
         self._n_storing = 0
         self._breaker = Breaker()
 
@@ -117,7 +141,7 @@ class Workers:
     def stop(self) -> None:
         """End the calls that were not sent, and wake the workers that wait."""
         self._fail_waiting(Failure("stopped"))
-        for worker in self._waiting:
+        for worker in self._wakeable:
             worker.cancel()
         self._client.stop()
 
@@ -202,7 +226,7 @@ class Workers:
         run, request = self._run, call.request
         budget, options, reserved, tokens = run.budget, run.options, 0.0, 0
         if budget is not None:
-            with self._wakeable():
+            with self._wakeable:
                 if options.budget_usd is not None and not budget.is_used_up:
                     reserved = upper_bound(request, len(request.keys), price_of(self.judge) or (0.0, 0.0))
                 if budget.is_used_up or not await budget.reserve(reserved):
@@ -212,11 +236,11 @@ class Workers:
         try:
             if options.tokens_per_minute is not None:
                 tokens = request.prompt.n_bytes // 4 + len(request.keys) * (self.judge.max_tokens or 0)
-            with self._wakeable():
+            with self._wakeable:
                 await self._limiter.enter(self.concurrency)
             try:
                 # claimed before the pace, so that a call that is stored or held elsewhere takes nothing of the rate
-                with self._wakeable():
+                with self._wakeable:
                     async with self._starting:
                         await self._limiter.pause()
                         if not await self._claim(call):
@@ -251,7 +275,7 @@ class Workers:
                 budget.settle(reserved, spent, billed=billed)
         self._breaker.succeeded()
         self._limiter.succeeded()
-        for name in [name for name in self._unproven if name in call.adapt]:
+        for name in [name for name in self._unproven if name in call.adapt] if self._unproven else ():
             self._run.store.learn(self.judge.service, self.judge.model, _ADAPT + name, self._adapt[name])
             self._run.note(self._unproven.pop(name))
         return replies
@@ -261,23 +285,6 @@ class Workers:
             raise CallFailedError(Failure("stopped"))
         if self._breaker.down is not None:
             raise CallFailedError(self._breaker.down)
-
-    @contextlib.contextmanager
-    def _wakeable(self) -> Iterator[None]:
-        """While the worker waits in this block, `stop` may interrupt it."""
-        self._check_open()
-        worker = asyncio.current_task()
-        assert worker is not None
-        self._waiting.add(worker)
-        try:
-            yield
-        except asyncio.CancelledError:
-            if not self._run.stopped:
-                raise
-            worker.uncancel()
-            raise CallFailedError(Failure("stopped")) from None
-        finally:
-            self._waiting.discard(worker)
 
     async def _claim(self, call: PendingCall) -> bool:
         """Claim a call's samples, so that no other process requests them too; False if no sample is left.
@@ -289,6 +296,8 @@ class Workers:
         stored = await self._run.store.claim(keys, since=self._run.newer_than)
         if stored is not None:
             call.claimed = keys
+            if not stored:
+                return True
             has_samples = self._take_over(call, stored)
             self._release(call, [key for key in keys if key not in call.request.keys])
             return has_samples

@@ -324,7 +324,8 @@ def _with_answers(lookup: Lookup, answers: pd.DataFrame) -> Lookup:
 def _requests(lookup: Lookup) -> list[Request]:
     """The requests to send. The first prompt of each judge is rendered here: an invalid template costs nothing."""
     warn_changed_text(lookup.stored.worklist.spec, lookup.stored.store)
-    requests = lookup.stored.worklist.requests(list(lookup.missing))
+    with gc_paused():
+        requests = lookup.stored.worklist.requests(list(lookup.missing))
     for request in {id(request.judge): request for request in reversed(requests)}.values():
         request.prompt  # noqa: B018  # the others are rendered while calls are in flight
     return requests

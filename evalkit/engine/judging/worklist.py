@@ -305,7 +305,7 @@ class Worklist:
                 prompt = partial(
                     self.spec.prompt_builders[judge].prompt_of_requirements, [self.inputs[item] for item in bundle]
                 )
-                parts = replace(self.bundle_parts[criterion][judge], input_hash=input_hash, order=key_order)
+                parts = self.bundle_parts[criterion][judge].of_input(input_hash, key_order)
                 samples = tuple(sorted(numbers))
                 keys = tuple(of_several[criterion][judge](input_hash, key_order, samples))
                 requests.append(Request(self.spec.judges[judge], prompt, parts, samples, keys))
@@ -319,7 +319,7 @@ class Worklist:
             prompt = (
                 partial(builder.prompt, group[0], inputs) if alone else partial(builder.prompt_together, group, inputs)
             )
-            parts = replace(self.parts[criterion][judge], input_hash=input_hash, order=key_order)
+            parts = self.parts[criterion][judge].of_input(input_hash, key_order)
             samples = tuple(sorted(numbers))
             keys = tuple(makers[criterion][judge](input_hash, key_order, samples))
             requests.append(Request(self.spec.judges[judge], prompt, parts, samples, keys))
@@ -471,11 +471,17 @@ def _length(value: Any) -> int:
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Switch the garbage collector off inside: building a million small objects would start it over and over."""
+    """Switch the garbage collector off inside: building a million small objects would start it over and over.
+
+    After it, what was built counts as old without a look at each object: hardly any is in a cycle.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
+            if not gc.get_freeze_count():  # what the user has frozen stays so
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

@@ -71,7 +71,9 @@ def headers_in(name: str | None) -> dict[str, Secret]:
     >>> headers_in("GATEWAY_HEADERS"), headers_in(None)
     ({'x-team': <hidden>}, {})
     """
-    pairs = (line.partition(":") for line in (os.environ.get(name, "") if name else "").split("\n"))
+    if not name:
+        return {}
+    pairs = (line.partition(":") for line in os.environ.get(name, "").split("\n"))
     return {
         label.strip().lower(): Secret(value.strip())
         for label, _, value in pairs

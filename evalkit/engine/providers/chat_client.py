@@ -213,7 +213,7 @@ def request_body(request: Request, n: int, adapt: Mapping[str, Any]) -> tuple[di
                 fields[name] = sent[name] = min(replacement, value) if isinstance(value, int) else replacement
             elif name == "logprobs" and fields.pop("top_logprobs", None) is not None:  # it may not be without the other
                 sent["top_logprobs"] = None
-    chat = [{"role": message.role, "content": message.content} for message in messages]
+    chat = [{"role": message["role"], "content": message["content"]} for message in messages]
     body = {"model": judge.model, "messages": chat, **fields}
     if n > 1:
         body["n"] = n

@@ -116,12 +116,12 @@ def _with_message(choice: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _is_reply(choice: Mapping[str, Any]) -> bool:
     """Whether a choice is a reply, although perhaps an empty one: not if the server lost it before its first word."""
-    message, reason = choice.get("message"), _finish_reason(choice)
+    message = choice.get("message")
     if message is not None and not isinstance(message, dict):
         return False
     if message and (_content(message, _NO_KEY) or message.get("refusal")):
         return True
-    if reason is None:
+    if (reason := _finish_reason(choice)) is None:
         return message is not None and not choice.get("error")
     return not _BROKE_OFF.search(reason)
 
@@ -174,6 +174,8 @@ def logprobs_of(given: Any, secret: Secret = _NO_KEY) -> dict[str, Any] | None:
     The other candidates are kept where a verdict may be: near both ends, after a mark such as a colon, and at digits.
     Those within an explanation would take many times the room of its text.
     """
+    if given is None:
+        return None
     try:
         tokens: list[list[Any]] = []
         text_bytes, until = b"", _NEAR_END - 1
@@ -252,6 +254,8 @@ def _whole_number(digits: str) -> int | None:
 
 def _text(value: Any, secret: Secret = _NO_KEY) -> str | None:
     """A string, or a list of text parts joined (without those of reasoning); else None."""
+    if value is None:
+        return None
     if isinstance(value, list):
         parts = [part for part in value if not (isinstance(part, dict) and part.get("type") in _REASONING)]
         texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
@@ -261,7 +265,7 @@ def _text(value: Any, secret: Secret = _NO_KEY) -> str | None:
         value = value if parts else None
     if not isinstance(value, str):
         return None
-    return secret.hide_in(value.encode("utf-8", "replace").decode())
+    return secret.hide_in(value if value.isascii() else value.encode("utf-8", "replace").decode())
 
 
 def problem_of(answer: Answer, judge: Judge, body: Mapping[str, Any], secret: Secret = _NO_KEY) -> ProviderError:

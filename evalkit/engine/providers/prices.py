@@ -15,8 +15,8 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import token_count
 from evalkit.core.providers import PROVIDERS
 
-_CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
-_WRITTEN = ("cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens")
+_CACHED = frozenset({"cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens"})
+_WRITTEN = frozenset({"cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens"})
 _TICKS_PER_USD = 1e10
 _LISTS = {provider.host: provider.price_list for provider in PROVIDERS.values() if provider.price_list}
 
@@ -159,13 +159,12 @@ def tokens_of(usage: Any) -> Tokens:
     """
     if not isinstance(usage, dict):
         return Tokens(None, None)
-    prompt, completion, total = (
-        token_count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
-    )
+    get = usage.get
+    prompt, completion, total = map(token_count, (get("prompt_tokens"), get("completion_tokens"), get("total_tokens")))
     details = usage.get("prompt_tokens_details")
     tables = [usage, *([details] if isinstance(details, dict) else [])]
     cached, written = (
-        max((count for table in tables for name in names if (count := token_count(table.get(name)))), default=0)
+        max([token_count(table[name]) or 0 for table in tables for name in names.intersection(table)], default=0)
         for names in (_CACHED, _WRITTEN)
     )
     if prompt is not None and completion is not None:
@@ -206,7 +205,7 @@ def stated_cost(usage: Any, headers: Mapping[str, str]) -> float | None:
     if _is_amount(usage.get("cost_in_usd_ticks")):
         return float(usage["cost_in_usd_ticks"]) / _TICKS_PER_USD
     try:
-        cost = float(headers.get("x-litellm-response-cost", ""))
+        cost = float(headers.get("x-litellm-response-cost", "nan"))
     except ValueError:
         return None
     return cost if _is_amount(cost) and cost > 0 else None  # a 0 means that LiteLLM knows no price

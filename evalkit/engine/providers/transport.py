@@ -8,6 +8,7 @@ import ssl
 import urllib.request
 import zlib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
@@ -62,6 +63,7 @@ class Transport:
         url, _, self._query = base_url.partition("?")
         # the address of one endpoint, as some consoles show it
         self._base = yarl.URL(url.rstrip("/").removesuffix("/chat/completions"), encoded=True)
+        self._address = str(self._base)
         self.origin = str(self._base.origin()) if self._base.is_absolute() else str(self._base)
         self._session: aiohttp.ClientSession | None = None
         self._proxy = proxy_of(base_url)
@@ -109,7 +111,7 @@ class Transport:
             is larger than `MOST_BYTES`, or cannot be decompressed.
         """
         query = f"{'&' if '?' in path else '?'}{self._query}" if self._query else ""
-        url = yarl.URL(f"{self._base}{path}{query}", encoded=True)
+        url = yarl.URL(f"{self._address}{path}{query}", encoded=True)
         with locals_forgotten():
             try:
                 async with self._open().request(
@@ -123,7 +125,7 @@ class Transport:
                     data=io.BytesIO(body) if isinstance(body, bytes) and len(body) > _LARGE_BYTES else body,
                     allow_redirects=False,
                     proxy=self._proxy.reveal() if self._proxy else None,
-                    timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(_CONNECT_S, 0.9 * timeout_s)),
+                    timeout=_timeout(timeout_s),
                 ) as answer:
                     content = (key or Secret()).hide_in_bytes(await self._read(answer, to))  # some servers echo it
                     for value in (own or {}).values():
@@ -156,7 +158,7 @@ class Transport:
         if good and not packed and encoding not in ("", "identity"):
             raise self._unreadable(f"is encoded as {encoding[:40]!r}; only gzip and deflate are supported")
         content = bytearray()
-        async for piece in answer.content.iter_any():
+        while piece := await answer.content.readany():
             if good and to is not None:
                 to.write(piece)
                 continue
@@ -202,6 +204,11 @@ def decompressed(packed: bytes) -> bytearray:
         if not packed.startswith(_GZIP):  # the end, or padding
             break
     return content
+
+
+@lru_cache
+def _timeout(seconds: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=seconds, sock_connect=min(_CONNECT_S, 0.9 * seconds))
 
 
 def proxy_of(base_url: str) -> Secret | None:

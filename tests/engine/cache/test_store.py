@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
+import json
 import pickle
 import random
 import sqlite3
@@ -11,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +68,7 @@ def test_a_reply_comes_back_as_it_was(store: ReplyStore) -> None:
     assert decoded(value) == whole
     assert store.get_many([parts().key]) == {parts().key: value}
     # stored bytes are canonical: fields sorted, absent ones left out
-    assert encoded(reply(None)) == b'{"created":1000.0,"source":"live","text":null}'
+    assert encoded(reply(None).as_dict()) == b'{"created":1000.0,"source":"live","text":null}'
 
 
 def test_an_empty_store_has_nothing_and_makes_nothing(store: ReplyStore) -> None:
@@ -91,6 +93,46 @@ def test_many_keys_in_any_order_and_any_number(store: ReplyStore) -> None:
     assert list(texts(found).values()).count("1999") == 1
     assert store.get_many({keys[7]}) == {keys[7]: stored[7]}
     assert store.put_many([]) == []
+
+
+def test_rows_that_fill_one_statement_or_several(store: ReplyStore) -> None:
+    for version, n_rows in enumerate((1, 74, 75, 76, 149, 150, 151, 700)):
+        asked = [parts(number, rubric_version=f"v{version}") for number in range(n_rows)]
+        stored = store.put_many([(each, reply(f"{n_rows} {number}")) for number, each in enumerate(asked)])
+        assert store.get_many([each.key for each in asked]) == {
+            each.key: value for each, value in zip(asked, stored, strict=True)
+        }
+        assert [orjson.loads(value)["text"] for value in stored] == [f"{n_rows} {number}" for number in range(n_rows)]
+    assert rows_of(store, "SELECT count(*), max(generation) FROM replies") == [(1376, 0)]
+
+
+def test_a_row_says_what_its_reply_and_its_parts_say() -> None:
+    draw = random.Random(44)
+    values: dict[str, list[Any]] = {
+        "text": ["", "2", "é\x00\U0001f600", None], "finish_reason": ["stop", None], "refusal": ["no", "", None],
+        "model": ["m", None], "prompt_tokens": [0, 812, None], "completion_tokens": [2**31 - 1, None],
+        "cost_usd": [0.0, 1.5, None], "latency_s": [0.25, 3, None], "created": [1.5, 1760000000.25],
+        "source": ["live", "batch", "recorded"], "sent": [{"n": None}, {}, None], "id": ["c1", None],
+        "logprobs": [{"stage": "raw", "tokens": [["2", -0.5]]}, None], "prompt_cut": [True, None],
+        "fingerprint": ["fp", None],
+    }  # fmt: skip
+    assert {*values} == {*Reply.__slots__}
+    for number in range(2000):
+        fields = {name: draw.choice(choices) for name, choices in values.items()}
+        params, sample = draw.choice([{}, {"seed": 7}, {"seed": -1, "top_p": 0.5}]), draw.randrange(3)
+        row = row_of(parts(number, params=params).of_sample(sample), Reply(**fields))
+        assert parts(number, sample).of_input("e" * 64, "AB") == replace(
+            parts(0, sample), input_hash="e" * 64, order="AB"
+        )
+        stored = json.loads(row.value)
+        assert stored == {name: value for name, value in fields.items() if value is not None or name == "text"}
+        assert [*stored] == sorted(stored)
+        seeded = params | ({"seed": 7 + sample} if params.get("seed") == 7 else {})
+        whole = asdict(parts(number, sample, params=seeded)) | {"schema": 1}
+        content = {name: value for name, value in whole.items() if name not in ("rubric", "rubric_version")}
+        for key, hashed in ((row.key, whole), (row.content_key, content)):
+            assert key == hashlib.sha256(json.dumps(hashed, sort_keys=True, separators=(",", ":")).encode()).digest()
+        assert (row.created, row.source, row.cost_usd) == (fields["created"], fields["source"], fields["cost_usd"])
 
 
 def test_a_store_that_is_read_whole_gives_the_newest_of_each_key(

@@ -200,6 +200,21 @@ class TestQuietGc:
         finally:
             gc.enable()
 
+    def test_what_was_built_counts_as_old_and_what_the_user_froze_stays_frozen(self):
+        with gc_paused():
+            built = [[] for _ in range(5000)]
+        young = {id(each) for each in gc.get_objects(generation=0)}
+        assert young.isdisjoint(map(id, built))
+        assert gc.get_freeze_count() == 0
+        gc.freeze()
+        try:
+            with gc_paused():
+                more = [[] for _ in range(5000)]
+            assert gc.get_freeze_count() >= len(built)
+            assert not any(each is more for each in gc.get_objects(generation=2))
+        finally:
+            gc.unfreeze()
+
     def test_two_threads_leave_it_on(self):
         inside, leave = threading.Event(), threading.Event()
 

@@ -193,4 +193,4 @@ def test_no_odd_answer_is_anything_but_replies_or_a_problem(provider: str, model
             for reply in replies:
                 assert reply.text is None or isinstance(reply.text, str), odd.name
                 assert (reply.prompt_tokens is None) or token_count(reply.prompt_tokens) is not None, odd.name
-                assert encoded(reply), odd.name
+                assert encoded(reply.as_dict()), odd.name
