@@ -9,12 +9,24 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from evalkit.rubrics.parsing import verdict_patterns as like
+from evalkit.rubrics.parsing.beside_json import around, blocks, contradicts, declines, is_own
 from evalkit.rubrics.parsing.mask_quotations import masked, unfenced
-from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, UNREADABLE, Parsed, Reader, Reading
+from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, OFF_SCALE, UNREADABLE, Parsed, Reader, Reading
+from evalkit.rubrics.parsing.values_on_scale import folded as as_label
+from evalkit.rubrics.scales import Code
 from evalkit.rubrics.parsing.verdict_words import ECHO_KEYS, EXPLAINS, INPUT_KEYS, VERDICT_KEYS, WRAPPER_KEYS
 
 _KEPT = 8
-_REPAIRABLE, _NESTED, _DEEPEST, _LONGEST_LIST = 16_384, 64, 3, 256
+_REPAIRABLE, _NESTED, _DEEPEST, _LONGEST_LIST, _LONG_TEXT = 16_384, 64, 3, 256, 12
+_MAXIMA = {*"max max_score max_points max_rating maximum maximum_score out_of of denominator unit".split()}
+_MAXIMA |= {*"scale score_scale rating_scale range score_range".split()}
+_MET = {*"met passed pass satisfied fulfilled requirement_met criterion_met criteria_met".split()}
+_YES, _NO = ({*words.split()} for words in ("yes true pass passed met", "no false fail failed unmet"))
+_REFUSED = re.compile(r"(?:is_|was_)?(?:refus|declin|abstain|cannot_|unable_|could_not_|not_applicable|skipped|errors?\Z)")
+_REVISES = re.compile(
+    r"(?:final|revised|corrected|updated|adjusted)(?:_\w+)?\Z|(?:overall|actual|new)_(?:score|rating|grade|verdict)\Z"
+)
+_NAMES = {"criterion", "requirement", "name", "aspect", "dimension", "metric", "category", "claim", "step", "id"}
 
 
 class _Answer(NamedTuple):
@@ -96,10 +108,12 @@ def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | 
     if not keys:
         inner_answer = _same([_answer(item, reader, name, depth + 1) for item in _wrapped(fields, name)])
         if inner_answer is not None:
-            return inner_answer._replace(explanation=inner_answer.explanation or explanation)
+            return _checked(inner_answer, fields, reader, name)._replace(
+                explanation=inner_answer.explanation or explanation
+            )
         if not fields.keys().isdisjoint(INPUT_KEYS):  # an item, repeated
             return None
-    readings = {key: _one(fields[key], reader) for key in keys or ECHO_KEYS if _holds(fields.get(key, {}))}
+    readings = {key: _one(fields[key], reader) for key in keys or _echoes(fields) if _holds(fields.get(key, {}))}
     if not readings:
         return None
     if not keys and any(_may_be_verdict(key, fields[key], reader) for key in fields.keys() - {*ECHO_KEYS, *EXPLAINS}):
@@ -112,7 +126,64 @@ def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | 
         return _Answer(UNREADABLE, explanation)
     read = [reading for reading in readings.values() if reading.error != "unreadable"] or [UNREADABLE]
     reading = AMBIGUOUS if any(read[0].differs(other) for other in read) else read[0]
-    return _Answer(reading, explanation, echo=not keys)
+    rivals = [_answer(item, reader, name, depth + 1) for item in _wrapped(fields, name, beside=True)] if keys else []
+    return _checked(_Answer(reading, explanation, echo=not keys), fields, reader, name, rivals)
+
+
+def _echoes(fields: dict[str, Any]) -> list[str]:
+    """The keys that may repeat what was judged, without those that hold a labelled line of it: ``Score: 4``."""
+    return [key for key in ECHO_KEYS if not (isinstance(fields.get(key), str) and like.NAMED.match(fields[key]))]
+
+
+def _checked(
+    found: _Answer, fields: dict[str, Any], reader: Reader, name: str, rivals: Iterable[_Answer | None] = ()
+) -> _Answer:
+    """An answer that the object's other fields do not speak against, else the reason why it is none."""
+    code = found.reading.code
+    if code is None:
+        return found
+    if reader.is_number and any(_other_maximum(fields[key], reader) for key in _MAXIMA & fields.keys()):
+        return found._replace(reading=OFF_SCALE)
+    against = any(rival is not None and found.reading.differs(rival.reading) for rival in rivals)
+    if against or any(_denies(key, value, code, reader, folded(name)) for key, value in fields.items()):
+        return found._replace(reading=AMBIGUOUS)
+    return found
+
+
+def _other_maximum(value: Any, reader: Reader) -> bool:
+    """Whether a field such as ``out_of`` names a maximum that the scale does not have."""
+    numbers = re.findall(r"\d+(?:\.\d+)?", _text(value)[:200])
+    return bool(numbers) and max(map(float, numbers)) != reader.scale.highest
+
+
+def _denies(key: str, value: Any, code: Code, reader: Reader, name: str) -> bool:
+    """Whether a field beside a verdict refuses it, is another one in other words, or is the text of another level."""
+    if key in EXPLAINS or like.QUOTED_KEY.search(key) or not isinstance(value, (bool, int, float, str)):
+        return False
+    said = as_label(value).strip(" .!*") if isinstance(value, str) else value
+    if _REFUSED.match(key) and "refus" not in name:
+        is_none = said in ("", "none", "null", "n/a") or said in _NO
+        return value is True or (isinstance(said, str) and not is_none and (key[:5] != "error" or declines(said)))
+    if _REVISES.match(key) and _one(value, reader).code not in (None, code):
+        return True
+    if key in _MET or key in (name, *VERDICT_KEYS):
+        if reader.is_number:
+            is_yes = bool(code) if reader.binary and reader.scale.level == "ordinal" else None
+        else:
+            is_yes = _is_yes(as_label(str(code)))
+        if is_yes is not None and _is_yes(said) is (not is_yes):
+            return True
+    if not isinstance(said, str) or len(said) < _LONG_TEXT:
+        return False
+    same = [level for level, text in zip(reader.scale.codes, reader.scale.texts) if as_label(text).strip(" .") == said]
+    return bool(same) and code not in same
+
+
+def _is_yes(said: object) -> bool | None:
+    """What a word or a boolean says to the question whether something holds; None for other words."""
+    if isinstance(said, bool):
+        return said
+    return True if said in _YES else False if said in _NO or said == "not met" else None
 
 
 def _may_be_verdict(key: str, value: Any, reader: Reader) -> bool:
@@ -141,9 +212,20 @@ def _one(value: Any, reader: Reader) -> Reading:
     return AMBIGUOUS if any(readings[0].differs(reading) for reading in readings) else readings[0]
 
 
-def _wrapped(fields: dict[str, Any], name: str) -> list[Any]:
-    """The objects within an object that may contain a verdict: those under a known key, or the only one."""
+def _wrapped(fields: dict[str, Any], name: str, *, beside: bool = False) -> list[Any]:
+    """The objects within an object that may contain a verdict: those under a known key, or the only one.
+
+    Those `beside` its own verdict are no lists, and name no part or other criterion.
+    """
     objects = {key: item for key, item in fields.items() if isinstance(item, (dict, list))}
+    if beside:
+        return [
+            item
+            for key, item in objects.items()
+            if isinstance(item, dict)
+            and (key in WRAPPER_KEYS or key in VERDICT_KEYS or _REVISES.match(key))
+            and _NAMES.isdisjoint(map(folded, item))
+        ]
     own = objects.get(folded(name))
     if own is not None:
         return [own]
@@ -151,7 +233,7 @@ def _wrapped(fields: dict[str, Any], name: str) -> list[Any]:
     return [
         item
         for key, item in objects.items()
-        if key in WRAPPER_KEYS or key in VERDICT_KEYS or (single and not like.QUOTED_KEY.search(key))
+        if key in WRAPPER_KEYS or key in VERDICT_KEYS or (single and key not in EXPLAINS and not like.QUOTED_KEY.search(key))
     ]
 
 
@@ -180,21 +262,37 @@ def _embedded(text: str, reader: Reader, cut: bool, name: str) -> _Answer | None
     shown = masked(text, cut=cut, own=lambda block: _is_answer(block, reader, name))
     spans, unclosed = _spans(text, shown)
     found: list[_Answer] = []
+    own, last = list[int](), (0, False)  # where the judge's own objects end
     for at, (start, end) in enumerate(spans):
         is_json, answer = _loaded(text[start:end], reader, name)
         if not is_json and not cut and at >= len(spans) - _KEPT:
             answer = _mended(text[start:end], reader, name)
         if answer is not None:
+            # one list, or one line of objects, is given as a whole
+            is_next = bool(found) and not text[last[0] : start].strip(" \t\r\n,;")
+            last = end, last[1] if is_next else is_own(text, start, end)
             found.append(answer)
+            own += [end] if last[1] else []
     if cut:
         # the verdict may have been cut away, and what stands before it be quoted
-        return _same(found) if found and unclosed is None and like.AFTER_JSON.match(text, spans[-1][1]) else None
+        return _same(found) if own and unclosed is None and like.AFTER_JSON.match(text, spans[-1][1]) else None
     if unclosed is not None:
         last_brace = text.rfind("}", unclosed)
-        answer = _mended(text[unclosed : last_brace + 1 if last_brace > 0 else None], reader, name, depth=_DEEPEST)
+        end = last_brace + 1 if last_brace > 0 else len(text)
+        answer = _mended(text[unclosed:end], reader, name, depth=_DEEPEST)
         if answer is not None or not found:
             found.append(answer or _Answer(UNREADABLE, ""))
-    return _same(found)
+            own += [end] if is_own(text, unclosed, end) else []
+            spans.append((unclosed, end))
+    merged = _same(found + [_loaded(text[start:end], reader, name)[1] for start, end in blocks(text, shown)])
+    if merged is None or not own or merged.reading.code is None:
+        return merged if own else None
+    code, rest = merged.reading.code, around(text, spans)
+    keyed = (_unrepaired(match, reader).code for match in _keyed(name).finditer("\n".join(around(shown, spans))))
+    is_corrected = reader.is_retracted(shown[own[0] :], code)
+    if is_corrected or any(other not in (None, code) for other in keyed) or contradicts(rest, reader, name, code):
+        return merged._replace(reading=AMBIGUOUS)
+    return merged
 
 
 def _is_answer(block: str, reader: Reader, name: str) -> bool:
