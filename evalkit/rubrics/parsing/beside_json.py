@@ -50,8 +50,10 @@ _ANNOUNCES = re.compile(
 )
 _GOES_ON = re.compile(
     r"[`*_)\],]{0,4}(?:[ \t]{1,4}|[ \t]{0,4}\r?\n(?:[`~]{3,}[ \t]{0,4}\r?\n)?)(?:[-–—]\s)?"
-    r"(?!(?:because|since|as|so|for|but)\b|[\w ]{1,24}:)[a-zа-яё]"
+    r"(?!(?:because|since|as|so|for|but)\b|and\s+\{|[\w ]{1,24}:)[a-zа-яё]"
 )
+BETWEEN = re.compile(r"[\s,;\[]*(?:and\s+)?")
+"""What stands between the objects of one list or line, which is given as a whole."""
 _ALONE = re.compile(
     rf"^[ \t]*(?:[`~]{{3,}}[^\n`~]{{0,80}}\n[ \t]*)?{FILL}[ \t,;.]*(?:\r?\n[ \t]*[`~]{{3,}})?[ \t\r]*$", re.MULTILINE
 )

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from evalkit.rubrics.parsing import verdict_patterns as like
-from evalkit.rubrics.parsing.beside_json import around, blocks, contradicts, declines, is_own
+from evalkit.rubrics.parsing.beside_json import BETWEEN, around, blocks, contradicts, declines, is_own
 from evalkit.rubrics.parsing.mask_quotations import masked, unfenced
 from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, OFF_SCALE, UNREADABLE, Parsed, Reader, Reading
 from evalkit.rubrics.parsing.values_on_scale import folded as as_label
@@ -66,25 +66,25 @@ def _parsed(found: _Answer) -> Parsed:
     return Parsed(code, explanation, error, found.repaired and code is not None)
 
 
-def _merged(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def merged(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """An object in which duplicate keys keep all their values."""
     values: dict[str, Any] = {}
     for key, value in pairs:
         if key in values and values[key] != value:
             earlier = values[key]
-            value = _Doubled([*(earlier if isinstance(earlier, _Doubled) else [earlier]), value])
+            value = Doubled([*(earlier if isinstance(earlier, Doubled) else [earlier]), value])
         values[key] = value
     return values
 
 
-class _Doubled(list[Any]):
+class Doubled(list[Any]):
     """The values of a key that an object has more than once."""
 
 
 def _loaded(piece: str, reader: Reader, name: str) -> tuple[bool, _Answer | None]:
     """Whether a piece is JSON from end to end, and its answer."""
     try:
-        return True, _answer(json.loads(piece, object_pairs_hook=_merged, parse_int=_integer), reader, name)
+        return True, _answer(json.loads(piece, object_pairs_hook=merged, parse_int=_integer), reader, name)
     except (ValueError, RecursionError):
         return False, None
 
@@ -100,7 +100,7 @@ def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | 
         return None
     if isinstance(value, list):
         return _same([_answer(item, reader, name, depth + 1) for item in value if isinstance(item, (dict, list))])
-    fields = _merged((folded(key), item) for key, item in value.items())
+    fields = merged((folded(key), item) for key, item in value.items())
     explanation = next((_text(fields[key]) for key in EXPLAINS if fields.get(key)), "")
     own = folded(name)
     names = (own, *(f"{own}_{word}" for word in ("score", "rating", "grade", "label")), *VERDICT_KEYS)
@@ -268,8 +268,7 @@ def _embedded(text: str, reader: Reader, cut: bool, name: str) -> _Answer | None
         if not is_json and not cut and at >= len(spans) - _KEPT:
             answer = _mended(text[start:end], reader, name)
         if answer is not None:
-            # one list, or one line of objects, is given as a whole
-            is_next = bool(found) and not text[last[0] : start].strip(" \t\r\n,;")
+            is_next = bool(found) and BETWEEN.fullmatch(text, last[0], start)
             last = end, last[1] if is_next else is_own(text, start, end)
             found.append(answer)
             own += [end] if last[1] else []
@@ -284,15 +283,15 @@ def _embedded(text: str, reader: Reader, cut: bool, name: str) -> _Answer | None
             found.append(answer or _Answer(UNREADABLE, ""))
             own += [end] if is_own(text, unclosed, end) else []
             spans.append((unclosed, end))
-    merged = _same(found + [_loaded(text[start:end], reader, name)[1] for start, end in blocks(text, shown)])
-    if merged is None or not own or merged.reading.code is None:
-        return merged if own else None
-    code, rest = merged.reading.code, around(text, spans)
+    given = _same(found + [_loaded(text[start:end], reader, name)[1] for start, end in blocks(text, shown)])
+    if given is None or not own or given.reading.code is None:
+        return given if own else None
+    code, rest = given.reading.code, around(text, spans)
     keyed = (_unrepaired(match, reader).code for match in _keyed(name).finditer("\n".join(around(shown, spans))))
     is_corrected = reader.is_retracted(shown[own[0] :], code)
     if is_corrected or any(other not in (None, code) for other in keyed) or contradicts(rest, reader, name, code):
-        return merged._replace(reading=AMBIGUOUS)
-    return merged
+        return given._replace(reading=AMBIGUOUS)
+    return given
 
 
 def _is_answer(block: str, reader: Reader, name: str) -> bool:
@@ -308,7 +307,7 @@ def _spans(text: str, shown: str) -> tuple[list[tuple[int, int]], int | None]:
     spans: list[tuple[int, int]] = []
     at = 0
     while (at := shown.find("{", at)) >= 0:
-        end = _closing(text, at) if like.OBJECT_BEGINS.match(text, at) else at + 1
+        end = closing(text, at) if like.OBJECT_BEGINS.match(text, at) else at + 1
         if end is None:
             return spans, at
         if end > at + 1:
@@ -317,7 +316,7 @@ def _spans(text: str, shown: str) -> tuple[list[tuple[int, int]], int | None]:
     return spans, None
 
 
-def _closing(text: str, start: int) -> int | None:
+def closing(text: str, start: int) -> int | None:
     depth = 0
     for token in like.STRUCTURE.finditer(text, start):
         mark = token[0]
