@@ -13,18 +13,22 @@ from evalkit.rubrics.parsing.beside_json import BETWEEN, around, blocks, contrad
 from evalkit.rubrics.parsing.mask_quotations import masked, unfenced
 from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, OFF_SCALE, UNREADABLE, Parsed, Reader, Reading
 from evalkit.rubrics.parsing.values_on_scale import folded as as_label
-from evalkit.rubrics.scales import Code
 from evalkit.rubrics.parsing.verdict_words import ECHO_KEYS, EXPLAINS, INPUT_KEYS, VERDICT_KEYS, WRAPPER_KEYS
+from evalkit.rubrics.scales import Code
 
 _KEPT = 8
 _REPAIRABLE, _NESTED, _DEEPEST, _LONGEST_LIST, _LONG_TEXT = 16_384, 64, 3, 256, 12
-_MAXIMA = {*"max max_score max_points max_rating maximum maximum_score out_of of denominator unit".split()}
-_MAXIMA |= {*"scale score_scale rating_scale range score_range".split()}
-_MET = {*"met passed pass satisfied fulfilled requirement_met criterion_met criteria_met".split()}
-_YES, _NO = ({*words.split()} for words in ("yes true pass passed met", "no false fail failed unmet"))
-_REFUSED = re.compile(r"(?:is_|was_)?(?:refus|declin|abstain|cannot_|unable_|could_not_|not_applicable|skipped|errors?\Z)")
+_MAXIMA = re.compile(
+    r"(?:max(?:imum)?(?:_score|_points|_rating)?|out_of|of|denominator|unit|(?:score_|rating_)?(?:scale|range))\Z"
+)
+_MET = re.compile(r"(?:met|pass|passed|satisfied|fulfilled|(?:requirement|criterion|criteria)_met)\Z")
+_YES_NO = dict.fromkeys((True, "yes", "true", "pass", "passed", "met"), True)
+_YES_NO |= dict.fromkeys((False, "no", "false", "fail", "failed", "not met", "unmet"), False)
+_REFUSED = re.compile(
+    r"(?:is_|was_)?(?:refus|declin|abstain|cannot_|unable_|could_not_|not_applicable|skipped|errors?\Z)"
+)
 _REVISES = re.compile(
-    r"(?:final|revised|corrected|updated|adjusted)(?:_\w+)?\Z|(?:overall|actual|new)_(?:score|rating|grade|verdict)\Z"
+    r"(?:final|revised|corrected|updated|adjusted)(?:_|\Z)|(?:overall|actual|new)_(?:score|rating|verdict)"
 )
 _NAMES = {"criterion", "requirement", "name", "aspect", "dimension", "metric", "category", "claim", "step", "id"}
 
@@ -66,25 +70,25 @@ def _parsed(found: _Answer) -> Parsed:
     return Parsed(code, explanation, error, found.repaired and code is not None)
 
 
-def merged(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def _merged(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """An object in which duplicate keys keep all their values."""
     values: dict[str, Any] = {}
     for key, value in pairs:
         if key in values and values[key] != value:
             earlier = values[key]
-            value = Doubled([*(earlier if isinstance(earlier, Doubled) else [earlier]), value])
+            value = _Doubled([*(earlier if isinstance(earlier, _Doubled) else [earlier]), value])
         values[key] = value
     return values
 
 
-class Doubled(list[Any]):
+class _Doubled(list[Any]):
     """The values of a key that an object has more than once."""
 
 
 def _loaded(piece: str, reader: Reader, name: str) -> tuple[bool, _Answer | None]:
     """Whether a piece is JSON from end to end, and its answer."""
     try:
-        return True, _answer(json.loads(piece, object_pairs_hook=merged, parse_int=_integer), reader, name)
+        return True, _answer(json.loads(piece, object_pairs_hook=_merged, parse_int=_integer), reader, name)
     except (ValueError, RecursionError):
         return False, None
 
@@ -100,7 +104,7 @@ def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | 
         return None
     if isinstance(value, list):
         return _same([_answer(item, reader, name, depth + 1) for item in value if isinstance(item, (dict, list))])
-    fields = merged((folded(key), item) for key, item in value.items())
+    fields = _merged((folded(key), item) for key, item in value.items())
     explanation = next((_text(fields[key]) for key in EXPLAINS if fields.get(key)), "")
     own = folded(name)
     names = (own, *(f"{own}_{word}" for word in ("score", "rating", "grade", "label")), *VERDICT_KEYS)
@@ -108,12 +112,11 @@ def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | 
     if not keys:
         inner_answer = _same([_answer(item, reader, name, depth + 1) for item in _wrapped(fields, name)])
         if inner_answer is not None:
-            return _checked(inner_answer, fields, reader, name)._replace(
-                explanation=inner_answer.explanation or explanation
-            )
+            inner_answer = inner_answer._replace(explanation=inner_answer.explanation or explanation)
+            return _checked(inner_answer, fields, reader, name)
         if not fields.keys().isdisjoint(INPUT_KEYS):  # an item, repeated
             return None
-    readings = {key: _one(fields[key], reader) for key in keys or _echoes(fields) if _holds(fields.get(key, {}))}
+    readings = {key: _one(fields[key], reader) for key in keys or ECHO_KEYS if _holds(fields.get(key, {}))}
     if not readings:
         return None
     if not keys and any(_may_be_verdict(key, fields[key], reader) for key in fields.keys() - {*ECHO_KEYS, *EXPLAINS}):
@@ -130,11 +133,6 @@ def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | 
     return _checked(_Answer(reading, explanation, echo=not keys), fields, reader, name, rivals)
 
 
-def _echoes(fields: dict[str, Any]) -> list[str]:
-    """The keys that may repeat what was judged, without those that hold a labelled line of it: ``Score: 4``."""
-    return [key for key in ECHO_KEYS if not (isinstance(fields.get(key), str) and like.NAMED.match(fields[key]))]
-
-
 def _checked(
     found: _Answer, fields: dict[str, Any], reader: Reader, name: str, rivals: Iterable[_Answer | None] = ()
 ) -> _Answer:
@@ -142,7 +140,7 @@ def _checked(
     code = found.reading.code
     if code is None:
         return found
-    if reader.is_number and any(_other_maximum(fields[key], reader) for key in _MAXIMA & fields.keys()):
+    if reader.is_number and any(_other_maximum(fields[key], reader) for key in filter(_MAXIMA.match, fields)):
         return found._replace(reading=OFF_SCALE)
     against = any(rival is not None and found.reading.differs(rival.reading) for rival in rivals)
     if against or any(_denies(key, value, code, reader, folded(name)) for key, value in fields.items()):
@@ -160,30 +158,17 @@ def _denies(key: str, value: Any, code: Code, reader: Reader, name: str) -> bool
     """Whether a field beside a verdict refuses it, is another one in other words, or is the text of another level."""
     if key in EXPLAINS or like.QUOTED_KEY.search(key) or not isinstance(value, (bool, int, float, str)):
         return False
-    said = as_label(value).strip(" .!*") if isinstance(value, str) else value
+    said: Any = as_label(value).strip(" .!*") if isinstance(value, str) else value
     if _REFUSED.match(key) and "refus" not in name:
-        is_none = said in ("", "none", "null", "n/a") or said in _NO
-        return value is True or (isinstance(said, str) and not is_none and (key[:5] != "error" or declines(said)))
-    if _REVISES.match(key) and _one(value, reader).code not in (None, code):
-        return True
-    if key in _MET or key in (name, *VERDICT_KEYS):
-        if reader.is_number:
-            is_yes = bool(code) if reader.binary and reader.scale.level == "ordinal" else None
-        else:
-            is_yes = _is_yes(as_label(str(code)))
-        if is_yes is not None and _is_yes(said) is (not is_yes):
+        is_told = isinstance(said, str) and said not in ("", "none", "null", "n/a", "no", "false")
+        return value is True or (is_told and (not key.startswith("error") or declines(said)))
+    if isinstance(said, (bool, str)) and (_MET.match(key) or key in (name, *VERDICT_KEYS)):
+        is_met = bool(code) if reader.binary and reader.scale.level == "ordinal" else _YES_NO.get(as_label(str(code)))
+        if is_met is not None and _YES_NO.get(said, is_met) is not is_met:
             return True
-    if not isinstance(said, str) or len(said) < _LONG_TEXT:
-        return False
-    same = [level for level, text in zip(reader.scale.codes, reader.scale.texts) if as_label(text).strip(" .") == said]
-    return bool(same) and code not in same
-
-
-def _is_yes(said: object) -> bool | None:
-    """What a word or a boolean says to the question whether something holds; None for other words."""
-    if isinstance(said, bool):
-        return said
-    return True if said in _YES else False if said in _NO or said == "not met" else None
+    texts = zip(reader.scale.texts, reader.scale.codes, strict=False)
+    levels = {as_label(text).strip(" ."): level for text, level in texts if len(text) > _LONG_TEXT}
+    return levels.get(said, code) != code or bool(_REVISES.match(key) and _one(value, reader).code not in (None, code))
 
 
 def _may_be_verdict(key: str, value: Any, reader: Reader) -> bool:
@@ -219,13 +204,8 @@ def _wrapped(fields: dict[str, Any], name: str, *, beside: bool = False) -> list
     """
     objects = {key: item for key, item in fields.items() if isinstance(item, (dict, list))}
     if beside:
-        return [
-            item
-            for key, item in objects.items()
-            if isinstance(item, dict)
-            and (key in WRAPPER_KEYS or key in VERDICT_KEYS or _REVISES.match(key))
-            and _NAMES.isdisjoint(map(folded, item))
-        ]
+        known = {key for key in objects if key in WRAPPER_KEYS or key in VERDICT_KEYS or _REVISES.match(key)}
+        return [objects[key] for key in known if isinstance(objects[key], dict) and _NAMES.isdisjoint(objects[key])]
     own = objects.get(folded(name))
     if own is not None:
         return [own]
@@ -233,7 +213,9 @@ def _wrapped(fields: dict[str, Any], name: str, *, beside: bool = False) -> list
     return [
         item
         for key, item in objects.items()
-        if key in WRAPPER_KEYS or key in VERDICT_KEYS or (single and key not in EXPLAINS and not like.QUOTED_KEY.search(key))
+        if key in WRAPPER_KEYS
+        or key in VERDICT_KEYS
+        or (single and key not in EXPLAINS and not like.QUOTED_KEY.search(key))
     ]
 
 
@@ -286,10 +268,10 @@ def _embedded(text: str, reader: Reader, cut: bool, name: str) -> _Answer | None
     given = _same(found + [_loaded(text[start:end], reader, name)[1] for start, end in blocks(text, shown)])
     if given is None or not own or given.reading.code is None:
         return given if own else None
-    code, rest = given.reading.code, around(text, spans)
+    code = given.reading.code
     keyed = (_unrepaired(match, reader).code for match in _keyed(name).finditer("\n".join(around(shown, spans))))
-    is_corrected = reader.is_retracted(shown[own[0] :], code)
-    if is_corrected or any(other not in (None, code) for other in keyed) or contradicts(rest, reader, name, code):
+    is_corrected = reader.is_retracted(shown[own[0] :], code) or any(other not in (None, code) for other in keyed)
+    if is_corrected or any(contradicts(part, reader, name, code) for part in around(text, spans)):
         return given._replace(reading=AMBIGUOUS)
     return given
 
@@ -317,6 +299,7 @@ def _spans(text: str, shown: str) -> tuple[list[tuple[int, int]], int | None]:
 
 
 def closing(text: str, start: int) -> int | None:
+    """Where the object that begins at `start` ends."""
     depth = 0
     for token in like.STRUCTURE.finditer(text, start):
         mark = token[0]

@@ -7,18 +7,20 @@ import json
 import re
 from functools import lru_cache
 from json import JSONDecoder
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from evalkit.rubrics.parsing import Parser, parser_for, reader_of
 from evalkit.rubrics.parsing import verdict_patterns as like
 from evalkit.rubrics.parsing.beside_json import BETWEEN, around, blocks, contradicts, is_own
-from evalkit.rubrics.parsing.json_answers import closing, folded, merged
+from evalkit.rubrics.parsing.json_answers import closing, folded
 from evalkit.rubrics.parsing.mask_quotations import masked, unfenced
 from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_refusal, is_withheld, plain, take_apart
 from evalkit.rubrics.parsing.values_on_scale import Parsed
 from evalkit.rubrics.parsing.verdict_words import EXPLAINS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from evalkit.core.lists_of_choices import Reason
     from evalkit.rubrics.scales import Code, Scale
 
@@ -29,17 +31,19 @@ _IDS = ("criterion", "requirement", "number", "name", "id", "index", "key")
 _decode = JSONDecoder().raw_decode
 
 
-class _Parts(NamedTuple):
-    """The parts of a reply with their criteria, and the reason for those that are missing.
+Entries = list[tuple[str, str]]
 
-    `own` are the judge's, `others` are parts that may be quoted: they count only against another verdict. `rest` is the
-    text outside of all objects.
+
+class _Parts(NamedTuple):
+    """A reply's parts with their criteria: the judge's own, and `others`, which count only against those.
+
+    `lost` is the reason for what is missing, `rest` the text outside of all objects.
     """
 
-    own: tuple[tuple[str, str], ...]
+    own: Sequence[tuple[str, str]]
     lost: Reason
-    others: tuple[tuple[str, str], ...] = ()
-    rest: tuple[str, ...] = ()
+    others: Sequence[tuple[str, str]] = ()
+    rest: Sequence[str] = ()
 
 
 def parser_of_group(scale: Scale, name: str, group: tuple[str, ...]) -> Parser:
@@ -68,20 +72,20 @@ def parser_of_group(scale: Scale, name: str, group: tuple[str, ...]) -> Parser:
     return read
 
 
-def _is_corrected(rest: tuple[str, ...], scale: Scale, name: str, group: tuple[str, ...], code: Code) -> bool:
+def _is_corrected(rest: Sequence[str], scale: Scale, name: str, group: tuple[str, ...], code: Code) -> bool:
     """Whether the text outside of a reply's objects gives a criterion another verdict, or corrects one it may mean."""
-    if not rest:
-        return False
     reader, label = reader_of(scale), r"(?:^|[,;]\s)\W{0,8}(?:requirement\s|criterion\s|#)?"
-    for line in re.sub(r'[{}"]', " ", "\n".join(rest)).split("\n"):
+    for line in re.sub(r'[{}"]', " ", "\n".join(rest)).split("\n") if rest else ():
         named = {one for one in group if re.search(rf"(?<![\w.]){re.escape(one)}(?![\w%]|\.\d)", line, re.IGNORECASE)}
         if (name in named or not named) and reader.is_retracted(line, code):
             return True
-        own = rf"(?i){label}{re.escape(name)}\W{{0,4}}[.:)=–-]\W{{0,4}}(?=\w)"
-        for at in re.finditer(own, line) if name in named else ():
-            verdict = re.split(r"[,;]\s", line[at.end() :])[0]
-            if contradicts([f"Score: {verdict}"], reader, "", code):
-                return True
+        own = (
+            re.findall(rf"(?i){label}{re.escape(name)}\W{{0,4}}[.:)=–-]\W{{0,4}}(\w[^,;]*)", line)
+            if name in named
+            else ()
+        )
+        if any(contradicts(f"Score: {verdict}", reader, "", code) for verdict in own):
+            return True
     return False
 
 
@@ -94,13 +98,21 @@ def _parts(text: str, group: tuple[str, ...], cut: bool) -> _Parts:
         return _Parts((), lost)
     if not body:
         return _Parts((), "truncated" if cut else "empty")
-    names = _Names(group)
+    parts = _found(body if cut else _as_json(body), _namer(group), cut)
+    if not parts.own and parts.lost == "unreadable" and is_refusal(body):
+        return _Parts((), "refused")
+    numbers = {name for name, _ in parts.own}
+    if "0" in numbers - {*group} or (numbers - {*group} and not numbers >= {*group}):
+        return _Parts((), "ambiguous")  # numbered from another number than the prompt
+    return parts
 
+
+def _found(body: str, name_of: Callable[[str], str | None], cut: bool) -> _Parts:
     def hide(part: str) -> str:  # a quotation in the prose is not the judge's own reply
-        return masked(part, cut=cut, own=lambda block: bool(names.parts(block, _entries(block, 0)[0])))
+        return masked(part, cut=cut, own=lambda block: bool(_named(block, _entries(block, 0)[0], name_of)))
 
     shown, at, last, is_given = body if body.startswith("{") else hide(body), 0, -1, True
-    own, others, objects = list[tuple[str, str]](), list[tuple[str, str]](), list[tuple[int, int]]()
+    own, others, objects = Entries(), Entries(), list[tuple[int, int]]()
     for _ in range(_MOST_OBJECTS):
         at = shown.find("{", at)
         if at < 0:
@@ -108,64 +120,45 @@ def _parts(text: str, group: tuple[str, ...], cut: bool) -> _Parts:
         entries, end = _entries(body, at)
         is_broken = end is None and like.OBJECT_BEGINS.match(body, at) is not None
         if is_broken and not cut:  # what follows may be a quotation in its broken rest
-            upto = body.rfind("}") + 1
-            as_json = _literal(body[at:upto])
-            if as_json is None:
-                return _Parts((), lost)
-            body, shown = (part[:at] + as_json + part[upto:] for part in (body, shown))
-            continue
+            return _Parts((), "unreadable")
         if last < 0 or not BETWEEN.fullmatch(body, last, at):
             is_given = is_own(body, at, end or len(body))
         last = end or at + 1
-        found = names.parts(body[at:last], entries)
-        is_wrapper = not found and end and len(entries) == 1 and _wraps(*entries[0])
-        objects += [(at, last)] if end and (found or is_wrapper) else []
-        if is_wrapper:
-            last = at = body.index(entries[0][1], at + 1)  # {"scores": {…}}
+        found = _named(body[at:last], entries, name_of)
+        inner = [(key, part) for key, part in entries if end and _wraps(key, part) and name_of(key) is None]
+        if found or inner == entries[:1]:
+            objects.append((at, last))
+        if not found and inner == entries[:1] != []:
+            last = at = body.index(inner[0][1], at + 1)  # {"scores": {…}}
             continue
         (own if is_given else others).extend(found)
-        for key, part in entries if found else ():
-            others += names.parts("", _entries(part, 0)[0]) if _wraps(key, part) and not names.name(key) else ()
-        if is_broken:
-            break
+        others += [other for _, part in inner if found for other in _named("", _entries(part, 0)[0], name_of)]
         if len(objects) == 1 and end and body.startswith("{"):
             shown = body[:end] + hide(body[end:])
-        at = last
+        at = len(body) if is_broken else last
     for start, end in blocks(body, shown):
-        others += names.parts(body[start:end], _entries(body, start)[0])
+        others += _named(body[start:end], _entries(body, start)[0], name_of)
         objects.append((start, end))
-    if not own and is_refusal(body):
-        return _Parts((), "refused")
-    if "0" in names.foreign or (names.foreign and len({name for name, _ in own}) < len(group)):
-        return _Parts((), "ambiguous")  # numbered from another number than the prompt
-    return _Parts(tuple(own), lost, tuple(others), tuple(around(shown, objects)))
+    return _Parts(own, "truncated" if cut else "unreadable", others, around(shown, objects))
 
 
-class _Names:
-    """The names of a group's criteria as replies write them; `foreign` are the numbers of other criteria."""
+def _namer(group: tuple[str, ...]) -> Callable[[str], str | None]:
+    """The criterion that a key names; of numbered criteria, also the number of another one."""
+    is_numbered, spelled = all(map(str.isdecimal, group)), folded if len({*map(folded, group)}) == len(group) else str
+    names = {spelled(name): name for name in group}
 
-    def __init__(self, group: tuple[str, ...]) -> None:
-        self._is_numbered = all(name.isdecimal() for name in group)
-        self._is_folded = len({*map(folded, group)}) == len(group)
-        self.foreign: set[str] = set()
-        self._names = {self._spelled(name): name for name in group}
+    def name_of(key: str) -> str | None:
+        number = _NUMBERED.fullmatch(key) if is_numbered else None
+        return str(int(number[1])) if number else names.get(spelled(key))
 
-    def _spelled(self, key: str) -> str:
-        number = _NUMBERED.fullmatch(key) if self._is_numbered else None
-        return str(int(number[1])) if number else folded(key) if self._is_folded else key
+    return name_of
 
-    def name(self, key: str) -> str | None:
-        """The criterion that a key names."""
-        spelled = self._spelled(key)
-        self.foreign |= {spelled} - self._names.keys() if self._is_numbered and spelled.isdecimal() else set()
-        return self._names.get(spelled)
 
-    def parts(self, whole: str, entries: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """The entries of an object under the names of criteria, or the object if a field of it names one."""
-        found = [(name, part) for key, part in entries if (name := self.name(key))]
-        fields = {} if found else {folded(key): part.strip('"') for key, part in entries}
-        named = next((name for key in _IDS if key in fields and (name := self.name(fields[key]))), None)
-        return [*found, (named, whole)] if named else found
+def _named(whole: str, entries: Entries, name_of: Callable[[str], str | None]) -> Entries:
+    """The entries of an object under the names of criteria, or the object if a field of it names one."""
+    found = [(name, part) for key, part in entries if (name := name_of(key))]
+    fields = {} if found else {folded(key): part.strip('"') for key, part in entries}
+    return found or [(name, whole) for key in _IDS if (name := name_of(fields.get(key, "")))][:1]
 
 
 def _wraps(key: str, part: str) -> bool:
@@ -173,26 +166,23 @@ def _wraps(key: str, part: str) -> bool:
     return part[:1] in ("{", "[") and folded(key) not in EXPLAINS and not like.QUOTED_KEY.search(folded(key))
 
 
-def _literal(piece: str) -> str | None:
-    """A Python dict as JSON; None for all others."""
-    if len(piece) > _LONGEST_LITERAL or piece.count("{") + piece.count("[") > _MOST_OBJECTS:
-        return None
+def _as_json(body: str) -> str:
+    """A reply with its Python dict as JSON; all others as they are."""
+    begins, end = like.OBJECT_BEGINS.search(body), body.rfind("}") + 1
+    if begins is None or end > _LONGEST_LITERAL or body.count("{") > _MOST_OBJECTS or _entries(body, begins.start())[1]:
+        return body
     try:
-        return json.dumps(_value(ast.parse(piece, mode="eval").body), ensure_ascii=False)
+        tree = ast.parse(body[begins.start() : end], mode="eval")
+        keys = [[*map(ast.unparse, filter(None, node.keys))] for node in ast.walk(tree) if isinstance(node, ast.Dict)]
+        literal = None if any(len({*names}) < len(names) for names in keys) else ast.literal_eval(tree)
+        return body[: begins.start()] + json.dumps(literal, ensure_ascii=False) + body[end:]
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return None
+        return body
 
 
-def _value(node: ast.AST | None) -> Any:
-    if isinstance(node, ast.Dict):
-        return merged((str(_value(key)), _value(value)) for key, value in zip(node.keys, node.values, strict=True))
-    return [*map(_value, node.elts)] if isinstance(node, ast.List) else ast.literal_eval(node)  # type: ignore[arg-type]
-
-
-def _entries(text: str, start: int) -> tuple[list[tuple[str, str]], int | None]:
+def _entries(text: str, start: int) -> tuple[Entries, int | None]:
     """The complete entries of an object, as key and JSON, and where it ends; None if it does not."""
-    entries: list[tuple[str, str]] = []
-    at = start + 1
+    entries, at = Entries(), start + 1
     try:
         while True:
             at = _skip(text, at)
