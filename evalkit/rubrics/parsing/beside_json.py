@@ -24,16 +24,16 @@ _ITEM_BEFORE = re.compile(r"(?:\A|\n)[ \t]*(?:\d{1,3}[.)]|[-+•])\Z")
 _OWN_TAG = re.compile(r"answer|respon|reply", re.IGNORECASE)
 _SENTENCE = re.compile(r"\n|[.!?…][\"”’')*_`]{0,4}\s")
 _NOT_MEANT = re.compile(
-    r"\b(?:if|unless|could|might|exampl\w*|e\.g|instance|schema|template|format (?:is|would|should|must)|ignor\w*|hidden"
-    r"|(?:inject|attempt|trick|plant|embed|includ|insert|demand|insist|suggest|previous|initial|human)\w*|instead|earlier"
-    r"|expect\w*(?! form)|want(?:s|ed)?|reference|gold|draft|another|ideal|perfect|never"
+    r"\b(?:if|unless|could|might|exampl\w*|e\.g|instance|schema|template|format (?:is|would|should|must)|ignor\w*"
+    r"|hidden|(?:inject|attempt|trick|plant|embed|includ|insert|demand|insist|suggest|previous|initial|human)\w*|earlier"
+    r"|instead|expect\w*(?! form)|want(?:s|ed)?|reference|gold|draft|another|ideal|perfect|never"
     r"|(?:not|n['’]t|cannot)\s(?:\w{1,20}\s){0,2}(?:output|return|reply|give|write|say|use|accept|follow|be))\b",
     re.IGNORECASE,
 )
 _ANNOUNCES = re.compile(
     r"\b(?:it|this|that)\s(?:is|gets|receives|deserves)\W*\Z|\b(?:(?:the|json)\s(?:result|output|object)|final|so|thus"
-    r"|hence|therefore)\W*\Z|\A\W*(?:so,?\s)?(?:(?:here(?:['’]s| is| are)|below is|this is)\s)?(?:my\s(?:\w{1,15}\s){0,2}"
-    r"(?:json|decision|verdict|score|rating|grade|judge?ment|evaluation|assessment)"
+    r"|hence|therefore)\W*\Z|\A\W*(?:so,?\s)?(?:(?:here(?:['’]s| is| are)|below is|this is)\s)?(?:my\s"
+    r"(?:\w{1,15}\s){0,2}(?:json|decision|verdict|score|rating|grade|judge?ment|evaluation|assessment)"
     r"|(?<=\s)the\s(?:evaluation|assessment)\s(?:of|for|on|in)\b)",
     re.IGNORECASE,
 )
