@@ -143,7 +143,7 @@ def _checked(
     if reader.is_number and any(_other_maximum(fields[key], reader) for key in filter(_MAXIMA.match, fields)):
         return found._replace(reading=OFF_SCALE)
     against = any(rival is not None and found.reading.differs(rival.reading) for rival in rivals)
-    if against or any(_denies(key, value, code, reader, folded(name)) for key, value in fields.items()):
+    if against or any(_denies(key, value, code, reader, name) for key, value in fields.items()):
         return found._replace(reading=AMBIGUOUS)
     return found
 
@@ -159,16 +159,17 @@ def _denies(key: str, value: Any, code: Code, reader: Reader, name: str) -> bool
     if key in EXPLAINS or like.QUOTED_KEY.search(key) or not isinstance(value, (bool, int, float, str)):
         return False
     said: Any = as_label(value).strip(" .!*") if isinstance(value, str) else value
-    if _REFUSED.match(key) and "refus" not in name:
+    if _REFUSED.match(key) and "refus" not in name.lower():
         is_told = isinstance(said, str) and said not in ("", "none", "null", "n/a", "no", "false")
         return value is True or (is_told and (not key.startswith("error") or declines(said)))
-    if isinstance(said, (bool, str)) and (_MET.match(key) or key in (name, *VERDICT_KEYS)):
+    if isinstance(said, (bool, str)) and (_MET.match(key) or key in (folded(name), *VERDICT_KEYS)):
         is_met = bool(code) if reader.binary and reader.scale.level == "ordinal" else _YES_NO.get(as_label(str(code)))
         if is_met is not None and _YES_NO.get(said, is_met) is not is_met:
             return True
-    texts = zip(reader.scale.texts, reader.scale.codes, strict=False)
-    levels = {as_label(text).strip(" ."): level for text, level in texts if len(text) > _LONG_TEXT}
-    return levels.get(said, code) != code or bool(_REVISES.match(key) and _one(value, reader).code not in (None, code))
+    if isinstance(said, str) and len(said) >= _LONG_TEXT:
+        texts = [as_label(text).strip(" .") for text in reader.scale.texts]
+        return said in texts and reader.scale.codes[texts.index(said)] != code
+    return bool(_REVISES.match(key) and _one(value, reader).code not in (None, code))
 
 
 def _may_be_verdict(key: str, value: Any, reader: Reader) -> bool:

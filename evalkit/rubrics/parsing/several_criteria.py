@@ -98,7 +98,9 @@ def _parts(text: str, group: tuple[str, ...], cut: bool) -> _Parts:
         return _Parts((), lost)
     if not body:
         return _Parts((), "truncated" if cut else "empty")
-    parts = _found(body if cut else _as_json(body), _namer(group), cut)
+    parts = _found(body, _namer(group), cut)
+    if not (parts.own or cut) and (as_json := _as_json(body)) != body:
+        parts = _found(as_json, _namer(group), cut)
     if not parts.own and parts.lost == "unreadable" and is_refusal(body):
         return _Parts((), "refused")
     numbers = {name for name, _ in parts.own}
@@ -122,10 +124,11 @@ def _found(body: str, name_of: Callable[[str], str | None], cut: bool) -> _Parts
         if is_broken and not cut:  # what follows may be a quotation in its broken rest
             return _Parts((), "unreadable")
         if last < 0 or not BETWEEN.fullmatch(body, last, at):
-            is_given = is_own(body, at, end or len(body))
-        last = end or at + 1
+            is_given = (at, end) == (0, len(body)) or is_own(body, at, end or len(body))
+        last = end or (len(body) if is_broken else at + 1)
         found = _named(body[at:last], entries, name_of)
-        inner = [(key, part) for key, part in entries if end and _wraps(key, part) and name_of(key) is None]
+        others_of = entries if end and len(found) < len(entries) else ()
+        inner = [one for one in others_of if _wraps(*one) and name_of(one[0]) is None]
         if found or inner == entries[:1]:
             objects.append((at, last))
         if not found and inner == entries[:1] != []:
@@ -135,7 +138,7 @@ def _found(body: str, name_of: Callable[[str], str | None], cut: bool) -> _Parts
         others += [other for _, part in inner if found for other in _named("", _entries(part, 0)[0], name_of)]
         if len(objects) == 1 and end and body.startswith("{"):
             shown = body[:end] + hide(body[end:])
-        at = len(body) if is_broken else last
+        at = last
     for start, end in blocks(body, shown):
         others += _named(body[start:end], _entries(body, start)[0], name_of)
         objects.append((start, end))
@@ -148,7 +151,7 @@ def _namer(group: tuple[str, ...]) -> Callable[[str], str | None]:
     names = {spelled(name): name for name in group}
 
     def name_of(key: str) -> str | None:
-        number = _NUMBERED.fullmatch(key) if is_numbered else None
+        number = _NUMBERED.fullmatch(key) if is_numbered and key not in names else None
         return str(int(number[1])) if number else names.get(spelled(key))
 
     return name_of
