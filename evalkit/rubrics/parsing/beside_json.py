@@ -17,7 +17,7 @@ from evalkit.rubrics.parsing.tagged_answers import read_tagged
 from evalkit.rubrics.parsing.values_on_scale import Parsed, Reader
 from evalkit.rubrics.scales import Code, Scale
 
-_NEAR, _MOST_BLOCKS, _MARKUP, _ENDS = 400, 64, " \t\r\n[(*_`#", ".!?…;)]}>»\"'”’"
+_NEAR, _MOST_BLOCKS, _MOST_PARTS, _MARKUP, _ENDS = 400, 64, 16, " \t\r\n[(*_`#", ".!?…;)]}>»\"'”’"
 _FENCE_BEFORE = re.compile(r"[`~]{3,}[ \t]{0,4}[\w.+-]{0,20}\Z")
 _TAG_BEFORE = re.compile(r"<([\w:|=-]{1,40})[^<>]{0,80}>\Z")
 _ITEM_BEFORE = re.compile(r"(?:\A|\n)[ \t]*(?:\d{1,3}[.)]|[-+•])\Z")
@@ -47,6 +47,9 @@ _DECLINES = re.compile(
     r"(?:\w{1,12}ly\s)?(?:evaluate|judge|assess|rate|score|grade|help|assist|comply|оцен\w+|помочь|судить)\b"
     r"(?![^.!?\n]*\b(?:than|above|below|higher|lower|as)\b)",
     re.IGNORECASE,
+)
+_MET = re.compile(
+    r"\b(?:requirement|criterion)\s(?:is|was)\s(not\s)?(?:\w{1,12}ly\s)?(?:met|satisfied|fulfilled)\b", re.IGNORECASE
 )
 _ALONE = re.compile(
     rf"^[ \t]*(?:[`~]{{3,}}[^\n`~]{{0,80}}\n[ \t]*)?{FILL}[ \t,;.]*(?:\r?\n[ \t]*[`~]{{3,}})?[ \t\r]*$", re.MULTILINE
@@ -98,7 +101,8 @@ def around(text: str, objects: Sequence[tuple[int, int]]) -> list[str]:
     for start, end in sorted(objects):
         pieces += text[at:start], FILL
         at = max(at, end)
-    return [part for part in _ALONE.split("".join([*pieces, text[at:]])) if part.strip(_MARKUP + FILL)]
+    parts = [part for part in _ALONE.split("".join([*pieces, text[at:]])) if part.strip(_MARKUP + FILL)]
+    return parts if len(parts) <= _MOST_PARTS else ["\n".join(parts)]
 
 
 def declines(text: str) -> bool:
@@ -120,6 +124,8 @@ def contradicts(part: str, reader: Reader, name: str, code: Code) -> bool:
         return True
     if not reader.binary or reader.scale.level != "ordinal":
         return False
+    if {not said[1] for said in _MET.finditer(part)} == {not code}:
+        return True
     said = {read_lines(f"{part}\n{FILL}", pole, False, name).code for pole in _poles()}
     return not said.isdisjoint({"no", "fail"} if code else {"yes", "pass"})
 

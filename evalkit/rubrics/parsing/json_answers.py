@@ -21,14 +21,17 @@ _REPAIRABLE, _NESTED, _DEEPEST, _LONGEST_LIST, _LONG_TEXT = 16_384, 64, 3, 256, 
 _MAXIMA = re.compile(
     r"(?:max(?:imum)?(?:_score|_points|_rating)?|out_of|of|denominator|unit|(?:score_|rating_)?(?:scale|range))\Z"
 )
-_MET = re.compile(r"(?:met|pass|passed|satisfied|fulfilled|(?:requirement|criterion|criteria)_met)\Z")
+_MET = re.compile(
+    r"(?:is_|was_)?(?:met|pass|passes|passed|satisfied|fulfilled|(?:requirement|criterion|criteria)_met|meets?_\w+)\Z"
+    r"|(?:decision|result|outcome|conclusion)\Z"
+)
 _YES_NO = dict.fromkeys((True, "yes", "true", "pass", "passed", "met"), True)
 _YES_NO |= dict.fromkeys((False, "no", "false", "fail", "failed", "not met", "unmet"), False)
 _REFUSED = re.compile(
     r"(?:is_|was_)?(?:refus|declin|abstain|cannot_|unable_|could_not_|not_applicable|skipped|errors?\Z)"
 )
 _REVISES = re.compile(
-    r"(?:final|revised|corrected|updated|adjusted)(?:_|\Z)|(?:overall|actual|new)_(?:score|rating|verdict)"
+    r"(?:final|revised|corrected|updated|adjusted)(?:_|\Z)|overall\Z|(?:overall|actual|new)_(?:score|rating|verdict)"
 )
 _NAMES = {"criterion", "requirement", "name", "aspect", "dimension", "metric", "category", "claim", "step", "id"}
 
@@ -116,7 +119,8 @@ def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | 
             return _checked(inner_answer, fields, reader, name)
         if not fields.keys().isdisjoint(INPUT_KEYS):  # an item, repeated
             return None
-    readings = {key: _one(fields[key], reader) for key in keys or ECHO_KEYS if _holds(fields.get(key, {}))}
+    echoes = [key for key in ECHO_KEYS if not like.NAMED.match(str(fields.get(key)))]  # "Score: 4" is an answer's line
+    readings = {key: _one(fields[key], reader) for key in keys or echoes if _holds(fields.get(key, {}))}
     if not readings:
         return None
     if not keys and any(_may_be_verdict(key, fields[key], reader) for key in fields.keys() - {*ECHO_KEYS, *EXPLAINS}):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from evalkit.core.lists_of_choices import Reason
     from evalkit.rubrics.scales import Code, Scale
 
-_LONGEST, _MOST_OBJECTS, _LONGEST_LITERAL = 200_000, 64, 16_384
+_LONGEST, _MOST_OBJECTS, _LONGEST_LITERAL, _REST = 200_000, 64, 16_384, 8_000
 _SPACE = re.compile(r"\s*")
 _NUMBERED = re.compile(r"\W*(?:requirement|criterion|criteria|item|number|no)?[\W_]*0*(\d{1,4})\W*", re.IGNORECASE)
 _IDS = ("criterion", "requirement", "number", "name", "id", "index", "key")
@@ -75,7 +75,7 @@ def parser_of_group(scale: Scale, name: str, group: tuple[str, ...]) -> Parser:
 def _is_corrected(rest: Sequence[str], scale: Scale, name: str, group: tuple[str, ...], code: Code) -> bool:
     """Whether the text outside of a reply's objects gives a criterion another verdict, or corrects one it may mean."""
     reader, label = reader_of(scale), r"(?:^|[,;]\s)\W{0,8}(?:requirement\s|criterion\s|#)?"
-    for line in re.sub(r'[{}"]', " ", "\n".join(rest)).split("\n") if rest else ():
+    for line in re.sub(r'[{}"]', " ", "\n".join(rest)[-_REST:]).split("\n") if rest else ():
         named = {one for one in group if re.search(rf"(?<![\w.]){re.escape(one)}(?![\w%]|\.\d)", line, re.IGNORECASE)}
         if (name in named or not named) and reader.is_retracted(line, code):
             return True

@@ -39,7 +39,7 @@ WRAPPER_KEYS = _words(r"""arguments assessment data evaluation evaluations gradi
 
 QUOTED_KEYS = _words(r"""answer candidate quot cit(?:e|ation) repl(?:y|ies) respon text example original input question
     context reference source prompt ответ цитат кандидат пример expected previous prior human self_ schema propert gold
-    draft initial baseline student submission template""")
+    draft initial baseline student submission template ground_t definition ^old ^user$""")
 """Parts of JSON keys under which a judge quotes."""
 
 GUARD_LABELS = _words(r"""safety safety\srating safety\sassessment user\ssafety response\ssafety content\ssafety""")
