@@ -97,12 +97,13 @@ def blocks(text: str, shown: str) -> Iterator[tuple[int, int]]:
 
 def around(text: str, objects: Sequence[tuple[int, int]]) -> list[str]:
     """The text outside of objects, divided at those that are alone on their lines."""
-    pieces, at = list[str](), 0
+    pieces, position = list[str](), 0
     for start, end in sorted(objects):
-        pieces += text[at:start], FILL
-        at = max(at, end)
-    parts = [part for part in _ALONE.split("".join([*pieces, text[at:]])) if part.strip(_MARKUP + FILL)]
-    return parts if len(parts) <= _MOST_PARTS else ["\n".join(parts)]
+        pieces += text[position:start], FILL
+        position = max(position, end)
+    passages = _ALONE.split("".join([*pieces, text[position:]]))
+    passages = [passage for passage in passages if passage.strip(_MARKUP + FILL)]
+    return passages if len(passages) <= _MOST_PARTS else ["\n".join(passages)]
 
 
 def declines(text: str) -> bool:
@@ -110,24 +111,25 @@ def declines(text: str) -> bool:
     return _DECLINES.search(text) is not None
 
 
-def contradicts(part: str, reader: Reader, name: str, code: Code) -> bool:
+def contradicts(passage: str, reader: Reader, name: str, code: Code) -> bool:
     """Whether a text around an object gives another verdict, or declines to give one."""
-    part = part.strip()
+    passage = passage.strip()
     # with a line below it, another labelled last line, such as a count, is no verdict
-    found = [read_lines(f"{part}\n{FILL}", reader, False, name), read_tagged(part, reader, False)]
-    last = reader.whole(part[part.rfind("\n") + 1 :])
-    found += [Parsed(last.code, FILL, last.error)] if last is not None else []
-    errors = {one.error for one in found if one.explanation or one.error != "ambiguous"}  # a list of levels has none
+    readings = [read_lines(f"{passage}\n{FILL}", reader, False, name), read_tagged(passage, reader, False)]
+    last = reader.whole(passage[passage.rfind("\n") + 1 :])
+    readings += [Parsed(last.code, FILL, last.error)] if last is not None else []
+    # a list of levels, which is no verdict, is ambiguous without an explanation
+    errors = {reading.error for reading in readings if reading.explanation or reading.error != "ambiguous"}
     if not errors.isdisjoint({"ambiguous", "off_scale"} if reader.is_number else {"ambiguous"}):
         return True
-    if declines(part) or any(one.code not in (None, code) for one in found):
+    if declines(passage) or any(reading.code not in (None, code) for reading in readings):
         return True
     if not reader.binary or reader.scale.level != "ordinal":
         return False
-    if {not said[1] for said in _MET.finditer(part)} == {not code}:
+    if {not word[1] for word in _MET.finditer(passage)} == {not code}:
         return True
-    said = {read_lines(f"{part}\n{FILL}", pole, False, name).code for pole in _poles()}
-    return not said.isdisjoint({"no", "fail"} if code else {"yes", "pass"})
+    word = {read_lines(f"{passage}\n{FILL}", pole, False, name).code for pole in _poles()}
+    return not word.isdisjoint({"no", "fail"} if code else {"yes", "pass"})
 
 
 @lru_cache(maxsize=1)

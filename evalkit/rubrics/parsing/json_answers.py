@@ -162,17 +162,17 @@ def _denies(key: str, value: Any, code: Code, reader: Reader, name: str) -> bool
     """Whether a field beside a verdict refuses it, is another one in other words, or is the text of another level."""
     if key in EXPLAINS or like.QUOTED_KEY.search(key) or not isinstance(value, (bool, int, float, str)):
         return False
-    said: Any = as_label(value).strip(" .!*") if isinstance(value, str) else value
+    plain_value: Any = as_label(value).strip(" .!*") if isinstance(value, str) else value
     if _REFUSED.match(key) and "refus" not in name.lower():
-        is_told = isinstance(said, str) and said not in ("", "none", "null", "n/a", "no", "false")
-        return value is True or (is_told and (not key.startswith("error") or declines(said)))
-    if isinstance(said, (bool, str)) and (_MET.match(key) or key in (folded(name), *VERDICT_KEYS)):
+        is_told = isinstance(plain_value, str) and plain_value not in ("", "none", "null", "n/a", "no", "false")
+        return value is True or (is_told and (not key.startswith("error") or declines(plain_value)))
+    if isinstance(plain_value, (bool, str)) and (_MET.match(key) or key in (folded(name), *VERDICT_KEYS)):
         is_met = bool(code) if reader.binary and reader.scale.level == "ordinal" else _YES_NO.get(as_label(str(code)))
-        if is_met is not None and _YES_NO.get(said, is_met) is not is_met:
+        if is_met is not None and _YES_NO.get(plain_value, is_met) is not is_met:
             return True
-    if isinstance(said, str) and len(said) >= _LONG_TEXT:
+    if isinstance(plain_value, str) and len(plain_value) >= _LONG_TEXT:
         texts = [as_label(text).strip(" .") for text in reader.scale.texts]
-        return said in texts and reader.scale.codes[texts.index(said)] != code
+        return plain_value in texts and reader.scale.codes[texts.index(plain_value)] != code
     return bool(_REVISES.match(key) and _one(value, reader).code not in (None, code))
 
 
@@ -209,8 +209,10 @@ def _wrapped(fields: dict[str, Any], name: str, *, beside: bool = False) -> list
     """
     objects = {key: item for key, item in fields.items() if isinstance(item, (dict, list))}
     if beside:
-        known = {key for key in objects if key in WRAPPER_KEYS or key in VERDICT_KEYS or _REVISES.match(key)}
-        return [objects[key] for key in known if isinstance(objects[key], dict) and _NAMES.isdisjoint(objects[key])]
+        rival_keys = {key for key in objects if key in WRAPPER_KEYS or key in VERDICT_KEYS or _REVISES.match(key)}
+        return [
+            objects[key] for key in rival_keys if isinstance(objects[key], dict) and _NAMES.isdisjoint(objects[key])
+        ]
     own = objects.get(folded(name))
     if own is not None:
         return [own]
@@ -249,7 +251,7 @@ def _embedded(text: str, reader: Reader, cut: bool, name: str) -> _Answer | None
     shown = masked(text, cut=cut, own=lambda block: _is_answer(block, reader, name))
     spans, unclosed = _spans(text, shown)
     found: list[_Answer] = []
-    own, last = list[int](), (0, False)  # where the judge's own objects end
+    own_ends, last = list[int](), (0, False)  # where the judge's own objects end
     for at, (start, end) in enumerate(spans):
         is_json, answer = _loaded(text[start:end], reader, name)
         if not is_json and not cut and at >= len(spans) - _KEPT:
@@ -258,27 +260,27 @@ def _embedded(text: str, reader: Reader, cut: bool, name: str) -> _Answer | None
             is_next = bool(found) and BETWEEN.fullmatch(text, last[0], start)
             last = end, last[1] if is_next else is_own(text, start, end)
             found.append(answer)
-            own += [end] if last[1] else []
+            own_ends += [end] if last[1] else []
     if cut:
         # the verdict may have been cut away, and what stands before it be quoted
-        return _same(found) if own and unclosed is None and like.AFTER_JSON.match(text, spans[-1][1]) else None
+        return _same(found) if own_ends and unclosed is None and like.AFTER_JSON.match(text, spans[-1][1]) else None
     if unclosed is not None:
         last_brace = text.rfind("}", unclosed)
         end = last_brace + 1 if last_brace > 0 else len(text)
         answer = _mended(text[unclosed:end], reader, name, depth=_DEEPEST)
         if answer is not None or not found:
             found.append(answer or _Answer(UNREADABLE, ""))
-            own += [end] if is_own(text, unclosed, end) else []
+            own_ends += [end] if is_own(text, unclosed, end) else []
             spans.append((unclosed, end))
-    given = _same(found + [_loaded(text[start:end], reader, name)[1] for start, end in blocks(text, shown)])
-    if given is None or not own or given.reading.code is None:
-        return given if own else None
-    code = given.reading.code
-    keyed = (_unrepaired(match, reader).code for match in _keyed(name).finditer("\n".join(around(shown, spans))))
-    is_corrected = reader.is_retracted(shown[own[0] :], code) or any(other not in (None, code) for other in keyed)
-    if is_corrected or any(contradicts(part, reader, name, code) for part in around(text, spans)):
-        return given._replace(reading=AMBIGUOUS)
-    return given
+    verdict = _same(found + [_loaded(text[start:end], reader, name)[1] for start, end in blocks(text, shown)])
+    if verdict is None or not own_ends or verdict.reading.code is None:
+        return verdict if own_ends else None
+    code = verdict.reading.code
+    keyed = {_unrepaired(match, reader).code for match in _keyed(name).finditer("\n".join(around(shown, spans)))}
+    is_corrected = reader.is_retracted(shown[own_ends[0] :], code) or bool(keyed - {None, code})
+    if is_corrected or any(contradicts(passage, reader, name, code) for passage in around(text, spans)):
+        return verdict._replace(reading=AMBIGUOUS)
+    return verdict
 
 
 def _is_answer(block: str, reader: Reader, name: str) -> bool:

@@ -61,30 +61,27 @@ def parser_of_group(scale: Scale, name: str, group: tuple[str, ...]) -> Parser:
         parts = _parts(text, group, is_cut(finish_reason))
         if not any(key == name for key, _ in parts.own):
             return Parsed(None, "", parts.lost)
-        mine = dict.fromkeys(part for key, part in (*parts.own, *parts.others) if key == name)
-        found = [parse(part if part.startswith("{") else f'{{"{answer}": {part}}}', None, None) for part in mine]
-        if any((one.code, one.error) != (found[0].code, found[0].error) for one in found):
-            return Parsed(None, found[0].explanation, "ambiguous")
-        if found[0].code is not None and _is_corrected(parts.rest, scale, name, group, found[0].code):
-            return Parsed(None, found[0].explanation, "ambiguous")
-        return found[0]
+        texts = dict.fromkeys(value for key, value in (*parts.own, *parts.others) if key == name)
+        readings = [
+            parse(value if value.startswith("{") else f'{{"{answer}": {value}}}', None, None) for value in texts
+        ]
+        if any((reading.code, reading.error) != (readings[0].code, readings[0].error) for reading in readings):
+            return Parsed(None, readings[0].explanation, "ambiguous")
+        if readings[0].code is not None and _is_corrected(parts.rest, scale, name, group, readings[0].code):
+            return Parsed(None, readings[0].explanation, "ambiguous")
+        return readings[0]
 
     return read
 
 
 def _is_corrected(rest: Sequence[str], scale: Scale, name: str, group: tuple[str, ...], code: Code) -> bool:
     """Whether the text outside of a reply's objects gives a criterion another verdict, or corrects one it may mean."""
-    reader, label = reader_of(scale), r"(?:^|[,;]\s)\W{0,8}(?:requirement\s|criterion\s|#)?"
+    reader, before = reader_of(scale), r"(?i)(?:^|[,;]\s)\W{0,8}(?:requirement\s|criterion\s|#)?"
+    labelled = re.compile(rf"{before}{re.escape(name)}\W{{0,4}}[.:)=–-]\W{{0,4}}(\w[^,;]*)")
     for line in re.sub(r'[{}"]', " ", "\n".join(rest)[-_REST:]).split("\n") if rest else ():
-        named = {one for one in group if re.search(rf"(?<![\w.]){re.escape(one)}(?![\w%]|\.\d)", line, re.IGNORECASE)}
-        if (name in named or not named) and reader.is_retracted(line, code):
-            return True
-        own = (
-            re.findall(rf"(?i){label}{re.escape(name)}\W{{0,4}}[.:)=–-]\W{{0,4}}(\w[^,;]*)", line)
-            if name in named
-            else ()
-        )
-        if any(contradicts(f"Score: {verdict}", reader, "", code) for verdict in own):
+        mentioned = {key for key in group if re.search(rf"(?i)(?<![\w.]){re.escape(key)}(?![\w%]|\.\d)", line)}
+        is_corrected = (name in mentioned or not mentioned) and reader.is_retracted(line, code)
+        if is_corrected or any(contradicts(f"Score: {text}", reader, "", code) for text in labelled.findall(line)):
             return True
     return False
 
@@ -110,11 +107,11 @@ def _parts(text: str, group: tuple[str, ...], cut: bool) -> _Parts:
 
 
 def _found(body: str, name_of: Callable[[str], str | None], cut: bool) -> _Parts:
-    def hide(part: str) -> str:  # a quotation in the prose is not the judge's own reply
-        return masked(part, cut=cut, own=lambda block: bool(_named(block, _entries(block, 0)[0], name_of)))
+    def hide(value: str) -> str:  # a quotation in the prose is not the judge's own reply
+        return masked(value, cut=cut, own=lambda block: bool(_named(block, _entries(block, 0)[0], name_of)))
 
     shown, at, last, is_given = body if body.startswith("{") else hide(body), 0, -1, True
-    own, others, objects = Entries(), Entries(), list[tuple[int, int]]()
+    own_parts, rivals, objects = Entries(), Entries(), list[tuple[int, int]]()
     for _ in range(_MOST_OBJECTS):
         at = shown.find("{", at)
         if at < 0:
@@ -126,23 +123,23 @@ def _found(body: str, name_of: Callable[[str], str | None], cut: bool) -> _Parts
         if last < 0 or not BETWEEN.fullmatch(body, last, at):
             is_given = (at, end) == (0, len(body)) or is_own(body, at, end or len(body))
         last = end or (len(body) if is_broken else at + 1)
-        found = _named(body[at:last], entries, name_of)
-        others_of = entries if end and len(found) < len(entries) else ()
-        inner = [one for one in others_of if _wraps(*one) and name_of(one[0]) is None]
-        if found or inner == entries[:1]:
+        entries_named = _named(body[at:last], entries, name_of)
+        others_of = entries if end and len(entries_named) < len(entries) else ()
+        inner = [entry for entry in others_of if _wraps(*entry) and name_of(entry[0]) is None]
+        if entries_named or inner == entries[:1]:
             objects.append((at, last))
-        if not found and inner == entries[:1] != []:
+        if not entries_named and inner == entries[:1] != []:
             last = at = body.index(inner[0][1], at + 1)  # {"scores": {…}}
             continue
-        (own if is_given else others).extend(found)
-        others += [other for _, part in inner if found for other in _named("", _entries(part, 0)[0], name_of)]
+        (own_parts if is_given else rivals).extend(entries_named)
+        rivals += [rival for _, value in inner if entries_named for rival in _named("", _entries(value, 0)[0], name_of)]
         if len(objects) == 1 and end and body.startswith("{"):
             shown = body[:end] + hide(body[end:])
         at = last
     for start, end in blocks(body, shown):
-        others += _named(body[start:end], _entries(body, start)[0], name_of)
+        rivals += _named(body[start:end], _entries(body, start)[0], name_of)
         objects.append((start, end))
-    return _Parts(own, "truncated" if cut else "unreadable", others, around(shown, objects))
+    return _Parts(own_parts, "truncated" if cut else "unreadable", rivals, around(shown, objects))
 
 
 def _namer(group: tuple[str, ...]) -> Callable[[str], str | None]:
@@ -159,9 +156,9 @@ def _namer(group: tuple[str, ...]) -> Callable[[str], str | None]:
 
 def _named(whole: str, entries: Entries, name_of: Callable[[str], str | None]) -> Entries:
     """The entries of an object under the names of criteria, or the object if a field of it names one."""
-    found = [(name, part) for key, part in entries if (name := name_of(key))]
-    fields = {} if found else {folded(key): part.strip('"') for key, part in entries}
-    return found or [(name, whole) for key in _IDS if (name := name_of(fields.get(key, "")))][:1]
+    under_names = [(name, value) for key, value in entries if (name := name_of(key))]
+    fields = {} if under_names else {folded(key): value.strip('"') for key, value in entries}
+    return under_names or [(name, whole) for key in _IDS if (name := name_of(fields.get(key, "")))][:1]
 
 
 def _wraps(key: str, part: str) -> bool:
