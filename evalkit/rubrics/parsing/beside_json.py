@@ -12,12 +12,13 @@ from itertools import pairwise
 
 from evalkit.rubrics.parsing import verdict_patterns as like
 from evalkit.rubrics.parsing.answer_lines import read_lines
-from evalkit.rubrics.parsing.mask_quotations import FILL
+from evalkit.rubrics.parsing.mask_quotations import FILL, masked
+from evalkit.rubrics.parsing.quotation_marks import CLOSING
 from evalkit.rubrics.parsing.tagged_answers import read_tagged
 from evalkit.rubrics.parsing.values_on_scale import Parsed, Reader
 from evalkit.rubrics.scales import Code, Scale
 
-_NEAR, _MOST_BLOCKS, _MOST_PARTS, _MARKUP, _ENDS = 400, 64, 16, " \t\r\n[(*_`#", ".!?…;)]}>»\"'”’"
+_NEAR, _MOST_BLOCKS, _MOST_PARTS, _MARKUP, _ENDS = 400, 64, 16, " \t\r\n[(*_`#", ".!?…;)]}>" + CLOSING
 _FENCE_BEFORE = re.compile(r"[`~]{3,}[ \t]{0,4}[\w.+-]{0,20}\Z")
 _TAG_BEFORE = re.compile(r"<([\w:|=-]{1,40})[^<>]{0,80}>\Z")
 _ITEM_BEFORE = re.compile(r"(?:\A|\n)[ \t]*(?:\d{1,3}[.)]|[-+•])\Z")
@@ -69,7 +70,7 @@ def is_own(text: str, start: int, end: int) -> bool:
         return False
     lead = _ITEM_BEFORE.sub("", lead[: tag.start()] if tag else lead).rstrip(_MARKUP)
     says = like.ABOUT_THEM.sub("my", _SENTENCE.split(lead)[-1].strip(_MARKUP + "-–—•·|>"))
-    leads_in = re.search(r"\w", says) is not None and says[-1] not in _ENDS
+    leads_in = re.search(r"\w", says) is not None and lead[-1:] not in _ENDS
     is_mine = leads_in and bool(_ANNOUNCES.search(says) or _ROLE.fullmatch(text, 0, start))
     if leads_in and not is_mine:
         would = like.WOULD.search(says) and not like.WHO.search(says)
@@ -89,10 +90,12 @@ def is_own(text: str, start: int, end: int) -> bool:
 def blocks(text: str, shown: str) -> Iterator[tuple[int, int]]:
     """The objects in code blocks that are masked in `shown` although no words of another's introduce them."""
     fences = [fence.span("marks") for fence in like.FENCE.finditer(text)][:_MOST_BLOCKS] if FILL in shown else []
-    for (_, opened), (closed, _) in pairwise(fences):
-        start, end = text.find("{", opened, closed), text.rfind("}", opened, closed) + 1
-        if opened < start < end and shown[start] == FILL and is_own(text, start, end):
-            yield start, end
+    for (at, opened), (closed, _) in pairwise(fences):
+        start, end = text.find("\n", opened, closed) + 1, len(text[:closed].rstrip())
+        before = len(shown[:at].rstrip())  # a block within another quotation does not count
+        is_outside = shown[before - 1 : before] != FILL or text[before - 1] in "`~"
+        if text[start:end].lstrip()[:1] == "{" and shown[end - 1] == FILL and is_outside and is_own(text, at, closed):
+            yield text.index("{", start), end
 
 
 def around(text: str, objects: Sequence[tuple[int, int]]) -> list[str]:
@@ -116,7 +119,7 @@ def contradicts(passage: str, reader: Reader, name: str, code: Code) -> bool:
     passage = passage.strip()
     # with a line below it, another labelled last line, such as a count, is no verdict
     readings = [read_lines(f"{passage}\n{FILL}", reader, False, name), read_tagged(passage, reader, False)]
-    last = reader.whole(passage[passage.rfind("\n") + 1 :])
+    last = reader.whole(masked(passage).rpartition("\n")[2])
     readings += [Parsed(last.code, FILL, last.error)] if last is not None else []
     # a list of levels, which is no verdict, is ambiguous without an explanation
     errors = {reading.error for reading in readings if reading.explanation or reading.error != "ambiguous"}
