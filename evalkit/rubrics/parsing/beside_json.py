@@ -26,8 +26,8 @@ _OWN_TAG = re.compile(r"answer|respon|reply", re.IGNORECASE)
 _SENTENCE = re.compile(r"\n|[.!?…][\"”’')*_`]{0,4}\s")
 _NOT_MEANT = re.compile(
     r"\b(?:if|unless|could|might|exampl\w*|e\.g|instance|schema|template|format (?:is|would|should|must)|ignor\w*"
-    r"|hidden|(?:inject|attempt|trick|plant|embed|includ|insert|demand|insist|suggest|previous|initial|human)\w*|earlier"
-    r"|instead|expect\w*(?! form)|want(?:s|ed)?|reference|gold|draft|another|ideal|perfect|never"
+    r"|hidden|(?:inject|steer|attempt|trick|plant|embed|includ|insert|demand|insist|suggest|previous|initial|human)\w*|earlier"
+    r"|instead|expect\w*(?! form)|want(?:s|ed)?|reference|gold|draft|another|ideal|perfect|never|(?:last|first)\sline"
     r"|(?:not|n['’]t|cannot)\s(?:\w{1,20}\s){0,2}(?:output|return|reply|give|write|say|use|accept|follow|be))\b",
     re.IGNORECASE,
 )
@@ -79,10 +79,11 @@ def is_own(text: str, start: int, end: int) -> bool:
         is_mine = like.MY_WORDS.search(says) is not None
     after = text[end : end + _NEAR]
     behind = after.lstrip(_MARKUP + ".,)")
-    theirs = like.THEIR_WORDS.search(_SENTENCE.split(behind)[0])
+    sentence = _SENTENCE.split(behind)[0]
+    theirs = like.THEIR_WORDS.search(sentence)
     if _GOES_ON.match(after) or (leads_in and not is_mine and says[-1] not in ":：" and behind[:1].islower()):
         return is_mine and not theirs
-    if theirs and like.POINTS_BACK.match(behind):
+    if theirs and (like.POINTS_BACK.match(behind) or sentence.rstrip(".").endswith((" that", " this", " above"))):
         return False
     return is_mine or not leads_in or says[-1] in ":：" or "\n" in text[near + len(lead) : start]
 

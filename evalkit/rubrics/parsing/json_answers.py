@@ -1,4 +1,7 @@
-"""The form ``json``: an object that holds the score, whole, inside other text, or nearly JSON."""
+"""The form ``json``: an object that holds the score, whole, inside other text, or nearly JSON.
+
+One module, as whole, embedded and repaired objects are read by the same keys, and checked by the same other fields.
+"""
 
 from __future__ import annotations
 
