@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _LONGEST, _MOST_OBJECTS, _LONGEST_LITERAL, _REST = 200_000, 64, 16_384, 8_000
 _SPACE = re.compile(r"\s*")
 _NUMBERED = re.compile(r"\W*(?:requirement|criterion|criteria|item|number|no)?[\W_]*0*(\d{1,4})\W*", re.IGNORECASE)
+_CORRECTS = re.compile(
+    r"\b(?:correct(?:ion|ed)|wait|actually|revis|updat|chang|reconsider|reflect|mistake|misread)", re.I
+)
 _IDS = ("criterion", "requirement", "number", "name", "id", "index", "key")
 _decode = JSONDecoder().raw_decode
 
@@ -80,7 +83,8 @@ def _is_corrected(rest: Sequence[str], scale: Scale, name: str, group: tuple[str
     labelled = re.compile(rf"{before}{re.escape(name)}\W{{0,4}}[.:)=–-]\W{{0,4}}(\w[^,;]*)")
     for line in re.sub(r'[{}"]', " ", "\n".join(rest)[-_REST:]).split("\n") if rest else ():
         mentioned = {key for key in group if re.search(rf"(?i)(?<![\w.]){re.escape(key)}(?![\w%]|\.\d)", line)}
-        is_corrected = (name in mentioned or not mentioned) and reader.is_retracted(line, code)
+        is_meant = name in mentioned or (not mentioned and _CORRECTS.search(line))  # "Overall: 3" is of no criterion
+        is_corrected = is_meant and reader.is_retracted(line, code)
         if is_corrected or any(contradicts(f"Score: {text}", reader, "", code) for text in labelled.findall(line)):
             return True
     return False
