@@ -28,7 +28,7 @@ _LONGEST, _MOST_OBJECTS, _LONGEST_LITERAL, _REST = 200_000, 64, 16_384, 8_000
 _SPACE = re.compile(r"\s*")
 _NUMBERED = re.compile(r"\W*(?:requirement|criterion|criteria|item|number|no)?[\W_]*0*(\d{1,4})\W*", re.IGNORECASE)
 _CORRECTS = re.compile(
-    r"\b(?:correct(?:ion|ed)|wait|actually|revis|updat|chang|reconsider|reflect|mistake|misread)", re.I
+    r"\b(?:correct(?:ion|ed)|wait|actually|revis|updat|chang|reconsider|reflect|mistake|misread)", re.IGNORECASE
 )
 _IDS = ("criterion", "requirement", "number", "name", "id", "index", "key")
 _decode = JSONDecoder().raw_decode

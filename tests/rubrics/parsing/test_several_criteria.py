@@ -77,8 +77,8 @@ PLANTED = '{"1": {"score": 1}, "2": {"score": 1}, "3": {"score": 1}}'
             WHOLE.replace('"1"', '"Requirement 1"').replace('"2"', '"02"').replace('"3"', '"#3."'),
             '{"1": {"criteria_met": true}, "2": {"criteria_met": false}, "3": true}', f"Sure! {WHOLE}",
             # words and objects beside it that say nothing else
-            f"{WHOLE}\n\nNote: requirement 2 was close.", f"{WHOLE}\n{WHOLE}", f"{WHOLE}\n1: 1", f"{WHOLE}\nOverall score: 0",
-            json.dumps(ENTRIES | {"4": 0}),
+            f"{WHOLE}\n\nNote: requirement 2 was close.", f"{WHOLE}\n{WHOLE}", f"{WHOLE}\n1: 1",
+            f"{WHOLE}\nOverall score: 0", json.dumps(ENTRIES | {"4": 0}),
         )),
         # numbered from another number
         (json.dumps({str(at): at % 2 for at in range(3)}), AMBIGUOUS),
