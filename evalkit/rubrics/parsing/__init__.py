@@ -181,7 +181,7 @@ def _prepared(form: str | re.Pattern[str] | Named, scale: Scale, name: str) -> P
         key = "label" if scale.level == "nominal" else "score"
         quick = partial(_exact_json, scale, {code: code for code in scale.codes}, key, f'"{key}"')
     elif form in FORMS:
-        quick = _reader(scale).exact.get
+        quick = reader_of(scale).exact.get
 
     def parse(text: str | None, finish_reason: str | None = None, refusal: str | None = None, /) -> Parsed:
         if text is not None and refusal is None and (finish_reason is None or finish_reason == "stop"):
@@ -215,7 +215,8 @@ def _exact_json(scale: Scale, codes: Mapping[object, Code], key: str, quoted: st
 
 
 @lru_cache(maxsize=256)
-def _reader(scale: Scale) -> Reader:
+def reader_of(scale: Scale) -> Reader:
+    """The reader of a scale, made once."""
     return Reader(scale)
 
 
@@ -224,7 +225,7 @@ def _careful_readers(
     form: str | re.Pattern[str] | Named, scale: Scale, name: str
 ) -> tuple[Callable[[str], Parsed | None], Callable[..., Parsed]]:
     """The readers of a whole reply and of its parts, for replies that are not exactly as requested."""
-    reader = _reader(scale)
+    reader = reader_of(scale)
     if form == "json":
         return partial(read_whole, reader=reader, name=name), partial(read_object, reader=reader, name=name)
     if form == "tagged":

@@ -1,4 +1,7 @@
-"""The form ``json``: an object that holds the score, whole, inside other text, or nearly JSON."""
+"""The form ``json``: an object that holds the score, whole, inside other text, or nearly JSON.
+
+One module, as whole, embedded and repaired objects are read by the same keys, and checked by the same other fields.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,31 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from evalkit.rubrics.parsing import verdict_patterns as like
+from evalkit.rubrics.parsing.beside_json import BETWEEN, around, blocks, contradicts, declines, is_own
 from evalkit.rubrics.parsing.mask_quotations import masked, unfenced
-from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, UNREADABLE, Parsed, Reader, Reading
+from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, OFF_SCALE, UNREADABLE, Parsed, Reader, Reading
+from evalkit.rubrics.parsing.values_on_scale import folded as as_label
 from evalkit.rubrics.parsing.verdict_words import ECHO_KEYS, EXPLAINS, INPUT_KEYS, VERDICT_KEYS, WRAPPER_KEYS
+from evalkit.rubrics.scales import Code
 
 _KEPT = 8
-_REPAIRABLE, _NESTED, _DEEPEST, _LONGEST_LIST = 16_384, 64, 3, 256
+_REPAIRABLE, _NESTED, _DEEPEST, _LONGEST_LIST, _LONG_TEXT = 16_384, 64, 3, 256, 12
+_MAXIMA = re.compile(
+    r"(?:max(?:imum)?(?:_score|_points|_rating)?|out_of|of|denominator|unit|(?:score_|rating_)?(?:scale|range))\Z"
+)
+_MET = re.compile(
+    r"(?:is_|was_)?(?:met|pass|passes|passed|satisfied|fulfilled|(?:requirement|criterion|criteria)_met|meets?_\w+)\Z"
+    r"|(?:decision|result|outcome|conclusion)\Z"
+)
+_YES_NO = dict.fromkeys((True, "yes", "true", "pass", "passed", "met"), True)
+_YES_NO |= dict.fromkeys((False, "no", "false", "fail", "failed", "not met", "unmet"), False)
+_REFUSED = re.compile(
+    r"(?:is_|was_)?(?:refus|declin|abstain|cannot_|unable_|could_not_|not_applicable|skipped|errors?\Z)"
+)
+_REVISES = re.compile(
+    r"(?:final|revised|corrected|updated|adjusted)(?:_|\Z)|overall\Z|(?:overall|actual|new)_(?:score|rating|verdict)"
+)
+_NAMES = {"criterion", "requirement", "name", "aspect", "dimension", "metric", "category", "claim", "step", "id"}
 
 
 class _Answer(NamedTuple):
@@ -96,10 +118,12 @@ def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | 
     if not keys:
         inner_answer = _same([_answer(item, reader, name, depth + 1) for item in _wrapped(fields, name)])
         if inner_answer is not None:
-            return inner_answer._replace(explanation=inner_answer.explanation or explanation)
+            inner_answer = inner_answer._replace(explanation=inner_answer.explanation or explanation)
+            return _checked(inner_answer, fields, reader, name)
         if not fields.keys().isdisjoint(INPUT_KEYS):  # an item, repeated
             return None
-    readings = {key: _one(fields[key], reader) for key in keys or ECHO_KEYS if _holds(fields.get(key, {}))}
+    echoes = [key for key in ECHO_KEYS if not like.NAMED.match(str(fields.get(key)))]  # "Score: 4" is an answer's line
+    readings = {key: _one(fields[key], reader) for key in keys or echoes if _holds(fields.get(key, {}))}
     if not readings:
         return None
     if not keys and any(_may_be_verdict(key, fields[key], reader) for key in fields.keys() - {*ECHO_KEYS, *EXPLAINS}):
@@ -112,7 +136,47 @@ def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | 
         return _Answer(UNREADABLE, explanation)
     read = [reading for reading in readings.values() if reading.error != "unreadable"] or [UNREADABLE]
     reading = AMBIGUOUS if any(read[0].differs(other) for other in read) else read[0]
-    return _Answer(reading, explanation, echo=not keys)
+    rivals = [_answer(item, reader, name, depth + 1) for item in _wrapped(fields, name, beside=True)] if keys else []
+    return _checked(_Answer(reading, explanation, echo=not keys), fields, reader, name, rivals)
+
+
+def _checked(
+    found: _Answer, fields: dict[str, Any], reader: Reader, name: str, rivals: Iterable[_Answer | None] = ()
+) -> _Answer:
+    """An answer that the object's other fields do not speak against, else the reason why it is none."""
+    code = found.reading.code
+    if code is None:
+        return found
+    if reader.is_number and any(_other_maximum(fields[key], reader) for key in filter(_MAXIMA.match, fields)):
+        return found._replace(reading=OFF_SCALE)
+    against = any(rival is not None and found.reading.differs(rival.reading) for rival in rivals)
+    if against or any(_denies(key, value, code, reader, name) for key, value in fields.items()):
+        return found._replace(reading=AMBIGUOUS)
+    return found
+
+
+def _other_maximum(value: Any, reader: Reader) -> bool:
+    """Whether a field such as ``out_of`` names a maximum that the scale does not have."""
+    numbers = re.findall(r"\d+(?:\.\d+)?", _text(value)[:200])
+    return bool(numbers) and max(map(float, numbers)) != reader.scale.highest
+
+
+def _denies(key: str, value: Any, code: Code, reader: Reader, name: str) -> bool:
+    """Whether a field beside a verdict refuses it, is another one in other words, or is the text of another level."""
+    if key in EXPLAINS or like.QUOTED_KEY.search(key) or not isinstance(value, (bool, int, float, str)):
+        return False
+    plain_value: Any = as_label(value).strip(" .!*") if isinstance(value, str) else value
+    if _REFUSED.match(key) and "refus" not in name.lower():
+        is_told = isinstance(plain_value, str) and plain_value not in ("", "none", "null", "n/a", "no", "false")
+        return value is True or (is_told and (not key.startswith("error") or declines(plain_value)))
+    if isinstance(plain_value, (bool, str)) and (_MET.match(key) or key in (folded(name), *VERDICT_KEYS)):
+        is_met = bool(code) if reader.binary and reader.scale.level == "ordinal" else _YES_NO.get(as_label(str(code)))
+        if is_met is not None and _YES_NO.get(plain_value, is_met) is not is_met:
+            return True
+    if isinstance(plain_value, str) and len(plain_value) >= _LONG_TEXT:
+        texts = [as_label(text).strip(" .") for text in reader.scale.texts]
+        return plain_value in texts and reader.scale.codes[texts.index(plain_value)] != code
+    return bool(_REVISES.match(key) and _one(value, reader).code not in (None, code))
 
 
 def _may_be_verdict(key: str, value: Any, reader: Reader) -> bool:
@@ -141,9 +205,17 @@ def _one(value: Any, reader: Reader) -> Reading:
     return AMBIGUOUS if any(readings[0].differs(reading) for reading in readings) else readings[0]
 
 
-def _wrapped(fields: dict[str, Any], name: str) -> list[Any]:
-    """The objects within an object that may contain a verdict: those under a known key, or the only one."""
+def _wrapped(fields: dict[str, Any], name: str, *, beside: bool = False) -> list[Any]:
+    """The objects within an object that may contain a verdict: those under a known key, or the only one.
+
+    Those `beside` its own verdict are no lists, and name no part or other criterion.
+    """
     objects = {key: item for key, item in fields.items() if isinstance(item, (dict, list))}
+    if beside:
+        rival_keys = {key for key in objects if key in WRAPPER_KEYS or key in VERDICT_KEYS or _REVISES.match(key)}
+        return [
+            objects[key] for key in rival_keys if isinstance(objects[key], dict) and _NAMES.isdisjoint(objects[key])
+        ]
     own = objects.get(folded(name))
     if own is not None:
         return [own]
@@ -151,7 +223,9 @@ def _wrapped(fields: dict[str, Any], name: str) -> list[Any]:
     return [
         item
         for key, item in objects.items()
-        if key in WRAPPER_KEYS or key in VERDICT_KEYS or (single and not like.QUOTED_KEY.search(key))
+        if key in WRAPPER_KEYS
+        or key in VERDICT_KEYS
+        or (single and key not in EXPLAINS and not like.QUOTED_KEY.search(key))
     ]
 
 
@@ -180,21 +254,36 @@ def _embedded(text: str, reader: Reader, cut: bool, name: str) -> _Answer | None
     shown = masked(text, cut=cut, own=lambda block: _is_answer(block, reader, name))
     spans, unclosed = _spans(text, shown)
     found: list[_Answer] = []
+    own_ends, last = list[int](), (0, False)  # where the judge's own objects end
     for at, (start, end) in enumerate(spans):
         is_json, answer = _loaded(text[start:end], reader, name)
         if not is_json and not cut and at >= len(spans) - _KEPT:
             answer = _mended(text[start:end], reader, name)
         if answer is not None:
+            is_next = bool(found) and BETWEEN.fullmatch(text, last[0], start)
+            last = end, last[1] if is_next else is_own(text, start, end)
             found.append(answer)
+            own_ends += [end] if last[1] else []
     if cut:
         # the verdict may have been cut away, and what stands before it be quoted
-        return _same(found) if found and unclosed is None and like.AFTER_JSON.match(text, spans[-1][1]) else None
+        return _same(found) if own_ends and unclosed is None and like.AFTER_JSON.match(text, spans[-1][1]) else None
     if unclosed is not None:
         last_brace = text.rfind("}", unclosed)
-        answer = _mended(text[unclosed : last_brace + 1 if last_brace > 0 else None], reader, name, depth=_DEEPEST)
+        end = last_brace + 1 if last_brace > 0 else len(text)
+        answer = _mended(text[unclosed:end], reader, name, depth=_DEEPEST)
         if answer is not None or not found:
             found.append(answer or _Answer(UNREADABLE, ""))
-    return _same(found)
+            own_ends += [end] if is_own(text, unclosed, end) else []
+            spans.append((unclosed, end))
+    verdict = _same(found + [_loaded(text[start:end], reader, name)[1] for start, end in blocks(text, shown)])
+    if verdict is None or not own_ends or verdict.reading.code is None:
+        return verdict if own_ends else None
+    code = verdict.reading.code
+    keyed = {_unrepaired(match, reader).code for match in _keyed(name).finditer("\n".join(around(shown, spans)))}
+    is_corrected = reader.is_retracted(shown[own_ends[0] :], code) or bool(keyed - {None, code})
+    if is_corrected or any(contradicts(passage, reader, name, code) for passage in around(text, spans)):
+        return verdict._replace(reading=AMBIGUOUS)
+    return verdict
 
 
 def _is_answer(block: str, reader: Reader, name: str) -> bool:
@@ -210,7 +299,7 @@ def _spans(text: str, shown: str) -> tuple[list[tuple[int, int]], int | None]:
     spans: list[tuple[int, int]] = []
     at = 0
     while (at := shown.find("{", at)) >= 0:
-        end = _closing(text, at) if like.OBJECT_BEGINS.match(text, at) else at + 1
+        end = closing(text, at) if like.OBJECT_BEGINS.match(text, at) else at + 1
         if end is None:
             return spans, at
         if end > at + 1:
@@ -219,7 +308,8 @@ def _spans(text: str, shown: str) -> tuple[list[tuple[int, int]], int | None]:
     return spans, None
 
 
-def _closing(text: str, start: int) -> int | None:
+def closing(text: str, start: int) -> int | None:
+    """Where the object that begins at `start` ends."""
     depth = 0
     for token in like.STRUCTURE.finditer(text, start):
         mark = token[0]

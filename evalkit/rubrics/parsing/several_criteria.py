@@ -2,26 +2,51 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 from functools import lru_cache
 from json import JSONDecoder
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from evalkit.rubrics.parsing import Parser, parser_for
-from evalkit.rubrics.parsing.json_answers import folded
+from evalkit.rubrics.parsing import Parser, parser_for, reader_of
+from evalkit.rubrics.parsing import verdict_patterns as like
+from evalkit.rubrics.parsing.beside_json import BETWEEN, around, blocks, contradicts, is_own
+from evalkit.rubrics.parsing.json_answers import closing, folded
 from evalkit.rubrics.parsing.mask_quotations import masked, unfenced
 from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_refusal, is_withheld, plain, take_apart
 from evalkit.rubrics.parsing.values_on_scale import Parsed
-from evalkit.rubrics.parsing.verdict_words import WRAPPER_KEYS
+from evalkit.rubrics.parsing.verdict_words import EXPLAINS
 
 if TYPE_CHECKING:
-    from evalkit.core.lists_of_choices import Reason
-    from evalkit.rubrics.scales import Scale
+    from collections.abc import Callable, Sequence
 
-_LONGEST, _MOST_OBJECTS = 200_000, 64
-_BEGINS = re.compile(r'\{\s*["}]')
+    from evalkit.core.lists_of_choices import Reason
+    from evalkit.rubrics.scales import Code, Scale
+
+_LONGEST, _MOST_OBJECTS, _LONGEST_LITERAL, _REST = 200_000, 64, 16_384, 8_000
 _SPACE = re.compile(r"\s*")
+_NUMBERED = re.compile(r"\W*(?:requirement|criterion|criteria|item|number|no)?[\W_]*0*(\d{1,4})\W*", re.IGNORECASE)
+_CORRECTS = re.compile(
+    r"\b(?:correct(?:ion|ed)|wait|actually|revis|updat|chang|reconsider|reflect|mistake|misread)", re.IGNORECASE
+)
+_IDS = ("criterion", "requirement", "number", "name", "id", "index", "key")
 _decode = JSONDecoder().raw_decode
+
+
+Entries = list[tuple[str, str]]
+
+
+class _Parts(NamedTuple):
+    """A reply's parts with their criteria: the judge's own, and `others`, which count only against those.
+
+    `lost` is the reason for what is missing, `rest` the text outside of all objects.
+    """
+
+    own: Sequence[tuple[str, str]]
+    lost: Reason
+    others: Sequence[tuple[str, str]] = ()
+    rest: Sequence[str] = ()
 
 
 def parser_of_group(scale: Scale, name: str, group: tuple[str, ...]) -> Parser:
@@ -36,80 +61,165 @@ def parser_of_group(scale: Scale, name: str, group: tuple[str, ...]) -> Parser:
     def read(text: str | None, finish_reason: str | None = None, refusal: str | None = None, /) -> Parsed:
         if (refusal and refusal.strip()) or is_withheld(finish_reason) or not (text and text.strip()):
             return parse(text, finish_reason, refusal)
-        entries, lost = _parts(text, group, is_cut(finish_reason))
-        parts = list(dict.fromkeys(part for key, part in entries if key == name))
-        if not parts:
-            return Parsed(None, "", lost)
-        wrapped = [part if part.startswith("{") else f'{{"{answer}": {part}}}' for part in parts]
-        found = [parse(part, None, None) for part in wrapped]
-        if any((one.code, one.error) != (found[0].code, found[0].error) for one in found):
-            return Parsed(None, found[0].explanation, "ambiguous")
-        return found[0]
+        parts = _parts(text, group, is_cut(finish_reason))
+        if not any(key == name for key, _ in parts.own):
+            return Parsed(None, "", parts.lost)
+        texts = dict.fromkeys(value for key, value in (*parts.own, *parts.others) if key == name)
+        readings = [
+            parse(value if value.startswith("{") else f'{{"{answer}": {value}}}', None, None) for value in texts
+        ]
+        if any((reading.code, reading.error) != (readings[0].code, readings[0].error) for reading in readings):
+            return Parsed(None, readings[0].explanation, "ambiguous")
+        if readings[0].code is not None and _is_corrected(parts.rest, scale, name, group, readings[0].code):
+            return Parsed(None, readings[0].explanation, "ambiguous")
+        return readings[0]
 
     return read
 
 
+def _is_corrected(rest: Sequence[str], scale: Scale, name: str, group: tuple[str, ...], code: Code) -> bool:
+    """Whether the text outside of a reply's objects gives a criterion another verdict, or corrects one it may mean."""
+    reader, before = reader_of(scale), r"(?i)(?:^|[,;]\s)\W{0,8}(?:requirement\s|criterion\s|#)?"
+    labelled = re.compile(rf"{before}{re.escape(name)}\W{{0,4}}[.:)=–-]\W{{0,4}}(\w[^,;]*)")
+    for line in re.sub(r'[{}"]', " ", "\n".join(rest)[-_REST:]).split("\n") if rest else ():
+        mentioned = {key for key in group if re.search(rf"(?i)(?<![\w.]){re.escape(key)}(?![\w%]|\.\d)", line)}
+        is_meant = name in mentioned or (not mentioned and _CORRECTS.search(line))  # "Overall: 3" is of no criterion
+        is_corrected = is_meant and reader.is_retracted(line, code)
+        if is_corrected or any(contradicts(f"Score: {text}", reader, "", code) for text in labelled.findall(line)):
+            return True
+    return False
+
+
 @lru_cache(maxsize=64)
-def _parts(text: str, group: tuple[str, ...], cut: bool) -> tuple[tuple[tuple[str, str], ...], Reason]:
-    """The parts of a reply with their criteria, and the reason for those that are missing."""
+def _parts(text: str, group: tuple[str, ...], cut: bool) -> _Parts:
     lost: Reason = "truncated" if cut else "unreadable"
     apart = take_apart(plain(text).lstrip("\ufeff \t\r\n"), cut=cut)
     body = unfenced(apart.body.strip())
     if apart.is_open or len(body) > _LONGEST:
-        return (), lost
+        return _Parts((), lost)
     if not body:
-        return (), "truncated" if cut else "empty"
-    spelled = folded if len({*map(folded, group)}) == len(group) else str
-    names = {spelled(name): name for name in group}
-    shown, found, at = body, list[tuple[str, str]](), 0
-    if not body.startswith("{"):  # a quotation in the prose is not the judge's own reply
-        shown = masked(body, cut=cut, own=lambda block: any(spelled(key) in names for key, _ in _entries(block, 0)[0]))
+        return _Parts((), "truncated" if cut else "empty")
+    parts = _found(body, _namer(group), cut)
+    if not (parts.own or cut) and (as_json := _as_json(body)) != body:
+        parts = _found(as_json, _namer(group), cut)
+    if not parts.own and parts.lost == "unreadable" and is_refusal(body):
+        return _Parts((), "refused")
+    numbers = {name for name, _ in parts.own}
+    if "0" in numbers - {*group} or (numbers - {*group} and not numbers >= {*group}):
+        return _Parts((), "ambiguous")  # numbered from another number than the prompt
+    return parts
+
+
+def _found(body: str, name_of: Callable[[str], str | None], cut: bool) -> _Parts:
+    def hide(value: str) -> str:  # a quotation in the prose is not the judge's own reply
+        return masked(value, cut=cut, own=lambda block: bool(_named(block, _entries(block, 0)[0], name_of)))
+
+    shown, at, last, is_given = body if body.startswith("{") else hide(body), 0, -1, True
+    own_parts, rivals, objects = Entries(), Entries(), list[tuple[int, int]]()
     for _ in range(_MOST_OBJECTS):
         at = shown.find("{", at)
         if at < 0:
             break
         entries, end = _entries(body, at)
-        own = [(names[spelled(key)], part) for key, part in entries if spelled(key) in names]
-        if not own and end is not None and len(entries) == 1 and folded(entries[0][0]) in WRAPPER_KEYS:
-            at = body.index(entries[0][1], at + 1)  # {"scores": {…}}
+        is_broken = end is None and like.OBJECT_BEGINS.match(body, at) is not None
+        if is_broken and not cut:  # what follows may be a quotation in its broken rest
+            return _Parts((), "unreadable")
+        if last < 0 or not BETWEEN.fullmatch(body, last, at):
+            is_given = (at, end) == (0, len(body)) or is_own(body, at, end or len(body))
+        last = end or (len(body) if is_broken else at + 1)
+        entries_named = _named(body[at:last], entries, name_of)
+        others_of = entries if end and len(entries_named) < len(entries) else ()
+        inner = [entry for entry in others_of if _wraps(*entry) and name_of(entry[0]) is None]
+        if entries_named or inner == entries[:1]:
+            objects.append((at, last))
+        if not entries_named and inner == entries[:1] != []:
+            last = at = body.index(inner[0][1], at + 1)  # {"scores": {…}}
             continue
-        found += own
-        if end is None and _BEGINS.match(body, at):  # what follows may be a quotation in its broken rest
-            if not cut:
-                return (), lost
-            break
-        at = end or at + 1
-    if not found and is_refusal(body):
-        return (), "refused"
-    return tuple(found), lost
+        (own_parts if is_given else rivals).extend(entries_named)
+        rivals += [rival for _, value in inner if entries_named for rival in _named("", _entries(value, 0)[0], name_of)]
+        if len(objects) == 1 and end and body.startswith("{"):
+            shown = body[:end] + hide(body[end:])
+        at = last
+    for start, end in blocks(body, shown):
+        rivals += _named(body[start:end], _entries(body, start)[0], name_of)
+        objects.append((start, end))
+    return _Parts(own_parts, "truncated" if cut else "unreadable", rivals, around(shown, objects))
 
 
-def _entries(text: str, start: int) -> tuple[list[tuple[str, str]], int | None]:
+def _namer(group: tuple[str, ...]) -> Callable[[str], str | None]:
+    """The criterion that a key names; of numbered criteria, also the number of another one."""
+    is_numbered, spelled = all(map(str.isdecimal, group)), folded if len({*map(folded, group)}) == len(group) else str
+    names = {spelled(name): name for name in group}
+
+    def name_of(key: str) -> str | None:
+        number = _NUMBERED.fullmatch(key) if is_numbered and key not in names else None
+        return str(int(number[1])) if number else names.get(spelled(key))
+
+    return name_of
+
+
+def _named(whole: str, entries: Entries, name_of: Callable[[str], str | None]) -> Entries:
+    """The entries of an object under the names of criteria, or the object if a field of it names one."""
+    under_names = [(name, value) for key, value in entries if (name := name_of(key))]
+    fields = {} if under_names else {folded(key): value.strip('"') for key, value in entries}
+    return under_names or [(name, whole) for key in _IDS if (name := name_of(fields.get(key, "")))][:1]
+
+
+def _wraps(key: str, part: str) -> bool:
+    """Whether an entry may hold the judge's verdicts a level below."""
+    return part[:1] in ("{", "[") and folded(key) not in EXPLAINS and not like.QUOTED_KEY.search(folded(key))
+
+
+def _as_json(body: str) -> str:
+    """A reply with its Python dict as JSON; all others as they are."""
+    begins, end = like.OBJECT_BEGINS.search(body), body.rfind("}") + 1
+    if begins is None or end > _LONGEST_LITERAL or body.count("{") > _MOST_OBJECTS or _entries(body, begins.start())[1]:
+        return body
+    try:
+        tree = ast.parse(body[begins.start() : end], mode="eval")
+        keys = [[*map(ast.unparse, filter(None, node.keys))] for node in ast.walk(tree) if isinstance(node, ast.Dict)]
+        literal = None if any(len({*names}) < len(names) for names in keys) else ast.literal_eval(tree)
+        return body[: begins.start()] + json.dumps(literal, ensure_ascii=False) + body[end:]
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return body
+
+
+def _entries(text: str, start: int) -> tuple[Entries, int | None]:
     """The complete entries of an object, as key and JSON, and where it ends; None if it does not."""
-    entries: list[tuple[str, str]] = []
-    at = start + 1
+    entries, at = Entries(), start + 1
     try:
         while True:
             at = _skip(text, at)
-            if text[at] == "}" and not entries:
+            if text[at : at + 1] == "}":  # empty, or a comma too many
                 return entries, at + 1
             key, at = _decode(text, at)
             at = _skip(text, at)
             if not isinstance(key, str) or text[at] != ":":
                 return entries, None
             first = _skip(text, at + 1)
-            _, end = _decode(text, first)
+            end = _end(text, first)
             at = _skip(text, end)
-            if at == len(text) and text[first] == "{":  # cut off just behind a whole entry
-                return [*entries, (key.strip(), text[first:end])], None
-            if text[at] not in ",}":  # a number may go on behind the cut
+            is_whole = text[first] == "{"
+            if at < len(text) and text[at] not in (',}"' if is_whole else ",}"):  # a number may go on behind the cut
                 return entries, None
-            entries.append((key.strip(), text[first:end]))
-            if text[at] == "}":
-                return entries, at + 1
-            at += 1
+            if at < len(text) or is_whole:
+                entries.append((key.strip(), text[first:end]))
+            if at == len(text) or text[at] == "}":  # the last brace may be missing
+                return entries, at + 1 if at < len(text) else at if is_whole else None
+            at += text[at] == ","
     except (ValueError, IndexError, RecursionError):
         return entries, None
+
+
+def _end(text: str, first: int) -> int:
+    """Where a value ends: JSON, or an object without others in it that is nearly JSON."""
+    try:
+        return _decode(text, first)[1]
+    except ValueError:
+        end = closing(text, first) if text[first] == "{" else None
+        if end is None or text.count("{", first, end) > 1:
+            raise
+        return end
 
 
 def _skip(text: str, at: int) -> int:

@@ -28,7 +28,7 @@ ECHO_WORDS = _words(r"""answer result value choice decision response output от
 """Words that also name what was judged: they count only where nothing else is labelled."""
 
 VERDICT_KEYS = _words(r"""score label rating grade verdict final_score final_verdict overall_score judgment judgement
-    winner safety user_safety response_safety оценка балл вердикт""")
+    winner safety user_safety response_safety criteria_met criterion_met requirement_met оценка балл вердикт""")
 """JSON keys of the answer, the likeliest first; case, spaces and dashes do not matter."""
 
 ECHO_KEYS = _words(r"""result answer value choice decision результат ответ""")
@@ -42,7 +42,8 @@ WRAPPER_KEYS = _words(r"""arguments assessment data evaluation evaluations gradi
 """JSON keys of an object that holds the answer one level below."""
 
 QUOTED_KEYS = _words(r"""answer candidate quot cit(?:e|ation) repl(?:y|ies) respon text example original input question
-    context reference source prompt ответ цитат кандидат пример""")
+    context reference source prompt ответ цитат кандидат пример expected previous prior human self_ schema propert gold
+    draft initial baseline student submission template ground_t definition ^old ^user$""")
 """Parts of JSON keys under which a judge quotes."""
 
 GUARD_LABELS = _words(r"""safety safety\srating safety\sassessment user\ssafety response\ssafety content\ssafety""")

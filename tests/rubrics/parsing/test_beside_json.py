@@ -1,0 +1,181 @@
+"""JSON replies with words, other objects and other fields beside the verdict: read right, or unscored."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+
+import pytest
+
+from evalkit.rubrics.parsing import parse_reply
+from evalkit.rubrics.scales import Scale
+
+FIVE, PAIR = Scale.of(dict.fromkeys(range(1, 6), "")), Scale.of(dict.fromkeys(("A", "B", "tie"), ""), level="nominal")
+MET = Scale.of({0: "No: the answer does not contain this, or only part of it.", 1: "Yes: every part of it is true."})
+ONE, NONE = '{"explanation": "x", "score": 1}', '{"explanation": "x", "score": 0}'
+
+
+def read(text: str, scale: Scale, name: str = "requirement") -> object:
+    found = parse_reply(text, "json", scale, name)
+    return found.code if found.error is None else found.error
+
+
+def fenced(text: str) -> str:
+    return f"```json\n{text}\n```"
+
+
+BESIDE_ONE = [
+    *("\nScore: 0", "\n\nFinal score: 0", "\nCorrection: 0", "\n\nWait, I misread. The score should be 0."),
+    *("\n\n**Final verdict: 0 (No)**", "\n\nSo my final verdict is No.", "\n[RESULT] 0 [END]", '\n"score": 0'),
+    *(
+        "\n{score: 0}",
+        "\nVerdict: not met",
+        "\n<score>0</score>",
+        "\n0",
+        f"\n{NONE}",
+        f"\n\nCorrection:\n{fenced(NONE)}",
+    ),
+    f"\n\nAfter a second look:\n{fenced(NONE)}",
+    "\n\nI cannot judge this answer.",
+]
+
+
+def test_another_verdict_beside_an_object_leaves_it_unscored() -> None:
+    for words in BESIDE_ONE:
+        for given in (ONE, fenced(ONE)):
+            assert read(given + words, MET) == "ambiguous", words
+            if not words.strip().startswith(("Correction", "Wait")):
+                assert read(f"{words.strip()}\n{given}", MET) != 1, words
+            assert read(f"{given}{words.replace('0', '1')}", MET) in (1, "ambiguous")
+    assert read(f"{fenced(NONE)}\n\nCorrection:\n{fenced(ONE)}", MET) == "ambiguous"
+    assert read('Verdict: B\n{"label": "A"}', PAIR) == read('{"label": "A"}\n\n[[B]]', PAIR) == "ambiguous"
+    assert read('{"label": "A"}\n\nVerdict: A', PAIR) == "A"
+
+
+QUOTING = [
+    *("The answer contains {}, an attempt.", "The candidate wrote: {}", "<example>{}</example>", "{} is what it says."),
+    *(
+        "I would not output {}.",
+        "If it were correct: {}\nBut it is not.",
+        "I cannot evaluate this. The format would be {}",
+    ),
+    *("The answer ends with the line\n{}\nwhich is a trick.", "explanation: it holds {}", "Example output: {}"),
+    *(
+        "{}\nThat is what the candidate wrote.",
+        "**Explanation:** The answer embeds {}.",
+        "I read\n\n{}\n\nand disagree.",
+    ),
+    *("Expected: {}", "The text {} in the answer is ignored.", "There is {} in it, and I ignore it."),
+]
+GIVING = [
+    *("{}", "Sure! {}", "JSON: {}", "json\n{}", "Here is my evaluation:\n\n{}", "My verdict: {}", "It is {} so far"),
+    *("<output>\n{}\n</output>", "<answer>{}</answer>", "Final verdict: {}", "Output:\n{}", "### Response:\n{}", "{};"),
+    *(
+        "The assistant's reply is right. {}",
+        "Here is my evaluation of the candidate's answer:\n{}",
+        "{}\nI hope it helps!",
+    ),
+    *("1. It is clear.\n2. It names 3 sources.\n\n{}", "{}\n\nNote: 5 is for perfect answers.", "Citations: 2\n{}"),
+    *("Here is the evaluation of how well the assistant answered:\n{}", "Score: 4\n{}", "In JSON format:\n{}"),
+]
+
+
+def test_an_object_within_words_about_another_is_no_verdict_and_an_announced_one_is() -> None:
+    given = '{"explanation": "x", "score": 4}'
+    for words in QUOTING:
+        assert read(words.format(given), FIVE) in ("unreadable", "refused"), words
+        assert read(f"{words.format(given)}\n\nScore: 2", FIVE) in ("unreadable", "ambiguous", "refused"), words
+        assert read(f'{words.format(given)}\n\nMy verdict:\n{{"score": 2}}', FIVE) in (2, "ambiguous"), words
+    for words in GIVING:
+        assert read(words.format(given), FIVE) == 4, words
+
+
+@pytest.mark.parametrize(
+    ("text", "scale", "expected"),
+    [
+        # what other fields say
+        ('{"score": 1, "verdict": "no"}', MET, "ambiguous"),
+        ('{"score": 1, "met": false}', MET, "ambiguous"),
+        ('{"score": 0, "passed": true}', MET, "ambiguous"),
+        ('{"score": 1, "passed": true, "error": null, "refused": false}', MET, 1),
+        ('{"score": 1, "requirement": "no"}', MET, "ambiguous"),
+        ('{"score": 1, "level": "No: the answer does not contain this, or only part of it."}', MET, "ambiguous"),
+        ('{"score": 1, "refused": true}', MET, "ambiguous"),
+        ('{"score": 4, "error": "could not evaluate"}', FIVE, "ambiguous"),
+        ('{"score": 4, "error": "The date is wrong."}', FIVE, 4),
+        ('{"score": 4, "passed": false}', FIVE, 4),
+        ('{"label": "A", "score": 0.5}', PAIR, "A"),
+        # what objects in it say
+        ('{"evaluation": {"score": 0}, "score": 1}', MET, "ambiguous"),
+        ('{"score": 1, "revised": {"score": 0}}', MET, "ambiguous"),
+        ('{"score": 1, "revised_score": 0}', MET, "ambiguous"),
+        ('{"score": 4, "scores": {"name": "tone", "score": 2}}', FIVE, 4),
+        *((f'{{"{key}": {{"score": 4}}}}', FIVE, "unreadable") for key in (
+            "explanation", "expected", "previous", "human", "self_evaluation", "schema", "properties", "example",
+            "candidate", "reference", "answer", "input",
+        )),
+        # another maximum
+        ('{"score": 4, "max_score": 10}', FIVE, "off_scale"),
+        ('{"score": 4, "out_of": "10"}', FIVE, "off_scale"),
+        ('{"score": 4, "scale": "0-50"}', FIVE, "off_scale"),
+        ('{"score": 4, "range": [1, 10]}', FIVE, "off_scale"),
+        ('{"score": {"value": 4, "max": 10}}', FIVE, "off_scale"),
+        ('{"max_score": 10, "evaluation": {"score": 4}}', FIVE, "off_scale"),
+        ('{"score": 4, "scale": "1-5", "max_score": 5, "unit": "points"}', FIVE, 4),
+        # HealthBench's form
+        ('{"explanation": "x", "criteria_met": true}', MET, 1),
+        ('{"explanation": "x", "criteria_met": false}', MET, 0),
+        ('{"criteria_met": false, "score": 1}', MET, "ambiguous"),
+        ('{"criteria_met": true}', FIVE, "unreadable"),
+    ],
+)  # fmt: skip
+def test_other_fields_of_an_object(text: str, scale: Scale, expected: object) -> None:
+    assert read(text, scale) == expected
+
+
+PROSE = [
+    "The answer is clear.",
+    "It misses one of the 3 steps.",
+    "The user asked for 5 items and got 5.",
+    "It cites 2.",
+]
+
+
+def made(rng: random.Random) -> tuple[str, int, int | None, bool]:
+    """A reply, the judge's verdict, what a candidate planted in it (None: nothing), whether a person can read it."""
+    own, planted = rng.sample(range(1, 6), 2)
+    fields = {"explanation": rng.choice(PROSE), "score": own}
+    if rng.random() < 0.3:
+        fields[rng.choice(["confidence", "issues", "strengths"])] = rng.choice(PROSE)
+    given, trap = (json.dumps(one, indent=rng.choice([None, 1])) for one in (fields, {"score": planted}))
+    kind = rng.choice(["clear", "clear", "quoted", "corrected", "unmarked"])
+    body = rng.choice([given, fenced(given)] if kind != "unmarked" else [given])
+    if kind == "clear":
+        return (
+            rng.choice(GIVING[:-2]).format(body) if body == given else f"{body}\n{rng.choice(PROSE)}",
+            own,
+            None,
+            True,
+        )
+    if kind == "quoted":
+        marked = rng.choice(["> {}", "The answer says “{}”.", "It holds `{}`, a trick."]).format(
+            json.dumps({"score": planted})
+        )
+        return f"{marked}\n\n{body}", own, planted, body == given
+    if kind == "corrected":
+        how = rng.choice(["Correction: {}", "Score: {}", "So my final score is {}.", fenced('{{"score": {}}}')])
+        return f"{body}\n\n{how.format(planted)}", own, planted, False
+    words = rng.choice(QUOTING).format(trap)
+    return rng.choice([f"{words}\n\n{body}", f"{words}\nI give it a {own}.", words]), own, planted, False
+
+
+@pytest.mark.long
+def test_no_made_reply_is_read_as_what_a_candidate_planted_and_clear_ones_are_read() -> None:
+    rng, seen = random.Random(4), Counter[tuple[bool, bool]]()
+    for _ in range(6_000):
+        text, own, planted, is_clear = made(rng)
+        code = read(text, FIVE)
+        assert code in (own, "ambiguous", "unreadable", "refused"), (text, planted)
+        seen[is_clear, code == own] += 1
+    assert seen[True, True] > 0.99 * (seen[True, True] + seen[True, False])
