@@ -403,7 +403,8 @@ def test_a_call_that_may_have_been_billed_stays_in_the_budget(server: JudgeServe
 @pytest.mark.filterwarnings("ignore:judge 'openai.*failed calls were not sent again")
 def test_no_more_requests_than_allowed_whatever_comes_of_them(server: JudgeServer, store: ReplyStore) -> None:
     troubles: dict[str, dict[str, Any]] = {
-        "500": {"status": 500}, "429": {"status": 429}, "502": {"status": 502, "body": b"<html>"}, "reset": {"reset": True},
+        "500": {"status": 500}, "429": {"status": 429}, "502": {"status": 502, "body": b"<html>"},
+        "reset": {"reset": True},
         "429 wait": {"status": 429, "headers": {"retry-after": "1"}},
         "html": {"body": b"<html>"}, "hang": {"hang": 0.5}, "refused": {"status": 400}, "cut": {"raw": b"HTTP/1.1 200"},
     }  # fmt: skip
@@ -431,7 +432,9 @@ def test_no_more_requests_than_allowed_whatever_comes_of_them(server: JudgeServe
 
 def test_a_failure_that_a_limit_keeps_from_a_retry_is_named(server: JudgeServer, store: ReplyStore) -> None:
     server.always = {"status": 500, "body": {"error": {"message": "out of memory"}}}
-    with pytest.warns(EvalkitWarning, match=r"not sent again: max_calls=2 reached \(an .* failed: HTTP 500 .*out of mem"):
+    with pytest.warns(
+        EvalkitWarning, match=r"not sent again: max_calls=2 reached \(an .* failed: HTTP 500 .*out of mem"
+    ):
         outcomes = fetch([request_of(judge_at(server), item) for item in range(4)], store, Options(max_calls=2))
     assert reasons(outcomes) == ["budget"] * 4
     assert ["out of memory" in str(outcome.failure) for outcome in outcomes] == [True, True, False, False]
