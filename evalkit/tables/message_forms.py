@@ -19,7 +19,7 @@ from evalkit.tables.items import canonical
 
 Message = dict[str, Any]
 
-SPEAKERS = {"assistant", "ai", "model"}
+_SPEAKERS = {"assistant", "ai", "model"}
 _OTHERS = {"user", "human", "system", "developer", "tool", "function"}
 _RESULT_ROLES = ("tool", "function")
 _ONLY_TEXTS = {str}
@@ -44,11 +44,11 @@ _MEDIA_TYPES = ("media_type", "mime_type", "mimeType", "mediaType", "contentType
 _TEXT_TYPE = re.compile(r"text/|application/(?:[\w.+-]*(?:json|xml|yaml|javascript)|x-www-form)")
 _ATTACHED = ("experimental_attachments", "attachments", "images", "videos")
 # parts without a type, by the name of their one field: Bedrock, Gemini, Haystack
-_FILES = ("inlineData", "inline_data", "fileData", "file_data")
 _WRAPPED = {
     "toolUse": "tool_use", "toolResult": "tool_result", "tool_call": "tool_call", "tool_call_result": "tool_result",
     "toolInvocation": "tool_call", "reasoningContent": "reasoning", "reasoningText": "reasoning",
-    **dict.fromkeys(_FILES, "file"), **{name: name for name in ("image", "audio", "video", "document")},
+    **dict.fromkeys(("inlineData", "inline_data", "fileData", "file_data"), "file"),
+    **{name: name for name in ("image", "audio", "video", "document")},
 }  # fmt: skip
 _BESIDE = {"thought", "thoughtSignature", "thought_signature", "videoMetadata", "video_metadata"}
 _RENAMED = {"toolUseId": "id", "toolCallId": "id", "toolName": "name", "tool_name": "name"}
@@ -148,7 +148,7 @@ def is_result(message: Message) -> bool:
 def speakers(messages: Sequence[Message]) -> set[str]:
     """The roles that answer: the assistant, or else whoever is no user, system or tool, as agents with a name."""
     roles = {message["role"] for message in messages}
-    answering = {role for role in roles if role.lower() in SPEAKERS}
+    answering = {role for role in roles if role.lower() in _SPEAKERS}
     return answering or {role for role in roles if role.lower() not in _OTHERS}
 
 
@@ -177,7 +177,7 @@ def _are_messages(values: Sequence[Any]) -> bool:
         return False
     said_or_done = [bool("content" in one or _ACTS & one.keys()) for one in values]
     bare = [one.keys() <= _BARE for one in values]
-    known = [one["role"].lower() in SPEAKERS | _OTHERS for one in values]
+    known = [one["role"].lower() in _SPEAKERS | _OTHERS for one in values]
     if not any(said_or_done):  # contents that are null are not in the mapping
         return all(map(min, bare, known))
     return all(map(max, said_or_done, bare, known))
@@ -209,9 +209,7 @@ class _Reader:
             return
         if not _ids(further.get("tool_call_id")) and "tool_call_id" in further:
             further["call"] = further.pop("tool_call_id")
-        is_ai_sdk = isinstance(content, list) and any(
-            isinstance(one, Mapping) and "toolCallId" in one for one in content
-        )
+        is_ai_sdk = isinstance(content, list) and any("toolCallId" in one for one in content if isinstance(one, dict))
         if (role.lower() in _RESULT_ROLES and not is_ai_sdk) or "tool_call_id" in further:
             yield self._result(role, further, content)
             return
@@ -494,12 +492,7 @@ def _unseen_part(part: Mapping[str, Any], *, anyway: bool = False) -> Mapping[st
         return part
     inner = _typed(part)
     media = next((str(inner[one]) for one in _MEDIA_TYPES if inner.get(one)), "")
-    names = (
-        inner.get("modality") if _kind(inner) in _KINDS else "",
-        _kind(inner),
-        inner.get("block_type"),
-        inner.get("kind"),
-    )
+    names = inner.get("modality"), _kind(inner), inner.get("block_type"), inner.get("kind")
     kind = next((_KINDS[name] for one in names if (name := str(one).replace("-", "_")) in _KINDS), None)
     if kind is None and (not media or _TEXT_TYPE.match(media)):
         return None
@@ -519,24 +512,15 @@ def _unseen_part(part: Mapping[str, Any], *, anyway: bool = False) -> Mapping[st
 
 
 def _marks_in(further: Mapping[str, Any]) -> list[Any]:
-    """The marks of what stands in fields of a message, as its attachments: it is a part of what is said."""
-    marks: list[Any] = []
-    for name, value in further.items():
-        for one in value if name in _ATTACHED and isinstance(value, list) else ():
-            if isinstance(one, Mapping) and not unseen(shown_value(one)) and any(one.get(at) for at in _ADDRESSES):
-                marks.append(_unseen_part(one, anyway=True) or {"type": "file", "unseen": _about(one, one)})
-            elif isinstance(one, str) and name in ("images", "videos"):
-                marks.append({"type": name[:-1], "unseen": _about(one, {})})
-        marks += [] if marks else _marks(shown_value(value))
-    return [mark for at, mark in enumerate(marks) if mark not in marks[:at]]
-
-
-def _marks(value: Any) -> Iterator[Any]:
-    if is_unseen(value):
-        yield value
-    elif isinstance(value, (dict, list)):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _marks(one)
+    """Marks of the fields of a message that hold images or files, as its attachments: they are part of what is said."""
+    kinds = {name: unseen(shown_value(value)) for name, value in further.items()}
+    for name in _ATTACHED:
+        for one in further[name] if isinstance(further.get(name), list) and not kinds[name] else ():
+            if isinstance(one, Mapping) and any(one.get(place) for place in _ADDRESSES):
+                kinds[name] = (_unseen_part(one, anyway=True) or {"type": "file"})["type"]
+            elif isinstance(one, str) and one and name in ("images", "videos"):
+                kinds[name] = name[:-1]
+    return [{"type": kind, "unseen": f"in {name[:40]}"} for name, kind in kinds.items() if kind]
 
 
 def _about(value: Any, part: Mapping[str, Any], name: str = "") -> str:

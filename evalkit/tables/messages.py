@@ -21,7 +21,7 @@ ANSWER: Message = {"role": "answer", "content": "(The answer, which is shown apa
 
 _ROLES = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bot": "assistant", "observation": "tool"}
 _COLUMNS = ("question", "answer", "conversation")
-_ANSWERS = ("choices", "response", "output", "completion", "answer")
+_ASKING, _ANSWERS = ("user", "human", "system", "developer"), ("choices", "response", "output", "completion")
 _SPEAKER_LINE = re.compile(
     r"^[ \t]*\**(user|assistant|system|tool|human|ai|bot|agent|customer|client|model|student|teacher)\**[ \t]*:\**",
     re.IGNORECASE | re.MULTILINE,
@@ -38,8 +38,8 @@ def split_messages(items: pd.DataFrame, column: str, inputs: Iterable[str] = _CO
     column
         Its cells are lists of messages of OpenAI (``{"role": "user", "content": …}``), Anthropic, tau-bench, Inspect or
         ShareGPT (``{"from": "human", "value": …}``), also with blocks of Bedrock or the AI SDK; an object that has them
-        as ``messages`` or ``traj`` (and perhaps the answer as ``choices``, ``response``, ``output``, ``completion`` or
-        ``answer``); or one of these as JSON text.
+        as ``messages`` or ``traj`` (and perhaps the answer as ``choices``, ``response``, ``output`` or ``completion``);
+        or one of these as JSON text.
     inputs
         The inputs of the rubric. What is no input of its own stays in the conversation.
 
@@ -87,10 +87,8 @@ def messages_of(cell: Any) -> list[Message]:
         return []
     found = forms.read_messages([_named(one) for one in value]) if isinstance(value, list) else None
     if found is None:
-        raise InputError(
-            f"expected a list of messages with role and content, got {str(cell)[:60]!r}; rewrite it in the form of "
-            "OpenAI, Anthropic or Bedrock, or pass it whole as the input conversation, where it is shown as JSON"
-        )
+        got = str(cell)[:60]
+        raise InputError(f"expected a list of messages with role and content, got {got!r}; rewrite it in OpenAI's form")
     return found
 
 
@@ -369,7 +367,7 @@ def _of_log(value: Mapping[str, Any]) -> Any:
     if not isinstance(messages, list):
         return value
     last = next((one for one in reversed(messages) if one is not None), None)
-    if isinstance(last, Mapping) and last.get("role") not in forms.SPEAKERS:
+    if isinstance(last, Mapping) and ("choices" in value or last.get("role") in _ASKING):
         if (answers := _answers_beside(value)) is None:
             return value  # shown whole, not without its answer
         messages = [*messages, *answers]
@@ -381,15 +379,11 @@ def _of_log(value: Mapping[str, Any]) -> Any:
 
 def _answers_beside(value: Mapping[str, Any]) -> list[Any] | None:
     """The answer that a log's object has beside its messages, if any; None if it cannot be told."""
-    own = {"content": value.get("content")} if value.get("role") in forms.SPEAKERS else []  # Anthropic's answer
-    given: Any = next((value[name] for name in _ANSWERS if value.get(name)), own)
+    given: Any = next((value[name] for name in _ANSWERS if value.get(name)), [])
     given = given.get("choices", given) if isinstance(given, Mapping) else given
-    if isinstance(given, list) and len(given) == 1:
-        given = given[0]
-    if isinstance(given, Mapping):
-        given = given.get("message", given.get("text", given))
-    if isinstance(given, str):
-        given = {"role": "assistant", "content": given}
+    given = given[0] if isinstance(given, list) and len(given) == 1 else given
+    given = given.get("message", given.get("text", given)) if isinstance(given, Mapping) else given
+    given = {"content": given} if isinstance(given, str) else given
     if isinstance(given, Mapping):
         return [{"role": "assistant", **given}] if forms.read_messages([{"role": "assistant", **given}]) else None
     return None if given else []

@@ -404,7 +404,7 @@ def test_the_answer_beside_the_messages_of_an_object_is_the_last_message():
     asked, answered = {"role": "user", "content": "Where?"}, {"role": "assistant", "content": "On truck 3."}
     for beside in (
         {"choices": [{"index": 0, "message": answered}]}, {"response": {"choices": [{"message": answered}]}},
-        {"choices": [{"text": "On truck 3."}]}, {"output": answered}, {"completion": "On truck 3."}, answered,
+        {"choices": [{"text": "On truck 3."}]}, {"output": answered}, {"completion": "On truck 3."},
         {"response": {"content": "On truck 3."}},
     ):  # fmt: skip
         log = {"messages": [asked], **beside}
@@ -415,7 +415,7 @@ def test_the_answer_beside_the_messages_of_an_object_is_the_last_message():
         ]
     assert messages_of({"messages": [asked, answered], "output": {"completion": "other"}}) == [asked, answered]
     several = {"messages": [asked], "choices": [{"message": answered}, {"message": asked}]}
-    with pytest.raises(InputError, match=r"expected a list of messages .* rewrite it in the form of OpenAI"):
+    with pytest.raises(InputError, match=r"expected a list of messages .* rewrite it in OpenAI's form"):
         messages_of(several)
     assert "On truck 3." in str(ek.build_prompt(WHOLE, {"conversation": several}))
 
