@@ -371,7 +371,7 @@ class _Answers:
     def read(self, rows: Any, criterion: str, measured_on: Known | None, *, may_lie_between: bool) -> None:
         """Read the answers of one criterion: on this scale, or else on that of their type."""
         values = self._values(rows, measured_on)
-        is_list = values.map(pd.api.types.is_list_like) if values.dtype == object else None
+        is_list = ~values.map(pd.api.types.is_hashable).astype(bool) if values.dtype == object else None
         if is_list is not None and (several := int(is_list.sum())):
             raise InputError(
                 f"column {values.name!r} has {several} cells with several values; give each a row of its own, as in "
