@@ -1,8 +1,11 @@
-"""Messages as OpenAI, Anthropic, tau-bench and Inspect write them, in one form: the one that is hashed and shown.
+"""Messages as OpenAI, Anthropic, Bedrock, the AI SDK, tau-bench and Inspect write them, in one form: that is hashed.
 
 A message has a `role` and a `content`: a text, or a list of parts (`text`, `reasoning`, `image` …). An assistant's
 calls are its `tool_calls` (`id`, `name`, `arguments`); a result has the `tool_call_id` of its call. Calls are numbered
 in their order, since ids are drawn at random. Other fields stay as they came.
+
+Over 350 lines, because one pass decides of each part whether it is a text, a call, a result or an image: two passes
+could disagree.
 """
 
 from __future__ import annotations
@@ -36,8 +39,9 @@ _KINDS = {
     **dict.fromkeys(("video", "input_video", "video_url"), "video"),
     **dict.fromkeys(("document", "file", "input_file", "document_url", "file_url", "file_data", "file_id"), "file"),
     **dict.fromkeys(("container_upload", "uri", "blob"), "file"),
+    "computer_screenshot": "image",
 }
-_SOURCES = ("source", "data", "url", "file_id", "file_data", "file_url", "image", "file")
+_SOURCES = ("source", "data", "url", "image_url", "file_id", "file_data", "file_url", "image", "file")
 _DATA_FIELDS = ("data", "bytes", "blob", "base64", "base64_image")
 _ADDRESSES = ("uri", "url", "fileUri", "file_uri", "file_id")
 _MEDIA_TYPES = ("media_type", "mime_type", "mimeType", "mediaType", "contentType", "content_type", "image_mimetype")
@@ -492,7 +496,8 @@ def _unseen_part(part: Mapping[str, Any], *, anyway: bool = False) -> Mapping[st
         return part
     inner = _typed(part)
     media = next((str(inner[one]) for one in _MEDIA_TYPES if inner.get(one)), "")
-    names = inner.get("modality"), _kind(inner), inner.get("block_type"), inner.get("kind")
+    names = [inner.get("modality"), _kind(inner), *map(inner.get, ("block_type", "kind"))]
+    names += part if anyway and len(part) == 1 else []  # DashScope's {"image": address}
     kind = next((_KINDS[name] for one in names if (name := str(one).replace("-", "_")) in _KINDS), None)
     if kind is None and (not media or _TEXT_TYPE.match(media)):
         return None
@@ -507,8 +512,8 @@ def _unseen_part(part: Mapping[str, Any], *, anyway: bool = False) -> Mapping[st
     )))  # fmt: skip
     if not (is_kind or (has_data and media) or (is_at and is_known and not has_text)):
         return None
-    about, of_media = _about(inner, inner), _MEDIA.get(media.partition("/")[0])
-    return {"type": of_media or kind or "file", "unseen": about if is_plain_text(about) else _size("", about)}
+    about, kind = _about(inner, inner), _MEDIA.get(media.partition("/")[0], kind or "file")
+    return {"type": kind, "unseen": about if is_plain_text(about) else _size("", about)}
 
 
 def _marks_in(further: Mapping[str, Any]) -> list[Any]:

@@ -309,6 +309,8 @@ IMAGES: list[dict[str, Any]] = [
     {"fileData": {"mimeType": "image/png", "fileUri": "gs://shop/a"}, "thoughtSignature": "x"},
     {"type": "uri", "modality": "image", "uri": "gs://shop/a"},  # OpenTelemetry
     {"url": "https://shop.example/a", "kind": "image-url"},  # Pydantic AI
+    {"image": "https://shop.example/a.png"},  # DashScope
+    {"type": "computer_screenshot", "image_url": "https://shop.example/a.png"},
     {"type": "text", "text": "see @@@langfuseMedia:type=image/jpeg|id=7f|source=base64_data_uri@@@ here"},
 ]  # fmt: skip
 FIELDS: list[dict[str, Any]] = [  # beside a text
