@@ -51,11 +51,11 @@ def _once(make: Callable[[Evaluation], _T]) -> cached_property[_T]:
     """A cached property that is computed from ids as texts; its table has the ids that the user's items have."""
 
     @wraps(make)
-    def made(self: Evaluation) -> _T:
+    def computed(self: Evaluation) -> _T:
         value: Any = make(self) if self.own is self else getattr(self.own, make.__name__)
         return cast("_T", self.keys.restore(value) if isinstance(value, pd.DataFrame) else value)
 
-    return cached_property(made)
+    return cached_property(computed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +123,9 @@ class Evaluation:
         keys = Keys.of_items(items, item_id)
         if not keys.values:
             return self
-        made = replace(self, items=keys.restore(self.items), keys=keys)
-        made.__dict__["own"] = self  # whose tables may be computed already
-        return made
+        evaluation = replace(self, items=keys.restore(self.items), keys=keys)
+        evaluation.__dict__["own"] = self  # whose tables may be computed already
+        return evaluation
 
     @classmethod
     def of(
@@ -367,9 +367,9 @@ class Evaluation:
             with ``_2``.
         """
         criteria = [(criterion.name, criterion.level) for criterion in self.rubric.criteria]
-        own = self.own
-        tables = (own.judgments, own.votes, own.scores, self.labels)
-        return self.keys.restore(wide_table(own.items, criteria, self.judges, *tables))
+        texts = self.own
+        tables = (texts.judgments, texts.votes, texts.scores, self.labels)
+        return self.keys.restore(wide_table(texts.items, criteria, self.judges, *tables))
 
     def __str__(self) -> str:
         return overview.text(self.own)

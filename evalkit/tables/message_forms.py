@@ -213,17 +213,17 @@ class _Reader:
             return
         if not _ids(further.get("tool_call_id")) and "tool_call_id" in further:
             further["call"] = further.pop("tool_call_id")
-        is_ai_sdk = isinstance(content, list) and any("toolCallId" in one for one in content if isinstance(one, dict))
+        is_ai_sdk = type(content) is list and any("toolCallId" in block for block in content if type(block) is dict)
         if (role.lower() in _RESULT_ROLES and not is_ai_sdk) or "tool_call_id" in further:
             yield self._result(role, further, content)
             return
         before, after = self._taken(further)
-        held = [mark for mark in _marks_in(further) if not isinstance(content, list) or mark not in content]
-        if _is_content_of_texts(content) and not (before or after or held):
+        marks = [mark for mark in _marks_in(further) if not isinstance(content, list) or mark not in content]
+        if _is_content_of_texts(content) and not (before or after or marks):
             made = [_Part(role, whole=content)]
         else:
             parts = content if isinstance(content, list) else [content] if content != "" or not before else []
-            made = list(self._split(role, [*held, *before, *parts]))
+            made = list(self._split(role, [*marks, *before, *parts]))
         if after:
             if not made or made[-1].result is not None:
                 made.append(_Part(role))
@@ -252,7 +252,7 @@ class _Reader:
             before.append(text if isinstance(text, str) else {"type": "audio", "audio": audio})
             del further["audio"]
         invoked = further.pop("toolInvocations", None)  # calls of the AI SDK 4, with their results
-        before += [{"toolInvocation": one} for one in (invoked if isinstance(invoked, list) else [])]
+        before += [{"toolInvocation": call} for call in (invoked if isinstance(invoked, list) else [])]
         return before, _calls_in(further)
 
     def _split(self, role: str, parts: Sequence[Any]) -> Iterator[_Part]:
@@ -381,14 +381,14 @@ def _typed(part: Any) -> Any:
     """A part that is wrapped in a field with the name of its type as one with this type."""
     if not isinstance(part, Mapping):
         return part
-    name = next((one for one in _WRAPPED if isinstance(part.get(one), Mapping)), "") if "type" not in part else ""
+    name = "" if "type" in part else next((field for field in _WRAPPED if isinstance(part.get(field), Mapping)), "")
     is_block = name and (_WRAPPED[name] != name or {"format", "source"} <= part[name].keys())
-    if is_block and part.keys() <= {name, *_BESIDE}:
-        part = {**_typed(part[name]), "type": _WRAPPED[name]}
-    if _kind(part) not in _CALLS and not _is_result_block(_kind(part)):
-        return part
-    part = {_RENAMED.get(one, one): value for one, value in part.items()}
-    return part | ({"is_error": True} if part.get("status") == "error" else {})
+    is_wrapped = is_block and part.keys() <= {name, *_BESIDE}
+    typed = {**_typed(part[name]), "type": _WRAPPED[name]} if is_wrapped else part
+    if _kind(typed) not in _CALLS and not _is_result_block(_kind(typed)):
+        return typed
+    fields = {_RENAMED.get(field, field): value for field, value in typed.items()}
+    return fields | ({"is_error": True} if fields.get("status") == "error" else {})
 
 
 def _ids(given: Any) -> list[str]:
@@ -426,19 +426,19 @@ def _parts(part: Any, *, told: bool = False) -> list[Any]:
         return found if isinstance(found, list) else [{"type": "text", "text": part}]
     if not isinstance(part, Mapping):
         return [] if part is None else [shown_value(part)]
-    part = _typed(part)
-    text, kind = text_of(part), _kind(part)
+    typed = _typed(part)
+    text, kind = text_of(typed), _kind(typed)
     if text is not None:
         return _parts(text)
     if kind == "refusal":
-        return _parts(part.get("refusal"))
+        return _parts(typed.get("refusal"))
     if kind in ("thinking", "reasoning", "redacted_thinking"):
-        return [{"type": "reasoning", "text": _reasoning(part)}]
-    if kind in ("document", "search_result") and (inner := _texts_of_document(part)):
+        return [{"type": "reasoning", "text": _reasoning(typed)}]
+    if kind in ("document", "search_result") and (inner := _texts_of_document(typed)):
         return inner
-    if (mark := _unseen_part(part, anyway=told or kind in _KINDS)) is not None:
+    if (mark := _unseen_part(typed, anyway=told or kind in _KINDS)) is not None:
         return [mark]
-    return [shown_value({name: value for name, value in part.items() if name not in _SEALED})]
+    return [shown_value({name: value for name, value in typed.items() if name not in _SEALED})]
 
 
 def _reasoning(part: Any) -> str:
@@ -495,17 +495,17 @@ def _unseen_part(part: Mapping[str, Any], *, anyway: bool = False) -> Mapping[st
     if is_unseen(part):
         return part
     inner = _typed(part)
-    media = next((str(inner[one]) for one in _MEDIA_TYPES if inner.get(one)), "")
+    media = next((str(inner[field]) for field in _MEDIA_TYPES if inner.get(field)), "")
     names = [inner.get("modality"), _kind(inner), *map(inner.get, ("block_type", "kind"))]
     names += part if anyway and len(part) == 1 else []  # DashScope's {"image": address}
-    kind = next((_KINDS[name] for one in names if (name := str(one).replace("-", "_")) in _KINDS), None)
+    kind = next((_KINDS[name] for word in names if (name := str(word).replace("-", "_")) in _KINDS), None)
     if kind is None and (not media or _TEXT_TYPE.match(media)):
         return None
     # outside of messages, a list of files with their names holds no file
     held = [inner[name] for name in (_kind(inner), *_SOURCES, *_DATA_FIELDS) if inner.get(name)]
     has_text = "text" in inner or ("content" in inner and not _is_base64(inner["content"]))
-    has_data = any(inner.get(one) for one in _DATA_FIELDS) or _is_base64(inner.get("content"))
-    is_at = has_data or (any(inner.get(one) for one in _ADDRESSES) and (kind is not None or anyway))
+    has_data = any(map(inner.get, _DATA_FIELDS)) or _is_base64(inner.get("content"))
+    is_at = has_data or (any(map(inner.get, _ADDRESSES)) and (kind is not None or anyway))
     is_known = media or inner is not part or "modality" in inner
     is_kind = kind is not None and (anyway or (not has_text and any(
         kind == "image" or isinstance(one, Mapping) or not is_plain_text(str(one)) for one in held
@@ -520,10 +520,10 @@ def _marks_in(further: Mapping[str, Any]) -> list[Any]:
     """Marks of the fields of a message that hold images or files, as its attachments: they are part of what is said."""
     kinds = {name: unseen(shown_value(value)) for name, value in further.items()}
     for name in _ATTACHED:
-        for one in further[name] if isinstance(further.get(name), list) and not kinds[name] else ():
-            if isinstance(one, Mapping) and any(one.get(place) for place in _ADDRESSES):
-                kinds[name] = (_unseen_part(one, anyway=True) or {"type": "file"})["type"]
-            elif isinstance(one, str) and one and name in ("images", "videos"):
+        for attached in further[name] if isinstance(further.get(name), list) and not kinds[name] else ():
+            if isinstance(attached, Mapping) and any(map(attached.get, _ADDRESSES)):
+                kinds[name] = (_unseen_part(attached, anyway=True) or {"type": "file"})["type"]
+            elif isinstance(attached, str) and attached and name in ("images", "videos"):
                 kinds[name] = name[:-1]
     return [{"type": kind, "unseen": f"in {name[:40]}"} for name, kind in kinds.items() if kind]
 
@@ -557,8 +557,8 @@ def _cut_data(text: str) -> Any:
     """A text with images and recordings in it as parts, these as marks; the text if it holds none."""
     parts: list[Any] = []
     end = 0
-    found = (*_DATA.finditer(text), *_PICTURE.finditer(text), *_LANGFUSE.finditer(text))
-    for match in sorted(found, key=re.Match.start):
+    matches = (*_DATA.finditer(text), *_PICTURE.finditer(text), *_LANGFUSE.finditer(text))
+    for match in sorted(matches, key=re.Match.start):
         media, data = ("image", match[0].rstrip()) if match.re is _PICTURE else match.groups()
         kind = _MEDIA.get(media, _MEDIA.get(media.partition("/")[0], "file" if match.re is _LANGFUSE else None))
         if kind is None or match.start() < end:

@@ -366,7 +366,7 @@ def _of_log(value: Mapping[str, Any]) -> Any:
     messages = value.get("messages", value.get("traj"))
     if not isinstance(messages, list):
         return value
-    last = next((one for one in reversed(messages) if one is not None), None)
+    last = next((message for message in reversed(messages) if message is not None), None)
     if isinstance(last, Mapping) and ("choices" in value or last.get("role") in _ASKING):
         if (answers := _answers_beside(value)) is None:
             return value  # shown whole, not without its answer
@@ -379,14 +379,14 @@ def _of_log(value: Mapping[str, Any]) -> Any:
 
 def _answers_beside(value: Mapping[str, Any]) -> list[Any] | None:
     """The answer that a log's object has beside its messages, if any; None if it cannot be told."""
-    given: Any = next((value[name] for name in _ANSWERS if value.get(name)), [])
-    given = given.get("choices", given) if isinstance(given, Mapping) else given
-    given = given[0] if isinstance(given, list) and len(given) == 1 else given
-    given = given.get("message", given.get("text", given)) if isinstance(given, Mapping) else given
-    given = {"content": given} if isinstance(given, str) else given
-    if isinstance(given, Mapping):
-        return [{"role": "assistant", **given}] if forms.read_messages([{"role": "assistant", **given}]) else None
-    return None if given else []
+    answer: Any = next((value[name] for name in _ANSWERS if value.get(name)), [])
+    answer = answer.get("choices", answer) if isinstance(answer, Mapping) else answer
+    answer = answer[0] if isinstance(answer, list) and len(answer) == 1 else answer
+    answer = answer.get("message", answer.get("text", answer)) if isinstance(answer, Mapping) else answer
+    answer = {"content": answer} if isinstance(answer, str) else answer
+    if isinstance(answer, Mapping):
+        return [{"role": "assistant", **answer}] if forms.read_messages([{"role": "assistant", **answer}]) else None
+    return None if answer else []
 
 
 def _with_attachments(value: Any, attached: Mapping[str, Any]) -> Any:

@@ -39,16 +39,16 @@ def read_score(
     is_first
         Whether nothing was written before the verdict: else P(pass) is conditional on that text, and left out.
     """
-    given = math.fsum(codes.values())
-    total = max(1.0, given)  # stored values are rounded
+    stated_mass = math.fsum(codes.values())
+    total = max(1.0, stated_mass)  # stored values are rounded
     shares = [(share / total, verdict_of(code)) for code, share in codes.items()]
     mass = math.fsum(share for share, _ in shares)
     scores = [verdict[0] for _, verdict in shares]
     weighted = math.fsum(share * verdict[0] for share, verdict in shares)
     missing = max(0.0, 1.0 - mass)
     bounds = weighted + missing * min(scores), weighted + missing * max(scores)
-    if not LEAST_MASS <= given <= MOST_MASS:
-        return _LOW_MASS, (math.nan, given, *bounds, math.nan)
+    if not LEAST_MASS <= stated_mass <= MOST_MASS:
+        return _LOW_MASS, (math.nan, stated_mass, *bounds, math.nan)
     mean, norm = weighted / mass, math.fsum(share * verdict[1] for share, verdict in shares) / mass
     has_rule = shares[0][1][3] >= 0
     passes = math.fsum(share for share, verdict in shares if verdict[3] == 1) / mass if has_rule else math.nan

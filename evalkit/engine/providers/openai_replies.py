@@ -107,10 +107,10 @@ def replies_of(
 
 def _contradiction(content: bytes, choices: Sequence[Any], n: int) -> str | None:
     """What makes it unknown which of two replies was meant: an equal key twice, or an equal index."""
-    taken = {choice.get("index"): choice for choice in choices[:n] if isinstance(choice, dict)}
-    for other in choices[n:]:
-        if isinstance(other, dict) and (mine := taken.get(other.get("index"))) not in (None, other):
-            return f"two different choices with the index {mine.get('index')}"
+    by_index = {choice.get("index"): choice for choice in choices[:n] if isinstance(choice, dict)}
+    for choice in choices[n:]:
+        if isinstance(choice, dict) and by_index.get(index := choice.get("index"), choice) != choice:
+            return f"two different choices with the index {index}"
     counts = [content.count(key) for key in (b'"choices"', b'"message"', b'"content"')]
     if counts[0] > 1 or max(counts[1:]) > len(choices):
         try:

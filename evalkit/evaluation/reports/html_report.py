@@ -75,8 +75,8 @@ def report(
     target = Path(path)
     if target.suffix not in (".html", ".htm"):
         raise ConfigError(f"a report is an HTML file: name it .html, not {target.name!r}")
-    own = evaluation.own
-    _write(target, _page(own, "" if baseline is None else _changes(own, baseline, floor)))
+    evaluation = evaluation.own
+    _write(target, _page(evaluation, "" if baseline is None else _changes(evaluation, baseline, floor)))
     return target
 
 
