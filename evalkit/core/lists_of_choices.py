@@ -60,7 +60,8 @@ Reason = Literal[
 ]  # fmt: skip
 """Why a judgment has no score. Reasons before ``timeout`` come from the text of the reply, the others from the engine.
 
-With ``low_mass`` the log-probabilities cover under .95 of the codes, or the tokens of the verdict were not found.
+With ``low_mass`` the log-probabilities cover under .95 of the codes or sum to over 1.05, or the tokens of the verdict
+were not found.
 With ``in_batch`` a batch that has not been collected asks for the reply.
 With ``too_long`` the prompt does not fit into the model's context, or into the memory of this machine.
 ``abstained`` and ``not_asked`` occur in imported judgments: the judge declined to decide, or was not called.

@@ -308,7 +308,7 @@ class Options:
     budget_usd
         Maximum cost in US$, or None. Each call reserves its upper bound before it is sent.
     max_calls
-        Maximum number of requests that are answered or may be billed, or None.
+        Maximum number of requests sent, failed ones and retries included, or None.
     requests_per_minute, tokens_per_minute
         Rate limits per service, model and key variable, or None.
     run

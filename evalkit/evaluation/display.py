@@ -91,7 +91,7 @@ def show(shown: pd.DataFrame | Drawable, *, rows: int = 20, width: int | None = 
         table = _short_points(shown) if {"possible", "n_open", "renormalised"} <= {*shown.columns} else shown
         return _table_view(_short_history(shown) if is_history else table, rows, width)
     if isinstance(shown, Evaluation):
-        return View(wrapped(overview.text(shown, width), width), shown._repr_html_())
+        return View(wrapped(overview.text(shown.own, width), width), shown._repr_html_())
     if isinstance(shown, Comparison):
         return View(shown.text(width), shown._repr_html_())
     if hasattr(shown, "_repr_html_") and not isinstance(shown, type):

@@ -91,7 +91,7 @@ def evaluate(
     options["cache"] = as_cache(options.get("cache"))
     if is_none(judges):
         options["offline"] = True
-    return evaluate_spec(spec, frame, Options.of("evaluate", options), given)
+    return evaluate_spec(spec, frame, Options.of("evaluate", options), given).with_ids_of(items, id_column)
 
 
 def evaluate_spec(

@@ -6,10 +6,10 @@ Over 350 lines, but one class; what it computes and prints is in other modules.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, wraps
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -37,6 +37,7 @@ from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.agreement.reliabilities import reliability
 from evalkit.stats.alignment.judge_alignment import align as align_judges
 from evalkit.stats.notes import with_facts, without_facts
+from evalkit.stats.plain_tables import Keys
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 from evalkit.tables.grouping import cluster_names
@@ -46,6 +47,18 @@ from evalkit.tables.schemas import SCORE_KEY, check
 
 _ASKED = [*SCORE_KEY, "level", "scale"]
 _ROWS = 10_000
+_T = TypeVar("_T")
+
+
+def _once(make: Callable[[Evaluation], _T]) -> cached_property[_T]:
+    """A cached property that is computed from ids as texts; its table has the ids that the user's items have."""
+
+    @wraps(make)
+    def computed(self: Evaluation) -> _T:
+        value: Any = make(self) if self.own is self else getattr(self.own, make.__name__)
+        return cast("_T", self.keys.restore(value) if isinstance(value, pd.DataFrame) else value)
+
+    return cached_property(computed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +89,10 @@ class Evaluation:
         For inputs of the rubric the column of `items` that holds them, where it has another name.
     again
         The function that samples it again, for `repeats`; None for an evaluation made from a table.
+    keys
+        What the ids of the user's items were, if they were no texts; items and tables have them.
+    own
+        The same evaluation with ids as texts, as evalkit computes with them.
 
     Examples
     --------
@@ -97,6 +114,21 @@ class Evaluation:
     spec: Spec | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)
     again: Callable[[Evaluation], pd.DataFrame] | None = None
+    keys: Keys = field(default_factory=Keys)
+
+    @cached_property
+    def own(self) -> Evaluation:
+        """The same evaluation with ids as texts, as evalkit computes with them."""
+        return replace(self, items=as_items(self.items), keys=Keys()) if self.keys.values else self
+
+    def with_ids_of(self, items: Any, item_id: str | None = None) -> Evaluation:
+        """The same evaluation, its items and tables with the ids of the user's items, in their type."""
+        keys = Keys.of_items(items, item_id)
+        if not keys.values:
+            return self
+        evaluation = replace(self, items=keys.restore(self.items), keys=keys)
+        evaluation.__dict__["own"] = self  # whose tables may be computed already
+        return evaluation
 
     @classmethod
     def of(
@@ -176,7 +208,7 @@ class Evaluation:
             clusters=cluster_names(frame, content if columns else frame["item_id"].tolist()),
             n_unique=len(set(content)) if columns else len(frame),
             inputs=dict(inputs or {}),
-        )  # fmt: skip
+        ).with_ids_of(items if exploded is items else exploded, item_id)  # fmt: skip
 
     @property
     def input_columns(self) -> dict[str, str]:
@@ -188,7 +220,7 @@ class Evaluation:
         """One row per sample (see `judge`); of a folder, all parts with all columns are read into memory."""
         return self._whole
 
-    @cached_property
+    @_once
     def _whole(self) -> pd.DataFrame:
         return one_table(parts_of(self.judged, need=schemas.columns_of("judgments")))
 
@@ -203,48 +235,48 @@ class Evaluation:
         columns = [*names, *(name for name in wish if any(name in part for part in parts))]
         return one_table(parts.pop(0).reindex(columns=columns) for _ in range(len(parts)))
 
-    @cached_property
+    @_once
     def judges(self) -> tuple[str, ...]:
         """The names of the judges, in order."""
         if self.spec is not None:
             return tuple(judge.name for judge in self.spec.judges)
         return tuple(str(name) for name in self.columns_of_judgments("judge")["judge"].unique())
 
-    @cached_property
+    @_once
     def samples(self) -> int:
         """Samples per judge, item and criterion: the number requested, or the most in the table."""
         if self.spec is not None:
             return self.spec.samples
         return int(self.columns_of_judgments("sample")["sample"].max()) + 1
 
-    @cached_property
+    @_once
     def votes(self) -> pd.DataFrame:
         """One row per item, criterion and judge (see `vote`)."""
         return vote(self.judged, **self.rules.vote_options)
 
-    @cached_property
+    @_once
     def scores(self) -> pd.DataFrame:
         """One row per item and criterion (see `aggregate`)."""
         if self.rules.rule.all_items:
             return aggregate(self.votes, **self.rules.aggregate_options)
         return self._of_votes["scores"]
 
-    @cached_property
+    @_once
     def rubric_scores(self) -> pd.DataFrame:
         """One row per item: the criteria combined (see `combine`)."""
         return combine(self.scores, self.rubric)
 
-    @cached_property
+    @_once
     def summary(self) -> pd.DataFrame:
         """One row per criterion: mean with interval, pass rate, coverage (see `summarize`)."""
         return summarize(self.scores, clusters=self.clusters)
 
-    @cached_property
+    @_once
     def points(self) -> pd.DataFrame | None:
         """One row per item, if items bring criteria of their own (see `points`); None for others."""
         return points_in_groups(self) if of_criteria(self) else None
 
-    @cached_property
+    @_once
     def disagreement(self) -> pd.DataFrame:
         """One row per item and criterion: how much the judges differ (see `disagreement`)."""
         return self._of_votes["disagreement"]
@@ -254,7 +286,7 @@ class Evaluation:
         """Of the votes on pairs that were judged in both orders, `criterion`, `judge` and `order_flip`."""
         return self._of_votes["order_flips"]
 
-    @cached_property
+    @_once
     def _of_votes(self) -> dict[str, pd.DataFrame]:
         """What is made of the votes of each part; the votes of a folder are not kept: they take most room."""
         made = []
@@ -271,22 +303,22 @@ class Evaluation:
         else:
             yield from (vote(part, **self.rules.vote_options) for part in read_parts(self.judged))
 
-    @cached_property
+    @_once
     def reliability(self) -> pd.DataFrame:
         """Agreement of the judges with each other (see `reliability`)."""
         return without_facts(self.noted_reliability)
 
-    @cached_property
+    @_once
     def noted_reliability(self) -> pd.DataFrame:
         """The same table, with the facts of its notes."""
         return with_facts(reliability)(self.judged, clusters=self.clusters)
 
-    @cached_property
+    @_once
     def alignment(self) -> pd.DataFrame | None:
         """Agreement of each judge, and the jury, with the human labels (see `align`); None without labels."""
         return None if self.noted_alignment is None else without_facts(self.noted_alignment)
 
-    @cached_property
+    @_once
     def noted_alignment(self) -> pd.DataFrame | None:
         """The same table, with the facts of its notes."""
         if self.labels is None:
@@ -304,20 +336,20 @@ class Evaluation:
         made = made.assign(judge=schemas.categorical(judges.where(judges != jury, "jury").to_numpy()))
         return made.iloc[(judges != jury).to_numpy().argsort(kind="stable")].reset_index(drop=True)
 
-    @cached_property
+    @_once
     def repeats(self) -> pd.DataFrame | None:
         """If no judge is a model: twice the samples on items drawn at random (see `sample_again`); else None."""
         if self.again is None or self.spec is None or any(judge.is_llm for judge in self.spec.judges):
             return None
         return None if self.judgments["source"].eq("recorded").any() else self.again(self)
 
-    @cached_property
+    @_once
     def answer_notes(self) -> list[str]:
         """What the figures hide about who answered, one sentence each: models that changed, prompts that were cut …"""
         columns = self.columns_of_judgments("judge", wish=("model", "remark"))
         return answer_notes(columns, () if self.spec is None else self.spec.judges)
 
-    @cached_property
+    @_once
     def cost(self) -> Cost:
         """The cost of its replies."""
         if isinstance(self.judged, pd.DataFrame):
@@ -338,16 +370,17 @@ class Evaluation:
             with ``_2``.
         """
         criteria = [(criterion.name, criterion.level) for criterion in self.rubric.criteria]
-        tables = (self.judgments, self.votes, self.scores, self.labels)
-        return wide_table(self.items, criteria, self.judges, *tables)
+        texts = self.own
+        tables = (texts.judgments, texts.votes, texts.scores, self.labels)
+        return self.keys.restore(wide_table(texts.items, criteria, self.judges, *tables))
 
     def __str__(self) -> str:
-        return overview.text(self)
+        return overview.text(self.own)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return overview.page(self)
+        return overview.page(self.own)
 
 
 def _content(rubric: Rubric, columns: Mapping[str, str], items: pd.DataFrame) -> list[str]:

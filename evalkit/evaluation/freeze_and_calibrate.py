@@ -311,7 +311,7 @@ def promote_to(rubric: Rubric, cache: str | Path | None) -> int:
 
 def _promote(evaluation: Evaluation, spec: Spec, saved: Rubric, cache: str | Path | None) -> None:
     """Let all replies of the evaluation, its own and adopted ones, count for the saved version."""
-    work = Worklist.of(spec, evaluation.items)
+    work = Worklist.of(spec, evaluation.own.items)
     asked = {*map(bytes.hex, work.keys()), *map(bytes.hex, work.keys(recorded=True))}
     if spec.rubric.version != saved.version:
         hashes = rubric_hashes(spec.rubric)

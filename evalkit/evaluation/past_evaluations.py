@@ -184,7 +184,7 @@ def open_evaluation(
     replay = replace(asked, offline=True, recorded="use" if asked.offline else asked.recorded)
     opened = replace(evaluate_worklist(work, frame, replay, given, created), options=asked)
     _check(opened, name[:_SHORT], logged, same_items=items_hash(work)[:_SHORT] == orjson.loads(summary)["items"])
-    return opened
+    return opened.with_ids_of(items, item_id)
 
 
 def _evaluations(store: ReplyStore, start: str = "") -> list[tuple[str, float, str, str | None]]:

@@ -89,6 +89,7 @@ def sample_again(
     (6, 12)
     """
     check_half_width(half_width)
+    keys, evaluation = evaluation.keys, evaluation.own
     ids = _drawn(evaluation)
     asked = evaluation.options
     own = {"cache": asked.cache, "offline": asked.offline, "recorded": asked.recorded, "adopt": asked.adopt}
@@ -109,7 +110,8 @@ def sample_again(
     spec = known_spec(evaluation.spec, "sampling again")
     log_payment("measure chance", chosen, spec, judgments["criterion"].astype(str), paid_usd)
     # of the whole rubric, also if only some of its criteria were asked
-    return judgments.assign(rubric_version=schemas.categorical([evaluation.rubric.label] * len(judgments)))
+    labels = [evaluation.rubric.label] * len(judgments)
+    return keys.restore(judgments.assign(rubric_version=schemas.categorical(labels)))
 
 
 def plan_again(
@@ -132,6 +134,7 @@ def plan_again(
     12
     """
     check_half_width(half_width)
+    evaluation = evaluation.own
     ids = _drawn(evaluation)
     if n_items is None:
         n_items = _enough(evaluation, ids, _expected(evaluation, criteria), half_width)

@@ -69,6 +69,7 @@ def to_traces(items: ItemsLike, judgments: pd.DataFrame | Evaluation | None, pat
     >>> n, back.loc[0, "answer"], recorded[["rubric", "n_samples"]].values.tolist()
     (1, '4', [['faithfulness', 3]])
     """
+    judgments = judgments.own if isinstance(judgments, Evaluation) else judgments
     frame = _by_input(as_items(items), judgments)
     by_item, inputs = ({}, _possible_inputs(frame)) if judgments is None else _judgments_by_item(judgments, frame)
     if isinstance(judgments, Evaluation) and "of_item" in judgments.items and "of_item" not in frame:

@@ -371,7 +371,7 @@ class _Answers:
     def read(self, rows: Any, criterion: str, measured_on: Known | None, *, may_lie_between: bool) -> None:
         """Read the answers of one criterion: on this scale, or else on that of their type."""
         values = self._values(rows, measured_on)
-        is_list = values.map(lambda value: isinstance(value, (list, dict, set))) if values.dtype == object else None
+        is_list = ~values.map(pd.api.types.is_hashable).astype(bool) if values.dtype == object else None
         if is_list is not None and (several := int(is_list.sum())):
             raise InputError(
                 f"column {values.name!r} has {several} cells with several values; give each a row of its own, as in "
@@ -381,6 +381,8 @@ class _Answers:
         self._refuse_other_order(values, scale, criterion)
         self.level[rows], self.scale[rows] = scale.level, cell
         self._put(rows, values, scale, criterion, between=may_lie_between)
+        if (np.abs(self.score[rows]) > 1e150).any():
+            raise InputError(f"column {values.name!r} has numbers above 1e150, whose squares overflow; rescale them")
         if scale.is_open and values.name == "score" and "label" in self.frame and scale.level != "nominal":
             words = [str(value) for value in self.frame["label"].iloc[rows].dropna().unique()]
             if words:

@@ -1,10 +1,11 @@
-"""Messages as OpenAI, Anthropic, tau-bench and Inspect write them, in one form: the one that is hashed and shown.
+"""Messages as OpenAI, Anthropic, Bedrock, the AI SDK, tau-bench and Inspect write them, in one form: that is hashed.
 
 A message has a `role` and a `content`: a text, or a list of parts (`text`, `reasoning`, `image` …). An assistant's
 calls are its `tool_calls` (`id`, `name`, `arguments`); a result has the `tool_call_id` of its call. Calls are numbered
 in their order, since ids are drawn at random. Other fields stay as they came.
 
-Over 350 lines, but one thing: one reader, since one conversation may mix the forms.
+Over 350 lines, because one pass decides of each part whether it is a text, a call, a result or an image: two passes
+could disagree.
 """
 
 from __future__ import annotations
@@ -33,12 +34,28 @@ _TEXTS = {"text", "input_text", "output_text"}
 _CALLS = {"tool_use", "server_tool_use", "mcp_tool_use", "tool_call", "function_call"}
 _RESULTS = {"tool_call_response", "function_call_output"}
 _KINDS = {
-    **dict.fromkeys(("image", "image_url", "input_image"), "image"),
+    **dict.fromkeys(("image", "image_url", "input_image", "image_data", "image_file", "image_embeds"), "image"),
     **dict.fromkeys(("audio", "input_audio", "audio_url"), "audio"),
     **dict.fromkeys(("video", "input_video", "video_url"), "video"),
-    **dict.fromkeys(("document", "file", "input_file"), "file"),
+    **dict.fromkeys(("document", "file", "input_file", "document_url", "file_url", "file_data", "file_id"), "file"),
+    **dict.fromkeys(("container_upload", "uri", "blob"), "file"),
+    "computer_screenshot": "image",
 }
-_SOURCES = ("source", "data", "url", "file_id", "file_data", "file_url", "image", "file")
+_SOURCES = ("source", "data", "url", "image_url", "file_id", "file_data", "file_url", "image", "file")
+_DATA_FIELDS = ("data", "bytes", "blob", "base64", "base64_image")
+_ADDRESSES = ("uri", "url", "fileUri", "file_uri", "file_id")
+_MEDIA_TYPES = ("media_type", "mime_type", "mimeType", "mediaType", "contentType", "content_type", "image_mimetype")
+_TEXT_TYPE = re.compile(r"text/|application/(?:[\w.+-]*(?:json|xml|yaml|javascript)|x-www-form)")
+_ATTACHED = ("experimental_attachments", "attachments", "images", "videos")
+# parts without a type, by the name of their one field: Bedrock, Gemini, Haystack
+_WRAPPED = {
+    "toolUse": "tool_use", "toolResult": "tool_result", "tool_call": "tool_call", "tool_call_result": "tool_result",
+    "toolInvocation": "tool_call", "reasoningContent": "reasoning", "reasoningText": "reasoning",
+    **dict.fromkeys(("inlineData", "inline_data", "fileData", "file_data"), "file"),
+    **{name: name for name in ("image", "audio", "video", "document")},
+}  # fmt: skip
+_BESIDE = {"thought", "thoughtSignature", "thought_signature", "videoMetadata", "video_metadata"}
+_RENAMED = {"toolUseId": "id", "toolCallId": "id", "toolName": "name", "tool_name": "name"}
 # what Inspect and providers note about a message: not part of what was said, and a judge must not know who answered
 _NOTED = {"id", "model"}
 _ORIGINS = {"input", "generate", "operator"}
@@ -46,7 +63,10 @@ _ANSWERED = {"type", "status", "usage", "stop_reason", "stop_sequence"}
 _SEALED = {"signature", "encrypted_content", "encrypted_stdout", "internal", "cache_control"}
 _DATA = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w.=+-]+)*;base64,([\w+/=%-]{32,})", re.ASCII)
 # how base64 of PNG, JPEG, GIF and WebP starts; such a picture may stand in the JSON text of a tool's result
+_LANGFUSE = re.compile(r"@@@langfuseMedia:type=([^|@]*)\|([^@]*)@@@")
 _PICTURE = re.compile(r"(?<![\w+/-])(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR)(?:[\w+/-]{52,}\s?)+(?:[\w+/-]*={1,2})?", re.ASCII)
+_STARTS = ("base64,", "iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "@@@langfuseMedia:")
+_NO_ADDRESS = ("type", "detail", "source_type", "modality", "kind", "block_type")
 _SHORTEST = 48  # characters of the shortest of these
 _MEDIA = {"image": "image", "audio": "audio", "video": "video", "application/pdf": "file"}
 _BASE64 = re.compile(r"[\w+/-]{64,}={0,2}", re.ASCII)
@@ -76,11 +96,7 @@ def shown_value(value: Any) -> Any:
 
 def is_plain_text(text: str) -> bool:
     """Whether a text holds no image or file."""
-    return len(text) < _SHORTEST or ("base64," not in text and not _may_hold_picture(text))
-
-
-def _may_hold_picture(text: str) -> bool:
-    return "iVBORw0KGgo" in text or "/9j/" in text or "R0lGOD" in text or "UklGR" in text
+    return len(text) < _SHORTEST or not any(start in text for start in _STARTS)
 
 
 def is_plain(values: list[Any]) -> bool:
@@ -197,15 +213,17 @@ class _Reader:
             return
         if not _ids(further.get("tool_call_id")) and "tool_call_id" in further:
             further["call"] = further.pop("tool_call_id")
-        if role.lower() in _RESULT_ROLES or "tool_call_id" in further:
+        is_ai_sdk = type(content) is list and any("toolCallId" in block for block in content if type(block) is dict)
+        if (role.lower() in _RESULT_ROLES and not is_ai_sdk) or "tool_call_id" in further:
             yield self._result(role, further, content)
             return
         before, after = self._taken(further)
-        if _is_content_of_texts(content) and not before and not after:
+        marks = [mark for mark in _marks_in(further) if not isinstance(content, list) or mark not in content]
+        if _is_content_of_texts(content) and not (before or after or marks):
             made = [_Part(role, whole=content)]
         else:
             parts = content if isinstance(content, list) else [content] if content != "" or not before else []
-            made = list(self._split(role, [*before, *parts]))
+            made = list(self._split(role, [*marks, *before, *parts]))
         if after:
             if not made or made[-1].result is not None:
                 made.append(_Part(role))
@@ -233,11 +251,13 @@ class _Reader:
             text = audio.get("transcript")
             before.append(text if isinstance(text, str) else {"type": "audio", "audio": audio})
             del further["audio"]
+        invoked = further.pop("toolInvocations", None)  # calls of the AI SDK 4, with their results
+        before += [{"toolInvocation": call} for call in (invoked if isinstance(invoked, list) else [])]
         return before, _calls_in(further)
 
     def _split(self, role: str, parts: Sequence[Any]) -> Iterator[_Part]:
         now = _Part(role)
-        for part in parts:
+        for part in map(_typed, parts):
             kind = _kind(part)
             if kind in _CALLS:
                 answered = {"tool_call_id": part.get("id")} | (_chosen(part, "error") if "result" in part else {})
@@ -246,7 +266,7 @@ class _Reader:
                     yield now
                     yield _Part(role, result=self._result("tool", answered, part["result"]))
                     now = _Part(role)
-            elif kind in _RESULTS or kind.endswith("tool_result"):
+            elif _is_result_block(kind):
                 if now:
                     yield now
                 yield _Part(role, result=self._result("tool", *_result_block(part)))
@@ -255,7 +275,7 @@ class _Reader:
                 if now.calls:
                     yield now
                     now = _Part(role)
-                now.parts += _parts(part)
+                now.parts += _parts(part, told=True)
         if now:
             yield now
 
@@ -350,7 +370,25 @@ def _parsed(text: str) -> Any:
 def _kind(part: Any) -> str:
     """The type of a part; empty if it has none."""
     kind = part.get("type") if isinstance(part, Mapping) else None
-    return kind if isinstance(kind, str) else ""
+    return kind.replace("-", "_") if isinstance(kind, str) else ""
+
+
+def _is_result_block(kind: str) -> bool:
+    return kind in _RESULTS or kind.endswith("tool_result")
+
+
+def _typed(part: Any) -> Any:
+    """A part that is wrapped in a field with the name of its type as one with this type."""
+    if not isinstance(part, Mapping):
+        return part
+    name = "" if "type" in part else next((field for field in _WRAPPED if isinstance(part.get(field), Mapping)), "")
+    is_block = name and (_WRAPPED[name] != name or {"format", "source"} <= part[name].keys())
+    is_wrapped = is_block and part.keys() <= {name, *_BESIDE}
+    typed = {**_typed(part[name]), "type": _WRAPPED[name]} if is_wrapped else part
+    if _kind(typed) not in _CALLS and not _is_result_block(_kind(typed)):
+        return typed
+    fields = {_RENAMED.get(field, field): value for field, value in typed.items()}
+    return fields | ({"is_error": True} if fields.get("status") == "error" else {})
 
 
 def _ids(given: Any) -> list[str]:
@@ -378,25 +416,29 @@ def _content(parts: list[Any], *, beside: bool = False) -> Any:
     return [part for part, text in zip(parts, texts, strict=True) if text != ""]
 
 
-def _parts(part: Any) -> list[Any]:
-    """A part of a content as texts, reasoning and marks; an unknown one stays as it is."""
+def _parts(part: Any, *, told: bool = False) -> list[Any]:
+    """A part of a content as texts, reasoning and marks; an unknown one stays as it is.
+
+    With `told`, it stands in a message: there, the address of an image or a file is one that the model was shown.
+    """
     if isinstance(part, str):
         found = shown_value(part)
         return found if isinstance(found, list) else [{"type": "text", "text": part}]
     if not isinstance(part, Mapping):
         return [] if part is None else [shown_value(part)]
-    text, kind = text_of(part), _kind(part)
+    typed = _typed(part)
+    text, kind = text_of(typed), _kind(typed)
     if text is not None:
         return _parts(text)
     if kind == "refusal":
-        return _parts(part.get("refusal"))
+        return _parts(typed.get("refusal"))
     if kind in ("thinking", "reasoning", "redacted_thinking"):
-        return [{"type": "reasoning", "text": _reasoning(part)}]
-    if kind in ("document", "search_result") and (inner := _texts_of_document(part)):
+        return [{"type": "reasoning", "text": _reasoning(typed)}]
+    if kind in ("document", "search_result") and (inner := _texts_of_document(typed)):
         return inner
-    if kind in _KINDS:
-        return [_unseen_part(part, anyway=True)]
-    return [shown_value({name: value for name, value in part.items() if name not in _SEALED})]
+    if (mark := _unseen_part(typed, anyway=told or kind in _KINDS)) is not None:
+        return [mark]
+    return [shown_value({name: value for name, value in typed.items() if name not in _SEALED})]
 
 
 def _reasoning(part: Any) -> str:
@@ -420,11 +462,11 @@ def _texts_of_document(part: Mapping[str, Any]) -> list[Any]:
     """The texts of a document that consists of text, after its title."""
     source = part.get("source")
     content = part.get("content")
-    if isinstance(source, Mapping) and source.get("type") in ("text", "content"):
-        content = source.get("data", source.get("content"))
+    if isinstance(source, Mapping) and source.get("type", "text") in ("text", "content"):
+        content = source.get("data", source.get("content", source.get("text")))
     if content is None:
         return []
-    head = [part[name] for name in ("title", "context") if isinstance(part.get(name), str)]
+    head = [part[name] for name in ("title", "context", "name") if isinstance(part.get(name), str)]
     head += [source] if isinstance(source, str) else []
     return [one for each in (*head, *(content if isinstance(content, list) else [content])) for one in _parts(each)]
 
@@ -449,35 +491,61 @@ def _error(error: Any) -> Any:
 
 
 def _unseen_part(part: Mapping[str, Any], *, anyway: bool = False) -> Mapping[str, Any] | None:
-    """The mark of a part that holds an image or a file; None if it does not."""
-    kind = _kind(part)
+    """The mark of a part that holds an image or a file, or with `anyway` its address; None if it does not."""
     if is_unseen(part):
         return part
-    if kind not in _KINDS:
+    inner = _typed(part)
+    media = next((str(inner[field]) for field in _MEDIA_TYPES if inner.get(field)), "")
+    names = [inner.get("modality"), _kind(inner), *map(inner.get, ("block_type", "kind"))]
+    names += part if anyway and len(part) == 1 else []  # DashScope's {"image": address}
+    kind = next((_KINDS[name] for word in names if (name := str(word).replace("-", "_")) in _KINDS), None)
+    if kind is None and (not media or _TEXT_TYPE.match(media)):
         return None
     # outside of messages, a list of files with their names holds no file
-    held = [part[name] for name in (kind, *_SOURCES) if part.get(name)]
-    if not anyway and ("text" in part or "content" in part or not any(
-        _KINDS[kind] == "image" or isinstance(one, Mapping) or not is_plain_text(str(one)) for one in held
-    )):  # fmt: skip
+    held = [inner[name] for name in (_kind(inner), *_SOURCES, *_DATA_FIELDS) if inner.get(name)]
+    has_text = "text" in inner or ("content" in inner and not _is_base64(inner["content"]))
+    has_data = any(map(inner.get, _DATA_FIELDS)) or _is_base64(inner.get("content"))
+    is_at = has_data or (any(map(inner.get, _ADDRESSES)) and (kind is not None or anyway))
+    is_known = media or inner is not part or "modality" in inner
+    is_kind = kind is not None and (anyway or (not has_text and any(
+        kind == "image" or isinstance(one, Mapping) or not is_plain_text(str(one)) for one in held
+    )))  # fmt: skip
+    if not (is_kind or (has_data and media) or (is_at and is_known and not has_text)):
         return None
-    return {"type": _KINDS[kind], "unseen": _about(part, part)}
+    about, kind = _about(inner, inner), _MEDIA.get(media.partition("/")[0], kind or "file")
+    return {"type": kind, "unseen": about if is_plain_text(about) else _size("", about)}
+
+
+def _marks_in(further: Mapping[str, Any]) -> list[Any]:
+    """Marks of the fields of a message that hold images or files, as its attachments: they are part of what is said."""
+    kinds = {name: unseen(shown_value(value)) for name, value in further.items()}
+    for name in _ATTACHED:
+        for attached in further[name] if isinstance(further.get(name), list) and not kinds[name] else ():
+            if isinstance(attached, Mapping) and any(map(attached.get, _ADDRESSES)):
+                kinds[name] = (_unseen_part(attached, anyway=True) or {"type": "file"})["type"]
+            elif isinstance(attached, str) and attached and name in ("images", "videos"):
+                kinds[name] = name[:-1]
+    return [{"type": kind, "unseen": f"in {name[:40]}"} for name, kind in kinds.items() if kind]
 
 
 def _about(value: Any, part: Mapping[str, Any], name: str = "") -> str:
     """What is known of an image or a file: its address, or type, size and hash."""
     if isinstance(value, Mapping):
-        inner = value if value.keys() & {"media_type", "mime_type", "mimeType", "format"} else part
-        found = [_about(one, inner, key) for key, one in value.items() if key not in ("type", "detail", *_SEALED)]
+        inner = value if value.keys() & {*_MEDIA_TYPES, "format"} else part
+        found = [_about(one, inner, key) for key, one in value.items() if key not in (*_NO_ADDRESS, *_SEALED)]
         return ", ".join(text for text in dict.fromkeys(found) if text)
-    if not isinstance(value, str) or name in ("media_type", "mime_type", "mimeType", "format"):
+    if not isinstance(value, str) or name in (*_MEDIA_TYPES, "format"):
         return ""
     if (match := _DATA.match(value)) is not None:
         return _size(match[1], match[2])
-    if _BASE64.fullmatch(value[:1000].rstrip("=") + "=") or (name == "data" and "://" not in value):
-        media = next((part[one] for one in ("media_type", "mime_type", "mimeType", "format") if one in part), "")
+    if _is_base64(value) or (name in _DATA_FIELDS and "://" not in value):
+        media = next((part[one] for one in (*_MEDIA_TYPES, "format") if one in part), "")
         return _size(str(media), value)
     return value if len(value) <= 300 else f"{value[:300]}…"
+
+
+def _is_base64(value: Any) -> bool:
+    return isinstance(value, str) and _BASE64.fullmatch(value[:1000].rstrip("=") + "=") is not None
 
 
 def _size(media: str, data: str) -> str:
@@ -489,14 +557,16 @@ def _cut_data(text: str) -> Any:
     """A text with images and recordings in it as parts, these as marks; the text if it holds none."""
     parts: list[Any] = []
     end = 0
-    for match in sorted([*_DATA.finditer(text), *_PICTURE.finditer(text)], key=re.Match.start):
-        media, data = match.groups() if match.re is _DATA else ("image", match[0].rstrip())
-        kind = _MEDIA.get(media, _MEDIA.get(media.partition("/")[0]))
+    matches = (*_DATA.finditer(text), *_PICTURE.finditer(text), *_LANGFUSE.finditer(text))
+    for match in sorted(matches, key=re.Match.start):
+        media, data = ("image", match[0].rstrip()) if match.re is _PICTURE else match.groups()
+        kind = _MEDIA.get(media, _MEDIA.get(media.partition("/")[0], "file" if match.re is _LANGFUSE else None))
         if kind is None or match.start() < end:
             continue
         if match.start() > end:
             parts.append({"type": "text", "text": text[end : match.start()]})
-        parts.append({"type": kind, "unseen": _size(media if "/" in media else "", data)})
+        about = data.partition("|")[0] if match.re is _LANGFUSE else _size(media if "/" in media else "", data)
+        parts.append({"type": kind, "unseen": about})
         end = match.end()
     if not parts:
         return text

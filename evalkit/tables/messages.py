@@ -24,6 +24,7 @@ ANSWER: Message = {"role": "answer", "content": "(The answer, which is shown apa
 
 _ROLES = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bot": "assistant", "observation": "tool"}
 _COLUMNS = ("question", "answer", "conversation")
+_ASKING, _ANSWERS = ("user", "human", "system", "developer"), ("choices", "response", "output", "completion")
 _SPEAKER_LINE = re.compile(
     r"^[ \t]*\**(user|assistant|system|tool|human|ai|bot|agent|customer|client|model|student|teacher)\**[ \t]*:\**",
     re.IGNORECASE | re.MULTILINE,
@@ -39,8 +40,9 @@ def split_messages(items: pd.DataFrame, column: str, inputs: Iterable[str] = _CO
         The items.
     column
         Its cells are lists of messages of OpenAI (``{"role": "user", "content": …}``), Anthropic, tau-bench, Inspect or
-        ShareGPT (``{"from": "human", "value": …}``), an object that has them as ``messages`` or ``traj``, or one of
-        these as JSON text.
+        ShareGPT (``{"from": "human", "value": …}``), also with blocks of Bedrock or the AI SDK; an object that has them
+        as ``messages`` or ``traj`` (and perhaps the answer as ``choices``, ``response``, ``output`` or ``completion``);
+        or one of these as JSON text.
     inputs
         The inputs of the rubric. What is no input of its own stays in the conversation.
 
@@ -88,7 +90,8 @@ def messages_of(cell: Any) -> list[Message]:
         return []
     found = forms.read_messages([_named(one) for one in value]) if isinstance(value, list) else None
     if found is None:
-        raise InputError(f"expected a list of messages with role and content, got {str(cell)[:60]!r}")
+        got = str(cell)[:60]
+        raise InputError(f"expected a list of messages with role and content, got {got!r}; rewrite it in OpenAI's form")
     return found
 
 
@@ -366,10 +369,27 @@ def _of_log(value: Mapping[str, Any]) -> Any:
     messages = value.get("messages", value.get("traj"))
     if not isinstance(messages, list):
         return value
+    last = next((message for message in reversed(messages) if message is not None), None)
+    if isinstance(last, Mapping) and ("choices" in value or last.get("role") in _ASKING):
+        if (answers := _answers_beside(value)) is None:
+            return value  # shown whole, not without its answer
+        messages = [*messages, *answers]
     if value.get("system"):
         messages = [{"role": "system", "content": value["system"]}, *messages]
     attached = value.get("attachments")
     return _with_attachments(messages, attached) if isinstance(attached, Mapping) else messages
+
+
+def _answers_beside(value: Mapping[str, Any]) -> list[Any] | None:
+    """The answer that a log's object has beside its messages, if any; None if it cannot be told."""
+    answer: Any = next((value[name] for name in _ANSWERS if value.get(name)), [])
+    answer = answer.get("choices", answer) if isinstance(answer, Mapping) else answer
+    answer = answer[0] if isinstance(answer, list) and len(answer) == 1 else answer
+    answer = answer.get("message", answer.get("text", answer)) if isinstance(answer, Mapping) else answer
+    answer = {"content": answer} if isinstance(answer, str) else answer
+    if isinstance(answer, Mapping):
+        return [{"role": "assistant", **answer}] if forms.read_messages([{"role": "assistant", **answer}]) else None
+    return None if answer else []
 
 
 def _with_attachments(value: Any, attached: Mapping[str, Any]) -> Any:

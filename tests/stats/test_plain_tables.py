@@ -491,3 +491,14 @@ def test_combine_takes_the_weights_of_a_plain_table():
     for weight in ([3, 1, 2, 1], [3, -1, 3, -1], [np.nan, 1, np.nan, 1]):
         with pytest.raises(InputError, match="no single weight"):
             ek.combine(scores.assign(weight=weight), scale=(0, 1))
+
+
+@pytest.mark.parametrize("cell", [np.array([2]), np.array([[1, 2]]), pd.Series([1]), [2], {2}, 1e308, -1e200])
+def test_cells_that_are_no_number_to_count_with_are_named(cell: object) -> None:
+    table = pd.DataFrame(
+        {"item_id": ["a", "a", "b"], "judge": ["x", "y", "x"], "score": pd.Series([1, 2, 3], dtype=object)}
+    )
+    table.at[0, "score"] = cell
+    for function in (ek.vote, ek.aggregate, ek.disagreement):
+        with pytest.raises(InputError, match=r"cells with several values|numbers above 1e150"):
+            function(table)

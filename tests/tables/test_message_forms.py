@@ -149,7 +149,57 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}
 
 
-FORMS = {"openai": as_openai, "tau": as_tau, "anthropic": as_anthropic, "inspect": as_inspect}
+def as_bedrock(story: Story) -> dict[str, Any]:
+    made: list[dict[str, Any]] = []
+    for at, turn in enumerate(story.turns):
+        made.append({"role": "user", "content": [{"text": turn.question}]})
+        for number, step in enumerate(turn.steps):
+            ids = [f"tooluse_{at}_{number}_{one}" for one in range(len(step.calls))]
+            uses = [
+                {"toolUse": {"toolUseId": one, "name": name, "input": arguments}}
+                for one, (name, arguments) in zip(ids, step.calls, strict=True)
+            ]
+            made.append({"role": "assistant", "content": [*([{"text": step.text}] if step.text else []), *uses]})
+            results = [
+                {
+                    "toolResult": {
+                        "toolUseId": ids[one], "content": [{"text": text}] if text else [],
+                        "status": "error" if is_error else "success",
+                    }
+                }
+                for one, text, is_error in step.results
+            ]  # fmt: skip
+            made.append({"role": "user", "content": results})
+        made.append({"role": "assistant", "content": [{"text": turn.answer}]})
+    if story.goodbye:
+        made.append({"role": "user", "content": [{"text": story.goodbye}]})
+    return {"system": [{"text": story.system}], "messages": made} if story.system else {"messages": made}
+
+
+def as_ai_sdk(story: Story) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = [{"role": "system", "content": story.system}] if story.system else []
+    for at, turn in enumerate(story.turns):
+        made.append({"role": "user", "content": turn.question})
+        for number, step in enumerate(turn.steps):
+            calls = [
+                {"toolCallId": f"{at}.{number}.{one}", "toolName": name, "input": arguments}
+                for one, (name, arguments) in enumerate(step.calls)
+            ]
+            text = [{"type": "text", "text": step.text}] if step.text else []
+            parts = [*text, *({"type": "tool-call"} | call for call in calls)]
+            made.append({"role": "assistant", "content": parts})
+            results = [calls[one] | {"type": "tool-result", "output": text} for one, text, _ in step.results]
+            for result in results:
+                del result["input"]
+            made.append({"role": "tool", "content": results})
+        made.append({"role": "assistant", "content": turn.answer})
+    return made + ([{"role": "user", "content": story.goodbye}] if story.goodbye else [])
+
+
+FORMS = {
+    "openai": as_openai, "tau": as_tau, "anthropic": as_anthropic, "inspect": as_inspect, "bedrock": as_bedrock,
+    "ai sdk": as_ai_sdk,
+}  # fmt: skip
 
 
 def told(story: Story) -> list[tuple[str, str]]:
@@ -247,7 +297,29 @@ IMAGES: list[dict[str, Any]] = [
     {"type": "text", "text": f"see ![it]({PICTURE}) here"},
     {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "image", "source": {"data": PICTURE[22:]}}]},
     {"type": "tool_result", "tool_use_id": "t", "content": json.dumps({"screenshot": PICTURE})},
-]
+    {"type": "image", "source_type": "base64", "mime_type": "image/png", "data": PICTURE[22:]},  # LangChain
+    {"type": "image", "source_type": "url", "url": "https://shop.example/a.png"},
+    {"type": "image", "url": "https://shop.example/base64,a/" + 40 * "a"},
+    {"image": {"format": "png", "source": {"bytes": PICTURE[22:]}}},  # Bedrock
+    {"image": {"format": "png", "source": {"s3Location": {"uri": "s3://shop/a.png"}}}},
+    {"toolResult": {"toolUseId": "t", "content": [{"image": {"format": "png", "source": {"bytes": PICTURE[22:]}}}]}},
+    {"type": "file", "mediaType": "image/png", "url": "https://shop.example/a"},  # AI SDK
+    {"type": "image-url", "url": "https://shop.example/a"},
+    {"inline_data": {"mime_type": "image/png", "data": PICTURE[22:]}},  # Gemini
+    {"fileData": {"mimeType": "image/png", "fileUri": "gs://shop/a"}, "thoughtSignature": "x"},
+    {"type": "uri", "modality": "image", "uri": "gs://shop/a"},  # OpenTelemetry
+    {"url": "https://shop.example/a", "kind": "image-url"},  # Pydantic AI
+    {"image": "https://shop.example/a.png"},  # DashScope
+    {"type": "computer_screenshot", "image_url": "https://shop.example/a.png"},
+    {"type": "text", "text": "see @@@langfuseMedia:type=image/jpeg|id=7f|source=base64_data_uri@@@ here"},
+]  # fmt: skip
+FIELDS: list[dict[str, Any]] = [  # beside a text
+    {"images": [PICTURE[22:]]}, {"images": ["https://shop.example/a.png"]},
+    {"images": [{"type": "image_url", "image_url": {"url": PICTURE}}]},
+    {"experimental_attachments": [{"name": "a.png", "contentType": "image/png", "url": "https://shop.example/a"}]},
+    {"attachments": [{"mime_type": "image/png", "url": "https://shop.example/a"}]},
+    {"screenshot": PICTURE},
+]  # fmt: skip
 
 
 @pytest.mark.long
@@ -275,9 +347,79 @@ def test_an_image_is_never_a_text_and_its_item_is_unscored_with_a_reason(part: d
         made = ek.plan(items, WHOLE, eye, samples=1)
     assert str(made).startswith("2 items (1 skipped for an image or a file), 1 judgment: 1 cached")
     # as the question of an item, too
+    check_skipped(talk, eye)
+
+
+def check_skipped(talk: Any, judge: Any) -> None:
     split = split_messages(pd.DataFrame({"item_id": ["a"], "log": pd.Series([talk], dtype=object)}), "log")
     with pytest.warns(EvalkitWarning, match="an image"):
-        assert ek.judge(split, APART, eye, samples=1, progress=False)["error"].tolist() == ["unseen_image"]
+        assert ek.judge(split, APART, judge, samples=1, progress=False)["error"].tolist() == ["unseen_image"]
+
+
+@pytest.mark.parametrize("fields", FIELDS, ids=range(len(FIELDS)))
+def test_an_image_beside_the_text_of_a_question_or_an_answer_is_a_part_of_it(fields: dict[str, Any]):
+    asked, answered = {"role": "user", "content": "What is it?"}, {"role": "assistant", "content": "A kettle."}
+    for talk in ([asked | fields, answered], [asked, answered | fields], [asked, answered | fields, asked]):
+        check_skipped(talk, "fake:strict")
+        assert read_messages(messages_of(talk)) == messages_of(talk)
+        assert "iVBOR" not in str(ek.build_prompt(WHOLE, {"conversation": talk}))
+
+
+@pytest.mark.parametrize("part", [
+    {"document": {"format": "pdf", "name": "a", "source": {"bytes": "JVBE" * 30}}},
+    {"fileData": {"fileUri": "gs://a/b"}},
+    {"type": "document_url", "document_url": "https://shop.example/a.pdf"},
+    {"type": "container_upload", "file_id": "f"},
+    {"type": "blob", "mime_type": "audio/wav", "content": "UklG" * 30},
+    {"type": "tool-result", "toolCallId": "t", "output": {"value": [{"mediaType": "audio/wav", "data": "iV"}]}},
+    {"type": "resource", "resource": {"uri": "shop://a", "mimeType": "application/pdf", "blob": "iVBO"}},  # MCP
+])  # fmt: skip
+def test_other_files_in_their_own_forms_are_marked(part: dict[str, Any]):
+    talk = [{"role": "user", "content": [{"type": "text", "text": "Read:"}, part]}]
+    assert unseen(shown_value(canonical(talk))) in ("file", "audio")
+
+
+def test_documents_of_texts_are_read():
+    part = {"document": {"format": "txt", "name": "plan", "source": {"text": "Walk."}}}
+    (message,) = messages_of([{"role": "user", "content": [part, {"text": "Read."}]}])
+    assert message["content"] == "plan\nWalk.\nRead."
+
+
+def test_calls_of_the_ai_sdk_4_are_read():
+    invoked = [
+        {"state": "result", "toolCallId": "c", "toolName": "order", "args": {"id": 7}, "result": "on truck 3"},
+        {"state": "call", "toolCallId": "d", "toolName": "close", "args": {}},
+    ]
+    talk = [
+        {"role": "user", "content": "Where?"},
+        {"role": "assistant", "content": "On truck 3.", "toolInvocations": invoked},
+    ]  # fmt: skip
+    items = split_messages(pd.DataFrame({"log": pd.Series([talk], dtype=object)}), "log")
+    assert (items["question"][0], items["answer"][0]) == ("Where?", "On truck 3.")
+    assert [one for one in shown(ek.build_prompt(APART, items)) if one[0] != "question"] == [
+        ("assistant: call 1, order", '{"id":7}'), ("tool: result of call 1, order", "on truck 3"),
+        ("assistant: call 2, close", "{}"),
+    ]  # fmt: skip
+
+
+def test_the_answer_beside_the_messages_of_an_object_is_the_last_message():
+    asked, answered = {"role": "user", "content": "Where?"}, {"role": "assistant", "content": "On truck 3."}
+    for beside in (
+        {"choices": [{"index": 0, "message": answered}]}, {"response": {"choices": [{"message": answered}]}},
+        {"choices": [{"text": "On truck 3."}]}, {"output": answered}, {"completion": "On truck 3."},
+        {"response": {"content": "On truck 3."}},
+    ):  # fmt: skip
+        log = {"messages": [asked], **beside}
+        assert messages_of(log) == [asked, answered], beside
+        assert shown(ek.build_prompt(WHOLE, {"conversation": log})) == [
+            ("user", "Where?"),
+            ("assistant", "On truck 3."),
+        ]
+    assert messages_of({"messages": [asked, answered], "output": {"completion": "other"}}) == [asked, answered]
+    several = {"messages": [asked], "choices": [{"message": answered}, {"message": asked}]}
+    with pytest.raises(InputError, match=r"expected a list of messages .* rewrite it in OpenAI's form"):
+        messages_of(several)
+    assert "On truck 3." in str(ek.build_prompt(WHOLE, {"conversation": several}))
 
 
 @pytest.mark.parametrize(

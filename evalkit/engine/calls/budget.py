@@ -36,7 +36,7 @@ class Budget:
     Attributes
     ----------
     usd, calls
-        US$ and calls spent so far, without reservations.
+        US$ spent and requests sent so far, without reservations.
     """
 
     def __init__(self, options: Options) -> None:
@@ -96,13 +96,12 @@ class Budget:
         self._reserved_calls += 1
         return True
 
-    def settle(self, reserved: float, usd: float, *, billed: bool) -> None:
-        """Replace a reservation by the actual cost; a call that was not billed costs nothing."""
+    def settle(self, reserved: float, usd: float, *, sent: bool) -> None:
+        """Replace a reservation by the actual cost; a call counts if its request was sent, whatever came of it."""
         self._reserved_usd -= reserved
         self._reserved_calls -= 1
-        if billed:
-            self.usd += usd
-            self.calls += 1
+        self.usd += usd
+        self.calls += sent
         if not self._reserved_calls:
             self._reserved_usd = 0.0  # rounding leaves nothing behind
         self._settled.set()

@@ -122,6 +122,7 @@ class Workers:
         self._workers: set[asyncio.Task[None]] = set()
         self._wakeable = _Wakeable(run, self._check_open)
         self._n_storing = 0
+        self._note_is_given = False
         self._breaker = Breaker()
 
     def add(self, calls: Sequence[PendingCall], *, first: bool = False) -> None:
@@ -231,8 +232,11 @@ class Workers:
                     reserved = upper_bound(request, len(request.keys), price_of(self.judge) or (0.0, 0.0))
                 if budget.is_used_up or not await budget.reserve(reserved):
                     last = f" (an earlier attempt failed: {call.problem})" if call.problem else ""
+                    if last and not self._note_is_given:  # the table only says "budget"
+                        self._note_is_given = True
+                        run.note(f"judge '{self.judge.name}': failed calls were not sent again: {budget.spent()}{last}")
                     raise CallFailedError(Failure("budget", budget.spent() + last))
-        spent, billed = 0.0, False
+        spent, sent = 0.0, False
         try:
             if options.tokens_per_minute is not None:
                 tokens = request.prompt.n_bytes // 4 + len(request.keys) * (self.judge.max_tokens or 0)
@@ -257,22 +261,22 @@ class Workers:
             finally:
                 self._limiter.leave()
             costs = [reply.cost_usd for reply in replies]
-            spent, billed = reserved if None in costs else sum(cost or 0.0 for cost in costs), True
+            spent, sent = reserved if None in costs else sum(cost or 0.0 for cost in costs), True
             if options.budget_usd is not None and spent > reserved:
                 run.note(
                     f"judge '{self.judge.name}' billed more for a call than its price and max_tokens allow, so costs "
                     f"may exceed budget_usd={options.budget_usd}; correct the judge's price or max_tokens"
                 )
         except ProviderError as problem:
-            spent, billed = reserved, problem.maybe_paid
+            spent, sent = reserved * problem.maybe_paid, problem.is_sent
             run.counts.maybe_paid += problem.maybe_paid
             raise
         except asyncio.CancelledError:
-            spent, billed = reserved, True  # at the end of the process: it was sent, whether it was billed is unknown
+            spent, sent = reserved, True  # at the end of the process: it was sent, whether it was billed is unknown
             raise
         finally:
             if budget is not None:
-                budget.settle(reserved, spent, billed=billed)
+                budget.settle(reserved, spent, sent=sent)
         self._breaker.succeeded()
         self._limiter.succeeded()
         for name in [name for name in self._unproven if name in call.adapt] if self._unproven else ():
@@ -415,7 +419,8 @@ class Workers:
         elif self._run.stopped:
             self._fail(call, Failure("stopped", problem.detail))
         else:
-            self._retry_in(wait.call_s, call)
+            used_up = self._run.budget is not None and self._run.budget.is_used_up  # then a wait is for nothing
+            self._retry_in(0.0 if used_up else wait.call_s, call)
 
     def _retry_in(self, seconds: float, call: PendingCall) -> None:
         def retry() -> None:

@@ -31,6 +31,7 @@ from joblib.hashing import NumpyHasher
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message
 from evalkit.core.reply_keys import digest
+from evalkit.core.strict_json import plain_number
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.criteria import FileModel
@@ -127,7 +128,8 @@ class FunctionKeys:
             When one cannot be hashed; or if a name to ignore is in neither.
         """
         met: list[Any] = []
-        digests = {name: self._hashed(f"the argument {name!r}", value, met) for name, value in arguments.items()}
+        rows = {name: self._without_label(value) for name, value in arguments.items()}
+        digests = {name: self._hashed(f"the argument {name!r}", value, met) for name, value in rows.items()}
         call = getattr(type(self.func), "__call__", None)  # noqa: B004  # the method itself is wanted
         root = self.func.__call__ if isinstance(call, FunctionType) else self.func
         reads = {"0 function": self._hashed("the function", root, met)}
@@ -141,6 +143,15 @@ class FunctionKeys:
                 f"{listed(arguments)}"
             )
         return {"schema": _SCHEMA, "function": self.name, "arguments": digests, "reads": reads}
+
+    def _without_label(self, value: Any) -> Any:
+        """A row of a table without the number of its place, unless what the function reads may ask for it."""
+        if type(value).__name__ != "Series" or not isinstance(plain_number(value.name), int):
+            return value
+        with contextlib.suppress(InputError):  # so that all that it reads is among the sources
+            self.parts({})
+        may_ask = re.search(r"\.name\b|getattr|^code_", "\n".join(self.sources.values()), re.MULTILINE)
+        return value if may_ask else value.rename(None)
 
     def _hashed(self, what: str, value: Any, met: list[Any]) -> str:
         """Joblib's hash of a value; `what` names it in the error."""

@@ -118,7 +118,7 @@ def judge(
     concurrency, retries
         Maximum calls in flight per service, model and key variable; maximum retries of a failed call.
     budget_usd, max_calls
-        Maximum US$ and requests; samples beyond them have ``error = "budget"``.
+        Maximum US$, and requests sent, retries included; samples beyond them have ``error = "budget"``.
     requests_per_minute, tokens_per_minute
         Rate limits per service, model and key; a call counts as its prompt's bytes / 4 plus max_tokens tokens.
     run

@@ -11,7 +11,7 @@ from evalkit.core.lists_of_choices import REASONS, ScoreReading
 if TYPE_CHECKING:
     from evalkit.rubrics.scales import Code
 
-LEAST_MASS = 0.95
+LEAST_MASS, MOST_MASS = 0.95, 1.05
 """Under this probability of all codes together, a reply has no score."""
 COLUMNS = ("score_sd", "score_mass", "score_low", "score_high", "pass_prob")
 """The columns of judgments that these readings add."""
@@ -39,15 +39,16 @@ def read_score(
     is_first
         Whether nothing was written before the verdict: else P(pass) is conditional on that text, and left out.
     """
-    total = max(1.0, math.fsum(codes.values()))  # stored values are rounded
+    stated_mass = math.fsum(codes.values())
+    total = max(1.0, stated_mass)  # stored values are rounded
     shares = [(share / total, verdict_of(code)) for code, share in codes.items()]
     mass = math.fsum(share for share, _ in shares)
     scores = [verdict[0] for _, verdict in shares]
     weighted = math.fsum(share * verdict[0] for share, verdict in shares)
     missing = max(0.0, 1.0 - mass)
     bounds = weighted + missing * min(scores), weighted + missing * max(scores)
-    if mass < LEAST_MASS:
-        return _LOW_MASS, (math.nan, mass, *bounds, math.nan)
+    if not LEAST_MASS <= stated_mass <= MOST_MASS:
+        return _LOW_MASS, (math.nan, stated_mass, *bounds, math.nan)
     mean, norm = weighted / mass, math.fsum(share * verdict[1] for share, verdict in shares) / mass
     has_rule = shares[0][1][3] >= 0
     passes = math.fsum(share for share, verdict in shares if verdict[3] == 1) / mass if has_rule else math.nan

@@ -18,6 +18,7 @@ import orjson
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Prompt, Reply
+from evalkit.core.strict_json import without_duplicates
 from evalkit.engine.providers.api_keys import key_of, key_source
 from evalkit.engine.providers.error_answers import ErrorText, kind_of, refused_parameter, wait_in
 from evalkit.engine.providers.prices import Tokens, cost_of, shares, stated_cost, tokens_of
@@ -72,6 +73,8 @@ def replies_of(
         raise ProviderError("malformed", detail, status=answer.status, maybe_paid=True)
     if not choices:
         raise ProviderError("malformed", "the answer's choices are empty", status=answer.status, maybe_paid=True)
+    if (why := _contradiction(answer.content, choices, n)) is not None:
+        raise ProviderError("malformed", f"the answer contains {why}", status=answer.status, maybe_paid=True)
     candidates = [_with_message(choice) for choice in choices[:n] if isinstance(choice, dict)]
     choices = [choice for choice in candidates if _is_reply(choice)]
     if not choices:
@@ -82,7 +85,7 @@ def replies_of(
         cost = price(tokens) if callable(price) else cost_of(price, tokens.prompt, tokens.completion)
     cost = answer.cost_usd if cost is None else cost
     counts = zip(shares(tokens.prompt, len(choices)), shares(tokens.completion, len(choices)), strict=True)
-    model, name, fingerprint = parsed.get("model"), parsed.get("id"), parsed.get("system_fingerprint")
+    model, name, build = parsed.get("model"), parsed.get("id"), parsed.get("system_fingerprint")
     logprobs = [logprobs_of(choice.get("logprobs"), secret) for choice in choices]
     created = time.time()
     return [
@@ -99,12 +102,25 @@ def replies_of(
             sent=sent,
             logprobs=rows,
             id=_text(name[:_LONGEST_ID], secret) if isinstance(name, str) and name else None,
-            fingerprint=_text(fingerprint[:_LONGEST_ID], secret)
-            if isinstance(fingerprint, str) and fingerprint
-            else None,
+            fingerprint=_text(build[:_LONGEST_ID], secret) if isinstance(build, str) and build else None,
         )
         for choice, rows, (prompt_tokens, written) in zip(choices, logprobs, counts, strict=True)
     ]
+
+
+def _contradiction(content: bytes, choices: Sequence[Any], n: int) -> str | None:
+    """What makes it unknown which of two replies was meant: an equal key twice, or an equal index."""
+    by_index = {choice.get("index"): choice for choice in choices[:n] if isinstance(choice, dict)}
+    for choice in choices[n:]:
+        if isinstance(choice, dict) and by_index.get(index := choice.get("index"), choice) != choice:
+            return f"two different choices with the index {index}"
+    counts = [content.count(key) for key in (b'"choices"', b'"message"', b'"content"')]
+    if counts[0] > 1 or max(counts[1:]) > len(choices):
+        try:
+            json.loads(content, object_pairs_hook=without_duplicates)
+        except (ValueError, RecursionError) as problem:
+            return str(problem) if getattr(problem, "key", "") in ("choices", "message", "content") else None
+    return None
 
 
 def _with_message(choice: Mapping[str, Any]) -> Mapping[str, Any]:

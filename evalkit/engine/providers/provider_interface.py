@@ -48,6 +48,11 @@ class ProviderError(Exception):
     instead: str | int | None = None
     maybe_paid: bool = False
 
+    @property
+    def is_sent(self) -> bool:
+        """Whether the request may have left this machine: without a connection or a key, none does."""
+        return self.maybe_paid or self.status is not None or self.kind not in ("connection", "timeout", "auth")
+
     def __str__(self) -> str:
         return self.detail
 

@@ -75,6 +75,7 @@ def report(
     target = Path(path)
     if target.suffix not in (".html", ".htm"):
         raise ConfigError(f"a report is an HTML file: name it .html, not {target.name!r}")
+    evaluation = evaluation.own
     _write(target, _page(evaluation, "" if baseline is None else _changes(evaluation, baseline, floor)))
     return target
 

@@ -82,9 +82,9 @@ def split_by_part(evaluation: Evaluation, labels: LabelsLike | None, criterion: 
             "the jury cannot be compared with people, because labels are missing; pass labels= to this function or "
             "to evaluate"
         )
-    own = labels_of(labels, evaluation.items, evaluation.rubric)
+    own = labels_of(labels, evaluation.own.items, evaluation.rubric)
     own = own[(own["criterion"] == criterion).to_numpy()]
-    return own if "part" in own.columns else split_labels(own, groups_of(evaluation.items))
+    return own if "part" in own.columns else split_labels(own, groups_of(evaluation.own.items))
 
 
 def dev_labels(evaluation: Evaluation, labels: LabelsLike | None, criterion: str) -> pd.DataFrame:
@@ -127,6 +127,7 @@ def cases_of(evaluation: Evaluation, labels: pd.DataFrame, criterion: str, n_cas
         How many to show at most.
     """
     scale = evaluation.rubric.criterion(criterion).scale
+    evaluation = evaluation.own
     ids = pd.Index(sorted(evaluation.items["item_id"]), dtype=object)
     scores = evaluation.scores
     scores = scores[scores["criterion"] == criterion].set_index("item_id").reindex(ids)

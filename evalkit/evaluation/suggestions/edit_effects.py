@@ -61,7 +61,9 @@ def change_of(
 def _side(evaluation: Evaluation, criterion: str, repeats: pd.DataFrame | None = None) -> SimpleNamespace:
     """One criterion of an evaluation, for `compare`."""
     names = ("judgments", "votes", "scores")
-    tables = {name: table[table["criterion"] == criterion] for name in names for table in [getattr(evaluation, name)]}
+    tables = {
+        name: table[table["criterion"] == criterion] for name in names for table in [getattr(evaluation.own, name)]
+    }
     return SimpleNamespace(**tables, rules=evaluation.rules, repeats=repeats)
 
 
@@ -130,7 +132,7 @@ def measure_edit(
     name = after.rubric.criterion(criterion).name
     own = split_by_part(after, before.labels if labels is None else labels, name)
     parts: list[dict[str, Any]] = [{"part": DEV}, *([{"part": HELD_OUT, "cache": cache}] if look else [])]
-    return result_table([_row(before, after, own, name, **part) for part in parts], _COLUMNS)
+    return result_table([_row(before.own, after.own, own, name, **part) for part in parts], _COLUMNS)
 
 
 def effects_of_look(before: Evaluation, after: Evaluation, labels: Any, criterion: str, look: int) -> pd.DataFrame:

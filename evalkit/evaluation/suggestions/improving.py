@@ -144,7 +144,7 @@ def improve(
         _check_candidate(evaluation.rubric, given, name)
     limits = [rounds, max_edits, n_cases]
     searched = given.content_hash if given is not None else [judge_dict(helper), limits] if helper else None
-    run = SearchRun(evaluation, spec, name, said, chosen)
+    run = SearchRun(evaluation.own, spec, name, said, chosen)
     dev, held = (run.labelled(part) for part in (DEV, HELD_OUT))
     key = digest([run.settings_key(evaluation.rubric), searched, ItemSet.of("dev", dev).key, ItemSet.of("", held).key])
     log = HeldOutLog(chosen.cache, name, key)

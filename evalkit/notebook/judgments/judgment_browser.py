@@ -77,7 +77,7 @@ class JudgmentBrowser(NotebookWidget):
         cache: str | Path | None = None,
     ) -> None:
         super().__init__(new_widget("TunerWidget", "JudgmentBrowser", "ek.show(judgments) shows the table"))
-        evaluation = judgments if isinstance(judgments, Evaluation) else None
+        evaluation = judgments.own if isinstance(judgments, Evaluation) else None
         if evaluation is not None:
             judgments, items, item_id = evaluation.judgments, evaluation.items, None
             cache = evaluation.options.cache if cache is None else cache

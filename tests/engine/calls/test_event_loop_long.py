@@ -393,18 +393,58 @@ def test_a_call_that_may_have_been_billed_stays_in_the_budget(server: JudgeServe
     judge = judge_at(server, price=(10.0, 100.0), max_tokens=20)
     request = request_of(judge, 1)
     budget = 2.5 * upper_bound(request, 1, (10.0, 100.0))
-    outcomes = fetch([request], store, Options(budget_usd=budget))
+    with pytest.warns(EvalkitWarning, match="failed calls were not sent again: .* of budget_usd=.* spent"):
+        outcomes = fetch([request], store, Options(budget_usd=budget))
     assert reasons(outcomes) == ["budget"]
     assert "(an earlier attempt failed: the connection to" in str(outcomes[0].failure)
     assert len(server.seen) == 2
 
 
-def test_no_more_calls_than_allowed(server: JudgeServer, store: ReplyStore) -> None:
-    server.script = deque([{"status": 500}])  # not billed, so it does not count
-    outcomes = fetch([request_of(judge_at(server), item) for item in range(9)], store, Options(max_calls=4))
-    assert reasons(outcomes).count("budget") == 5
-    assert len(server.paid) == 4
+@pytest.mark.filterwarnings("ignore:judge 'openai.*failed calls were not sent again")
+def test_no_more_requests_than_allowed_whatever_comes_of_them(server: JudgeServer, store: ReplyStore) -> None:
+    troubles: dict[str, dict[str, Any]] = {
+        "500": {"status": 500}, "429": {"status": 429}, "502": {"status": 502, "body": b"<html>"},
+        "reset": {"reset": True},
+        "429 wait": {"status": 429, "headers": {"retry-after": "1"}},
+        "html": {"body": b"<html>"}, "hang": {"hang": 0.5}, "refused": {"status": 400}, "cut": {"raw": b"HTTP/1.1 200"},
+    }  # fmt: skip
+    item = 0
+    for name, trouble in troubles.items():
+        for concurrency in (1, 4, 64):
+            for run in (None, f"{name} {concurrency}"):
+                server.script = deque([trouble] * (2 if "wait" in name else 5))
+                server.seen.clear(), server.paid.clear()
+                judge = judge_at(server, f"m{item}", timeout_s=0.25 if name == "hang" else 5.0)
+                requests = [request_of(judge, item + place) for place in range(12)]
+                item += 12
+                outcomes = fetch(requests, store, Options(max_calls=8, concurrency=concurrency, run=run))
+                what = (name, concurrency, run, reasons(outcomes))
+                assert len(server.seen) == 8, what
+                assert {"budget"} < set(reasons(outcomes)) | {None} <= {"budget", "server_error", None}, what
+                server.script.clear()
+                # what was paid is there, and the rest is asked when there are calls for it again
+                n_paid = reasons(outcomes).count(None)
+                assert n_paid <= len(server.paid), what
+                again = fetch(requests, store, Options(run=run))
+                assert reasons(again) == [None] * 12 or name == "refused", what
+                assert len(server.seen) == 8 + 12 - n_paid, what
+
+
+def test_a_failure_that_a_limit_keeps_from_a_retry_is_named(server: JudgeServer, store: ReplyStore) -> None:
+    server.always = {"status": 500, "body": {"error": {"message": "out of memory"}}}
+    with pytest.warns(
+        EvalkitWarning, match=r"not sent again: max_calls=2 reached \(an .* failed: HTTP 500 .*out of mem"
+    ):
+        outcomes = fetch([request_of(judge_at(server), item) for item in range(4)], store, Options(max_calls=2))
+    assert reasons(outcomes) == ["budget"] * 4
+    assert ["out of memory" in str(outcome.failure) for outcome in outcomes] == [True, True, False, False]
     assert reasons(fetch([request_of(judge_at(server), 99)], store, Options(max_calls=0))) == ["budget"]
+
+
+def test_a_request_that_was_not_sent_takes_nothing_of_max_calls(server: JudgeServer, store: ReplyStore) -> None:
+    nobody = Judge("openai", "m", base_url="http://127.0.0.1:9/v1", timeout_s=5.0)
+    outcomes = fetch([request_of(nobody, 1)], store, Options(max_calls=1, retries=3))
+    assert reasons(outcomes) == ["server_error"]
 
 
 def test_a_budget_needs_a_price_and_a_bound_before_any_call(server: JudgeServer, store: ReplyStore) -> None:

@@ -632,3 +632,30 @@ def test_importing_evalkit_loads_no_joblib() -> None:
 
     code = "import sys, evalkit; assert 'joblib' not in sys.modules; evalkit.memory; assert 'joblib' in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_the_place_of_a_row_counts_only_where_the_function_may_ask_for_it(memory: ek.engine.Memory) -> None:
+    asked: list[str] = []
+
+    @memory.cache
+    def ask(row: Any) -> str:
+        asked.append(row["question"])
+        return str(row["question"]).upper()
+
+    def place_of(row: Any) -> str:
+        return f"{row.name} {row['question']}"
+
+    @memory.cache
+    def ask_with_place(row: Any) -> str:
+        asked.append(row["question"])
+        return place_of(row)
+
+    table = pd.DataFrame({"question": ["a", "b", "c", "d"], "n": [1, 2, 3, 4]})
+    later = table[table["n"] > 2].reset_index(drop=True)
+    assert table.apply(ask, axis=1).tolist() == ["A", "B", "C", "D"]
+    assert later.apply(ask, axis=1).tolist() == ["C", "D"]
+    assert [ask(row) for _, row in later.iloc[::-1].iterrows()] == ["D", "C"]
+    assert asked == ["a", "b", "c", "d"]
+    assert table.apply(ask_with_place, axis=1).tolist() == ["0 a", "1 b", "2 c", "3 d"]
+    assert later.apply(ask_with_place, axis=1).tolist() == ["0 c", "1 d"]
+    assert asked == ["a", "b", "c", "d", "a", "b", "c", "d", "c", "d"]

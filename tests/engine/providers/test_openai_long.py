@@ -64,6 +64,31 @@ def said(message: str, param: str | None = None, code: str | None = None) -> dic
     return {"error": {"message": message, "param": param, "code": code}}
 
 
+def test_an_answer_that_contradicts_itself_is_no_reply() -> None:
+    def choice(text: str, **fields: Any) -> str:
+        return json.dumps({"message": {"role": "assistant", "content": text}, "finish_reason": "stop"} | fields)
+
+    logprobs = {"logprobs": {"content": [{"token": "4", "logprob": -0.1, "top_logprobs": []}]}}
+    for body, n, found in (
+        (f'{{"choices": [{choice("4")}], "choices": [{choice("5")}]}}', 1, "duplicate key 'choices'"),
+        ('{"choices": [{"message": {"content": "4", "content": "5"}}]}', 1, "duplicate key 'content'"),
+        ('{"choices": [{"message": {"content": "4"}, "message": {"content": "5"}}]}', 1, "duplicate key 'message'"),
+        (f'{{"choices": [{choice("4", index=0)}, {choice("5", index=0)}]}}', 1,
+         "two different choices with the index 0"),
+        (f'{{"choices": [{choice("4")}, {choice("5")}]}}', 1, "two different choices with the index None"),
+        # more replies than asked for, each with its number; the same twice; all those asked for under one number
+        (f'{{"choices": [{choice("4", index=0)}, {choice("5", index=1)}]}}', 1, ["4"]),
+        (f'{{"choices": [{choice("4", index=0)}, {choice("4", index=0)}]}}', 1, ["4"]),
+        (f'{{"choices": [{choice("4", index=0)}, {choice("5", index=0)}]}}', 2, ["4", "5"]),
+        (f'{{"choices": [{choice("4", **logprobs)}], "id": NaN}}', 1, ["4"]),
+        (f'{{"id": 1, "id": 2, "choices": [{choice(json.dumps({"choices": 1, "content": 2}))}]}}', 1,
+         ['{"choices": 1, "content": 2}']),
+    ):  # fmt: skip
+        replies, detail = read(body.encode(), n)
+        assert (detail.removeprefix("the answer contains ").removeprefix("the ") if detail else
+                [reply.text for reply in replies]) == found, body  # fmt: skip
+
+
 SCHEMA_REFUSED = said("Unknown parameter: 'response_format.json_schema'", "response_format.json_schema")
 
 

@@ -296,6 +296,10 @@ def test_a_verdict_passes_by_its_probability_and_not_by_the_mean():
     assert read_score({1: 0.5, 4: 0.5}, "expected", verdict, is_first=True)[0][2:] == (None, -1, -1)
     assert read_score({1: 0.5, 4: 0.5}, "mode", verdict, is_first=True)[0][4] >= 0  # two modes: ambiguous
     assert read_score(codes, "mode", verdict, is_first=True)[0] == (4.0, 0.75, "4", 1, -1)
+    for reading in ("expected", "mode"):  # what sums to more than one is no distribution; a rounded sum is one
+        found, figures = read_score({3: 0.9, 4: 0.9}, reading, verdict, is_first=True)
+        assert (math.isnan(found[0]), REASONS[found[4]], figures[1]) == (True, "low_mass", pytest.approx(1.8))
+        assert read_score({3: 0.31, 4: 0.71}, reading, verdict, is_first=True)[0][4] == -1
 
 
 @pytest.mark.parametrize(("provider", "model"), [("litellm", "openai/m"), ("inference-providers", "org/m")])

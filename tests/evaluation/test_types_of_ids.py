@@ -1,0 +1,49 @@
+"""Ids of items that are no texts: an evaluation's tables give them back, and every door computes the same figures."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import evalkit as ek
+from evalkit.evaluation import history, measure_edit, open_evaluation, plan_again, suggest_edits
+
+TABLES = ("items", "judgments", "votes", "scores", "disagreement", "rubric_scores")
+FIGURES = ("summary", "reliability", "alignment")
+
+
+def tables_of(evaluation: ek.Evaluation) -> dict[str, pd.DataFrame]:
+    return {name: getattr(evaluation, name) for name in TABLES}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["int64", "category"])
+def test_ids_come_back_as_they_were_and_no_figure_depends_on_them(kind: str, tmp_path: Path) -> None:
+    texts, labels = ek.load_example("support")
+    numbers = pd.Series(range(100, 100 + len(texts)), index=texts["item_id"])
+    ids = numbers.astype(kind) if kind != "category" else numbers.astype("category")
+    items = texts.assign(item_id=ids.array)
+    numbered = labels.assign(item_id=labels["item_id"].map(numbers).to_numpy())
+    asked = {"rubric": "faithfulness", "judges": ["fake:strict", "fake:lenient"], "cache": tmp_path, "progress": False}
+    plain = ek.evaluate(texts, labels=labels, **asked)
+    made = ek.evaluate(items, labels=numbered, **asked)
+    of = ek.Evaluation.of(made.judgments, items, numbered, "faithfulness")
+    opened = open_evaluation(history(cache=tmp_path)["evaluation"].iloc[0], items, numbered, cache=tmp_path)
+    for evaluation in (made, of, opened):
+        for name, table in tables_of(evaluation).items():
+            assert table["item_id"].dtype == items["item_id"].dtype, name
+            assert set(table["item_id"]) == set(items["item_id"]), name
+        assert len(items.merge(evaluation.scores, on="item_id")) == len(plain.scores)
+        assert len(evaluation.items.merge(evaluation.scores, on="item_id")) == len(plain.scores)
+        assert evaluation.scores["score"].tolist() == plain.scores["score"].tolist()
+        assert evaluation.wide()["item_id"].tolist() == items["item_id"].tolist()
+        for name in FIGURES:
+            pd.testing.assert_frame_equal(getattr(evaluation, name), getattr(plain, name))
+        pd.testing.assert_frame_equal(ek.align(evaluation, numbered), ek.align(plain, labels), check_dtype=False)
+        assert str(evaluation).startswith("faithfulness@v1: 24 items")
+        assert "100" in ek.report(evaluation, tmp_path / "report.html", baseline=made).read_text()
+        assert len(suggest_edits(evaluation, "fake:strict")) == len(suggest_edits(plain, "fake:strict"))
+        assert ek.compare(made, evaluation).table["changed"].eq(0).all()
+    assert measure_edit(made, made)["n_labelled"].tolist() == measure_edit(plain, plain)["n_labelled"].tolist()
+    assert plan_again(made).n_items == plan_again(plain).n_items
+    assert ek.evaluation.sample_again(made)["item_id"].dtype == items["item_id"].dtype
