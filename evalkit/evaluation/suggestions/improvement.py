@@ -136,7 +136,7 @@ class Improvement:
             )
         row = self.figures.iloc[-1]
         gain = figure(row["effect"], row["effect_low"], row["effect_high"])
-        of = f" (of {row['n_verdicts']} with a verdict)" * (row["n_verdicts"] != self.n_tested)
+        of = f" (of {row['n_verdicts']} with a verdict)" * bool(row["n_verdicts"] != self.n_tested)
         stricter = f" {why}" if self.look > 1 else ""
         return (
             f"Kept by {test}: {row['fixed']} fixed, {row['broke']} broke; gain {gain}, agreement "
