@@ -72,17 +72,19 @@ def groups_of(items: pd.DataFrame, content: Iterable[str], *, was_split: bool = 
     has_groups = "group_id" in items.columns and items["group_id"].notna().all()
     names = items["group_id" if has_groups else "item_id"].astype("str").reset_index(drop=True)
     order = sorted(names.unique(), key=place if was_split else None)
-    texts, least = pd.Series([*content]), names.map({name: rank for rank, name in enumerate(order)})
+    texts, least = pd.Series([*content]), names.map({name: rank for rank, name in enumerate(order)}).astype("int64")
     ranks = least + 1
     while not ranks.equals(least):  # groups that share a text with a group of another text, and so on
         ranks, least = least, least.groupby(texts).transform("min").groupby(names).transform("min")
-    return pd.Series([order[rank] for rank in ranks], index=items["item_id"].tolist())
+    return pd.Series([order[rank] for rank in ranks], index=items["item_id"].tolist(), dtype="str")
 
 
 def joined_to_dev(items: pd.DataFrame, groups: pd.Series) -> set[str]:
     """The items that `groups_of` moved to ``dev``, since another item with their text or group is there."""
     alone = groups_of(items, map(str, range(len(items))))
-    moved = (alone.map(place) >= 1 - HELD_OUT_SHARE) & (groups.map(place) < 1 - HELD_OUT_SHARE)
+    moved = (alone.map(place).astype(float) >= 1 - HELD_OUT_SHARE) & (
+        groups.map(place).astype(float) < 1 - HELD_OUT_SHARE
+    )
     return {str(name) for name in alone.index[moved.to_numpy()]}
 
 
