@@ -215,6 +215,12 @@ class Evaluation:
         """Input of the rubric -> column of the items that holds it; inputs without a column are left out."""
         return columns_of(self.rubric, self.inputs, self.items)
 
+    @property
+    def content(self) -> list[str]:
+        """A digest of the inputs of each item, equal for items of equal text; without inputs, the ids."""
+        columns = self.input_columns
+        return _content(self.rubric, columns, self.items) if columns else [*self.items["item_id"].astype(str)]
+
     @property  # and no cached one: type checkers would not take an evaluation where a table of judgments is asked for
     def judgments(self) -> pd.DataFrame:
         """One row per sample (see `judge`); of a folder, all parts with all columns are read into memory."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from evalkit.evaluation.inputs import labels_of
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.row_scales import Measures, counted_labels
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.alignment.label_splits import DEV, split_labels, take_part
+from evalkit.stats.alignment.label_splits import DEV, HELD_OUT_SHARE, place, split_labels, take_part
 from evalkit.stats.alignment.label_values import annotators_of
 from evalkit.stats.alignment.label_values import kinds_of as label_kinds
 from evalkit.stats.result_tables import verdict_codes
@@ -62,11 +63,29 @@ class Cases:
     n_false_fail: int
 
 
-def groups_of(items: pd.DataFrame) -> pd.Series | None:
-    """item_id -> `group_id`, by which labels are split into parts; None if an item has no group."""
-    if "group_id" not in items.columns or items["group_id"].isna().any():
-        return None
-    return pd.Series(items["group_id"].astype("str").to_numpy(), index=items["item_id"].tolist())
+def groups_of(items: pd.DataFrame, content: Iterable[str], *, was_split: bool = False) -> pd.Series:
+    """item_id -> the name by which its labels are split into parts: that of its group, if all items have one.
+
+    Items of equal content are in one part, with all of their groups: the first of their names counts. If labels
+    `was_split` before this rule, that is the first to be ``dev``: so nothing that was ``dev`` is held out now.
+    """
+    has_groups = "group_id" in items.columns and items["group_id"].notna().all()
+    names = items["group_id" if has_groups else "item_id"].astype("str").reset_index(drop=True)
+    order = sorted(names.unique(), key=place if was_split else None)
+    texts, least = pd.Series([*content]), names.map({name: rank for rank, name in enumerate(order)}).astype("int64")
+    ranks = least + 1
+    while not ranks.equals(least):  # groups that share a text with a group of another text, and so on
+        ranks, least = least, least.groupby(texts).transform("min").groupby(names).transform("min")
+    return pd.Series([order[rank] for rank in ranks], index=items["item_id"].tolist(), dtype="str")
+
+
+def joined_to_dev(items: pd.DataFrame, groups: pd.Series) -> set[str]:
+    """The items that `groups_of` moved to ``dev``, since another item with their text or group is there."""
+    alone = groups_of(items, map(str, range(len(items))))
+    moved = (alone.map(place).astype(float) >= 1 - HELD_OUT_SHARE) & (
+        groups.map(place).astype(float) < 1 - HELD_OUT_SHARE
+    )
+    return {str(name) for name in alone.index[moved.to_numpy()]}
 
 
 def split_by_part(evaluation: Evaluation, labels: LabelsLike | None, criterion: str) -> pd.DataFrame:
@@ -84,7 +103,7 @@ def split_by_part(evaluation: Evaluation, labels: LabelsLike | None, criterion: 
         )
     own = labels_of(labels, evaluation.own.items, evaluation.rubric)
     own = own[(own["criterion"] == criterion).to_numpy()]
-    return own if "part" in own.columns else split_labels(own, groups_of(evaluation.own.items))
+    return own if "part" in own.columns else split_labels(own, groups_of(evaluation.own.items, evaluation.content))
 
 
 def dev_labels(evaluation: Evaluation, labels: LabelsLike | None, criterion: str) -> pd.DataFrame:

@@ -136,10 +136,11 @@ class Improvement:
             )
         row = self.figures.iloc[-1]
         gain = figure(row["effect"], row["effect_low"], row["effect_high"])
+        of = f" (of {row['n_verdicts']} with a verdict)" * bool(row["n_verdicts"] != self.n_tested)
         stricter = f" {why}" if self.look > 1 else ""
         return (
             f"Kept by {test}: {row['fixed']} fixed, {row['broke']} broke; gain {gain}, agreement "
-            f"{figure(row['agreement_before'])} → {figure(row['agreement_after'])}. The gain of a kept change is "
+            f"{figure(row['agreement_before'])} → {figure(row['agreement_after'])}{of}. The gain of a kept change is "
             f"overestimated. These labels are used up: the next change needs new ones.{stricter}"
         )
 

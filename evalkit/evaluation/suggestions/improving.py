@@ -173,7 +173,7 @@ def untestable(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> 
     n, n_more = len(usable), FEWEST_TESTED - len(usable)
     n_labelled, n_held = said["item_id"].nunique(), said.loc[(said["part"] == HELD_OUT).to_numpy(), "item_id"].nunique()
     if n_more > 0:
-        away = [f"on {n_held - len(held)} people are split"] * (n_held > len(held)) + away
+        away = [f"{n_held - len(held)} were skipped, or people are split on them"] * (n_held > len(held)) + away
         left_out = f" ({n_held} have labels; {'; '.join(away)})" if away else ""
         more = math.ceil(n_more * n_labelled / max(1, n_held) / 5) * 5
         share = f"label about {more} more items (Label next, Random), of which about {n_more} are held out"

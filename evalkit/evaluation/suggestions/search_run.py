@@ -61,7 +61,9 @@ class SearchRun:
     def labelled(self, part: str | None = None) -> list[str]:
         """The items with a majority of people, of one part or of both, in a fixed order."""
         rows = self.labels if part is None else self.labels[(self.labels["part"] == part).to_numpy()]
-        ids = sorted(set(rows["item_id"].astype(str)) & set(self.evaluation.items["item_id"].astype(str)))
+        calls = self.evaluation.judgments  # an item that was skipped, for example for a missing input, tests nothing
+        calls = calls[((calls["criterion"] == self.criterion) & ~calls["error"].isin(SKIPPED)).to_numpy()]
+        ids = sorted(set(rows["item_id"].astype(str)) & set(calls["item_id"].astype(str)))
         return [name for name, kind in zip(ids, self.truth(ids), strict=True) if kind >= 0] if ids else []
 
     def units(self, ids: list[str]) -> list[str]:

@@ -171,12 +171,16 @@ def rows_of(
     truth = annotators_of(used, ids, scale, kinds, criterion).together("majority").kind
     scores = _by_item(evaluation.scores, criterion, ids)
     now = kinds_of(scores, scale, kinds)
-    last, truth_then = None, truth
+    last, truths = None, (truth, truth)
     if against is not None and criterion in against.rubric.names:
         other = against.rubric.criterion(criterion).scale
         if other.has_rule == scale.has_rule:
             last = kinds_of(_by_item(against.scores, criterion, ids), scale, kinds)
-            truth_then = annotators_of(used, ids, other, kinds, criterion).together("majority").kind
+            shared = labels_on_scale(used, criterion, evaluation.rubric, against.rubric)  # as `change_from`
+            people = [
+                annotators_of(shared, ids, rule, kinds, criterion).together("majority") for rule in (other, scale)
+            ]
+            truths = people[0].kind, people[1].kind
     votes = _votes(evaluation, criterion)
     apart = list(records(_by_item(evaluation.disagreement, criterion, ids)[["disagreement", "split"]]))
     texts, columns = row_texts(evaluation), _item_columns(evaluation, set(labels["annotator"].astype(str)))
@@ -206,7 +210,7 @@ def rows_of(
             split=apart[at]["split"],
             change=""
             if last is None or (item in unasked and min(last[at], now[at]) < 0)
-            else _change(int(last[at]), int(now[at]), (int(truth_then[at]), int(truth[at])), scale),
+            else _change(int(last[at]), int(now[at]), (int(truths[0][at]), int(truths[1][at])), scale),
             people_passed=bool(truth[at]) if scale.has_rule and truth[at] >= 0 else None,
             wrong=None if truth[at] < 0 or now[at] < 0 else bool(truth[at] != now[at]),
             conflicts={

@@ -72,7 +72,8 @@ class Forms:
         self.items, self.rubric = setup.items, spec.rubric
         folder, name = setup.place()
         path = folder / f"{name}{LOG}" if labels is None else Path(labels)
-        self.groups, self.columns = groups_of(self.items), columns_of(self.rubric, spec.inputs, self.items)
+        self.groups = groups_of(self.items, worklist.clusters)
+        self.columns = columns_of(self.rubric, spec.inputs, self.items)
         self.log = LabelLog(path, text_hashes(worklist), None, self.rubric, self.groups)
         self.log.read()
         self.source = order if isinstance(order, str) else "disputed"

@@ -199,6 +199,10 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
     so_far = f" with these two versions; {counted(max(looks), 'look')} at them so far" if looks else ""
     sizes = {one["n_verdicts"] for key in (runs.current, runs.against) if (one := session.alignment(key)) is not None}
     pairs = f"{counted(row['n_paired'], 'item')} compared"
+    pairs *= bool(sizes - {row["n_paired"]})
+    scales = [side.rubric.criterion(row["criterion"]).scale for side in (evaluation, runs.compared) if side]
+    is_new_rule = len({(scale.pass_at, scale.pass_if) for scale in scales}) > 1
+    own_rules = "people's labels count by the pass rule of each version" * is_new_rule
     best = max(points, key=lambda key: points[key].value or 0.0, default="")
     about = Circumstances(
         now,
@@ -211,7 +215,7 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
         seconds=session.seconds_per_label(),
         held_out=(Difference(**look["difference"]), look["number"]) if has_held and look.get("difference") else None,
         is_tested=bool(look.get("items")),
-        pairs=pairs if sizes - {row["n_paired"]} else "",
+        pairs="; ".join(filter(None, (pairs, own_rules))),
         worst=_broken_cell(session),
         best="" if best in ("", runs.current) else f"the best so far is {versions[best].name} ({points[best].text})",
         leaner=_leaner(session, evaluation),

@@ -18,6 +18,7 @@ from evalkit.notebook.tuner.version_history import History
 from evalkit.notebook.tuner.version_runs import Runs, Stopped
 from evalkit.stats.comparison.measured_floors import NOT_ASKED
 
+_LOST, _MOST_LOST = (*NOT_ASKED, *ENGINE_REASONS), 0.1
 _REPLY = ["item_id", "judge", "order", "sample", "label", "error"]
 
 
@@ -74,8 +75,8 @@ class RepeatedSamples:
     def measure(self, on_progress: Callable[[Any], object] | None = None) -> str:
         """Sample the version compared with again, to measure what chance changes; returns the text of the status line.
 
-        Replies are kept and never bought twice, also after a stop. The floor counts as measured only if all of its
-        judgments were made: the items of a part would not be drawn at random.
+        Replies are kept and never bought twice, also after a stop. The floor is that of the items of which all replies
+        are there. They must be nine of ten that were drawn: fewer would not be drawn at random.
 
         Raises
         ------
@@ -102,17 +103,18 @@ class RepeatedSamples:
             return "stopped: chance is not measured yet; measure again, and pay only for the rest"
         finally:
             self.prices.clear()
-        lost = again.loc[again["error"].isin([*NOT_ASKED, *ENGINE_REASONS]).to_numpy(), "error"].astype(str)
-        if len(lost):
-            reasons = ", ".join(f"{n} {str(name).replace('_', ' ')}" for name, n in lost.value_counts().items())
-            missing = f"{len(lost)} of {counted(len(again), 'judgment')} missing ({reasons})"
+        n_lost, n_items = _items_lost(again), again["item_id"].nunique()
+        errors = again.loc[again["error"].isin(_LOST).to_numpy(), "error"].astype(str)
+        reasons = ", ".join(f"{n} {str(name).replace('_', ' ')}" for name, n in errors.value_counts().items())
+        missing = f"{len(errors)} of {counted(len(again), 'judgment')} missing ({reasons})"
+        if n_lost > _MOST_LOST * n_items:
             return f"chance is not measured yet: {missing}; measure again, and pay only for the rest"
-        n_items = again["item_id"].nunique()
         with self._history.lock:
             self.sizes[key] = self.sizes.get(key, {}) | dict.fromkeys(again["criterion"].astype(str).unique(), n_items)
             self.forget(key)
             self._history.save()
-        return f"chance measured on {counted(n_items, 'item')}"
+        left_out = f" of {n_items}; {missing}" if n_lost else ""
+        return f"chance measured on {counted(n_items - n_lost, 'item')}{left_out}"
 
     def of(self, key: str) -> pd.DataFrame | None:
         """Twice the samples of a version, if no judge is a model or it was measured (then from the cache)."""
@@ -122,8 +124,8 @@ class RepeatedSamples:
                 self._sample(evaluation, [name for name in measured if measured[name] == size], size, offline=True)
                 for size in sorted(set(measured.values()))
             ]
-            if any(table["error"].isin(NOT_ASKED).any() for table in tables):  # other items, or pruned replies
-                del self.sizes[key]
+            if any(_items_lost(table) > _MOST_LOST * table["item_id"].nunique() for table in tables):
+                del self.sizes[key]  # other items, or pruned replies
             elif tables:
                 self._tables[key] = pd.concat(tables, ignore_index=True)
             elif (again := evaluation.repeats) is not None:
@@ -140,6 +142,11 @@ class RepeatedSamples:
     ) -> pd.DataFrame:
         options = self._setup.options_with(refresh=False, **changed)
         return sample_again(evaluation, n_items=n_items, criteria=criteria, **options)
+
+
+def _items_lost(again: pd.DataFrame) -> int:
+    """The number of items of which a reply is missing."""
+    return int(again.loc[again["error"].isin(_LOST).to_numpy(), "item_id"].nunique())
 
 
 def same_prompts(one: Evaluation, other: Evaluation, criterion: str) -> bool:

@@ -134,8 +134,16 @@ class RubricTuner(NotebookWidget):
 
     @property
     def evaluation(self) -> Evaluation | None:
-        """The evaluation on screen, with the dev labels that figures use; None before the first run."""
-        return self._with_labels(self.session.label_log.dev)
+        """The evaluation on screen, with the dev labels that figures use; None before the first run.
+
+        A label of a level that the version shown does not have is none of these.
+        """
+        evaluation, _ = self.session.evaluation, self.session.label_log  # which reads what others wrote
+        return (
+            None
+            if evaluation is None
+            else self._with_labels(self.session.labels.for_rubric(evaluation.rubric, of_all=True))
+        )
 
     def _with_labels(self, labels: pd.DataFrame | None) -> Evaluation | None:
         shown = self.session.evaluation

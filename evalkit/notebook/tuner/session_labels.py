@@ -15,7 +15,7 @@ from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.inputs import text_hashes
-from evalkit.evaluation.suggestions.cases import groups_of
+from evalkit.evaluation.suggestions.cases import groups_of, joined_to_dev
 from evalkit.evaluation.suggestions.edit_effects import change_of
 from evalkit.notebook.labelling.label_log import LabelEdit, LabelLog, drop_new_annotators, labels_on_scale
 from evalkit.notebook.labelling.label_queue import LabelQueue
@@ -23,7 +23,7 @@ from evalkit.notebook.tuner.drafts import Setup
 from evalkit.notebook.tuner.version_history import History
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike, as_labels
-from evalkit.stats.alignment.held_out_log import ItemSet, append_log, look_number
+from evalkit.stats.alignment.held_out_log import ItemSet, append_log, look_key, looks_at, read_log
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, take_part
 from evalkit.stats.comparison.decisions import Difference
@@ -57,14 +57,19 @@ class Labels:
         self._last_given: dict[str, dict[str, int]] = last if isinstance(last, dict) else {}
         self._missing = _missing(self._last_given, self._given)
         history.notes.extend(self._missing)
-        self.log = LabelLog(path, texts, table, rubric, groups_of(items))
+        groups = groups_of(items, worklist.clusters, was_split=history.was_split)
+        self._twins = joined_to_dev(items, groups) if history.was_split else set[str]()
+        self.log = LabelLog(path, texts, table, rubric, groups)
         to_judge = (item for index, item in enumerate(items["item_id"]) if index not in worklist.skipped)
         self.queue = LabelQueue(self.log, to_judge)
         for version in history.versions.values():
             self.log.add_scales(version.rubric)
         self.log.read()
         history.parts.append(
-            lambda: {"annotator": self.annotator, "given_labels": self._given_labels(), "looks": self.looks}
+            lambda: (
+                {"annotator": self.annotator, "given_labels": self._given_labels(), "looks": self.looks}
+                | {"split_by": "item" if history.was_split else "text"}
+            )
         )
 
     def _given_labels(self) -> dict[str, dict[str, int]]:
@@ -88,10 +93,10 @@ class Labels:
         rubrics = [] if evaluation is None else [evaluation.rubric]
         return labels_on_scale(self.log.counted if counted else self.log.table, criterion, *rubrics)
 
-    def for_rubric(self, rubric: Rubric) -> pd.DataFrame | None:
-        """The dev labels that the tiles count for a version of the rubric (see `drop_new_annotators`), or None."""
-        counted = self.log.counted
-        parts = [drop_new_annotators(labels_on_scale(counted, name, rubric))[0] for name in rubric.names]
+    def for_rubric(self, rubric: Rubric, *, of_all: bool = False) -> pd.DataFrame | None:
+        """The dev labels that the tiles count for a version of the rubric, or None; `of_all`: of new annotators too."""
+        parts = [labels_on_scale(self.log.counted, name, rubric) for name in rubric.names]
+        parts = parts if of_all else [drop_new_annotators(table)[0] for table in parts]
         labels = pd.concat(parts, ignore_index=True)
         labels = labels.loc[(labels["part"] == DEV).to_numpy(), [*LABEL_KEY, "label"]]
         return None if labels.empty else labels
@@ -119,7 +124,14 @@ class Labels:
         hidden = labels.loc[(labels["part"] == HELD_OUT).to_numpy(), [*LABEL_KEY, "label"]]
         if items is not None:
             hidden = hidden[hidden["item_id"].isin(items).to_numpy()]
-        judged = [side.scores[["item_id", "criterion", "score", "passed"]] for side in (evaluation, against) if side]
+        judged = []
+        for side in (evaluation, against):
+            if (
+                side is not None and criterion in side.rubric.names
+            ):  # with the pass rule, which decides what people's labels mean
+                scale = side.rubric.criterion(criterion).scale
+                table = side.scores[["item_id", "criterion", "score", "passed"]]
+                judged.append(table.assign(rule=str((scale.pass_at, scale.pass_if))))
         is_here = [table["item_id"].isin(hidden["item_id"]) & (table["criterion"] == criterion) for table in judged]
         return hidden, _digest(hidden, *[table[rows] for table, rows in zip(judged, is_here, strict=True)])
 
@@ -147,16 +159,21 @@ class Labels:
         items = ItemSet.of(criterion, hidden["item_id"])
         names = {"rubric": evaluation.rubric.id, "rubric_version": evaluation.rubric.label, "criterion": criterion}
         look = {**names, "labels": items.key, "figures": figures}
-        if not tested and not look_number(self._cache, look, items):
+        if not tested and look_key(look) not in looks_at(read_log(self._cache), criterion, items):
             append_log(self._cache, [look], [items])
-        number = tested or look_number(self._cache, look, items)
+        number = tested or looks_at(read_log(self._cache), criterion, items)[look_key(look)]
         row = align(scores, hidden, clusters=evaluation.clusters).iloc[0]
-        change = None if against is None else change_of(evaluation, against, hidden, criterion)[0]
+        change = None
+        if against is not None and criterion in against.rubric.names:
+            on_both = labels_on_scale(hidden, criterion, against.rubric)
+            change, _ = change_of(evaluation, against, on_both, criterion)
         difference = None if change is None else Difference.of(change)
+        n_twins = len(self._twins & {*self.used(criterion, evaluation)["item_id"]})
+        twins = f"; {counted(n_twins, 'item')} with the text of a dev item left out" * (n_twins > 0)
         words = {
             "agreement": figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"]),
             "kappa": figure(row["kappa"], row["kappa_low"], row["kappa_high"]),
-            "compared": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}",
+            "compared": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}{twins}",
             "looks": f"look {number}{', the test of Improve' if tested else ''}",
         }
         values = {"difference": None if difference is None else asdict(difference), "items": tested_items}

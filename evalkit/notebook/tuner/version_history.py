@@ -160,6 +160,8 @@ class History:
         What could not be restored, one sentence each, until the next run.
     lock
         Held by whoever changes the session.
+    was_split
+        Whether labels were split into dev and held-out ones before items of equal text were kept together.
     """
 
     path: Path
@@ -169,6 +171,7 @@ class History:
     parts: list[Callable[[], dict[str, Any]]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
+    was_split: bool = False
 
     def load(self, rubric_id: str) -> None:
         """Read the file, if it exists; versions of another rubric stay in it and are not loaded.
@@ -179,7 +182,9 @@ class History:
             If it cannot be read, or was written by another program.
         """
         values = self._stored()
-        self.state = _states(values).get(rubric_id) or {}
+        states = _states(values)
+        self.state = states.get(rubric_id) or {}
+        self.was_split = bool(states) and not any(state.get("split_by") == "text" for state in states.values())
         unread = list[str]()
         for stored in values.get("versions", []):
             if stored["base"]["id"] == rubric_id:

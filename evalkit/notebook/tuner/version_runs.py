@@ -254,9 +254,16 @@ class Runs:
         return self._evaluate(self._setup.worklist(version))
 
     def reload(self, key: str) -> None:
-        """`load` a version that has changed, if it is in memory."""
-        if self._evaluations.pop(key, None) is not None:
-            self.load(key)
+        """`load` a version whose name has changed, if it is in memory; calls that failed stay failed, not unasked."""
+        if (last := self._evaluations.pop(key, None)) is None:
+            return
+        judgments, was = self.load(key).judgments, last.judgments
+        fields = [name for name in schemas.JUDGMENT_KEY if name != "rubric_version"]
+        if judgments[fields].astype(str).equals(was[fields].astype(str)):
+            why = judgments["error"].astype(object)
+            why = why.mask((why == "cache_miss").to_numpy(dtype=bool), was["error"].astype(object))
+            marked = judgments.assign(error=schemas.categorical(why))
+            self._evaluations[key] = replace(self._evaluations[key], judged=marked)
 
     def show(self, current: str, against: str = "") -> None:
         """Show a version, compared with another one (or none)."""

@@ -92,14 +92,26 @@ def append_log(cache: str | Path | None, lines: Iterable[dict[str, Any]], sets: 
         ) from problem
 
 
-def look_number(cache: str | Path | None, look: dict[str, str], items: ItemSet) -> int:
-    """The number of a look among those with its rubric at labels of any of these items, from 1; 0 if it is not logged.
+def looks_at(lines: Iterable[dict[str, Any]], criterion: str, items: ItemSet) -> dict[tuple[Any, ...], int]:
+    """All looks at labels of a criterion that share an item with these, by what was seen -> number, from 1.
 
-    Tests of `improve` are among them. The version's name is no part of it: *Save version* gives the same figures
-    another one.
+    Whoever looked, and with whichever rubric: a figure on screen or of a function, or a test of `improve`. The same
+    figures of the same labels are one look, also under another name of the version (*Save version*).
     """
-    lines, own = read_log(cache), set(items.items)
-    sets = {line["items_of"]: line["items"] for line in lines if "items_of" in line}
-    looks = [line for line in lines if all(line.get(name) == look[name] for name in ("rubric", "criterion"))]
-    looks = [line for line in looks if not own.isdisjoint(sets.get(line.get("labels"), own))]
-    return next((number for number, line in enumerate(looks, 1) if line.get("figures") == look["figures"]), 0)
+    own, sets, numbers = set(items.items), dict[str, tuple[str, ...]](), dict[tuple[Any, ...], int]()
+    for line in lines:
+        if "items_of" in line:
+            sets[line["items_of"]] = line["items"]
+        elif line.get("criterion") != criterion or "labels" not in line or "kept" in line:
+            continue
+        elif not own.isdisjoint(sets.get(line["labels"], own)):
+            numbers.setdefault(look_key(line), len(numbers) + 1)
+    return numbers
+
+
+def look_key(line: dict[str, Any]) -> tuple[Any, ...]:
+    """What a line of the log looked at: labels, and figures, a candidate of `improve` or a version."""
+    for name in ("figures", "candidate"):
+        if name in line:
+            return line["labels"], name, line[name]
+    return line["labels"], line.get("rubric"), line.get("rubric_version")

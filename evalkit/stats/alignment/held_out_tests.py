@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from evalkit.stats.alignment.held_out_log import ItemSet, append_log, item_hash, read_log
+from evalkit.stats.alignment.held_out_log import ItemSet, append_log, item_hash, look_key, looks_at, read_log
 from evalkit.tables.grouping import Ints
 
 ALPHA = 0.05
@@ -121,16 +121,9 @@ class HeldOutLog:
         head = {"criterion": self.criterion, "candidate": candidate, "labels": items.key}
         if not any(_matches(line, head) for line in self._lines()):
             append_log(self.cache, [names | head], [items])
-        lines = read_log(self.cache)
-        sets, hashes = _sets(lines), set(items.items)
-        looks: set[tuple[Any, ...]] = set()
-        for line in (entry for entry in lines if entry.get("criterion") == self.criterion and "labels" in entry):
-            if "kept" not in line and not hashes.isdisjoint(sets.get(line["labels"], hashes)):
-                looks.add(tuple(line.get(name) for name in ("candidate", "rubric", "rubric_version", "labels")))
-            if _matches(line, head):
-                break
+        number = looks_at(read_log(self.cache), self.criterion, items)[look_key(head)]
         outcomes = [line["kept"] for line in self._lines() if _matches(line, head) and "kept" in line]
-        return len(looks), outcomes[-1] if outcomes else None
+        return number, outcomes[-1] if outcomes else None
 
     def close(self, items: ItemSet, candidate: str, *, kept: bool) -> None:
         """Note the outcome of a look."""

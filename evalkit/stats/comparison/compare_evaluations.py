@@ -51,6 +51,7 @@ _COLUMNS = (
     "number: sign_flip_p sign_flip_p_holm score_difference±; text: notes",
 )
 
+_EACH_RULE = ": people's labels count by those of each side"
 _OF_POINTS = ("rubric", "criterion", "possible", "renormalised")
 
 
@@ -259,7 +260,7 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     }
     notes: Notes = []
     if a.scale.to_json() != b.scale.to_json():
-        notes.append("the scales or pass rules differ")
+        notes.append(f"the scales or pass rules differ{_EACH_RULE * (options.labels is not None)}")
     if set(a.judgments["judge"].unique()) != set(b.judgments["judge"].unique()):
         notes.append("scored by other judges before and after")
     if silent := int((~has_kinds).sum()):

@@ -187,9 +187,11 @@ def decide(row: Any, about: Circumstances = _NONE) -> Decision:
     wide, hidden = plain.at(alpha), None if about.held_out is None else _at_look(*about.held_out)
     if about.held_out is not None and hidden is not None and hidden.low <= 0 and not about.is_tested:
         return _not_confirmed(about.held_out, wide, about)
-    if row["floor_source"] == SAME and not row["changed"] and not plain.d:
-        then = f"{about.now} and {about.last} have the same replies."
-        return Decision("same", "No difference that matters.", then, about.leaner)
+    if row["floor_source"] == SAME and not (row["fixed"] or row["broke"] or (row["n_verdicts"] and row["changed"])):
+        noun = "scores" if row["against"] == "distances" else "verdicts"
+        then = f"{about.now} and {about.last} have the same replies, and the same {noun}."
+        reason = " ".join(filter(None, (about.leaner, _sentences(about.pairs))))
+        return Decision("same", "No difference that matters.", then, reason)
     if hidden is not None and wide.low <= 0:  # what nobody tuned on decides
         on_hidden = _of_100(row["against"], hidden, about.last)
         then = f"On the held-out labels, {on_hidden[:1].lower()}{on_hidden[1:]}"
@@ -205,7 +207,8 @@ def decide(row: Any, about: Circumstances = _NONE) -> Decision:
         return Decision("drop", f"Do not keep {about.now}.", then, reason)
     if max(-wide.low, wide.high) <= MATTERS:
         then = f"{about.now} and {about.last} are within 3 of 100 items of each other ({wide.text})."
-        return Decision("same", "No difference that matters.", then, about.leaner)
+        reason = " ".join(filter(None, (about.leaner, _sentences(_tried(about)))))
+        return Decision("same", "No difference that matters.", then, reason)
     return _open(wide, alpha, int(row["n_common"]), about)
 
 

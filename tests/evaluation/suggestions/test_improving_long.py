@@ -341,8 +341,13 @@ class TestRefusals:
         )
         judge = ek.Judge.function(ask, name="j", version="1")
         evaluation = ek.evaluate(items, RUBRIC, judge, samples=1, labels=labels, progress=False)
+        by_id = ek.split_labels(labels)  # which knows no texts
         with pytest.raises(InputError, match="share a cluster or text with dev labels"):
-            improve(evaluation, judge=helper())
+            improve(evaluation, by_id, judge=helper())
+        found = improve(evaluation, judge=helper())
+        places = [int.from_bytes(hashlib.sha256(f"i{at % 60:04d}".encode()).digest()[:8]) / 2**64 for at in range(400)]
+        held = [at for at, number in enumerate(places) if number >= 0.6]  # by the first item of each text
+        assert (found.n_tested, found.n_clusters) == (len(held), len({at % 60 for at in held}))
 
     def test_candidates_that_are_no_change_of_wording(self):
         evaluation, _ = case()

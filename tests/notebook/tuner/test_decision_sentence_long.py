@@ -279,8 +279,13 @@ def test_a_few_calls_that_failed_change_no_decision_after_save_and_restart(
     fails["now"] = {f"text i{at}" for at in range(30)}
     again.edit("c", scale={1: "better so"})
     again.run()
-    again.session.runs.reload(again.session.runs.current)
-    assert str(decision_of(again.session)).startswith("Not finished: 30 of 60 judgments.")
+    of_run = decision_of(again.session)
+    assert of_run is not None
+    again.save()  # gives the same replies another name
+    assert str(decision_of(again.session)) == str(of_run).replace("v2.1", "v3")
+    restarted = ek.RubricTuner(table(60), RUBRIC, judge, labels(40), **options)
+    assert restarted.wait_idle(300)
+    assert str(decision_of(restarted.session)).startswith("Not finished: 30 of 60 judgments.")
 
 
 def test_fixed_and_broken_are_by_each_versions_own_pass_rule(tmp_path: Path) -> None:
@@ -302,3 +307,91 @@ def test_fixed_and_broken_are_by_each_versions_own_pass_rule(tmp_path: Path) -> 
     assert (row["fixed"], row["broke"], row["changed"], row["n_paired"]) == (1, 2, 3, 4)
     moved = [session.alignment(key)["accuracy"] for key in (session.runs.against, session.runs.current)]  # type: ignore[index]
     assert moved[1] - moved[0] == pytest.approx(row["effect"])
+
+
+def test_same_replies_under_other_rules_weights_and_aggregates(tmp_path: Path) -> None:
+    """A sentence about them rests on verdicts against people: each version's own rule, in strip, chips and sentence."""
+    rng, kinds = random.Random(41), set[str]()
+    for at in range(12):
+        n, levels, n_judges = rng.choice([25, 40]), rng.choice([3, 5]), rng.choice([1, 2, 3])
+        says = [[rng.randrange(levels) for _ in range(n)] for _ in range(n_judges)]
+        ids = [f"i{number}" for number in range(n)]
+        items = pd.DataFrame({"item_id": ids, "answer": [f"text {number}" for number in range(n)]})
+        judges = [
+            ek.Judge("openai", f"x{k}", name=f"j{k}", base_url=f"http://127.0.0.1:9/{at}") for k in range(n_judges)
+        ]
+        scale = {level: f"level {level}" for level in range(levels)}
+        first = ek.Rubric(
+            id="r",
+            inputs=["answer"],
+            template="number@v1",
+            criteria=[{"name": "c", "description": "v1", "scale": scale, "pass_at": levels - 1}],
+        )
+        people = [
+            (item, "c", who, str(min(levels - 1, max(0, says[0][number] + rng.choice([0, 0, 1, -1])))))
+            for who in "abd"[: rng.choice([1, 2, 3])]
+            for number, item in enumerate(ids)
+            if rng.random() < 0.8
+        ]
+        given = pd.DataFrame(people, columns=["item_id", "criterion", "annotator", "label"])
+        change = rng.choice(["rule", "set", "weight", "aggregate", "rule and aggregate", "level"])
+        second = first
+        if "rule" in change:
+            second = first.edit("c", pass_at=rng.randrange(1, levels - 1))
+        elif change == "set":
+            second = first.edit("c", pass_at=None, pass_if=rng.sample(range(levels), rng.randrange(1, levels)))
+        elif change == "level":
+            second = first.edit("c", pass_at=1, scale={levels - 1: None})
+        for judge, codes in zip(judges, says, strict=True):
+            ek.record(items, first, judge, [[str(code)] for code in codes], overwrite=True)
+            if change == "level":  # people's labels of the level that is gone count in no comparison
+                lower = [[str(min(code, levels - 2))] for code in codes]
+                ek.record(items, second, judge, lower, overwrite=True)
+        session = Session(items, first, judges, given, recorded="use", folder=tmp_path / str(at), samples=1)
+        session.run()
+        session.drafts.edit(lambda base, _draft, rubric=second: rebase(base, rubric.to_dict()))
+        weights = {judge.name: 5.0 if change == "weight" and not k else 1.0 for k, judge in enumerate(judges)}
+        rules = ["median", "min", "max", "majority"]
+        session.drafts.set_jury(weights, 1, rng.choice(rules) if "aggregate" in change else "mean")
+        session.run()
+        before, after = session.runs.compared, session.evaluation
+        if before is None or after is None:
+            assert len(session.history.versions) == 1  # the draw changed nothing
+            continue
+        row, _ = session.change() or (None, "")
+        decision = decision_of(session)
+        assert row is not None
+        assert decision is not None
+        right: list[dict[str, bool]] = []
+        on_both = [one for one in people if change != "level" or one[-1] != str(levels - 1)]
+        for side in (before, after):
+            passes = side.rubric.criterion("c").scale.passed
+            verdicts = dict(side.scores.loc[side.scores["passed"].notna(), ["item_id", "passed"]].to_numpy().tolist())
+            said: dict[str, list[bool | None]] = {}
+            for item, _, _, label in on_both:
+                said.setdefault(item, []).append(passes(int(label)))
+            truth = {item: 2 * sum(map(bool, of_item)) > len(of_item) for item, of_item in said.items()
+                     if 2 * sum(map(bool, of_item)) != len(of_item)}  # fmt: skip
+            right.append({item: bool(verdicts[item]) == truth[item] for item in truth.keys() & verdicts.keys()})
+        both = right[0].keys() & right[1].keys()
+        fixed = sum(right[1][item] and not right[0][item] for item in both)
+        broke = sum(right[0][item] and not right[1][item] for item in both)
+        assert (row["fixed"], row["broke"], row["n_paired"]) == (fixed, broke, len(both)), change
+        chips = [one.change for one in session.rows()]
+        assert (chips.count("fixed"), chips.count("broke")) == (fixed, broke), change
+        if change == "level":
+            session.runs.show(session.runs.against, session.runs.current)  # and back
+            back = [one.change for one in session.rows()]
+            assert (back.count("fixed"), back.count("broke")) == (broke, fixed)
+            continue
+        is_same = decision.then.endswith("have the same replies, and the same verdicts.")
+        assert is_same == (not fixed and not broke and not row["changed"])
+        is_new_rule = "rule" in change or change == "set"
+        assert ("by the pass rule of each version" in decision.reason) == is_new_rule
+        given_to = {"labels": given, "rows": "jury"}
+        of_compare = ek.compare(before, after, across_modes=True, **given_to)
+        assert (of_compare.table["fixed"].item(), of_compare.table["broke"].item()) == (fixed, broke)
+        in_words = of_compare.decisions["c"].replace("'after'", "v1.1").split()
+        assert in_words[:2] == decision.verdict.split()[:2], change
+        kinds.add(f"{change} {decision.kind}")
+    assert len(kinds) >= 4, kinds

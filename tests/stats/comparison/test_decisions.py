@@ -57,8 +57,9 @@ UNMEASURED = {"floor_source": "range", "chance_up_to": 30.0}
         (row(0.0, -0.02, 0.02), replace(TUNED, leaner="Keep the shorter one, v4: 120 characters less."), "same",
          "No difference that matters.", "v5 and v4 are within 3 of 100 items of each other (0.00 [−0.02, 0.02]).",
          "Keep the shorter one, v4: 120 characters less.", ""),
-        (row(0.0, 0.0, 0.0, floor_source="same replies", changed=0), TUNED, "same", "No difference that matters.",
-         "v5 and v4 have the same replies.", "", ""),
+        (row(0.0, 0.0, 0.0, floor_source="same replies", changed=0, fixed=0, broke=0), TUNED, "same",
+         "No difference that matters.",
+         "v5 and v4 have the same replies, and the same verdicts.", "", ""),
         # n·(1.43·0.075/0.06)² = 100·3.195 = 319.5: 219.5 more, so about 220; at 12 s each 44 minutes
         (row(0.06, -0.01, 0.14), replace(TUNED, n_items=400, seconds=12.0), "open",
          "Cannot tell: label about 220 more items.", "v5 may be better than v4 (+0.06 [−0.01, 0.14]).",

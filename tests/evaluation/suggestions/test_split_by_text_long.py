@@ -1,0 +1,139 @@
+"""Items of equal text are in one part of the labels; looks, whoever takes them, are counted once, in one log."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+from hashlib import sha256
+from pathlib import Path
+
+import pandas as pd
+
+import evalkit as ek
+from evalkit.evaluation.suggestions.cases import groups_of, joined_to_dev
+from evalkit.notebook.tuner.tuning_session import Session
+from evalkit.stats.alignment.held_out_log import ItemSet
+from evalkit.stats.alignment.held_out_tests import HeldOutLog
+from evalkit.stats.alignment.label_splits import count_look, split_labels
+
+RUBRIC = ek.Rubric(
+    id="r", inputs=["answer"], template="number@v1",
+    criteria=[{"name": "c", "scale": {0: "no", 1: "yes"}, "pass_at": 1}],
+)  # fmt: skip
+JUDGE = ek.Judge("openai", "x", name="x", base_url="http://127.0.0.1:9/v1")
+
+
+def is_held_out(name: str) -> bool:
+    return int.from_bytes(sha256(name.encode()).digest()[:8], "big") / 2**64 >= 0.6
+
+
+def components(groups: list[str], texts: list[str]) -> list[int]:
+    """The number of the connected part of each row: rows of one group, or of one text, are together."""
+    part = list(range(len(groups)))
+    for column in (groups, texts) * len(groups):
+        rows = defaultdict(list)
+        for row, value in enumerate(column):
+            rows[value].append(row)
+        least = {row: min(part[one] for one in of_value) for of_value in rows.values() for row in of_value}
+        if (column is texts) and part == [least[row] for row in range(len(part))]:
+            break
+        part = [least[row] for row in range(len(part))]
+    return part
+
+
+def test_equal_texts_and_groups_are_in_one_part_and_what_was_dev_stays_so() -> None:
+    rng, n_moved, shares = random.Random(4), 0, []
+    for _ in range(150):
+        n = rng.randrange(50, 120)
+        ids = [f"i{rng.randrange(10**6)}-{at}" for at in range(n)]
+        texts = [f"text {rng.randrange(rng.choice([n // 3, 2 * n]))}" for _ in range(n)]
+        items = pd.DataFrame({"item_id": ids})
+        own = ids
+        if rng.random() < 0.5:
+            own = [f"g{rng.randrange(2 * n)}" for _ in range(n)]
+            items["group_id"] = own
+        truth = components(own, texts)
+        labels = pd.DataFrame({"item_id": ids, "criterion": "c", "annotator": "a", "label": "1"})
+        for was_split in (False, True):
+            groups = groups_of(items, texts, was_split=was_split)
+            part = dict(split_labels(labels, groups)[["item_id", "part"]].astype(str).to_numpy().tolist())
+            assert len({(number, part[item]) for number, item in zip(truth, ids, strict=True)}) == len({*truth})
+            alone = {item: name for item, name, number in zip(ids, own, truth, strict=True)
+                     if len({one for one, other in zip(own, truth, strict=True) if other == number}) == 1}  # fmt: skip
+            for item, name in alone.items():  # without a twin nothing changes
+                assert part[item] == ("held-out" if is_held_out(name) else "dev")
+            if was_split:
+                old = {item: is_held_out(name) for item, name in zip(ids, own, strict=True)}
+                assert all(old[item] for item in ids if part[item] == "held-out")
+                moved = {item for item in ids if old[item] and part[item] == "dev"}
+                assert joined_to_dev(items, groups) == moved
+                n_moved += len(moved)
+            else:
+                shares.append(len({number for number, item in zip(truth, ids, strict=True) if part[item] != "dev"})
+                              / len({*truth}))  # fmt: skip
+    assert n_moved > 100
+    assert 0.35 < sum(shares) / len(shares) < 0.45
+    assert set(groups_of(pd.DataFrame({"item_id": ["a", "b"]}), ["x", "y"])) == {"a", "b"}
+
+
+def session_of(folder: Path, n: int = 160) -> Session:
+    """Each second item has the text of the one before."""
+    ids = [f"i{at}" for at in range(n)]
+    items = pd.DataFrame({"item_id": ids, "answer": [f"text {at // 2}" for at in range(n)]})
+    labels = pd.DataFrame(
+        {"item_id": ids, "criterion": "c", "annotator": "a", "label": [str(at // 2 % 2) for at in range(n)]}
+    )
+    ek.record(items, RUBRIC, JUDGE, [[str(at // 6 % 2)] for at in range(n)], overwrite=True)
+    session = Session(items, RUBRIC, JUDGE, labels, recorded="use", folder=folder, samples=1, name="s")
+    session.run()
+    return session
+
+
+def test_a_session_is_split_by_text_and_one_from_before_only_loses_held_out_twins(tmp_path: Path) -> None:
+    session = session_of(tmp_path)
+    part = session.labels.log.table.set_index("item_id")["part"].astype(str)
+    assert all(part[f"i{at}"] == part[f"i{at + 1}"] for at in range(0, 160, 2))
+    assert "left out" not in session.look_held_out()["compared"]
+    again = session_of(tmp_path)
+    assert again.labels.log.table.set_index("item_id")["part"].astype(str).equals(part)
+
+    path = tmp_path / "s.tuner.json"
+    stored = json.loads(path.read_text())
+    del stored["state"]["split_by"]  # as an earlier evalkit wrote it
+    path.write_text(json.dumps(stored))
+    for _ in range(2):  # and it stays a session from before
+        old = session_of(tmp_path)
+        part = old.labels.log.table.set_index("item_id")["part"].astype(str)
+        held = [f"i{at}" for at in range(160) if is_held_out(f"i{at}") and is_held_out(f"i{at ^ 1}")]
+        assert sorted(part.index[part == "held-out"]) == sorted(held)
+        n_moved = sum(is_held_out(f"i{at}") for at in range(160)) - len(held)
+        words = old.look_held_out()["compared"]
+        assert (
+            words == f"{len(held)} of {len(held)} labelled items; {n_moved} items with the text of a dev item left out"
+        )
+
+
+def test_looks_of_all_origins_have_one_count(tmp_path: Path) -> None:
+    """In any order: figures of functions and of the tuner, with other rubrics too, and tests of `improve`."""
+    rng = random.Random(5)
+    for at in range(30):
+        cache, seen, log = tmp_path / str(at), list[tuple[str, ...]](), HeldOutLog(tmp_path / str(at), "c", "s")
+        sets = {"a": [f"i{one}" for one in range(50)], "b": [f"i{one}" for one in range(40, 90)], "z": ["z1", "z2"]}
+        for _ in range(8):
+            name, version, rubric = rng.choice("aabz"), rng.choice(["v1", "v2"]), rng.choice(["r", "other"])
+            said = pd.DataFrame({"item_id": sets[name], "criterion": "c"})
+            if rng.random() < 0.5:
+                count_look(
+                    pd.DataFrame({"rubric": [rubric], "rubric_version": [version], "criterion": ["c"]}), said, cache
+                )
+                look: tuple[str, ...] = (name, rubric, version)
+            else:
+                look = (name, "test", version)
+                number, _ = log.look(
+                    ItemSet.of("c", sets[name]), version, {"rubric": rubric, "rubric_version": version}
+                )
+            seen += [look] * (look not in seen)
+            if "test" in look:
+                overlaps = [one for one in seen if (one[0] == "z") == (name == "z")]
+                assert number == 1 + overlaps.index(look), (at, seen)
