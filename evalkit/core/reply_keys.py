@@ -122,8 +122,8 @@ class KeyParts:
     def of_sample(self, sample: int) -> KeyParts:
         """The parts of one sample of a request, whose seed may differ (see `params_of_sample`)."""
         params = params_of_sample(self.provider, self.params, sample)
-        same = params is self.params and sample == self.sample
-        return self if same else replace(self, params=params, sample=sample)
+        is_same = params is self.params and sample == self.sample
+        return self if is_same else replace(self, params=params, sample=sample)
 
     @property
     def key(self) -> bytes:

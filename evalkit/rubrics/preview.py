@@ -61,8 +61,10 @@ def build_prompt(
     rows, _ = with_rows(item, chosen, inputs)
     items = as_items(rows, columns=column_of.values())
     if len(items) != 1:
-        own = f"ek.build_prompt({chosen.id!r}, ek.explode_criteria(item).iloc[0]): each criterion has its own prompt"
-        advice = own if rows is not item else "items.iloc[0]"
+        first_prompt = (
+            f"ek.build_prompt({chosen.id!r}, ek.explode_criteria(item).iloc[0]): each criterion has its own prompt"
+        )
+        advice = first_prompt if rows is not item else "items.iloc[0]"
         raise InputError(f"build_prompt needs one item, got {len(items)}; pass {advice}")
     columns = {name: items[column].tolist() for name, column in column_of.items() if column in items.columns}
     values = item_inputs(chosen, columns, 1)[0]

@@ -53,10 +53,10 @@ class Connection(sqlite3.Connection):
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """See `database_protocol.Connection`."""
         names = ", ".join(f'"{name}"' for name in columns)
-        place, left = f"({', '.join('?' * len(columns))})", iter(rows)
+        marks, remaining = f"({', '.join('?' * len(columns))})", iter(rows)
         # many at once: for each row, `executemany` would let go of Python's lock, and wait until the loop lets go of it
-        while portion := list(islice(left, _KEYS_PER_QUERY // len(columns))):
-            places = ", ".join([place] * len(portion))
+        while portion := list(islice(remaining, _KEYS_PER_QUERY // len(columns))):
+            places = ", ".join([marks] * len(portion))
             values = [*chain.from_iterable(portion)]
             self.execute(f"INSERT INTO {table} ({names}) VALUES {places}", values)  # noqa: S608  # our own names
 

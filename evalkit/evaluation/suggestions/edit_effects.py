@@ -130,9 +130,9 @@ def measure_edit(
     [['dev', 24, 0]]
     """
     name = after.rubric.criterion(criterion).name
-    own = split_by_part(after, before.labels if labels is None else labels, name)
+    split = split_by_part(after, before.labels if labels is None else labels, name)
     parts: list[dict[str, Any]] = [{"part": DEV}, *([{"part": HELD_OUT, "cache": cache}] if look else [])]
-    return result_table([_row(before.own, after.own, own, name, **part) for part in parts], _COLUMNS)
+    return result_table([_row(before.own, after.own, split, name, **of_part) for of_part in parts], _COLUMNS)
 
 
 def effects_of_look(before: Evaluation, after: Evaluation, labels: Any, criterion: str, look: int) -> pd.DataFrame:
@@ -143,9 +143,9 @@ def effects_of_look(before: Evaluation, after: Evaluation, labels: Any, criterio
 
 
 def _row(before: Evaluation, after: Evaluation, labels: pd.DataFrame, criterion: str, **options: Any) -> dict[str, Any]:
-    part, look = options["part"], options.pop("look", 0)
+    part_name, look = options["part"], options.pop("look", 0)
     sides = [side.scores[side.scores["criterion"] == criterion] for side in (before, after)]
-    own = labels.loc[(labels["part"] == part).to_numpy()].drop(columns="part")
+    own = labels.loc[(labels["part"] == part_name).to_numpy()].drop(columns="part")
     given: tuple[pd.DataFrame, dict[str, Any]] = (own, {}) if look else (labels, options)
     old, new = (align(scores, given[0], clusters=after.clusters, **given[1]).iloc[0] for scores in sides)
     change, why = change_of(after, before, own, criterion)
@@ -154,14 +154,14 @@ def _row(before: Evaluation, after: Evaluation, labels: pd.DataFrame, criterion:
         "criterion": criterion,
         "before": before.rubric.label,
         "after": after.rubric.label,
-        "part": part,
+        "part": part_name,
         "agreement_before": old["accuracy"],
         "agreement_after": new["accuracy"],
         "agreement_low": new["accuracy_low"],
         "agreement_high": new["accuracy_high"],
         "n_labelled": new["n_labelled"],
         "n_verdicts": new["n_verdicts"],
-        "n_looks": look or (new.get("n_looks", 0) if part == HELD_OUT else 0),
+        "n_looks": look or (new.get("n_looks", 0) if part_name == HELD_OUT else 0),
         "notes": why or None,
     } | dict.fromkeys(_COUNTS, 0)
     return row if change is None else row | {name: change[name] for name in _OF_CHANGE}

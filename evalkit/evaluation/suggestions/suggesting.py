@@ -122,8 +122,8 @@ def suggest_edits(
     about |= {"shown": tuple(case.item_id for case in cases.shown), "source": "cache" if stored else "live"}
     about |= {"cost_usd": reply.cost_usd, "key": request.keys[0].hex()}
     if evaluation.spec is not None and not stored:
-        asked = replace(evaluation.spec, judges=(helper,), samples=1)
-        log_payment("suggest edits", replace(options, cache=cache), asked, [name], reply.cost_usd or 0.0)
+        helper_spec = replace(evaluation.spec, judges=(helper,), samples=1)
+        log_payment("suggest edits", replace(options, cache=cache), helper_spec, [name], reply.cost_usd or 0.0)
     return Suggestions(*read_edits(reply, rubric, name, max_edits), **about)
 
 

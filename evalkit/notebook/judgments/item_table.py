@@ -166,7 +166,7 @@ def rows_of(
     used = dev if counted is None else counted[(counted["part"] == "dev").to_numpy()]
     # labels that no figure uses do not change how the others are written
     level_of = in_one_notation(dev["label"].astype(str), scale) | in_one_notation(used["label"].astype(str), scale)
-    given, in_figures = (_by_person(table, level_of) for table in (dev, used))
+    all_given, in_figures = (_by_person(table, level_of) for table in (dev, used))
     kinds: dict[str, int] = {}
     truth = annotators_of(used, ids, scale, kinds, criterion).together("majority").kind
     scores = _by_item(evaluation.scores, criterion, ids)
@@ -199,7 +199,7 @@ def rows_of(
             points=" points, score ".join(got_words(of_items[at][1])) if of_items[at][1] else "",
             text=" — ".join(texts[at][name] for name in judged if name in texts[at]),
             texts=texts[at],
-            people=given.get(item, {}),
+            people=all_given.get(item, {}),
             counted=in_figures.get(item, {}),
             held=item in held,
             jury=jury[at]["label"],

@@ -61,9 +61,9 @@ def map_table(
     if renamed := {column: name for column, name in names.items() if column != name}:
         items = items.rename(columns=renamed)
         lines.append(f"items = items.rename(columns={renamed!r})")
-    if (own := roles.column("criteria")) is not None:
-        items = explode_criteria(items, own)
-        lines.append(f"items = ek.explode_criteria(items, {own!r})")
+    if (criteria_column := roles.column("criteria")) is not None:
+        items = explode_criteria(items, criteria_column)
+        lines.append(f"items = ek.explode_criteria(items, {criteria_column!r})")
     inputs = {name: column for name, column in roles.inputs.items() if name != column}
     return items, inputs, labels, lines
 

@@ -277,8 +277,8 @@ class StartCard(NotebookWidget):
         if column not in self._columns:
             raise InputError(f"the table has no column {column!r}; available: {listed(self._columns, most=30)}")
         chat = ["messages"] if self._columns[column].is_chat else []
-        own = self._columns[column].holds_criteria and "requirement" in self.rubric.input_names
-        labels = ["criteria"] * own + [f"label: {name}" for name in self.rubric.names]
+        is_criteria = self._columns[column].holds_criteria and "requirement" in self.rubric.input_names
+        labels = ["criteria"] * is_criteria + [f"label: {name}" for name in self.rubric.names]
         scalar = ["id", "annotator", "group", "system"] if self._columns[column].is_scalar else []
         return ["", *(f"input: {name}" for name in self._input_names()), *chat, *labels, *scalar]
 

@@ -91,11 +91,11 @@ def _incomplete(judgments: pd.DataFrame, session: Session) -> Decision | None:
 
 def before_run(session: Session) -> str:
     """What must be done so that Run asks for what the version shown lacks; empty if nothing must."""
-    shown, drafts = session.history.versions[session.runs.current], session.drafts
+    version, drafts = session.history.versions[session.runs.current], session.drafts
     if session.setup.options.get("offline"):
         return "with offline=True no judge is called: open the tuner without it to ask for the rest"
-    is_same_jury = {judge.name for judge in shown.judges} == drafts.active and shown.samples == drafts.samples
-    is_draft = drafts.draft.content_hash == shown.rubric.content_hash
+    is_same_jury = {judge.name for judge in version.judges} == drafts.active and version.samples == drafts.samples
+    is_draft = drafts.draft.content_hash == version.rubric.content_hash
     steps = ["press 'Edit the version shown' under Versions"] * (not is_draft)
     steps += ["select its judges and samples under Jury"] * (not is_same_jury)
     take = f"{', '.join(steps)}, then press Run to ask for the rest" if steps else ""

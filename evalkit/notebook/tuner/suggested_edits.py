@@ -252,10 +252,10 @@ class Suggestions:
             if self._drafts.draft.content_hash != start.rubric.content_hash:
                 note = "The draft was edited meanwhile: undo (↶) brings that wording back."
                 self.edits = replace(self.edits, notes=(note, *self.edits.notes))
-            made = replace(start, rubric=rebase(start.base, kept[0].rubric.to_dict()))
-            sides = self._runs.stored(made), criterion, self._runs.stored(start)
-            self._labels.look_held_out(f"{made.key} {start.key} {criterion}", *sides, tested=kept[0].look)
-            self._drafts.edit(lambda base, _: rebase(base, made.rubric.to_dict()))
+            draft = replace(start, rubric=rebase(start.base, kept[0].rubric.to_dict()))
+            sides = self._runs.stored(draft), criterion, self._runs.stored(start)
+            self._labels.look_held_out(f"{draft.key} {start.key} {criterion}", *sides, tested=kept[0].look)
+            self._drafts.edit(lambda base, _: rebase(base, draft.rubric.to_dict()))
 
     def _ask(self, judge: JudgeLike, ask: Callable[..., SuggestedEdits], version: Version | None) -> None:
         """Ask for edits of a version; from the cache, if it was not run."""

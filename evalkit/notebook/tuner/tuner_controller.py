@@ -385,14 +385,14 @@ class TunerController:
 
     def _freeze(self) -> None:
         """Freeze the version shown; a file with another judge is only overwritten by a second press."""
-        session, asked = self.session, (self.session.runs.current, self.session.runs.evaluation)
+        session, compared = self.session, (self.session.runs.current, self.session.runs.evaluation)
         try:
-            path = session.freeze(overwrite=self._may_overwrite == asked)
+            path = session.freeze(overwrite=self._may_overwrite == compared)
         except ConfigError as problem:
             file, exists, _ = str(problem).partition(" already exists")
             if not exists:
                 raise
-            self._may_overwrite = asked
+            self._may_overwrite = compared
             self._status(text=f"not frozen: {file} has another judge; press Freeze again to replace it (.bak keeps it)")
             return
         self._status(text=f"frozen as {path}: a judge for ek.load_profile, evalkit ci and pytest. Nothing was asked.")

@@ -79,9 +79,9 @@ class Session(Memo):
         **options: Any,
     ) -> None:
         super().__init__()
-        asked = {key: options.pop(key, None) for key in ("samples", "template", "criteria_per_call", "inputs")}
+        spec_options = {key: options.pop(key, None) for key in ("samples", "template", "criteria_per_call", "inputs")}
         rules, on_missing = {"aggregate": options.pop("aggregate", None)}, options.pop("on_missing", "raise")
-        spec = Spec.of(rubric, judges, rules=rules, on_missing=on_missing, **asked)
+        spec = Spec.of(rubric, judges, rules=rules, on_missing=on_missing, **spec_options)
         self.setup = setup = Setup.of(items, rubric, spec, options.pop("item_id", None), options)  # type: ignore[arg-type]
         self.folder, self.name = setup.place(folder, name)
         where = shown_cache(setup.cache or default_cache())

@@ -225,13 +225,13 @@ class History:
         """Take up what another notebook wrote meanwhile: versions, and under which name it saved one."""
         new = list[str]()
         for values in stored if self.versions else ():
-            mine = self.versions.get(values["key"])
-            is_new = mine is None and values["base"]["id"] == next(iter(self.versions.values())).base.id
-            is_saved = values["base"] == values["rubric"] and mine is not None and mine.rubric.edited
+            version_here = self.versions.get(values["key"])
+            is_new = version_here is None and values["base"]["id"] == next(iter(self.versions.values())).base.id
+            is_saved = values["base"] == values["rubric"] and version_here is not None and version_here.rubric.edited
             with suppress(RubricError, ConfigError):
                 if is_new or is_saved:
                     version = Version.from_dict(values, self.known)
-                    self.versions[values["key"]] = version if mine else self.named(version)
+                    self.versions[values["key"]] = version if version_here else self.named(version)
                     new.append(version.name)
         if new:
             self.versions = dict(sorted(self.versions.items(), key=lambda entry: entry[1].at))

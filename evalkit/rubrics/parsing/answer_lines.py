@@ -311,9 +311,9 @@ def _inline(text: str, reader: Reader, quoted: list[Reading]) -> _Found | None:
     if zones[0][1] >= zones[1][0]:
         zones = [(0, len(text))]
     found = {(said.start, said.end): said for start, end in zones for said in _said(text, start, end, reader)}
-    for at, said in list(found.items()):
+    for span, said in list(found.items()):
         if _is_reported(text[max(0, said.start - _WINDOW) : said.start]):
-            del found[at]
+            del found[span]
             quoted += [said.reading] if said.reading.code is not None else []
     if not found:
         return None

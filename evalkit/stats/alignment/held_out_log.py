@@ -98,13 +98,13 @@ def looks_at(lines: Iterable[dict[str, Any]], criterion: str, items: ItemSet) ->
     Whoever looked, and with whichever rubric: a figure on screen or of a function, or a test of `improve`. The same
     figures of the same labels are one look, also under another name of the version (*Save version*).
     """
-    own, sets, numbers = set(items.items), dict[str, tuple[str, ...]](), dict[tuple[Any, ...], int]()
+    item_keys, sets, numbers = set(items.items), dict[str, tuple[str, ...]](), dict[tuple[Any, ...], int]()
     for line in lines:
         if "items_of" in line:
             sets[line["items_of"]] = line["items"]
         elif line.get("criterion") != criterion or "labels" not in line or "kept" in line:
             continue
-        elif not own.isdisjoint(sets.get(line["labels"], own)):
+        elif not item_keys.isdisjoint(sets.get(line["labels"], item_keys)):
             numbers.setdefault(look_key(line), len(numbers) + 1)
     return numbers
 

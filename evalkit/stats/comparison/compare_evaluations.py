@@ -358,7 +358,7 @@ def _fixed(
     has_kinds = (kind_a >= 0) & (kind_b >= 0)
     row: dict[str, Any] = {"fixed": 0, "broke": 0, "against": "labels" if labels is not None else "verdicts"}
     if labels is not None:
-        truths = [people_of(part, labels, common).kind for part in (a, b)]  # each by its own pass rule, as in `align`
+        truths = [people_of(side, labels, common).kind for side in (a, b)]  # each by its own pass rule, as in `align`
         is_known = np.minimum(*truths) >= 0
         silent = int((has_kinds & ~is_known).sum())
         has_kinds = has_kinds & is_known
