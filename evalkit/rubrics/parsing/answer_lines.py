@@ -47,7 +47,9 @@ def read_lines(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
     listed = _listed(shown, reader, last[0])
     strong, quoted = _strong(shown, reader, name, first, last, listed)
     inline, behind = _inline(shown, reader, quoted), _behind_element(shown, reader)
-    found = strong or _bare(shown, reader, first, last, listed) or _labelled(shown, reader, last) or inline or behind
+    found = strong or _bare(shown, reader, first, last, listed) or _labelled(shown, reader, last) or inline
+    if found is None and behind is not None and behind.start:  # behind reasons in an element
+        found = behind
     if found is None:
         return Parsed(None, "", "truncated" if cut else "ambiguous" if listed or quoted else "unreadable")
     if cut and not _complete(shown, found, first):
@@ -60,7 +62,7 @@ def read_lines(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
         reader.is_retracted(after, code) or reader.is_contradicted(after, code) or like.REPORTED_BACK.match(after)
     ):
         found = found._replace(reading=AMBIGUOUS)
-    elif code is not None and reader.has_other_maximum(shown):
+    elif code is not None and reader.has_other_maximum(shown, found.start, found.end):
         found = found._replace(reading=OFF_SCALE)
     explanation = clean_explanation(text[: found.start], text[found.end :])
     return Parsed(found.reading.code, explanation, found.reading.error)
@@ -171,7 +173,8 @@ def _strong_lines(text: str, reader: Reader, name: str) -> Iterator[tuple[_Found
             continue
         start = label.start("label") if label["line"] is None else label.start()
         kind, level = "echo" if label["echo"] else "", reader.level(value)
-        if reader.is_number and label["label"].lower() in like.NAMED_ONLY:
+        word = label["label"].lower()
+        if (reader.is_number and word in like.NAMED_ONLY) or (word == "level" and label["line"] is None):
             continue
         if _is_reported(text[max(0, start - _WINDOW) : start]):
             kind = "quoted"
@@ -181,9 +184,12 @@ def _strong_lines(text: str, reader: Reader, name: str) -> Iterator[tuple[_Found
 
 def _is_reported(before: str) -> bool:
     """Whether a sentence reports, up to here, what another speaker wrote: ``The answer contains the line``."""
-    before = like.SUBJECT.sub("", before).rstrip("*_`([ \t\r\n")
+    said = like.SUBJECT.sub("", before)
+    before = said.rstrip("*_`([ \t\r\n")
     sentence = re.split(r"\n|[.!?][ \t]+", before)[-1]
     if not sentence or sentence[-1] in ".!?)]":
+        return False
+    if "\n" in said[len(before) :] and sentence[-1] not in ":：" and not like.OF_LINES.search(sentence):
         return False
     verb = like.QUOTES_NEXT.search(sentence, max(0, len(sentence) - _LEAD))
     subject = sentence[: verb.start()].split()[-2:] if verb else []
@@ -226,7 +232,7 @@ def _label_before(name: str) -> re.Pattern[str]:
     return re.compile(
         rf"(?:(?P<line>^{like.BULLET})"
         r"|(?:(?P<after>(?<=[.!?;,)\]»”\"'*`—–\ufffc|/·•>-])[ \t]{1,3}|(?<=>))|(?<=\w)[ \t])[*_`(\[<]{0,4})"
-        rf"(?P<label>(?:{own}{like.STRONG}{of})(?P<note>{like.NOTE}){like.IS})[*_`\"'\])]{{0,4}}[ \t]{{0,4}}\Z",
+        rf"(?P<label>(?:{own}{like.STRONG}{of}|level)(?P<note>{like.NOTE}){like.IS})[*_`\"'\])]{{0,4}}[ \t]{{0,4}}\Z",
         re.IGNORECASE | re.MULTILINE,
     )
 
@@ -299,7 +305,9 @@ def _behind_element(text: str, reader: Reader) -> _Found | None:
     """A verdict alone behind an element, as in ``<critique> … </critique> 4``."""
     rest = like.LAST_ELEMENT.search(text, max(0, len(text) - LONGEST))
     reading = reader.whole(rest["rest"]) if rest else None
-    return _Found(reading, rest.start("rest"), len(text)) if rest and reading else None
+    if rest is None or reading is None:
+        return None
+    return _Found(reading, rest.start("rest") if like.EXPLAINED.search(rest["name"]) else 0, len(text))
 
 
 def _inline(text: str, reader: Reader, quoted: list[Reading]) -> _Found | None:
@@ -341,7 +349,8 @@ def _said(text: str, start: int, end: int, reader: Reader) -> Iterator[_Found]:
         is_last = like.AFTER_INLINE.match(value, reading.end) is not None
         near = text[max(0, at - _WINDOW) : at].lower()
         says = like.SAYS.search(near, max(0, len(near) - _LEAD))
-        if says is not None and reader.is_number and (says["noun"] or "") in like.NAMED_ONLY:
+        noun = (says and says["noun"]) or ""
+        if reader.is_number and noun in like.NAMED_ONLY:
             continue
         if says is None or not ((is_last or own) and _is_given(near, says, is_last=is_last)):
             says = like.OPENS.search(near, max(0, len(near) - _LEAD)) if own else None
@@ -368,9 +377,8 @@ def _is_given(near: str, says: re.Match[str], *, is_last: bool) -> bool:
     if says["what"] and like.NO_LABEL.search(says["what"]):
         return False
     words = like.LAST_WORDS.search(before, max(0, len(before) - _NEAR))
-    if words is not None and (
-        like.OTHERS.search(before, words.start()) or (says["noun"] and like.NO_LABEL.search(before, words.start()))
-    ):
+    not_own = (like.OTHERS, like.NO_LABEL) if says["noun"] else (like.NOT_JUDGED,)
+    if words is not None and any(words_of.search(before, words.start()) for words_of in not_own):
         return False
     if like.RATES_IT.match(says[0]) and not like.BY_ME.search(before):
         return False

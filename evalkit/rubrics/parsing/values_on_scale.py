@@ -303,14 +303,22 @@ class Reader:
                     return True
         return False
 
-    def has_other_maximum(self, text: str) -> bool:
-        """Whether a text states a scale with another maximum: ``on a scale of 1 to 10``."""
+    def has_other_maximum(self, text: str, start: int, end: int) -> bool:
+        """Whether a text states a scale with another maximum, as in ``on a scale of 1 to 10``, for its verdict.
+
+        That is in the verdict's sentence (from `start` to `end`), in one on scores, or on a line of its own.
+        """
         if not self.is_number or self.scale.highest >= sys.float_info.max:
             return False
-        allowed = {self.scale.highest}
         for stated in like.STATED_MAXIMUM.finditer(text):
             most = _value(next(filter(None, stated.groups())))
-            if most not in allowed and not (stated["points"] and most == len(self.scale.codes)):
+            if most == self.scale.highest or (stated["points"] and most == len(self.scale.codes)):
+                continue
+            first = max(text.rfind(mark, 0, stated.end() - 1) + 1 for mark in ("\n", ". ", "! ", "? "))
+            last = min(at for mark in ("\n", ". ", "! ", "? ") if (at := (text + mark).find(mark, stated.end())) >= 0)
+            sentence = text[max(first, stated.start() - _NEAR) : min(last, stated.end() + _NEAR)]
+            is_alone = sentence.strip(_DECORATION) == stated[0].strip(_DECORATION)
+            if is_alone or (start <= last and end >= first) or like.ON_SCORES.search(sentence):
                 return True
         return False
 

@@ -111,7 +111,8 @@ IS_BETTER = _any_case(
     rf"|\W{{0,3}}\swins\b"
 )
 IS_WORSE = _any_case(
-    rf"[\s.,;:!*)(—–-]{{1,8}}(?:(?:it|this|this\sone|which)\s(?:is|was)\s{_SURELY})?(?:the\s)?(?:worse|worst|weaker|weakest|inferior|poorer|loser)\b(?!\s(?:of\s\w+\s)?(?:flaw|point|part|error|aspect)s?)"
+    rf"[\s.,;:!*)(—–-]{{1,8}}(?:(?:it|this|this\sone|which)\s(?:is|was)\s{_SURELY}|the\s)(?:worse|worst|weaker|weakest|inferior"
+    rf"|poorer|loser)\b(?!\s(?:of\s\w+\s)?(?:flaw|point|part|error|aspect)s?)"
 )
 CONCEDES = _any_case(
     r"(?<!\w)(?:if|unless|although|though|while|even|not|n['’]t|nor|never|neither|claims?|says?|argu\w+|might|may|could|some|users?|where|when|whether|than)\b[^.!?\n]*\Z"
@@ -184,7 +185,8 @@ QUALITY = _any_case(
 OTHERS = _any_case(
     rf"(?<!\w)(?:{'|'.join(word_lists.OTHER_RATERS)})\b|(?<!\w)(?!{word_lists.KINDS}|{word_lists.JUDGED}|here|it|that|there|let)\w{{1,20}}['’]s\s"
 )
-LAST_ELEMENT = _later(r"</\w[\w-]{0,30}>[ \t]{0,3}(?P<rest>[^<>\n]{1,80})\Z")
+NOT_JUDGED = _any_case(rf"(?<!\w)(?:{'|'.join(word_lists.NOT_JUDGED)})\b")
+LAST_ELEMENT = _later(r"</(?P<name>\w[\w-]{0,30})>[ \t]{0,3}(?P<rest>[^<>\n]{1,80})\Z")
 LINE_BREAK = _any_case(r"<br\s?/?>")
 # "at least 2", "1 or 2": what stands right before a level that is not given
 BOUND = _any_case(
@@ -200,9 +202,12 @@ QUOTES_NEXT = _any_case(
     r"|\bi\s(?:read|see|saw|find|found)|\b(?:steer|trick|influence|manipulate|tempt|bribe|convince)\w{0,3}\sme\swith"
     r"|\b(?:planted|injected|embedded|hidden|fake)\s\w{1,20})[\s:]{0,3}\Z"
 )
+OF_LINES = _any_case(
+    r"\blines?\b[^.!?\n]{0,40}\b(?:is|are|reads?|says?)\Z|\b(?:contains?|includes?|adds?|has)\sthe\s(?:\w{1,20}\s)?lines?\Z|\bends?\swith\Z"
+)
 SUBJECT = _any_case(r"\b(?:it|(?:this|the|that)(?:\s\w{1,20})?)\s{0,2}\Z")
 REPORTED_BACK = _any_case(
-    rf"[\s.*_`)\]]{{0,6}}[^.!?\n]{{0,60}}{word_lists.REPORTS}(?:\s\w{{1,12}}){{0,3}}\s(?:that|this|so|it)[.,;:!]"
+    r"[\s.*_`)\]]{0,6}[^.!?\n]{0,60}\b(?:says?|said|writes?|wrote|states?|claims?|claimed|reads?)\s(?:that|this|so)[.,;:!]"
 )
 LABELLED = _later(rf"{BULLET}(?P<label>[^\W\d_][^\W\d_'’/ -]{{0,30}}(?:[ '’/-][^\W\d_]{{1,20}}){{0,3}}){NOTE}{_COLON}")
 EXPLAINED = _any_case(rf"\b{one_of(word_lists.EXPLAINS)}")
@@ -239,6 +244,7 @@ CATEGORIES = _later(word_lists.GUARD_CATEGORIES)
 
 # -- tags, and patterns of users
 
+ON_SCORES = _any_case(r"(?<!\w)(?:i|we|my|our|scor(?:e|es|ed|ing)|rating|grad(?:e|es|ed|ing)|mark(?:s|ed)?)\b")
 RESULT = _any_case(r"\[\s{0,3}(?:RESULT|РЕЗУЛЬТАТ)\s{0,3}\]\s{0,3}:?")
 NEXT_TAG = _any_case(r"\[\s{0,3}/?\s{0,3}(?:END|RESULT|FEEDBACK|РЕЗУЛЬТАТ|КОНЕЦ)\s{0,3}\]")
 FEEDBACK = _any_case(r"\[\s{0,3}FEEDBACK\s{0,3}\]\s{0,3}:?")

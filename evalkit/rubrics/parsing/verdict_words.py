@@ -16,15 +16,15 @@ EXPLAINS = _words(r"""explanation reason reasons rationale rational feedback rea
 
 VERDICT_WORDS = _words(r"""score rating grade verdict mark judgment judgement label conclusion winner overall
     preference evaluation assessment classification pick status outcome
-    (?:better|best|preferred|winning)(?:\s(?:one|answer|response|output|choice))? level relation urteil bewertung
+    (?:better|best|preferred|winning)(?:\s(?:one|answer|response|output|choice))? relation urteil bewertung
     gesamtbewertung wertung punktzahl veredicto puntuación puntaje calificación évaluation jugement punteggio
-    valutazione giudizio pontuação avaliação nota ocena puan poäng hodnocení skor nilai điểm оцінка الدرجة التقييم
+    valutazione giudizio pontuação avaliação ocena puan poäng hodnocení skor nilai điểm оцінка الدرجة التقييم
     ציון स्कोर अंक คะแนน (?:最终|最終|综合|総合|总体)?(?:评分|评价|得分|分数|结论|判定|評分|評価|点数|スコア) 总分
     總分 胜者 勝者 判断 最终判断 gewinner ganador gagnant vincitore vencedor (?:최종\s)?(?:점수|평가|평점) оценка
     балл баллы вердикт рейтинг вывод выбор метка итог победитель""")
 """Words before a colon, or within a sentence, that name a judge's own verdict."""
 
-ECHO_WORDS = _words(r"""answer result value choice decision response output ответ результат значение решение""")
+ECHO_WORDS = _words(r"""answer result value choice decision response output nota ответ результат значение решение""")
 """Words that also name what was judged: they count only where nothing else is labelled."""
 
 VERDICT_KEYS = _words(r"""score label rating grade verdict final_score final_verdict overall_score judgment judgement
@@ -77,7 +77,11 @@ OTHER_RATERS = _words(r"""candidate student author teacher user human annotator 
     median pass passing threshold self interim provisional cut base raw reading education their his her gpt claude
     gemini llama mistral qwen hotel film movie imdb text passage article кандидат автор эталон\w* идеальн\w+ другой
     другая эксперт\w*""")
-"""Whose score is not the judge's verdict, right before ``Score:`` or ``gets a``."""
+"""Whose score is not the judge's verdict, right before ``Score:``."""
+
+NOT_JUDGED = _words(r"""reference gold ideal another other previous earlier expected average mean median human teacher
+    annotator expert reviewer critic эталон\w* идеальн\w+ другой другая""")
+"""What is not judged, right before ``gets a``: the candidate, student or text is."""
 
 NO_QUALITY = _words(r"""un(?!iqu|iv|derst|ity)
     in(?:accur|consist|coher|complet|suffic|adequ|correct|appropr|sensit|effic|toler|stan|stab) ir(?:rele|respons)
@@ -98,7 +102,7 @@ _NOT_OURS = (
     r"\s(?!(?:the|this|our|my|these|your)\s(?:given\s)?"
     r"(?:rubric|criteri|scale|guid|instruct|descri|level|defin|rule|standard|require))"
 )
-ACCORDING = rf"(?:according\sto|per|in\sthe\swords\sof){_NOT_OURS}"
+ACCORDING = rf"(?:according\sto|in\sthe\swords\sof){_NOT_OURS}"
 ATTRIBUTES = (
     r"(?:says?|said|claims?|claimed|writes?|wrote|argues?|argued)\s(?:the|its|their|an?|he|she|they)\b",
     rf"according\sto{_NOT_OURS}",

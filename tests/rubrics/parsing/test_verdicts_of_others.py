@@ -50,6 +50,7 @@ The reference gets a 4. ¦ An ideal answer gets a 4. ¦ Another answer gets a 4.
 According to the text, the score is 4.
 The response rates the film 4 out of 5. ¦ It deserves a 4, says the author. ¦ Rate it 4. ¦ The author's rating is 4.
 As an AI, I am unable to give a score of 4. ¦ Final score: $2
+The answer's HTML reads <td>Rating</td> 4 ¦ Difficulty Level: 3⏎The answer is fine.
 0-1 number
 Hallucinations: 0 ¦ Incorrect: 1
 0..1 number
@@ -84,7 +85,13 @@ Score: 4, according to the rubric ¦ Score: 4 | Reason: it is fine ¦ Hallucinat
 Score: 4⏎Hallucinations: 2
 Score: 4. The candidate says it works. ¦ So I end with a score of 4. ¦ Bewertung: 4 ¦ Nota: 4/5 ¦ 最终评分：4
 الدرجة: 4 ¦ Score: $4$
+The candidate gets a score of 4. ¦ The student receives a score of 4. ¦ Overall, the article deserves a 4. ¦ Level: 4
+The patient rates the pain on a scale of 1 to 10.⏎Score: 4 ¦ The survey uses a 7-point scale.⏎Score: 4
+Max: 10 words were allowed.⏎Score: 4 ¦ Score: 4⏎Confidence Level: 5 ¦ Nota: 2 errores graves.⏎Score: 4
+Reasoning: several unsupported claims⏎Score: 4 ¦ - no quotations⏎Score: 4 ¦ It misses the punch line⏎⏎Score: 4
+Score: 4⏎The rubric demands a source, and the answer includes it. ¦ With one error per page, I give it a score of 4.
 A/B label
+Winner: A. Worse answers omit the date. => A
 Verdict: B. A is worse. => B ¦ Verdict: B because A is worse => B ¦ A is better in style. Verdict: B => B
 Preferred: B => B
 Verdict: B. A is good too. => B ¦ Verdict: B. It is better than A. => B ¦ 最终判断：B => B ¦ Ganador: B => B
