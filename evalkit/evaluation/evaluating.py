@@ -87,7 +87,7 @@ def evaluate(
     frame = as_items(items, item_id=id_column)
     if item_id is not None:  # for the record
         spec.settings["item_id"], spec.settings.sources["item_id"] = item_id, "argument"
-    given = None if labels is None else labels_of(labels, frame, spec.rubric)
+    given = None if labels is None else labels_of(labels, frame, spec.rubric, spec.inputs)
     options["cache"] = as_cache(options.get("cache"))
     if is_none(judges):
         options["offline"] = True

@@ -24,12 +24,13 @@ import orjson
 import pandas as pd
 
 from evalkit.core.files import held
-from evalkit.errors import CacheError, InputError
+from evalkit.errors import CacheError, InputError, counted
 from evalkit.rubrics import Rubric, Scale
+from evalkit.rubrics.labels_of_tools import cut_lines, log_lines
 from evalkit.stats.alignment.label_splits import DEV, split_labels
 from evalkit.stats.alignment.label_values import read_label, with_codes
 from evalkit.tables.files import records
-from evalkit.tables.schemas import LABEL_KEY, categorical, table
+from evalkit.tables.schemas import LABEL_KEY, categorical, id_text, table
 
 ENOUGH_LABELS = 10
 """If an annotator has at least so many labels of a criterion, annotators with fewer do not count in the figures."""
@@ -106,7 +107,7 @@ class LabelLog:
     An edit is one line of a file, written and synced before it counts; lines are only added, by one write under a lock,
     so that any number of processes may share the file. `read` applies what others added; after a write it applies the
     lines in the order of the file, so that all processes have the same labels. Each line contains a hash of the text
-    that was labelled. If the item's text has changed since, the label is left out and counted in `n_other_texts`.
+    that was labelled. If the item's text has changed since, the label is left out and counted in `left_out`.
 
     Figures use the labels in `counted`: a label of a ``disputed`` or ``picked`` item neither counts nor replaces the
     annotator's label that does. Annotators count if they gave labels that were passed in, if they were the first in
@@ -162,7 +163,12 @@ class LabelLog:
             self._first.setdefault(key[1], key[2])
         self._acts: list[_Key] = []
         self.times: dict[str, list[datetime]] = {}
-        self.n_other_texts, self._applied = 0, b""
+        self._applied, self._cut, self._n_odd = b"", list[int](), 0
+        self._others: dict[tuple[*_Key, str], list[object]] = {}  # labels of other texts
+        self._people: dict[tuple[str, str], dict[str, None]] = {}  # question -> who answered it
+        for key in self._edits:
+            self._people.setdefault(key[:2], {})[key[2]] = None
+        self._then: dict[tuple[_Key, int], dict[str, str]] = {}  # what people said when a lead decided
         self.draws: dict[str, list[tuple[int, dict[str, float]]]] = {}  # the number of each round, and what it drew
         self._changed()
 
@@ -191,18 +197,22 @@ class LabelLog:
                 raise CacheError(f"{self.path} cannot be read: {problem.strerror}") from problem
             if not text.startswith(self._applied):  # the file was replaced, edited or cut
                 self._forget()
-            lines = text[len(self._applied) :].split(b"\n")
-            if _values(lines[-1]) is None:
-                lines[-1] = b""  # being written now, or truncated by a crash: it ends where the next line starts
-            new = b"\n".join(lines)
+            new, first = text[len(self._applied) :], self._applied.count(b"\n") + 1
+            lines, cut = log_lines(new, self.path, first)
+            if first + new.count(b"\n") in cut:  # being written now, or cut by a crash: it ends where the next starts
+                new = new[: new.rfind(b"\n") + 1]
             self._applied += new
-            for line in lines:
-                if values := _values(line):
-                    self._apply(values)
+            self._cut = [number for number in self._cut if number < first] + cut
+            for values in lines:
+                self._apply(values)
             return bool(new)
 
     def _apply(self, values: dict[str, Any]) -> None:
         """One line of the file; one that cannot be understood is left out."""
+        numbers = {
+            name: id_text(values[name]) for name in ("item_id", "label") if type(values.get(name)) in (int, float)
+        }
+        values = values | numbers  # another program may have written the file again
         fields: list[Any] = [values.get(name) for name in _FIELDS]
         item_id, criterion, annotator, text = fields
         if isinstance(annotator, str) and isinstance(values.get("counts"), bool):
@@ -215,13 +225,14 @@ class LabelLog:
             if (number, values["drawn"]) not in draws:  # two processes may draw the same
                 draws.append((number, values["drawn"]))
         elif not all(isinstance(value, str) for value in fields):
-            return
+            self._n_odd += values.get("label") is not None
         elif self._texts.get(item_id) != text or not self._fits(criterion, None):
-            self.n_other_texts += criterion != _SKIPPED
+            labels = self._others.setdefault((item_id, criterion, annotator, text), [])
+            labels[-1:] = [] if values.get("undo") is True else [*labels[-1:], values.get("label")]
         elif values.get("undo") is True:
             self._remove_last((item_id, criterion, annotator))
         elif not self._fits(criterion, values.get("label")):
-            self.n_other_texts += criterion != _SKIPPED
+            self._n_odd += not isinstance(values["label"], str)
             if isinstance(values["label"], str):
                 self._edits.setdefault((item_id, criterion, annotator), []).append(_OffScale(values["label"]))
                 self._acts.append((item_id, criterion, annotator))
@@ -232,6 +243,32 @@ class LabelLog:
             with suppress(KeyError, TypeError, ValueError):
                 if values.get("label") is not None or criterion == _SKIPPED:
                     self.times.setdefault(annotator, []).append(datetime.fromisoformat(values["at"]))
+
+    @property
+    def left_out(self) -> Counter[str]:
+        """Why labels cannot be used here -> how many; not those that their annotators gave again."""
+        of_levels = (
+            key for key, edits in self._edits.items() if any(isinstance(edit, _OffScale) for edit in edits[-1:])
+        )
+        why, last = dict.fromkeys(of_levels, "on levels that the rubric no longer has"), self.last()
+        for (item_id, criterion, annotator, text), labels in self._others.items():
+            if labels and labels[-1] is not None:
+                changed = "of texts that changed since" if self._texts.get(item_id) != text else "on no criterion here"
+                why[item_id, criterion, annotator] = changed if item_id in self._texts else "of no item here"
+        odd = Counter({"in lines that are no label of a person": self._n_odd} if self._n_odd else ())
+        return Counter(reason for key, reason in why.items() if key not in last) + odd
+
+    @property
+    def n_other_texts(self) -> int:
+        """How many labels are left out."""
+        return self.left_out.total()
+
+    @property
+    def not_used(self) -> str:
+        """The labels that are left out and the lines that cannot be read, in words; empty if there are none."""
+        why = ", ".join(f"{n} {reason}" for reason, n in self.left_out.items())
+        parts = [f"{counted(self.n_other_texts, 'label')} left out: {why}."] * bool(why)
+        return " ".join([*parts, f"{cut_lines(self._cut)}."] if self._cut else parts)
 
     def seconds_per_label(self, annotator: str) -> float | None:
         """How long a label of this annotator takes: the median time between two; None with fewer than five of them.
@@ -250,6 +287,9 @@ class LabelLog:
 
     def _put(self, key: _Key, edit: LabelEdit) -> None:
         self._edits.setdefault(key, []).append(edit)
+        self._people.setdefault(key[:2], {})[key[2]] = None
+        if edit.source == "adjudicated":
+            self._then[key, len(self._edits[key])] = self._said(key[:2])
         self._acts.append(key)
         if edit.source in _COUNTED and edit.label is not None and self.counts(key[2], key[1]):
             self._first.setdefault(key[1], key[2])
@@ -347,7 +387,17 @@ class LabelLog:
 
     def of(self, item_id: str, criterion: str) -> dict[str, str]:
         """Annotator -> label of one item."""
-        return {key[2]: str(edit.label) for key, edit in self.last().items() if key[:2] == (item_id, criterion)}
+        return {who: str(edit.label) for who, edit in self._answers((item_id, criterion)).items()}
+
+    def _answers(self, question: tuple[str, str]) -> dict[str, LabelEdit]:
+        with self._lock:
+            keys: list[_Key] = [(*question, who) for who in self._people.get(question, ())]
+            return {key[2]: edit for key, edit in _newest({key: self._edits[key] for key in keys}, SOURCES).items()}
+
+    def _said(self, question: tuple[str, str]) -> dict[str, str]:
+        """Annotator -> label, without decisions."""
+        answers = self._answers(question).items()
+        return {who: str(edit.label) for who, edit in answers if edit.source != "adjudicated"}
 
     def given_by(self, annotator: str, source: str) -> dict[tuple[str, str], LabelEdit]:
         """Item and criterion -> label that this annotator need not be asked for again.
@@ -373,11 +423,18 @@ class LabelLog:
         with self._lock:
             return _newest(self._edits, SOURCES)
 
+    def decided(self) -> dict[tuple[str, str], tuple[str, str, list[str]]]:
+        """Item and criterion -> who decided last, what, and which people have said something else since."""
+        last, decided = self.last(), dict[tuple[str, str], tuple[str, str, list[str]]]()
+        for key in (key for key in self._acts if key in last and last[key].source == "adjudicated"):
+            then, now = self._then.get((key, len(self._edits[key])), {}), self._said(key[:2])
+            changed = [who for who, label in then.items() if now.get(who) != label]
+            decided[key[:2]] = key[2], str(last[key].label), changed
+        return decided
+
     def decisions(self) -> dict[tuple[str, str], str]:
-        """Item and criterion -> its newest decision, whoever decided."""
-        last = self.last()
-        decided = (key for key in self._acts if key in last and last[key].source == "adjudicated")
-        return {key[:2]: str(last[key].label) for key in decided}
+        """Item and criterion -> its newest decision, whoever decided, if people say what they said then."""
+        return {question: label for question, (_, label, changed) in self.decided().items() if not changed}
 
     def _that_count(self) -> dict[_Key, LabelEdit]:
         """The last label that counts of each item, criterion and annotator, unless labels were taken back since."""
@@ -485,14 +542,6 @@ def _edit_of(values: Mapping[str, Any]) -> LabelEdit:
     )
 
 
-def _values(line: bytes) -> dict[str, Any] | None:
-    """What a line of the log holds; None for one that is blank, truncated by a crash, or nothing of ours."""
-    with suppress(orjson.JSONDecodeError):
-        values = orjson.loads(line)
-        return values if isinstance(values, dict) else None
-    return None
-
-
 def _append(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     now = datetime.now(UTC).isoformat(timespec="seconds")
     # The line break in front separates the lines from one that a crash truncated.
@@ -501,10 +550,16 @@ def _append(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
         with held(path), path.open("ab", buffering=0) as log:
-            if log.write(text) < len(text):
-                raise OSError(ENOSPC, os.strerror(ENOSPC))
-            os.fsync(log.fileno())
+            size = os.fstat(log.fileno()).st_size
+            try:
+                if log.write(text) < len(text):
+                    raise OSError(ENOSPC, os.strerror(ENOSPC))
+                os.fsync(log.fileno())
+            except OSError:  # half a form is none
+                log.truncate(size)
+                raise
     except OSError as problem:
         raise CacheError(
-            f"the label was not saved: {path} cannot be written ({problem.strerror}); pass another folder="
+            f"the label was not saved: {path} cannot be written ({problem.strerror}); all saved before is kept. Save "
+            "again when that is put right, or name another file (labels=) or folder (folder=)"
         ) from problem

@@ -18,7 +18,7 @@ from evalkit.notebook.judgments.item_details import item_texts
 from evalkit.notebook.labelling.label_log import LOG, LabelEdit, LabelLog
 from evalkit.notebook.labelling.label_queue import random_order
 from evalkit.notebook.tuner.drafts import Setup
-from evalkit.notebook.tuner.session_labels import text_hashes
+from evalkit.rubrics.human_labels import text_hashes
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.rubrics.scales import code_text, number
@@ -63,7 +63,7 @@ class Forms:
         folder, name = setup.place()
         path = folder / f"{name}{LOG}" if labels is None else Path(labels)
         self.groups, self.columns = groups_of(self.items), columns_of(self.rubric, spec.inputs, self.items)
-        self.log = LabelLog(path, text_hashes(worklist), None, self.rubric, self.groups)
+        self.log = LabelLog(path, text_hashes(self.rubric, self.items, spec.inputs), None, self.rubric, self.groups)
         self.log.read()
         self.source = order if isinstance(order, str) else "disputed"
         check_choice("order", self.source, ("random", "given", "disputed"))
@@ -132,8 +132,7 @@ class Forms:
 
     def other_texts(self) -> str:
         """How many entries of the log the page cannot use, in words; empty if it uses all."""
-        n = self.log.n_other_texts
-        return f"{counted(n, 'label')} of texts or levels that changed since left out." if n else ""
+        return self.log.not_used
 
     def is_done(self, name: str, given: Container[Key]) -> bool:
         """Whether all questions of a form have an answer."""

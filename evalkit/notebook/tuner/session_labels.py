@@ -21,7 +21,7 @@ from evalkit.notebook.labelling.label_queue import LabelQueue
 from evalkit.notebook.tuner.drafts import Setup
 from evalkit.notebook.tuner.version_history import History
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.human_labels import LabelsLike, as_labels
+from evalkit.rubrics.human_labels import LabelsLike, as_labels, text_hashes
 from evalkit.stats.alignment.held_out_log import ItemSet, append_log, look_number
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, take_part
@@ -49,8 +49,8 @@ class Labels:
         self.annotator: str = history.state.get("annotator", annotator)
         self.looks: dict[str, dict[str, Any]] = history.state.get("looks", {})
         items, rubric, worklist = setup.items, setup.spec.rubric, Worklist.of(setup.spec, setup.items)
-        texts = text_hashes(worklist)
-        table = None if labels is None else as_labels(labels, items, rubric)
+        texts = text_hashes(rubric, items, setup.spec.inputs)
+        table = None if labels is None else as_labels(labels, items, rubric, inputs=setup.spec.inputs)
         self._given = _counts(table, texts)
         last = history.state.get("given_labels")
         self._last_given: dict[str, dict[str, int]] = last if isinstance(last, dict) else {}
@@ -156,11 +156,6 @@ class Labels:
 
 def _digest(*tables: pd.DataFrame) -> str:
     return digest([table.astype(str).sort_values([*table]).to_numpy().tolist() for table in tables])[:12]
-
-
-def text_hashes(worklist: Worklist) -> dict[str, str]:
-    """Item -> hash of the text that is labelled."""
-    return {item: of_item[0][:16] for item, of_item in zip(worklist.items["item_id"], worklist.hashes, strict=True)}
 
 
 def _counts(given: pd.DataFrame | None, texts: Collection[str]) -> dict[str, dict[str, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -366,4 +367,65 @@ def test_the_lead_compares_meanings_counts_all_pairs_and_the_newest_decision_hol
     edited = [items[0], *({**item, "answer": "new"} for item in items[1:])]
     for view in ("label", "lead"):  # 11 items of three people with two labels each
         shown = repr(ek.notebook.LabelPage(edited, annotator="Gil", view=view, **options))
-        assert shown.endswith("66 labels of texts or levels that changed since left out.")
+        assert shown.endswith("66 labels left out: 66 of texts that changed since.")
+
+
+@pytest.mark.long
+def test_figures_of_the_lead_are_pairs_of_labels_and_numbers_that_are_near_agree(tmp_path: Path) -> None:
+    """Three people label unequally many items; pairs are counted by hand, and by `align`."""
+    items = [{"item_id": f"i{at:02}", "answer": f"a{at}"} for at in range(40)]
+    scales = [{"name": "c", "level": "nominal", "scale": {"x": "one", "y": "two"}},
+              {"name": "n", "level": "interval", "scale": {0: "none", 100: "all"}}]  # fmt: skip
+    rubric = ek.Rubric(id="r", inputs=["answer"], criteria=scales)
+    options = {"rubric": rubric, "labels": tmp_path / "l.jsonl", "order": "given"}
+    draw, said = random.Random(2), dict[str, list[tuple[str, int]]]()
+    for who, n in (("Ana", 40), ("Ben", 30), ("Cem", 8)):
+        page = ek.notebook.LabelPage(items, annotator=who, **options)
+        said[who] = [(draw.choice("xxxy"), at * 2 + draw.randint(-3, 3) + 5) for at in range(n)]
+        for code, number in said[who]:
+            save(page, [code, str(number)])
+    lead = ek.notebook.LabelPage(items, annotator="Eva", view="lead", **options)
+    pairs = [
+        (one, other)
+        for at in range(30)
+        for one, other in combinations([all_[at] for all_ in said.values() if at < len(all_)], 2)
+    ]
+    figures = {one["criterion"]: one for one in form(lead)["agreement"]}
+    same = sum(one[0] == other[0] for one, other in pairs) / len(pairs)
+    assert figures["c"]["value"] == pytest.approx(same)
+    evaluation = ek.evaluate(items, rubric, ["fake:strict"], samples=1, progress=False)
+    aligned = ek.align(evaluation.votes, lead.labels).set_index("criterion")
+    assert figures["c"]["value"] == pytest.approx(aligned.loc["c", "accuracy_people"])
+    assert (figures["n"]["value"], figures["n"]["differ"]) == (1, 0)  # at most 6 apart
+    assert figures["n"]["gap"] == pytest.approx(sum(abs(one[1] - other[1]) for one, other in pairs) / len(pairs))
+    assert form(lead)["sentence"][0].startswith("Ana, Ben and Cem agree on “n”")
+    for who, item, number in (("Ana", "i00", "60"), ("Ben", "i01", "99")):
+        page = ek.notebook.LabelPage(items, annotator=who, **options)
+        page._forms.log.add(item, "n", who, label_log.LabelEdit(number, "given"))
+    lead = ek.notebook.LabelPage(items, annotator="Eva", view="lead", **options)
+    assert {one["item"] for one in form(lead)["rows"] if one["criterion"] == "n"} == {"i00", "i01"}
+
+
+@pytest.mark.long
+def test_a_decision_from_before_people_changed_their_labels_is_shown_and_not_used(tmp_path: Path) -> None:
+    log = tmp_path / "r.labels.jsonl"
+    for who, code in (("Anna", "0"), ("Ben", "2")):
+        save(page_of(log, who), [code, "1", "1"])
+    lead = page_of(log, "Chris", view="lead")
+    item = form(lead)["panel"]["item"]
+    decision = {"do": "decide", "item": item, "criterion": "correct", "label": "2"}
+    lead.receive(decision)
+    assert [*lead.final_labels.query("criterion == 'correct'")["label"]] == ["2", "2"]
+    undo(page_of(log, "Ben"))
+    save(page_of(log, "Ben"), ["0", "1", "1"])
+    for again in (lead, page_of(log, "Chris", view="lead"), page_of(log, "Kim", view="lead")):
+        again.receive({"do": "look"})
+        assert [*again.final_labels.query("criterion == 'correct'")["label"]] == ["0", "0"]
+        (row,) = form(again)["rows"]
+        assert (row["decision"], row["labels"]) == (None, ["0", "0"])
+        assert row["text"].startswith("Decided as 2 before Ben changed: decide again.")
+        assert "1 decision from before people changed their labels, not counted" in form(again)["sentence"][2]
+    lead.receive({"do": "undo"})
+    assert form(lead)["rows"] == []
+    lead.receive({"do": "look"})
+    assert form(lead)["people"][-1] == ["decided by Chris", 0, 0, ""]
