@@ -18,25 +18,22 @@ from evalkit.tables.grouping import collected_notes
 _IDS = ("item_id", "group_id", "system_id")
 
 
-def labels_of(
-    given: LabelsLike, items: pd.DataFrame, rubric: Rubric, inputs: Mapping[str, str] | None = None
-) -> pd.DataFrame:
+def labels_of(given: LabelsLike, items: pd.DataFrame, rubric: Rubric, inputs: Mapping[str, str]) -> pd.DataFrame:
     """The long labels table of these items, with codes of the rubric's scales."""
     with collected_notes() as notes:
         said = as_labels(given, items, rubric, inputs=inputs)
-    if isinstance(given, Mapping):
-        return said
-    mine = said[said["criterion"].isin(rubric.names)]
-    if mine.empty and len(said):
-        there = ", ".join(map(str, said["criterion"].unique()))
-        raise InputError(
-            f"none of the labels is for a criterion of rubric {rubric.id!r} ({', '.join(rubric.names)}); the labels "
-            f"are for {there}"
-        )
-    with collected_notes() as lost:
+        if isinstance(given, Mapping):
+            return said
+        mine = said[said["criterion"].isin(rubric.names)]
+        if mine.empty and len(said):
+            there = ", ".join(map(str, said["criterion"].unique()))
+            raise InputError(
+                f"none of the labels is for a criterion of rubric {rubric.id!r} ({', '.join(rubric.names)}); the "
+                f"labels are for {there}"
+            )
         mine = of_items(mine, items["item_id"], mine["criterion"])
     made = with_codes(mine[mine["item_id"].isin(items["item_id"])], rubric)
-    made.attrs[LOST_IDS] = [*notes, *lost]  # for the notes of figures
+    made.attrs[LOST_IDS] = [*notes]  # for the notes of figures
     return made
 
 

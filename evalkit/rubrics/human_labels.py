@@ -95,7 +95,6 @@ def as_labels(
     items: ItemsLike | None = None,
     rubric: RubricLike | None = None,
     criteria: Sequence[str] | None = None,
-    *,
     inputs: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Human labels as the long labels table; a mapping is read from the columns of these items.
@@ -114,7 +113,9 @@ def as_labels(
         if criteria is None and rubric is not None:
             criteria = rubric_of(rubric).names
         people = of_people(check(_with_keys(labels, criteria), "labels", need=[*LABEL_KEY, "label"]))
-        return people if items is None or rubric is None else of_these_texts(people, items, rubric_of(rubric), inputs)
+        if items is None or rubric is None:
+            return people
+        return of_these_texts(people, items, rubric_of(rubric), inputs or {})
     if items is None:
         raise InputError(
             "labels= refers to columns of the items, but the items are not known here; pass the evaluation instead of "
@@ -133,17 +134,15 @@ def of_people(labels: pd.DataFrame) -> pd.DataFrame:
     return labels[~is_decision]
 
 
-def text_hashes(rubric: Rubric, items: pd.DataFrame, inputs: Mapping[str, str] | None = None) -> dict[str, str]:
+def text_hashes(rubric: Rubric, items: pd.DataFrame, inputs: Mapping[str, str]) -> dict[str, str]:
     """Item -> hash of the text that is labelled: of the rubric's inputs, which `inputs` may read from other columns."""
-    columns = {name: (inputs or {}).get(name, name) for name in rubric.input_names}
+    columns = {name: inputs.get(name, name) for name in rubric.input_names}
     cells = {name: items[at].tolist() for name, at in columns.items() if at in items.columns and at != "item_id"}
     fields = item_inputs(rubric, cells, len(items))
     return {item: digest(values)[:16] for item, values in zip(items["item_id"], fields, strict=True)}
 
 
-def of_these_texts(
-    labels: pd.DataFrame, items: ItemsLike, rubric: Rubric, inputs: Mapping[str, str] | None = None
-) -> pd.DataFrame:
+def of_these_texts(labels: pd.DataFrame, items: ItemsLike, rubric: Rubric, inputs: Mapping[str, str]) -> pd.DataFrame:
     """The labels without those that were given to other texts than these items have; a warning counts them.
 
     Labels without a `text_hash`, as of other tools, stay; of a table with this column, those of no item are noted too.
@@ -157,12 +156,11 @@ def of_these_texts(
     is_other = (labels[TEXT_HASH].notna() & labels["label"].notna() & (now != labels[TEXT_HASH])).to_numpy()
     if is_other.any():
         which = listed(list(dict.fromkeys(labels["item_id"][is_other])), most=3)
-        fact = f"{counted(int(is_other.sum()), 'label')} of {n_all} left out, as of other texts"
+        fact = f"{counted(int(is_other.sum()), 'label')} of {n_all} left out, as of other texts than the items have now"
         if (notes := ID_NOTES.get()) is not None:
             notes[fact] = None
-        why = f"{fact}: the inputs of rubric {rubric.id!r} differ from what people read in item {which}"
-        advice = f"label them again, or count them nevertheless with labels.drop(columns={TEXT_HASH!r})"
-        warnings.warn(f"{why}; {advice}", EvalkitWarning, stacklevel=4)
+        how = f"label them again, or count them nevertheless with labels.drop(columns={TEXT_HASH!r})"
+        warnings.warn(f"{fact} (rubric {rubric.id!r}, item {which}); {how}", EvalkitWarning, stacklevel=4)
     return labels[~is_other].drop(columns=TEXT_HASH)
 
 
@@ -234,7 +232,7 @@ def label_of(value: Any, scale: Scale | None, where: str) -> str:
     text = str(value).strip()
     if text.casefold() in ("true", "false"):
         raise InputError(f"{where}: a boolean label needs a criterion with a pass rule; use a code or a level name")
-    is_number = scale.level == "interval"
-    allowed = f"any number from {scale.lowest:g} to {scale.highest:g}" if is_number else ", ".join(scale.labels)
+    span = f"any number from {scale.lowest:g} to {scale.highest:g}"
+    allowed = span if scale.level == "interval" else ", ".join(scale.labels)
     allowed += ", true, false, ok, not ok" if scale.has_rule else ""
     raise InputError(f"{where}: label {text!r} is not on the scale; allowed: {allowed}")

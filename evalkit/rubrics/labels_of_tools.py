@@ -5,12 +5,10 @@ It is one module since all shapes become one table, by the same rules on who is 
 
 from __future__ import annotations
 
-import math
 import warnings
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -121,15 +119,13 @@ def load_labels(
 
 def _read(path: Path) -> pd.DataFrame:
     """A file; of a log of evalkit without the lines that a full disk or a crash cut, as its pages read it."""
-    try:
-        return read_frame(path)
-    except InputError:
-        rows, cut = log_lines(path.read_bytes(), path) if path.suffix == ".jsonl" and path.is_file() else ([], [])
-        if not any({"text", "at", *LABEL_KEY} <= {*row} for row in rows):
-            raise
-        if cut:
-            warnings.warn(f"{path}: {cut_lines(cut)}", EvalkitWarning, stacklevel=3)
-        return pd.DataFrame(rows)
+    if path.suffix == ".jsonl" and path.is_file():
+        rows, cut = log_lines(path.read_bytes(), path)
+        if any({"text", "at", *LABEL_KEY} <= {*row} for row in rows):
+            if cut:
+                warnings.warn(f"{path}: {cut_lines(cut)}", EvalkitWarning, stacklevel=3)
+            return pd.DataFrame(rows)
+    return read_frame(path)
 
 
 def log_lines(text: bytes, path: Path, first: int = 1) -> tuple[list[_Row], list[int]]:
@@ -140,40 +136,45 @@ def log_lines(text: bytes, path: Path, first: int = 1) -> tuple[list[_Row], list
     InputError
         For a text in another encoding than UTF-8, and where no line can be read or was cut.
     """
-    rows, cut, is_log = list[_Row](), list[int](), False
-    for place, line in enumerate(text.split(b"\n"), first):
-        if line := line.removeprefix(BOM_UTF8).strip(b"\0 \t\r"):
-            if (row := _object(line)) is not None:
-                rows.append(row)
-            elif _object(line.decode("latin-1").encode()) is not None:
-                raise InputError(
-                    f"{path}, line {place} is not in UTF-8; save the file in UTF-8, or restore a copy of it"
-                )
-            else:
-                cut.append(place)
-                is_log = is_log or (line.startswith(b'{"') and not line.rstrip(b",").endswith(b"}"))
-    if cut and first == 1 and not rows and not is_log:
-        fact = f"{path} is no log of labels: none of its lines is a JSON object in UTF-8"
-        raise InputError(f"{fact}; restore a copy of the log, or name another file")
+    rows, cut = list[_Row](), list[int]()
+    for place, line in enumerate((one.removeprefix(BOM_UTF8).strip(b"\0 \t\r") for one in text.split(b"\n")), first):
+        if (row := _object(line)) is not None:
+            rows.append(row)
+        elif line and _object(line.decode("latin-1").encode()) is not None:
+            raise InputError(f"{path}, line {place} is not in UTF-8; save it in UTF-8, or restore a copy of it")
+        elif line:
+            cut.append(place)
+    if len(cut) > 1 and first == 1 and not rows:  # one alone may be the cut first label
+        raise InputError(
+            f"{path} has no line that is a JSON object in UTF-8; restore a copy of it, or name another file"
+        )
     return rows, cut
 
 
 def cut_lines(numbers: list[int]) -> str:
     """Lines that `log_lines` cannot read, in words."""
-    which = ", ".join(map(str, numbers[:5])) + ", …" * (len(numbers) > 5)
-    return f"{counted(len(numbers), 'line')} of the log left out, as cut or no line of a log (line {which})"
+    which = ", ".join(map(str, numbers))
+    return (
+        f"{counted(len(numbers), 'line')} of the log left out, as cut or none of a log (line {which})."
+        if numbers
+        else ""
+    )
 
 
 def _object(line: bytes) -> _Row | None:
     with suppress(orjson.JSONDecodeError):
-        values = orjson.loads(line)
-        return values if isinstance(values, dict) else None
+        row = orjson.loads(line)
+        if isinstance(row, dict):  # another program that wrote the log again may have made numbers of texts
+            numbers = {name for name in ("item_id", "label") if type(row.get(name)) in (int, float)}
+            return row | {name: id_text(row[name]) for name in numbers}
     return None
 
 
 def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted, where: str) -> pd.DataFrame:
     """The last answer of each person to each question, without decisions of a lead; `at` says when it was answered."""
-    answered, rows = sorted(answers, key=lambda row: _moment(str(row.get("at") or ""))), list[_Row]()
+    given, rows = list(answers), list[_Row]()
+    moments = pd.to_datetime([row.get("at") for row in given], utc=True, errors="coerce", format="ISO8601")
+    answered = [given[at] for at in moments.fillna(pd.Timestamp(0, tz="UTC")).argsort(kind="stable")]
     names = {row["criterion"]: row["criterion"] for row in answered} if criterion_of is None else criterion_of
     of_people = [row for row in answered if row["criterion"] in names and row.get("source") != "adjudicated"]
     last = {(row["item_id"], names[row["criterion"]], row["annotator"]): row for row in of_people}
@@ -189,14 +190,6 @@ def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted
             more = {name: row[name] for name in _OF_LOG if name in row}
             rows.append(dict(zip(LABEL_KEY, key, strict=True)) | {"label": label} | more)
     return check(pd.DataFrame(rows, columns=None if rows else columns_of("labels"), dtype=object), "labels")
-
-
-def _moment(text: str) -> tuple[float, str]:
-    """When an answer was given, to sort by; a time without zone is UTC, and what is no time comes first."""
-    with suppress(ValueError):
-        moment = datetime.fromisoformat(text)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp(), text
-    return -math.inf, text
 
 
 def _single(value: Any, where: str) -> Any:
@@ -231,7 +224,8 @@ def _answer(fields: _Row, given: Any, name: str | None, where: str, question: st
 def _of_log(rows: list[_Row], rubric: Rubric | None, where: str) -> Iterator[_Row]:
     """The labels that stand at the end of a log, of the text that each item had last; a warning counts others."""
     edits, gone = dict[tuple[str, ...], list[_Row]](), 0
-    edited = [row | {"item_id": id_text(row["item_id"])} for row in rows if {"text", *LABEL_KEY} <= {*row}]
+    scales = {} if rubric is None else {one.name: one.scale for one in rubric.criteria}
+    edited = [row for row in rows if {"text", *LABEL_KEY} <= {*row}]
     texts = {row["item_id"]: row["text"] for row in edited}
     for row in edited:
         lines = edits.setdefault(tuple(row[name] for name in LABEL_KEY), [])
@@ -239,13 +233,11 @@ def _of_log(rows: list[_Row], rubric: Rubric | None, where: str) -> Iterator[_Ro
     for lines in edits.values():
         if lines and lines[-1]["text"] == texts[lines[-1]["item_id"]]:
             row = dict.fromkeys((*_OF_LOG, "label")) | lines[-1] | {TEXT_HASH: lines[-1]["text"]}
-            name, label = row["criterion"], row["label"]
-            is_here = rubric is None or name in rubric.names
-            scale = rubric.criterion(name).scale if rubric is not None and is_here else None
-            is_on_it = not isinstance(label, str) or label_text(label, scale) is not None
-            gone += label is not None and not (is_here and is_on_it)
-            if is_on_it:
-                yield row
+            is_on_it = (
+                not isinstance(row["label"], str) or label_text(row["label"], scales.get(row["criterion"])) is not None
+            )
+            gone += row["label"] is not None and not (is_on_it and row["criterion"] in (scales or {row["criterion"]}))
+            yield from [row] * is_on_it
     if gone and rubric is not None:
         fact = f"{where}: {counted(gone, 'label')} on no criterion or level that rubric {rubric.id!r} has now"
         warnings.warn(f"{fact}, left out", EvalkitWarning, stacklevel=4)
@@ -289,9 +281,8 @@ def _of_rows(
     untimed = sum("lead_time" not in row for row in rows)
     if untimed and has_time:
         fact = f"{where}: {counted(untimed, 'annotation')} without lead_time may be made from predictions of a model"
-        warnings.warn(
-            f"{fact}; Label Studio's JSON export tells, and they are left out of it", EvalkitWarning, stacklevel=4
-        )
+        fact += "; Label Studio's JSON export tells, and they are left out of it"
+        warnings.warn(fact, EvalkitWarning, stacklevel=4)
     for row in rows:
         moment = {"at": row.get("updated_at") or row.get("created_at")}
         for question in (question for question in criterion_of if question in row):
@@ -368,7 +359,7 @@ def write_label_studio(
     shown_input = name_of["answer" if "answer" in names else names[-1]]  # what the questions are attached to
     numbers = {q.name for q in scales.criteria if not q.scale.codes or q.scale.level == "interval"}
     frame = as_items(items)
-    labels = None if labels is None else of_these_texts(labels, frame, scales)
+    labels = None if labels is None else of_these_texts(labels, frame, scales, {})
     for item in records(frame):
         texts = dict.fromkeys(names, "")  # Label Studio wants all that the interface shows
         for name, value in item.items():

@@ -92,7 +92,9 @@ def test_all_that_has_items_and_labels_leaves_them_out(tmp_path: Path) -> None:
     labels, items = log_of(tmp_path, rows()), rows()
     items[3]["reply"] = "another"
     options: dict[str, Any] = {"samples": 1, "inputs": INPUTS, "progress": False}
-    with pytest.warns(EvalkitWarning, match="2 labels of 24 left out, as of other texts: the inputs of rubric 'r'"):
+    with pytest.warns(
+        EvalkitWarning, match="2 labels of 24 left out, as of other texts than the items have now .rubric 'r', item '3'"
+    ):
         evaluation = ek.evaluate(items, RUBRIC, ["fake:strict"], labels=labels, **options)
     assert evaluation.alignment is not None
     assert evaluation.alignment["n_labelled"].tolist() == [11]

@@ -404,11 +404,10 @@ def test_a_log_that_was_cut_is_read_and_one_that_is_none_is_refused(tmp_path: Pa
             assert as_truth(ek.load_labels(path, rubric=RUBRIC)) == expected
         assert [f"(line {', '.join(cut[:5])}" in str(one.message) for one in caught] == [True] * bool(cut)
     text = "\n".join(json.dumps(LINE | {"item_id": name}, ensure_ascii=False) for name in "ab") + "\n"
-    for wrong, why in [
-        (text.encode("utf-16"), "no log of labels"), (text.encode("latin-1"), "line 1 is not in UTF-8"),
-        ("[" + ",\n".join(text.split("\n")[:2]) + "]", "invalid JSON"), (b"\x89PNG\r\n\x1a\n", "no log of labels"),
-    ]:  # fmt: skip
-        path.write_bytes(wrong if isinstance(wrong, bytes) else wrong.encode())
+    none, array = "no line that is a JSON object", ("[" + ",\n".join(text.split("\n")[:2]) + "]").encode()
+    wrongs = {text.encode("utf-16"): none, text.encode("latin-1"): "line 1 is not in UTF-8", array: none}
+    for wrong, why in (wrongs | {b"\x89PNG\r\n\x1a\n": none}).items():
+        path.write_bytes(wrong)
         with pytest.raises(InputError, match=why):
             ek.load_labels(path)
 

@@ -30,7 +30,7 @@ from evalkit.rubrics.labels_of_tools import cut_lines, log_lines
 from evalkit.stats.alignment.label_splits import DEV, split_labels
 from evalkit.stats.alignment.label_values import read_label, with_codes
 from evalkit.tables.files import records
-from evalkit.tables.schemas import LABEL_KEY, categorical, id_text, table
+from evalkit.tables.schemas import LABEL_KEY, categorical, table
 
 ENOUGH_LABELS = 10
 """If an annotator has at least so many labels of a criterion, annotators with fewer do not count in the figures."""
@@ -107,7 +107,7 @@ class LabelLog:
     An edit is one line of a file, written and synced before it counts; lines are only added, by one write under a lock,
     so that any number of processes may share the file. `read` applies what others added; after a write it applies the
     lines in the order of the file, so that all processes have the same labels. Each line contains a hash of the text
-    that was labelled. If the item's text has changed since, the label is left out and counted in `left_out`.
+    that was labelled. If the item's text has changed since, the label is left out and counted in `n_other_texts`.
 
     Figures use the labels in `counted`: a label of a ``disputed`` or ``picked`` item neither counts nor replaces the
     annotator's label that does. Annotators count if they gave labels that were passed in, if they were the first in
@@ -135,13 +135,9 @@ class LabelLog:
     """
 
     def __init__(
-        self,
-        path: Path,
-        texts: Mapping[str, str],
-        given: pd.DataFrame | None,
-        rubric: Rubric,
+        self, path: Path, texts: Mapping[str, str], given: pd.DataFrame | None, rubric: Rubric,
         clusters: pd.Series | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.path, self._texts, self._clusters = path, texts, clusters
         self._scales: dict[str, dict[str, Scale]] = {}
         self.add_scales(rubric)
@@ -159,15 +155,14 @@ class LabelLog:
         self.counting = {key[2] for key in self._edits}
         self._left_out: set[str] = set()
         self._first: dict[str, str] = {}  # criterion -> whose labels were its first that count
-        for key in self._edits:
-            self._first.setdefault(key[1], key[2])
-        self._acts: list[_Key] = []
-        self.times: dict[str, list[datetime]] = {}
-        self._applied, self._cut, self._n_odd = b"", list[int](), 0
-        self._others: dict[tuple[*_Key, str], list[object]] = {}  # labels of other texts
         self._people: dict[tuple[str, str], dict[str, None]] = {}  # question -> who answered it
         for key in self._edits:
+            self._first.setdefault(key[1], key[2])
             self._people.setdefault(key[:2], {})[key[2]] = None
+        self._acts: list[_Key] = []
+        self.times: dict[str, list[datetime]] = {}
+        self._applied, self._cut = b"", list[int]()
+        self._others: dict[tuple[*_Key, str], list[object]] = {}  # labels of other texts
         self._then: dict[tuple[_Key, int], dict[str, str]] = {}  # what people said when a lead decided
         self.draws: dict[str, list[tuple[int, dict[str, float]]]] = {}  # the number of each round, and what it drew
         self._changed()
@@ -209,10 +204,6 @@ class LabelLog:
 
     def _apply(self, values: dict[str, Any]) -> None:
         """One line of the file; one that cannot be understood is left out."""
-        numbers = {
-            name: id_text(values[name]) for name in ("item_id", "label") if type(values.get(name)) in (int, float)
-        }
-        values = values | numbers  # another program may have written the file again
         fields: list[Any] = [values.get(name) for name in _FIELDS]
         item_id, criterion, annotator, text = fields
         if isinstance(annotator, str) and isinstance(values.get("counts"), bool):
@@ -225,14 +216,13 @@ class LabelLog:
             if (number, values["drawn"]) not in draws:  # two processes may draw the same
                 draws.append((number, values["drawn"]))
         elif not all(isinstance(value, str) for value in fields):
-            self._n_odd += values.get("label") is not None
+            return
         elif self._texts.get(item_id) != text or not self._fits(criterion, None):
             labels = self._others.setdefault((item_id, criterion, annotator, text), [])
             labels[-1:] = [] if values.get("undo") is True else [*labels[-1:], values.get("label")]
         elif values.get("undo") is True:
             self._remove_last((item_id, criterion, annotator))
         elif not self._fits(criterion, values.get("label")):
-            self._n_odd += not isinstance(values["label"], str)
             if isinstance(values["label"], str):
                 self._edits.setdefault((item_id, criterion, annotator), []).append(_OffScale(values["label"]))
                 self._acts.append((item_id, criterion, annotator))
@@ -245,30 +235,19 @@ class LabelLog:
                     self.times.setdefault(annotator, []).append(datetime.fromisoformat(values["at"]))
 
     @property
-    def left_out(self) -> Counter[str]:
-        """Why labels cannot be used here -> how many; not those that their annotators gave again."""
-        of_levels = (
-            key for key, edits in self._edits.items() if any(isinstance(edit, _OffScale) for edit in edits[-1:])
-        )
-        why, last = dict.fromkeys(of_levels, "on levels that the rubric no longer has"), self.last()
-        for (item_id, criterion, annotator, text), labels in self._others.items():
-            if labels and labels[-1] is not None:
-                changed = "of texts that changed since" if self._texts.get(item_id) != text else "on no criterion here"
-                why[item_id, criterion, annotator] = changed if item_id in self._texts else "of no item here"
-        odd = Counter({"in lines that are no label of a person": self._n_odd} if self._n_odd else ())
-        return Counter(reason for key, reason in why.items() if key not in last) + odd
-
-    @property
     def n_other_texts(self) -> int:
-        """How many labels are left out."""
-        return self.left_out.total()
+        """How many labels cannot be used here; not those that their annotators gave again."""
+        off_scale = {key for key, edits in self._edits.items() if edits and isinstance(edits[-1], _OffScale)}
+        others = {key[:3] for key, labels in self._others.items() if labels and labels[-1] is not None}
+        return len((off_scale | others) - {*self.last()})
 
     @property
     def not_used(self) -> str:
         """The labels that are left out and the lines that cannot be read, in words; empty if there are none."""
-        why = ", ".join(f"{n} {reason}" for reason, n in self.left_out.items())
-        parts = [f"{counted(self.n_other_texts, 'label')} left out: {why}."] * bool(why)
-        return " ".join([*parts, f"{cut_lines(self._cut)}."] if self._cut else parts)
+        labels = (
+            f"{counted(self.n_other_texts, 'label')} of texts, levels or items that changed or are gone since left out."
+        )
+        return f"{labels * bool(self.n_other_texts)} {cut_lines(self._cut)}".strip()
 
     def seconds_per_label(self, annotator: str) -> float | None:
         """How long a label of this annotator takes: the median time between two; None with fewer than five of them.
@@ -289,7 +268,7 @@ class LabelLog:
         self._edits.setdefault(key, []).append(edit)
         self._people.setdefault(key[:2], {})[key[2]] = None
         if edit.source == "adjudicated":
-            self._then[key, len(self._edits[key])] = self._said(key[:2])
+            self._then[key, len(self._edits[key])] = self.of(*key[:2], *SOURCES[:-1])
         self._acts.append(key)
         if edit.source in _COUNTED and edit.label is not None and self.counts(key[2], key[1]):
             self._first.setdefault(key[1], key[2])
@@ -385,19 +364,12 @@ class LabelLog:
             if key[2] == annotator and (key[1] == _SKIPPED or any(map(_is_label, self._edits[key][-1:]))):
                 yield key[:2]
 
-    def of(self, item_id: str, criterion: str) -> dict[str, str]:
-        """Annotator -> label of one item."""
-        return {who: str(edit.label) for who, edit in self._answers((item_id, criterion)).items()}
-
-    def _answers(self, question: tuple[str, str]) -> dict[str, LabelEdit]:
+    def of(self, item_id: str, criterion: str, *sources: str) -> dict[str, str]:
+        """Annotator -> label of one item, from these sources (default: all)."""
         with self._lock:
-            keys: list[_Key] = [(*question, who) for who in self._people.get(question, ())]
-            return {key[2]: edit for key, edit in _newest({key: self._edits[key] for key in keys}, SOURCES).items()}
-
-    def _said(self, question: tuple[str, str]) -> dict[str, str]:
-        """Annotator -> label, without decisions."""
-        answers = self._answers(question).items()
-        return {who: str(edit.label) for who, edit in answers if edit.source != "adjudicated"}
+            keys: list[_Key] = [(item_id, criterion, who) for who in self._people.get((item_id, criterion), ())]
+            edits = _newest({key: self._edits[key] for key in keys}, sources or SOURCES)
+        return {key[2]: str(edit.label) for key, edit in edits.items()}
 
     def given_by(self, annotator: str, source: str) -> dict[tuple[str, str], LabelEdit]:
         """Item and criterion -> label that this annotator need not be asked for again.
@@ -427,14 +399,10 @@ class LabelLog:
         """Item and criterion -> who decided last, what, and which people have said something else since."""
         last, decided = self.last(), dict[tuple[str, str], tuple[str, str, list[str]]]()
         for key in (key for key in self._acts if key in last and last[key].source == "adjudicated"):
-            then, now = self._then.get((key, len(self._edits[key])), {}), self._said(key[:2])
+            then, now = self._then.get((key, len(self._edits[key])), {}), self.of(*key[:2], *SOURCES[:-1])
             changed = [who for who, label in then.items() if now.get(who) != label]
             decided[key[:2]] = key[2], str(last[key].label), changed
         return decided
-
-    def decisions(self) -> dict[tuple[str, str], str]:
-        """Item and criterion -> its newest decision, whoever decided, if people say what they said then."""
-        return {question: label for question, (_, label, changed) in self.decided().items() if not changed}
 
     def _that_count(self) -> dict[_Key, LabelEdit]:
         """The last label that counts of each item, criterion and annotator, unless labels were taken back since."""
@@ -514,32 +482,25 @@ def _is_label(edit: LabelEdit) -> bool:
 
 def _newest(edits: Mapping[_Key, list[LabelEdit]], sources: Container[str]) -> dict[_Key, LabelEdit]:
     """The last label from one of these sources, unless labels were taken back since."""
-    last = {
-        key: next(
-            (
-                entry
-                for entry in reversed(history)
-                if entry.label is None or (_is_label(entry) and entry.source in sources)
-            ),
-            None,
+    last = dict[_Key, LabelEdit]()
+    for key, history in edits.items():
+        ends = (
+            edit for edit in reversed(history) if edit.label is None or (_is_label(edit) and edit.source in sources)
         )
-        for key, history in edits.items()
-    }
-    return {key: edit for key, edit in last.items() if edit is not None and edit.label is not None}
+        if (edit := next(ends, None)) is not None and edit.label is not None:
+            last[key] = edit
+    return last
 
 
 def _edit_of(values: Mapping[str, Any]) -> LabelEdit:
     """The edit in a line of the log, or in a row of a labels table; lines of earlier versions have no source."""
     names = ("label", "source", "probability", "blind", "round", "comment")
-    label, source, probability, blind, number, comment = (values.get(name) for name in names)
-    return LabelEdit(
-        label if label is None else str(label),
-        "given" if source is None else source if source in SOURCES else "picked",
-        float(probability) if isinstance(probability, (int, float)) else None,
-        blind if isinstance(blind, bool) else None,
-        number if isinstance(number, int) and not isinstance(number, bool) else None,
-        comment if isinstance(comment, str) else "",
-    )
+    label, source, chance, blind, number, comment = (values.get(name) for name in names)
+    source = "given" if source is None else source if source in SOURCES else "picked"
+    chance = float(chance) if isinstance(chance, (int, float)) else None
+    number = number if isinstance(number, int) and not isinstance(number, bool) else None
+    known = blind if isinstance(blind, bool) else None, number, comment if isinstance(comment, str) else ""
+    return LabelEdit(label if label is None else str(label), source, chance, *known)
 
 
 def _append(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:

@@ -55,9 +55,8 @@ class Forms:
         self, items: ItemsLike | str | Path, rubric: RubricLike, labels: str | Path | None,
         order: str | pd.DataFrame, item_id: str | None, inputs: Mapping[str, str] | None,
     ) -> None:  # fmt: skip
-        spec = Spec.of(
-            rubric, "fake:strict", inputs=inputs, on_missing="skip"
-        )  # a judge has to be named; it is not asked
+        # a judge has to be named; it is not asked
+        spec = Spec.of(rubric, "fake:strict", inputs=inputs, on_missing="skip")
         setup = Setup.of(items, rubric, spec, item_id, {})
         self.items, self.rubric, worklist = setup.items, spec.rubric, Worklist.of(spec, setup.items)
         folder, name = setup.place()
@@ -89,11 +88,8 @@ class Forms:
         draws, questions = self.log.draws, dict[Key, tuple[float, int]]()
         if isinstance(order, pd.DataFrame):
             for (name, draw_round), chances in self._drawn_by(order).items():
-                numbers = [
-                    earlier
-                    for earlier, noted in draws.get(name, [])
-                    if noted == chances and draw_round in (None, earlier)
-                ]
+                noted = [earlier for earlier, one in draws.get(name, []) if one == chances]
+                numbers = [earlier for earlier in noted if draw_round in (None, earlier)]
                 if not numbers:
                     self.log.add_draw(name, chances, draw_round)
                     numbers = [draws[name][-1][0]]
@@ -103,9 +99,7 @@ class Forms:
             questions = {(item, name): (chances[item], turn) for name, turn, chances in last for item in chances}
             questions = {key: draw for key, draw in questions.items() if key[0] in self.form_of and _is_chance(draw[0])}
         if not questions:
-            fact = (
-                "order= draws none of these items for a criterion of this rubric, or the log has no draw of the tuner"
-            )
+            fact = "order= draws none of these items for a criterion of this rubric, or the log has no tuner's draw"
             raise InputError(f"{fact}; press Disputed in the tuner, or pass order=ek.next_labels(…)")
         return questions
 
@@ -115,24 +109,15 @@ class Forms:
             raise InputError(f"order= has no column {listed(sorted(missing))}; pass what ek.next_labels returned")
         chosen: dict[tuple[str, int | None], dict[str, float]] = {}
         for row in records(table):
-            item, name, chance, draw_round = (
-                id_text(row["item_id"]),
-                row["criterion"],
-                row["probability"],
-                row.get("round"),
-            )
+            item, name = id_text(row["item_id"]), row["criterion"]
+            chance, draw_round = row["probability"], row.get("round")
             if name in self.rubric.names and item in self.form_of:
                 if not _is_chance(chance):
                     fact = f"order=, item {item!r}, criterion {name!r}: the probability is {chance}"
                     raise InputError(f"{fact}; it must be above 0 and at most 1, as ek.next_labels returns it")
-                chosen.setdefault((name, draw_round if draw_round is None else int(draw_round)), {})[item] = float(
-                    chance
-                )
+                turn = draw_round if draw_round is None else int(draw_round)
+                chosen.setdefault((name, turn), {})[item] = float(chance)
         return chosen
-
-    def other_texts(self) -> str:
-        """How many entries of the log the page cannot use, in words; empty if it uses all."""
-        return self.log.not_used
 
     def is_done(self, name: str, given: Container[Key]) -> bool:
         """Whether all questions of a form have an answer."""

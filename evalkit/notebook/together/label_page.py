@@ -118,8 +118,9 @@ class LabelPage(NotebookWidget):
 
     @property
     def final_labels(self) -> pd.DataFrame:
-        """Each person's labels, with the lead's decision in their place where there is one."""
-        labels, decided = self.labels, self._forms.log.decisions()
+        """Each person's labels, with the lead's decision in their place where they say what they said then."""
+        labels, made = self.labels, self._forms.log.decided()
+        decided = {key: code for key, (_, code, who) in made.items() if not who}
         people = labels[~labels["source"].eq("adjudicated").to_numpy()].reset_index(drop=True)
         rows = people[[*LABEL_KEY[:2], "label"]].itertuples(index=False)
         return people.assign(label=pd.Categorical([decided.get((item, name), label) for item, name, label in rows]))
@@ -129,7 +130,7 @@ class LabelPage(NotebookWidget):
         if form["view"] == "lead":
             return " ".join(filter(None, form["sentence"]))
         done = f"{form['n_done']} of {form['n']} done, {form['n_skipped']} skipped ({self.annotator}, {self.path})"
-        return " ".join(filter(None, [done, self._forms.other_texts()]))
+        return " ".join(filter(None, [done, self._forms.log.not_used]))
 
     def _repr_html_(self) -> str:
         return html_text(repr(self))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import combinations
 from typing import Any
 
@@ -18,8 +18,9 @@ from evalkit.notebook.together.label_forms import Action, Forms, Key, clean
 from evalkit.rubrics.scales import code_text, number
 from evalkit.stats import reliability
 from evalkit.stats.alignment.label_values import read_label, with_codes
-from evalkit.stats.intervals import jackknife, jackknife_groups, unit_codes, wilson
+from evalkit.stats.intervals import jackknife_groups, unit_codes, wilson
 from evalkit.stats.jackknife_sums import ratio, unit_sums, without_each
+from evalkit.stats.result_tables import value_row
 from evalkit.tables.messages import value_text
 
 DECIDED = "decided by "
@@ -56,36 +57,29 @@ class LeadScreen:
         labels = with_codes(log.table, forms.rubric).astype({"annotator": str, "label": object})
         labels["label"] = [self._notation(*row) for row in labels[["criterion", "label"]].itertuples(index=False)]
         is_decision, made = labels["source"].eq("adjudicated").to_numpy(), log.decided()
-        stale = {
-            key: f"Decided as {code} before {_and(who)} changed: decide again. "
-            for key, (_, code, who) in made.items()
-            if who
-        }
+        stale = {key: f"Decided as {said} before {_and(who)} changed. " for key, (_, said, who) in made.items() if who}
         decided = {key: code for key, (_, code, _) in made.items() if key not in stale}
         keys = pd.MultiIndex.from_tuples([key for keys in forms.questions.values() for key in keys], names=_KEY)
         people = labels[~is_decision].pivot(index=_KEY, columns="annotator", values="label")
         people = people.reindex(keys).dropna(axis=1, how="all").astype(object)
         people = people.where(people.notna(), None)
-        is_apart = [self._are_apart(*row) for row in zip(people.index, people.to_numpy(), strict=True)]
-        differ = people[is_apart]
-        to_decide = people[[key in stale or apart for key, apart in zip(people.index, is_apart, strict=True)]]
-        if self._opened not in to_decide.index:
-            asked = to_decide.index
-            self._opened = next((key for key in asked if key not in decided), next(iter(asked), ("", "")))
+        is_apart = [not all(same for same, _ in self._pairs(*row)) for row in people.itertuples(name=None)]
+        asked = people[[key in stale or apart for key, apart in zip(people.index, is_apart, strict=True)]]
+        if self._opened not in asked.index:
+            self._opened = next((key for key in asked.index if key not in decided), next(iter(asked.index), ("", "")))
         names = [str(name) for name in people.columns]
-        of_items = zip(to_decide.index, to_decide.to_numpy().tolist(), strict=True)
-        texts = {key: stale.get(key, "") + self._text(key) for key in to_decide.index}
+        texts = {key: stale.get(key, "") + self._text(key) for key in asked.index}
+        of_items = zip(asked.index, asked.to_numpy().tolist(), strict=True)
         rows = [dict(zip(_ROW, (*key, texts[key], decided.get(key), row), strict=True)) for key, row in of_items]
         agreement, persons = self._agreement(people[people.count(axis=1) > 1]), [*map(self._person, people.items())]
-        sentence = self._sentence(names, agreement, differ, sum(key in decided for key in differ.index), persons)
-        again = f"{counted(len(stale), 'decision')} from before people changed their labels, not counted: decide again."
-        sentence[2] = " ".join(filter(None, [sentence[2], again if stale else "", forms.other_texts()]))
-        deciders = dict.fromkeys([*(who for who, _, _ in made.values() if who != self.decider), self.decider])
-        n_by = Counter(made[key][0] for key in to_decide.index if key in decided)
-        panel: dict[str, Any] = {}
-        if (key := self._opened) in to_decide.index:
-            given = to_decide.loc[[key]].iloc[0].dropna().items()
-            answers = [[who, code, self._level(key, code)] for who, code in given]
+        differ = people[is_apart]
+        sentence = self._sentence(names, agreement, differ, sum(key in decided for key in differ.index))
+        again = f"{counted(len(stale), 'decision')} from before people changed their labels: decide again."
+        sentence[2] = " ".join(filter(None, [sentence[2], again * bool(stale), log.not_used]))
+        n_by = Counter(made[key][0] for key in asked.index if key in decided)
+        panel, deciders = dict[str, Any](), sorted({*n_by, self.decider}, key=self.decider.__eq__)
+        if (key := self._opened) in asked.index:
+            answers = [[who, code, self._level(key, code)] for who, code in asked.loc[[key]].iloc[0].dropna().items()]
             # a comment is written beside the first question of a form
             notes = {who: edit.comment for (item, _, who), edit in last.items() if item == key[0] and edit.comment}
             edit = last.get((*key, self.decider)) or self._taken_back.get(key, LabelEdit(None))
@@ -106,37 +100,32 @@ class LeadScreen:
         figures, long = [], shared.reset_index().melt(_KEY, var_name="judge", value_name="label").dropna()
         for row in reliability(long, clusters=self.forms.groups, scale=self.forms.rubric).to_dict("records"):
             name, labels = row["criterion"], pd.DataFrame(shared.xs(row["criterion"], level="criterion"))
-            pairs = [[*combinations(filter(None, answers), 2)] for answers in labels.to_numpy()]
-            same = [[self._are_same(name, *pair) for pair in of_item] for of_item in pairs]
-            n = np.array([[sum(of_item), len(of_item)] for of_item in same], dtype=np.float64)
+            pairs = [self._pairs(("", name), *answers) for answers in labels.to_numpy()]
+            n = np.array([[sum(same for same, _ in of_item), len(of_item)] for of_item in pairs], dtype=np.float64)
             course = ratio(*n.cumsum(axis=0).T).tolist()
             units = unit_codes(labels.index, self.forms.groups)
             shares = ratio(*without_each(unit_sums(n, *jackknife_groups(units))).T)
-            value = float(shares[0])
-            interval = jackknife(value, shares[1:], transform="logit", unit=units)
-            if interval.reason:  # all agree, or none
-                interval = wilson(value, row["n_clusters"])
-            head = {"criterion": name, "n": len(labels), "differ": int((n[:, 0] < n[:, 1]).sum())}
-            alpha = None if pd.isna(row["alpha_vote"]) else row["alpha_vote"]
-            head |= {"value": value, "low": interval.low, "high": interval.high, "alpha": alpha}
-            gaps = [gap for of_item in pairs for pair in of_item if (gap := _gap(*pair)) is not None]
-            head |= {"gap": sum(gaps) / len(gaps) if gaps else None}
+            head: dict[str, Any] = {"criterion": name, "n": len(labels), "differ": int((n[:, 0] < n[:, 1]).sum())}
+            head |= value_row("agreement", shares, "logit", [], "", units)
+            if pd.isna(head["low"]):  # all agree, or none
+                ends = wilson(head["value"], row["n_clusters"])
+                head |= {"low": ends.low, "high": ends.high}
+            head |= {"alpha": None if pd.isna(row["alpha_vote"]) else row["alpha_vote"]}
+            gaps = [gap for of_item in pairs for _, gap in of_item if gap is not None]
+            head["gap"] = f", the numbers {np.mean(gaps):.3g} apart on average" if gaps else ""
             figures.append(head | {"course": [*course[_STEP - 1 : -1 : _STEP], course[-1]]})
         return figures
 
-    def _are_same(self, criterion: str, one: str, other: str) -> bool:
-        scale, gap = self.forms.rubric.criterion(criterion).scale, _gap(one, other)
-        if scale.level != "interval" or gap is None:
-            return one == other
-        return gap <= NEAR * (scale.highest - scale.lowest) + 1e-9
+    def _pairs(self, key: Key, *labels: str | None) -> list[tuple[bool, float | None]]:
+        """Per pair of labels whether they are the same answer, and on a scale of numbers how far they are apart."""
+        scale, pairs = self.forms.rubric.criterion(key[1]).scale, list[tuple[bool, float | None]]()
+        for one, other in combinations(filter(None, labels), 2):
+            first, second = number(one), number(other)
+            gap = None if scale.level != "interval" or first is None or second is None else abs(first - second)
+            pairs.append((one == other if gap is None else gap <= NEAR * (scale.highest - scale.lowest) + 1e-9, gap))
+        return pairs
 
-    def _are_apart(self, key: Key, labels: Iterable[str | None]) -> bool:
-        given = {label for label in labels if label is not None}
-        return any(not self._are_same(key[1], *pair) for pair in combinations(given, 2))
-
-    def _sentence(
-        self, names: list[str], agreement: list[dict[str, Any]], differ: pd.DataFrame, n: int, persons: list[list[Any]]
-    ) -> list[str]:
+    def _sentence(self, names: list[str], agreement: list[dict[str, Any]], differ: pd.DataFrame, n: int) -> list[str]:
         """The verdict, its figure, and the reason with what to do next; `n` differences are decided."""
         who = _and(names) if len(names) < 4 else f"{len(names)} people"
         if not agreement:
@@ -154,24 +143,20 @@ class LeadScreen:
         verdict = "; ".join([*parts, *[f"on {unclear} {cannot}"] * bool(unclear)])
         worst = min(agreement, key=lambda row: row["value"])
         value = f"“{worst['criterion']}”: {figure(worst['value'], worst['low'], worst['high'])}"
-        is_open = any(n_done < n_all for _, n_done, n_all, _ in persons)
+        is_open = sum(row["n"] for row in agreement) < sum(map(len, self.forms.questions.values()))
         reason = "Label more items that two people read. " if unclear and not apart and is_open else ""
-        scale = self.forms.rubric.criterion(worst["criterion"]).scale
-        if scale.level == "interval" and worst["gap"] is not None:
-            ends = f"{code_text(scale.codes[0])} to {code_text(scale.codes[-1])}"
-            reason += f"The numbers differ by {worst['gap']:.3g} on average, on a scale from {ends}. "
         at_odds = differ[differ.index.get_level_values("criterion") == worst["criterion"]]
         if len(at_odds):
             texts = [sorted({*labels} - {None}) for labels in at_odds.to_numpy()]
             pairs = Counter(pair for differing in texts for pair in combinations(differing, 2))
             pair, n_pairs = pairs.most_common(1)[0]
             low, high = (cut(self._level(at_odds.index[0], code).rstrip("."), _LONGEST_LEVEL) for code in pair)
-            if scale.level != "interval":
+            if not worst["gap"]:
                 reason += f"{n_pairs} of the {counted(len(at_odds), 'difference')} are “{low}” against “{high}”. "
             reason += "Talk about these levels before more is labelled; "
             reason += "then decide the items below." if n < len(differ) else "all differences are decided."
-        what = counted(worst["n"], "requirement" if self.forms.is_exploded else "item")
-        return [f"{verdict[0].upper()}{verdict[1:]}.", f"{value} on {what}.", reason]
+        found = f"{value} on {counted(worst['n'], 'item')}{worst['gap']}."
+        return [f"{verdict[0].upper()}{verdict[1:]}.", found, reason]
 
     def _person(self, given: tuple[Any, pd.Series]) -> list[Any]:
         """Name, number of forms done and of all, and what else is known of a person's work."""
@@ -219,12 +204,6 @@ class LeadScreen:
             self._taken_back = {key: self.forms.log.last()[*key, self.decider]}
             self.forms.log.undo(self.decider, [key])
             self._opened = key
-
-
-def _gap(one: str, other: str) -> float | None:
-    """How far two labels are apart; None if they are no numbers."""
-    first, second = number(one), number(other)
-    return None if first is None or second is None else abs(float(first) - float(second))
 
 
 def _and(names: list[str]) -> str:
