@@ -232,7 +232,8 @@ def label_of(value: Any, scale: Scale | None, where: str) -> str:
     text = str(value).strip()
     if text.casefold() in ("true", "false"):
         raise InputError(f"{where}: a boolean label needs a criterion with a pass rule; use a code or a level name")
-    span = f"any number from {scale.lowest:g} to {scale.highest:g}"
-    allowed = span if scale.level == "interval" else ", ".join(scale.labels)
+    allowed = ", ".join(scale.labels)
+    if scale.level == "interval":
+        allowed = f"any number from {scale.lowest:g} to {scale.highest:g}"
     allowed += ", true, false, ok, not ok" if scale.has_rule else ""
     raise InputError(f"{where}: label {text!r} is not on the scale; allowed: {allowed}")

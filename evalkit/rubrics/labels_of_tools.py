@@ -145,19 +145,15 @@ def log_lines(text: bytes, path: Path, first: int = 1) -> tuple[list[_Row], list
         elif line:
             cut.append(place)
     if len(cut) > 1 and first == 1 and not rows:  # one alone may be the cut first label
-        raise InputError(
-            f"{path} has no line that is a JSON object in UTF-8; restore a copy of it, or name another file"
-        )
+        raise InputError(f"{path} has no line that is a JSON object in UTF-8; restore a copy, or name another file")
     return rows, cut
 
 
 def cut_lines(numbers: list[int]) -> str:
     """Lines that `log_lines` cannot read, in words."""
     which = ", ".join(map(str, numbers))
-    return (
-        f"{counted(len(numbers), 'line')} of the log left out, as cut or none of a log (line {which})."
-        if numbers
-        else ""
+    return f"{counted(len(numbers), 'line')} of the log left out, as cut or none of a log (line {which})." * bool(
+        numbers
     )
 
 
@@ -173,7 +169,7 @@ def _object(line: bytes) -> _Row | None:
 def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted, where: str) -> pd.DataFrame:
     """The last answer of each person to each question, without decisions of a lead; `at` says when it was answered."""
     given, rows = list(answers), list[_Row]()
-    moments = pd.to_datetime([row.get("at") for row in given], utc=True, errors="coerce", format="ISO8601")
+    moments = pd.to_datetime([str(row.get("at") or "") for row in given], utc=True, errors="coerce", format="ISO8601")
     answered = [given[at] for at in moments.fillna(pd.Timestamp(0, tz="UTC")).argsort(kind="stable")]
     names = {row["criterion"]: row["criterion"] for row in answered} if criterion_of is None else criterion_of
     of_people = [row for row in answered if row["criterion"] in names and row.get("source") != "adjudicated"]
@@ -233,9 +229,8 @@ def _of_log(rows: list[_Row], rubric: Rubric | None, where: str) -> Iterator[_Ro
     for lines in edits.values():
         if lines and lines[-1]["text"] == texts[lines[-1]["item_id"]]:
             row = dict.fromkeys((*_OF_LOG, "label")) | lines[-1] | {TEXT_HASH: lines[-1]["text"]}
-            is_on_it = (
-                not isinstance(row["label"], str) or label_text(row["label"], scales.get(row["criterion"])) is not None
-            )
+            scale = scales.get(row["criterion"])
+            is_on_it = not isinstance(row["label"], str) or label_text(row["label"], scale) is not None
             gone += row["label"] is not None and not (is_on_it and row["criterion"] in (scales or {row["criterion"]}))
             yield from [row] * is_on_it
     if gone and rubric is not None:

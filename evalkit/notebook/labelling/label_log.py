@@ -244,9 +244,7 @@ class LabelLog:
     @property
     def not_used(self) -> str:
         """The labels that are left out and the lines that cannot be read, in words; empty if there are none."""
-        labels = (
-            f"{counted(self.n_other_texts, 'label')} of texts, levels or items that changed or are gone since left out."
-        )
+        labels = f"{counted(self.n_other_texts, 'label')} of texts, levels or items that changed or are gone left out."
         return f"{labels * bool(self.n_other_texts)} {cut_lines(self._cut)}".strip()
 
     def seconds_per_label(self, annotator: str) -> float | None:
@@ -484,9 +482,7 @@ def _newest(edits: Mapping[_Key, list[LabelEdit]], sources: Container[str]) -> d
     """The last label from one of these sources, unless labels were taken back since."""
     last = dict[_Key, LabelEdit]()
     for key, history in edits.items():
-        ends = (
-            edit for edit in reversed(history) if edit.label is None or (_is_label(edit) and edit.source in sources)
-        )
+        ends = (one for one in reversed(history) if one.label is None or (_is_label(one) and one.source in sources))
         if (edit := next(ends, None)) is not None and edit.label is not None:
             last[key] = edit
     return last

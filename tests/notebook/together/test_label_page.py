@@ -367,7 +367,7 @@ def test_the_lead_compares_meanings_counts_all_pairs_and_the_newest_decision_hol
     edited = [items[0], *({**item, "answer": "new"} for item in items[1:])]
     for view in ("label", "lead"):  # 11 items of three people with two labels each
         shown = repr(ek.notebook.LabelPage(edited, annotator="Gil", view=view, **options))
-        assert shown.endswith("66 labels of texts, levels or items that changed or are gone since left out.")
+        assert shown.endswith("66 labels of texts, levels or items that changed or are gone left out.")
 
 
 @pytest.mark.long
