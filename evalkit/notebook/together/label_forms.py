@@ -99,7 +99,7 @@ class Forms:
             questions = {(item, name): (chances[item], turn) for name, turn, chances in last for item in chances}
             questions = {key: draw for key, draw in questions.items() if key[0] in self.form_of and _is_chance(draw[0])}
         if not questions:
-            fact = "order= draws none of these items for a criterion of this rubric, or the log has no tuner's draw"
+            fact = "order= draws none of these items for a criterion of the rubric, or the log has no draw of the tuner"
             raise InputError(f"{fact}; press Disputed in the tuner, or pass order=ek.next_labels(…)")
         return questions
 
