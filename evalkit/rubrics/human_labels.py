@@ -137,7 +137,7 @@ def of_people(labels: pd.DataFrame) -> pd.DataFrame:
 def text_hashes(rubric: Rubric, items: pd.DataFrame, inputs: Mapping[str, str]) -> dict[str, str]:
     """Item -> hash of the text that is labelled: of the rubric's inputs, which `inputs` may read from other columns."""
     columns = {name: inputs.get(name, name) for name in rubric.input_names}
-    cells = {name: items[at].tolist() for name, at in columns.items() if at in items.columns and at != "item_id"}
+    cells = {name: items[key].tolist() for name, key in columns.items() if key in {*items.columns} - {"item_id"}}
     fields = item_inputs(rubric, cells, len(items))
     return {item: digest(values)[:16] for item, values in zip(items["item_id"], fields, strict=True)}
 
@@ -159,8 +159,8 @@ def of_these_texts(labels: pd.DataFrame, items: ItemsLike, rubric: Rubric, input
         fact = f"{counted(int(is_other.sum()), 'label')} of {n_all} left out, as of other texts than the items have now"
         if (notes := ID_NOTES.get()) is not None:
             notes[fact] = None
-        how = f"label them again, or count them nevertheless with labels.drop(columns={TEXT_HASH!r})"
-        warnings.warn(f"{fact} (rubric {rubric.id!r}, item {which}); {how}", EvalkitWarning, stacklevel=4)
+        advice = f"label them again, or count them nevertheless with labels.drop(columns={TEXT_HASH!r})"
+        warnings.warn(f"{fact} (rubric {rubric.id!r}, item {which}); {advice}", EvalkitWarning, stacklevel=4)
     return labels[~is_other].drop(columns=TEXT_HASH)
 
 

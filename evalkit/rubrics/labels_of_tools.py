@@ -137,13 +137,13 @@ def log_lines(text: bytes, path: Path, first: int = 1) -> tuple[list[_Row], list
         For a text in another encoding than UTF-8, and where no line can be read or was cut.
     """
     rows, cut = list[_Row](), list[int]()
-    for place, line in enumerate((one.removeprefix(BOM_UTF8).strip(b"\0 \t\r") for one in text.split(b"\n")), first):
+    for n, line in enumerate((raw.removeprefix(BOM_UTF8).strip(b"\0 \t\r") for raw in text.split(b"\n")), first):
         if (row := _object(line)) is not None:
             rows.append(row)
         elif line and _object(line.decode("latin-1").encode()) is not None:
-            raise InputError(f"{path}, line {place} is not in UTF-8; save it in UTF-8, or restore a copy of it")
+            raise InputError(f"{path}, line {n} is not in UTF-8; save it in UTF-8, or restore a copy of it")
         elif line:
-            cut.append(place)
+            cut.append(n)
     if len(cut) > 1 and first == 1 and not rows:  # one alone may be the cut first label
         raise InputError(f"{path} has no line that is a JSON object in UTF-8; restore a copy, or name another file")
     return rows, cut
@@ -168,9 +168,9 @@ def _object(line: bytes) -> _Row | None:
 
 def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted, where: str) -> pd.DataFrame:
     """The last answer of each person to each question, without decisions of a lead; `at` says when it was answered."""
-    given, rows = list(answers), list[_Row]()
-    moments = pd.to_datetime([str(row.get("at") or "") for row in given], utc=True, errors="coerce", format="ISO8601")
-    answered = [given[at] for at in moments.fillna(pd.Timestamp(0, tz="UTC")).argsort(kind="stable")]
+    lines, rows = list(answers), list[_Row]()
+    moments = pd.to_datetime([str(row.get("at") or "") for row in lines], utc=True, errors="coerce", format="ISO8601")
+    answered = [lines[n] for n in moments.fillna(pd.Timestamp(0, tz="UTC")).argsort(kind="stable")]
     names = {row["criterion"]: row["criterion"] for row in answered} if criterion_of is None else criterion_of
     of_people = [row for row in answered if row["criterion"] in names and row.get("source") != "adjudicated"]
     last = {(row["item_id"], names[row["criterion"]], row["annotator"]): row for row in of_people}
@@ -220,7 +220,7 @@ def _answer(fields: _Row, given: Any, name: str | None, where: str, question: st
 def _of_log(rows: list[_Row], rubric: Rubric | None, where: str) -> Iterator[_Row]:
     """The labels that stand at the end of a log, of the text that each item had last; a warning counts others."""
     edits, gone = dict[tuple[str, ...], list[_Row]](), 0
-    scales = {} if rubric is None else {one.name: one.scale for one in rubric.criteria}
+    scales = {} if rubric is None else {question.name: question.scale for question in rubric.criteria}
     edited = [row for row in rows if {"text", *LABEL_KEY} <= {*row}]
     texts = {row["item_id"]: row["text"] for row in edited}
     for row in edited:

@@ -238,8 +238,8 @@ class LabelLog:
     def n_other_texts(self) -> int:
         """How many labels cannot be used here; not those that their annotators gave again."""
         off_scale = {key for key, edits in self._edits.items() if edits and isinstance(edits[-1], _OffScale)}
-        others = {key[:3] for key, labels in self._others.items() if labels and labels[-1] is not None}
-        return len((off_scale | others) - {*self.last()})
+        of_texts = {key[:3] for key, labels in self._others.items() if labels and labels[-1] is not None}
+        return len((off_scale | of_texts) - {*self.last()})
 
     @property
     def not_used(self) -> str:
@@ -482,7 +482,7 @@ def _newest(edits: Mapping[_Key, list[LabelEdit]], sources: Container[str]) -> d
     """The last label from one of these sources, unless labels were taken back since."""
     last = dict[_Key, LabelEdit]()
     for key, history in edits.items():
-        ends = (one for one in reversed(history) if one.label is None or (_is_label(one) and one.source in sources))
+        ends = (old for old in reversed(history) if old.label is None or (_is_label(old) and old.source in sources))
         if (edit := next(ends, None)) is not None and edit.label is not None:
             last[key] = edit
     return last
@@ -495,8 +495,8 @@ def _edit_of(values: Mapping[str, Any]) -> LabelEdit:
     source = "given" if source is None else source if source in SOURCES else "picked"
     chance = float(chance) if isinstance(chance, (int, float)) else None
     number = number if isinstance(number, int) and not isinstance(number, bool) else None
-    known = blind if isinstance(blind, bool) else None, number, comment if isinstance(comment, str) else ""
-    return LabelEdit(label if label is None else str(label), source, chance, *known)
+    rest = blind if isinstance(blind, bool) else None, number, comment if isinstance(comment, str) else ""
+    return LabelEdit(label if label is None else str(label), source, chance, *rest)
 
 
 def _append(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:

@@ -88,7 +88,7 @@ class Forms:
         draws, questions = self.log.draws, dict[Key, tuple[float, int]]()
         if isinstance(order, pd.DataFrame):
             for (name, draw_round), chances in self._drawn_by(order).items():
-                noted = [earlier for earlier, one in draws.get(name, []) if one == chances]
+                noted = [earlier for earlier, chosen_by in draws.get(name, []) if chosen_by == chances]
                 numbers = [earlier for earlier in noted if draw_round in (None, earlier)]
                 if not numbers:
                     self.log.add_draw(name, chances, draw_round)

@@ -119,8 +119,8 @@ class LabelPage(NotebookWidget):
     @property
     def final_labels(self) -> pd.DataFrame:
         """Each person's labels, with the lead's decision in their place where they say what they said then."""
-        labels, made = self.labels, self._forms.log.decided()
-        decided = {key: code for key, (_, code, who) in made.items() if not who}
+        labels, decisions = self.labels, self._forms.log.decided()
+        decided = {key: code for key, (_, code, who) in decisions.items() if not who}
         people = labels[~labels["source"].eq("adjudicated").to_numpy()].reset_index(drop=True)
         rows = people[[*LABEL_KEY[:2], "label"]].itertuples(index=False)
         return people.assign(label=pd.Categorical([decided.get((item, name), label) for item, name, label in rows]))

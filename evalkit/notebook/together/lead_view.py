@@ -56,30 +56,30 @@ class LeadScreen:
         forms, log, last = self.forms, self.forms.log, self.forms.log.last()
         labels = with_codes(log.table, forms.rubric).astype({"annotator": str, "label": object})
         labels["label"] = [self._notation(*row) for row in labels[["criterion", "label"]].itertuples(index=False)]
-        is_decision, made = labels["source"].eq("adjudicated").to_numpy(), log.decided()
-        stale = {key: f"Decided as {said} before {_and(who)} changed. " for key, (_, said, who) in made.items() if who}
-        decided = {key: code for key, (_, code, _) in made.items() if key not in stale}
+        is_decision, acts = labels["source"].eq("adjudicated").to_numpy(), log.decided()
+        stale = {key: f"Decided as {code} before {_and(who)} changed. " for key, (_, code, who) in acts.items() if who}
+        decided = {key: code for key, (_, code, _) in acts.items() if key not in stale}
         keys = pd.MultiIndex.from_tuples([key for keys in forms.questions.values() for key in keys], names=_KEY)
         people = labels[~is_decision].pivot(index=_KEY, columns="annotator", values="label")
         people = people.reindex(keys).dropna(axis=1, how="all").astype(object)
         people = people.where(people.notna(), None)
-        is_apart = [not all(same for same, _ in self._pairs(*row)) for row in people.itertuples(name=None)]
-        asked = people[[key in stale or apart for key, apart in zip(people.index, is_apart, strict=True)]]
-        if self._opened not in asked.index:
-            self._opened = next((key for key in asked.index if key not in decided), next(iter(asked.index), ("", "")))
+        is_apart = [not all(agree for agree, _ in self._pairs(*row)) for row in people.itertuples(name=None)]
+        queue = people[[key in stale or apart for key, apart in zip(people.index, is_apart, strict=True)]]
+        if self._opened not in queue.index:
+            self._opened = next((key for key in queue.index if key not in decided), next(iter(queue.index), ("", "")))
         names = [str(name) for name in people.columns]
-        texts = {key: stale.get(key, "") + self._text(key) for key in asked.index}
-        of_items = zip(asked.index, asked.to_numpy().tolist(), strict=True)
+        texts = {key: stale.get(key, "") + self._text(key) for key in queue.index}
+        of_items = zip(queue.index, queue.to_numpy().tolist(), strict=True)
         rows = [dict(zip(_ROW, (*key, texts[key], decided.get(key), row), strict=True)) for key, row in of_items]
         agreement, persons = self._agreement(people[people.count(axis=1) > 1]), [*map(self._person, people.items())]
         differ = people[is_apart]
         sentence = self._sentence(names, agreement, differ, sum(key in decided for key in differ.index))
         again = f"{counted(len(stale), 'decision')} from before people changed their labels: decide again."
         sentence[2] = " ".join(filter(None, [sentence[2], again * bool(stale), log.not_used]))
-        n_by = Counter(made[key][0] for key in asked.index if key in decided)
+        n_by = Counter(acts[key][0] for key in queue.index if key in decided)
         panel, deciders = dict[str, Any](), sorted({*n_by, self.decider}, key=self.decider.__eq__)
-        if (key := self._opened) in asked.index:
-            answers = [[who, code, self._level(key, code)] for who, code in asked.loc[[key]].iloc[0].dropna().items()]
+        if (key := self._opened) in queue.index:
+            answers = [[who, code, self._level(key, code)] for who, code in queue.loc[[key]].iloc[0].dropna().items()]
             # a comment is written beside the first question of a form
             notes = {who: edit.comment for (item, _, who), edit in last.items() if item == key[0] and edit.comment}
             edit = last.get((*key, self.decider)) or self._taken_back.get(key, LabelEdit(None))
@@ -101,7 +101,7 @@ class LeadScreen:
         for row in reliability(long, clusters=self.forms.groups, scale=self.forms.rubric).to_dict("records"):
             name, labels = row["criterion"], pd.DataFrame(shared.xs(row["criterion"], level="criterion"))
             pairs = [self._pairs(("", name), *answers) for answers in labels.to_numpy()]
-            n = np.array([[sum(same for same, _ in of_item), len(of_item)] for of_item in pairs], dtype=np.float64)
+            n = np.array([[sum(agree for agree, _ in of_item), len(of_item)] for of_item in pairs], dtype=np.float64)
             course = ratio(*n.cumsum(axis=0).T).tolist()
             units = unit_codes(labels.index, self.forms.groups)
             shares = ratio(*without_each(unit_sums(n, *jackknife_groups(units))).T)
@@ -119,10 +119,10 @@ class LeadScreen:
     def _pairs(self, key: Key, *labels: str | None) -> list[tuple[bool, float | None]]:
         """Per pair of labels whether they are the same answer, and on a scale of numbers how far they are apart."""
         scale, pairs = self.forms.rubric.criterion(key[1]).scale, list[tuple[bool, float | None]]()
-        for one, other in combinations(filter(None, labels), 2):
-            first, second = number(one), number(other)
+        for code, peer in combinations(filter(None, labels), 2):
+            first, second = number(code), number(peer)
             gap = None if scale.level != "interval" or first is None or second is None else abs(first - second)
-            pairs.append((one == other if gap is None else gap <= NEAR * (scale.highest - scale.lowest) + 1e-9, gap))
+            pairs.append((code == peer if gap is None else gap <= NEAR * (scale.highest - scale.lowest) + 1e-9, gap))
         return pairs
 
     def _sentence(self, names: list[str], agreement: list[dict[str, Any]], differ: pd.DataFrame, n: int) -> list[str]:
@@ -155,8 +155,8 @@ class LeadScreen:
                 reason += f"{n_pairs} of the {counted(len(at_odds), 'difference')} are “{low}” against “{high}”. "
             reason += "Talk about these levels before more is labelled; "
             reason += "then decide the items below." if n < len(differ) else "all differences are decided."
-        found = f"{value} on {counted(worst['n'], 'item')}{worst['gap']}."
-        return [f"{verdict[0].upper()}{verdict[1:]}.", found, reason]
+        value += f" on {counted(worst['n'], 'item')}{worst['gap']}."
+        return [f"{verdict[0].upper()}{verdict[1:]}.", value, reason]
 
     def _person(self, given: tuple[Any, pd.Series]) -> list[Any]:
         """Name, number of forms done and of all, and what else is known of a person's work."""
