@@ -130,7 +130,8 @@ class LeadScreen:
         who = _and(names) if len(names) < 4 else f"{len(names)} people"
         if not agreement:
             verdict = f"{who} have no item in common yet." if names[1:] else f"Only {who} has labelled so far."
-            return [verdict if names else "Nobody has labelled yet.", "", "Agreement needs two labels of an item."]
+            nobody = f"Nobody has labelled {'these texts ' * bool(self.forms.log.n_other_texts)}yet."
+            return [verdict if names else nobody, "", "Agreement needs two labels of an item."]
         kinds: dict[str, list[str]] = {"agree": [], "apart": [], "unclear": []}
         for row in agreement:
             is_unclear = row["n"] < ENOUGH_LABELS or row["low"] < AGREED <= row["high"]
