@@ -393,7 +393,6 @@ def test_what_cannot_be_served_is_one_line(tmp_path: Path, server: Server) -> No
         ([*right, "--lead", "b", "--lead", "B"], "a different name for each person"),
         ([*right, "--annotator", " "], "a different name for each person"),
         ([*right, "--lead", "a"], "a different name for each person"),
-        ([*right, "--lead", "b", "--lead", "c"], "--lead is one person; got 'b', 'c'"),
         ([*right, "--annotator", "b\x1b[2J"], "a different name for each person"),
         ([*right, "--annotator", "decided by b"], "is no name of a person"),
         ([*right, "--order", "disputed"], "the log has no draw"),
