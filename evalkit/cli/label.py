@@ -25,7 +25,8 @@ def add(commands: Commands) -> None:
     parser = add_command(commands, "label", _label, text, _EXAMPLES)
     add_value(parser, "items", "ITEMS", "JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin")
     add_flags(parser, "rubric", "item-id", "input")
-    add_value(parser, "--annotator", "NAME", "a person who labels; repeat for others", action="append", default=[])
+    text = "a person who labels; repeat for others"
+    add_value(parser, "--annotator", "NAME", text, action="append", default=[])
     text = "a person who sees how far people agree, and decides where they differ"
     add_value(parser, "--lead", "NAME", text, action="append", default=[])
     text = "random (default), as given, or those that the tuner drew because judges disagree on them"
@@ -40,12 +41,9 @@ def _label(args: argparse.Namespace) -> None:
     people = [name.strip() for name in (*args.annotator, *args.lead)]
     if not people or not args.rubric:
         raise ConfigError("evalkit label needs --rubric R and --annotator NAME, once for each person, or --lead NAME")
-    if len({*people}) < len(people) or any(not name or one_line(name) != name for name in people):
-        raise ConfigError(
-            f"--annotator and --lead need a different name for each person, on one line; got {listed(people)}"
-        )
-    if len(args.lead) > 1:
-        raise ConfigError(f"--lead is one person; got {listed(args.lead)}")
+    odd = [name for name in people if not name or one_line(name) != name]
+    if odd or len({name.casefold() for name in people}) < len(people):
+        raise ConfigError(f"--annotator, --lead: a different name for each person, on one line; got {listed(people)}")
     try:
         from evalkit.notebook.together.label_server import serve
     except ImportError as problem:
@@ -54,7 +52,7 @@ def _label(args: argparse.Namespace) -> None:
 
     source = read_items(args) if args.items == "-" else args.items
     options = {"labels": args.labels, "order": args.order, "item_id": args.item_id, "inputs": dict(args.inputs)}
-    views = dict.fromkeys(people, "label") | ({people[-1]: "lead"} if args.lead else {})
+    views = dict.fromkeys(people, "label") | dict.fromkeys(people[len(args.annotator) :], "lead")
     page = partial(LabelPage, source, args.rubric, **options)
     annotators = [name for name, view in views.items() if view == "label"]
     pages = {name: partial(page, annotator=name, view=view, people=annotators) for name, view in views.items()}

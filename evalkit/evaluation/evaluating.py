@@ -17,7 +17,7 @@ from evalkit.engine.judging.specification import Spec, is_none
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.evaluation_log import log_evaluation
-from evalkit.evaluation.inputs import labels_of, of_same_texts
+from evalkit.evaluation.inputs import labels_of
 from evalkit.evaluation.rules_fit_scales import try_rules
 from evalkit.evaluation.sampling_again import sample_again
 from evalkit.rubrics.human_labels import LabelsLike
@@ -87,7 +87,7 @@ def evaluate(
     frame = as_items(items, item_id=id_column)
     if item_id is not None:  # for the record
         spec.settings["item_id"], spec.settings.sources["item_id"] = item_id, "argument"
-    given = None if labels is None else labels_of(labels, frame, spec.rubric)
+    given = None if labels is None else labels_of(labels, frame, spec.rubric, spec.inputs)
     options["cache"] = as_cache(options.get("cache"))
     if is_none(judges):
         options["offline"] = True
@@ -100,7 +100,6 @@ def evaluate_spec(
     """`evaluate` for a resolved spec: items with an `item_id`, labels in the long table."""
     try_rules(spec)
     work = Worklist.of(spec, items)
-    labels = None if labels is None else of_same_texts(labels, work)
     evaluation = evaluate_worklist(work, items, options, labels)
     if logged:
         log_evaluation(evaluation, work, options)

@@ -204,7 +204,7 @@ class Evaluation:
             rules=Rules.of({"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement,
                             "aggregate": aggregate, "quorum": quorum}),
             judged=judged,
-            labels=None if labels is None else labels_of(labels, frame, chosen),
+            labels=None if labels is None else labels_of(labels, frame, chosen, inputs or {}),
             clusters=cluster_names(frame, content if columns else frame["item_id"].tolist()),
             n_unique=len(set(content)) if columns else len(frame),
             inputs=dict(inputs or {}),

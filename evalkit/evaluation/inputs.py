@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from evalkit.engine.judging.specification import Spec
-from evalkit.engine.judging.worklist import Worklist
-from evalkit.errors import EvalkitWarning, InputError, RubricError, counted, listed
+from evalkit.errors import InputError, RubricError, listed
 from evalkit.rubrics import Criterion, Rubric, Scale, load_rubric
 from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.stats.alignment.label_values import LOST_IDS, of_items, with_codes
@@ -21,54 +18,23 @@ from evalkit.tables.grouping import collected_notes
 _IDS = ("item_id", "group_id", "system_id")
 
 
-def labels_of(given: LabelsLike, items: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
+def labels_of(given: LabelsLike, items: pd.DataFrame, rubric: Rubric, inputs: Mapping[str, str]) -> pd.DataFrame:
     """The long labels table of these items, with codes of the rubric's scales."""
-    said = as_labels(given, items, rubric)
-    if isinstance(given, Mapping):
-        return said
-    mine = said[said["criterion"].isin(rubric.names)]
-    if mine.empty and len(said):
-        there = ", ".join(map(str, said["criterion"].unique()))
-        raise InputError(
-            f"none of the labels is for a criterion of rubric {rubric.id!r} ({', '.join(rubric.names)}); the labels "
-            f"are for {there}"
-        )
     with collected_notes() as notes:
+        said = as_labels(given, items, rubric, inputs=inputs)
+        if isinstance(given, Mapping):
+            return said
+        mine = said[said["criterion"].isin(rubric.names)]
+        if mine.empty and len(said):
+            there = ", ".join(map(str, said["criterion"].unique()))
+            raise InputError(
+                f"none of the labels is for a criterion of rubric {rubric.id!r} ({', '.join(rubric.names)}); the "
+                f"labels are for {there}"
+            )
         mine = of_items(mine, items["item_id"], mine["criterion"])
     made = with_codes(mine[mine["item_id"].isin(items["item_id"])], rubric)
     made.attrs[LOST_IDS] = [*notes]  # for the notes of figures
     return made
-
-
-def text_hashes(worklist: Worklist) -> dict[str, str]:
-    """Item -> hash of the text that is labelled."""
-    return {item: of_item[0][:16] for item, of_item in zip(worklist.items["item_id"], worklist.hashes, strict=True)}
-
-
-def of_same_texts(labels: pd.DataFrame, worklist: Worklist) -> pd.DataFrame:
-    """The labels without those that a log has of other texts than the items now have; a warning counts these.
-
-    Labels that were given with other inputs say nothing about the texts of these.
-
-    Raises
-    ------
-    InputError
-        If none is left.
-    """
-    hashes = text_hashes(worklist) if "text" in labels else {}
-    if not {*hashes.values()} & {*labels.get("text", ())}:
-        return labels
-    pairs = labels[["item_id", "text"]].itertuples(index=False)
-    is_other = np.array([isinstance(text, str) and hashes.get(item) != text for item, text in pairs])
-    if not is_other.any():
-        return labels
-    n_all = counted(len(labels), "label is", "labels are")
-    ids = listed(labels[is_other]["item_id"].unique())
-    fact = f"{is_other.sum()} of {n_all} of another text than the item has now (item {ids})"
-    if is_other.all():
-        raise InputError(f"{fact}; if the items have no item_id, they are named by their row: give each its own")
-    warnings.warn(f"{fact}; left out", EvalkitWarning, stacklevel=4)
-    return labels[~is_other].reset_index(drop=True)
 
 
 def columns_of(rubric: Rubric, inputs: Mapping[str, str], items: pd.DataFrame) -> dict[str, str]:

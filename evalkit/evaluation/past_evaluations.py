@@ -180,7 +180,7 @@ def open_evaluation(
     work = Worklist.of(spec, frame)
     asked_options = {name: logged[name] for name in ("offline", "recorded", "adopt")}
     asked = Options(**asked_options, cache=cache, progress=False)
-    given = None if labels is None else labels_of(labels, frame, spec.rubric)
+    given = None if labels is None else labels_of(labels, frame, spec.rubric, spec.inputs)
     replay = replace(asked, offline=True, recorded="use" if asked.offline else asked.recorded)
     opened = replace(evaluate_worklist(work, frame, replay, given, created), options=asked)
     _check(opened, name[:_SHORT], logged, same_items=items_hash(work)[:_SHORT] == orjson.loads(summary)["items"])

@@ -10,15 +10,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from evalkit.core.reply_keys import digest
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
+from evalkit.rubrics.inputs import item_inputs
 from evalkit.rubrics.label_words import verdict_word
 from evalkit.rubrics.profiles import RubricLike, rubric_of
+from evalkit.rubrics.rubric import Rubric
 from evalkit.rubrics.scales import Scale
+from evalkit.tables.grouping import ID_NOTES, match_ids
 from evalkit.tables.items import ItemsLike, as_items, is_missing
 from evalkit.tables.schemas import LABEL_KEY, check, columns_of
 
 LabelsLike = pd.DataFrame | Mapping[str, str | Sequence[str]]
 """Human labels: the long labels table, or for each criterion the item columns that hold them."""
+
+TEXT_HASH = "text_hash"
+"""The column of labels of a log that tells which text was labelled (see `text_hashes`)."""
 
 _SIDE = re.compile(r"(?:model|answer|response|output|completion|assistant)[ _]([ab])")
 
@@ -88,12 +95,14 @@ def as_labels(
     items: ItemsLike | None = None,
     rubric: RubricLike | None = None,
     criteria: Sequence[str] | None = None,
+    inputs: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Human labels as the long labels table; a mapping is read from the columns of these items.
 
     A table without `annotator` is of one, ``people``; without `criterion` of the only one of `criteria` (by default
     those of the rubric). Decisions of a lead (`source` ``adjudicated``) are left out, with a warning: they are no
-    further person.
+    further person. So are labels of other texts than those of the items, if the table has the column `text_hash`;
+    `inputs` are those of `judge`.
 
     Raises
     ------
@@ -103,7 +112,10 @@ def as_labels(
     if not isinstance(labels, Mapping):
         if criteria is None and rubric is not None:
             criteria = rubric_of(rubric).names
-        return of_people(check(_with_keys(labels, criteria), "labels", need=[*LABEL_KEY, "label"]))
+        people = of_people(check(_with_keys(labels, criteria), "labels", need=[*LABEL_KEY, "label"]))
+        if items is None or rubric is None:
+            return people
+        return of_these_texts(people, items, rubric_of(rubric), inputs or {})
     if items is None:
         raise InputError(
             "labels= refers to columns of the items, but the items are not known here; pass the evaluation instead of "
@@ -120,6 +132,36 @@ def of_people(labels: pd.DataFrame) -> pd.DataFrame:
     fact = f"{counted(int(is_decision.sum()), 'decision')} of a lead left out of the labels, as of no further person"
     warnings.warn(f"{fact}; LabelPage.final_labels has them in place of what they decide", EvalkitWarning, stacklevel=3)
     return labels[~is_decision]
+
+
+def text_hashes(rubric: Rubric, items: pd.DataFrame, inputs: Mapping[str, str]) -> dict[str, str]:
+    """Item -> hash of the text that is labelled: of the rubric's inputs, which `inputs` may read from other columns."""
+    columns = {name: inputs.get(name, name) for name in rubric.input_names}
+    cells = {name: items[key].tolist() for name, key in columns.items() if key in {*items.columns} - {"item_id"}}
+    fields = item_inputs(rubric, cells, len(items))
+    return {item: digest(values)[:16] for item, values in zip(items["item_id"], fields, strict=True)}
+
+
+def of_these_texts(labels: pd.DataFrame, items: ItemsLike, rubric: Rubric, inputs: Mapping[str, str]) -> pd.DataFrame:
+    """The labels without those that were given to other texts than these items have; a warning counts them.
+
+    Labels without a `text_hash`, as of other tools, stay; of a table with this column, those of no item are noted too.
+    """
+    if TEXT_HASH not in labels:
+        return labels
+    frame = as_items(items)
+    ids = match_ids(pd.Index(labels["item_id"]), pd.Index(frame["item_id"], dtype="str"), "labels", "item")
+    n_all, labels = len(labels), labels.assign(item_id=ids.astype("str"))[ids.isin(frame["item_id"])]
+    now = labels["item_id"].map(text_hashes(rubric, frame[frame["item_id"].isin(ids)], inputs))
+    is_other = (labels[TEXT_HASH].notna() & labels["label"].notna() & (now != labels[TEXT_HASH])).to_numpy()
+    if is_other.any():
+        which = listed(list(dict.fromkeys(labels["item_id"][is_other])), most=3)
+        fact = f"{counted(int(is_other.sum()), 'label')} of {n_all} left out, as of other texts than the items have now"
+        if (notes := ID_NOTES.get()) is not None:
+            notes[fact] = None
+        advice = f"label them again, or count them nevertheless with labels.drop(columns={TEXT_HASH!r})"
+        warnings.warn(f"{fact} (rubric {rubric.id!r}, item {which}); {advice}", EvalkitWarning, stacklevel=4)
+    return labels[~is_other].drop(columns=TEXT_HASH)
 
 
 def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
@@ -190,5 +232,8 @@ def label_of(value: Any, scale: Scale | None, where: str) -> str:
     text = str(value).strip()
     if text.casefold() in ("true", "false"):
         raise InputError(f"{where}: a boolean label needs a criterion with a pass rule; use a code or a level name")
-    allowed = ", ".join(scale.labels) + (", true, false, ok, not ok" if scale.has_rule else "")
+    allowed = ", ".join(scale.labels)
+    if scale.level == "interval":
+        allowed = f"any number from {scale.lowest:g} to {scale.highest:g}"
+    allowed += ", true, false, ok, not ok" if scale.has_rule else ""
     raise InputError(f"{where}: label {text!r} is not on the scale; allowed: {allowed}")

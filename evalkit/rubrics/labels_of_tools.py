@@ -6,6 +6,7 @@ It is one module since all shapes become one table, by the same rules on who is 
 from __future__ import annotations
 
 import warnings
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import zip_longest
@@ -19,7 +20,7 @@ import pandas as pd
 from evalkit.core.reply_keys import canonical_json
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
 from evalkit.rubrics.criteria import Criterion
-from evalkit.rubrics.human_labels import as_labels, label_of
+from evalkit.rubrics.human_labels import TEXT_HASH, as_labels, label_of, label_text, of_these_texts
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.rubrics.rubric import Rubric
 from evalkit.rubrics.scales import code_text, number
@@ -27,7 +28,7 @@ from evalkit.tables.files import read_frame, records, write_frame
 from evalkit.tables.grouping import refuse_doubles
 from evalkit.tables.items import ItemsLike, as_frame, as_items, canonical, is_missing
 from evalkit.tables.lists_in_texts import list_in
-from evalkit.tables.schemas import LABEL_KEY, check, columns_of
+from evalkit.tables.schemas import LABEL_KEY, check, columns_of, id_text
 
 _Row = dict[str, Any]
 _Wanted = Mapping[str, str] | None
@@ -36,7 +37,7 @@ _HOLDS = ("choices", "rating", "number", "selected", "text", "value")
 """Fields of a value that Label Studio or Argilla writes, of which one has the answer."""
 _SIDES = {"left": "A", "right": "B"}
 _ARE_OF_TOOLS = {"annotations", "completions", "responses", "annotation_id", "predictions"}
-_OF_LOG = ("source", "probability", "blind", "round", "text")
+_OF_LOG = ("source", "probability", "blind", "round", TEXT_HASH)
 _FORMS = (
     "an export of Label Studio (JSON, JSON_MIN, CSV), records of Argilla, a log of evalkit's tuner or label page, "
     "or a table with item_id, criterion, annotator and label; ek.extract_labels reads labels in columns of items"
@@ -72,7 +73,8 @@ def load_labels(
     -------
     pandas.DataFrame
         Columns `item_id`, `criterion`, `annotator`, `label`; from a log of evalkit also `source`, `probability`,
-        `blind` and `round`. A person is named by email address or else by number.
+        `blind`, `round` and `text_hash`, by which `evaluate` and all that has the items leave out labels of texts that
+        changed since. A person is named by email address or else by number.
 
     Raises
     ------
@@ -93,7 +95,7 @@ def load_labels(
     names = {*map(str, frame.columns)}
     rows = [{name: value for name, value in row.items() if value is not None} for row in records(frame)]
     if {"text", "at", *LABEL_KEY} <= names:
-        answers = _of_log(rows)
+        answers = _of_log(rows, None if criteria else scales, where)
     elif {*LABEL_KEY, "label"} <= names or ({"item_id", "label"} <= names and not _ARE_OF_TOOLS & names):
         plain = as_labels(frame, rubric=scales)
         refuse_doubles(plain[plain["label"].notna()], LABEL_KEY, "labels")
@@ -116,25 +118,59 @@ def load_labels(
 
 
 def _read(path: Path) -> pd.DataFrame:
-    """A file; of a log of evalkit without the lines that a crash truncated, as its pages read it."""
-    try:
-        return read_frame(path)
-    except InputError:
-        if path.suffix != ".jsonl" or not path.exists():
-            raise
-        rows = []
-        for line in path.read_bytes().split(b"\n"):
-            with suppress(orjson.JSONDecodeError):
-                rows.append(orjson.loads(line))
-        rows = [row for row in rows if isinstance(row, dict)]
-        if not any({"text", *LABEL_KEY} <= {*row} for row in rows):
-            raise
-    return pd.DataFrame(rows)
+    """A file; of a log of evalkit without the lines that a full disk or a crash cut, as its pages read it."""
+    if path.suffix == ".jsonl" and path.is_file():
+        rows, cut = log_lines(path.read_bytes(), path)
+        if any({"text", "at", *LABEL_KEY} <= {*row} for row in rows):
+            if cut:
+                warnings.warn(f"{path}: {cut_lines(cut)}", EvalkitWarning, stacklevel=3)
+            return pd.DataFrame(rows)
+    return read_frame(path)
+
+
+def log_lines(text: bytes, path: Path, first: int = 1) -> tuple[list[_Row], list[int]]:
+    """The lines of a log, and the numbers of those that cannot be read, counted from `first`.
+
+    Raises
+    ------
+    InputError
+        For a text in another encoding than UTF-8, and where no line can be read or was cut.
+    """
+    rows, cut = list[_Row](), list[int]()
+    for n, line in enumerate((raw.removeprefix(BOM_UTF8).strip(b"\0 \t\r") for raw in text.split(b"\n")), first):
+        if (row := _object(line)) is not None:
+            rows.append(row)
+        elif line and _object(line.decode("latin-1").encode()) is not None:
+            raise InputError(f"{path}, line {n} is not in UTF-8; save it in UTF-8, or restore a copy of it")
+        elif line:
+            cut.append(n)
+    if len(cut) > 1 and first == 1 and not rows:  # one alone may be the cut first label
+        raise InputError(f"{path} has no line that is a JSON object in UTF-8; restore a copy, or name another file")
+    return rows, cut
+
+
+def cut_lines(numbers: list[int]) -> str:
+    """Lines that `log_lines` cannot read, in words."""
+    which = ", ".join(map(str, numbers))
+    return f"{counted(len(numbers), 'line')} of the log left out, as cut or none of a log (line {which})." * bool(
+        numbers
+    )
+
+
+def _object(line: bytes) -> _Row | None:
+    with suppress(orjson.JSONDecodeError):
+        row = orjson.loads(line)
+        if isinstance(row, dict):  # another program that wrote the log again may have made numbers of texts
+            numbers = {name for name in ("item_id", "label") if type(row.get(name)) in (int, float)}
+            return row | {name: id_text(row[name]) for name in numbers}
+    return None
 
 
 def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted, where: str) -> pd.DataFrame:
     """The last answer of each person to each question, without decisions of a lead; `at` says when it was answered."""
-    answered, rows = sorted(answers, key=lambda row: str(row.get("at") or "")), list[_Row]()
+    lines, rows = list(answers), list[_Row]()
+    moments = pd.to_datetime([str(row.get("at") or "") for row in lines], utc=True, errors="coerce", format="ISO8601")
+    answered = [lines[n] for n in moments.fillna(pd.Timestamp(0, tz="UTC")).argsort(kind="stable")]
     names = {row["criterion"]: row["criterion"] for row in answered} if criterion_of is None else criterion_of
     of_people = [row for row in answered if row["criterion"] in names and row.get("source") != "adjudicated"]
     last = {(row["item_id"], names[row["criterion"]], row["annotator"]): row for row in of_people}
@@ -181,9 +217,10 @@ def _answer(fields: _Row, given: Any, name: str | None, where: str, question: st
     return {"item_id": str(item_id), "criterion": question, "annotator": person, "label": value}
 
 
-def _of_log(rows: list[_Row]) -> Iterator[_Row]:
-    """The labels that stand at the end of a log, of the text that each item had last."""
-    edits: dict[tuple[str, ...], list[_Row]] = {}
+def _of_log(rows: list[_Row], rubric: Rubric | None, where: str) -> Iterator[_Row]:
+    """The labels that stand at the end of a log, of the text that each item had last; a warning counts others."""
+    edits, gone = dict[tuple[str, ...], list[_Row]](), 0
+    scales = {} if rubric is None else {question.name: question.scale for question in rubric.criteria}
     edited = [row for row in rows if {"text", *LABEL_KEY} <= {*row}]
     texts = {row["item_id"]: row["text"] for row in edited}
     for row in edited:
@@ -191,7 +228,14 @@ def _of_log(rows: list[_Row]) -> Iterator[_Row]:
         lines[-1:] = [] if row.get("undo") is True else [*lines[-1:], row]
     for lines in edits.values():
         if lines and lines[-1]["text"] == texts[lines[-1]["item_id"]]:
-            yield dict.fromkeys((*_OF_LOG, "label")) | lines[-1]
+            row = dict.fromkeys((*_OF_LOG, "label")) | lines[-1] | {TEXT_HASH: lines[-1]["text"]}
+            scale = scales.get(row["criterion"])
+            is_on_it = not isinstance(row["label"], str) or label_text(row["label"], scale) is not None
+            gone += row["label"] is not None and not (is_on_it and row["criterion"] in (scales or {row["criterion"]}))
+            yield from [row] * is_on_it
+    if gone and rubric is not None:
+        fact = f"{where}: {counted(gone, 'label')} on no criterion or level that rubric {rubric.id!r} has now"
+        warnings.warn(f"{fact}, left out", EvalkitWarning, stacklevel=4)
 
 
 def _of_tasks(rows: list[_Row], criterion_of: _Wanted, name: str | None, where: str) -> Iterator[_Row]:
@@ -232,9 +276,8 @@ def _of_rows(
     untimed = sum("lead_time" not in row for row in rows)
     if untimed and has_time:
         fact = f"{where}: {counted(untimed, 'annotation')} without lead_time may be made from predictions of a model"
-        warnings.warn(
-            f"{fact}; Label Studio's JSON export tells, and they are left out of it", EvalkitWarning, stacklevel=4
-        )
+        fact += "; Label Studio's JSON export tells, and they are left out of it"
+        warnings.warn(fact, EvalkitWarning, stacklevel=4)
     for row in rows:
         moment = {"at": row.get("updated_at") or row.get("created_at")}
         for question in (question for question in criterion_of if question in row):
@@ -306,10 +349,13 @@ def write_label_studio(
     """
     scales = rubric_of(rubric)
     names, tasks = scales.input_names, dict[str, _Row]()
-    shown_as = {name: f"{name}_text" if name in scales.names else name for name in names}  # all names are to differ
-    shown_input = shown_as["answer" if "answer" in names else names[-1]]  # what the questions are attached to
+    # Label Studio takes no name twice: a text that is called as a question gets another one
+    name_of = {name: name if name not in scales.names else f"{name}_text" for name in names}
+    shown_input = name_of["answer" if "answer" in names else names[-1]]  # what the questions are attached to
     numbers = {q.name for q in scales.criteria if not q.scale.codes or q.scale.level == "interval"}
-    for item in records(as_items(items)):
+    frame = as_items(items)
+    labels = None if labels is None else of_these_texts(labels, frame, scales, {})
+    for item in records(frame):
         texts = dict.fromkeys(names, "")  # Label Studio wants all that the interface shows
         for name, value in item.items():
             if value is not None:
@@ -333,7 +379,7 @@ def write_label_studio(
     kinds = ("annotations", "predictions")
     rows = [task | {kind: list(task[kind].values()) for kind in kinds} for task in tasks.values()]
     write_frame(pd.DataFrame(rows), path)
-    parts = [f'<Header value="{name}"/><Text name="{shown_as[name]}" value="${name}"/>' for name in names]
+    parts = [f'<Header value="{name}"/><Text name="{name_of[name]}" value="${name}"/>' for name in names]
     controls = [_control(q, shown_input, is_number=q.name in numbers) for q in scales.criteria]
     return "\n".join(["<View>", *parts, *controls, "</View>"])
 
@@ -357,7 +403,8 @@ def _control(criterion: Criterion, shown: str, *, is_number: bool) -> str:
     name = f"name={quoteattr(criterion.name)} toName={quoteattr(shown)}"
     header = f"<Header value={quoteattr(criterion.description or criterion.name)}/>"
     if is_number:
-        return f"{header}<Number {name}/>"
+        ends = "" if criterion.scale.is_open else f' min="{criterion.scale.lowest:g}" max="{criterion.scale.highest:g}"'
+        return f"{header}<Number {name}{ends}/>"
     codes = [(quoteattr(code_text(code)), quoteattr(text or code_text(code))) for code, text in criterion.scale.items()]
     levels = "".join(f"<Choice alias={code} value={text}/>" for code, text in codes)
     return f'{header}<Choices {name} choice="single">{levels}</Choices>'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
@@ -248,9 +249,10 @@ def test_the_log_and_plain_tables_are_read_too(tmp_path: Path) -> None:
         log.write(json.dumps(lost | {"text": "new", "label": None, "undo": True}) + "\n")
         log.write(json.dumps({"annotator": "me", "counts": False}) + "\n")
         log.write('{"item_id": "a", "criterion": "to\n[]\n{"annotator": "me", "counts": true}\n{"item_id"')  # crashes
-    table = ek.load_labels(tmp_path / "t.labels.jsonl", rubric=RUBRIC)
+    with pytest.warns(EvalkitWarning, match=r"3 lines of the log left out, .* \(line 16, 17, 19\)"):
+        table = ek.load_labels(tmp_path / "t.labels.jsonl", rubric=RUBRIC)
     assert as_truth(table) == {("a", "tone", "me"): "3", ("b", "tone", "me"): "2", ("d", "tone", "me"): "3"}
-    assert {"source", "probability", "blind", "round"} <= {*table.columns}
+    assert {"source", "probability", "blind", "round", "text_hash"} <= {*table.columns}
     (tmp_path / "plain.csv").write_text(
         "item_id,criterion,annotator,label\na,tone,Ana,kind\nb,tone,Ana,OK\nc,tone,Ana,?\n"
     )
@@ -373,27 +375,78 @@ def test_only_what_the_interface_offers_is_written(tmp_path: Path) -> None:
     assert [one["value"] for one in task["predictions"][0]["result"]] == [{"number": 3}]
 
 
-def test_a_line_that_a_full_disk_cut_is_left_out_whatever_the_name_of_the_log(tmp_path: Path) -> None:
-    line = {
-        "item_id": "a",
-        "criterion": "c",
-        "annotator": "Ana",
-        "text": "7",
-        "label": "1",
-        "at": "2026-01-01T00:00:00",
-    }
-    whole = json.dumps(line)
-    for name in ("mine.jsonl", "x.labels.jsonl"):
-        (tmp_path / name).write_text(f"\n{whole}\n\n{whole[:40]}\n{whole.replace('Ana', 'Ben')}\n")
-        assert ek.load_labels(tmp_path / name)["annotator"].tolist() == ["Ana", "Ben"]
-    (tmp_path / "no.jsonl").write_text('{"item_id": "a"}\n{"item')
-    with pytest.raises(InputError, match="line 2"):
-        ek.load_labels(tmp_path / "no.jsonl")
+LINE = {
+    "item_id": "a",
+    "criterion": "tone",
+    "annotator": "Zoë",
+    "text": "h",
+    "label": "3",
+    "at": "2026-11-27T08:00:00+00:00",
+}
 
 
-def test_names_of_inputs_and_questions_differ_in_the_interface_of_label_studio(tmp_path: Path) -> None:
-    rows = ek.explode_criteria([{"item_id": "a", "question": "q?", "answer": "b", "criteria": ["Is short."]}])
-    interface = ek.rubrics.write_label_studio(tmp_path / "tasks.json", rows, "requirement")
-    names = re.findall(r'<(?:Text|Choices|Number) name="([^"]+)"', interface)
-    assert len(set(names)) == len(names)
-    assert set(re.findall(r'toName="([^"]+)"', interface)) <= set(names)
+def test_a_log_that_was_cut_is_read_and_one_that_is_none_is_refused(tmp_path: Path) -> None:
+    whole = json.dumps(LINE, ensure_ascii=False).encode()
+    others = [json.dumps(LINE | {"item_id": name}, ensure_ascii=False).encode() for name in "bc"]
+    path, draw = tmp_path / "log.jsonl", random.Random(3)  # any name
+    for _ in range(60):
+        lines, cut = [], []
+        for number in range(1, draw.randint(3, 8)):
+            is_cut = draw.random() < 0.4
+            lines.append(whole[: draw.randint(2, len(whole) - 1)] if is_cut else draw.choice(others))
+            cut += [str(number)] if is_cut else []
+        path.write_bytes(b"\n".join(lines))
+        expected = {(json.loads(line)["item_id"], "tone", "Zoë"): "3" for line in lines if line in others}
+        if not expected:
+            continue
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert as_truth(ek.load_labels(path, rubric=RUBRIC)) == expected
+        assert [f"(line {', '.join(cut[:5])}" in str(one.message) for one in caught] == [True] * bool(cut)
+    text = "\n".join(json.dumps(LINE | {"item_id": name}, ensure_ascii=False) for name in "ab") + "\n"
+    none, array = "no line that is a JSON object", ("[" + ",\n".join(text.split("\n")[:2]) + "]").encode()
+    wrongs = {text.encode("utf-16"): none, text.encode("latin-1"): "line 1 is not in UTF-8", array: none}
+    for wrong, why in (wrongs | {b"\x89PNG\r\n\x1a\n": none}).items():
+        path.write_bytes(wrong)
+        with pytest.raises(InputError, match=why):
+            ek.load_labels(path)
+
+
+def test_labels_on_levels_and_criteria_that_are_gone_are_counted(tmp_path: Path) -> None:
+    rows = [
+        LINE,
+        LINE | {"item_id": "b", "label": "9"},
+        LINE | {"criterion": "gone"},
+        LINE | {"item_id": 7, "label": 2},
+    ]
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    with pytest.warns(EvalkitWarning, match="2 labels on no criterion or level that rubric 'review' has now"):
+        assert as_truth(ek.load_labels(path, rubric=RUBRIC)) == {("a", "tone", "Zoë"): "3", ("7", "tone", "Zoë"): "2"}
+
+
+def test_the_later_answer_counts_whatever_its_time_zone() -> None:
+    moments = [("1", "2026-03-05T09:00:00+09:00"), ("2", "2026-03-05T01:00:00Z"), ("3", "2026-03-04T20:30:00-05:00")]
+    for order in itertools.permutations(moments):  # in UTC: 00:00, 01:00, 01:30
+        answers = [(result("tone", "choices", {"choices": [code]}), moment) for code, moment in order]
+        made = [{"completed_by": 3, "updated_at": moment, "result": [answer]} for answer, moment in answers]
+        task = {"id": 1, "data": {"item_id": "a"}, "annotations": made}
+        assert read([task], rubric=RUBRIC) == {("a", "tone", "3"): "3"}
+
+
+def test_no_name_of_a_labeling_interface_is_there_twice(tmp_path: Path) -> None:
+    own = ek.Rubric(id="x", inputs=["answer", "tone"], criteria=[{"name": "tone", "scale": {0: "no", 1: "yes"}},
+        {"name": "n", "level": "interval", "scale": {0: "none", 2.5: "all"}}])  # fmt: skip
+    for rubric in (own, "requirement"):
+        rows = [{"item_id": "a", "answer": "x", "tone": "t", "requirement": "r", "question": "q"}]
+        name = "tone" if rubric is own else "requirement"
+        labels = pd.DataFrame({"item_id": ["a"], "criterion": [name], "annotator": ["Ana"], "label": ["1"]})
+        interface = ET.fromstring(write_label_studio(tmp_path / "t.json", rows, rubric, labels=labels))
+        names = [one.get("name") for one in interface.iter() if one.get("name")]
+        assert len({*names}) == len(names)
+        assert {one.get("toName") for one in interface.iter() if one.get("toName")} <= {*names}
+        assert read(tmp_path / "t.json", rubric=rubric) == {("a", name, "Ana"): "1"}
+        ends = [(one.get("min"), one.get("max")) for one in interface.iter("Number")]
+        assert ends == ([("0", "2.5")] if rubric is own else [])
+    with pytest.raises(InputError, match=r"allowed: any number from 0 to 2\.5"):
+        ek.extract_labels([{"n": 3}], {"n": "n"}, rubric=own)

@@ -100,7 +100,7 @@ class TestMeaning:
             (3, "c", r"item '0', column 'a': label '3' is not on the scale; allowed: 0, 1, 2, true, false"),
             ("great", "c", "label 'great' is not on the scale"),
             (1.5, "c", "label '1.5' is not on the scale"),
-            (1.5, "share", "label '1.5' is not on the scale; allowed: 0, 1$"),
+            (1.5, "share", "label '1.5' is not on the scale; allowed: any number from 0 to 1$"),
             ("maybe", "tone", "allowed: 1, no, да, true, false"),
             ("alike", "same", "label 'alike' is not on the scale"),
             (True, "same", "a boolean label needs a criterion with a pass rule"),

@@ -101,7 +101,7 @@ def split_by_part(evaluation: Evaluation, labels: LabelsLike | None, criterion: 
             "the jury cannot be compared with people, because labels are missing; pass labels= to this function or "
             "to evaluate"
         )
-    own = labels_of(labels, evaluation.own.items, evaluation.rubric)
+    own = labels_of(labels, evaluation.own.items, evaluation.rubric, evaluation.inputs)
     own = own[(own["criterion"] == criterion).to_numpy()]
     return own if "part" in own.columns else split_labels(own, groups_of(evaluation.own.items, evaluation.content))
 

@@ -318,7 +318,7 @@ class _Later:
         """The same with the evidence of the new labels."""
         candidate = found.rubric if found.candidate is None else found.candidate
         items, rubric = self.run.evaluation.items, self.run.evaluation.rubric
-        own, note = drop_picked(labels_of(labels, items, rubric), weighted=False)
+        own, note = drop_picked(labels_of(labels, items, rubric, self.run.evaluation.inputs), weighted=False)
         own = own[(own["criterion"] == self.run.criterion).to_numpy()]
         options = replace(self.run.options, budget_usd=budget_usd)
         unpaid: dict[str, Any] = {"paid": 0.0, "n_unpriced": 0, "suggestions_usd": 0.0, "stopped": ""}

@@ -24,8 +24,9 @@ import orjson
 import pandas as pd
 
 from evalkit.core.files import held
-from evalkit.errors import CacheError, InputError
+from evalkit.errors import CacheError, InputError, counted
 from evalkit.rubrics import Rubric, Scale
+from evalkit.rubrics.labels_of_tools import cut_lines, log_lines
 from evalkit.stats.alignment.label_splits import DEV, split_labels
 from evalkit.stats.alignment.label_values import read_label, with_codes
 from evalkit.tables.files import records
@@ -134,13 +135,9 @@ class LabelLog:
     """
 
     def __init__(
-        self,
-        path: Path,
-        texts: Mapping[str, str],
-        given: pd.DataFrame | None,
-        rubric: Rubric,
+        self, path: Path, texts: Mapping[str, str], given: pd.DataFrame | None, rubric: Rubric,
         clusters: pd.Series | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.path, self._texts, self._clusters = path, texts, clusters
         self._scales: dict[str, dict[str, Scale]] = {}
         self.add_scales(rubric)
@@ -158,11 +155,15 @@ class LabelLog:
         self.counting = {key[2] for key in self._edits}
         self._left_out: set[str] = set()
         self._first: dict[str, str] = {}  # criterion -> whose labels were its first that count
+        self._people: dict[tuple[str, str], dict[str, None]] = {}  # question -> who answered it
         for key in self._edits:
             self._first.setdefault(key[1], key[2])
+            self._people.setdefault(key[:2], {})[key[2]] = None
         self._acts: list[_Key] = []
         self.times: dict[str, list[datetime]] = {}
-        self._others, self._applied = Counter[_Key](), b""
+        self._applied, self._cut = b"", list[int]()
+        self._others: dict[tuple[*_Key, str], list[object]] = {}  # labels of other texts
+        self._then: dict[tuple[_Key, int], dict[str, str]] = {}  # what people said when a lead decided
         self.draws: dict[str, list[tuple[int, dict[str, float]]]] = {}  # the number of each round, and what it drew
         self._changed()
 
@@ -191,14 +192,14 @@ class LabelLog:
                 raise CacheError(f"{self.path} cannot be read: {problem.strerror}") from problem
             if not text.startswith(self._applied):  # the file was replaced, edited or cut
                 self._forget()
-            lines = text[len(self._applied) :].split(b"\n")
-            if _values(lines[-1]) is None:
-                lines[-1] = b""  # being written now, or truncated by a crash: it ends where the next line starts
-            new = b"\n".join(lines)
+            new, first = text[len(self._applied) :], self._applied.count(b"\n") + 1
+            lines, cut = log_lines(new, self.path, first)
+            if first + new.count(b"\n") in cut:  # being written now, or cut by a crash: it ends where the next starts
+                new = new[: new.rfind(b"\n") + 1]
             self._applied += new
-            for line in lines:
-                if values := _values(line):
-                    self._apply(values)
+            self._cut = [number for number in self._cut if number < first] + cut
+            for values in lines:
+                self._apply(values)
             return bool(new)
 
     def _apply(self, values: dict[str, Any]) -> None:
@@ -217,11 +218,11 @@ class LabelLog:
         elif not all(isinstance(value, str) for value in fields):
             return
         elif self._texts.get(item_id) != text or not self._fits(criterion, None):
-            self._leave_out((item_id, criterion, annotator), values)
+            labels = self._others.setdefault((item_id, criterion, annotator, text), [])
+            labels[-1:] = [] if values.get("undo") is True else [*labels[-1:], values.get("label")]
         elif values.get("undo") is True:
             self._remove_last((item_id, criterion, annotator))
         elif not self._fits(criterion, values.get("label")):
-            self._leave_out((item_id, criterion, annotator), values)
             if isinstance(values["label"], str):
                 self._edits.setdefault((item_id, criterion, annotator), []).append(_OffScale(values["label"]))
                 self._acts.append((item_id, criterion, annotator))
@@ -233,16 +234,18 @@ class LabelLog:
                 if values.get("label") is not None or criterion == _SKIPPED:
                     self.times.setdefault(annotator, []).append(datetime.fromisoformat(values["at"]))
 
-    def _leave_out(self, key: _Key, values: Mapping[str, Any]) -> None:
-        if values.get("undo") is True:
-            self._others[key] -= self._others[key] > 0
-        elif key[1] != _SKIPPED:
-            self._others[key] = 0 if values.get("label") is None else self._others[key] + 1
-
     @property
     def n_other_texts(self) -> int:
-        """How many labels are left out, since text or scale has changed and they were not given again."""
-        return sum(n > 0 for n in self._others.values())
+        """How many labels cannot be used here; not those that their annotators gave again."""
+        off_scale = {key for key, edits in self._edits.items() if edits and isinstance(edits[-1], _OffScale)}
+        of_texts = {key[:3] for key, labels in self._others.items() if labels and labels[-1] is not None}
+        return len((off_scale | of_texts) - {*self.last()})
+
+    @property
+    def not_used(self) -> str:
+        """The labels that are left out and the lines that cannot be read, in words; empty if there are none."""
+        labels = f"{counted(self.n_other_texts, 'label')} of texts, levels or items that changed or are gone left out."
+        return f"{labels * bool(self.n_other_texts)} {cut_lines(self._cut)}".strip()
 
     def seconds_per_label(self, annotator: str) -> float | None:
         """How long a label of this annotator takes: the median time between two; None with fewer than five of them.
@@ -261,8 +264,10 @@ class LabelLog:
 
     def _put(self, key: _Key, edit: LabelEdit) -> None:
         self._edits.setdefault(key, []).append(edit)
+        self._people.setdefault(key[:2], {})[key[2]] = None
+        if edit.source == "adjudicated":
+            self._then[key, len(self._edits[key])] = self.of(*key[:2], *SOURCES[:-1])
         self._acts.append(key)
-        self._others.pop(key, None)
         if edit.source in _COUNTED and edit.label is not None and self.counts(key[2], key[1]):
             self._first.setdefault(key[1], key[2])
             if not self.counting:
@@ -271,7 +276,7 @@ class LabelLog:
 
     def _remove_last(self, key: _Key) -> None:
         if self._edits.get(key):
-            self._others[key] -= isinstance(self._edits[key].pop(), _OffScale) and self._others[key] > 0
+            self._edits[key].pop()
         if key in self._acts:
             del self._acts[len(self._acts) - 1 - self._acts[::-1].index(key)]
         self._changed()
@@ -357,9 +362,12 @@ class LabelLog:
             if key[2] == annotator and (key[1] == _SKIPPED or any(map(_is_label, self._edits[key][-1:]))):
                 yield key[:2]
 
-    def of(self, item_id: str, criterion: str) -> dict[str, str]:
-        """Annotator -> label of one item."""
-        return {key[2]: str(edit.label) for key, edit in self.last().items() if key[:2] == (item_id, criterion)}
+    def of(self, item_id: str, criterion: str, *sources: str) -> dict[str, str]:
+        """Annotator -> label of one item, from these sources (default: all)."""
+        with self._lock:
+            keys: list[_Key] = [(item_id, criterion, who) for who in self._people.get((item_id, criterion), ())]
+            edits = _newest({key: self._edits[key] for key in keys}, sources or SOURCES)
+        return {key[2]: str(edit.label) for key, edit in edits.items()}
 
     def given_by(self, annotator: str, source: str) -> dict[tuple[str, str], LabelEdit]:
         """Item and criterion -> label that this annotator need not be asked for again.
@@ -385,11 +393,14 @@ class LabelLog:
         with self._lock:
             return _newest(self._edits, SOURCES)
 
-    def decisions(self) -> dict[tuple[str, str], str]:
-        """Item and criterion -> its newest decision, whoever decided."""
-        last = self.last()
-        decided = (key for key in self._acts if key in last and last[key].source == "adjudicated")
-        return {key[:2]: str(last[key].label) for key in decided}
+    def decided(self) -> dict[tuple[str, str], tuple[str, str, list[str]]]:
+        """Item and criterion -> who decided last, what, and which people have said something else since."""
+        last, decided = self.last(), dict[tuple[str, str], tuple[str, str, list[str]]]()
+        for key in (key for key in self._acts if key in last and last[key].source == "adjudicated"):
+            then, now = self._then.get((key, len(self._edits[key])), {}), self.of(*key[:2], *SOURCES[:-1])
+            changed = [who for who, label in then.items() if now.get(who) != label]
+            decided[key[:2]] = key[2], str(last[key].label), changed
+        return decided
 
     def _that_count(self) -> dict[_Key, LabelEdit]:
         """The last label that counts of each item, criterion and annotator, unless labels were taken back since."""
@@ -469,40 +480,23 @@ def _is_label(edit: LabelEdit) -> bool:
 
 def _newest(edits: Mapping[_Key, list[LabelEdit]], sources: Container[str]) -> dict[_Key, LabelEdit]:
     """The last label from one of these sources, unless labels were taken back since."""
-    last = {
-        key: next(
-            (
-                entry
-                for entry in reversed(history)
-                if entry.label is None or (_is_label(entry) and entry.source in sources)
-            ),
-            None,
-        )
-        for key, history in edits.items()
-    }
-    return {key: edit for key, edit in last.items() if edit is not None and edit.label is not None}
+    last = dict[_Key, LabelEdit]()
+    for key, history in edits.items():
+        ends = (old for old in reversed(history) if old.label is None or (_is_label(old) and old.source in sources))
+        if (edit := next(ends, None)) is not None and edit.label is not None:
+            last[key] = edit
+    return last
 
 
 def _edit_of(values: Mapping[str, Any]) -> LabelEdit:
     """The edit in a line of the log, or in a row of a labels table; lines of earlier versions have no source."""
     names = ("label", "source", "probability", "blind", "round", "comment")
-    label, source, probability, blind, number, comment = (values.get(name) for name in names)
-    return LabelEdit(
-        label if label is None else str(label),
-        "given" if source is None else source if source in SOURCES else "picked",
-        float(probability) if isinstance(probability, (int, float)) else None,
-        blind if isinstance(blind, bool) else None,
-        number if isinstance(number, int) and not isinstance(number, bool) else None,
-        comment if isinstance(comment, str) else "",
-    )
-
-
-def _values(line: bytes) -> dict[str, Any] | None:
-    """What a line of the log holds; None for one that is blank, truncated by a crash, or nothing of ours."""
-    with suppress(orjson.JSONDecodeError):
-        values = orjson.loads(line)
-        return values if isinstance(values, dict) else None
-    return None
+    label, source, chance, blind, number, comment = (values.get(name) for name in names)
+    source = "given" if source is None else source if source in SOURCES else "picked"
+    chance = float(chance) if isinstance(chance, (int, float)) else None
+    number = number if isinstance(number, int) and not isinstance(number, bool) else None
+    rest = blind if isinstance(blind, bool) else None, number, comment if isinstance(comment, str) else ""
+    return LabelEdit(label if label is None else str(label), source, chance, *rest)
 
 
 def _append(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
@@ -513,10 +507,16 @@ def _append(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
         with held(path), path.open("ab", buffering=0) as log:
-            if log.write(text) < len(text):
-                raise OSError(ENOSPC, os.strerror(ENOSPC))
-            os.fsync(log.fileno())
+            size = os.fstat(log.fileno()).st_size
+            try:
+                if log.write(text) < len(text):
+                    raise OSError(ENOSPC, os.strerror(ENOSPC))
+                os.fsync(log.fileno())
+            except OSError:  # half a form is none
+                log.truncate(size)
+                raise
     except OSError as problem:
         raise CacheError(
-            f"the label was not saved: {path} cannot be written ({problem.strerror}); pass another folder="
+            f"the label was not saved: {path} cannot be written ({problem.strerror}); all saved before is kept. Save "
+            "again when that is put right, or name another file (labels=) or folder (folder=)"
         ) from problem

@@ -14,12 +14,13 @@ from evalkit.core.settings import check_choice
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
-from evalkit.evaluation.inputs import columns_of, text_hashes
+from evalkit.evaluation.inputs import columns_of
 from evalkit.evaluation.suggestions.cases import groups_of
 from evalkit.notebook.judgments.item_details import item_texts
 from evalkit.notebook.labelling.label_log import LOG, LabelEdit, LabelLog
 from evalkit.notebook.labelling.label_queue import random_order
 from evalkit.notebook.tuner.drafts import Setup
+from evalkit.rubrics.human_labels import text_hashes
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.rubrics.scales import code_text, number
@@ -59,9 +60,8 @@ class Forms:
         self, items: ItemsLike | str | Path, rubric: RubricLike, labels: str | Path | None,
         order: str | pd.DataFrame, item_id: str | None, inputs: Mapping[str, str] | None,
     ) -> None:  # fmt: skip
-        spec = Spec.of(
-            rubric, "fake:strict", inputs=inputs, on_missing="skip"
-        )  # a judge has to be named; it is not asked
+        # a judge has to be named; it is not asked
+        spec = Spec.of(rubric, "fake:strict", inputs=inputs, on_missing="skip")
         setup = Setup.of(items, rubric, spec, item_id, {})
         with warnings.catch_warnings():  # people see the pictures that judges cannot be shown
             warnings.filterwarnings("ignore", ".* an image or a file in an input", EvalkitWarning)
@@ -74,7 +74,7 @@ class Forms:
         path = folder / f"{name}{LOG}" if labels is None else Path(labels)
         self.groups = groups_of(self.items, worklist.clusters)
         self.columns = columns_of(self.rubric, spec.inputs, self.items)
-        self.log = LabelLog(path, text_hashes(worklist), None, self.rubric, self.groups)
+        self.log = LabelLog(path, text_hashes(self.rubric, self.items, spec.inputs), None, self.rubric, self.groups)
         self.log.read()
         self.source = order if isinstance(order, str) else "disputed"
         check_choice("order", self.source, ("random", "given", "disputed"))
@@ -100,11 +100,8 @@ class Forms:
         draws, questions = self.log.draws, dict[Key, tuple[float, int]]()
         if isinstance(order, pd.DataFrame):
             for (name, draw_round), chances in self._drawn_by(order).items():
-                numbers = [
-                    earlier
-                    for earlier, noted in draws.get(name, [])
-                    if noted == chances and draw_round in (None, earlier)
-                ]
+                noted = [earlier for earlier, chosen_by in draws.get(name, []) if chosen_by == chances]
+                numbers = [earlier for earlier in noted if draw_round in (None, earlier)]
                 if not numbers:
                     self.log.add_draw(name, chances, draw_round)
                     numbers = [draws[name][-1][0]]
@@ -114,9 +111,7 @@ class Forms:
             questions = {(item, name): (chances[item], turn) for name, turn, chances in last for item in chances}
             questions = {key: draw for key, draw in questions.items() if key[0] in self.form_of and _is_chance(draw[0])}
         if not questions:
-            fact = (
-                "order= draws none of these items for a criterion of this rubric, or the log has no draw of the tuner"
-            )
+            fact = "order= draws none of these items for a criterion of the rubric, or the log has no draw of the tuner"
             raise InputError(f"{fact}; press Disputed in the tuner, or pass order=ek.next_labels(…)")
         return questions
 
@@ -126,25 +121,15 @@ class Forms:
             raise InputError(f"order= has no column {listed(sorted(missing))}; pass what ek.next_labels returned")
         chosen: dict[tuple[str, int | None], dict[str, float]] = {}
         for row in records(table):
-            item, name, chance, draw_round = (
-                id_text(row["item_id"]),
-                row["criterion"],
-                row["probability"],
-                row.get("round"),
-            )
+            item, name = id_text(row["item_id"]), row["criterion"]
+            chance, draw_round = row["probability"], row.get("round")
             if name in self.rubric.names and item in self.form_of:
                 if not _is_chance(chance):
                     fact = f"order=, item {item!r}, criterion {name!r}: the probability is {chance}"
                     raise InputError(f"{fact}; it must be above 0 and at most 1, as ek.next_labels returns it")
-                chosen.setdefault((name, draw_round if draw_round is None else int(draw_round)), {})[item] = float(
-                    chance
-                )
+                turn = draw_round if draw_round is None else int(draw_round)
+                chosen.setdefault((name, turn), {})[item] = float(chance)
         return chosen
-
-    def other_texts(self) -> str:
-        """How many entries of the log the page cannot use, in words; empty if it uses all."""
-        n = self.log.n_other_texts
-        return f"{counted(n, 'label')} of texts or levels that changed since left out." if n else ""
 
     def is_done(self, name: str, given: Container[Key]) -> bool:
         """Whether all questions of a form have an answer."""

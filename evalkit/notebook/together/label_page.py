@@ -121,21 +121,19 @@ class LabelPage(NotebookWidget):
 
     @property
     def final_labels(self) -> pd.DataFrame:
-        """Each person's labels, with the lead's decision in their place where they differ and there is one."""
-        labels, decided = self.labels, self._forms.log.decisions()
+        """Each person's labels, with the lead's decision in their place where they say what they said then."""
+        labels, decisions = self.labels, self._forms.log.decided()
+        decided = {key: code for key, (_, code, who) in decisions.items() if not who}
         people = labels[~labels["source"].eq("adjudicated").to_numpy()].reset_index(drop=True)
-        keys = [people[name].astype(str) for name in LABEL_KEY[:2]]
-        differ = people["label"].astype(str).groupby(keys).transform("nunique") > 1
-        rows = zip(*keys, people["label"], differ, strict=True)
-        final = [decided.get((item, name), label) if differs else label for item, name, label, differs in rows]
-        return people.assign(label=pd.Categorical(final))
+        rows = people[[*LABEL_KEY[:2], "label"]].itertuples(index=False)
+        return people.assign(label=pd.Categorical([decided.get((item, name), label) for item, name, label in rows]))
 
     def __repr__(self) -> str:
         form = self.widget.form
         if form["view"] == "lead":
             return " ".join(filter(None, form["sentence"]))
         done = f"{form['n_done']} of {form['n']} done, {form['n_skipped']} skipped ({self.annotator}, {self.path})"
-        return " ".join(filter(None, [done, self._forms.other_texts()]))
+        return " ".join(filter(None, [done, self._forms.log.not_used]))
 
     def _repr_html_(self) -> str:
         return html_text(repr(self))

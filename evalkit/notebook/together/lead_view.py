@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import cut, figure
@@ -14,10 +15,12 @@ from evalkit.errors import counted
 from evalkit.notebook.judgments.item_details import judged_inputs
 from evalkit.notebook.labelling.label_log import ENOUGH_LABELS, LabelEdit
 from evalkit.notebook.together.label_forms import Action, Forms, Key, clean
-from evalkit.rubrics.scales import code_text
+from evalkit.rubrics.scales import code_text, number
 from evalkit.stats import reliability
 from evalkit.stats.alignment.label_values import read_label, with_codes
-from evalkit.stats.intervals import wilson
+from evalkit.stats.intervals import jackknife_groups, unit_codes, wilson
+from evalkit.stats.jackknife_sums import ratio, unit_sums, without_each
+from evalkit.stats.result_tables import value_row
 from evalkit.tables.messages import value_text
 
 DECIDED = "decided by "
@@ -25,6 +28,9 @@ DECIDED = "decided by "
 
 AGREED = 0.8
 """From this agreement on, people count as agreeing."""
+
+NEAR = 0.1
+"""Numbers that differ by at most this share of their scale count as the same answer."""
 
 _KEY, _ROW = ["item_id", "criterion"], ("item", "criterion", "text", "decision", "labels")
 _STEP, _LONGEST_TEXT, _LONGEST_LEVEL, _MOST_REASONS = 10, 400, 48, 3
@@ -50,24 +56,30 @@ class LeadScreen:
         forms, log, last = self.forms, self.forms.log, self.forms.log.last()
         labels = with_codes(log.table, forms.rubric).astype({"annotator": str, "label": object})
         labels["label"] = [self._notation(*row) for row in labels[["criterion", "label"]].itertuples(index=False)]
-        is_decision, decided = labels["source"].eq("adjudicated").to_numpy(), log.decisions()
+        is_decision, acts = labels["source"].eq("adjudicated").to_numpy(), log.decided()
+        stale = {key: f"Decided as {code} before {_and(who)} changed. " for key, (_, code, who) in acts.items() if who}
+        decided = {key: code for key, (_, code, _) in acts.items() if key not in stale}
         keys = pd.MultiIndex.from_tuples([key for keys in forms.questions.values() for key in keys], names=_KEY)
         people = labels[~is_decision].pivot(index=_KEY, columns="annotator", values="label")
         people = people.reindex(keys).dropna(axis=1, how="all").astype(object)
         people = people.where(people.notna(), None)
-        differ = people[[len({*labels} - {None}) > 1 for labels in people.to_numpy()]]
-        if self._opened not in differ.index:
-            self._opened = next((key for key in differ.index if key not in decided), next(iter(differ.index), ("", "")))
+        is_apart = [not all(agree for agree, _ in self._pairs(*row)) for row in people.itertuples(name=None)]
+        queue = people[[key in stale or apart for key, apart in zip(people.index, is_apart, strict=True)]]
+        if self._opened not in queue.index:
+            self._opened = next((key for key in queue.index if key not in decided), next(iter(queue.index), ("", "")))
         names = [str(name) for name in people.columns]
-        of_items = zip(differ.index, differ.to_numpy().tolist(), strict=True)
-        rows = [dict(zip(_ROW, (*key, self._text(key), decided.get(key), row), strict=True)) for key, row in of_items]
-        n_decided = sum(row["decision"] is not None for row in rows)
-        agreement = self._agreement(people[people.count(axis=1) > 1])
-        sentence = self._sentence(names, agreement, differ, n_decided)
-        sentence[2] = " ".join(filter(None, [sentence[2], forms.other_texts()]))
-        panel: dict[str, Any] = {}
-        if (key := self._opened) in differ.index:
-            answers = [[who, code, self._level(key, code)] for who, code in differ.loc[[key]].iloc[0].dropna().items()]
+        texts = {key: stale.get(key, "") + self._text(key) for key in queue.index}
+        of_items = zip(queue.index, queue.to_numpy().tolist(), strict=True)
+        rows = [dict(zip(_ROW, (*key, texts[key], decided.get(key), row), strict=True)) for key, row in of_items]
+        agreement, persons = self._agreement(people[people.count(axis=1) > 1]), [*map(self._person, people.items())]
+        differ = people[is_apart]
+        sentence = self._sentence(names, agreement, differ, sum(key in decided for key in differ.index))
+        again = f"{counted(len(stale), 'decision')} from before people changed their labels: decide again."
+        sentence[2] = " ".join(filter(None, [sentence[2], again * bool(stale), log.not_used]))
+        n_by = Counter(acts[key][0] for key in queue.index if key in decided)
+        panel, deciders = dict[str, Any](), sorted({*n_by, self.decider}, key=self.decider.__eq__)
+        if (key := self._opened) in queue.index:
+            answers = [[who, code, self._level(key, code)] for who, code in queue.loc[[key]].iloc[0].dropna().items()]
             # a comment is written beside the first question of a form
             notes = {who: edit.comment for (item, _, who), edit in last.items() if item == key[0] and edit.comment}
             edit = last.get((*key, self.decider)) or self._taken_back.get(key, LabelEdit(None))
@@ -79,7 +91,7 @@ class LeadScreen:
         return {
             "view": "lead", "title": forms.rubric.id, "decider": self.decider, "names": names, "rows": rows,
             "sentence": sentence, "agreement": agreement, "panel": panel,
-            "people": [*map(self._person, [*people.items(), *idle]), [self.decider, n_decided, len(rows), ""]],
+            "people": [*persons, *map(self._person, idle), *([who, n_by[who], len(rows), ""] for who in deciders)],
             "undo": ": ".join(next(log.acts(self.decider), ())),
         }  # fmt: skip
 
@@ -89,34 +101,39 @@ class LeadScreen:
             return []
         figures, long = [], shared.reset_index().melt(_KEY, var_name="judge", value_name="label").dropna()
         for row in reliability(long, clusters=self.forms.groups, scale=self.forms.rubric).to_dict("records"):
-            labels = pd.DataFrame(shared.xs(row["criterion"], level="criterion"))
-            pairs = [(labels[name], labels[second]) for name, second in combinations(labels, 2)]
-            n_both = pd.concat([first.notna() & second.notna() for first, second in pairs], axis=1).sum(axis=1)
-            n_same = pd.concat([first.notna() & first.eq(second) for first, second in pairs], axis=1).sum(axis=1)
-            n_people = labels.count(axis=1)  # the weights of `percent_agreement`
-            course = ((n_same / n_both * n_people).cumsum() / n_people.cumsum()).tolist()
-            alpha = None if pd.isna(row["alpha_vote"]) else row["alpha_vote"]
-            by_alpha = alpha is not None and self._is_measured(row["criterion"])  # two people seldom choose one number
-            name = "alpha_vote" if by_alpha else "percent_agreement"
-            value, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
-            if pd.isna(low):  # all agree, or none; alpha has no interval on few items
-                interval = wilson(value, row["n_clusters"]) if not by_alpha else None
-                low, high = (interval.low, interval.high) if interval else (min(value, 0.0), 1.0)
-            course = [value] if by_alpha else course
-            head = {"criterion": row["criterion"], "n": len(labels), "differ": int((n_same < n_both).sum())}
-            head |= {"value": value, "low": low, "high": high, "alpha": alpha, "by_alpha": by_alpha}
+            name, labels = row["criterion"], pd.DataFrame(shared.xs(row["criterion"], level="criterion"))
+            pairs = [self._pairs(("", name), *answers) for answers in labels.to_numpy()]
+            n = np.array([[sum(agree for agree, _ in of_item), len(of_item)] for of_item in pairs], dtype=np.float64)
+            course = ratio(*n.cumsum(axis=0).T).tolist()
+            units = unit_codes(labels.index, self.forms.groups)
+            shares = ratio(*without_each(unit_sums(n, *jackknife_groups(units))).T)
+            head: dict[str, Any] = {"criterion": name, "n": len(labels), "differ": int((n[:, 0] < n[:, 1]).sum())}
+            head |= value_row("agreement", shares, "logit", [], "", units)
+            if pd.isna(head["low"]):  # all agree, or none
+                ends = wilson(head["value"], row["n_clusters"])
+                head |= {"low": ends.low, "high": ends.high}
+            head |= {"alpha": None if pd.isna(row["alpha_vote"]) else row["alpha_vote"]}
+            gaps = [gap for of_item in pairs for _, gap in of_item if gap is not None]
+            head["gap"] = f", the numbers {np.mean(gaps):.3g} apart on average" if gaps else ""
             figures.append(head | {"course": [*course[_STEP - 1 : -1 : _STEP], course[-1]]})
         return figures
 
-    def _is_measured(self, criterion: str) -> bool:
-        return self.forms.rubric.criterion(criterion).scale.level == "interval"
+    def _pairs(self, key: Key, *labels: str | None) -> list[tuple[bool, float | None]]:
+        """Per pair of labels whether they are the same answer, and on a scale of numbers how far they are apart."""
+        scale, pairs = self.forms.rubric.criterion(key[1]).scale, list[tuple[bool, float | None]]()
+        for code, peer in combinations(filter(None, labels), 2):
+            first, second = number(code), number(peer)
+            gap = None if scale.level != "interval" or first is None or second is None else abs(first - second)
+            pairs.append((code == peer if gap is None else gap <= NEAR * (scale.highest - scale.lowest) + 1e-9, gap))
+        return pairs
 
     def _sentence(self, names: list[str], agreement: list[dict[str, Any]], differ: pd.DataFrame, n: int) -> list[str]:
         """The verdict, its figure, and the reason with what to do next; `n` differences are decided."""
         who = _and(names) if len(names) < 4 else f"{len(names)} people"
         if not agreement:
             verdict = f"{who} have no item in common yet." if names[1:] else f"Only {who} has labelled so far."
-            return [verdict if names else "Nobody has labelled yet.", "", "Agreement needs two labels of an item."]
+            nobody = f"Nobody has labelled {'these texts ' * bool(self.forms.log.n_other_texts)}yet."
+            return [verdict if names else nobody, "", "Agreement needs two labels of an item."]
         kinds: dict[str, list[str]] = {"agree": [], "apart": [], "unclear": []}
         for row in agreement:
             is_unclear = row["n"] < ENOUGH_LABELS or row["low"] < AGREED <= row["high"]
@@ -128,21 +145,21 @@ class LeadScreen:
         cannot = "it cannot be told yet" if parts else f"it cannot be told yet whether {who} agree"
         verdict = "; ".join([*parts, *[f"on {unclear} {cannot}"] * bool(unclear)])
         worst = min(agreement, key=lambda row: row["value"])
-        value = "alpha " * worst["by_alpha"] + figure(worst["value"], worst["low"], worst["high"])
-        value = f"“{worst['criterion']}”: {value}"
-        n_all = sum(name == worst["criterion"] for keys in self.forms.questions.values() for _, name in keys)
-        more = "Label more items that two people read. " if worst["n"] < n_all else "Only further items could tell. "
-        reason = more if unclear and not apart else ""
+        value = f"“{worst['criterion']}”: {figure(worst['value'], worst['low'], worst['high'])}"
+        is_open = sum(row["n"] for row in agreement) < sum(map(len, self.forms.questions.values()))
+        reason = "Label more items that two people read. " if unclear and not apart and is_open else ""
         at_odds = differ[differ.index.get_level_values("criterion") == worst["criterion"]]
-        if len(at_odds) and not self._is_measured(worst["criterion"]):
+        if len(at_odds):
             texts = [sorted({*labels} - {None}) for labels in at_odds.to_numpy()]
             pairs = Counter(pair for differing in texts for pair in combinations(differing, 2))
             pair, n_pairs = pairs.most_common(1)[0]
             low, high = (cut(self._level(at_odds.index[0], code).rstrip("."), _LONGEST_LEVEL) for code in pair)
-            reason += f"{n_pairs} of the {counted(len(at_odds), 'difference')} are “{low}” against “{high}”. "
+            if not worst["gap"]:
+                reason += f"{n_pairs} of the {counted(len(at_odds), 'difference')} are “{low}” against “{high}”. "
             reason += "Talk about these levels before more is labelled; "
             reason += "then decide the items below." if n < len(differ) else "all differences are decided."
-        return [f"{verdict[0].upper()}{verdict[1:]}.", f"{value} on {counted(worst['n'], 'item')}.", reason]
+        value += f" on {counted(worst['n'], 'item')}{worst['gap']}."
+        return [f"{verdict[0].upper()}{verdict[1:]}.", value, reason]
 
     def _person(self, given: tuple[Any, pd.Series]) -> list[Any]:
         """Name, number of forms done and of all, and what else is known of a person's work."""

@@ -14,7 +14,6 @@ from evalkit.core.reply_keys import digest
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
-from evalkit.evaluation.inputs import text_hashes
 from evalkit.evaluation.suggestions.cases import groups_of, joined_to_dev
 from evalkit.evaluation.suggestions.edit_effects import change_of
 from evalkit.notebook.labelling.label_log import LabelEdit, LabelLog, drop_new_annotators, labels_on_scale
@@ -22,7 +21,7 @@ from evalkit.notebook.labelling.label_queue import LabelQueue
 from evalkit.notebook.tuner.drafts import Setup
 from evalkit.notebook.tuner.version_history import History
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.human_labels import LabelsLike, as_labels
+from evalkit.rubrics.human_labels import LabelsLike, as_labels, text_hashes
 from evalkit.stats.alignment.held_out_log import ItemSet, append_log, look_key, looks_at, read_log
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, take_part
@@ -50,8 +49,8 @@ class Labels:
         self.annotator: str = history.state.get("annotator", annotator)
         self.looks: dict[str, dict[str, Any]] = history.state.get("looks", {})
         items, rubric, worklist = setup.items, setup.spec.rubric, Worklist.of(setup.spec, setup.items)
-        texts = text_hashes(worklist)
-        table = None if labels is None else as_labels(labels, items, rubric)
+        texts = text_hashes(rubric, items, setup.spec.inputs)
+        table = None if labels is None else as_labels(labels, items, rubric, inputs=setup.spec.inputs)
         self._given = _counts(table, texts)
         last = history.state.get("given_labels")
         self._last_given: dict[str, dict[str, int]] = last if isinstance(last, dict) else {}

@@ -281,7 +281,7 @@ def fit_calibration(
 def _checked(judged: JudgedLike, labels: LabelsLike) -> tuple[pd.DataFrame, pd.DataFrame, Keys]:
     """As `checked`; an evaluation stands for its scores, which are what a profile gives."""
     scores = None if isinstance(judged, pd.DataFrame) else getattr(judged, "scores", None)
-    people = labels_for(judged, labels) if isinstance(labels, Mapping) else labels
+    people = labels_for(judged, labels) if isinstance(labels, Mapping) or hasattr(judged, "labels") else labels
     return checked(judged if scores is None else scores, people, "calibrate")
 
 

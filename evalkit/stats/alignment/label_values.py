@@ -13,7 +13,7 @@ import pandas as pd
 from evalkit.core.lists_of_choices import Reference
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.human_labels import LabelsLike, as_labels
+from evalkit.rubrics.human_labels import TEXT_HASH, LabelsLike, as_labels
 from evalkit.rubrics.label_words import verdict_word
 from evalkit.rubrics.scales import Scale, code_text, has_thousands, number
 from evalkit.stats.alignment.agreement_measures import Answers
@@ -24,6 +24,8 @@ from evalkit.tables.schemas import LABEL_KEY, check
 
 LOST_IDS = "labels of no item"
 """In the `attrs` of an evaluation's labels: notes on those that were left out."""
+
+_UNCHECKED = "not checked whether the texts are those that people labelled: pass the evaluation, not its tables"
 
 
 class HasVotes(Protocol):
@@ -57,7 +59,8 @@ def labels_for(judged: object, labels: LabelsLike, criteria: Sequence[str] | Non
     """
     if isinstance(judged, (pd.DataFrame, pd.Series)):  # whose `items` are others
         return as_labels(labels, criteria=criteria)
-    return as_labels(labels, getattr(judged, "items", None), getattr(judged, "rubric", None), criteria)
+    items, rubric, inputs = (getattr(judged, name, None) for name in ("items", "rubric", "inputs"))
+    return as_labels(labels, items, rubric, criteria, inputs=inputs)
 
 
 def of_items(labels: pd.DataFrame, items: pd.Series, criteria: pd.Series) -> pd.DataFrame:
@@ -70,6 +73,7 @@ def of_items(labels: pd.DataFrame, items: pd.Series, criteria: pd.Series) -> pd.
     """
     if (notes := ID_NOTES.get()) is not None:
         notes |= dict.fromkeys(labels.attrs.get(LOST_IDS, ()))
+        notes |= dict.fromkeys([_UNCHECKED] if TEXT_HASH in labels else ())
     judged = labels["criterion"].isin(criteria.unique()) & labels["label"].notna()
     item_ids = pd.Index(items.unique(), dtype="str")
     ids = labels["item_id"].astype(object)

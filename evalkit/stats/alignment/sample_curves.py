@@ -117,8 +117,8 @@ def k_curve(
     _check_options(figures, ks, method, draws)
     counting = check_counting("k_curve", ties, unscored)
     clusters = clusters_for(judgments, clusters)
-    people = labels_for(judgments, labels) if isinstance(labels, Mapping) else labels
-    people = schemas.empty("labels") if people is None else people
+    people = schemas.empty("labels") if labels is None else labels
+    people = labels_for(judgments, people) if isinstance(labels, Mapping) or hasattr(judgments, "labels") else people
     judgments = getattr(judgments, "judgments", judgments)  # of an evaluation
     need = [*JUDGE_KEY, "order", "sample", "passed", "error", "level", "scale"]
     frame, keys = take_rows(judgments, "judgments", need=need, function="k_curve")

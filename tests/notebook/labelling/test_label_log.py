@@ -188,3 +188,75 @@ def test_what_cannot_be_written_does_not_count(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="allowed: 0, 1"):
         log.add_form("ann", {("i0", "a"): LabelEdit("1"), ("i0", "b"): LabelEdit("5")})
     assert not log.path.exists()  # nothing of a form is written if one answer is off its scale
+
+
+def test_a_decision_holds_while_people_say_what_they_said(tmp_path: Path) -> None:
+    """Random labels, undos and decisions of two leads; a dictionary knows what was said at each decision."""
+    draw = random.Random(9)
+    question, people, leads = ("i0", "a"), ["ann", "ben", "cat"], ["decided by x", "decided by y"]
+    n_stale = 0
+    for attempt in range(60):
+        logs = [log_at(tmp_path / f"d{attempt}.jsonl") for _ in range(2)]
+        stacks: dict[str, list[str]] = {who: [] for who in [*people, *leads]}
+        then: list[tuple[str, str, dict[str, str]]] = []  # the decisions in their order
+        for _ in range(14):
+            log, who = draw.choice(logs), draw.choice([*people, *people, *leads])
+            log.read()
+            said = {name: stacks[name][-1] for name in people if stacks[name]}
+            if draw.random() < 0.25 and stacks[who]:
+                log.undo(who, [question])
+                stacks[who].pop()
+                own = [at for at, (lead, _, _) in enumerate(then) if lead == who]
+                then = then[: own[-1]] + then[own[-1] + 1 :] if own else then
+            else:
+                label = draw.choice("01")
+                log.add(*question, who, LabelEdit(label, "adjudicated" if who in leads else "random"))
+                stacks[who].append(label)
+                then += [(who, label, said)] if who in leads else []
+        now = {name: stacks[name][-1] for name in people if stacks[name]}
+        changed = [name for name, label in then[-1][2].items() if now.get(name) != label] if then else []
+        for log in [*logs, log_at(logs[0].path)]:
+            log.read()
+            assert {key: (*one[:2], sorted(one[2])) for key, one in log.decided().items()} == (
+                {question: (*then[-1][:2], changed)} if then else {}
+            )
+        n_stale += bool(changed)
+    assert n_stale > 10
+
+
+def test_labels_that_are_left_out_are_counted_once_each(tmp_path: Path) -> None:
+    log = log_at(tmp_path / "l.jsonl")
+    for label in "000":
+        log.add("i0", "a", "ann", LabelEdit(label, "random"))
+    for item in ("i1", "i2", "i3"):
+        log.add(item, "a", "ann", LabelEdit("1", "random"))
+    log.undo("ann", [("i3", "a")])
+    less = Rubric(id="r", inputs=["answer"], criteria=[{"name": "a", "scale": {1: "yes", 2: "much"}}])
+    changed = LabelLog(log.path, {"i0": TEXTS["i0"], "i1": "new", "i3": "new"}, None, less)
+    changed.read()
+    assert changed.n_other_texts == 3
+    changed.add("i1", "a", "ann", LabelEdit("2", "random"))
+    assert changed.n_other_texts == 2
+    with log.path.open("ab") as file:
+        file.write(b'{"item_id": "i4", "crit\n')
+    log.read()
+    number = log.path.read_bytes().split(b"\n").index(b'{"item_id": "i4", "crit') + 1
+    assert log.not_used == f"1 line of the log left out, as cut or none of a log (line {number})."
+    for wrong in (log.path.read_bytes().decode().encode("utf-16"), b"[{},\n{}]"):
+        log.path.write_bytes(wrong)
+        with pytest.raises(InputError, match="no line that is a JSON object"):
+            log_at(log.path)
+
+
+def test_of_a_form_that_could_not_be_written_nothing_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = log_at(tmp_path / "l.jsonl")
+    log.add("i0", "a", "ann", LabelEdit("1", "random"))
+    before = log.path.read_bytes()
+
+    def fail(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(label_log.os, "fsync", fail)
+    with pytest.raises(CacheError, match="all saved before is kept"):
+        log.add_form("ann", {("i1", name): LabelEdit("1", "random") for name in "ab"})
+    assert log.path.read_bytes() == before
