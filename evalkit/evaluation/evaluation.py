@@ -91,8 +91,6 @@ class Evaluation:
         The function that samples it again, for `repeats`; None for an evaluation made from a table.
     keys
         What the ids of the user's items were, if they were no texts; items and tables have them.
-    own
-        The same evaluation with ids as texts, as evalkit computes with them.
 
     Examples
     --------

@@ -15,7 +15,8 @@ from ruamel.yaml import YAML
 import evalkit as ek
 
 PAGE = (ROOT / "docs" / "gate-in-ci.md").read_text(encoding="utf-8")
-SHELL = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
+# the first block writes files of its own
+SHELL = [block for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL) if "cat >" not in block]
 WORKFLOWS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 ITEM = {"item_id": "a", "question": "How long?", "answer": "30 days.", "context": ["Goods are taken back for 30 days."]}
 
