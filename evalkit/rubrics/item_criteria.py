@@ -52,15 +52,18 @@ _LEVELS = re.compile(r"levels|options|choices|ratings|score_?ranges?|scoring_cri
 _NEGATIVE = re.compile(r"(?:is_)?(?:negative|penalty|pitfall)|polarity|sign")
 _POSITIVE = {"false", "0", "no", "positive", "+", "+1", "sign1", "polarity1"}
 _KIND = re.compile(r"negative|detrimental|pitfall|penalty|deduction", re.IGNORECASE)
+_KIND_FIELD = re.compile(r"(?:(?:criteri(?:on|a)|rubric)_)?(?:type|kind|category|polarity)")
 _SIGNED, _PLAIN, _UNIT = r"[+−-]\s*\d+(?:\.\d+)?", r"\d+(?:\.\d+)?", r"\s*(?:points?|pts?\.?|marks?)\b"
 # [5 points] …, (+3) …, -2: …, 5 points: …
 # [5] …, Pitfall: …, or nothing but 5
-# … points: 5, … (+3), … (5 pts), … - 5 points
+# … points: 5 (not: three points: 1) a 2) b), … (+3) (not: x = (-2)), … (5 pts), … - 5 points (not: 4-5 points)
 _POINTS_IN_TEXT = re.compile(
     rf"[\[(]\s*(?:{_SIGNED}(?:{_UNIT}|\s*%)?|{_PLAIN}(?:{_UNIT}|\s*%))\s*[\])]|(?:{_SIGNED}(?:{_UNIT})?|{_PLAIN}{_UNIT})\s*:"
     rf"|\[(?P<bare>{_PLAIN})\]\s|[+−-]?{_PLAIN}\0|(?:{_KIND.pattern}|essential|important|optional)(?: criteri\w+)?\s*:"
-    rf"|.*(?:(?:\bpoints|\n\s*weight)[\"']?\s*[:=]\s*[\"']?[+−-]?\d|[\[(]\s*[+−-]?\s*{_PLAIN}{_UNIT}\s*[\])]"
-    rf"|(?:[\[(]\s*{_SIGNED}\s*[\])]|[:–—-]\s*[+−-]?\s*{_PLAIN}{_UNIT})\W*$)",
+    rf"|.*(?:(?:\bpoints|\n\s*weight)[\"']?\s*[:=]\s*[\"']?(?!1[.)](?!\d))[+−-]?\d"
+    rf"|[\[(]\s*[+−-]?\s*{_PLAIN}{_UNIT}\s*[\])]"
+    rf"|(?:(?<![=≈<>≤≥])(?<![=≈<>≤≥] )[\[(]\s*{_SIGNED}\s*[\])]"
+    rf"|(?::|(?<!\d)[–—-])\s*[+−-]?\s*{_PLAIN}{_UNIT})\W*$)",
     re.IGNORECASE | re.DOTALL)  # fmt: skip
 _MISSING = ("nan", "none", "n/a", "na", "<na>")  # as tables write them
 _NEXT_IN_LINE = re.compile(r"(?:\s|\\n)2[.):]\s|<li\b")
@@ -489,11 +492,11 @@ def _statement(fields: Mapping[str, Any], text: str, where: str) -> str:
 def _refuse_unread(fields: Mapping[str, Any], worth: Sequence[str], values: Mapping[str, Any], where: str) -> None:
     """Raise for a field that is not read, if it may hold the points, their sign or the scale, and these are missing."""
     unread = [name for name in worth if not is_missing(fields[name])]
-    unread += [name for name, value in fields.items() if isinstance(value, str) and _KIND.fullmatch(value.strip())
+    unread += [name for name in filter(_KIND_FIELD.fullmatch, fields) if _KIND.fullmatch(str(fields[name]).strip())
                and (values["points"] is None or name not in _NAMES["axis"])]  # fmt: skip
     for name in unread:
         field, value = "scale" if _LEVELS.fullmatch(name) else "points", str(fields[name]).casefold()
-        is_sign, is_lost = _NEGATIVE.fullmatch(name) or _KIND.fullmatch(value.strip()), values[field] is None
+        is_sign, is_lost = _NEGATIVE.fullmatch(name) or _KIND_FIELD.fullmatch(name), values[field] is None
         is_lost = not {value, name + value} & _POSITIVE and values["sign"] > 0 if is_sign else is_lost
         if is_lost and name not in _NAMES["text"]:
             fact = f"{where} has {field} {values[field]!r}, but the field {name!r} ({value[:40]!r}), which is not read"

@@ -45,6 +45,9 @@ _SOURCES = ("source", "data", "url", "image_url", "file_id", "file_data", "file_
 _DATA_FIELDS = ("data", "bytes", "blob", "base64", "base64_image")
 _ADDRESSES = ("uri", "url", "fileUri", "file_uri", "file_id")
 _MEDIA_TYPES = ("media_type", "mime_type", "mimeType", "mediaType", "contentType", "content_type", "image_mimetype")
+_MEDIA_TYPE = re.compile(
+    r"(?:application|audio|chemical|font|haptics|image|message|model|multipart|text|video|x-\w+)/[\w.+-]+\s*(?:;|$)"
+    r"|(?:image|audio|video|png|jpe?g|gif|webp|pdf|wav|mp[34])$", re.IGNORECASE)  # fmt: skip
 _TEXT_TYPE = re.compile(r"text/|application/(?:[\w.+-]*(?:json|xml|yaml|javascript)|x-www-form)")
 _ATTACHED = ("experimental_attachments", "attachments", "images", "videos")
 # parts without a type, by the name of their one field: Bedrock, Gemini, Haystack
@@ -495,7 +498,7 @@ def _unseen_part(part: Mapping[str, Any], *, anyway: bool = False) -> Mapping[st
     if is_unseen(part):
         return part
     inner = _typed(part)
-    media = next((str(inner[field]) for field in _MEDIA_TYPES if inner.get(field)), "")
+    media = next((name for field in _MEDIA_TYPES if _MEDIA_TYPE.match(name := str(inner.get(field)))), "")
     names = [inner.get("modality"), _kind(inner), *map(inner.get, ("block_type", "kind"))]
     names += part if anyway and len(part) == 1 else []  # DashScope's {"image": address}
     kind = next((_KINDS[name] for word in names if (name := str(word).replace("-", "_")) in _KINDS), None)
@@ -504,7 +507,9 @@ def _unseen_part(part: Mapping[str, Any], *, anyway: bool = False) -> Mapping[st
     # outside of messages, a list of files with their names holds no file
     held = [inner[name] for name in (_kind(inner), *_SOURCES, *_DATA_FIELDS) if inner.get(name)]
     has_text = "text" in inner or ("content" in inner and not _is_base64(inner["content"]))
-    has_data = any(map(inner.get, _DATA_FIELDS)) or _is_base64(inner.get("content"))
+    is_typed = kind is not None or inner is not part
+    has_data = any(inner.get(name) and (is_typed or _is_data(inner[name], media)) for name in _DATA_FIELDS)
+    has_data = has_data or _is_base64(inner.get("content"))
     is_at = has_data or (any(map(inner.get, _ADDRESSES)) and (kind is not None or anyway))
     is_known = media or inner is not part or "modality" in inner
     is_kind = kind is not None and (anyway or (not has_text and any(
@@ -546,6 +551,15 @@ def _about(value: Any, part: Mapping[str, Any], name: str = "") -> str:
 
 def _is_base64(value: Any) -> bool:
     return isinstance(value, str) and _BASE64.fullmatch(value[:1000].rstrip("=") + "=") is not None
+
+
+def _is_data(value: Any, media: str) -> bool:
+    """Whether the value of a field holds data: a text is none, unless it is base64, or has no space and is of media."""
+    if not isinstance(value, str):  # numbers of bytes; Node.js wraps them
+        numbers = value.get("data") if isinstance(value, Mapping) else value
+        return isinstance(numbers, list) and {*map(type, numbers)} == {int}
+    is_of_media = bool({media, media.partition("/")[0]} & _MEDIA.keys()) and len(value.split()) == 1
+    return is_of_media or not is_plain_text(value) or _is_base64("".join(value[:1000].splitlines()))
 
 
 def _size(media: str, data: str) -> str:

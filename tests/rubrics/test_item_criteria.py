@@ -428,8 +428,26 @@ def test_texts_with_numbers_and_brackets_are_no_points() -> None:
         "States x = -2", "Leads by 5 points", "12% of patients: is named", "3. is a heading", "(2019) is the year",
         "[x] is ticked", "Ends 10:30", "-", "Names the 5-point scale (1-5)", "0.5 mg: is the dose",
         "40 - 50 years are named", "[:" + " " * 40_000 + "x",
+        "States that x = (-2).", "Gives y ≤ (+3)", "Lists three key points: 1) dose 2) time",
+        "Has the points: 1. a 2. b",
+        "The range is 40-50 points", "Names a range of 3–5 points", "+44 is the country code", "Says that it is -5",
     ]  # fmt: skip
     assert ek.explode_criteria([{"item_id": 1, "criteria": texts}])["requirement"].tolist() == [*map(str.strip, texts)]
+
+
+def test_words_for_failures_count_only_in_fields_that_say_what_a_criterion_is() -> None:
+    words = ["negative", "Detrimental", "pitfall ", "penalty", "deduction"]
+    fields = ["sentiment", "label", "source", "note", "question_type", "example", "priority", "importance"]
+    for word in words:
+        entries = [{"text": "Flags the review", "points": 3, name: word} for name in fields]
+        assert ek.explode_criteria([{"item_id": 1, "criteria": entries}])["points"].tolist() == [3] * len(fields)
+        safe = {"text": "Flags the review", "points": 3, "category": word}
+        assert ek.explode_criteria([{"item_id": 1, "criteria": [safe]}])["axis"].tolist() == [word.strip()]
+        for name in ("type", "kind", "polarity", "Type", "criterion_type", "rubric_type"):
+            entry = {"text": "Flags the review", "points": 3, name: word}
+            with pytest.raises(InputError, match=rf"points 3(\.0)?, but the field '{name.casefold()}'"):
+                ek.explode_criteria([{"item_id": 1, "criteria": [entry]}])
+            assert len(ek.explode_criteria([{"item_id": 1, "criteria": [{**entry, "points": -3}, "Says A"]}])) == 2
 
 
 def test_levels_of_one_scale_several_texts_and_several_axes_are_refused() -> None:

@@ -457,10 +457,38 @@ def test_what_looks_like_an_image_and_is_none_is_judged():
         [{"role": "editor", "name": "Ann"}, {"role": "author", "name": "Ben"}],
         ["one", "two"],
         [{"id": 1, "unseen": "text"}],
+        {"content_type": "article", "data": "How long?"},
+        {"contentType": "Q&A", "data": "QUJD" * 20},
+        {"mime_type": "application/sql", "data": "SELECT 1"},
+        {"media_type": "n/a", "blob": "a leaf"},
+        {"content_type": "image/png", "data": "What is shown?"},
+        {"mime_type": "application/octet-stream", "bytes": 512},
+        {"answer": "yes", "metadata": {"content_type": "article", "data": "x"}},
+        {"kind": "document", "content_type": "article", "data": "How long?"},
+        {"media_type": "print", "data": {"pages": 3}},
+        {"media_type": "application/vnd.form", "data": {"answer": "yes"}},
     ]
     for value in lists:
         assert shown_value(value) is value or shown_value(value) == value
         assert unseen(shown_value(value)) is None
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        {"mime_type": "application/octet-stream", "data": "QUJD" * 20},
+        {"mime_type": "application/zip", "data": "\n".join(["QUJD" * 19] * 3)},
+        {"content_type": "image/png; charset=binary", "data": "iVBORw0KGgo="},
+        {"media_type": "png", "data": PICTURE[22:]},
+        {"mimeType": "audio/wav", "blob": [82, 73, 70, 70]},
+        {"mimeType": "application/zip", "data": {"type": "Buffer", "data": [80, 75, 3, 4]}},
+        {"mime_type": "application/pdf", "data": "data:application/pdf;base64," + "JVBE" * 30},
+        {"inlineData": {"mimeType": "application/pdf", "data": "JVBE"}},
+    ],
+)
+def test_data_of_a_media_type_is_a_file_without_a_type_too(cell: dict[str, Any]):
+    assert unseen(shown_value(cell)) is not None
+    assert unseen(shown_value([{"note": cell}])) is not None
 
 
 def messages(*pairs: Any) -> list[dict[str, Any]]:

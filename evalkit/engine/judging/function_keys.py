@@ -1,6 +1,7 @@
 """The key of a call of any memoized function: its name, its source, its arguments, and what it reads from outside.
 
-`docs/adr/0002-reply-keys.md` says what is in it and why.
+`docs/adr/0002-reply-keys.md` says what is in it and why. Over 350 lines, because what is hashed of a value, and which
+values a source reads, find each other: a value may be a function, whose source is read in turn.
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ _SESSIONS = re.compile(
 """Clients without an address of their own: sessions of HTTP, and mocks."""
 _ADDRESSES = ("base_url", "_base_url", "api_base", "server_url", "endpoint")
 _MODELS = ("model", "model_name", "model_id", "deployment")
+_ALL_NAMES = re.compile(r"\b(?:locals|vars|eval|exec|_getframe|currentframe|stack)\(")
+"""Calls that read arguments without naming them."""
 _SECRETS = re.compile(r"key|token|secret|password|credential|auth|header|cookie", re.IGNORECASE)
 
 
@@ -128,7 +131,7 @@ class FunctionKeys:
             When one cannot be hashed; or if a name to ignore is in neither.
         """
         met: list[Any] = []
-        rows = {name: self._without_label(value) for name, value in arguments.items()}
+        rows = {name: self._without_label(name, value) for name, value in arguments.items()}
         digests = {name: self._hashed(f"the argument {name!r}", value, met) for name, value in rows.items()}
         call = getattr(type(self.func), "__call__", None)  # noqa: B004  # the method itself is wanted
         root = self.func.__call__ if isinstance(call, FunctionType) else self.func
@@ -144,14 +147,15 @@ class FunctionKeys:
             )
         return {"schema": _SCHEMA, "function": self.name, "arguments": digests, "reads": reads}
 
-    def _without_label(self, value: Any) -> Any:
-        """A row of a table without the number of its place, unless what the function reads may ask for it."""
-        if type(value).__name__ != "Series" or not isinstance(plain_number(value.name), int):
+    def _without_label(self, name: str, value: Any) -> Any:
+        """A row of a table without the number of its place, if the function's own source takes only cells of it."""
+        code = getattr(self.func, "__code__", None)
+        if type(value).__name__ != "Series" or not isinstance(plain_number(value.name), int) or code is None:
             return value
-        with contextlib.suppress(InputError):  # so that all that it reads is among the sources
-            self.parts({})
-        may_ask = re.search(r"\.name\b|getattr|^code_", "\n".join(self.sources.values()), re.MULTILINE)
-        return value if may_ask else value.rename(None)
+        is_row = value.index.inferred_type == "string" and value.index.is_unique  # else a cell may be a row itself
+        if not is_row or hasattr(self.func, "__wrapped__"):
+            return value
+        return value.rename(None) if _takes_cells(self._source(code), name, value.__class__) else value
 
     def _hashed(self, what: str, value: Any, met: list[Any]) -> str:
         """Joblib's hash of a value; `what` names it in the error."""
@@ -357,3 +361,25 @@ def _stored(source: str) -> frozenset[str]:
     names = [node for node in nodes if isinstance(node, ast.Name)]
     read_names = {node.id for node in names if node not in stored}
     return frozenset({node.id for node in names if node in stored} - read_names | declared)
+
+
+@lru_cache(maxsize=1024)
+def _takes_cells(source: str, name: str, kind: type) -> bool:
+    """Whether all that a function does with this argument is ``row["x"]``, ``row.x`` or ``row.get("x")``."""
+    tree = ast.parse(source)
+    function, nodes, cells = tree.body[0], [*ast.walk(tree)], set[ast.expr]()
+    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) or _ALL_NAMES.search(source):
+        return False
+    for node in nodes:
+        match node:
+            case ast.Subscript(value=row, slice=ast.Constant(value=str())):
+                cells.add(row)
+            case ast.Attribute(value=row, attr=attribute) if attribute[0] != "_" and not hasattr(kind, attribute):
+                cells.add(row)
+            case ast.Call(func=ast.Attribute(value=row, attr="get"), args=[ast.Constant(value=str()), *_]):
+                cells.add(row)
+    signature = function.args
+    is_argument = name in {
+        argument.arg for argument in (*signature.posonlyargs, *signature.args, *signature.kwonlyargs)
+    }
+    return is_argument and all(node in cells for node in nodes if isinstance(node, ast.Name) and node.id == name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
@@ -250,12 +251,17 @@ class _Coder:
         return outcome
 
     def _code_or_reason(self, meaning: Any) -> tuple[Any, str | None]:
-        """The code or the reason that a value stands for; true and false are 1 and 0 on a scale with these codes."""
-        if {*self._scale.codes} == {0, 1} and (word := str(meaning).casefold()) in ("true", "false"):
-            meaning = int(word == "true")
-        code = self._scale.code(meaning)
-        if code is None and isinstance(meaning, str):
-            code = self._scale.named(meaning)
+        """The code or the reason that a value stands for.
+
+        True and false are 1 and 0 on a scale with these codes, unless what these mean speaks of false and true.
+        """
+        code, word = self._scale.code(meaning), str(meaning).strip().casefold()
+        if code is None and isinstance(meaning, (str, bool, np.bool_)):
+            code = self._scale.named(word)
+        if code is None and word in ("true", "false") and {*self._scale.codes} == {0, 1}:
+            of_code = {number: (words or "").casefold() for number, words in self._scale.items()}
+            is_turned = re.search(r"(?<!not )\btrue\b", of_code[0]) or re.search(r"(?<!not )\bfalse\b", of_code[1])
+            code = None if is_turned else self._scale.code(int(word == "true"))
         return code, meaning if code is None and isinstance(meaning, str) and meaning in REASONS else None
 
 

@@ -659,3 +659,76 @@ def test_the_place_of_a_row_counts_only_where_the_function_may_ask_for_it(memory
     assert table.apply(ask_with_place, axis=1).tolist() == ["0 a", "1 b", "2 c", "3 d"]
     assert later.apply(ask_with_place, axis=1).tolist() == ["0 c", "1 d"]
     assert asked == ["a", "b", "c", "d", "a", "b", "c", "d", "c", "d"]
+
+
+class Place:
+    """Ways to read the place of a row."""
+
+    @staticmethod
+    def whole(row: Any) -> str:
+        return f"{row}"
+
+    @staticmethod
+    def framed(row: Any) -> str:
+        return str(pd.DataFrame([row]).index[0])
+
+    @staticmethod
+    def method(row: Any) -> str:
+        return str(row.to_frame().columns[0])
+
+    @staticmethod
+    def part(row: Any) -> str:
+        return str(row[["question"]].name)
+
+    @staticmethod
+    def rest(row: Any) -> str:
+        return str(row[...].name)
+
+    @staticmethod
+    def passed(*rows: Any) -> str:
+        return str(rows[0].name)
+
+    @staticmethod
+    def named(**row: Any) -> str:
+        return str(row["row"].name)
+
+    @staticmethod
+    def local(row: Any) -> str:
+        return str(next(iter(locals().values())).name)
+
+    @staticmethod
+    def hidden(row: Any) -> str:
+        return str(row._name)
+
+    @staticmethod
+    def nested(row: Any) -> str:
+        return (lambda each=row: str(each.name))()
+
+    @staticmethod
+    def held(row: Any) -> str:
+        return str({"row": row}["row"].name)
+
+    @staticmethod
+    def sliced(row: Any) -> str:
+        return str(row["question"].name)
+
+
+def test_two_rows_of_equal_cells_have_each_its_own_answer_unless_only_cells_are_taken(memory: ek.engine.Memory) -> None:
+    table = pd.DataFrame({"question": ["a", "a"], "n": [1, 1]}, index=[7, 9])
+    for name in ("whole", "framed", "method", "part", "rest", "passed", "local", "hidden", "nested", "held"):
+        ask = getattr(Place, name)
+        assert [memory.cache(ask)(row) for _, row in table.iterrows()] == [ask(row) for _, row in table.iterrows()], (
+            name
+        )
+    assert [memory.cache(Place.named)(row=row) for _, row in table.iterrows()] == ["7", "9"]
+    twice = pd.DataFrame([["a", "b"]] * 2, columns=["question", "question"], index=[7, 9])
+    assert [memory.cache(Place.sliced)(row) for _, row in twice.iterrows()] == ["7", "9"]
+    asked: list[str] = []
+
+    @memory.cache
+    def cells(row: Any, *, upper: bool = True) -> list[Any]:
+        asked.append(row.question)
+        return [f"{row['question']}{row.n}" for _ in range(1 if upper else 2)] + [row.get("none", None)]
+
+    assert [cells(row) for _, row in table.iterrows()] == [["a1", None]] * 2
+    assert asked == ["a"]

@@ -69,6 +69,23 @@ class TestScores:
         with pytest.raises(InputError, match="neither on the scale"):
             ek.import_judgments(table, "helpfulness", score="met")
 
+    @pytest.mark.parametrize("write", [bool, np.bool_, str, lambda met: str(met).lower()])
+    @pytest.mark.parametrize("level", ["ordinal", "interval"])
+    def test_the_names_of_a_scale_come_before_true_and_false(self, write, level):
+        def scores(words, **keywords):
+            criterion = {"name": "claim", "scale": words, "level": level}
+            rubric = ek.Rubric(id="claims", inputs=["answer"], criteria=[criterion])
+            return ek.import_judgments(table, rubric, score="met", **keywords)["score"].tolist()
+
+        table = pd.DataFrame({"item_id": list("ab"), "judge": "j", "met": [write(True), write(False)]})
+        assert scores({0: "true", 1: "false"}) == [0, 1]
+        assert scores({0: "false", 1: "true"}) == [1, 0]
+        assert scores({0: "not true", 1: "true of the text"}) == [1, 0]
+        assert scores({0: "true", 1: "false"}, codes={write(True): "true", write(False): "False"}) == [0, 1]
+        for words in ({0: "A true claim", 1: "A false claim"}, {0: "supported", 1: "false"}, {0: "true", 1: "made up"}):
+            with pytest.raises(InputError, match="neither on the scale"):
+                scores(words)
+
     def test_level_names_and_other_codes_are_mapped_by_name(self):
         rows = [{"item_id": n, "mark": mark} for n, mark in enumerate(["Good", "yes", True, "n/a", -1, None])]
         meant = {"yes": 3, True: 2, "n/a": "abstained", -1: "unreadable", None: "not_asked", "Good": "good"}
