@@ -13,6 +13,7 @@ import pandas as pd
 
 import evalkit as ek
 from evalkit.evaluation.suggestions.cases import groups_of, joined_to_dev
+from evalkit.notebook.together.label_forms import Forms
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.stats.alignment.held_out_log import ItemSet
 from evalkit.stats.alignment.held_out_tests import HeldOutLog
@@ -136,6 +137,8 @@ def test_a_session_is_split_by_text_and_one_from_before_only_loses_held_out_twin
         held = [f"i{at}" for at in range(160) if is_held_out(f"i{at}") and is_held_out(f"i{at ^ 1}")]
         assert sorted(part.index[part == "held-out"]) == sorted(held)
         n_moved = sum(is_held_out(f"i{at}") for at in range(160)) - len(held)
+        forms = Forms(old.setup.items, RUBRIC, tmp_path / "s.labels.jsonl", "random", None, None)
+        assert forms.groups[forms.groups.map(is_held_out)].index.tolist() == held
         words = old.look_held_out()["compared"]
         assert (
             words == f"{len(held)} of {len(held)} labelled items; {n_moved} items with the text of a dev item left out"
