@@ -85,18 +85,18 @@ def groups_of(items: pd.DataFrame, content: Iterable[str], *, was_split: bool = 
             rank = first[rank] = first[first[rank]]
         return rank
 
-    texts, most = [*content], _MOST_JOINED * len(items)
+    texts, n_at_most = [*content], _MOST_JOINED * len(items)
     for name, text in zip(names, texts, strict=True):
         groups_with.setdefault(text, []).append(rank_of[name])
     for text, ranks in sorted(groups_with.items(), key=lambda entry: (len(entry[1]), sorted(entry[1]))):
-        parts = {first_of(rank) for rank in ranks}
-        n_items, least = sum(joined[part] for part in parts), min(parts)
-        if len(parts) > 1 and n_items > most:
-            apart[text] = min(ranks, key=(lambda rank: place(order[rank])) if len(ranks) >= most / 2 else None)
+        roots = {first_of(rank) for rank in ranks}
+        n_items, least = sum(joined[root] for root in roots), min(roots)
+        if len(roots) > 1 and n_items > n_at_most:
+            apart[text] = min(ranks, key=(lambda rank: place(order[rank])) if len(ranks) >= n_at_most / 2 else None)
             continue
         joined[least] = n_items
-        for part in parts:
-            first[part] = least
+        for root in roots:
+            first[root] = least
     firsts = [apart.get(text, first_of(rank_of[name])) for name, text in zip(names, texts, strict=True)]
     return pd.Series([order[rank] for rank in firsts], index=items["item_id"].tolist(), dtype="str")
 
