@@ -197,7 +197,7 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
     points = {
         key: point for key, point in session.points().items() if point.value is not None and _answered(session, key)
     }
-    looks = [one["number"] for key, one in session.labels.looks.items() if key.split(" ", 2)[2] == row["criterion"]]
+    looks = [one["number"] for key, one in session.labels.looks.items() if key.split(" ", 2)[2:] == [row["criterion"]]]
     so_far = f" with these two versions; {counted(max(looks), 'look')} at them so far" if looks else ""
     sizes = {one["n_verdicts"] for key in (runs.current, runs.against) if (one := session.alignment(key)) is not None}
     pairs = f"{counted(row['n_paired'], 'item')} compared"
