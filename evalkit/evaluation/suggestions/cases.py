@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -28,6 +29,7 @@ from evalkit.tables.message_forms import shown_value
 Kind = Literal["false pass", "false fail", "differs"]
 _LONGEST = 1_500
 _REASONS = 2
+_MOST_JOINED = 0.1  # of the items: larger parts make the split all or nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +68,37 @@ class Cases:
 def groups_of(items: pd.DataFrame, content: Iterable[str], *, was_split: bool = False) -> pd.Series:
     """item_id -> the name by which its labels are split into parts: that of its group, if all items have one.
 
-    Items of equal content are in one part, with all of their groups: the first of their names counts. If labels
-    `was_split` before this rule, that is the first to be ``dev``: so nothing that was ``dev`` is held out now.
+    Items of equal content are in one part, with all of their groups: the first of their names counts. If these would
+    be over a tenth of all items, as groups with one frequent answer are, the equal items leave their groups, and go
+    with the first of these; a text of a twentieth of all items with the first that is ``dev``. If labels `was_split`
+    before this rule, the first is always that: so nothing that was ``dev`` is held out now.
     """
     has_groups = "group_id" in items.columns and items["group_id"].notna().all()
-    names = items["group_id" if has_groups else "item_id"].astype("str").reset_index(drop=True)
-    order = sorted(names.unique(), key=place if was_split else None)
-    texts, least = pd.Series([*content]), names.map({name: rank for rank, name in enumerate(order)}).astype("int64")
-    ranks = least + 1
-    while not ranks.equals(least):  # groups that share a text with a group of another text, and so on
-        ranks, least = least, least.groupby(texts).transform("min").groupby(names).transform("min")
-    return pd.Series([order[rank] for rank in ranks], index=items["item_id"].tolist(), dtype="str")
+    names = items["group_id" if has_groups else "item_id"].astype("str").tolist()
+    order = sorted({*names}, key=place if was_split else None)
+    rank_of = {name: rank for rank, name in enumerate(order)}
+    sizes, first, groups_with, apart = Counter(names), [*range(len(order))], dict[str, list[int]](), dict[str, int]()
+    joined = [sizes[name] for name in order]
+
+    def first_of(rank: int) -> int:
+        while first[rank] != rank:
+            rank = first[rank] = first[first[rank]]
+        return rank
+
+    texts, n_at_most = [*content], _MOST_JOINED * len(items)
+    for name, text in zip(names, texts, strict=True):
+        groups_with.setdefault(text, []).append(rank_of[name])
+    for text, ranks in sorted(groups_with.items(), key=lambda entry: (len(entry[1]), sorted(entry[1]))):
+        roots = {first_of(rank) for rank in ranks}
+        n_items, least = sum(joined[root] for root in roots), min(roots)
+        if len(roots) > 1 and n_items > n_at_most:
+            apart[text] = min(ranks, key=(lambda rank: place(order[rank])) if len(ranks) >= n_at_most / 2 else None)
+            continue
+        joined[least] = n_items
+        for root in roots:
+            first[root] = least
+    firsts = [apart.get(text, first_of(rank_of[name])) for name, text in zip(names, texts, strict=True)]
+    return pd.Series([order[rank] for rank in firsts], index=items["item_id"].tolist(), dtype="str")
 
 
 def joined_to_dev(items: pd.DataFrame, groups: pd.Series) -> set[str]:

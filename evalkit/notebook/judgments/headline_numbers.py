@@ -292,7 +292,10 @@ def _scored(evaluation: Evaluation, criterion: str) -> list[Tile]:
     note = "items" if evaluation.judgments["error"].notna().any() else "items; all judgments scored"
     noun, n_whole = ("verdict", row["n_verdicts"]) if pd.notna(row["pass_rate"]) else ("score", row["n_mean"])
     if n_lost := row["n_scored"] - n_whole:
-        note += f"; {n_lost} without a {noun}, {row['n_tied']} of them tied"
+        of_criterion = evaluation.scores["criterion"] == criterion
+        is_lost = evaluation.scores["passed" if noun == "verdict" else "score_norm"].isna()
+        n_tied = (of_criterion & is_lost & evaluation.scores["tied"]).sum()
+        note += f"; {n_lost} without a {noun}, {n_tied} of them tied"
     scored = Tile("Scored", count_of(row["n_scored"], row["n_items"]), note)
     if pd.isna(row["pass_rate"]):
         value = figure(row["mean_norm"], row["norm_low"], row["norm_high"])

@@ -100,6 +100,7 @@ def item_texts(
 
 _MOST_IMAGES, _MOST_DATA = 12, 4_000_000  # of an input; they are sent with each item that is opened
 _MEDIA = {"iVBORw0KGgo": "png", "/9j/": "jpeg", "R0lGOD": "gif", r"UklGR[\w+/]{6}XRUJQ": "webp"}  # RIFF holds sound too
+_ADDRESS = re.compile(r"https?://\S+?(?=[\s,]*$|,?\s|,\s*https?://)", re.IGNORECASE)  # one may hold commas
 _KINDS = {start[:4]: kind for start, kind in _MEDIA.items()}
 _IMAGE = re.compile(rf"(?<![\w+/])(?:{'|'.join(_MEDIA)})[\w+/]{{40,{_MOST_DATA}}}={{0,2}}(?![\w+/])", re.ASCII)
 
@@ -137,7 +138,7 @@ def links_of(value: Any) -> list[str]:
     ['https://example.org/a.png']
     """
     if is_unseen(value):
-        return re.findall(r"https?://[^\s,]+", value["unseen"]) if value["type"] == "image" else []
+        return _ADDRESS.findall(value["unseen"]) if value["type"] == "image" else []
     elements = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
     return [address for element in elements for address in links_of(element)]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from evalkit.errors import counted
 from evalkit.notebook.start.column_names import is_about, is_machine, is_rating
-from evalkit.notebook.start.table_columns import MOST_LABELS, NO_LABEL, Column
+from evalkit.notebook.start.table_columns import MOST_LABELS, NO_LABEL, SPEAKERS, Column
 from evalkit.rubrics import Rubric, load_rubric
 from evalkit.rubrics.label_words import verdict_word
 from evalkit.rubrics.scales import number
@@ -48,6 +48,7 @@ _NAMES = {
 }
 # Under these names a code may be what was asked, said or expected; under others, such as ref, it names the row.
 _MAY_BE_CODES = " ".join(map(_NAMES.__getitem__, ("question", "answer", "reference", "answer_a", "answer_b"))).split()
+_REFS, _ANSWERS = ("ref", "reference"), {*f"{_NAMES['answer']} {_NAMES['reference']}".split()} - {*SPEAKERS}
 # The side in a name such as response_1, which sides make a pair, and the other words of such names.
 _SIDE = re.compile(r"(?:^|_|(?<=[a-z])(?=\d))([a-z\d])(?=_|$)")
 _SIDES = (["a", "b"], ["1", "2"], ["0", "1"])
@@ -138,7 +139,7 @@ def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[s
 
     unique = [one for one in free if one.is_unique and one.is_short]
     own = columns[fixed.column("id") or ""] if fixed.column("id") else None
-    codes = [one for one in free if names_rows(one)]
+    codes = [one for one in free if names_rows(one, columns.values())]
     key = own or _named(unique, "id") or next((one for one in codes if one in unique), None)
     who = _named(repeated(), "annotator", exact=True)
     item = own or _named(repeated(), "id", exact=True) or next((one for one in codes if one.is_repeated), None)
@@ -155,7 +156,7 @@ def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[s
     take(_named(repeated(), "system", exact=True) or machine, "system")
     groups = group_candidates(free)
     take(groups[0] if len(groups) == 1 else None, "group")
-    _guess_inputs(free, rubric, fixed, take, speakers)
+    _guess_inputs(free, rubric, fixed, take, [*speakers, *codes])
     if "criteria" not in roles.values():  # labels of an item are no labels of its criteria
         _guess_labels(free, rubric, take)
     if key is None:
@@ -164,10 +165,18 @@ def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[s
     return ColumnRoles(roles)
 
 
-def names_rows(column: Column) -> bool:
-    """Whether a column holds codes of rows: they are no input, whatever its name."""
-    is_name = not is_rating(column.words)
-    return column.is_coded and is_name and (column.words not in _MAY_BE_CODES or column.words in ("ref", "reference"))
+def names_rows(column: Column, columns: Iterable[Column]) -> bool:
+    """Whether a column holds codes of rows: they are no input, unless its name is that of answers.
+
+    Under ``ref`` they are, unless another of the `columns` holds answers of the same form.
+    """
+    if not column.code_form or is_rating(column.words):
+        return False
+    last = column.words.rpartition("_")[2]
+    if last not in _REFS:
+        return column.words not in _MAY_BE_CODES and last not in _ANSWERS
+    alike = [one for one in columns if one.code_form == column.code_form and not one.words.endswith(_REFS)]
+    return all(names_rows(one, ()) for one in alike)
 
 
 def group_candidates(columns: Iterable[Column]) -> list[Column]:
@@ -190,7 +199,7 @@ def group_candidates(columns: Iterable[Column]) -> list[Column]:
 
 def own_criteria_of(columns: Iterable[Column]) -> Column | None:
     """The column whose name and cells are those of criteria that each item brings."""
-    return _named([column for column in columns if column.holds_criteria], "criteria")
+    return _named([one for one in columns if one.holds_criteria and not one.holds_levels], "criteria")
 
 
 def id_without_use(columns: Iterable[Column]) -> str:
@@ -228,7 +237,7 @@ def _speakers(columns: Iterable[Column]) -> list[Column]:
     return [column for column in speakers if column.words in ("user", "human") or column.has_digits]
 
 
-def _guess_inputs(free: list[Column], rubric: Rubric, fixed: ColumnRoles, take: Any, speakers: list[Column]) -> None:
+def _guess_inputs(free: list[Column], rubric: Rubric, fixed: ColumnRoles, take: Any, no_texts: list[Column]) -> None:
     """Inputs by name; a chat stands for question and answer; then texts by their order."""
     made = {*fixed.inputs, *(CHAT_INPUTS if fixed.columns("messages") else ())}
     wanted = [name for name in rubric.input_names if name not in made]
@@ -245,8 +254,8 @@ def _guess_inputs(free: list[Column], rubric: Rubric, fixed: ColumnRoles, take: 
     sides = [*_NAMES["answer_a"].split(), *_NAMES["answer_b"].split()]
     chats = [one for one in free if one.is_chat and one not in pair and one.words not in sides]
     coded = [one for one in free if one.values and len(one.texts) > 2 * MOST_LABELS and is_rating(one.words)]
-    coded += [one for one in free if one.holds_decisions or one in speakers]
-    others = [one for one in free if one.is_text and one not in (*chats, *coded) and not names_rows(one)]
+    coded += [one for one in free if one.holds_decisions or one in no_texts]
+    others = [one for one in free if one.is_text and one not in (*chats, *coded)]
     for name, column in zip(("answer_a", "answer_b"), pair, strict=False):
         if name in wanted:
             take(column, f"input: {name}")
@@ -259,8 +268,10 @@ def _guess_inputs(free: list[Column], rubric: Rubric, fixed: ColumnRoles, take: 
         take(chats[0], "messages")
         return
     scores = [one for one in others if isinstance(one.present[0], Mapping) and is_rating(one.words)]
-    others = [one for one in others if one not in scores and any(" " in text for text in one.distinct)]
-    for name in rubric.input_names:
+    others = [
+        one for one in others if one not in scores and (one.code_form or any(" " in text for text in one.distinct))
+    ]
+    for name in sorted(rubric.input_names, key=lambda name: name != "reference"):  # of expected_answer
         find(name, others, exact=False)
     for name in ("question", "answer"):
         if name in wanted and name in rubric.required_inputs:

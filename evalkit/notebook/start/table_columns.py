@@ -27,9 +27,10 @@ NO_LABEL = re.compile(
 )
 """In names of columns that hold counts or places, not labels."""
 _LONGEST_ID = 64
-_SPEAKERS = ("bot", "assistant", "candidate", "user", "human")  # whose name or whose words a column of this name has
+SPEAKERS = ("bot", "assistant", "candidate", "user", "human")  # whose name or whose words a column of this name has
 _PLAIN_WORDS = "yes no y n true false t f да нет none na unknown skip"
 _CODE = re.compile(r"(?=\S*\d)(?!\d{4}-\d\d)[\w#./:-]*[^\W\d_][\w#./:-]*")
+_LEVEL = re.compile(r"""(?:^|[{,])\s*["']?(\d{1,3})["']?[.):]\s*["']?([^\n"',}]*)""", re.MULTILINE)
 _NO_ID = re.compile(r"(?:^|_)(?:ms|cost|price|amount|size|chars|words|stars|points|duration|percent)(?:_|$)")
 _NUMBERS, _SCALARS = (bool, int, float, np.generic), (str, bool, int, float, np.generic)
 
@@ -75,6 +76,16 @@ class Column:
             return False
 
     @property
+    def holds_levels(self) -> bool:
+        """Whether all rows have the levels of one scale, such as "1: bad" and "2: good", which read like criteria."""
+        levels = _LEVEL.findall(next(iter(self.distinct), ""))
+        if len(self.distinct) != 1 or len(self.present) < 2 or len(levels) < 2:
+            return False
+        first = int(levels[0][0])
+        is_brief = all(len(text.split()) <= 2 for _, text in levels)
+        return [int(code) for code, _ in levels] == [*range(first, first + len(levels))] and (is_brief or not first)
+
+    @property
     def examples(self) -> list[str]:
         """Two of its values; of chats what was said."""
         chats = [messages_of(cell) for cell in list(self.distinct.values())[:2]] if self.is_chat else []
@@ -91,7 +102,7 @@ class Column:
         """Whether it has a few names or codes of who spoke, such as sum-v1 and sum-v2, and not what was said."""
         is_few = self.is_repeated and bool(self.values) and len(self.texts) > 2 * MOST_LABELS
         return (
-            self.words in _SPEAKERS
+            self.words in SPEAKERS
             and is_few
             and not any(" " in text.strip() or verdict_word(text) is not None for text in self.distinct)
         )
@@ -122,11 +133,12 @@ class Column:
             return not (NO_LABEL.search(self.words) or _NO_ID.search(self.words))
         return all(_CODE.fullmatch(text) for text in self.texts)
 
-    @property
-    def is_coded(self) -> bool:
-        """Whether its values are codes of one form, such as H-001 and H-002: names of rows, and no texts."""
-        forms = {re.sub(r"\d+", "0", text) for text in self.distinct}
-        return self.is_short and len(forms) == 1 < len(self.distinct) and all(map(_CODE.fullmatch, self.distinct))
+    @cached_property
+    def code_form(self) -> str:
+        """The form of its values if they are codes of one form, such as H-0 of H-001 and H-002; else empty."""
+        forms = {re.sub(r"\d+", "0", text) for text in self.distinct} if self.is_short else set[str]()
+        is_coded = len(forms) == 1 < len(self.distinct) and all(map(_CODE.fullmatch, self.distinct))
+        return forms.pop() if is_coded else ""
 
     def fits(self, scale: Scale) -> bool:
         """Whether its values are labels on a scale; one that says *unsure* is no label, and does not count."""

@@ -21,7 +21,7 @@ function renderLabels({ model, el }) {
     sent = message.do === "save" ? given() : "";
     send({ ...message, id });
     lock();
-    setTimeout(() => waiting === id && saving("Saving …"), SLOW_MS);
+    setTimeout(() => waiting === id && !find(".ekw-saving")?.textContent.startsWith("Saving") && saving("Saving …"), SLOW_MS);
     setTimeout(() => {
       if (waiting !== id) return;
       waiting = "";

@@ -20,6 +20,7 @@ from evalkit.notebook.judgments.item_details import item_texts
 from evalkit.notebook.labelling.label_log import LOG, LabelEdit, LabelLog
 from evalkit.notebook.labelling.label_queue import random_order
 from evalkit.notebook.tuner.drafts import Setup
+from evalkit.notebook.tuner.version_history import History
 from evalkit.rubrics.human_labels import text_hashes
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.rubrics.rubric import REQUIREMENT
@@ -72,7 +73,8 @@ class Forms:
         self.items, self.rubric = setup.items, spec.rubric
         folder, name = setup.place()
         path = folder / f"{name}{LOG}" if labels is None else Path(labels)
-        self.groups = groups_of(self.items, worklist.clusters)
+        (history := History(path.with_name(f"{path.name.removesuffix(LOG)}.tuner.json"))).load(self.rubric.id)
+        self.groups = groups_of(self.items, worklist.clusters, was_split=history.was_split)
         self.columns = columns_of(self.rubric, spec.inputs, self.items)
         self.log = LabelLog(path, text_hashes(self.rubric, self.items, spec.inputs), None, self.rubric, self.groups)
         self.log.read()

@@ -86,6 +86,8 @@ class LabelPage(NotebookWidget):
         who = self.annotator = annotator.strip()
         if not who or who.startswith(DECIDED):
             raise InputError(f"annotator={annotator!r} is no name of a person, as names beginning with {DECIDED!r}")
+        if isinstance(people, str):
+            raise InputError(f"people={people!r} is a text; pass a list of names, such as people=[{people!r}]")
         self._forms = forms = Forms(items, rubric, labels, order, item_id, inputs)
         self.path, self._message_id = forms.log.path, ""
         self._screen: LeadScreen | PersonScreen = PersonScreen(forms, who, show_others=show_others)

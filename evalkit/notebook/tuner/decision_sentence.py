@@ -73,7 +73,9 @@ def _incomplete(judgments: pd.DataFrame, session: Session) -> Decision | None:
     """A run that was stopped, or for which the budget did not suffice."""
     judgments = judgments[~judgments["error"].isin(SKIPPED).to_numpy()]
     lost, missing = judgments["error"].eq("cache_miss"), judgments["error"].isin(["stopped", "in_batch", "budget"])
-    if not missing.any() and lost.mean() <= _MOST_LOST:  # calls that failed, which a restart finds in no cache
+    if judgments.empty or (
+        not missing.any() and lost.mean() <= _MOST_LOST
+    ):  # calls that failed, which a restart finds in no cache
         return None
     missing |= lost
     n, n_missing = len(judgments), int(missing.sum())
@@ -195,7 +197,7 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
     points = {
         key: point for key, point in session.points().items() if point.value is not None and _answered(session, key)
     }
-    looks = [one["number"] for about, one in session.labels.looks.items() if about.endswith(f" {row['criterion']}")]
+    looks = [one["number"] for key, one in session.labels.looks.items() if key.split(" ", 2)[2:] == [row["criterion"]]]
     so_far = f" with these two versions; {counted(max(looks), 'look')} at them so far" if looks else ""
     sizes = {one["n_verdicts"] for key in (runs.current, runs.against) if (one := session.alignment(key)) is not None}
     pairs = f"{counted(row['n_paired'], 'item')} compared"

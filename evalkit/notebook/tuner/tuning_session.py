@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,7 @@ class Session(Memo):
     def freeze(self, *, overwrite: bool = False) -> Path:
         """Write the version shown, which must be saved, as a profile beside the file of the session; asks no judge.
 
-        With `overwrite`, an existing file is kept as ``….yaml.bak``.
+        With `overwrite`, an existing file is kept as ``….yaml.bak``, the next one as ``….yaml.bak1``.
 
         Raises
         ------
@@ -179,9 +180,14 @@ class Session(Memo):
             take = "" if self.runs.shows_draft else "'Edit the version shown' under Versions, then "
             raise InputError(f"{version.name} is not saved, so it cannot be frozen: press {take}Save version")
         path = self.folder / f"{self.name}-{version.rubric.version}.yaml"
-        if overwrite and path.exists():
-            path.replace(f"{path}.bak")
-        freeze(evaluation, path, cache=self.setup.cache)
+        copies = (Path(f"{path}.bak{n or ''}") for n in count())
+        old = path.rename(next(copy for copy in copies if not copy.exists())) if overwrite and path.exists() else None
+        try:
+            freeze(evaluation, path, cache=self.setup.cache)
+        except BaseException:
+            if old is not None:
+                old.replace(path)
+            raise
         return path
 
     def paid(self) -> str:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from evalkit.core.lists_of_choices import ENGINE_REASONS, SKIPPED
+from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.core.settings import Options
 from evalkit.engine import Plan, ReplyStore
 from evalkit.engine.judging.worklist import Worklist
-from evalkit.errors import ConfigError, InputError, RubricError, counted, listed
+from evalkit.errors import CacheError, ConfigError, InputError, RubricError, counted, listed
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.evaluating import evaluate_worklist
 from evalkit.evaluation.evaluation_log import log_evaluation
@@ -26,7 +26,7 @@ from evalkit.tables import schemas
 SHOWN_VERSIONS = 10
 """How many versions, the newest ones, have a point in the strip; their evaluations stay in memory."""
 
-
+_LEFT_TO_RUN = {"cache_miss", "stopped", "budget", "in_batch"}
 _KILLED = (
     "The kernel ended during a run (or it goes on in another notebook): replies that were on their way are not stored, "
     "so the next run asks for them again; the server may have charged for them."
@@ -106,7 +106,8 @@ class Runs:
             nonlocal end
             if not self._is_asking:
                 self._is_asking = True
-                self._history.save()
+                with self._history.lock:
+                    self._history.save()
             end = RunEnd(f"received {counted(progress.done, 'reply', 'replies')}")
             self.problems[version.key] = dict(progress.problems)
             if on_progress is not None:
@@ -124,7 +125,8 @@ class Runs:
                 end = RunEnd(f"stopped: {evaluation.cost.n_live:,} replies received; {rest}", stopped=True)
             finally:
                 self._is_asking = False
-                self._history.save()
+                with self._history.lock, suppress(CacheError):  # a run that was paid for is shown first
+                    self._history.save()
         with self._history.lock:
             self._add(version, evaluation)
         log = partial(log_evaluation, evaluation, work, options)
@@ -236,7 +238,7 @@ class Runs:
         if self._again_of is not evaluation:
             self._again_of, self._again = evaluation, None
             errors: set[Any] = set() if evaluation is None else {*evaluation.judgments["error"].dropna().unique()}
-            is_unread = bool(errors - {*ENGINE_REASONS, *SKIPPED, "not_asked"}) and not errors & {*ENGINE_REASONS}
+            is_unread = bool(errors - {*ENGINE_REASONS}) and not errors & _LEFT_TO_RUN
             if is_unread and not self._setup.options.get("offline"):
                 self._again = self._setup.plan(self._history.versions[self.current], refresh="unscored")
         self.again = "" if self._again is None else run_price(self._again, self._drafts.left_usd)
@@ -246,6 +248,7 @@ class Runs:
         if key not in self._evaluations:
             if key not in (versions := self._history.versions):
                 raise InputError(f"version {key!r} not found; available: {listed(versions)}")
+            self._labels.log.add_scales(versions[key].rubric)
             self._evaluations[key] = self.stored(versions[key])
         return self._evaluations[key]
 

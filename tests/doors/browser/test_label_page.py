@@ -183,10 +183,18 @@ def test_skip_undo_and_a_click_twice(new_page, tmp_path):
     assert len(screen.tuner.labels) == 3
 
 
+LONG_TIMERS_WAIT = """() => {
+  const own = window.setTimeout.bind(window);
+  window.later = [];
+  window.setTimeout = (act, ms, ...more) => (ms >= 700 ? later.push(act) : own(act, ms, ...more));
+}"""
+
+
 def test_what_is_pressed_during_a_save_is_refused_in_words(new_page, tmp_path):
     screen = Screen(new_page(), page_of(tmp_path / "r.labels.jsonl", "Anna", 6))
     page, first = screen.page, form(screen)["form"]
     page.evaluate(BODY_FOCUS)
+    page.evaluate(LONG_TIMERS_WAIT)
     for key in ("1", "2", "1", "Enter"):  # the answer of Python is on its way until `settle`
         page.keyboard.press(key)
     checked = page.locator(".ekw-opt input:checked")
@@ -200,6 +208,7 @@ def test_what_is_pressed_during_a_save_is_refused_in_words(new_page, tmp_path):
     ):
         page.locator(".ekw-saving").evaluate("(one) => { one.textContent = ''; }")
         act()
+        page.evaluate("later[0]()")  # the words for a slow save take no others away
         assert "was not taken" in page.locator(".ekw-saving").inner_text()
         assert checked.evaluate_all("all => all.map((one) => one.value)") == values
     page.locator("textarea").focus()

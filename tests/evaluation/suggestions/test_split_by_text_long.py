@@ -6,12 +6,14 @@ import json
 import random
 from collections import defaultdict
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
 
 import evalkit as ek
 from evalkit.evaluation.suggestions.cases import groups_of, joined_to_dev
+from evalkit.notebook.together.label_forms import Forms
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.stats.alignment.held_out_log import ItemSet
 from evalkit.stats.alignment.held_out_tests import HeldOutLog
@@ -58,7 +60,11 @@ def test_equal_texts_and_groups_are_in_one_part_and_what_was_dev_stays_so() -> N
         for was_split in (False, True):
             groups = groups_of(items, texts, was_split=was_split)
             part = dict(split_labels(labels, groups)[["item_id", "part"]].astype(str).to_numpy().tolist())
-            assert len({(number, part[item]) for number, item in zip(truth, ids, strict=True)}) == len({*truth})
+            small = {number for number in truth if truth.count(number) <= n / 10}
+            assert len({(number, part[item]) for number, item in zip(truth, ids, strict=True) if number in small}) == (
+                len(small)
+            )
+            assert len({(text, part[item]) for text, item in zip(texts, ids, strict=True)}) == len({*texts})
             alone = {item: name for item, name, number in zip(ids, own, truth, strict=True)
                      if len({one for one, other in zip(own, truth, strict=True) if other == number}) == 1}  # fmt: skip
             for item, name in alone.items():  # without a twin nothing changes
@@ -75,6 +81,29 @@ def test_equal_texts_and_groups_are_in_one_part_and_what_was_dev_stays_so() -> N
     assert n_moved > 100
     assert 0.35 < sum(shares) / len(shares) < 0.45
     assert set(groups_of(pd.DataFrame({"item_id": ["a", "b"]}), ["x", "y"])) == {"a", "b"}
+
+
+def test_a_frequent_text_or_a_chain_of_groups_leaves_a_split_near_two_fifths() -> None:
+    shares = defaultdict[float, float](float)
+    for seed, share in product(range(20), (0.1, 0.2, 0.3, -1)):
+        rng, rows = random.Random(seed), range(200)
+        items = pd.DataFrame({"item_id": [f"i{seed}-{at}" for at in rows]})
+        own = items["group_id"] = [f"c{seed}-{at // 5}" for at in rows]
+        texts = [f"text {at}" if rng.random() >= share else "I can't help with that." for at in rows]
+        if share < 0:  # each text is in two groups, whichever
+            texts = rng.sample([f"text {at // 2}" for at in rows], len(rows))
+        groups = groups_of(items, texts)
+        shuffled = items.assign(text=texts).sample(frac=1, random_state=seed)
+        assert groups.equals(groups_of(shuffled, shuffled["text"])[items["item_id"]])
+        held = [is_held_out(name) for name in groups]
+        assert len({*zip(texts, held, strict=True)}) == len({*texts})
+        shares[share] += sum(held) / len(held) / 20
+        assert 0.05 < sum(held) / len(held) < 0.75, (seed, share)
+        if share > 0:  # only the frequent items leave their groups, and they are tuned on
+            assert not any(side for text, side in zip(texts, held, strict=True) if text.startswith("I"))
+            rest = {(name, side) for name, side, text in zip(own, held, texts, strict=True) if text.startswith("text")}
+            assert len(rest) == len({name for name, _ in rest})
+    assert all(0.25 < mean < 0.48 for mean in shares.values()), shares
 
 
 def session_of(folder: Path, n: int = 160) -> Session:
@@ -108,6 +137,8 @@ def test_a_session_is_split_by_text_and_one_from_before_only_loses_held_out_twin
         held = [f"i{at}" for at in range(160) if is_held_out(f"i{at}") and is_held_out(f"i{at ^ 1}")]
         assert sorted(part.index[part == "held-out"]) == sorted(held)
         n_moved = sum(is_held_out(f"i{at}") for at in range(160)) - len(held)
+        forms = Forms(old.setup.items, RUBRIC, tmp_path / "s.labels.jsonl", "random", None, None)
+        assert forms.groups[forms.groups.map(is_held_out)].index.tolist() == held
         words = old.look_held_out()["compared"]
         assert (
             words == f"{len(held)} of {len(held)} labelled items; {n_moved} items with the text of a dev item left out"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from itertools import product
 
 import pandas as pd
 import pytest
 
 from evalkit.notebook import guess_columns
 from evalkit.notebook.start.column_names import is_about, is_machine, is_rating, words_of
+from evalkit.notebook.start.column_roles import guess_roles, suggest_rubric
+from evalkit.notebook.start.table_columns import Column
 from evalkit.rubrics import load_rubric
 
 RATINGS = ("rating", "score", "label", "grade", "verdict")
@@ -205,3 +208,28 @@ def test_codes_of_one_form_name_rows_whatever_the_column_is_called() -> None:
         "question": "input: question",
         "answer": "input: answer",
     }
+    for name, given, form in product(("ref", "reference", "expected_answer"), ("answer", "model_answer"), CODES[1:]):
+        expected = [form.format(at) for at in range(100, 130)]
+        documents = [f"What is the number in document {at * 7}?" for at in range(30)]
+        roles = guess_columns(
+            pd.DataFrame({"question": documents, given: expected, name: expected[::-1]}), load_rubric("correctness")
+        ).roles
+        inputs = {"question": "input: question", given: "input: answer", name: "input: reference"}
+        assert roles == inputs, form  # what is to be found in a document may be a code, too
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "0: bad\n1: ok\n2: good", "1: very poor\n2: poor\n3: fair\n4: good\n5: excellent", "1. Bad\n2. OK\n3. Good",
+        '{"1": "bad", "2": "ok", "3": "good"}', {"0": "is wrong in all points", "1": "is right in all points"},
+    ],
+)  # fmt: skip
+def test_a_scale_that_stands_in_each_row_is_no_list_of_criteria(cell: object) -> None:
+    table = pd.DataFrame({"question": [f"How {at}?" for at in range(12)], "answer": "It is fine so.", "rubric": "",
+                          "human_rating": [1, 2] * 6})  # fmt: skip
+    columns = {name: Column(name, table[name]) for name in table} | {"rubric": Column("rubric", [cell] * 12)}
+    rubric = suggest_rubric(columns)
+    assert (rubric.id, guess_roles(columns, rubric).column("criteria")) == ("helpfulness", None)
+    columns["rubric"] = Column("rubric", ["1. Names a method\n2. Gives a time"] * 12)
+    assert suggest_rubric(columns).id == "requirement"

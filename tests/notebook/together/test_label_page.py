@@ -350,6 +350,8 @@ def test_scales_without_levels_and_with_many(tmp_path: Path) -> None:
 def test_names_that_are_nobodys_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="is no name of a person"):
         page_of(tmp_path / "l.jsonl", name)
+    with pytest.raises(InputError, match=r"pass a list of names, such as people=\['Anna'\]"):
+        page_of(tmp_path / "l.jsonl", "lead", view="lead", people="Anna")
 
 
 @pytest.mark.long

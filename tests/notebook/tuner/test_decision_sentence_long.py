@@ -164,6 +164,10 @@ def test_held_out_labels_confirm_or_do_not(tmp_path: Path, fixed_held_out: bool,
     assert first is not None
     assert first.kind in ("keep", "chance")
     assert "onfirm" not in str(first)
+    for about in ("x y overall c", "x  c"):  # the keys of two versions, or of one, and a criterion
+        session.labels.looks[about] = {"number": 3}
+        assert "with these two versions; 3 looks" not in str(decision_of(session)) or about == "x  c"
+    session.labels.looks.clear()
     session.look_held_out()
     decision = decision_of(session)
     assert decision is not None

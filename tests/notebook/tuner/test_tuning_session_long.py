@@ -14,7 +14,10 @@ import evalkit as ek
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.errors import CacheError, InputError
 from evalkit.evaluation.freeze_and_calibrate import write_profile
+from evalkit.notebook.tuner.decision_sentence import decision_of
 from evalkit.notebook.tuner.rubric_form import form_of
+from evalkit.notebook.tuner.tuning_session import Session
+from evalkit.notebook.tuner.version_history import rebase
 
 ITEMS = [{"item_id": f"i{at}", "answer": f"ITEM-{at % 3}, which is answer {at}"} for at in range(4)]
 FIELDS = {
@@ -405,6 +408,62 @@ def test_freeze_writes_the_saved_version_beside_the_session_and_replaces_a_file_
     assert path.read_bytes() == before
     do(tuner, do="freeze")
     assert (ek.load_profile(path).aggregate, path.with_suffix(".yaml.bak").read_bytes()) == ("median", before)
+    median = path.read_bytes()
+    do(tuner, do="jury", active={one.name: 1 for one in tuner.session.drafts.pool}, samples=1, aggregate="min")
+    do(tuner, do="run")
+    with monkeypatch.context() as broken:
+        broken.setattr("evalkit.notebook.tuner.tuning_session.freeze", raise_config_error)
+        with pytest.raises(ek.errors.ConfigError, match="disk full"):
+            tuner.session.freeze(overwrite=True)
+    assert path.read_bytes() == median
+    tuner.session.freeze(overwrite=True)
+    assert path.with_suffix(".yaml.bak").read_bytes() == before
+    assert path.with_suffix(".yaml.bak1").read_bytes() == median
+    assert ek.load_profile(path).aggregate == "min"
+
+
+def raise_config_error(*_args, **_options):
+    raise ek.errors.ConfigError("disk full")
+
+
+def test_a_version_of_another_notebook_brings_its_scale(tmp_path):
+    items, labels = ek.load_example("support")
+    first, second = (
+        Session(items, "faithfulness", "fake:strict", labels, folder=tmp_path, name="x", cache=tmp_path)
+        for _ in range(2)
+    )
+    first.run()
+    wider = second.drafts.draft.edit("faithfulness", scale={3: "Perfect."})
+    second.drafts.edit(lambda base, _draft: rebase(base, wider.to_dict()))
+    second.run()
+    second.labels.annotator = "zoe"
+    second.label(items["item_id"].iloc[0], "3", criterion="faithfulness")
+    first.history.save()
+    first.runs.show([*first.history.versions][-1])
+    assert "zoe" in first.label_log.table["annotator"].tolist()
+    assert first.label_log.n_other_texts == 0
+
+
+def test_an_item_that_always_fails_leaves_the_unreadable_ones_to_be_asked_again(tmp_path):
+    def says(prompt):
+        if prompt.inputs["answer"] == "a0":
+            raise ValueError("this prompt is longer than the context of the model")
+        return "no idea" if prompt.inputs["answer"] in ("a1", "a2") else '{"explanation": "x", "score": 1}'
+
+    rubric = ek.Rubric(id="q", inputs=["answer"], criteria=[{"name": "good", "scale": {0: "no", 1: "yes"}}])
+    items = [{"item_id": f"i{at}", "answer": f"a{at}"} for at in range(8)]
+    judge = ek.Judge.function(says, name="f", version="1")
+    session = Session(items, rubric, judge, folder=tmp_path, cache=tmp_path, samples=1, retries=0)
+    session.run()
+    session.runs.plan_again()
+    assert session.runs.again.startswith("3 requests")
+
+
+def test_a_run_without_any_item_is_not_unfinished(tmp_path):
+    items = [{"item_id": f"i{at}", "question": "q", "context": None, "answer": "a"} for at in range(5)]
+    session = Session(items, "faithfulness", "fake:strict", on_missing="skip", folder=tmp_path, cache=tmp_path)
+    session.run()
+    assert decision_of(session).verdict == "Cannot tell: no item is labelled."
 
 
 def test_two_notebooks_on_one_session_see_each_others_versions_in_order(tmp_path, monkeypatch):
@@ -436,6 +495,7 @@ def test_a_kernel_that_ends_during_a_run_says_so_and_an_error_does_not(tmp_path)
     keep = tuner.session.history.save
 
     def save():
+        assert tuner.session.history.lock._is_owned()
         keep()
         stored.append(tuner.session.history.path.read_bytes())
 
