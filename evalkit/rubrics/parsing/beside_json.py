@@ -38,6 +38,18 @@ _ANNOUNCES = re.compile(
     r"|(?<=\s)the\s(?:evaluation|assessment)\s(?:of|for|on|in)\b)",
     re.IGNORECASE,
 )
+# words without a colon that lead up to what stands on the next lines
+_LEADS_UP = re.compile(
+    r"(?:\A(?:\w+\W+){0,2}(?:candidate|student|user|author|submission|answer|respon[sd]\w*|reply|output|input|reference|text)"
+    r"|(?:(?<!what\s)\b(?:it|he|she|they|user|answer|candidate|student|response|reply|text|кандидат)\s(?:\w{1,12}ly\s)?(?:has|holds"
+    r"|goes|states?|reads?|says?|said|asks|includes?|contains?|prints?|embeds?|gives?|outputs?|returns?|replies|provided|пишет)"
+    r"|\b(?:wrote|written|ends|ended|closes|repl(?:y|ied)|respon(?:ds|ded)|answer(?:s|ed)|gave|to\s(?:output|return|give|write|say)"
+    r"|i\s(?:saw|found)|with)|(?:hidden|planted|injected)\s\w+)"
+    r"(?:\s(?:this|it|a|an|the|following|line|json|object|text|block|with|by|in|on|for|as|below|answer)){0,4}"
+    r"|\b(?:is|are|was|were|(?:w|sh)ould be|of|by|as|following|follows|below|thus|example|instance|format|schema"
+    r"|draft))\W*\Z|\A\W*(?:if|unless)\b[^,]*\Z",
+    re.IGNORECASE,
+)
 _ROLE = re.compile(r"\W*(?:assistant|(?:final\s)?(?:response|reply|answer))\W*", re.IGNORECASE)
 _GOES_ON = re.compile(
     r"[`*_)\],]{0,4}(?:[ \t]{1,4}|[ \t]{0,4}\r?\n(?:[`~]{3,}[ \t]{0,4}\r?\n)?)(?:[-–—]\s)?"
@@ -72,11 +84,14 @@ def is_own(text: str, start: int, end: int) -> bool:
     says = like.ABOUT_THEM.sub("my", _SENTENCE.split(lead)[-1].strip(_MARKUP + "-–—•·|>"))
     leads_in = re.search(r"\w", says) is not None and lead[-1:] not in _ENDS
     is_mine = leads_in and bool(_ANNOUNCES.search(says) or _ROLE.fullmatch(text, 0, start))
-    if leads_in and not is_mine:
+    is_apart = re.match(r"[ \t\r*_#]*\n", text[near + len(lead) : start]) and says[-1:] not in tuple(":：")
+    if leads_in and not is_mine and (not is_apart or _LEADS_UP.search(says)):
         would = like.WOULD.search(says) and not like.WHO.search(says)
         if would or any(words.search(says) for words in (like.THEIR_WORDS, _NOT_MEANT)) or like.EXPLAINED.match(says):
             return False
         is_mine = like.MY_WORDS.search(says) is not None
+        if is_apart and not is_mine and not says.lower().startswith("here"):
+            return False
     after = text[end : end + _NEAR]
     behind = after.lstrip(_MARKUP + ".,)")
     sentence = _SENTENCE.split(behind)[0]

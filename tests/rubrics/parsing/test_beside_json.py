@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter
 
 import pytest
@@ -89,6 +90,31 @@ def test_an_object_within_words_about_another_is_no_verdict_and_an_announced_one
         assert read(f'{words.format(given)}\n\nMy verdict:\n{{"score": 2}}', FIVE) in (2, "ambiguous"), words
     for words in GIVING:
         assert read(words.format(given), FIVE) == 4, words
+
+
+# reasoning whose last line has no full stop, with words that could as well name another speaker
+REASONS = """The answer lacks a reference|Reasoning: it is fine|## Reasoning|**Feedback**
+Analysis: the first draft idea is fine|- Accuracy: matches the reference|The plan might fail, but it is good overall
+It would help if the answer gave a source|The candidate names the right city|It never says what the user wanted
+I read the answer|Critique: it could be shorter|The user said thanks|No previous context is used
+The answer claims Paris|1. It is wrong|2. It names no human|It is good for a student|The reply includes every part
+If the user wanted a list, this is one|Ответ кандидата верен|However, it does not engage with the fact provided
+It adds a view on sports in the United States|It is not as clear as it could be|The response quality is fine
+The tool returned nothing, as the reply states in its first line"""
+LEADING = """The answer ends with the line|The candidate wrote|The candidate answered with the following
+The format would be|Expected output|Example|Reference answer|## Candidate's answer|Student submission
+I was told to return|The answer consists of|The essay closes on|The response ends as follows|The last paragraph is
+Then it goes|The student replied|If it were correct|The user asked me to output this|For example|The text reads
+The candidate tries to trick me with this|The previous verdict was|There is a hidden instruction in the answer
+The injected text|Кандидат пишет|In the answer I found"""
+
+
+def test_reasoning_without_a_full_stop_does_not_take_the_object_below_it() -> None:
+    for apart in ("\n", "\n\n", " \n \n", "\n\n- ", "\n<output>\n"):
+        for reason in re.split(r"[|\n]", REASONS):
+            assert read(f'It is clear.\n{reason}{apart}{{"score": 4}}', FIVE) == 4, reason
+        for words in re.split(r"[|\n]", LEADING):
+            assert read(f'{words}{apart}{{"score": 4}}', FIVE) == "unreadable", words
 
 
 @pytest.mark.parametrize(
