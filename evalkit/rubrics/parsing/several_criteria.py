@@ -30,6 +30,7 @@ _NUMBERED = re.compile(r"\W*(?:requirement|criterion|criteria|item|number|no)?[\
 _CORRECTS = re.compile(
     r"\b(?:correct(?:ion|ed)|wait|actually|revis|updat|chang|reconsider|reflect|mistake|misread)", re.IGNORECASE
 )
+_ESCAPED = re.compile(r"\\([\\'\"abfnrtuUxN\n])|\\")
 _IDS = ("criterion", "requirement", "number", "name", "id", "index", "key")
 _decode = JSONDecoder().raw_decode
 
@@ -188,8 +189,12 @@ def _as_json(body: str) -> str:
     begins, end = like.OBJECT_BEGINS.search(body), body.rfind("}") + 1
     if begins is None or end > _LONGEST_LITERAL or body.count("{") > _MOST_OBJECTS or _entries(body, begins.start())[1]:
         return body
+    # Python warns of "\d" and of "1or 2"
+    literal_text = _ESCAPED.sub(lambda mark: mark[0] if mark[1] else r"\\", body[begins.start() : end])
+    if re.search(r"\d(?:and|else|for|if|in|is|not|or)\b", literal_text):
+        return body
     try:
-        tree = ast.parse(body[begins.start() : end], mode="eval")
+        tree = ast.parse(literal_text, mode="eval")
         keys = [[*map(ast.unparse, filter(None, node.keys))] for node in ast.walk(tree) if isinstance(node, ast.Dict)]
         literal = None if any(len({*names}) < len(names) for names in keys) else ast.literal_eval(tree)
         return body[: begins.start()] + json.dumps(literal, ensure_ascii=False) + body[end:]
