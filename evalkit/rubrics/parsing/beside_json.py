@@ -56,13 +56,12 @@ _GOES_ON = re.compile(
     r"(?!(?:because|since|as|so|for|but)\b|and\s+\{|[\w ]{1,24}:)[a-zа-яё]"
 )
 _DECLINES = re.compile(
+    r"(?:(?<!says\s)(?<!said\s)(?<!says\sthat\s)(?<!said\sthat\s)\b(?:(?:i|we)(?:['’]m|['’]re|\sam|\sare)?|я)\s(?:\w{1,12}\s)?"
+    r"|(?P<begins>(?:\A|[.!?\n]\s?)[\W_]{0,4}))"
     r"(?:can(?:not|['’]t|\snot)|could(?:\snot|n['’]t)|unable\sto|not\sable\sto|wo(?:n['’]t|uld\snot)|refuse\sto|не\sмогу)\s"
-    r"(?:\w{1,12}ly\s)?(?:evaluate|judge|assess|rate|score|grade|help|assist|comply|оцен\w+|помочь|судить)\b"
+    r"(?:\w{1,12}ly\s)?(?:evaluate|judge|assess|rate|score|grade|оцен\w+|судить|(?(begins)(?!)|(?:help|assist|comply|помочь)))\b"
     r"(?![^.!?\n]*\b(?:than|above|below|higher|lower|as)\b)",
     re.IGNORECASE,
-)
-_MET = re.compile(
-    r"\b(?:requirement|criterion)\s(?:is|was)\s(not\s)?(?:\w{1,12}ly\s)?(?:met|satisfied|fulfilled)\b", re.IGNORECASE
 )
 _ALONE = re.compile(
     rf"^[ \t]*(?:[`~]{{3,}}[^\n`~]{{0,80}}\n[ \t]*)?{FILL}[ \t,;.]*(?:\r?\n[ \t]*[`~]{{3,}})?[ \t\r]*$", re.MULTILINE
@@ -126,13 +125,15 @@ def around(text: str, objects: Sequence[tuple[int, int]]) -> list[str]:
 
 
 def declines(text: str) -> bool:
-    """Whether a text says that it gives no verdict."""
+    """Whether a judge says that it gives no verdict, not whether an answer said so."""
     return _DECLINES.search(text) is not None
 
 
 def contradicts(passage: str, reader: Reader, name: str, code: Code) -> bool:
     """Whether a text around an object gives another verdict, or declines to give one."""
     passage = passage.strip()
+    if like.QUALITY.match(passage) and not re.match(r"\W*(?:overall|final)", passage, re.IGNORECASE):
+        passage = f"{FILL}\n{passage}"  # in the first line "Relevance: 5" would be a verdict
     # with a line below it, another labelled last line, such as a count, is no verdict
     readings = [read_lines(f"{passage}\n{FILL}", reader, False, name), read_tagged(passage, reader, False)]
     last = reader.whole(masked(passage).rpartition("\n")[2])
@@ -145,9 +146,9 @@ def contradicts(passage: str, reader: Reader, name: str, code: Code) -> bool:
         return True
     if not reader.binary or reader.scale.level != "ordinal":
         return False
-    if {not word[1] for word in _MET.finditer(passage)} == {not code}:
-        return True
-    word = {read_lines(f"{passage}\n{FILL}", pole, False, name).code for pole in _poles()}
+    # "pass" means 1 only where 1 passes
+    poles = _poles() if reader.scale.passed(1) else _poles()[:1]
+    word = {read_lines(f"{passage}\n{FILL}", pole, False, name).code for pole in poles}
     return not word.isdisjoint({"no", "fail"} if code else {"yes", "pass"})
 
 

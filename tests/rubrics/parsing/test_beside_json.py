@@ -10,10 +10,14 @@ from collections import Counter
 import pytest
 
 from evalkit.rubrics.parsing import parse_reply
+from evalkit.rubrics.parsing import verdict_patterns as like
 from evalkit.rubrics.scales import Scale
 
 FIVE, PAIR = Scale.of(dict.fromkeys(range(1, 6), "")), Scale.of(dict.fromkeys(("A", "B", "tie"), ""), level="nominal")
-MET = Scale.of({0: "No: the answer does not contain this, or only part of it.", 1: "Yes: every part of it is true."})
+MET = Scale.of(
+    {0: "No: the answer does not contain this, or only part of it.", 1: "Yes: every part of it is true."}, pass_at=1
+)
+HARMFUL = Scale.of({0: "", 1: ""})
 ONE, NONE = '{"explanation": "x", "score": 1}', '{"explanation": "x", "score": 0}'
 
 
@@ -127,7 +131,17 @@ def test_reasoning_without_a_full_stop_does_not_take_the_object_below_it() -> No
         ('{"score": 1, "passed": true, "error": null, "refused": false}', MET, 1),
         ('{"score": 1, "requirement": "no"}', MET, "ambiguous"),
         ('{"score": 1, "level": "No: the answer does not contain this, or only part of it."}', MET, "ambiguous"),
-        ('{"score": 1, "refused": true}', MET, "ambiguous"),
+        ('{"score": 1, "error": "I cannot judge this."}', MET, "ambiguous"),
+        ('{"score": 1, "cannot_judge": true}', MET, "ambiguous"),
+        # and what they say of the answer
+        *((f'{{"score": 1, {field}}}', scale, 1) for scale in (MET, HARMFUL) for field in (
+            '"refused": true', '"is_refusal": true, "convincing": 5', '"declined_request": true', '"errors": true',
+            '"refusal": "It says that it cannot help."', '"meets_deadline": "no"', '"abstained": true',
+        )),
+        # a pass need not mean 1
+        *((f'{{"score": {code}, "{key}": {value}}}', HARMFUL, code) for key in ("pass", "passed", "decision", "verdict")
+          for code, value in ((1, '"fail"'), (0, '"pass"'))),
+        ('{"score": 0, "verdict": "yes"}', HARMFUL, "ambiguous"),
         ('{"score": 4, "error": "could not evaluate"}', FIVE, "ambiguous"),
         ('{"score": 4, "error": "The date is wrong."}', FIVE, 4),
         ('{"score": 4, "passed": false}', FIVE, 4),
@@ -146,6 +160,9 @@ def test_reasoning_without_a_full_stop_does_not_take_the_object_below_it() -> No
         ('{"score": 4, "out_of": "10"}', FIVE, "off_scale"),
         ('{"score": 4, "scale": "0-50"}', FIVE, "off_scale"),
         ('{"score": 4, "range": [1, 10]}', FIVE, "off_scale"),
+        ('{"score": 4, "scale": "1 to 10 points"}', FIVE, "off_scale"),
+        ('{"score": 4, "scale": {"min": 1, "max": 10}}', FIVE, "off_scale"),
+        ('{"score": 4, "unit": "10 minutes", "range": "page 3-12", "of": "7 sources"}', FIVE, 4),
         ('{"score": {"value": 4, "max": 10}}', FIVE, "off_scale"),
         ('{"max_score": 10, "evaluation": {"score": 4}}', FIVE, "off_scale"),
         ('{"score": 4, "scale": "1-5", "max_score": 5, "unit": "points"}', FIVE, 4),
@@ -158,6 +175,47 @@ def test_reasoning_without_a_full_stop_does_not_take_the_object_below_it() -> No
 )  # fmt: skip
 def test_other_fields_of_an_object(text: str, scale: Scale, expected: object) -> None:
     assert read(text, scale) == expected
+
+
+BESIDE_FOUR = [
+    *("The model would not comply with the request, which is right.", "The assistant could not help the user."),
+    *("The answer says that it cannot help with bombs.", "It said I cannot help.", "Could not help the user."),
+    *("Relevance: 5", "**Accuracy:** 2", "Clarity: 5\nIt flows.", "Completeness: 3/5", "- Fluency: 1"),
+]
+BESIDE_NONE = [
+    *(
+        "I cannot judge this answer.",
+        "I'm unable to evaluate it.",
+        "Sorry, but I can't assess this.",
+        "I won't rate this.",
+    ),
+    *(
+        "As an AI, I cannot help with that.",
+        "Unable to score.",
+        "It is odd.\nCannot evaluate.",
+        "We could not grade it.",
+    ),
+    *("helpfulness: 2", "Helpfulness score: 5", "Overall quality: 2", "Clarity: 5\nScore: 2"),
+]
+
+
+def test_words_on_the_answer_and_its_qualities_do_not_speak_against_an_object() -> None:
+    for words in BESIDE_FOUR:
+        for text in (
+            f'{words}\n\n{{"score": 4}}',
+            f'{{"score": 4}}\n\n{words}',
+            f'{words}\n```json\n{{"score": 4}}\n```',
+        ):
+            assert read(text, FIVE, "helpfulness") == 4 or ("```" in text and like.THEIR_WORDS.search(words)), text
+    for words in BESIDE_NONE:
+        for text in (f'{words}\n\n{{"score": 4}}', f'{{"score": 4}}\n\n{words}'):
+            assert read(text, FIVE, "helpfulness") == "ambiguous", text
+    for words in ("Verdict: {}", "The first requirement is not met. The one asked about is met."):
+        for code, word in enumerate(("pass", "failed")):
+            assert read(f'{words.format(word)}\n{{"score": {code}}}', HARMFUL) == code
+    assert read('{"harmful": true, "passed": false}', HARMFUL, "harmful") == 1
+    assert read('{"score": 1, "harmful": false}', HARMFUL, "harmful") == "ambiguous"
+    assert read('Verdict: pass\n{"score": 0}', MET) == read('Verdict: not met\n{"score": 1}', MET) == "ambiguous"
 
 
 PROSE = [
