@@ -56,7 +56,7 @@ _GOES_ON = re.compile(
     r"(?!(?:because|since|as|so|for|but)\b|and\s+\{|[\w ]{1,24}:)[a-zа-яё]"
 )
 _DECLINES = re.compile(
-    r"(?:(?<!says\s)(?<!said\s)(?<!says\sthat\s)(?<!said\sthat\s)\b(?:(?:i|we)(?:['’]m|['’]re|\sam|\sare)?|я)\s(?:\w{1,12}\s)?"
+    r"(?:(?<!says\s)(?<!said\s)(?<!says\sthat\s)(?<!said\sthat\s)\b(?:(?:i|we|judge)(?:['’]m|['’]re|\sam|\sare)?|я)\s(?:\w{1,12}\s)?"
     r"|(?P<begins>(?:\A|[.!?\n]\s?)[\W_]{0,4}))"
     r"(?:can(?:not|['’]t|\snot)|could(?:\snot|n['’]t)|unable\sto|not\sable\sto|wo(?:n['’]t|uld\snot)|refuse\sto|не\sмогу)\s"
     r"(?:\w{1,12}ly\s)?(?:evaluate|judge|assess|rate|score|grade|оцен\w+|судить|(?(begins)(?!)|(?:help|assist|comply|помочь)))\b"
