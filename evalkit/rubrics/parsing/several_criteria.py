@@ -83,10 +83,9 @@ def _is_corrected(rest: Sequence[tuple[str, frozenset[str]]], scale: Scale, name
     reader, before = reader_of(scale), r"(?i)(?:^|[,;]\s)\W{0,8}(?:requirement\s|criterion\s|#)?"
     labelled = re.compile(rf"{before}{re.escape(name)}\W{{0,4}}[.:)=–-]\W{{0,4}}(\w[^,;]*)")
     for line, mentioned in rest:
-        is_meant = name.casefold() in mentioned
-        if (is_meant or not mentioned) and reader.is_retracted(line, code):
-            return True
-        if is_meant and any(contradicts(f"Score: {text}", reader, "", code) for text in labelled.findall(line)):
+        texts = labelled.findall(line) if (is_named := name.casefold() in mentioned) else []
+        is_corrected = (is_named or not mentioned) and reader.is_retracted(line, code)
+        if is_corrected or any(contradicts(f"Score: {text}", reader, "", code) for text in texts):
             return True
     return False
 
