@@ -38,19 +38,30 @@ _ANNOUNCES = re.compile(
     r"|(?<=\s)the\s(?:evaluation|assessment)\s(?:of|for|on|in)\b)",
     re.IGNORECASE,
 )
+# words without a colon that lead up to what stands on the next lines
+_LEADS_UP = re.compile(
+    r"(?:\A(?:\w+\W+){0,2}(?:candidate|student|user|author|submission|answer|respon[sd]\w*|reply|output|input|reference|text)"
+    r"|(?:(?<!what\s)\b(?:it|he|she|they|user|answer|candidate|student|response|reply|text|кандидат)\s(?:\w{1,12}ly\s)?(?:has|holds"
+    r"|goes|states?|reads?|says?|said|asks|includes?|contains?|prints?|embeds?|gives?|outputs?|returns?|replies|provided|пишет)"
+    r"|\b(?:wrote|written|ends|ended|closes|repl(?:y|ied)|respon(?:ds|ded)|answer(?:s|ed)|gave|to\s(?:output|return|give|write|say)"
+    r"|i\s(?:saw|found)|with)|(?:hidden|planted|injected)\s\w+)"
+    r"(?:\s(?:this|it|a|an|the|following|line|json|object|text|block|with|by|in|on|for|as|below|answer)){0,4}"
+    r"|\b(?:is|are|was|were|(?:w|sh)ould be|of|by|as|following|follows|below|thus|example|instance|format|schema"
+    r"|draft))\W*\Z|\A\W*(?:if|unless)\b[^,]*\Z",
+    re.IGNORECASE,
+)
 _ROLE = re.compile(r"\W*(?:assistant|(?:final\s)?(?:response|reply|answer))\W*", re.IGNORECASE)
 _GOES_ON = re.compile(
     r"[`*_)\],]{0,4}(?:[ \t]{1,4}|[ \t]{0,4}\r?\n(?:[`~]{3,}[ \t]{0,4}\r?\n)?)(?:[-–—]\s)?"
     r"(?!(?:because|since|as|so|for|but)\b|and\s+\{|[\w ]{1,24}:)[a-zа-яё]"
 )
 _DECLINES = re.compile(
+    r"(?:(?<!says\s)(?<!said\s)(?<!says\sthat\s)(?<!said\sthat\s)\b(?:(?:i|we|judge)(?:['’]m|['’]re|\sam|\sare)?|я)\s(?:\w{1,12}\s)?"
+    r"|(?P<begins>(?:\A|[.!?\n]\s?)[\W_]{0,4}))"
     r"(?:can(?:not|['’]t|\snot)|could(?:\snot|n['’]t)|unable\sto|not\sable\sto|wo(?:n['’]t|uld\snot)|refuse\sto|не\sмогу)\s"
-    r"(?:\w{1,12}ly\s)?(?:evaluate|judge|assess|rate|score|grade|help|assist|comply|оцен\w+|помочь|судить)\b"
+    r"(?:\w{1,12}ly\s)?(?:evaluate|judge|assess|rate|score|grade|оцен\w+|судить|(?(begins)(?!)|(?:help|assist|comply|помочь)))\b"
     r"(?![^.!?\n]*\b(?:than|above|below|higher|lower|as)\b)",
     re.IGNORECASE,
-)
-_MET = re.compile(
-    r"\b(?:requirement|criterion)\s(?:is|was)\s(not\s)?(?:\w{1,12}ly\s)?(?:met|satisfied|fulfilled)\b", re.IGNORECASE
 )
 _ALONE = re.compile(
     rf"^[ \t]*(?:[`~]{{3,}}[^\n`~]{{0,80}}\n[ \t]*)?{FILL}[ \t,;.]*(?:\r?\n[ \t]*[`~]{{3,}})?[ \t\r]*$", re.MULTILINE
@@ -72,11 +83,14 @@ def is_own(text: str, start: int, end: int) -> bool:
     says = like.ABOUT_THEM.sub("my", _SENTENCE.split(lead)[-1].strip(_MARKUP + "-–—•·|>"))
     leads_in = re.search(r"\w", says) is not None and lead[-1:] not in _ENDS
     is_mine = leads_in and bool(_ANNOUNCES.search(says) or _ROLE.fullmatch(text, 0, start))
-    if leads_in and not is_mine:
+    is_apart = re.match(r"[ \t\r*_#]*\n", text[near + len(lead) : start]) and says[-1:] not in tuple(":：")
+    if leads_in and not is_mine and (not is_apart or _LEADS_UP.search(says)):
         would = like.WOULD.search(says) and not like.WHO.search(says)
         if would or any(words.search(says) for words in (like.THEIR_WORDS, _NOT_MEANT)) or like.EXPLAINED.match(says):
             return False
         is_mine = like.MY_WORDS.search(says) is not None
+        if is_apart and not is_mine and not says.lower().startswith("here"):
+            return False
     after = text[end : end + _NEAR]
     behind = after.lstrip(_MARKUP + ".,)")
     sentence = _SENTENCE.split(behind)[0]
@@ -111,13 +125,15 @@ def around(text: str, objects: Sequence[tuple[int, int]]) -> list[str]:
 
 
 def declines(text: str) -> bool:
-    """Whether a text says that it gives no verdict."""
+    """Whether a judge says that it gives no verdict, not whether an answer said so."""
     return _DECLINES.search(text) is not None
 
 
 def contradicts(passage: str, reader: Reader, name: str, code: Code) -> bool:
     """Whether a text around an object gives another verdict, or declines to give one."""
     passage = passage.strip()
+    if like.QUALITY.match(passage) and not re.match(r"\W*(?:overall|final)", passage, re.IGNORECASE):
+        passage = f"{FILL}\n{passage}"  # in the first line "Relevance: 5" would be a verdict
     # with a line below it, another labelled last line, such as a count, is no verdict
     readings = [read_lines(f"{passage}\n{FILL}", reader, False, name), read_tagged(passage, reader, False)]
     last = reader.whole(masked(passage).rpartition("\n")[2])
@@ -130,9 +146,9 @@ def contradicts(passage: str, reader: Reader, name: str, code: Code) -> bool:
         return True
     if not reader.binary or reader.scale.level != "ordinal":
         return False
-    if {not word[1] for word in _MET.finditer(passage)} == {not code}:
-        return True
-    word = {read_lines(f"{passage}\n{FILL}", pole, False, name).code for pole in _poles()}
+    # "pass" means 1 only where 1 passes
+    poles = _poles() if reader.scale.passed(1) else _poles()[:1]
+    word = {read_lines(f"{passage}\n{FILL}", pole, False, name).code for pole in poles}
     return not word.isdisjoint({"no", "fail"} if code else {"yes", "pass"})
 
 

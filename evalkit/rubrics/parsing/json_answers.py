@@ -24,14 +24,18 @@ _REPAIRABLE, _NESTED, _DEEPEST, _LONGEST_LIST, _LONG_TEXT = 16_384, 64, 3, 256, 
 _MAXIMA = re.compile(
     r"(?:max(?:imum)?(?:_score|_points|_rating)?|out_of|of|denominator|unit|(?:score_|rating_)?(?:scale|range))\Z"
 )
+_NOT_A_RANGE = re.compile(r"(?!(?:to|of|from|out|points?|max(?:imum)?|min(?:imum)?)\b)\b[^\W\d_]+")
 _MET = re.compile(
-    r"(?:is_|was_)?(?:met|pass|passes|passed|satisfied|fulfilled|(?:requirement|criterion|criteria)_met|meets?_\w+)\Z"
-    r"|(?:decision|result|outcome|conclusion)\Z"
+    r"(?:is_|was_)?(?:met|pass|passes|passed|satisfied|fulfilled|(?:requirement|criterion|criteria)_met)\Z"
 )
 _YES_NO = dict.fromkeys((True, "yes", "true", "pass", "passed", "met"), True)
 _YES_NO |= dict.fromkeys((False, "no", "false", "fail", "failed", "not met", "unmet"), False)
 _REFUSED = re.compile(
-    r"(?:is_|was_)?(?:refus|declin|abstain|cannot_|unable_|could_not_|not_applicable|skipped|errors?\Z)"
+    r"(?:is_|was_)?(?:refus|declin|abstain|error)|(?P<judging>(?:cannot|unable_to|could_not)_(?:evaluat|judg|assess|scor|rat|grad))"
+)
+_PASS_WORDS, _DECISIONS = (
+    ("pass", "passed", "fail", "failed"),
+    (*VERDICT_KEYS, "decision", "result", "outcome", "conclusion"),
 )
 _REVISES = re.compile(
     r"(?:final|revised|corrected|updated|adjusted)(?:_|\Z)|overall\Z|(?:overall|actual|new)_(?:score|rating|verdict)"
@@ -157,7 +161,8 @@ def _checked(
 
 def _other_maximum(value: Any, reader: Reader) -> bool:
     """Whether a field such as ``out_of`` names a maximum that the scale does not have."""
-    numbers = re.findall(r"\d+(?:\.\d+)?", _text(value)[:200])
+    text = _text(value)
+    numbers = [] if _NOT_A_RANGE.search(text) else re.findall(r"\d+(?:\.\d+)?", text[:200])
     return bool(numbers) and max(map(float, numbers)) != reader.scale.highest
 
 
@@ -166,13 +171,16 @@ def _denies(key: str, value: Any, code: Code, reader: Reader, name: str) -> bool
     if key in EXPLAINS or like.QUOTED_KEY.search(key) or not isinstance(value, (bool, int, float, str)):
         return False
     plain_value: Any = as_label(value).strip(" .!*") if isinstance(value, str) else value
-    if _REFUSED.match(key) and "refus" not in name.lower():
-        is_told = isinstance(plain_value, str) and plain_value not in ("", "none", "null", "n/a", "no", "false")
-        return value is True or (is_told and (not key.startswith("error") or declines(plain_value)))
-    if isinstance(plain_value, (bool, str)) and (_MET.match(key) or key in (folded(name), *VERDICT_KEYS)):
-        is_met = bool(code) if reader.binary and reader.scale.level == "ordinal" else _YES_NO.get(as_label(str(code)))
-        if is_met is not None and _YES_NO.get(plain_value, is_met) is not is_met:
-            return True
+    refused = _REFUSED.match(key)
+    if refused and (refused["judging"] if value is True else isinstance(value, str) and declines(value)):
+        return True
+    word = as_label(str(code))
+    means = bool(code) if reader.binary and reader.scale.level == "ordinal" else _YES_NO.get(word)
+    told = _YES_NO.get(plain_value, means) if isinstance(plain_value, (bool, str)) else means
+    if means is not None and told is not means and (_MET.match(key) or key in (folded(name), *_DECISIONS)):
+        # a pass means 1 only where 1 passes
+        is_pass = "pass" in key or plain_value in _PASS_WORDS
+        return not is_pass or word in _PASS_WORDS or bool(reader.scale.passed(1))
     if isinstance(plain_value, str) and len(plain_value) >= _LONG_TEXT:
         texts = [as_label(text).strip(" .") for text in reader.scale.texts]
         return plain_value in texts and reader.scale.codes[texts.index(plain_value)] != code

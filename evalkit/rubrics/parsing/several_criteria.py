@@ -30,6 +30,7 @@ _NUMBERED = re.compile(r"\W*(?:requirement|criterion|criteria|item|number|no)?[\
 _CORRECTS = re.compile(
     r"\b(?:correct(?:ion|ed)|wait|actually|revis|updat|chang|reconsider|reflect|mistake|misread)", re.IGNORECASE
 )
+_ESCAPED = re.compile(r"\\([\\'\"abfnrtuUxN\n])|\\")
 _IDS = ("criterion", "requirement", "number", "name", "id", "index", "key")
 _decode = JSONDecoder().raw_decode
 
@@ -40,13 +41,13 @@ Entries = list[tuple[str, str]]
 class _Parts(NamedTuple):
     """A reply's parts with their criteria: the judge's own, and `others`, which count only against those.
 
-    `lost` is the reason for what is missing, `rest` the text outside of all objects.
+    `lost` is the reason for what is missing, `rest` the lines outside of all objects, each with the criteria in it.
     """
 
     own: Sequence[tuple[str, str]]
     lost: Reason
     others: Sequence[tuple[str, str]] = ()
-    rest: Sequence[str] = ()
+    rest: Sequence[tuple[str, frozenset[str]]] = ()
 
 
 def parser_of_group(scale: Scale, name: str, group: tuple[str, ...]) -> Parser:
@@ -70,24 +71,34 @@ def parser_of_group(scale: Scale, name: str, group: tuple[str, ...]) -> Parser:
         ]
         if any((reading.code, reading.error) != (readings[0].code, readings[0].error) for reading in readings):
             return Parsed(None, readings[0].explanation, "ambiguous")
-        if readings[0].code is not None and _is_corrected(parts.rest, scale, name, group, readings[0].code):
+        if readings[0].code is not None and _is_corrected(parts.rest, scale, name, readings[0].code):
             return Parsed(None, readings[0].explanation, "ambiguous")
         return readings[0]
 
     return read
 
 
-def _is_corrected(rest: Sequence[str], scale: Scale, name: str, group: tuple[str, ...], code: Code) -> bool:
+def _is_corrected(rest: Sequence[tuple[str, frozenset[str]]], scale: Scale, name: str, code: Code) -> bool:
     """Whether the text outside of a reply's objects gives a criterion another verdict, or corrects one it may mean."""
     reader, before = reader_of(scale), r"(?i)(?:^|[,;]\s)\W{0,8}(?:requirement\s|criterion\s|#)?"
     labelled = re.compile(rf"{before}{re.escape(name)}\W{{0,4}}[.:)=–-]\W{{0,4}}(\w[^,;]*)")
-    for line in re.sub(r'[{}"]', " ", "\n".join(rest)[-_REST:]).split("\n") if rest else ():
-        mentioned = {key for key in group if re.search(rf"(?i)(?<![\w.]){re.escape(key)}(?![\w%]|\.\d)", line)}
-        is_meant = name in mentioned or (not mentioned and _CORRECTS.search(line))  # "Overall: 3" is of no criterion
-        is_corrected = is_meant and reader.is_retracted(line, code)
-        if is_corrected or any(contradicts(f"Score: {text}", reader, "", code) for text in labelled.findall(line)):
+    for line, mentioned in rest:
+        texts = labelled.findall(line) if (is_named := name.casefold() in mentioned) else []
+        is_corrected = (is_named or not mentioned) and reader.is_retracted(line, code)
+        if is_corrected or any(contradicts(f"Score: {text}", reader, "", code) for text in texts):
             return True
     return False
+
+
+def _lines(passages: Sequence[str], group: tuple[str, ...]) -> list[tuple[str, frozenset[str]]]:
+    """The lines that mention criteria, or correct one without its name ("Overall: 3" does not)."""
+    if not passages:
+        return []
+    keys = "|".join(map(re.escape, sorted(map(str.casefold, group), key=len, reverse=True)))
+    mentions = re.compile(rf"(?<![\w.])(?:{keys})(?![\w%]|\.\d)")
+    lines = re.sub(r'[{}"]', " ", "\n".join(passages)[-_REST:]).split("\n")
+    named = {line: frozenset(mentions.findall(line.casefold())) for line in lines}
+    return [(line, names) for line, names in named.items() if names or _CORRECTS.search(line)]
 
 
 @lru_cache(maxsize=64)
@@ -99,9 +110,9 @@ def _parts(text: str, group: tuple[str, ...], cut: bool) -> _Parts:
         return _Parts((), lost)
     if not body:
         return _Parts((), "truncated" if cut else "empty")
-    parts = _found(body, _namer(group), cut)
+    parts = _found(body, group, cut)
     if not (parts.own or cut) and (as_json := _as_json(body)) != body:
-        parts = _found(as_json, _namer(group), cut)
+        parts = _found(as_json, group, cut)
     if not parts.own and parts.lost == "unreadable" and is_refusal(body):
         return _Parts((), "refused")
     numbers = {name for name, _ in parts.own}
@@ -110,7 +121,9 @@ def _parts(text: str, group: tuple[str, ...], cut: bool) -> _Parts:
     return parts
 
 
-def _found(body: str, name_of: Callable[[str], str | None], cut: bool) -> _Parts:
+def _found(body: str, group: tuple[str, ...], cut: bool) -> _Parts:
+    name_of = _namer(group)
+
     def hide(value: str) -> str:  # a quotation in the prose is not the judge's own reply
         return masked(value, cut=cut, own=lambda block: bool(_named(block, _entries(block, 0)[0], name_of)))
 
@@ -143,7 +156,7 @@ def _found(body: str, name_of: Callable[[str], str | None], cut: bool) -> _Parts
     for start, end in blocks(body, shown):
         rivals += _named(body[start:end], _entries(body, start)[0], name_of)
         objects.append((start, end))
-    return _Parts(own_parts, "truncated" if cut else "unreadable", rivals, around(shown, objects))
+    return _Parts(own_parts, "truncated" if cut else "unreadable", rivals, _lines(around(shown, objects), group))
 
 
 def _namer(group: tuple[str, ...]) -> Callable[[str], str | None]:
@@ -175,8 +188,12 @@ def _as_json(body: str) -> str:
     begins, end = like.OBJECT_BEGINS.search(body), body.rfind("}") + 1
     if begins is None or end > _LONGEST_LITERAL or body.count("{") > _MOST_OBJECTS or _entries(body, begins.start())[1]:
         return body
+    # Python warns of "\d" and of "1or 2"
+    literal_text = _ESCAPED.sub(lambda mark: mark[0] if mark[1] else r"\\", body[begins.start() : end])
+    if re.search(r"\d(?:and|else|for|if|in|is|not|or)\b", literal_text):
+        return body
     try:
-        tree = ast.parse(body[begins.start() : end], mode="eval")
+        tree = ast.parse(literal_text, mode="eval")
         keys = [[*map(ast.unparse, filter(None, node.keys))] for node in ast.walk(tree) if isinstance(node, ast.Dict)]
         literal = None if any(len({*names}) < len(names) for names in keys) else ast.literal_eval(tree)
         return body[: begins.start()] + json.dumps(literal, ensure_ascii=False) + body[end:]

@@ -163,3 +163,21 @@ PLANTED = '{"1": {"score": 1}, "2": {"score": 1}, "3": {"score": 1}}'
 def test_numbered_criteria(text: str, expected: list[object]) -> None:
     parsed = [parser_of_group(MET, number, NUMBERS)(text, "stop") for number in NUMBERS]
     assert [one.code if one.error is None else one.error for one in parsed] == expected
+
+
+def test_lines_beside_a_long_group_open_only_the_criteria_that_they_name() -> None:
+    group = tuple(f"Part {at}" for at in range(1, 301))
+    given = json.dumps({name: {"score": 1} for name in group})
+    lines = [f"The answer names {name.lower()} and 2 more." for name in group[:60]] + ["part 3: no", "Part 20: yes"]
+    lines += ["Correction: Part 299 is not met, score 0.", *["x"] * 900]
+    read = [parser_of_group(MET, name, group)("\n".join(lines) + f"\n\n{given}", "stop") for name in group]
+    assert [name for name, one in zip(group, read, strict=True) if one.code != 1] == ["Part 3", "Part 299"]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("why", [r"matches \d+ and \w", r"\400 of 5", r"a \\d and \' mark", "1or 2", "x"])
+def test_a_python_dict_with_any_escape_gives_no_warning(why: str) -> None:
+    text = f"{{'1': {{'explanation': '{why}', 'score': 1}}, '2': {{'score': 0}}}}"
+    parsed = [parser_of_group(MET, number, ("1", "2"))(text, "stop") for number in ("1", "2")]
+    assert [one.code for one in parsed] == ([None, None] if why == "1or 2" else [1, 0])
+    assert parsed[0].code is None or parsed[0].explanation == why.replace("\\\\", "\\").replace("\\'", "'")
