@@ -99,9 +99,10 @@ def fetch(
             while True:
                 with contextlib.suppress(TimeoutError):  # an endless wait could not be interrupted on Windows
                     future.exception(_TICK_S)
+                is_done = future.done()  # before the report: one that the end overtakes is not the last one
                 if on_progress is not None:
                     on_progress(scheduler.progress)
-                if future.done():
+                if is_done:
                     break
             outcomes = future.result()
             if scheduler.timed_out:

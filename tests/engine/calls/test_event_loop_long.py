@@ -546,6 +546,28 @@ def test_a_failing_callback_ends_the_run_and_is_seen(server: JudgeServer, store:
     assert len(server.seen) < 50
 
 
+def test_the_last_report_has_all_replies_also_if_the_run_ends_while_somebody_reads_the_one_before(
+    server: JudgeServer, store: ReplyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.always = {"delay": 0.5}
+    runs: list[Any] = []
+    submit = LoopThread.submit
+
+    def watched(*args: Any, **named: Any) -> Any:
+        runs.append(submit(*args, **named))
+        return runs[-1]
+
+    monkeypatch.setattr(LoopThread, "submit", watched)
+    seen: list[Progress] = []
+
+    def slow(progress: Progress) -> None:
+        seen.append(progress)
+        runs[0].result(60)
+
+    fetch([request_of(judge_at(server), item) for item in range(3)], store, on_progress=slow)
+    assert (seen[-1].done, seen[-1].in_flight) == (3, 0)
+
+
 # -- stopping
 
 
