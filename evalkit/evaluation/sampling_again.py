@@ -89,8 +89,7 @@ def sample_again(
     (6, 12)
     """
     check_half_width(half_width)
-    keys, evaluation = evaluation.keys, evaluation.own
-    ids = _drawn(evaluation)
+    ids, keys, evaluation = _drawn(evaluation), evaluation.keys, evaluation.own
     asked = evaluation.options
     own = {"cache": asked.cache, "offline": asked.offline, "recorded": asked.recorded, "adopt": asked.adopt}
     chosen = Options.of("sample_again", own | options)
@@ -134,8 +133,7 @@ def plan_again(
     12
     """
     check_half_width(half_width)
-    evaluation = evaluation.own
-    ids = _drawn(evaluation)
+    ids, evaluation = _drawn(evaluation), evaluation.own
     if n_items is None:
         n_items = _enough(evaluation, ids, _expected(evaluation, criteria), half_width)
     work = _work(evaluation, ids[: _checked(n_items, len(ids))], criteria)
@@ -183,6 +181,7 @@ def _drawn(evaluation: Evaluation) -> list[str]:
             f"expected the result of evaluate, got {type(evaluation).__name__}; for a table of judgments, "
             "call noise_floor"
         )
+    evaluation = evaluation.own
     skipped = evaluation.judgments.loc[evaluation.judgments["error"].isin(SKIPPED), "item_id"]
     ids = sorted(set(evaluation.items["item_id"].astype(str)) - set(skipped))
     return [ids[at] for at in np.random.default_rng(0).permutation(len(ids))]
