@@ -85,7 +85,7 @@ def test_messages_name_the_options_of_pytest(monkeypatch: pytest.MonkeyPatch, tm
         # a test of pytest has an item and no trace
         assert of_pytest == re.sub(named, r"--verdict-\1", of_gate).replace("the trace (line 1)", "the item")
         messages.add(of_pytest)
-    assert len({message for message in messages if "--verdict-" in message}) == 10
+    assert len({message for message in messages if "--verdict-" in message}) == 11
 
 
 def _message(config: GateConfig, trace: Trace, options: GateOptions) -> str:
