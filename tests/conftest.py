@@ -64,7 +64,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _loggers_on() -> Iterator[None]:
     """LightEval's command line turns off every logger there is when it is imported; Inspect sets the root's level."""
     level = logging.root.level
-    for name, logger in logging.root.manager.loggerDict.items():
+    for name, logger in logging.root.manager.loggerDict.copy().items():  # threads of the test before may import
         if name.startswith("evalkit") and isinstance(logger, logging.Logger):
             logger.disabled = False
     yield
