@@ -314,9 +314,10 @@ class Reader:
             most = _value(next(filter(None, stated.groups())))
             if most == self.scale.highest or (stated["points"] and most == len(self.scale.codes)):
                 continue
-            first = max(text.rfind(mark, 0, stated.end() - 1) + 1 for mark in ("\n", ". ", "! ", "? "))
-            last = min(at for mark in ("\n", ". ", "! ", "? ") if (at := (text + mark).find(mark, stated.end())) >= 0)
-            sentence = text[max(first, stated.start() - _NEAR) : min(last, stated.end() + _NEAR)]
+            at = stated.end() - 1
+            before = like.SENTENCE_END.split(text[max(0, stated.start() - _NEAR) : at])[-1]
+            behind = like.SENTENCE_END.split(text[at : at + _NEAR])[0]
+            first, last, sentence = at - len(before), at + len(behind), before + behind
             is_alone = sentence.strip(_DECORATION) == stated[0].strip(_DECORATION)
             if is_alone or (start <= last and end >= first) or like.ON_SCORES.search(sentence):
                 return True

@@ -244,6 +244,7 @@ CATEGORIES = _later(word_lists.GUARD_CATEGORIES)
 
 # -- tags, and patterns of users
 
+SENTENCE_END = _later(r"\n|[.!?]\s")
 ON_SCORES = _any_case(r"(?<!\w)(?:i|we|my|our|scor(?:e|es|ed|ing)|rating|grad(?:e|es|ed|ing)|mark(?:s|ed)?)\b")
 RESULT = _any_case(r"\[\s{0,3}(?:RESULT|РЕЗУЛЬТАТ)\s{0,3}\]\s{0,3}:?")
 NEXT_TAG = _any_case(r"\[\s{0,3}/?\s{0,3}(?:END|RESULT|FEEDBACK|РЕЗУЛЬТАТ|КОНЕЦ)\s{0,3}\]")
