@@ -79,6 +79,7 @@ The response scores 4. ¦ The response earns a 4. ¦ Despite the errors it deser
 With no mistakes, it gets a 4.
 On a scale of 1 to 5, I give it a 4. ¦ Out of 5, I give it a 4. ¦ The scale is 1 to 5. Score: 4
 It names 3 out of 10 facts. Score: 4
+<feedback>⏎It covers 3 of the 4 points.⏎</feedback>⏎<score>⏎4⏎</score> ¦ <rating>⏎4⏎</rating>
 <critique>Fine.</critique>4 ¦ <explanation>Fine.</explanation><score>4</score>
 Score: 4<br>Reason: 2 facts are missing
 Score: 4, according to the rubric ¦ Score: 4 | Reason: it is fine ¦ Hallucinations: 2⏎Score: 4
