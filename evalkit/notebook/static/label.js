@@ -45,7 +45,7 @@ function renderLabels({ model, el }) {
     const { form: name, n, n_done, n_skipped, annotator, others, questions = [], earlier = [], ...it } = form();
     put(".ekw-page-head", `<h3>${esc(it.title)}</h3><progress max="${+n}" value="${+n_done}" aria-label="Done"></progress><span class="ekw-count" role="status">${+n_done} of ${+n} done${n_skipped ? `, ${+n_skipped} skipped` : ""}</span>
       ${quiet(`You are <b>${esc(annotator)}</b>. ${others ? "You see what other people answered, and no judge." : "You see neither the other people’s answers nor the judges’."} “Save and next” saves; this page continues where you stopped. ${esc(it.description)}`)}
-      ${earlier.length ? `<label class="ekw-short">Earlier <kbd>E</kbd> <select data-earlier data-key="earlier" aria-keyshortcuts="e"><option value="">look at an answer, or correct it</option>${earlier.map(([one, said]) => `<option value="${esc(one)}">${esc(one)}: ${esc(said)}</option>`).join("")}</select></label>` : ""}`);
+      ${earlier.length ? `<label class="ekw-short">Earlier <kbd>E</kbd> <select data-earlier data-key="earlier" aria-keyshortcuts="e"><option value="">look or correct</option>${earlier.map(([one, said]) => `<option value="${esc(one)}">${esc(one)}: ${esc(said)}</option>`).join("")}</select></label>` : ""}`);
     if (drawn !== `${it.number} ${name}`) {
       if (sent && sent !== given()) ctx.showAlert("That form was saved as it was when you first pressed Save. To change it, choose it under “Earlier”.");
       const draft = it.answered ? {} : drafts[name] || {};
