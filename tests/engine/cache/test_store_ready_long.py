@@ -128,7 +128,8 @@ class Counted:
             threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
 
     def _answer(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as lines:
+        # A client that is killed resets its connections.
+        with contextlib.suppress(ConnectionError), connection, connection.makefile("rb") as lines:
             while line := lines.readline():
                 length = 0
                 while line.strip():
@@ -138,8 +139,8 @@ class Counted:
                 lines.read(length)
                 self.n_requests += 1
                 time.sleep(self._wait_s)
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
-                                   + str(len(self.BODY)).encode() + b"\r\n\r\n" + self.BODY)  # fmt: skip
+                head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(self.BODY)}\r\n\r\n"
+                connection.sendall(head.encode() + self.BODY)
 
 
 def judged(server: Any, cache: Any, items: Any = ITEMS, **options: Any) -> Any:
