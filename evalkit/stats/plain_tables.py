@@ -31,6 +31,11 @@ _KEYS = [*schemas.VOTE_KEY, "annotator", "system_id"]
 _DEFAULTS = {"rubric": "table", "rubric_version": "v1", "criterion": "score"}
 _MISSING, _JSON = "missing", '{"codes":'
 _NEAR, _WHOLE = 1e-9, re.compile(r"[+-]?\d+\.0+")
+_OF_ITEM = {
+    "system_id": "answers of several systems ({}); give each answer an id of its own, as in "
+    "table.assign(item_id=table['item_id'].astype(str) + '/' + table['system_id'].astype(str))",
+    "group_id": "several values in the column 'group_id' ({}), which makes the clusters; correct it, or rename it",
+}
 OF_OWN = "votes=own"
 """In `options` of scores: they are made of votes whose score and verdict came from a function of the user."""
 _OWN = re.compile(rf"own=\S|.*\b{OF_OWN}")
@@ -38,15 +43,19 @@ _OWN = re.compile(rf"own=\S|.*\b{OF_OWN}")
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys of a table as its user has them: the values behind each text, and the column's type; item -> system."""
+    """The keys of a table as its user has them: the values behind each text, and the column's type.
+
+    `of_item` holds what stays with its item: column -> (item -> value).
+    """
 
     values: dict[str, tuple[pd.Index | None, Any, Any]] = field(default_factory=dict)
-    systems: pd.Series | None = None
+    of_item: dict[str, pd.Series] = field(default_factory=dict)
 
     def restore(self, table: pd.DataFrame) -> pd.DataFrame:
-        """The table, its keys with the values and types of the user's table, and the system of each item."""
-        if self.systems is not None and "item_id" in table and "system_id" not in table:
-            table = table.assign(system_id=self.systems.reindex(pd.Index(table["item_id"].astype(object))).array)
+        """The table, its keys with the values and types of the user's table, and the system and group of each item."""
+        if lacking := [name for name in self.of_item if "item_id" in table and name not in table]:
+            ids = pd.Index(table["item_id"].astype(object))
+            table = table.assign(**{name: self.of_item[name].reindex(ids).array for name in lacking})
         columns = {name: self._column(table[name], *cells) for name, cells in self.values.items() if name in table}
         return table.assign(**columns) if columns else table
 
@@ -98,10 +107,10 @@ def complete(
     _refuse_twice(frame, name)
     is_whole = {*need, "level", "scale"} <= {*frame.columns} and not _is_handwritten(frame)
     if is_whole and scale is None and fallback is None:
-        return _with_systems(*_text_keys(frame, plain=False), carry=name == "votes")
+        return _with_what_stays(*_text_keys(frame, plain=False), carry=name == "votes")
     if not is_whole:
         _refuse_other_steps(frame, name, function)
-    frame, keys = _with_systems(*_text_keys(frame, plain=not is_whole), carry=not is_whole or name == "votes")
+    frame, keys = _with_what_stays(*_text_keys(frame, plain=not is_whole), carry=not is_whole or name == "votes")
     return _completed(frame, name, function, scale, fallback, is_whole=is_whole), keys
 
 
@@ -240,21 +249,20 @@ def _refuse_alike(column: pd.Series, key: str) -> None:
         )
 
 
-def _with_systems(frame: pd.DataFrame, keys: Keys, *, carry: bool) -> tuple[pd.DataFrame, Keys]:
-    """The table, and keys that know the system of each item; InputError for an item of two systems."""
-    if not carry or "system_id" not in frame:
-        return frame, keys
-    pairs = frame[["item_id", "system_id"]].drop_duplicates()
-    several = pairs["item_id"].duplicated().to_numpy()
-    if several.any():
-        item = pairs.loc[several, "item_id"].iloc[0]
-        systems = listed(pairs.loc[pairs["item_id"] == item, "system_id"].tolist())
-        raise InputError(
-            f"item {item!r} has answers of several systems ({systems}); give each answer an id of its own, as in "
-            "table.assign(item_id=table['item_id'].astype(str) + '/' + table['system_id'].astype(str))"
-        )
-    systems_of = pd.Series(pairs["system_id"].array, index=pd.Index(pairs["item_id"].astype(object)))
-    return frame, replace(keys, systems=systems_of)
+def _with_what_stays(frame: pd.DataFrame, keys: Keys, *, carry: bool) -> tuple[pd.DataFrame, Keys]:
+    """The table, and keys that know the system and group of each item; InputError for an item with two of one."""
+    of_item = dict[str, pd.Series]()
+    for name, advice in _OF_ITEM.items():
+        if not carry or name not in frame:
+            continue
+        pairs = frame[["item_id", name]].drop_duplicates()
+        several = pairs["item_id"].duplicated().to_numpy()
+        if several.any():
+            item = pairs.loc[several, "item_id"].iloc[0]
+            values = listed(pairs.loc[pairs["item_id"] == item, name].tolist())
+            raise InputError(f"item {item!r} has {advice.format(values)}")
+        of_item[name] = pd.Series(pairs[name].array, index=pd.Index(pairs["item_id"].astype(object)))
+    return frame, replace(keys, of_item=of_item)
 
 
 def key_text(value: Any) -> str:
@@ -315,15 +323,16 @@ def _refuse_doubles(frame: pd.DataFrame, name: str, function: str) -> None:
     if not doubled.any():
         return
     first = frame.loc[doubled].iloc[0]
-    alike = (frame[keys] == first[keys]).all(axis=1)
-    shown_keys = [key for key in keys if key not in _DEFAULTS or frame[key].nunique() > 1]
+    alike = ((frame[keys] == first[keys]) | (frame[keys].isna() & first[keys].isna())).all(axis=1)
+    shown_keys = [key for key in keys if frame[key].nunique() > (key in _DEFAULTS)]
     cell = ", ".join(f"{key.removesuffix('_id')} {first[key]}" for key in shown_keys)
     if "sample" in keys:
         advice = "a column `sample` numbers the samples of a judge"
     elif name == "scores":
         advice = "with a column `judge`, `aggregate` makes one score of them; with a column `sample`, `vote` one vote"
     else:
-        advice = f"a column `sample` makes them samples (table.groupby({shown_keys}).cumcount())"
+        gaps = ", dropna=False" if frame[shown_keys].isna().any(axis=None) else ""
+        advice = f"a column `sample` makes them samples (table.groupby({shown_keys}{gaps}).cumcount())"
         advice += "" if name == "judgments" else " for `vote`, which makes one vote of them"
     raise InputError(f"{function}: {int(alike.sum())} rows of {cell}: {advice}; `drop_duplicates` removes them")
 
@@ -411,8 +420,8 @@ class _Answers:
         if not ((steps > 0).all() or (scale.better == "low" and (steps < 0).all())):
             raise InputError(
                 f"column {values.name!r}, criterion {criterion!r} is an ordered Categorical, "
-                f"{' < '.join(map(str, dtype.categories))}, and scale= has another order: {_written(scale)}; correct "
-                f"one of them, or take the order off: table[{values.name!r}].astype(str)"
+                f"{' < '.join(map(str, dtype.categories))}, and the scale has another order: {_written(scale)}; "
+                f"correct one of them, or take the order off: table[{values.name!r}].astype(str)"
             )
 
     def _in_cells(self, rows: Any, criterion: str, level_given: str | None) -> Known | None:

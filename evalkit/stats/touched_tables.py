@@ -40,7 +40,9 @@ _OF_MAJORITY = "votes=majority"  # in `options` of scores: a majority's score ma
 _UNSCORED = re.compile(r"unscored=\S+")
 _FITTED = [name for name, rule in AGGREGATE_RULES.items() if rule.all_items]  # score and label need not agree
 _SCALED = ["level", "scale"]
+_KEYS = [*schemas.JUDGMENT_KEY, "system_id", "annotator"]
 _SHOWN = [*schemas.JUDGMENT_KEY[2:], "score", "score_norm", "label", "passed", "error"]
+_TAKEN = [*_SCALED, "score", "score_norm", "label", "passed", "error"]
 _NUMBERS = ["score", "score_norm", "score_sd"]
 _NEAR, _SAME = 0.01, 1e-6  # of the scale's width
 _ROWS = 1_000_000  # checked at a time, which bounds the memory
@@ -100,7 +102,20 @@ def take_rows_by(
     for column in by:
         apart = apart + f" ({column} " + source[column].map(key_text).astype("str") + ")"
     frame, keys = take_rows(source.assign(item_id=apart), name, **options)
-    return frame.assign(item_id=ids.array), keys
+    own = Keys.of_items(source)
+    others = {key: cells for key, cells in keys.values.items() if key != "item_id"}
+    own_columns = {column: source[column].array for column in by if column not in _KEYS}
+    return frame.assign(item_id=ids.array, **own_columns), replace(keys, values=others | own.values, of_item={})
+
+
+def check_by(function: str, by: Iterable[Any], source: Any) -> None:
+    """InputError for groups by a column of the user's whose name means something else in evalkit's tables."""
+    is_own = {*_SCALED} <= names_in(source)
+    if taken := [name for name in by if name in (_SCALED if is_own else _TAKEN)]:
+        raise InputError(
+            f"{function}: by= names the column {taken[0]!r}, which means something else in evalkit's tables; rename "
+            f"yours, as in table.rename(columns={{{taken[0]!r}: 'my_{taken[0]}'}})"
+        )
 
 
 def take_votes(
@@ -161,7 +176,7 @@ def rescore(table: pd.DataFrame, *, scale: ScaleLike | None = None) -> pd.DataFr
     >>> rescore(judgments)[["score", "score_norm", "label", "passed"]].values.tolist()
     [[0.0, 0.0, '0', False], [2.0, 1.0, '2', True]]
     """
-    columns = {*getattr(table, "columns", ())}
+    columns = names_in(table)
     of_scores = "rubric_scores" if {"n_criteria", *_SCALED} <= columns - {"criterion"} else "scores"
     name = "judgments" if "sample" in columns else "votes" if "judge" in columns else of_scores
     keys = Keys()

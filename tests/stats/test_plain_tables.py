@@ -1,8 +1,10 @@
 """Tables that a pandas user has: what they need, what they get, and what is an error."""
 
+import ast
 import itertools
 import math
 import random
+import re
 import statistics
 from decimal import Decimal
 
@@ -502,3 +504,55 @@ def test_cells_that_are_no_number_to_count_with_are_named(cell: object) -> None:
     for function in (ek.vote, ek.aggregate, ek.disagreement):
         with pytest.raises(InputError, match=r"cells with several values|numbers above 1e150"):
             function(table)
+
+
+def test_groups_stay_with_their_items():
+    rng = np.random.default_rng(7)
+    table = pd.DataFrame({"item_id": np.repeat(np.arange(60), 3), "judge": ["a", "b", "c"] * 60})
+    table = table.assign(group_id=table["item_id"] // 3, score=rng.integers(0, 3, len(table)))
+    scores = ek.aggregate(ek.vote(table, scale=[0, 1, 2]))
+    assert scores["group_id"].tolist() == [item // 3 for item in scores["item_id"]]
+    items = pd.DataFrame({"item_id": np.arange(60), "question": "q", "answer": "a", "group_id": np.arange(60) // 3})
+    by_items = ek.summarize(scores.drop(columns="group_id"), items=items)
+    figures = ["mean", "low", "high", "n_clusters"]
+    for made in (scores, ek.aggregate(table, scale=[0, 1, 2])):
+        assert ek.summarize(made)[figures].values.tolist() == by_items[figures].values.tolist()
+    assert by_items["n_clusters"].tolist() == [20]
+    with pytest.raises(InputError, match=r"item '0' has several values in the column 'group_id' \('9', '0'\)"):
+        ek.vote(table.assign(group_id=[9, *table["group_id"][1:]]), scale=[0, 1, 2])
+
+
+def test_groups_of_rows_by_a_column_whose_name_evalkit_uses():
+    table = pd.DataFrame({"item_id": range(6), "score": [1, 2, 0, 1, 1, 2], "own": ["easy", "hard"] * 3})
+    labels = pd.DataFrame({"item_id": range(6), "label": [1, 2, 0, 1, 1, 1]})
+    for name in ("own", "reason", "difficulty", "source", "weight", "status", "options"):
+        found = ek.summarize(table.rename(columns={"own": name}), by=name, scale=(0, 2))
+        assert dict(zip(found[name], found["mean"], strict=True)) == pytest.approx({"easy": 2 / 3, "hard": 5 / 3}), name
+    for name in ("level", "scale", "passed", "label", "error", "score_norm"):
+        named = table.rename(columns={"own": name})
+        with pytest.raises(InputError, match=f"by= names the column '{name}'"):
+            ek.summarize(named, by=name, scale=(0, 2))
+        with pytest.raises(InputError, match=f"by= names the column '{name}'"):
+            ek.align(named, labels, by=name, scale=(0, 2))
+    for name in ("mean", "notes", "n_items"):
+        with pytest.raises(InputError, match=f"by= names the column '{name}', and the result has"):
+            ek.summarize(table.rename(columns={"own": name}), by=name, scale=(0, 2))
+    single = ek.summarize(table, by="item_id", scale=(0, 2))
+    assert table.merge(single, on="item_id")["mean"].tolist() == table["score"].tolist()
+
+
+def test_a_table_without_its_samples_says_how_to_number_them():
+    judged = ek.judge([{"question": "q", "answer": "a"}] * 3, "helpfulness", "fake:strict", samples=2, progress=False)
+    cut = judged.drop(columns="sample")
+    with pytest.raises(InputError, match="2 rows of item 0, judge fake:strict: a column `sample`") as caught:
+        ek.vote(cut)
+    keys = re.search(r"groupby\((.*)\)\.cumcount", str(caught.value))
+    numbered = cut.assign(sample=cut.groupby(ast.literal_eval(keys[1])).cumcount())
+    assert ek.vote(numbered)["score"].tolist() == ek.vote(judged)["score"].tolist()
+
+
+def test_samples_in_the_index_are_samples():
+    table = pd.DataFrame({"item_id": [1, 2, 3] * 4, "judge": ["a"] * 6 + ["b"] * 6, "score": [0, 1, 2, 0, 1, 1] * 2})
+    table["sample"] = table.groupby(["item_id", "judge"]).cumcount()
+    in_index = table.set_index(["item_id", "judge", "sample"])
+    assert_frame_equal(ek.reliability(in_index, scale=(0, 2)), ek.reliability(table, scale=(0, 2)))

@@ -43,6 +43,7 @@ class SharedBudget(Budget):
         self._leased = self._others = NOTHING
         self._wanted_usd, self._wanted_calls = 0.0, 0
         self._refused = math.inf  # US$ of the smallest call that does not fit any more; 0 if none does
+        self._is_by_calls = False  # whether that is for the number of calls
         self._turn = asyncio.Lock()
         self._renewing: asyncio.Future[Granted] | None = None
         self._renewals: asyncio.Task[None] | None = None
@@ -69,6 +70,7 @@ class SharedBudget(Budget):
                     if not granted.may_return and not self._reserved_calls:
                         no_calls = self._others.calls + self.calls >= self._most.calls
                         self._refused = 0.0 if no_calls else min(self._refused, usd)
+                        self._is_by_calls = no_calls or self._others.usd + self.usd + usd <= self._most.usd
                         return False
                     await asyncio.sleep(_LOOK_AGAIN_S * random.uniform(0.5, 1.0))  # noqa: S311  # jitter
                 self._reserved_usd += usd
@@ -83,7 +85,7 @@ class SharedBudget(Budget):
     def spent(self) -> str:
         """See `Budget.spent`."""
         run = f"by the processes of run={self._options.run!r}"
-        if self._others.calls + self.calls >= self._most.calls:
+        if self._is_by_calls or self._others.calls + self.calls >= self._most.calls:
             return f"max_calls={self._options.max_calls} reached {run}"
         usd = money(self._others.usd + self.usd)
         return f"{usd} of budget_usd={self._options.budget_usd} spent {run}; the next call may not fit"

@@ -149,6 +149,15 @@ _KINDS: dict[int, ProblemKind] = {
     425: "server_error", 429: "rate_limited",
 }  # fmt: skip
 """HTTP status -> kind of problem."""
+_STATUSES = {
+    401: _any(r"authentication_?error|unauthenticated|unauthorized|^invalid_(?:api_)?key$"),
+    403: _any(r"permission_?(?:error|denied)|forbidden|access_denied"),
+    404: _any(r"model_not_found|not_?found_?error|^not_found$|unknown_model"),
+    429: _any(r"rate_?limit|resource_exhausted|too_many_requests|throttl"),
+    500: _any(r"server_?error|internal|overload|unavailable|time_?out"),
+    400: _any(r"invalid_?request|invalid_?argument|bad_?request|validation_?error|unsupported_(?:parameter|value)"),
+}
+"""HTTP status -> the codes that name it in an error that came without one; the first that fits counts."""
 
 _WAIT = re.compile(
     r"(?:try again|retry|wait|reset\w*)(?: your request)? ?(?:in|after|for)?:? ?(?:(\d+)m(?!s))?(\d+(?:\.\d+)?) ?"
@@ -285,6 +294,27 @@ def kind_of(status: int, said: ErrorText, wait: float | None = None) -> ProblemK
             return "auth"
     kind = _KINDS.get(status, "server_error" if status >= 500 else "client_error")
     return problem_kind(text) if kind == "client_error" or (status == 500 and _LONG_PROMPT.search(text)) else kind
+
+
+def status_named(said: ErrorText) -> int:
+    """The HTTP status that an error names which came with status 200: as a number, by its code or words; else 500.
+
+    Examples
+    --------
+    >>> status_named(ErrorText("no", ("invalid_api_key",))), status_named(ErrorText("no", ("503",)))
+    (401, 503)
+    >>> status_named(ErrorText("You exceeded your current quota")), status_named(ErrorText("oops"))
+    (400, 500)
+    """
+    for code in said.codes:
+        if code.isdecimal() and len(code) == 3 and "400" <= code <= "599":
+            return int(code)
+    if kind_of(400, said) in ("quota", "content_filter", "too_long"):
+        return 400
+    for status, pattern in _STATUSES.items():
+        if any(map(pattern.search, said.codes)):
+            return status
+    return 400 if kind_of(400, said) == "auth" else 500
 
 
 def problem_kind(text: str) -> Literal["too_long", "client_error"]:

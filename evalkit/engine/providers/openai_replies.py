@@ -20,7 +20,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Prompt, Reply
 from evalkit.core.strict_json import without_duplicates
 from evalkit.engine.providers.api_keys import key_of, key_source
-from evalkit.engine.providers.error_answers import ErrorText, kind_of, refused_parameter, wait_in
+from evalkit.engine.providers.error_answers import ErrorText, kind_of, refused_parameter, status_named, wait_in
 from evalkit.engine.providers.prices import Tokens, cost_of, shares, stated_cost, tokens_of
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
@@ -39,6 +39,13 @@ _BROKE_OFF = re.compile(
 )
 """Finish reasons of a reply that the server lost."""
 _LONGEST_ID = 100
+_HTML = {
+    403: "a firewall may have blocked this prompt",
+    404: "is base_url right (it usually ends with /v1)?",
+    407: "a proxy asks for a name and password; put them into the proxy's address: http://NAME:PASSWORD@HOST:PORT",
+    413: "the request is larger than this server, or one before it, takes",
+}
+"""HTTP status -> what a page in HTML means; that of 404 for all others."""
 
 
 def replies_of(
@@ -92,7 +99,7 @@ def replies_of(
         Reply(
             text=_content(choice.get("message"), secret),
             finish_reason=_finish_reason(choice),
-            refusal=_text((choice.get("message") or {}).get("refusal"), secret),
+            refusal=_refusal(choice.get("message"), secret),
             model=_text(model, secret) if isinstance(model, str) else None,
             prompt_tokens=prompt_tokens,
             completion_tokens=written,
@@ -135,7 +142,7 @@ def _is_reply(choice: Mapping[str, Any]) -> bool:
     message = choice.get("message")
     if message is not None and not isinstance(message, dict):
         return False
-    if message and (_content(message, _NO_KEY) or message.get("refusal")):
+    if message and (_content(message, _NO_KEY) or _refusal(message, _NO_KEY)):
         return True
     if (reason := _finish_reason(choice)) is None:
         return message is not None and not choice.get("error")
@@ -164,6 +171,16 @@ def _no_reply(given: Sequence[Mapping[str, Any]], answer: Answer, judge: Judge |
         problem = ProviderError("malformed", detail, status=answer.status)
     problem.maybe_paid = True
     return problem
+
+
+def _refusal(message: Mapping[str, Any] | None, secret: Secret) -> str | None:
+    """The words of a refusal: in a field of their own, or as a part of the content."""
+    if not message:
+        return None
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    words = [part.get("refusal") for part in parts if isinstance(part, dict) and part.get("type") == "refusal"]
+    return _text(message.get("refusal") or next(filter(None, words), None), secret)
 
 
 def _content(message: Mapping[str, Any] | None, secret: Secret) -> str | None:
@@ -349,11 +366,10 @@ def _texts_of(body: Mapping[str, Any]) -> list[str]:
 def _from_body(
     found: Mapping[str, Any], answer: Answer, judge: Judge | None, body: Mapping[str, Any], secret: Secret
 ) -> ProviderError:
-    """The `ProviderError` for an error that came with status 200; its code may be that of HTTP."""
+    """The `ProviderError` for an error that came with status 200; its code may name that of HTTP."""
     error_text = ErrorText.of(found)
-    codes = [int(code) for code in error_text.codes if code.isdecimal() and len(code) == 3 and "400" <= code <= "599"]
     text = f"error from {answer.origin}: {error_text.text or _json_text(found.get('error'))}"
-    return _problem(codes[0] if codes else 500, text, error_text, answer, judge, body, secret)
+    return _problem(status_named(error_text), text, error_text, answer, judge, body, secret)
 
 
 def _json_text(value: Any) -> str:
@@ -372,10 +388,8 @@ def _json_text(value: Any) -> str:
 
 def _not_json(answer: Answer, secret: Secret) -> str:
     body = answer.content.lstrip()
-    if body[:1] == b"<" and answer.status == 403:
-        return "the server answers in HTML, not JSON: a firewall may have blocked this prompt"
     if body[:1] == b"<":
-        return "the server answers in HTML, not JSON: is base_url right (it usually ends with /v1)?"
+        return f"the server answers in HTML, not JSON: {_HTML.get(answer.status, _HTML[404])}"
     if not body:
         return "the answer is empty"
     return f"the answer is not JSON: {_cut(body, secret)}"

@@ -28,13 +28,7 @@ _LARGE_BYTES = 1 << 19
 _ERROR_BYTES = 1 << 16
 _GZIP = b"\x1f\x8b"
 _BEFORE = {"authorization": "Bearer "}
-_NOT_SENT = (
-    aiohttp.ClientConnectorError,
-    aiohttp.ClientHttpProxyError,
-    aiohttp.InvalidURL,
-    aiohttp.NonHttpUrlClientError,
-    ssl.SSLError,
-)
+_NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ssl.SSLError)
 
 
 class Answer(NamedTuple):
@@ -70,7 +64,8 @@ class Transport:
         if self._proxy and urlsplit(self._proxy.reveal()).scheme not in ("http", "https"):
             raise ConfigError(
                 f"the proxy for {self.origin} in the environment is not an HTTP proxy "
-                f"({_without_password(self._proxy)}); set an http:// proxy in HTTPS_PROXY, or add the host to NO_PROXY"
+                f"({_without_password(self._proxy)}); set an http:// proxy in {_variable(self._base.scheme)}, or add "
+                "the host to NO_PROXY"
             )
 
     def _open(self) -> aiohttp.ClientSession:
@@ -140,6 +135,14 @@ class Transport:
             return self._unreached("no connection in time")
         if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
             return self._unreached(f"{_message(error)} (SSL_CERT_FILE names certificates to trust)")
+        if isinstance(error, aiohttp.ClientHttpProxyError):
+            why = "does not let this host through: allow it there, or add it to NO_PROXY"
+            if error.status == 407:
+                why = f"asks for a name and password: {_variable(self._base.scheme)}=http://NAME:PASSWORD@HOST:PORT"
+            by = _without_password(self._proxy or Secret())
+            return ProviderError(
+                "connection", f"no connection to {self.origin}: the proxy {by} (HTTP {error.status}) {why}"
+            )
         if isinstance(error, _NOT_SENT):
             return self._unreached(_message(error))
         if isinstance(error, TimeoutError):
@@ -217,8 +220,13 @@ def proxy_of(base_url: str) -> Secret | None:
     if urllib.request.proxy_bypass(url.hostname or ""):
         return None
     proxies = urllib.request.getproxies()
-    address = Secret(proxies.get(url.scheme) or proxies.get("all") or "")
-    return address or None
+    address = proxies.get(url.scheme) or proxies.get("all") or ""
+    return Secret(address if "://" in address or not address else f"http://{address}") or None  # as curl reads it
+
+
+def _variable(scheme: str) -> str:
+    """The variable of the environment that names the proxy for addresses of this scheme."""
+    return "HTTPS_PROXY" if scheme == "https" else "HTTP_PROXY"
 
 
 def ssl_context() -> ssl.SSLContext:

@@ -17,7 +17,7 @@ from evalkit.stats.intervals import Interval, effective_clusters, mean_interval,
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.plain_tables import Keys, names_in
 from evalkit.stats.result_tables import cluster_counts, own_clusters, result_table, verdict_codes
-from evalkit.stats.touched_tables import check_rows, take_rows_by
+from evalkit.stats.touched_tables import check_by, check_rows, take_rows_by
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Ints, group, refuse_doubles
@@ -98,6 +98,12 @@ def summarize(
     """
     scores = one_table(parts_of(scores, lambda part: aggregate(vote(part))))
     by, columns_there = [by] if isinstance(by, str) else list(by or []), names_in(scores)
+    check_by("summarize", by, scores)
+    if taken := [name for name in by if name in " ".join(_FIGURES).split()]:
+        raise InputError(
+            f"by= names the column {taken[0]!r}, and the result has a column of that name; rename yours, as in "
+            f"scores.rename(columns={{{taken[0]!r}: 'my_{taken[0]}'}})"
+        )
     of_items = None if items is None else as_items(items).set_index("item_id")
     if clusters is None and of_items is not None and "group_id" in of_items:
         clusters = of_items["group_id"]
@@ -174,9 +180,9 @@ def _point_figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
 
 
 _FIGURES = (
-    "number: mean mean_norm low high worst best pass_rate; count: n_items n_scored n_partial n_tied n_mean",
-    "number: norm_low norm_high pass_low pass_high; count: n_passed n_verdicts n_clusters",
-    "number: n_clusters_effective; text: notes",
+    "number: mean mean_norm low high worst best pass_rate ; count: n_items n_scored n_partial n_tied n_mean",
+    "number: norm_low norm_high pass_low pass_high ; count: n_passed n_verdicts n_clusters",
+    "number: n_clusters_effective ; text: notes",
 )
 
 

@@ -15,6 +15,7 @@ from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
 from evalkit.stats.jackknife_sums import ratio, sums_without_each
 from evalkit.stats.moments import moments
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
+from evalkit.stats.plain_tables import names_in
 from evalkit.stats.result_tables import CRITERION_KEY, jackknife_row, result_table
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike, Flags, Floats
@@ -84,7 +85,7 @@ def judge_agreement(
     [['x', 'y', 0.75, 0.5, 4]]
     """
     counting = check_counting("judge_agreement", ties, unscored)
-    if "sample" in getattr(judged, "columns", ()):
+    if "sample" in names_in(judged):
         judged = vote(checked(judged, "samples", "judge_agreement")[0])
     by_criterion = answered(checked(judged, "votes", "judge_agreement")[0], "votes", clusters, half=ties == "half")
     return result_table([row for data in by_criterion for row in _rows(data, counting)], *_COLUMNS)

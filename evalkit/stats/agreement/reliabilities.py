@@ -15,6 +15,7 @@ from evalkit.stats.agreement.krippendorff import alpha, pairable, percent_agreem
 from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
 from evalkit.stats.agreement.variance_components import Components, components, dependability
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
+from evalkit.stats.plain_tables import names_in
 from evalkit.stats.result_tables import CRITERION_KEY, cluster_counts, jackknife_row, result_table
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike
@@ -107,7 +108,7 @@ def reliability(
     >>> reliability(votes)[["metric", "alpha_vote", "percent_agreement"]].round(3).values.tolist()
     [['nominal', 0.444, 0.667]]
     """
-    form = "samples" if is_folder(judged) or "sample" in getattr(judged, "columns", ()) else "votes"
+    form = "samples" if is_folder(judged) or "sample" in names_in(judged) else "votes"
     but = ("ties=wrong", "ties=half") if form == "samples" else ("ties=wrong",)
     why = "a judge's samples already count as shares" if ties == "half" else "no judge's label is known to be right"
     check_counting("reliability", ties, but=but, why=why)

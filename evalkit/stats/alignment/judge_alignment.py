@@ -58,6 +58,7 @@ from evalkit.stats.result_tables import (
     interval_columns,
     result_table,
 )
+from evalkit.stats.touched_tables import check_by
 from evalkit.tables.grouping import ClustersLike, Flags
 from evalkit.tables.items import ItemsLike, as_items
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
@@ -211,6 +212,7 @@ def align(
     """
     counting = check_counting("align", ties, unscored)
     _check_options(reference, level, interval, figures)
+    check_by("align", [by] if isinstance(by, str) else [], judged)
     clusters = clusters_for(judged, clusters)
     if items is None and isinstance(by, str):
         items = getattr(judged, "items", None) if not isinstance(judged, pd.DataFrame) else None

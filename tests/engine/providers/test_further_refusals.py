@@ -41,6 +41,7 @@ REFUSED: list[tuple[int, Any, str, int | str | None]] = [
      "max_tokens", 64),
     (422, pydantic("max_tokens", msg="Input should be less than or equal to 256"), "max_tokens", 256),
 ]  # fmt: skip
+REFUSAL = {"type": "refusal", "refusal": "I will not."}
 NOT_REFUSED: list[tuple[int, Any, str]] = [
     (422, pydantic("messages", 1, "role", msg="Input should be 'system', 'user' or 'assistant'"), "client_error"),
     (422, pydantic("messages", 1, "role", msg="Input should be 'user', 'assistant' or 'system'"), "client_error"),
@@ -54,6 +55,13 @@ NOT_REFUSED: list[tuple[int, Any, str]] = [
     (429, {"error": {"message": "Credits exhausted for this window. Please try again in 5 s"}}, "rate_limited"),
     (412, {"message": "This organization has been disabled"}, "auth"),
 ]  # fmt: skip
+
+
+def test_a_page_in_html_says_what_its_status_means() -> None:
+    page = Answer(413, {}, b"<html><h1>413 Request Entity Too Large</h1></html>", "http://127.0.0.1:1", "/v1/x")
+    assert "larger than this server" in problem_of(page, JUDGE, BODY).detail
+    assert "a proxy asks for a name" in problem_of(page._replace(status=407), JUDGE, BODY).detail
+    assert "is base_url right" in problem_of(page._replace(status=502), JUDGE, BODY).detail
 
 
 def test_further_wordings() -> None:
@@ -75,5 +83,10 @@ def test_a_choice_of_another_form_costs_itself_alone() -> None:
         assert texts([good, odd, good]) == ["2", "2"]
         assert texts([odd, good, good]) == ["2", "2"]
     assert texts([{"text": "3", "finish_reason": "stop"}, good]) == ["3", "2"]
+    (refused,) = replies_of(
+        Answer(200, {}, orjson.dumps({"choices": [{"message": {"content": [REFUSAL]}}]}), "", ""), 1,
+        price=None, latency_s=None, sent=None,
+    )  # fmt: skip
+    assert (refused.text or "", refused.refusal) == ("", "I will not.")
     with pytest.raises(Exception, match="no choices"):
         texts([None, 7])

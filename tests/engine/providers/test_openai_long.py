@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import email.utils
 import json
+import threading
 import time
 from collections import deque
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -266,12 +268,31 @@ def test_a_proxy_of_the_environment_is_used_and_netrc_is_not_read(
     netrc.write_text("machine judge.invalid login me password sk-netrc\n")
     monkeypatch.setenv("NETRC", str(netrc))
     with judge_server(proxied=True) as proxy:
-        monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
+        monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1").removeprefix("http://"))  # as curl reads it
         monkeypatch.setenv("no_proxy", "")
         (reply,) = ask(request_of(Judge("openai", "m", base_url="http://judge.invalid/v1"), 4))
     assert reply.text == "4"
     assert proxy.seen[0].headers["Host"] == "judge.invalid"
     assert "Authorization" not in proxy.seen[0].headers
+
+
+def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "")
+    judge = Judge("openai", "m", base_url="https://judge.invalid/v1")
+    for status, words in ((407, "name and password: HTTPS_PROXY=http"), (403, "does not let this host through")):
+        answers = {"do_CONNECT": lambda self, code=status: self.send_error(code), "log_message": lambda *_: None}
+        with HTTPServer(("127.0.0.1", 0), type("Proxy", (BaseHTTPRequestHandler,), answers)) as proxy:
+            monkeypatch.setenv("https_proxy", f"http://me:sk-of-the-proxy@127.0.0.1:{proxy.server_port}")
+            thread = threading.Thread(target=proxy.handle_request)
+            thread.start()
+            found = problem(request_of(judge, 1))
+            thread.join()
+        assert words in found.detail
+        assert "sk-of-the-proxy" not in found.detail
+        assert not found.maybe_paid
+    monkeypatch.setenv("http_proxy", "socks5://127.0.0.1:1")
+    with pytest.raises(ConfigError, match="set an http:// proxy in HTTP_PROXY"):
+        ask(request_of(Judge("openai", "m", base_url="http://judge.invalid/v1"), 1))
 
 
 def test_a_missing_key_names_the_variable_and_the_ways_out() -> None:
