@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,11 +13,12 @@ import pandas as pd
 
 from evalkit.core.reply_keys import digest
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
+from evalkit.rubrics.criteria import Criterion
 from evalkit.rubrics.inputs import item_inputs
 from evalkit.rubrics.label_words import verdict_word
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.rubrics.rubric import Rubric
-from evalkit.rubrics.scales import Scale
+from evalkit.rubrics.scales import Scale, code_text, number
 from evalkit.tables.grouping import ID_NOTES, match_ids
 from evalkit.tables.items import ItemsLike, as_items, is_missing
 from evalkit.tables.schemas import LABEL_KEY, check, columns_of
@@ -26,6 +28,14 @@ LabelsLike = pd.DataFrame | Mapping[str, str | Sequence[str]]
 
 TEXT_HASH = "text_hash"
 """The column of labels of a log that tells which text was labelled (see `text_hashes`)."""
+
+QUESTION_HASH, LEVEL_TEXT = "question_hash", "level_text"
+"""The columns of labels of a log that tell what was asked and chosen (see `asked_of`)."""
+
+_HOW = (
+    "left out, as their level is gone or has another code now",
+    "counted, though given to another wording of the question or its levels",
+)
 
 _SIDE = re.compile(r"(?:model|answer|response|output|completion|assistant)[ _]([ab])")
 
@@ -101,8 +111,8 @@ def as_labels(
 
     A table without `annotator` is of one, ``people``; without `criterion` of the only one of `criteria` (by default
     those of the rubric). Decisions of a lead (`source` ``adjudicated``) are left out, with a warning: they are no
-    further person. So are labels of other texts than those of the items, if the table has the column `text_hash`;
-    `inputs` are those of `judge`.
+    further person. So are labels of other texts than those of the items, if the table has the column `text_hash`, and
+    labels on levels that have another code now, if it has `level_text`; `inputs` are those of `judge`.
 
     Raises
     ------
@@ -142,11 +152,78 @@ def text_hashes(rubric: Rubric, items: pd.DataFrame, inputs: Mapping[str, str]) 
     return {item: digest(values)[:16] for item, values in zip(items["item_id"], fields, strict=True)}
 
 
+def question_hash(criterion: Criterion) -> str:
+    """A hash of what people are asked: the words of the question and of all levels."""
+    return digest([" ".join(criterion.description.split()), *_levels(criterion.scale)])[:8]
+
+
+def asked_of(criterion: Criterion, label: str) -> dict[str, str]:
+    """What a label answers: the hash of the question, and the chosen level as code and words.
+
+    Of a number, and of a level without words, the ends of the scale are told too: they give it its place.
+    """
+    scale, levels = criterion.scale, _levels(criterion.scale)
+    code = scale.by_value(label)
+    code = scale.named(label) if code is None else code
+    chosen = [row for row in levels if code is not None and row[0] == code_text(code)]
+    if (
+        scale.level != "nominal"
+        and number(label) is not None
+        and (scale.level == "interval" or not any(dict(chosen).values()))
+    ):
+        chosen = [row for row in levels if row in (levels[0], levels[-1], *chosen[: scale.level == "ordinal"])]
+    return {QUESTION_HASH: question_hash(criterion), LEVEL_TEXT: "\n".join(map(": ".join, chosen))}
+
+
+def is_moved(level: object, scale: Scale) -> bool:
+    """Whether a chosen level is gone from this scale or its words have another code, or a number has other ends."""
+    then = [line.partition(": ") for line in level.splitlines()] if isinstance(level, str) else []
+    now = {code: _same_words(text) for code, text in _levels(scale)}
+    has_ends = len(then) < 2 or (then[0][0], then[-1][0]) == (scale.labels[0], scale.labels[-1])
+    texts = {code: _same_words(text) for code, _, text in then}
+    is_elsewhere = any(text and text != now.get(code) and text in now.values() for code, text in texts.items())
+    return is_elsewhere or not has_ends or not texts.keys() <= now.keys()
+
+
+def _levels(scale: Scale) -> list[tuple[str, str]]:
+    return [(code_text(code), " ".join(text.split())) for code, text in scale.items()]
+
+
+def _same_words(text: str) -> str:
+    return text.strip(" .").casefold()
+
+
+def wording_notes(counts: Mapping[tuple[str, bool], int]) -> str:
+    """Criterion and whether they count -> number of labels given to another wording, in words."""
+    return "; ".join(f"{counted(n, 'label')} of {name!r} {_HOW[stays]}" for (name, stays), n in sorted(counts.items()))
+
+
+def of_this_wording(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
+    """The labels of a log without those on levels that have another code in this rubric.
+
+    One warning counts them, and those that were given to another wording, which stay.
+    """
+    if LEVEL_TEXT not in labels:
+        return labels
+    questions = {criterion.name: (criterion.scale, question_hash(criterion)) for criterion in rubric.criteria}
+    counts, stays = Counter[tuple[str, bool]](), list[bool]()
+    hashes = labels[QUESTION_HASH] if QUESTION_HASH in labels else [""] * len(labels)
+    for name, level, asked, label in zip(labels["criterion"], labels[LEVEL_TEXT], hashes, labels["label"], strict=True):
+        scale, question = questions.get(name, (None, ""))
+        stays.append(scale is None or not is_moved(level, scale))
+        is_other = isinstance(asked, str) and asked not in ("", question)
+        counts[name, stays[-1]] += scale is not None and not pd.isna(label) and (is_other or not stays[-1])
+    if notes := wording_notes(+counts):
+        _warn(notes, f" (rubric {rubric.id!r})")
+    return labels[np.array(stays, dtype=bool)].drop(columns=QUESTION_HASH, errors="ignore")
+
+
 def of_these_texts(labels: pd.DataFrame, items: ItemsLike, rubric: Rubric, inputs: Mapping[str, str]) -> pd.DataFrame:
     """The labels without those that were given to other texts than these items have; a warning counts them.
 
     Labels without a `text_hash`, as of other tools, stay; of a table with this column, those of no item are noted too.
     """
+    labels = of_this_wording(labels, rubric)
     if TEXT_HASH not in labels:
         return labels
     frame = as_items(items)
@@ -157,11 +234,15 @@ def of_these_texts(labels: pd.DataFrame, items: ItemsLike, rubric: Rubric, input
     if is_other.any():
         which = listed(list(dict.fromkeys(labels["item_id"][is_other])), most=3)
         fact = f"{counted(int(is_other.sum()), 'label')} of {n_all} left out, as of other texts than the items have now"
-        if (notes := ID_NOTES.get()) is not None:
-            notes[fact] = None
         advice = f"label them again, or count them nevertheless with labels.drop(columns={TEXT_HASH!r})"
-        warnings.warn(f"{fact} (rubric {rubric.id!r}, item {which}); {advice}", EvalkitWarning, stacklevel=4)
+        _warn(fact, f" (rubric {rubric.id!r}, item {which}); {advice}")
     return labels[~is_other].drop(columns=TEXT_HASH)
+
+
+def _warn(fact: str, more: str) -> None:
+    if (notes := ID_NOTES.get()) is not None:
+        notes[fact] = None
+    warnings.warn(f"{fact}{more}", EvalkitWarning, stacklevel=5)
 
 
 def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:

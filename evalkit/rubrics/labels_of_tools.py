@@ -20,7 +20,16 @@ import pandas as pd
 from evalkit.core.reply_keys import canonical_json
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
 from evalkit.rubrics.criteria import Criterion
-from evalkit.rubrics.human_labels import TEXT_HASH, as_labels, label_of, label_text, of_these_texts
+from evalkit.rubrics.human_labels import (
+    LEVEL_TEXT,
+    QUESTION_HASH,
+    TEXT_HASH,
+    as_labels,
+    label_of,
+    label_text,
+    of_these_texts,
+    of_this_wording,
+)
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.rubrics.rubric import Rubric
 from evalkit.rubrics.scales import code_text, number
@@ -37,7 +46,7 @@ _HOLDS = ("choices", "rating", "number", "selected", "text", "value")
 """Fields of a value that Label Studio or Argilla writes, of which one has the answer."""
 _SIDES = {"left": "A", "right": "B"}
 _ARE_OF_TOOLS = {"annotations", "completions", "responses", "annotation_id", "predictions"}
-_OF_LOG = ("source", "probability", "blind", "round", TEXT_HASH)
+_OF_LOG = ("source", "probability", "blind", "round", TEXT_HASH, QUESTION_HASH, LEVEL_TEXT)
 _FORMS = (
     "an export of Label Studio (JSON, JSON_MIN, CSV), records of Argilla, a log of evalkit's tuner or label page, "
     "or a table with item_id, criterion, annotator and label; ek.extract_labels reads labels in columns of items"
@@ -73,8 +82,10 @@ def load_labels(
     -------
     pandas.DataFrame
         Columns `item_id`, `criterion`, `annotator`, `label`; from a log of evalkit also `source`, `probability`,
-        `blind`, `round` and `text_hash`, by which `evaluate` and all that has the items leave out labels of texts that
-        changed since. A person is named by email address or else by number.
+        `blind`, `round`; `text_hash`, by which `evaluate` and all that has the items leave out labels of texts that
+        changed since; `level_text` and, without `rubric`, `question_hash`, by which all that has the rubric leaves out
+        labels on levels that have another code now, and warns of labels that were given to another wording.
+        A person is named by email address or else by number.
 
     Raises
     ------
@@ -110,7 +121,8 @@ def load_labels(
         fact = f"{where} has no labels of people in a known form (columns: {listed(sorted(names), most=12)})"
         raise InputError(f"{fact}; allowed: {_FORMS}")
     try:
-        return _table(answers, scales, criterion_of, where)
+        labels = _table(answers, scales, criterion_of, where)
+        return labels if scales is None else of_this_wording(labels, scales)
     except InputError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as problem:

@@ -78,6 +78,8 @@ class Forms:
         self.columns = columns_of(self.rubric, spec.inputs, self.items)
         self.log = LabelLog(path, text_hashes(self.rubric, self.items, spec.inputs), None, self.rubric, self.groups)
         self.log.read()
+        if self.log.reworded:
+            warnings.warn(f"{path}: {self.log.reworded}", EvalkitWarning, stacklevel=3)
         self.source = order if isinstance(order, str) else "disputed"
         check_choice("order", self.source, ("random", "given", "disputed"))
         self.is_exploded = "of_item" in self.items and REQUIREMENT in self.columns
@@ -262,7 +264,7 @@ class PersonScreen:
             edits[key] = LabelEdit(answer, self.forms.source, chance, not self.show_others, draw, comment)
         if any(key not in answered or (edit.label, edit.comment) != (answered[key].label, answered[key].comment)
                for key, edit in edits.items()):  # fmt: skip
-            self.forms.log.add_form(self.annotator, edits)
+            self.forms.log.add_form(self.annotator, edits, self.forms.rubric)
         self._seen[form] = {key: str(edit.label) for key, edit in edits.items()}
         if form == self.shown:  # else it was pressed twice, and the next item is on screen
             self._go_on()

@@ -198,7 +198,7 @@ class LeadScreen:
         if self._opened == (message.get("item"), message.get("criterion")):
             answer = self.forms.answer(self._opened, message.get("label"))
             edit = LabelEdit(answer, "adjudicated", comment=clean(message.get("comment")))
-            self.forms.log.add_form(self.decider, {self._opened: edit})
+            self.forms.log.add_form(self.decider, {self._opened: edit}, self.forms.rubric)
             self._opened = str(message.get("next_item", "")), str(message.get("next_criterion", ""))
 
     def undo(self, _message: Mapping[str, Any]) -> None:
