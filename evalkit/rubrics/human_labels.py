@@ -32,10 +32,8 @@ TEXT_HASH = "text_hash"
 QUESTION_HASH, LEVEL_TEXT = "question_hash", "level_text"
 """The columns of labels of a log that tell what was asked and chosen (see `asked_of`)."""
 
-_HOW = (
-    "left out, as their level is gone or has another code now",
-    "counted, though given to another wording of the question or its levels",
-)
+OF_LOG = ("source", "probability", "blind", "round", TEXT_HASH, QUESTION_HASH, LEVEL_TEXT)
+"""The columns that labels of a log have more than others."""
 
 _SIDE = re.compile(r"(?:model|answer|response|output|completion|assistant)[ _]([ab])")
 
@@ -157,22 +155,21 @@ def question_hash(criterion: Criterion) -> str:
     return digest([" ".join(criterion.description.split()), *_levels(criterion.scale)])[:8]
 
 
-def asked_of(criterion: Criterion, label: str) -> dict[str, str]:
-    """What a label answers: the hash of the question, and the chosen level as code and words.
+def asked_of(rubric: Rubric | None, name: str, label: str | None) -> dict[str, str]:
+    """What a label answers, as far as it is known: the hash of the question, and the chosen level as code and words.
 
     Of a number, and of a level without words, the ends of the scale are told too: they give it its place.
     """
-    scale, levels = criterion.scale, _levels(criterion.scale)
-    code = scale.by_value(label)
+    if rubric is None or label is None or name not in rubric.names:
+        return {}
+    scale = rubric.criterion(name).scale
+    levels, code = _levels(scale), scale.by_value(label)
     code = scale.named(label) if code is None else code
     chosen = [row for row in levels if code is not None and row[0] == code_text(code)]
-    if (
-        scale.level != "nominal"
-        and number(label) is not None
-        and (scale.level == "interval" or not any(dict(chosen).values()))
-    ):
+    is_number = scale.level != "nominal" and number(label) is not None
+    if is_number and (scale.level == "interval" or not any(text for _, text in chosen)):
         chosen = [row for row in levels if row in (levels[0], levels[-1], *chosen[: scale.level == "ordinal"])]
-    return {QUESTION_HASH: question_hash(criterion), LEVEL_TEXT: "\n".join(map(": ".join, chosen))}
+    return {QUESTION_HASH: question_hash(rubric.criterion(name)), LEVEL_TEXT: "\n".join(map(": ".join, chosen))}
 
 
 def is_moved(level: object, scale: Scale) -> bool:
@@ -195,10 +192,12 @@ def _same_words(text: str) -> str:
 
 def wording_notes(counts: Mapping[tuple[str, bool], int]) -> str:
     """Criterion and whether they count -> number of labels given to another wording, in words."""
-    return "; ".join(f"{counted(n, 'label')} of {name!r} {_HOW[stays]}" for (name, stays), n in sorted(counts.items()))
+    how = "left out, as their level is gone or has another code now", "counted, though given to another wording"
+    notes = (f"{counted(n, 'label')} of {name!r} {how[stays]}" for (name, stays), n in sorted(counts.items()))
+    return "; ".join(notes)
 
 
-def of_this_wording(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
+def as_worded(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
     """The labels of a log without those on levels that have another code in this rubric.
 
     One warning counts them, and those that were given to another wording, which stay.
@@ -223,7 +222,7 @@ def of_these_texts(labels: pd.DataFrame, items: ItemsLike, rubric: Rubric, input
 
     Labels without a `text_hash`, as of other tools, stay; of a table with this column, those of no item are noted too.
     """
-    labels = of_this_wording(labels, rubric)
+    labels = as_worded(labels, rubric)
     if TEXT_HASH not in labels:
         return labels
     frame = as_items(items)

@@ -341,12 +341,11 @@ class LabelLog:
                 labels = [label for scale in self._scales.get(criterion, {}).values() for label in scale.labels]
                 allowed = ", ".join(dict.fromkeys(labels)) or "none until a version with this criterion has run"
                 raise InputError(f"label {edit.label!r} is not on the scale of {criterion!r}; allowed: {allowed}")
-        lines = list[dict[str, Any]]()
-        for (item_id, name), edit in edits.items():
-            is_asked = edit.label is not None and rubric is not None and name in rubric.names
-            asked = asked_of(rubric.criterion(name), str(edit.label)) if rubric and is_asked else {}
-            lines.append(self._line((item_id, name, annotator.strip())) | asdict(edit) | asked)
-        self._write(lines)
+        keys = [(item_id, name, annotator.strip()) for item_id, name in edits]
+        asked = [asked_of(rubric, name, edit.label) for (_, name), edit in edits.items()]
+        self._write(
+            self._line(key) | asdict(edit) | more for key, edit, more in zip(keys, edits.values(), asked, strict=True)
+        )
 
     def skip(self, item_ids: Iterable[str], annotator: str, reason: str) -> None:
         """Note that an annotator does not label these items, and why."""
@@ -378,6 +377,10 @@ class LabelLog:
     def _write(self, lines: Iterable[Mapping[str, Any]]) -> None:
         _append(self.path, lines)
         self.read()
+
+    def check_writable(self) -> None:
+        """Raise the `CacheError` of a label that cannot be saved, before anybody gives one."""
+        _append(self.path, [])
 
     def acts(self, annotator: str) -> Iterator[tuple[str, str]]:
         """Items and criteria that an annotator labelled, the last first; an item that was skipped has no criterion."""
@@ -531,8 +534,8 @@ def _edit_of(values: Mapping[str, Any]) -> LabelEdit:
 
 def _append(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    # The line break in front separates the lines from one that a crash truncated.
-    text = b"\n" + b"".join(orjson.dumps({**line, "at": now}) + b"\n" for line in lines)
+    text = b"".join(orjson.dumps({**line, "at": now}) + b"\n" for line in lines)
+    text = text and b"\n" + text  # the line break separates the lines from one that a crash truncated
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
@@ -547,6 +550,6 @@ def _append(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
                 raise
     except OSError as problem:
         raise CacheError(
-            f"the label was not saved: {path} cannot be written ({problem.strerror}); all saved before is kept. Save "
+            f"labels cannot be saved: {path} cannot be written ({problem.strerror}); all saved before is kept. Save "
             "again when that is put right, or name another file (labels=) or folder (folder=)"
         ) from problem

@@ -16,7 +16,7 @@ from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
 from evalkit.evaluation.inputs import columns_of
 from evalkit.evaluation.suggestions.cases import groups_of
-from evalkit.notebook.judgments.item_details import item_texts
+from evalkit.notebook.judgments.item_details import item_texts, level_keys
 from evalkit.notebook.labelling.label_log import LOG, LabelEdit, LabelLog
 from evalkit.notebook.labelling.label_queue import random_order
 from evalkit.notebook.tuner.drafts import Setup
@@ -163,11 +163,12 @@ class Forms:
         return code_text(number(given) or 0) if is_number else str(given)
 
     def question(self, key: Key) -> dict[str, Any]:
-        """A question as it is drawn: its title and text, and its levels as code and text, or the ends of its scale."""
+        """A question as it is drawn: title and text, and its levels as code, text and key, or the ends of its scale."""
         criterion = self.rubric.criterion(key[1])
         scale, row = criterion.scale, self.row_of[key[0]]
         title = str(row[self._requirement]) if self.is_exploded else criterion.name
-        levels = [(code, text or code) for code, text in zip(scale.labels, scale.values(), strict=True)]
+        rows = zip(scale.labels, scale.values(), level_keys(scale), strict=True)
+        levels = [(code, text or code, key) for code, text, key in rows]
         ends = [scale.lowest, scale.highest] if scale.level == "interval" else None
         return {"title": title, "text": criterion.description, "levels": levels, "ends": ends}
 

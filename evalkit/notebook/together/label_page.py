@@ -93,6 +93,8 @@ class LabelPage(NotebookWidget):
         self._screen: LeadScreen | PersonScreen = PersonScreen(forms, who, show_others=show_others)
         if view == "lead":
             self._screen = LeadScreen(forms, who, people)
+        else:
+            forms.log.check_writable()
         super().__init__(new_widget("LabelWidget", "LabelPage", "a labels table can be read from a file"))
         self._draw()
 

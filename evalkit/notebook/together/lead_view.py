@@ -180,7 +180,7 @@ class LeadScreen:
         return code if level is None else code_text(level)
 
     def _level(self, key: Key, code: str) -> str:
-        return next((text for label, text in self.forms.question(key)["levels"] if label == code), code)
+        return next((text for label, text, _ in self.forms.question(key)["levels"] if label == code), code)
 
     def _text(self, key: Key) -> str:
         forms, item = self.forms, self.forms.row_of[key[0]]

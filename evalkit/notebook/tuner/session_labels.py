@@ -125,9 +125,8 @@ class Labels:
             hidden = hidden[hidden["item_id"].isin(items).to_numpy()]
         judged = []
         for side in (evaluation, against):
-            if (
-                side is not None and criterion in side.rubric.names
-            ):  # with the pass rule, which decides what people's labels mean
+            # with the pass rule, which decides what people's labels mean
+            if side is not None and criterion in side.rubric.names:
                 scale = side.rubric.criterion(criterion).scale
                 table = side.scores[["item_id", "criterion", "score", "passed"]]
                 judged.append(table.assign(rule=str((scale.pass_at, scale.pass_if))))
