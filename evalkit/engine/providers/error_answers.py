@@ -12,7 +12,9 @@ import math
 import re
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import orjson
@@ -157,6 +159,9 @@ _WAIT = re.compile(
 )
 _LONGEST_WAIT_S = 300.0
 _EPOCH_S = 1e9
+_IN_MS = ("retry-after-ms", "x-ms-retry-after-ms")
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+) ?(h|ms|m|us|µs|ns|s)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,12 +226,16 @@ def _walk_mapping(value: Mapping[str, Any], depth: int) -> Iterator[tuple[str, s
     wait = value.get("retryDelay") or value.get("retry_after") or value.get("retryAfter")
     if isinstance(wait, (str, int, float)) and not isinstance(wait, bool):
         yield "text", f"retry after {str(wait).rstrip('s')} s"
+    metadata = value.get("metadata")
+    told = metadata.get("headers") if isinstance(metadata, dict) else None
+    if isinstance(told, dict) and (wait := reset_in({str(name).lower(): str(text) for name, text in told.items()})):
+        yield "text", f"retry after {wait:.3f} s"
     if isinstance(param := value.get("param"), str) and param:
         yield "param", param.split(".")[0].split("[")[0]
     for name in _TEXTS:
         if value.get(name):
             yield from _walk(value[name], depth + 1)
-    if isinstance(metadata := value.get("metadata"), dict):
+    if isinstance(metadata, dict):
         yield from _behind_router(metadata, depth)
 
 
@@ -393,42 +402,60 @@ def _is_out_of_range(text: str, value: Any) -> bool:
     return value > 1 or (value > 0 and bool(bounds) and max(bounds) > value and "only" not in text.lower())
 
 
-def wait_in(headers: Mapping[str, str], text: str = "") -> float | None:
+def wait_in(headers: Mapping[str, str], text: str = "", status: int = 429) -> float | None:
     """Seconds that the server asks to wait: the longest sensible one of all forms; None if it says nothing.
 
-    The forms are ``retry-after-ms``, ``Retry-After`` (seconds, a date or a Unix time) and the words of the error. Up to
-    five minutes are sensible; a longer wait counts only if it is alone.
+    The forms are ``retry-after-ms``, ``Retry-After`` (seconds, a duration, a date or a Unix time) and the words of the
+    error; if these say nothing at HTTP 429, the reset of a limit of which nothing remains. Up to five minutes are
+    sensible; a longer wait counts only if it is alone, and a later reset never: part of a limit may be free before.
 
     Examples
     --------
     >>> wait_in({"retry-after-ms": "0", "retry-after": "1"}), wait_in({}, "Please try again in 1m30s."), wait_in({})
     (1.0, 90.0, None)
+    >>> wait_in({"retry-after": "2s"}), wait_in({"x-ratelimit-reset-tokens": "1m30s"})
+    (2.0, 90.0)
     """
-    waits = [
-        *_header_seconds(headers.get("retry-after-ms", ""), 1000.0),
-        *(_header_seconds(headers.get("retry-after", ""), 1.0) or _date_seconds(headers.get("retry-after", ""))),
-        *_seconds_in(text),
-    ]
+    waits = [seconds for name in _IN_MS for seconds in _header_seconds(headers.get(name, ""), 0.001)]
+    waits += [*_header_seconds(headers.get("retry-after", "")), *_seconds_in(text)]
     sensible = [seconds for seconds in waits if seconds <= _LONGEST_WAIT_S]
+    if status == 429 and not any(waits):
+        sensible += filter(None, [reset_in(headers)])
     return max(sensible if any(sensible) else waits, default=None)
 
 
-def _header_seconds(value: str, unit: float) -> list[float]:
+def reset_in(headers: Mapping[str, str]) -> float | None:
+    """Seconds until the last limit of which nothing remains is reset, if that is a sensible wait."""
+    waits = [0.0]
+    for name in (name.lower() for name in headers):
+        if "ratelimit" in name and "reset" in name:
+            left = headers.get(name.replace("reset", "remaining"), "0").strip()
+            waits += [] if left.strip("0").isdecimal() else _header_seconds(headers.get(name, ""))
+    return max(seconds for seconds in waits if seconds <= _LONGEST_WAIT_S) or None
+
+
+def _header_seconds(value: str, unit: float = 1.0) -> list[float]:
+    """The seconds in a header: numbers (two, if a proxy adds its own), a duration such as 1m30s, or a date."""
     try:
-        seconds = float(value) / unit
+        seconds = [float(number) * unit for number in value.split(",")]
     except ValueError:
-        return []
-    if math.isfinite(seconds) and seconds >= _EPOCH_S:  # a Unix time
-        seconds = max(0.0, seconds - time.time())
-    return [seconds] if math.isfinite(seconds) and seconds >= 0 else []
+        seconds = [sum(float(number) * _UNITS[part] for number, part in _DURATION.findall(value.lower()))]
+        if not value.strip() or _DURATION.sub("", value.lower()).strip():
+            seconds = _moment(value.strip())
+    # a Unix time, which some write in milliseconds
+    seconds = [one / 1000 if one >= 1000 * _EPOCH_S else one for one in seconds if math.isfinite(one)]
+    return [max(0.0, one - time.time()) if one >= _EPOCH_S else one for one in seconds if one >= 0]
 
 
-def _date_seconds(value: str) -> list[float]:
-    try:
-        date = email.utils.parsedate_tz(value)
-        return [] if date is None else [max(0.0, email.utils.mktime_tz(date) - time.time())]
-    except (ValueError, OverflowError):  # a year beyond 9999: no date at all
-        return []
+def _moment(value: str) -> list[float]:
+    """The Unix time of a date, as HTTP or ISO 8601 writes it."""
+    with suppress(ValueError, OverflowError):
+        date = datetime.fromisoformat(value)
+        return [max(_EPOCH_S, (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp())]
+    with suppress(ValueError, OverflowError):  # a year beyond 9999: no date at all
+        if (parts := email.utils.parsedate_tz(value)) is not None:
+            return [max(_EPOCH_S, email.utils.mktime_tz(parts))]
+    return []
 
 
 def _seconds_in(text: str) -> Iterator[float]:
