@@ -19,6 +19,7 @@ from evalkit.rubrics.label_words import verdict_word
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.rubrics.rubric import Rubric
 from evalkit.rubrics.scales import Scale, code_text, number
+from evalkit.tables.files import records
 from evalkit.tables.grouping import ID_NOTES, match_ids
 from evalkit.tables.items import ItemsLike, as_items, is_missing
 from evalkit.tables.schemas import LABEL_KEY, check, columns_of
@@ -174,26 +175,22 @@ def asked_of(rubric: Rubric | None, name: str, label: str | None) -> dict[str, s
 
 def is_moved(level: object, scale: Scale) -> bool:
     """Whether a chosen level is gone from this scale or its words have another code, or a number has other ends."""
-    then = [line.partition(": ") for line in level.splitlines()] if isinstance(level, str) else []
-    now = {code: _same_words(text) for code, text in _levels(scale)}
-    has_ends = len(then) < 2 or (then[0][0], then[-1][0]) == (scale.labels[0], scale.labels[-1])
-    texts = {code: _same_words(text) for code, _, text in then}
-    is_elsewhere = any(text and text != now.get(code) and text in now.values() for code, text in texts.items())
-    return is_elsewhere or not has_ends or not texts.keys() <= now.keys()
+    rows = [line.partition(": ") for line in level.splitlines()] if isinstance(level, str) else []
+    now = {code: text.casefold() for code, text in _levels(scale)}
+    has_ends = len(rows) < 2 or (rows[0][0], rows[-1][0]) == (scale.labels[0], scale.labels[-1])
+    words = {code: text.casefold() for code, _, text in rows}
+    is_elsewhere = any(text and text != now.get(code) and text in now.values() for code, text in words.items())
+    return is_elsewhere or not has_ends or not words.keys() <= now.keys()
 
 
 def _levels(scale: Scale) -> list[tuple[str, str]]:
-    return [(code_text(code), " ".join(text.split())) for code, text in scale.items()]
-
-
-def _same_words(text: str) -> str:
-    return text.strip(" .").casefold()
+    return [(code_text(code), " ".join(text.split()).strip(" .")) for code, text in scale.items()]
 
 
 def wording_notes(counts: Mapping[tuple[str, bool], int]) -> str:
     """Criterion and whether they count -> number of labels given to another wording, in words."""
-    how = "left out, as their level is gone or has another code now", "counted, though given to another wording"
-    notes = (f"{counted(n, 'label')} of {name!r} {how[stays]}" for (name, stays), n in sorted(counts.items()))
+    ends = "left out, as their level is gone or has another code now", "counted, though given to another wording"
+    notes = (f"{counted(n, 'label')} of {name!r} {ends[stays]}" for (name, stays), n in sorted(counts.items()))
     return "; ".join(notes)
 
 
@@ -206,12 +203,11 @@ def as_worded(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
         return labels
     questions = {criterion.name: (criterion.scale, question_hash(criterion)) for criterion in rubric.criteria}
     counts, stays = Counter[tuple[str, bool]](), list[bool]()
-    hashes = labels[QUESTION_HASH] if QUESTION_HASH in labels else [""] * len(labels)
-    for name, level, asked, label in zip(labels["criterion"], labels[LEVEL_TEXT], hashes, labels["label"], strict=True):
-        scale, question = questions.get(name, (None, ""))
-        stays.append(scale is None or not is_moved(level, scale))
-        is_other = isinstance(asked, str) and asked not in ("", question)
-        counts[name, stays[-1]] += scale is not None and not pd.isna(label) and (is_other or not stays[-1])
+    for row in records(labels[[name for name in ("criterion", LEVEL_TEXT, "label", QUESTION_HASH) if name in labels]]):
+        scale, question = questions.get(row["criterion"], (None, ""))
+        stays.append(scale is None or not is_moved(row[LEVEL_TEXT], scale))
+        is_other = row.get(QUESTION_HASH) not in (None, "", question) or not stays[-1]
+        counts[row["criterion"], stays[-1]] += scale is not None and row["label"] is not None and is_other
     if notes := wording_notes(+counts):
         _warn(notes, f" (rubric {rubric.id!r})")
     return labels[np.array(stays, dtype=bool)].drop(columns=QUESTION_HASH, errors="ignore")

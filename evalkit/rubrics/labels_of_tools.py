@@ -160,10 +160,8 @@ def cut_lines(numbers: list[int]) -> str:
 def _object(line: bytes) -> _Row | None:
     with suppress(orjson.JSONDecodeError):
         row = orjson.loads(line)
-        is_nobodys = isinstance(row, dict) and {"text", "at", "label"} <= {*row} and not row.get("annotator")
-        if (
-            isinstance(row, dict) and not is_nobodys
-        ):  # another program that wrote the log may have made numbers of texts
+        # another program that wrote the log again may have made numbers of texts, or left out who labelled
+        if isinstance(row, dict) and (row.get("annotator") or not {"item_id", "text", "at", "label"} <= row.keys()):
             numbers = {name for name in ("item_id", "label") if type(row.get(name)) in (int, float)}
             return row | {name: id_text(row[name]) for name in numbers}
     return None

@@ -159,7 +159,6 @@ _WAIT = re.compile(
 )
 _LONGEST_WAIT_S = 300.0
 _EPOCH_S = 1e9
-_IN_MS = ("retry-after-ms", "x-ms-retry-after-ms")
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+) ?(h|ms|m|us|µs|ns|s)")
 
@@ -185,17 +184,14 @@ class ErrorText:
     @classmethod
     def of(cls, body: Any) -> ErrorText:
         """What the JSON value of an answer says; blank if it has no message in any known place."""
-        texts: list[str] = []
-        codes: list[str] = []
-        params: list[str] = []
+        parts, lines = {"text": list[str](), "code": list[str](), "param": list[str]()}, list[str]()
         for kind, value in _walk(body, 0):
-            {"text": texts, "code": codes, "param": params}[kind].append(value)
-        lines: list[str] = []
-        for text in texts:
+            parts[kind].append(value)
+        for text in parts["text"]:
             line = " ".join(text.split())[:_LONGEST]
             if line and not any(line in earlier for earlier in lines):
                 lines.append(line)
-        return cls(": ".join(lines)[:_LONGEST], tuple(dict.fromkeys(codes)), next(iter(params), ""))
+        return cls(": ".join(lines)[:_LONGEST], tuple(dict.fromkeys(parts["code"])), next(iter(parts["param"]), ""))
 
 
 def _walk(value: Any, depth: int) -> Iterator[tuple[str, str]]:
@@ -204,10 +200,7 @@ def _walk(value: Any, depth: int) -> Iterator[tuple[str, str]]:
         return
     if isinstance(value, str):
         inner = _json_in(value)
-        if inner is None:
-            yield "text", value
-        else:
-            yield from _walk(inner, depth + 1)
+        yield from [("text", value)] if inner is None else _walk(inner, depth + 1)
     elif isinstance(value, list):
         for entry in value[:4]:
             yield from _walk(entry, depth + 1)
@@ -227,8 +220,8 @@ def _walk_mapping(value: Mapping[str, Any], depth: int) -> Iterator[tuple[str, s
     if isinstance(wait, (str, int, float)) and not isinstance(wait, bool):
         yield "text", f"retry after {str(wait).rstrip('s')} s"
     metadata = value.get("metadata")
-    told = metadata.get("headers") if isinstance(metadata, dict) else None
-    if isinstance(told, dict) and (wait := reset_in({str(name).lower(): str(text) for name, text in told.items()})):
+    inner = metadata.get("headers") if isinstance(metadata, dict) else None
+    if isinstance(inner, dict) and (wait := reset_in({str(name).lower(): str(text) for name, text in inner.items()})):
         yield "text", f"retry after {wait:.3f} s"
     if isinstance(param := value.get("param"), str) and param:
         yield "param", param.split(".")[0].split("[")[0]
@@ -285,9 +278,8 @@ def kind_of(status: int, said: ErrorText, wait: float | None = None) -> ProblemK
         if _BROKEN_JSON.search(codes + text):
             return "server_error"
     if 400 <= status < 500 and status != 401:
-        by_text = (_NO_MONEY.search(text) and not _RATE.search(text + codes)) or (
-            _NO_CREDIT.search(text) and not _RATE.search(text)
-        )
+        by_text = _NO_MONEY.search(text) and not _RATE.search(text + codes)
+        by_text = by_text or (_NO_CREDIT.search(text) and not _RATE.search(text))
         if _NO_MONEY_CODE.search(codes) or (by_text and not (status == 429 and wait)):
             return "quota"
         if status not in (402, 404, 408, 409, 429) and _BAD_KEY.search(f"{text} {codes}"):
@@ -318,9 +310,8 @@ def is_too_large(text: str) -> bool:
     False
     """
     match = _LIMIT.search(text)
-    return bool(_TOO_LARGE.search(text)) or (
-        match is not None and int(match[2].replace(",", "") or 0) > int(match[1].replace(",", "") or 0)
-    )
+    asks_more = match and int(match[2].replace(",", "") or 0) > int(match[1].replace(",", "") or 0)
+    return bool(_TOO_LARGE.search(text) or asks_more)
 
 
 def refused_parameter(status: int, said: ErrorText, body: Mapping[str, Any]) -> tuple[str, int | str | None] | None:
@@ -374,11 +365,9 @@ def instead_of(name: str, other: str | int | None) -> str:
         return "evalkit puts the system text before the user's"
     if name == "response_format":
         return "evalkit leaves it out, so no schema binds the replies,"
-    return (
-        f"evalkit sends {other} instead"
-        if isinstance(other, str)
-        else ("evalkit leaves it out" if other is None else f"evalkit sends {other}")
-    )
+    if other is None:
+        return "evalkit leaves it out"
+    return f"evalkit sends {other}{' instead' * isinstance(other, str)}"
 
 
 def _has_system(messages: Any) -> bool:
@@ -416,8 +405,8 @@ def wait_in(headers: Mapping[str, str], text: str = "", status: int = 429) -> fl
     >>> wait_in({"retry-after": "2s"}), wait_in({"x-ratelimit-reset-tokens": "1m30s"})
     (2.0, 90.0)
     """
-    waits = [seconds for name in _IN_MS for seconds in _header_seconds(headers.get(name, ""), 0.001)]
-    waits += [*_header_seconds(headers.get("retry-after", "")), *_seconds_in(text)]
+    in_ms = headers.get("retry-after-ms") or headers.get("x-ms-retry-after-ms", "")
+    waits = [*_header_seconds(in_ms, 0.001), *_header_seconds(headers.get("retry-after", "")), *_seconds_in(text)]
     sensible = [seconds for seconds in waits if seconds <= _LONGEST_WAIT_S]
     if status == 429 and not any(waits):
         sensible += filter(None, [reset_in(headers)])
@@ -429,8 +418,8 @@ def reset_in(headers: Mapping[str, str]) -> float | None:
     waits = [0.0]
     for name in (name.lower() for name in headers):
         if "ratelimit" in name and "reset" in name:
-            left = headers.get(name.replace("reset", "remaining"), "0").strip()
-            waits += [] if left.strip("0").isdecimal() else _header_seconds(headers.get(name, ""))
+            remaining = headers.get(name.replace("reset", "remaining"), "0").strip()
+            waits += [] if remaining.strip("0").isdecimal() else _header_seconds(headers.get(name, ""))
     return max(seconds for seconds in waits if seconds <= _LONGEST_WAIT_S) or None
 
 
@@ -439,22 +428,20 @@ def _header_seconds(value: str, unit: float = 1.0) -> list[float]:
     try:
         seconds = [float(number) * unit for number in value.split(",")]
     except ValueError:
-        seconds = [sum(float(number) * _UNITS[part] for number, part in _DURATION.findall(value.lower()))]
+        seconds = [sum(float(number) * _UNITS[unit_name] for number, unit_name in _DURATION.findall(value.lower()))]
         if not value.strip() or _DURATION.sub("", value.lower()).strip():
             seconds = _moment(value.strip())
     # a Unix time, which some write in milliseconds
-    seconds = [one / 1000 if one >= 1000 * _EPOCH_S else one for one in seconds if math.isfinite(one)]
-    return [max(0.0, one - time.time()) if one >= _EPOCH_S else one for one in seconds if one >= 0]
+    seconds = [wait / 1000 if wait >= 1000 * _EPOCH_S else wait for wait in seconds if math.isfinite(wait)]
+    return [max(0.0, wait - time.time()) if wait >= _EPOCH_S else wait for wait in seconds if wait >= 0]
 
 
 def _moment(value: str) -> list[float]:
-    """The Unix time of a date, as HTTP or ISO 8601 writes it."""
-    with suppress(ValueError, OverflowError):
-        date = datetime.fromisoformat(value)
-        return [max(_EPOCH_S, (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp())]
-    with suppress(ValueError, OverflowError):  # a year beyond 9999: no date at all
-        if (parts := email.utils.parsedate_tz(value)) is not None:
-            return [max(_EPOCH_S, email.utils.mktime_tz(parts))]
+    """The Unix time of a date, as ISO 8601 or HTTP writes it."""
+    for date_of in (datetime.fromisoformat, email.utils.parsedate_to_datetime):
+        with suppress(ValueError, OverflowError):  # a year beyond 9999: no date at all
+            date = date_of(value)
+            return [max(_EPOCH_S, (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp())]
     return []
 
 

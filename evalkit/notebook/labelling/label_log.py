@@ -26,7 +26,7 @@ import pandas as pd
 from evalkit.core.files import held
 from evalkit.errors import CacheError, InputError, counted
 from evalkit.rubrics import Rubric, Scale
-from evalkit.rubrics.human_labels import LEVEL_TEXT, QUESTION_HASH, asked_of, is_moved, question_hash, wording_notes
+from evalkit.rubrics.human_labels import LEVEL_TEXT, asked_of, is_moved, question_hash, wording_notes
 from evalkit.rubrics.labels_of_tools import cut_lines, log_lines
 from evalkit.stats.alignment.label_splits import DEV, split_labels
 from evalkit.stats.alignment.label_values import read_label, with_codes
@@ -46,7 +46,9 @@ disagree, picked on screen, or decided because people differ on it."""
 _COUNTED = ("given", "random")
 _BREAK_S, _FEWEST_STEPS = 600, 5
 _Key = tuple[str, str, str]
+_Question = tuple[str, str]
 _FIELDS = ("item_id", "criterion", "annotator", "text")
+_KINDS = {"probability": (int, float), "blind": (bool,), "round": (int,)}  # the other fields are texts
 _SKIPPED = ""  # stands for the criterion in the line of an item that was skipped
 
 
@@ -90,10 +92,9 @@ def labels_on_scale(labels: pd.DataFrame, criterion: str, *rubrics: Rubric) -> p
     """The labels of a criterion that are on its scale in each rubric; an edit may have removed or moved their level."""
     mine = labels[(labels["criterion"] == criterion).to_numpy()]
     scales = [rubric.criterion(criterion).scale for rubric in rubrics]
-    levels = mine[LEVEL_TEXT].tolist() if LEVEL_TEXT in mine else [""] * len(mine)
-    pairs = [*zip(mine["label"].astype(str).tolist(), levels, strict=True)]
-    known = {pair: all(_is_on(*pair, scale) for scale in scales) for pair in {*pairs}}
-    return mine[np.array([known[pair] for pair in pairs], dtype=bool)]
+    pairs = [*zip(mine["label"].astype(str), mine.get(LEVEL_TEXT, [""] * len(mine)), strict=True)]
+    fits = {pair: all(_is_on(*pair, scale) for scale in scales) for pair in {*pairs}}
+    return mine[np.array([fits[pair] for pair in pairs], dtype=bool)]
 
 
 def drop_new_annotators(labels: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -258,8 +259,8 @@ class LabelLog:
     @property
     def reworded(self) -> str:
         """The labels that were given to another wording than that of the rubric, in words; empty if there are none."""
-        asked = ((key[1], edit.question_hash, self._asked.get(key[1])) for key, edit in self.last().items())
-        notes = wording_notes(Counter((name, True) for name, then, now in asked if then and now and then != now))
+        hashes = ((key[1], edit.question_hash, self._asked.get(key[1])) for key, edit in self.last().items())
+        notes = wording_notes(Counter((name, True) for name, then, now in hashes if then and now and then != now))
         return f"{notes}." * bool(notes)
 
     def seconds_per_label(self, annotator: str) -> float | None:
@@ -328,9 +329,7 @@ class LabelLog:
         """
         self.add_form(annotator, {(item_id, criterion): edit}, rubric)
 
-    def add_form(
-        self, annotator: str, edits: Mapping[tuple[str, str], LabelEdit], rubric: Rubric | None = None
-    ) -> None:
+    def add_form(self, annotator: str, edits: Mapping[_Question, LabelEdit], rubric: Rubric | None = None) -> None:
         """As `add`, for several items and criteria, by one write."""
         for (item_id, criterion), edit in edits.items():
             if item_id not in self._texts:
@@ -341,10 +340,9 @@ class LabelLog:
                 labels = [label for scale in self._scales.get(criterion, {}).values() for label in scale.labels]
                 allowed = ", ".join(dict.fromkeys(labels)) or "none until a version with this criterion has run"
                 raise InputError(f"label {edit.label!r} is not on the scale of {criterion!r}; allowed: {allowed}")
-        keys = [(item_id, name, annotator.strip()) for item_id, name in edits]
-        asked = [asked_of(rubric, name, edit.label) for (_, name), edit in edits.items()]
         self._write(
-            self._line(key) | asdict(edit) | more for key, edit, more in zip(keys, edits.values(), asked, strict=True)
+            self._line((item_id, name, annotator.strip())) | asdict(edit) | asked_of(rubric, name, edit.label)
+            for (item_id, name), edit in edits.items()
         )
 
     def skip(self, item_ids: Iterable[str], annotator: str, reason: str) -> None:
@@ -522,14 +520,10 @@ def _newest(edits: Mapping[_Key, list[LabelEdit]], sources: Container[str]) -> d
 
 def _edit_of(values: Mapping[str, Any]) -> LabelEdit:
     """The edit in a line of the log, or in a row of a labels table; lines of earlier versions have no source."""
-    names = ("label", "source", "probability", "blind", "round")
-    label, source, chance, blind, number = (values.get(name) for name in names)
-    texts = [values.get(name, "") for name in ("comment", QUESTION_HASH, LEVEL_TEXT)]
+    label, source = values.get("label"), values.get("source")
     source = "given" if source is None else source if source in SOURCES else "picked"
-    chance = float(chance) if isinstance(chance, (int, float)) else None
-    number = number if isinstance(number, int) and not isinstance(number, bool) else None
-    blind, words = blind if isinstance(blind, bool) else None, [text if isinstance(text, str) else "" for text in texts]
-    return LabelEdit(label if label is None else str(label), source, chance, blind, number, *words)
+    more = (name for name in LabelEdit.__slots__[2:] if type(values.get(name)) in _KINDS.get(name, (str,)))
+    return LabelEdit(None if label is None else str(label), source, **{name: values[name] for name in more})
 
 
 def _append(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:

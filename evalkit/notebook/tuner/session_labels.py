@@ -203,8 +203,6 @@ def _missing(last: Mapping[str, Mapping[str, int]], now: Mapping[str, Mapping[st
         gone = {who: n for who, n in people.items() if not now.get(criterion, {}).get(who)}
         if gone:
             words = f"{counted(sum(gone.values()), 'label')} of {', '.join(gone)} for {criterion!r}"
-            what_to_do = "pass their columns as labels again (on the card: the role 'label: …')"
-            notes.append(
-                f"{words} were in the last session and are missing now, so they count in no figure: {what_to_do}."
-            )
+            fact = f"{words} were in the last session and are missing now, so they count in no figure"
+            notes.append(f"{fact}: pass their columns as labels again (on the card: the role 'label: …').")
     return notes

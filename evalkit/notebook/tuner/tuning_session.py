@@ -329,8 +329,7 @@ class Session(Memo):
 
         `source` says how the item was chosen (see `LabelEdit`).
         """
-        edit, rubric = LabelEdit(label, source), self.shown_rubric
-        self.labels.label(item_id, criterion or self.shown_criterion, edit, rubric)
+        self.labels.label(item_id, criterion or self.shown_criterion, LabelEdit(label, source), self.shown_rubric)
 
     def turn(self) -> Turn:
         """What the annotator labels next in the label queue."""
