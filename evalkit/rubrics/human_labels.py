@@ -153,7 +153,8 @@ def text_hashes(rubric: Rubric, items: pd.DataFrame, inputs: Mapping[str, str]) 
 
 def question_hash(criterion: Criterion) -> str:
     """A hash of what people are asked: the words of the question and of all levels."""
-    return digest([" ".join(criterion.description.split()), *_levels(criterion.scale)])[:8]
+    # a letter in front: pandas would make a number of digits
+    return f"q{digest([' '.join(criterion.description.split()), *_levels(criterion.scale)])[:8]}"
 
 
 def asked_of(rubric: Rubric | None, name: str, label: str | None) -> dict[str, str]:
@@ -164,12 +165,10 @@ def asked_of(rubric: Rubric | None, name: str, label: str | None) -> dict[str, s
     if rubric is None or label is None or name not in rubric.names:
         return {}
     scale = rubric.criterion(name).scale
-    levels, code = _levels(scale), scale.by_value(label)
-    code = scale.named(label) if code is None else code
-    chosen = [row for row in levels if code is not None and row[0] == code_text(code)]
-    is_number = scale.level != "nominal" and number(label) is not None
-    if is_number and (scale.level == "interval" or not any(text for _, text in chosen)):
-        chosen = [row for row in levels if row in (levels[0], levels[-1], *chosen[: scale.level == "ordinal"])]
+    levels, code = _levels(scale), scale.by_value(label)  # a label by the name of its level says what it means
+    chosen = [row for row in levels if scale.level != "interval" and code is not None and row[0] == code_text(code)]
+    if scale.level != "nominal" and number(label) is not None and not any(text for _, text in chosen):
+        chosen = [row for row in levels if row in (levels[0], levels[-1], *chosen)]
     return {QUESTION_HASH: question_hash(rubric.criterion(name)), LEVEL_TEXT: "\n".join(map(": ".join, chosen))}
 
 

@@ -416,10 +416,9 @@ def wait_in(headers: Mapping[str, str], text: str = "", status: int = 429) -> fl
 def reset_in(headers: Mapping[str, str]) -> float | None:
     """Seconds until the last limit of which nothing remains is reset, if that is a sensible wait."""
     waits = [0.0]
-    for name in (name.lower() for name in headers):
-        if "ratelimit" in name and "reset" in name:
-            remaining = headers.get(name.replace("reset", "remaining"), "0").strip()
-            waits += [] if remaining.strip("0").isdecimal() else _header_seconds(headers.get(name, ""))
+    for name in (name for name in map(str.lower, headers) if "ratelimit" in name and "reset" in name):
+        remaining = headers.get(name.replace("reset", "remaining"), "0").strip()
+        waits += [] if remaining.strip("0").isdecimal() else _header_seconds(headers.get(name, ""))
     return max(seconds for seconds in waits if seconds <= _LONGEST_WAIT_S) or None
 
 

@@ -159,7 +159,7 @@ class LeadScreen:
             reason += "Talk about these levels before more is labelled; "
             reason += "then decide the items below." if n < len(differ) else "all differences are decided."
         value += f" on {counted(worst['n'], 'item')}{worst['gap']}."
-        return [f"{verdict[0].upper()}{verdict[1:]}.", value, reason]
+        return [f"{verdict if verdict.startswith(who) else f'{verdict[0].upper()}{verdict[1:]}'}.", value, reason]
 
     def _person(self, given: tuple[Any, pd.Series]) -> list[Any]:
         """Name, number of forms done and of all, and what else is known of a person's work."""
