@@ -18,7 +18,7 @@ from evalkit.rubrics.inputs import item_inputs
 from evalkit.rubrics.label_words import verdict_word
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.rubrics.rubric import Rubric
-from evalkit.rubrics.scales import Scale, code_text, number
+from evalkit.rubrics.scales import Scale, code_text
 from evalkit.tables.files import records
 from evalkit.tables.grouping import ID_NOTES, match_ids
 from evalkit.tables.items import ItemsLike, as_items, is_missing
@@ -30,12 +30,13 @@ LabelsLike = pd.DataFrame | Mapping[str, str | Sequence[str]]
 TEXT_HASH = "text_hash"
 """The column of labels of a log that tells which text was labelled (see `text_hashes`)."""
 
-QUESTION_HASH, LEVEL_TEXT = "question_hash", "level_text"
-"""The columns of labels of a log that tell what was asked and chosen (see `asked_of`)."""
+QUESTION_HASH, LEVELS = "question_hash", "levels"
+"""The columns of labels of a log that tell what was asked (see `asked_of`)."""
 
-OF_LOG = ("source", "probability", "blind", "round", TEXT_HASH, QUESTION_HASH, LEVEL_TEXT)
+OF_LOG = ("source", "probability", "blind", "round", TEXT_HASH, QUESTION_HASH, LEVELS)
 """The columns that labels of a log have more than others."""
 
+_LONGEST = 200  # of the words of a level
 _SIDE = re.compile(r"(?:model|answer|response|output|completion|assistant)[ _]([ab])")
 
 
@@ -111,7 +112,7 @@ def as_labels(
     A table without `annotator` is of one, ``people``; without `criterion` of the only one of `criteria` (by default
     those of the rubric). Decisions of a lead (`source` ``adjudicated``) are left out, with a warning: they are no
     further person. So are labels of other texts than those of the items, if the table has the column `text_hash`, and
-    labels on levels that have another code now, if it has `level_text`; `inputs` are those of `judge`.
+    labels on levels that have another code now, if it has `levels`; `inputs` are those of `judge`.
 
     Raises
     ------
@@ -158,28 +159,28 @@ def question_hash(criterion: Criterion) -> str:
 
 
 def asked_of(rubric: Rubric | None, name: str, label: str | None) -> dict[str, str]:
-    """What a label answers, as far as it is known: the hash of the question, and the chosen level as code and words.
-
-    Of a number, and of a level without words, the ends of the scale are told too: they give it its place.
-    """
+    """What a label answers, as far as it is known: the hash of the question, and the levels as code and words."""
     if rubric is None or label is None or name not in rubric.names:
         return {}
-    scale = rubric.criterion(name).scale
-    levels, code = _levels(scale), scale.by_value(label)  # a label by the name of its level says what it means
-    chosen = [row for row in levels if scale.level != "interval" and code is not None and row[0] == code_text(code)]
-    if scale.level != "nominal" and number(label) is not None and not any(text for _, text in chosen):
-        chosen = [row for row in levels if row in (levels[0], levels[-1], *chosen)]
-    return {QUESTION_HASH: question_hash(rubric.criterion(name)), LEVEL_TEXT: "\n".join(map(": ".join, chosen))}
+    criterion = rubric.criterion(name)
+    levels = (f"{code}: {text[:_LONGEST]}" for code, text in _levels(criterion.scale))
+    return {QUESTION_HASH: question_hash(criterion), LEVELS: "\n".join(levels)}
 
 
-def is_moved(level: object, scale: Scale) -> bool:
-    """Whether a chosen level is gone from this scale or its words have another code, or a number has other ends."""
-    rows = [line.partition(": ") for line in level.splitlines()] if isinstance(level, str) else []
-    now = {code: text.casefold() for code, text in _levels(scale)}
-    has_ends = len(rows) < 2 or (rows[0][0], rows[-1][0]) == (scale.labels[0], scale.labels[-1])
-    words = {code: text.casefold() for code, _, text in rows}
-    is_elsewhere = any(text and text != now.get(code) and text in now.values() for code, text in words.items())
-    return is_elsewhere or not has_ends or not words.keys() <= now.keys()
+def is_moved(label: str, levels: object, scale: Scale) -> bool:
+    """Whether words of the levels that were asked for have another code on this scale, so that all labels say others.
+
+    So is a label whose level is gone; and one of numbers, or of levels without words, if the scale has other ends.
+    """
+    then = dict(line.partition(": ")[::2] for line in levels.splitlines()) if isinstance(levels, str) and levels else {}
+    now = {code: text[:_LONGEST].casefold() for code, text in _levels(scale)}
+    words, codes = ((code, text.casefold()) for code, text in then.items() if text), [*then]
+    is_place = scale.level == "interval" or (scale.level == "ordinal" and not any(then.values()))
+    return bool(then) and (
+        any(text != now.get(code) and text in now.values() for code, text in words)
+        or (is_place and (codes[0], codes[-1]) != (scale.labels[0], scale.labels[-1]))
+        or (scale.level != "interval" and label in then and label not in now)
+    )
 
 
 def _levels(scale: Scale) -> list[tuple[str, str]]:
@@ -188,7 +189,7 @@ def _levels(scale: Scale) -> list[tuple[str, str]]:
 
 def wording_notes(counts: Mapping[tuple[str, bool], int]) -> str:
     """Criterion and whether they count -> number of labels given to another wording, in words."""
-    ends = "left out, as their level is gone or has another code now", "counted, though given to another wording"
+    ends = "left out, as levels are gone or have another code now", "counted, though given to another wording"
     notes = (f"{counted(n, 'label')} of {name!r} {ends[stays]}" for (name, stays), n in sorted(counts.items()))
     return "; ".join(notes)
 
@@ -198,13 +199,13 @@ def as_worded(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
 
     One warning counts them, and those that were given to another wording, which stay.
     """
-    if LEVEL_TEXT not in labels:
+    if LEVELS not in labels:
         return labels
     questions = {criterion.name: (criterion.scale, question_hash(criterion)) for criterion in rubric.criteria}
     counts, stays = Counter[tuple[str, bool]](), list[bool]()
-    for row in records(labels[[name for name in ("criterion", LEVEL_TEXT, "label", QUESTION_HASH) if name in labels]]):
+    for row in records(labels[[name for name in ("criterion", LEVELS, "label", QUESTION_HASH) if name in labels]]):
         scale, question = questions.get(row["criterion"], (None, ""))
-        stays.append(scale is None or not is_moved(row[LEVEL_TEXT], scale))
+        stays.append(scale is None or not is_moved(str(row["label"]), row[LEVELS], scale))
         is_other = row.get(QUESTION_HASH) not in (None, "", question) or not stays[-1]
         counts[row["criterion"], stays[-1]] += scale is not None and row["label"] is not None and is_other
     if notes := wording_notes(+counts):

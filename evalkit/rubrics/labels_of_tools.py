@@ -73,8 +73,8 @@ def load_labels(
     pandas.DataFrame
         Columns `item_id`, `criterion`, `annotator`, `label`; from a log of evalkit also `source`, `probability`,
         `blind`, `round`; `text_hash`, by which `evaluate` and all that has the items leave out labels of texts that
-        changed since; `level_text` and, without `rubric`, `question_hash`, by which all that has the rubric leaves out
-        labels on levels that have another code now, and warns of labels that were given to another wording.
+        changed since; `levels` and, without `rubric`, `question_hash`, by which all that has the rubric leaves out
+        labels if levels have another code now, and warns of labels that were given to another wording.
         A person is named by email address or else by number.
 
     Raises

@@ -26,7 +26,7 @@ import pandas as pd
 from evalkit.core.files import held
 from evalkit.errors import CacheError, InputError, counted
 from evalkit.rubrics import Rubric, Scale
-from evalkit.rubrics.human_labels import LEVEL_TEXT, asked_of, is_moved, question_hash, wording_notes
+from evalkit.rubrics.human_labels import LEVELS, asked_of, is_moved, question_hash, wording_notes
 from evalkit.rubrics.labels_of_tools import cut_lines, log_lines
 from evalkit.stats.alignment.label_splits import DEV, split_labels
 from evalkit.stats.alignment.label_values import read_label, with_codes
@@ -68,8 +68,8 @@ class LabelEdit:
         The number of the draw, from 1, if it was ``disputed``.
     comment
         What the annotator wrote beside it.
-    question_hash, level_text
-        What was asked and chosen (see `asked_of`); empty if that is not known.
+    question_hash, levels
+        What was asked (see `asked_of`); empty if that is not known.
     """
 
     label: str | None
@@ -79,7 +79,7 @@ class LabelEdit:
     round: int | None = None
     comment: str = ""
     question_hash: str = ""
-    level_text: str = ""
+    levels: str = ""
 
 
 class _OffScale(LabelEdit):
@@ -92,7 +92,7 @@ def labels_on_scale(labels: pd.DataFrame, criterion: str, *rubrics: Rubric) -> p
     """The labels of a criterion that are on its scale in each rubric; an edit may have removed or moved their level."""
     mine = labels[(labels["criterion"] == criterion).to_numpy()]
     scales = [rubric.criterion(criterion).scale for rubric in rubrics]
-    pairs = [*zip(mine["label"].astype(str), mine.get(LEVEL_TEXT, [""] * len(mine)), strict=True)]
+    pairs = [*zip(mine["label"].astype(str), mine.get(LEVELS, [""] * len(mine)), strict=True)]
     fits = {pair: all(_is_on(*pair, scale) for scale in scales) for pair in {*pairs}}
     return mine[np.array([fits[pair] for pair in pairs], dtype=bool)]
 
@@ -231,7 +231,7 @@ class LabelLog:
             labels[-1:] = [] if values.get("undo") is True else [*labels[-1:], values.get("label")]
         elif values.get("undo") is True:
             self._remove_last((item_id, criterion, annotator))
-        elif not self._fits(criterion, values.get("label"), values.get(LEVEL_TEXT)):
+        elif not self._fits(criterion, values.get("label"), values.get(LEVELS)):
             if isinstance(values["label"], str):
                 self._edits.setdefault((item_id, criterion, annotator), []).append(_OffScale(values["label"]))
                 self._acts.append((item_id, criterion, annotator))
@@ -272,11 +272,11 @@ class LabelLog:
         usual = [step for step in steps if 0 < step < _BREAK_S]
         return median(usual) if len(usual) >= _FEWEST_STEPS else None
 
-    def _fits(self, criterion: str, label: object, level: object = "") -> bool:
+    def _fits(self, criterion: str, label: object, levels: object = "") -> bool:
         scales = self._scales.get(criterion, {}).values()
         if label is None:
             return bool(scales) or criterion == _SKIPPED
-        return isinstance(label, str) and any(_is_on(label, level, scale) for scale in scales)
+        return isinstance(label, str) and any(_is_on(label, levels, scale) for scale in scales)
 
     def _put(self, key: _Key, edit: LabelEdit) -> None:
         self._edits.setdefault(key, []).append(edit)
@@ -474,7 +474,7 @@ class LabelLog:
             probability=pd.array([edit.probability for _, edit in rows], dtype="Float64"),
             blind=pd.array([edit.blind for _, edit in rows], dtype="boolean"),
             round=pd.array([edit.round for _, edit in rows], dtype="Int64"),
-            level_text=categorical([edit.level_text for _, edit in rows]),
+            levels=categorical([edit.levels for _, edit in rows]),
         )
         return both.iloc[: len(last)], both.iloc[len(last) :].reset_index(drop=True)
 
@@ -499,9 +499,9 @@ class LabelLog:
         return " · ".join(parts)
 
 
-def _is_on(label: str, level: object, scale: Scale) -> bool:
+def _is_on(label: str, levels: object, scale: Scale) -> bool:
     """Whether a label means on this scale what it meant to the person who gave it."""
-    return read_label(label, scale) is not None and not is_moved(level, scale)
+    return read_label(label, scale) is not None and not is_moved(label, levels, scale)
 
 
 def _is_label(edit: LabelEdit) -> bool:

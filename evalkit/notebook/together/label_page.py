@@ -128,9 +128,7 @@ class LabelPage(NotebookWidget):
         """Each person's labels, with the lead's decision in their place where they say what they said then."""
         labels, decisions = self.labels, self._forms.log.decided()
         decided = {key: code for key, (_, code, who) in decisions.items() if not who}
-        people = (
-            labels[~labels["source"].eq("adjudicated").to_numpy()].reset_index(drop=True).drop(columns="level_text")
-        )
+        people = labels[~labels["source"].eq("adjudicated").to_numpy()].reset_index(drop=True).drop(columns="levels")
         rows = people[[*LABEL_KEY[:2], "label"]].itertuples(index=False)
         return people.assign(label=pd.Categorical([decided.get((item, name), label) for item, name, label in rows]))
 
