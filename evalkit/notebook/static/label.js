@@ -128,7 +128,7 @@ function renderLabels({ model, el }) {
       drafts[form().form] = { comment };
       ask({ do: "skip", form: form().form, reason: [reason.split(":")[0], comment].filter(Boolean).join(": ") });
     },
-    leave: () => leave(""), comment: () => find("[data-comment]").focus(),
+    leave: () => leave(""), comment: () => { const field = find("[data-comment]"); field.focus({ preventScroll: true }); field.scrollIntoView({ block: "nearest" }); },
     undo: () => ask({ do: "undo", form: form().undo }), dismiss: () => { send({ do: "dismiss" }); ctx.drawAlert(); }, fold: items.fold,
     step: (one) => step(+one.dataset.step), open: (one) => ask({ do: "open", item: one.dataset.item, criterion: one.dataset.name }),
     only: (one) => show({ only: one.dataset.name }), undecided: () => show({ undecided: !undecided }), turn: (one) => show({ page: page + +one.dataset.step }),
