@@ -82,7 +82,7 @@ _SEARCHES = {
                            "compare versions; regression",
     "docs/rubrics": "write a rubric; scoring instructions; Likert scale; prompt template; few-shot examples; Jinja; "
                     "chats; tool calls; pairwise; compare two answers",
-    "docs/item-criteria": "checklist; HealthBench; PaperBench; points",
+    "docs/item-criteria": "own criteria; criteria per item; checklist; HealthBench; PaperBench; points",
     "docs/judges": "API key; choose a judge; OpenAI; Azure; Gemini; OpenRouter; rate limit; retry; timeout; budget; "
                    "spending limit; max cost; price; prices; cost of a run; seed; resume; custom function",
     "docs/local-models": "Ollama; vLLM; llama.cpp; LM Studio; self-hosted; Hugging Face model; GPU; open-weight model; "

@@ -25,8 +25,7 @@ def add(commands: Commands) -> None:
     parser = add_command(commands, "label", _label, text, _EXAMPLES)
     add_value(parser, "items", "ITEMS", "JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin")
     add_flags(parser, "rubric", "item-id", "input")
-    text = "a person who labels; repeat for others"
-    add_value(parser, "--annotator", "NAME", text, action="append", default=[])
+    add_value(parser, "--annotator", "NAME", "a person who labels; repeat for others", action="append", default=[])
     text = "a person who sees how far people agree, and decides where they differ"
     add_value(parser, "--lead", "NAME", text, action="append", default=[])
     text = "random (default), as given, or those that the tuner drew because judges disagree on them"
@@ -52,10 +51,10 @@ def _label(args: argparse.Namespace) -> None:
 
     source = read_items(args) if args.items == "-" else args.items
     options = {"labels": args.labels, "order": args.order, "item_id": args.item_id, "inputs": dict(args.inputs)}
+    options["people"] = people[: len(args.annotator)]
     views = dict.fromkeys(people, "label") | dict.fromkeys(people[len(args.annotator) :], "lead")
     page = partial(LabelPage, source, args.rubric, **options)
-    annotators = [name for name, view in views.items() if view == "label"]
-    pages = {name: partial(page, annotator=name, view=view, people=annotators) for name, view in views.items()}
+    pages = {name: partial(page, annotator=name, view=view) for name, view in views.items()}
     first, *_ = [open_page() for open_page in pages.values()]  # what is wrong is said before anybody has an address
 
     def show(addresses: dict[str, str]) -> None:

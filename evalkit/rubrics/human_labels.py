@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,11 +13,13 @@ import pandas as pd
 
 from evalkit.core.reply_keys import digest
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
+from evalkit.rubrics.criteria import Criterion
 from evalkit.rubrics.inputs import item_inputs
 from evalkit.rubrics.label_words import verdict_word
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.rubrics.rubric import Rubric
-from evalkit.rubrics.scales import Scale
+from evalkit.rubrics.scales import Scale, code_text
+from evalkit.tables.files import records
 from evalkit.tables.grouping import ID_NOTES, match_ids
 from evalkit.tables.items import ItemsLike, as_items, is_missing
 from evalkit.tables.schemas import LABEL_KEY, check, columns_of
@@ -27,6 +30,13 @@ LabelsLike = pd.DataFrame | Mapping[str, str | Sequence[str]]
 TEXT_HASH = "text_hash"
 """The column of labels of a log that tells which text was labelled (see `text_hashes`)."""
 
+QUESTION_HASH, LEVELS = "question_hash", "levels"
+"""The columns of labels of a log that tell what was asked (see `asked_of`)."""
+
+OF_LOG = ("source", "probability", "blind", "round", TEXT_HASH, QUESTION_HASH, LEVELS)
+"""The columns that labels of a log have more than others."""
+
+_LONGEST = 200  # of the words of a level
 _SIDE = re.compile(r"(?:model|answer|response|output|completion|assistant)[ _]([ab])")
 
 
@@ -101,8 +111,8 @@ def as_labels(
 
     A table without `annotator` is of one, ``people``; without `criterion` of the only one of `criteria` (by default
     those of the rubric). Decisions of a lead (`source` ``adjudicated``) are left out, with a warning: they are no
-    further person. So are labels of other texts than those of the items, if the table has the column `text_hash`;
-    `inputs` are those of `judge`.
+    further person. So are labels of other texts than those of the items, if the table has the column `text_hash`, and
+    labels on levels that have another code now, if it has `levels`; `inputs` are those of `judge`.
 
     Raises
     ------
@@ -142,11 +152,73 @@ def text_hashes(rubric: Rubric, items: pd.DataFrame, inputs: Mapping[str, str]) 
     return {item: digest(values)[:16] for item, values in zip(items["item_id"], fields, strict=True)}
 
 
+def question_hash(criterion: Criterion) -> str:
+    """A hash of what people are asked: the words of the question and of all levels."""
+    # a letter in front: pandas would make a number of digits
+    return f"q{digest([' '.join(criterion.description.split()), *_levels(criterion.scale)])[:8]}"
+
+
+def asked_of(rubric: Rubric | None, name: str, label: str | None) -> dict[str, str]:
+    """What a label answers, as far as it is known: the hash of the question, and the levels as code and words."""
+    if rubric is None or label is None or name not in rubric.names:
+        return {}
+    criterion = rubric.criterion(name)
+    levels = (f"{code}: {text[:_LONGEST]}" for code, text in _levels(criterion.scale))
+    return {QUESTION_HASH: question_hash(criterion), LEVELS: "\n".join(levels)}
+
+
+def is_moved(label: str, levels: object, scale: Scale) -> bool:
+    """Whether words of the levels that were asked for have another code on this scale, so that all labels say others.
+
+    So is a label whose level is gone; and one of numbers, or of levels without words, if the scale has other ends.
+    """
+    then = dict(line.partition(": ")[::2] for line in levels.splitlines()) if isinstance(levels, str) and levels else {}
+    now = {code: text[:_LONGEST].casefold() for code, text in _levels(scale)}
+    words, codes = ((code, text.casefold()) for code, text in then.items() if text), [*then]
+    is_place = scale.level == "interval" or (scale.level == "ordinal" and not any(then.values()))
+    return bool(then) and (
+        any(text != now.get(code) and text in now.values() for code, text in words)
+        or (is_place and (codes[0], codes[-1]) != (scale.labels[0], scale.labels[-1]))
+        or (scale.level != "interval" and label in then and label not in now)
+    )
+
+
+def _levels(scale: Scale) -> list[tuple[str, str]]:
+    return [(code_text(code), " ".join(text.split()).strip(" .")) for code, text in scale.items()]
+
+
+def wording_notes(counts: Mapping[tuple[str, bool], int]) -> str:
+    """Criterion and whether they count -> number of labels given to another wording, in words."""
+    ends = "left out, as levels are gone or have another code now", "counted, though given to another wording"
+    notes = (f"{counted(n, 'label')} of {name!r} {ends[stays]}" for (name, stays), n in sorted(counts.items()))
+    return "; ".join(notes)
+
+
+def as_worded(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
+    """The labels of a log without those on levels that have another code in this rubric.
+
+    One warning counts them, and those that were given to another wording, which stay.
+    """
+    if LEVELS not in labels:
+        return labels
+    questions = {criterion.name: (criterion.scale, question_hash(criterion)) for criterion in rubric.criteria}
+    counts, stays = Counter[tuple[str, bool]](), list[bool]()
+    for row in records(labels[[name for name in ("criterion", LEVELS, "label", QUESTION_HASH) if name in labels]]):
+        scale, question = questions.get(row["criterion"], (None, ""))
+        stays.append(scale is None or not is_moved(str(row["label"]), row[LEVELS], scale))
+        is_other = row.get(QUESTION_HASH) not in (None, "", question) or not stays[-1]
+        counts[row["criterion"], stays[-1]] += scale is not None and row["label"] is not None and is_other
+    if notes := wording_notes(+counts):
+        _warn(notes, f" (rubric {rubric.id!r})")
+    return labels[np.array(stays, dtype=bool)].drop(columns=QUESTION_HASH, errors="ignore")
+
+
 def of_these_texts(labels: pd.DataFrame, items: ItemsLike, rubric: Rubric, inputs: Mapping[str, str]) -> pd.DataFrame:
     """The labels without those that were given to other texts than these items have; a warning counts them.
 
     Labels without a `text_hash`, as of other tools, stay; of a table with this column, those of no item are noted too.
     """
+    labels = as_worded(labels, rubric)
     if TEXT_HASH not in labels:
         return labels
     frame = as_items(items)
@@ -157,11 +229,15 @@ def of_these_texts(labels: pd.DataFrame, items: ItemsLike, rubric: Rubric, input
     if is_other.any():
         which = listed(list(dict.fromkeys(labels["item_id"][is_other])), most=3)
         fact = f"{counted(int(is_other.sum()), 'label')} of {n_all} left out, as of other texts than the items have now"
-        if (notes := ID_NOTES.get()) is not None:
-            notes[fact] = None
         advice = f"label them again, or count them nevertheless with labels.drop(columns={TEXT_HASH!r})"
-        warnings.warn(f"{fact} (rubric {rubric.id!r}, item {which}); {advice}", EvalkitWarning, stacklevel=4)
+        _warn(fact, f" (rubric {rubric.id!r}, item {which}); {advice}")
     return labels[~is_other].drop(columns=TEXT_HASH)
+
+
+def _warn(fact: str, more: str) -> None:
+    if (notes := ID_NOTES.get()) is not None:
+        notes[fact] = None
+    warnings.warn(f"{fact}{more}", EvalkitWarning, stacklevel=5)
 
 
 def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:

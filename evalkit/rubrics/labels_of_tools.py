@@ -20,7 +20,7 @@ import pandas as pd
 from evalkit.core.reply_keys import canonical_json
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
 from evalkit.rubrics.criteria import Criterion
-from evalkit.rubrics.human_labels import TEXT_HASH, as_labels, label_of, label_text, of_these_texts
+from evalkit.rubrics.human_labels import OF_LOG, TEXT_HASH, as_labels, as_worded, label_of, label_text, of_these_texts
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.rubrics.rubric import Rubric
 from evalkit.rubrics.scales import code_text, number
@@ -37,7 +37,6 @@ _HOLDS = ("choices", "rating", "number", "selected", "text", "value")
 """Fields of a value that Label Studio or Argilla writes, of which one has the answer."""
 _SIDES = {"left": "A", "right": "B"}
 _ARE_OF_TOOLS = {"annotations", "completions", "responses", "annotation_id", "predictions"}
-_OF_LOG = ("source", "probability", "blind", "round", TEXT_HASH)
 _FORMS = (
     "an export of Label Studio (JSON, JSON_MIN, CSV), records of Argilla, a log of evalkit's tuner or label page, "
     "or a table with item_id, criterion, annotator and label; ek.extract_labels reads labels in columns of items"
@@ -73,8 +72,10 @@ def load_labels(
     -------
     pandas.DataFrame
         Columns `item_id`, `criterion`, `annotator`, `label`; from a log of evalkit also `source`, `probability`,
-        `blind`, `round` and `text_hash`, by which `evaluate` and all that has the items leave out labels of texts that
-        changed since. A person is named by email address or else by number.
+        `blind`, `round`; `text_hash`, by which `evaluate` and all that has the items leave out labels of texts that
+        changed since; `levels` and, without `rubric`, `question_hash`, by which all that has the rubric leaves out
+        labels if levels have another code now, and warns of labels that were given to another wording.
+        A person is named by email address or else by number.
 
     Raises
     ------
@@ -110,7 +111,8 @@ def load_labels(
         fact = f"{where} has no labels of people in a known form (columns: {listed(sorted(names), most=12)})"
         raise InputError(f"{fact}; allowed: {_FORMS}")
     try:
-        return _table(answers, scales, criterion_of, where)
+        labels = _table(answers, scales, criterion_of, where)
+        return labels if scales is None else as_worded(labels, scales)
     except InputError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as problem:
@@ -151,16 +153,15 @@ def log_lines(text: bytes, path: Path, first: int = 1) -> tuple[list[_Row], list
 
 def cut_lines(numbers: list[int]) -> str:
     """Lines that `log_lines` cannot read, in words."""
-    which = ", ".join(map(str, numbers))
-    return f"{counted(len(numbers), 'line')} of the log left out, as cut or none of a log (line {which})." * bool(
-        numbers
-    )
+    which, n_lines = ", ".join(map(str, numbers)), counted(len(numbers), "line")
+    return f"{n_lines} of the log left out, as cut or none of a log (line {which})." * bool(numbers)
 
 
 def _object(line: bytes) -> _Row | None:
     with suppress(orjson.JSONDecodeError):
         row = orjson.loads(line)
-        if isinstance(row, dict):  # another program that wrote the log again may have made numbers of texts
+        # another program that wrote the log again may have made numbers of texts, or left out who labelled
+        if isinstance(row, dict) and (row.get("annotator") or not {"item_id", "text", "at", "label"} <= row.keys()):
             numbers = {name for name in ("item_id", "label") if type(row.get(name)) in (int, float)}
             return row | {name: id_text(row[name]) for name in numbers}
     return None
@@ -183,7 +184,7 @@ def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted
         value = _single(row["label"], of_whom)
         scale = None if rubric is None else rubric.criterion(key[1]).scale
         if not is_missing(value) and str(value).strip() and (label := label_of(value, scale, of_whom)):
-            more = {name: row[name] for name in _OF_LOG if name in row}
+            more = {name: row[name] for name in OF_LOG if name in row}
             rows.append(dict(zip(LABEL_KEY, key, strict=True)) | {"label": label} | more)
     return check(pd.DataFrame(rows, columns=None if rows else columns_of("labels"), dtype=object), "labels")
 
@@ -228,7 +229,7 @@ def _of_log(rows: list[_Row], rubric: Rubric | None, where: str) -> Iterator[_Ro
         lines[-1:] = [] if row.get("undo") is True else [*lines[-1:], row]
     for lines in edits.values():
         if lines and lines[-1]["text"] == texts[lines[-1]["item_id"]]:
-            row = dict.fromkeys((*_OF_LOG, "label")) | lines[-1] | {TEXT_HASH: lines[-1]["text"]}
+            row = dict.fromkeys((*OF_LOG, "label")) | lines[-1] | {TEXT_HASH: lines[-1]["text"]}
             scale = scales.get(row["criterion"])
             is_on_it = not isinstance(row["label"], str) or label_text(row["label"], scale) is not None
             gone += row["label"] is not None and not (is_on_it and row["criterion"] in (scales or {row["criterion"]}))

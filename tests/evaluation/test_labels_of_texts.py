@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pandas as pd
 import pytest
 
@@ -16,7 +17,7 @@ from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import EvalkitWarning
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.inputs import labels_of
-from evalkit.rubrics.human_labels import text_hashes
+from evalkit.rubrics.human_labels import LEVELS, QUESTION_HASH, text_hashes
 from evalkit.stats import k_curve
 from evalkit.tables.items import as_items
 
@@ -119,3 +120,134 @@ def test_the_hash_of_a_text_is_that_of_the_work_list() -> None:
         work = Worklist.of(spec, items)
     hashes = {item: of_item[0][:16] for item, of_item in zip(items["item_id"], work.hashes, strict=True)}
     assert text_hashes(RUBRIC, items, INPUTS) == hashes
+
+
+WORDS = ["Wrong", "Partly right", "Right", "Excellent", "Cannot be used", "Half of it is missing."]
+
+
+def asked(question: str, levels: dict[Any, str], level: str = "ordinal") -> ek.Rubric:
+    criterion = {"name": "c", "description": question, "level": level, "scale": levels}
+    return ek.Rubric(id="r", inputs=["question", "reply"], criteria=[criterion])
+
+
+def label_all(log: Path, items: list[dict[str, Any]], rubric: ek.Rubric, answers: list[str]) -> None:
+    page = ek.notebook.LabelPage(items, rubric, annotator="Ana", labels=log, order="given")
+    for answer in answers:
+        page.receive({"do": "save", "form": page.state["form"]["form"], "answers": [answer]})
+
+
+@pytest.mark.long
+def test_a_label_means_what_its_level_said(tmp_path: Path) -> None:
+    """Levels are moved, said in other words, added and removed, or the question is another: page, lead and tables."""
+    pytest.importorskip("anywidget")
+    draw = random.Random(3)
+    for attempt in range(40):
+        level = draw.choice(["ordinal", "nominal"])
+        codes: list[Any] = draw.choice(
+            [[0, 1, 2], [1, 2, 3, 4], [-1, 0, 1]] if level == "ordinal" else [["A", "B", "C"]]
+        )
+        then = dict(zip(codes, draw.sample(WORDS, len(codes)), strict=True))
+        answers = [str(draw.choice(codes)) for _ in range(10)]
+        items, log = rows(10), tmp_path / f"{attempt}.labels.jsonl"
+        label_all(log, items, asked("Is it so?", then, level), answers)
+        now, question = dict(then), "Is it so?"
+        for _ in range(draw.randint(0, 2)):
+            one, other = draw.sample([*now], 2)
+            match draw.choice(["swap", "reword", "insert", "remove", "question", "spaces"]):
+                case "swap":
+                    now[one], now[other] = now[other], now[one]
+                case "reword":
+                    now[one] = f"New words {draw.random()}"
+                case "insert" if level == "ordinal":  # the words above move up by one
+                    texts = [*now.values()]
+                    texts.insert(draw.randrange(len(texts) + 1), f"Between {draw.random()}")
+                    now = {min(now) + at: text for at, text in enumerate(texts)}
+                case "remove" if len(now) > 2:
+                    del now[one]
+                case "question":
+                    question = "Is it another thing?"
+                case "spaces":
+                    now[one] = f" {now[one]} "
+        place = {text.strip(): str(code) for code, text in now.items()}
+        meant = {str(code): text for code, text in then.items()}
+        is_moved = any(place.get(text, code) != code for code, text in meant.items())
+        counts = [label in map(str, now) and not is_moved for label in answers]
+        is_same = question == "Is it so?" and {code: text.strip() for code, text in now.items()} == then
+        rubric = asked(question, now, level)
+        n_gone = sum(label not in map(str, now) for label in answers)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            page = ek.notebook.LabelPage(items, rubric, annotator="Ana", labels=log)
+            lead = ek.notebook.LabelPage(items, rubric, annotator="Eva", labels=log, view="lead")
+            n_of_pages = len(caught)
+            table = ek.load_labels(log, rubric=rubric)
+        assert page.labels["label"].tolist() == [a for a, stays in zip(answers, counts, strict=True) if stays], attempt
+        assert {*table["item_id"]} == {*page.labels["item_id"]}
+        assert page.state["form"]["n_done"] == sum(counts)
+        notes = f"{sum(counts)} label{'s' * (sum(counts) != 1)} of 'c' counted, though given to another wording"
+        assert (notes in lead.state["form"]["sentence"][2]) == (not is_same and any(counts)), attempt
+        assert n_of_pages == 2 * (not is_same and any(counts))
+        texts = " ".join(str(one.message) for one in caught[n_of_pages:])
+        assert (notes in texts) == (not is_same and any(counts))
+        n_moved = 10 - sum(counts) - n_gone
+        assert (
+            f"{n_moved} label{'s' * (n_moved != 1)} of 'c' left out, as levels are gone or have another code" in texts
+        ) == (n_moved > 0)
+        plain = ek.load_labels(log)  # no rubric yet: it is met where labels are used
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            used = labels_of(plain[plain["label"].isin(list(map(str, now)))], as_items(items), rubric, {})
+        assert {*used["item_id"]} == {*table["item_id"]}
+
+
+def test_numbers_and_levels_without_words_mean_their_place(tmp_path: Path) -> None:
+    pytest.importorskip("anywidget")
+    hundred = {0: "Useless", 100: "Perfect"}
+    for then, now, level, answer, stays in [
+        (hundred, {0: "Perfect", 100: "Useless"}, "interval", "85", False),
+        (hundred, {0: "Useless", 10: "Perfect"}, "interval", "8", False),
+        (hundred, {0: "Useless", 50: "Middling", 100: "Superb"}, "interval", "85", True),
+        ({1: "", 5: "", 3: ""}, {1: "", 3: "", 10: ""}, "ordinal", "3", False),
+        ({1: "", 5: "", 3: ""}, {1: "bad", 3: "", 5: "good"}, "ordinal", "3", True),
+        ({1: "bad", 5: "good", 3: ""}, {1: "good", 3: "", 5: "bad"}, "ordinal", "3", False),
+        ({1: "", 5: "", 3: ""}, {1: "", 5: ""}, "ordinal", "3", False),
+        ({1: "", 5: "", 3: ""}, {1: "", 2: "", 3: "", 5: ""}, "ordinal", "3", True),
+        ({"A": "", "B": ""}, {"A": "", "B": "", "C": ""}, "nominal", "A", True),
+    ]:
+        log = tmp_path / f"{len([*tmp_path.iterdir()])}.labels.jsonl"
+        label_all(log, rows(3), asked("Q", then, level), [answer] * 3)
+        with pytest.warns(EvalkitWarning, match="counted" if stays else "left out"):
+            assert len(ek.load_labels(log, rubric=asked("Q", now, level))) == 3 * stays, now
+
+
+def test_a_log_without_questions_counts_as_before(tmp_path: Path) -> None:
+    pytest.importorskip("anywidget")
+    log, swapped = tmp_path / "old.labels.jsonl", asked("Q", {0: "Right", 1: "Wrong"})
+    label_all(log, rows(3), asked("Q", {0: "Wrong", 1: "Right"}), ["0", "1", "1"])
+    lines = [orjson.loads(line) for line in log.read_bytes().splitlines() if line]
+    old = [{name: value for name, value in line.items() if name not in (QUESTION_HASH, LEVELS)} for line in lines]
+    log.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in old))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        page = ek.notebook.LabelPage(rows(3), swapped, annotator="Ana", labels=log)
+        assert ek.load_labels(log, rubric=swapped)["label"].tolist() == page.labels["label"].tolist() == ["0", "1", "1"]
+
+
+@pytest.mark.long
+def test_a_tuner_leaves_out_labels_whose_level_moved(tmp_path: Path) -> None:
+    """In the version in which it moved, and only there."""
+    pytest.importorskip("anywidget")
+    session = ek.RubricTuner(
+        rows(12), asked("Q", {0: "Wrong", 1: "Right"}), ["fake:strict"], folder=tmp_path, inputs={}
+    ).session
+    session.run()
+    for item in map(str, range(12)):
+        session.label(item, "1")
+    assert (session.n_off_scale, len(session.labels.log.table)) == (0, 12)
+    session.drafts.edit(lambda *_: asked("Q", {0: "Right", 1: "Wrong"}))
+    session.run()
+    assert session.n_off_scale == 12
+    session.label("0", "0")
+    assert (session.n_off_scale, session.alignment(session.runs.current)["n_labelled"]) == (11, 1)
+    with pytest.warns(EvalkitWarning, match="11 labels of 'c' left out, as levels are gone or have another code now"):
+        ek.align(session.evaluation, session.labels.log.table)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evalkit as ek
-from evalkit.errors import ConfigError, InputError
+from evalkit.errors import ConfigError, EvalkitWarning, InputError
 from evalkit.evaluation import promote
 from evalkit.gate import GateConfig, GateOptions, GateResult, Trace, enrich, measure, run_gate, runner
 from evalkit.gate.judgment import Judgment, agreement_of
@@ -542,3 +542,10 @@ def test_reading_is_strict(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "t.jsonl", [row | {"response": "a", "text": "b"}])
     with pytest.raises(InputError, match=r"line 1: the trace has both response and text"):
         list(read_traces(path))
+
+
+def test_a_warning_names_the_trace_as_its_owner_does() -> None:
+    tests = [{"id": name, "expected": {"type": "faithfulness"}} for name in ("full", "refund 7")]
+    traces = [trace(1, "full"), trace(2, "refund 7", answer="")]
+    with pytest.warns(EvalkitWarning, match=r"an empty 'answer' \(item 'refund 7'\)"):
+        run_gate(config(*tests), traces, GateOptions(judge="fake:strict"))

@@ -388,12 +388,15 @@ LINE = {
 def test_a_log_that_was_cut_is_read_and_one_that_is_none_is_refused(tmp_path: Path) -> None:
     whole = json.dumps(LINE, ensure_ascii=False).encode()
     others = [json.dumps(LINE | {"item_id": name}, ensure_ascii=False).encode() for name in "bc"]
+    nobodys = [json.dumps({**LINE, "annotator": None}).encode(), whole.replace(b'"annotator"', b'"who"')]
     path, draw = tmp_path / "log.jsonl", random.Random(3)  # any name
     for _ in range(60):
         lines, cut = [], []
         for number in range(1, draw.randint(3, 8)):
             is_cut = draw.random() < 0.4
-            lines.append(whole[: draw.randint(2, len(whole) - 1)] if is_cut else draw.choice(others))
+            lines.append(
+                draw.choice([whole[: draw.randint(2, len(whole) - 1)], *nobodys]) if is_cut else draw.choice(others)
+            )
             cut += [str(number)] if is_cut else []
         path.write_bytes(b"\n".join(lines))
         expected = {(json.loads(line)["item_id"], "tone", "Zoë"): "3" for line in lines if line in others}

@@ -95,8 +95,8 @@ class Worklist:
             _warn_of_lists_in_texts(column_of, columns)
             cells_by_input = shown_columns(rubric, columns)
             inputs = inputs_by_item(cells_by_input, len(frame))
-            skipped = _check_inputs(frame["item_id"].tolist(), cells_by_input, inputs, spec)
-            return cls(spec, frame, inputs, frame["item_id"].tolist() if ids is None else ids, skipped)
+            ids = frame["item_id"].tolist() if ids is None else list(ids)  # by which the user knows the items, too
+            return cls(spec, frame, inputs, ids, _check_inputs(ids, cells_by_input, inputs, spec))
 
     @property
     def shape(self) -> tuple[int, int, int, int, int]:

@@ -12,7 +12,9 @@ import math
 import re
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import orjson
@@ -166,6 +168,8 @@ _WAIT = re.compile(
 )
 _LONGEST_WAIT_S = 300.0
 _EPOCH_S = 1e9
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+) ?(h|ms|m|us|µs|ns|s)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,17 +193,14 @@ class ErrorText:
     @classmethod
     def of(cls, body: Any) -> ErrorText:
         """What the JSON value of an answer says; blank if it has no message in any known place."""
-        texts: list[str] = []
-        codes: list[str] = []
-        params: list[str] = []
+        parts, lines = {"text": list[str](), "code": list[str](), "param": list[str]()}, list[str]()
         for kind, value in _walk(body, 0):
-            {"text": texts, "code": codes, "param": params}[kind].append(value)
-        lines: list[str] = []
-        for text in texts:
+            parts[kind].append(value)
+        for text in parts["text"]:
             line = " ".join(text.split())[:_LONGEST]
             if line and not any(line in earlier for earlier in lines):
                 lines.append(line)
-        return cls(": ".join(lines)[:_LONGEST], tuple(dict.fromkeys(codes)), next(iter(params), ""))
+        return cls(": ".join(lines)[:_LONGEST], tuple(dict.fromkeys(parts["code"])), next(iter(parts["param"]), ""))
 
 
 def _walk(value: Any, depth: int) -> Iterator[tuple[str, str]]:
@@ -208,10 +209,7 @@ def _walk(value: Any, depth: int) -> Iterator[tuple[str, str]]:
         return
     if isinstance(value, str):
         inner = _json_in(value)
-        if inner is None:
-            yield "text", value
-        else:
-            yield from _walk(inner, depth + 1)
+        yield from [("text", value)] if inner is None else _walk(inner, depth + 1)
     elif isinstance(value, list):
         for entry in value[:4]:
             yield from _walk(entry, depth + 1)
@@ -230,12 +228,16 @@ def _walk_mapping(value: Mapping[str, Any], depth: int) -> Iterator[tuple[str, s
     wait = value.get("retryDelay") or value.get("retry_after") or value.get("retryAfter")
     if isinstance(wait, (str, int, float)) and not isinstance(wait, bool):
         yield "text", f"retry after {str(wait).rstrip('s')} s"
+    metadata = value.get("metadata")
+    inner = metadata.get("headers") if isinstance(metadata, dict) else None
+    if isinstance(inner, dict) and (wait := reset_in({str(name).lower(): str(text) for name, text in inner.items()})):
+        yield "text", f"retry after {wait:.3f} s"
     if isinstance(param := value.get("param"), str) and param:
         yield "param", param.split(".")[0].split("[")[0]
     for name in _TEXTS:
         if value.get(name):
             yield from _walk(value[name], depth + 1)
-    if isinstance(metadata := value.get("metadata"), dict):
+    if isinstance(metadata, dict):
         yield from _behind_router(metadata, depth)
 
 
@@ -285,9 +287,8 @@ def kind_of(status: int, said: ErrorText, wait: float | None = None) -> ProblemK
         if _BROKEN_JSON.search(codes + text):
             return "server_error"
     if 400 <= status < 500 and status != 401:
-        by_text = (_NO_MONEY.search(text) and not _RATE.search(text + codes)) or (
-            _NO_CREDIT.search(text) and not _RATE.search(text)
-        )
+        by_text = _NO_MONEY.search(text) and not _RATE.search(text + codes)
+        by_text = by_text or (_NO_CREDIT.search(text) and not _RATE.search(text))
         if _NO_MONEY_CODE.search(codes) or (by_text and not (status == 429 and wait)):
             return "quota"
         if status not in (402, 404, 408, 409, 429) and _BAD_KEY.search(f"{text} {codes}"):
@@ -339,9 +340,8 @@ def is_too_large(text: str) -> bool:
     False
     """
     match = _LIMIT.search(text)
-    return bool(_TOO_LARGE.search(text)) or (
-        match is not None and int(match[2].replace(",", "") or 0) > int(match[1].replace(",", "") or 0)
-    )
+    asks_more = match and int(match[2].replace(",", "") or 0) > int(match[1].replace(",", "") or 0)
+    return bool(_TOO_LARGE.search(text) or asks_more)
 
 
 def refused_parameter(status: int, said: ErrorText, body: Mapping[str, Any]) -> tuple[str, int | str | None] | None:
@@ -395,11 +395,9 @@ def instead_of(name: str, other: str | int | None) -> str:
         return "evalkit puts the system text before the user's"
     if name == "response_format":
         return "evalkit leaves it out, so no schema binds the replies,"
-    return (
-        f"evalkit sends {other} instead"
-        if isinstance(other, str)
-        else ("evalkit leaves it out" if other is None else f"evalkit sends {other}")
-    )
+    if other is None:
+        return "evalkit leaves it out"
+    return f"evalkit sends {other}{' instead' * isinstance(other, str)}"
 
 
 def _has_system(messages: Any) -> bool:
@@ -423,42 +421,57 @@ def _is_out_of_range(text: str, value: Any) -> bool:
     return value > 1 or (value > 0 and bool(bounds) and max(bounds) > value and "only" not in text.lower())
 
 
-def wait_in(headers: Mapping[str, str], text: str = "") -> float | None:
+def wait_in(headers: Mapping[str, str], text: str = "", status: int = 429) -> float | None:
     """Seconds that the server asks to wait: the longest sensible one of all forms; None if it says nothing.
 
-    The forms are ``retry-after-ms``, ``Retry-After`` (seconds, a date or a Unix time) and the words of the error. Up to
-    five minutes are sensible; a longer wait counts only if it is alone.
+    The forms are ``retry-after-ms``, ``Retry-After`` (seconds, a duration, a date or a Unix time) and the words of the
+    error; if these say nothing at HTTP 429, the reset of a limit of which nothing remains. Up to five minutes are
+    sensible; a longer wait counts only if it is alone, and a later reset never: part of a limit may be free before.
 
     Examples
     --------
     >>> wait_in({"retry-after-ms": "0", "retry-after": "1"}), wait_in({}, "Please try again in 1m30s."), wait_in({})
     (1.0, 90.0, None)
+    >>> wait_in({"retry-after": "2s"}), wait_in({"x-ratelimit-reset-tokens": "1m30s"})
+    (2.0, 90.0)
     """
-    waits = [
-        *_header_seconds(headers.get("retry-after-ms", ""), 1000.0),
-        *(_header_seconds(headers.get("retry-after", ""), 1.0) or _date_seconds(headers.get("retry-after", ""))),
-        *_seconds_in(text),
-    ]
+    in_ms = headers.get("retry-after-ms") or headers.get("x-ms-retry-after-ms", "")
+    waits = [*_header_seconds(in_ms, 0.001), *_header_seconds(headers.get("retry-after", "")), *_seconds_in(text)]
     sensible = [seconds for seconds in waits if seconds <= _LONGEST_WAIT_S]
+    if status == 429 and not any(waits):
+        sensible += filter(None, [reset_in(headers)])
     return max(sensible if any(sensible) else waits, default=None)
 
 
-def _header_seconds(value: str, unit: float) -> list[float]:
+def reset_in(headers: Mapping[str, str]) -> float | None:
+    """Seconds until the last limit of which nothing remains is reset, if that is a sensible wait."""
+    waits = [0.0]
+    for name in (name for name in map(str.lower, headers) if "ratelimit" in name and "reset" in name):
+        remaining = headers.get(name.replace("reset", "remaining"), "0").strip()
+        waits += [] if remaining.strip("0").isdecimal() else _header_seconds(headers.get(name, ""))
+    return max(seconds for seconds in waits if seconds <= _LONGEST_WAIT_S) or None
+
+
+def _header_seconds(value: str, unit: float = 1.0) -> list[float]:
+    """The seconds in a header: numbers (two, if a proxy adds its own), a duration such as 1m30s, or a date."""
     try:
-        seconds = float(value) / unit
+        seconds = [float(number) * unit for number in value.split(",")]
     except ValueError:
-        return []
-    if math.isfinite(seconds) and seconds >= _EPOCH_S:  # a Unix time
-        seconds = max(0.0, seconds - time.time())
-    return [seconds] if math.isfinite(seconds) and seconds >= 0 else []
+        seconds = [sum(float(number) * _UNITS[unit_name] for number, unit_name in _DURATION.findall(value.lower()))]
+        if not value.strip() or _DURATION.sub("", value.lower()).strip():
+            seconds = _moment(value.strip())
+    # a Unix time, which some write in milliseconds
+    seconds = [wait / 1000 if wait >= 1000 * _EPOCH_S else wait for wait in seconds if math.isfinite(wait)]
+    return [max(0.0, wait - time.time()) if wait >= _EPOCH_S else wait for wait in seconds if wait >= 0]
 
 
-def _date_seconds(value: str) -> list[float]:
-    try:
-        date = email.utils.parsedate_tz(value)
-        return [] if date is None else [max(0.0, email.utils.mktime_tz(date) - time.time())]
-    except (ValueError, OverflowError):  # a year beyond 9999: no date at all
-        return []
+def _moment(value: str) -> list[float]:
+    """The Unix time of a date, as ISO 8601 or HTTP writes it."""
+    for date_of in (datetime.fromisoformat, email.utils.parsedate_to_datetime):
+        with suppress(ValueError, OverflowError):  # a year beyond 9999: no date at all
+            date = date_of(value)
+            return [max(_EPOCH_S, (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp())]
+    return []
 
 
 def _seconds_in(text: str) -> Iterator[float]:

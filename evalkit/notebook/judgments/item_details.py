@@ -218,9 +218,9 @@ def row_texts(evaluation: Evaluation) -> list[dict[str, str]]:
 
 
 def level_keys(scale: Scale) -> list[str]:
-    """The keys that label an item, in the order of the levels: their codes if these are single characters, else 1-9.
+    """The keys that label an item, in the order of the levels; empty where all digits are taken.
 
-    Where such a digit is the code of another level, levels of other codes than single characters have no key.
+    A code that is a digit is its own key. The other levels have the other digits, from 1 on, and 0 at last.
 
     Examples
     --------
@@ -228,13 +228,10 @@ def level_keys(scale: Scale) -> list[str]:
     >>> [level_keys(load_rubric(name).criteria[0].scale) for name in ("faithfulness", "preference")]
     [['0', '1', '2'], ['1', '2', '3']]
     >>> level_keys(Scale.of({-1: "rude", 0: "neutral", 1: "friendly"}))
-    ['', '0', '1']
+    ['2', '0', '1']
     """
-    codes, digits = list(scale.labels), list("123456789"[: len(scale.labels)])
-    clash = any(code in digits and code != digit for code, digit in zip(codes, digits, strict=False))
-    return (
-        [code if len(code) == 1 else "" for code in codes] if clash or all(len(code) == 1 for code in codes) else digits
-    )
+    free = iter([digit for digit in "1234567890" if digit not in scale.labels])
+    return [code if code in [*"1234567890"] else next(free, "") for code in scale.labels]
 
 
 def _judge(vote: Mapping[str, Any], judgments: pd.DataFrame) -> dict[str, Any]:

@@ -26,6 +26,7 @@ import pandas as pd
 from evalkit.core.files import held
 from evalkit.errors import CacheError, InputError, counted
 from evalkit.rubrics import Rubric, Scale
+from evalkit.rubrics.human_labels import LEVELS, asked_of, is_moved, question_hash, wording_notes
 from evalkit.rubrics.labels_of_tools import cut_lines, log_lines
 from evalkit.stats.alignment.label_splits import DEV, split_labels
 from evalkit.stats.alignment.label_values import read_label, with_codes
@@ -45,7 +46,9 @@ disagree, picked on screen, or decided because people differ on it."""
 _COUNTED = ("given", "random")
 _BREAK_S, _FEWEST_STEPS = 600, 5
 _Key = tuple[str, str, str]
+_Question = tuple[str, str]
 _FIELDS = ("item_id", "criterion", "annotator", "text")
+_KINDS = {"probability": (int, float), "blind": (bool,), "round": (int,)}  # the other fields are texts
 _SKIPPED = ""  # stands for the criterion in the line of an item that was skipped
 
 
@@ -65,6 +68,8 @@ class LabelEdit:
         The number of the draw, from 1, if it was ``disputed``.
     comment
         What the annotator wrote beside it.
+    question_hash, levels
+        What was asked (see `asked_of`); empty if that is not known.
     """
 
     label: str | None
@@ -73,6 +78,8 @@ class LabelEdit:
     blind: bool | None = None
     round: int | None = None
     comment: str = ""
+    question_hash: str = ""
+    levels: str = ""
 
 
 class _OffScale(LabelEdit):
@@ -82,11 +89,12 @@ class _OffScale(LabelEdit):
 
 
 def labels_on_scale(labels: pd.DataFrame, criterion: str, *rubrics: Rubric) -> pd.DataFrame:
-    """The labels of a criterion that are on its scale in each rubric; an edit may have removed the level of a label."""
+    """The labels of a criterion that are on its scale in each rubric; an edit may have removed or moved their level."""
     mine = labels[(labels["criterion"] == criterion).to_numpy()]
     scales = [rubric.criterion(criterion).scale for rubric in rubrics]
-    known = {text: all(read_label(str(text), scale) is not None for scale in scales) for text in mine["label"].unique()}
-    return mine[mine["label"].map(known).to_numpy(dtype=bool)]
+    pairs = [*zip(mine["label"].astype(str), mine.get(LEVELS, [""] * len(mine)), strict=True)]
+    fits = {pair: all(_is_on(*pair, scale) for scale in scales) for pair in {*pairs}}
+    return mine[np.array([fits[pair] for pair in pairs], dtype=bool)]
 
 
 def drop_new_annotators(labels: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -140,6 +148,7 @@ class LabelLog:
     ) -> None:  # fmt: skip
         self.path, self._texts, self._clusters = path, texts, clusters
         self._scales: dict[str, dict[str, Scale]] = {}
+        self._asked = {criterion.name: question_hash(criterion) for criterion in rubric.criteria}
         self.add_scales(rubric)
         self._given: list[tuple[_Key, LabelEdit]] = []
         if given is not None:
@@ -172,7 +181,7 @@ class LabelLog:
         n_known = sum(map(len, self._scales.values()))
         for criterion in rubric.criteria:
             scale = criterion.scale
-            self._scales.setdefault(criterion.name, {})[f"{scale.level} {scale.to_json()}"] = scale
+            self._scales.setdefault(criterion.name, {})[f"{scale.level} {scale.texts} {scale.to_json()}"] = scale
         if n_known and self._applied and sum(map(len, self._scales.values())) > n_known:
             with self._lock:
                 self._forget()
@@ -222,7 +231,7 @@ class LabelLog:
             labels[-1:] = [] if values.get("undo") is True else [*labels[-1:], values.get("label")]
         elif values.get("undo") is True:
             self._remove_last((item_id, criterion, annotator))
-        elif not self._fits(criterion, values.get("label")):
+        elif not self._fits(criterion, values.get("label"), values.get(LEVELS)):
             if isinstance(values["label"], str):
                 self._edits.setdefault((item_id, criterion, annotator), []).append(_OffScale(values["label"]))
                 self._acts.append((item_id, criterion, annotator))
@@ -245,7 +254,14 @@ class LabelLog:
     def not_used(self) -> str:
         """The labels that are left out and the lines that cannot be read, in words; empty if there are none."""
         labels = f"{counted(self.n_other_texts, 'label')} of texts, levels or items that changed or are gone left out."
-        return f"{labels * bool(self.n_other_texts)} {cut_lines(self._cut)}".strip()
+        return " ".join(filter(None, [labels * bool(self.n_other_texts), self.reworded, cut_lines(self._cut)]))
+
+    @property
+    def reworded(self) -> str:
+        """The labels that were given to another wording than that of the rubric, in words; empty if there are none."""
+        hashes = ((key[1], edit.question_hash, self._asked.get(key[1])) for key, edit in self.last().items())
+        notes = wording_notes(Counter((name, True) for name, then, now in hashes if then and now and then != now))
+        return f"{notes}." * bool(notes)
 
     def seconds_per_label(self, annotator: str) -> float | None:
         """How long a label of this annotator takes: the median time between two; None with fewer than five of them.
@@ -256,11 +272,11 @@ class LabelLog:
         usual = [step for step in steps if 0 < step < _BREAK_S]
         return median(usual) if len(usual) >= _FEWEST_STEPS else None
 
-    def _fits(self, criterion: str, label: object) -> bool:
+    def _fits(self, criterion: str, label: object, levels: object = "") -> bool:
         scales = self._scales.get(criterion, {}).values()
         if label is None:
             return bool(scales) or criterion == _SKIPPED
-        return isinstance(label, str) and any(read_label(label, scale) is not None for scale in scales)
+        return isinstance(label, str) and any(_is_on(label, levels, scale) for scale in scales)
 
     def _put(self, key: _Key, edit: LabelEdit) -> None:
         self._edits.setdefault(key, []).append(edit)
@@ -299,8 +315,10 @@ class LabelLog:
         self.__dict__.pop("_tables", None)
         self.n_edits += 1
 
-    def add(self, item_id: str, criterion: str, annotator: str, edit: LabelEdit) -> None:
+    def add(self, item_id: str, criterion: str, annotator: str, edit: LabelEdit, rubric: Rubric | None = None) -> None:
         """Add a label, or take back all labels of this annotator for the item; it is on disk when this returns.
+
+        `rubric` is the one that was on screen.
 
         Raises
         ------
@@ -309,9 +327,9 @@ class LabelLog:
         CacheError
             When the line cannot be written; the label does not count then.
         """
-        self.add_form(annotator, {(item_id, criterion): edit})
+        self.add_form(annotator, {(item_id, criterion): edit}, rubric)
 
-    def add_form(self, annotator: str, edits: Mapping[tuple[str, str], LabelEdit]) -> None:
+    def add_form(self, annotator: str, edits: Mapping[_Question, LabelEdit], rubric: Rubric | None = None) -> None:
         """As `add`, for several items and criteria, by one write."""
         for (item_id, criterion), edit in edits.items():
             if item_id not in self._texts:
@@ -322,8 +340,10 @@ class LabelLog:
                 labels = [label for scale in self._scales.get(criterion, {}).values() for label in scale.labels]
                 allowed = ", ".join(dict.fromkeys(labels)) or "none until a version with this criterion has run"
                 raise InputError(f"label {edit.label!r} is not on the scale of {criterion!r}; allowed: {allowed}")
-        keys = [(item_id, criterion, annotator.strip()) for item_id, criterion in edits]
-        self._write(self._line(key) | asdict(edit) for key, edit in zip(keys, edits.values(), strict=True))
+        self._write(
+            self._line((item_id, name, annotator.strip())) | asdict(edit) | asked_of(rubric, name, edit.label)
+            for (item_id, name), edit in edits.items()
+        )
 
     def skip(self, item_ids: Iterable[str], annotator: str, reason: str) -> None:
         """Note that an annotator does not label these items, and why."""
@@ -355,6 +375,10 @@ class LabelLog:
     def _write(self, lines: Iterable[Mapping[str, Any]]) -> None:
         _append(self.path, lines)
         self.read()
+
+    def check_writable(self) -> None:
+        """Raise the `CacheError` of a label that cannot be saved, before anybody gives one."""
+        _append(self.path, [])
 
     def acts(self, annotator: str) -> Iterator[tuple[str, str]]:
         """Items and criteria that an annotator labelled, the last first; an item that was skipped has no criterion."""
@@ -450,6 +474,7 @@ class LabelLog:
             probability=pd.array([edit.probability for _, edit in rows], dtype="Float64"),
             blind=pd.array([edit.blind for _, edit in rows], dtype="boolean"),
             round=pd.array([edit.round for _, edit in rows], dtype="Int64"),
+            levels=categorical([edit.levels for _, edit in rows]),
         )
         return both.iloc[: len(last)], both.iloc[len(last) :].reset_index(drop=True)
 
@@ -474,6 +499,11 @@ class LabelLog:
         return " · ".join(parts)
 
 
+def _is_on(label: str, levels: object, scale: Scale) -> bool:
+    """Whether a label means on this scale what it meant to the person who gave it."""
+    return read_label(label, scale) is not None and not is_moved(label, levels, scale)
+
+
 def _is_label(edit: LabelEdit) -> bool:
     return edit.label is not None and not isinstance(edit, _OffScale)
 
@@ -490,19 +520,16 @@ def _newest(edits: Mapping[_Key, list[LabelEdit]], sources: Container[str]) -> d
 
 def _edit_of(values: Mapping[str, Any]) -> LabelEdit:
     """The edit in a line of the log, or in a row of a labels table; lines of earlier versions have no source."""
-    names = ("label", "source", "probability", "blind", "round", "comment")
-    label, source, chance, blind, number, comment = (values.get(name) for name in names)
+    label, source = values.get("label"), values.get("source")
     source = "given" if source is None else source if source in SOURCES else "picked"
-    chance = float(chance) if isinstance(chance, (int, float)) else None
-    number = number if isinstance(number, int) and not isinstance(number, bool) else None
-    rest = blind if isinstance(blind, bool) else None, number, comment if isinstance(comment, str) else ""
-    return LabelEdit(label if label is None else str(label), source, chance, *rest)
+    more = (name for name in LabelEdit.__slots__[2:] if type(values.get(name)) in _KINDS.get(name, (str,)))
+    return LabelEdit(None if label is None else str(label), source, **{name: values[name] for name in more})
 
 
 def _append(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    # The line break in front separates the lines from one that a crash truncated.
-    text = b"\n" + b"".join(orjson.dumps({**line, "at": now}) + b"\n" for line in lines)
+    text = b"".join(orjson.dumps({**line, "at": now}) + b"\n" for line in lines)
+    text = text and b"\n" + text  # the line break separates the lines from one that a crash truncated
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
@@ -517,6 +544,6 @@ def _append(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
                 raise
     except OSError as problem:
         raise CacheError(
-            f"the label was not saved: {path} cannot be written ({problem.strerror}); all saved before is kept. Save "
+            f"labels cannot be saved: {path} cannot be written ({problem.strerror}); all saved before is kept. Save "
             "again when that is put right, or name another file (labels=) or folder (folder=)"
         ) from problem

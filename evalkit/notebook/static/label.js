@@ -35,7 +35,7 @@ function renderLabels({ model, el }) {
   const isNumber = (text, [low, high]) => /^-?(\d+\.?\d*|\.\d+)$/.test(text) && +text >= low && +text <= high;
   const levels = (one, k, chosen) => one.ends
     ? `${quiet(one.levels.filter(([code, text]) => code !== text).map(([code, text]) => `${esc(code)}: ${esc(text)}`).join(" · "))}<label class="ekw-short">A number from ${+one.ends[0]} to ${+one.ends[1]} <input inputmode="decimal" autocomplete="off" data-number data-question="${k}" data-key="q${k} 0" value="${esc(chosen ?? "")}"></label><p class="ekw-wrong" role="status"></p>`
-    : `<div class="ekw-opts">${one.levels.map(([code, text], at) => `<label class="ekw-opt"><input type="radio" name="${ctx.id} ${k}" value="${esc(code)}" data-question="${k}" data-key="q${k} ${at}" ${chosen === code ? "checked" : ""} ${at < 9 ? `aria-keyshortcuts="${at + 1}"` : ""}>${at < 9 ? `<kbd aria-hidden="true">${at + 1}</kbd>` : "<i></i>"}<span ${code === text ? "" : `data-code="${esc(code)}"`}>${esc(text)}</span></label>`).join("")}</div>`;
+    : `<div class="ekw-opts">${one.levels.map(([code, text, key], at) => `<label class="ekw-opt"><input type="radio" name="${ctx.id} ${k}" value="${esc(code)}" data-question="${k}" data-key="q${k} ${at}" ${chosen === code ? "checked" : ""} ${key ? `aria-keyshortcuts="${key}"` : ""}>${key ? `<kbd aria-hidden="true">${key}</kbd>` : "<i></i>"}<span ${code === text || code === key ? "" : `data-code="${esc(code)}"`}>${esc(text)}</span></label>`).join("")}</div>`;
   const saveButton = () => `<button class="ekw-primary" data-do="save" data-key="save" aria-keyshortcuts="Enter" ${offIf(open())}>${form().answered ? "Save the change" : "Save and next"} <kbd>Enter</kbd></button>`;
   const undoButton = (text) => `<button data-do="undo" data-key="undo" aria-keyshortcuts="u" ${offIf(!form().undo)}>${text} <kbd>U</kbd></button>`;
   const commentField = (title) => `<label>${title} <kbd>C</kbd><textarea rows="1" data-comment data-key="comment" aria-keyshortcuts="c">${esc(comment)}</textarea></label>`;
@@ -124,11 +124,11 @@ function renderLabels({ model, el }) {
     skip: () => { skipping = !skipping; drawFoot(); },
     why: (one) => {
       const reason = REASONS[+one.dataset.key.slice(4)];
-      if (reason === REASONS.at(-1) && !comment.trim()) return ACTIONS.comment();
+      if (reason === REASONS.at(-1) && !comment.trim()) return saving("“Other” needs a comment: write it, then press Esc and 4"), ACTIONS.comment();
       drafts[form().form] = { comment };
       ask({ do: "skip", form: form().form, reason: [reason.split(":")[0], comment].filter(Boolean).join(": ") });
     },
-    leave: () => leave(""), comment: () => find("[data-comment]").focus(),
+    leave: () => leave(""), comment: () => { const field = find("[data-comment]"); field.focus({ preventScroll: true }); field.scrollIntoView({ block: "nearest" }); },
     undo: () => ask({ do: "undo", form: form().undo }), dismiss: () => { send({ do: "dismiss" }); ctx.drawAlert(); }, fold: items.fold,
     step: (one) => step(+one.dataset.step), open: (one) => ask({ do: "open", item: one.dataset.item, criterion: one.dataset.name }),
     only: (one) => show({ only: one.dataset.name }), undecided: () => show({ undecided: !undecided }), turn: (one) => show({ page: page + +one.dataset.step }),
@@ -151,14 +151,14 @@ function renderLabels({ model, el }) {
     const path = event.composedPath(), [target] = path, { key } = event, alone = target === document.body && !("jpThemeLight" in document.body.dataset);
     if ((!path.includes(root) && !alone) || event.ctrlKey || event.metaKey || event.altKey) return;
     event.stopPropagation();
-    const typing = target.matches?.("textarea, select, [data-number]"), digit = /^[1-9]$/.test(key) ? +key : 0, one = question(), k = lead() ? 0 : here;
+    const typing = target.matches?.("textarea, select, [data-number]"), digit = /^\d$/.test(key), one = question(), k = lead() ? 0 : here, at = digit ? one?.levels.findIndex(([, , its]) => its === key) : -1;
     const click = (name) => { const button = find(`[data-do="${name}"]`); if (button && button.ariaDisabled !== "true") ACTIONS[name](button); };
     if (waiting && !typing && key !== "Tab") isBusy();
     else if (typing && key === "Escape") find(lead() ? ".ekw-decide" : ".ekw-read").focus({ preventScroll: true });
     else if (typing && (key !== "Enter" || !target.matches("[data-number]"))) return;
-    else if (digit && skipping) find(`[data-key="why ${digit - 1}"]`)?.click();
-    else if ((digit || key === "0") && one?.ends) return enter(); // and the digit is typed there
-    else if (digit && one?.levels[digit - 1]) { find(`[data-key="q${k} ${digit - 1}"]`).checked = true; answer(k, one.levels[digit - 1][0], true); }
+    else if (digit && skipping) find(`[data-key="why ${key - 1}"]`)?.click();
+    else if (digit && one?.ends) return enter(); // and the digit is typed there
+    else if (at >= 0) { find(`[data-key="q${k} ${at}"]`).checked = true; answer(k, one.levels[at][0], true); }
     else if (key === "Enter" && !target.closest("button, summary")) lead() || !open() ? click("save") : (toOpen(), typing && enter());
     else if (key === "s" || (key === "Escape" && skipping)) click("skip");
     else if (key === "u") click("undo");

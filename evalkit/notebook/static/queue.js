@@ -37,7 +37,6 @@ function queuePart(ctx, { judgeArticles, inputs, measureFolds }) {
         key && key !== code ? `<kbd>${esc(key)}</kbd> ` : ""}<b>${esc(code)}</b> <span>${esc(text)}</span></button>`).join("");
     const random = `All items, in a fixed random order. Labels of ${esc(queue.annotator)} ${queue.counts ? "count" : "do not count"} in the figures.
       <button data-do="count_labels" data-key="counts" data-name="${esc(queue.annotator)}" data-counts="${!queue.counts}">${queue.counts ? "Leave them out" : "Count them"}</button>`;
-    const skips = !queue.levels.some((one) => one[2] === "s"); // the key of a level goes first
     const undo = queue.undo ? `Undo ${esc(queue.undo[0])}: ${esc(queue.undo[1])}` : "Undo";
     const empty = queue.n ? `All ${counted(queue.n, "item")} of this source are labelled.` : "No item is drawn: the judges' scores are equal on all, or nothing is judged yet.";
     return `<div class="ekw-queue-head"><div class="ekw-line"><label class="ekw-short">Label as <input data-annotator data-key="annotator" value="${esc(queue.annotator)}" aria-label="Annotator"></label>
@@ -50,7 +49,7 @@ function queuePart(ctx, { judgeArticles, inputs, measureFolds }) {
       ${none ? "" : `${queue.question ? `<p class="ekw-labels">${esc(queue.question)}</p>` : ""}${inputs(queue.inputs, queue.forms)}`}
       ${queue.judges.length ? `<div class="ekw-judges">${judgeArticles(queue.judges)}</div>` : ""}
       <div class="ekw-queue-foot">${none ? "" : `<div class="ekw-levels" role="group" aria-label="Your label">${levels}</div>`}
-      <span class="ekw-line">${none ? "" : `<button class="ekw-quiet" data-do="skip_item" data-key="skip" ${skips ? 'aria-keyshortcuts="s"' : ""}>Skip${skips ? " <kbd>S</kbd>" : ""}</button>`}
+      <span class="ekw-line">${none ? "" : `<button class="ekw-quiet" data-do="skip_item" data-key="skip" aria-keyshortcuts="s">Skip <kbd>S</kbd></button>`}
       <button class="ekw-quiet" data-do="undo_label" data-key="undo" aria-keyshortcuts="u" ${offIf(!queue.undo)}>${undo} <kbd>U</kbd></button></span></div>`;
   }
   // Returns whether the queue handled the key; `l` opens it from anywhere but a field.
@@ -59,7 +58,7 @@ function queuePart(ctx, { judgeArticles, inputs, measureFolds }) {
     if (queue.open && key === "Enter" && event.target.matches("[data-annotator]")) return region.focus({ preventScroll: true }), true; // keys label again
     const typing = key !== "Escape" && event.target.matches("input:not([type=checkbox]), select, textarea");
     if (event.ctrlKey || event.metaKey || event.altKey || typing) return Boolean(queue.open);
-    if (!queue.open) return key === "l" && !get("figures").browse && !get("item").keys?.includes("l") && (set({}), true);
+    if (!queue.open) return key === "l" && !get("figures").browse && (set({}), true);
     const chosen = queue.item_id !== null && queue.levels.find((one) => one[2] === key);
     if (key === "Escape") ACTIONS.close_queue();
     else if (chosen) level(chosen[0]);

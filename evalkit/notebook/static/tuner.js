@@ -124,7 +124,7 @@ function render({ model, el }) {
   // J and K: the next and the previous item, while an item is open and no field has the focus
   function stepped({ key, target, ctrlKey, metaKey, altKey }) {
     const by = { j: 1, k: -1 }[key];
-    if (!by || !get("item").item_id || ctrlKey || metaKey || altKey || target.matches("input, select, textarea") || get("item").keys.includes(key)) return false;
+    if (!by || !get("item").item_id || ctrlKey || metaKey || altKey || target.matches("input, select, textarea")) return false;
     items.step(by);
     return true;
   }

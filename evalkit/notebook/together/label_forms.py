@@ -16,7 +16,7 @@ from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
 from evalkit.evaluation.inputs import columns_of
 from evalkit.evaluation.suggestions.cases import groups_of
-from evalkit.notebook.judgments.item_details import item_texts
+from evalkit.notebook.judgments.item_details import item_texts, level_keys
 from evalkit.notebook.labelling.label_log import LOG, LabelEdit, LabelLog
 from evalkit.notebook.labelling.label_queue import random_order
 from evalkit.notebook.tuner.drafts import Setup
@@ -78,6 +78,8 @@ class Forms:
         self.columns = columns_of(self.rubric, spec.inputs, self.items)
         self.log = LabelLog(path, text_hashes(self.rubric, self.items, spec.inputs), None, self.rubric, self.groups)
         self.log.read()
+        if self.log.reworded:
+            warnings.warn(f"{path}: {self.log.reworded}", EvalkitWarning, stacklevel=3)
         self.source = order if isinstance(order, str) else "disputed"
         check_choice("order", self.source, ("random", "given", "disputed"))
         self.is_exploded = "of_item" in self.items and REQUIREMENT in self.columns
@@ -161,11 +163,12 @@ class Forms:
         return code_text(number(given) or 0) if is_number else str(given)
 
     def question(self, key: Key) -> dict[str, Any]:
-        """A question as it is drawn: its title and text, and its levels as code and text, or the ends of its scale."""
+        """A question as it is drawn: title and text, and its levels as code, text and key, or the ends of its scale."""
         criterion = self.rubric.criterion(key[1])
         scale, row = criterion.scale, self.row_of[key[0]]
         title = str(row[self._requirement]) if self.is_exploded else criterion.name
-        levels = [(code, text or code) for code, text in zip(scale.labels, scale.values(), strict=True)]
+        rows = zip(scale.labels, scale.values(), level_keys(scale), strict=True)
+        levels = [(code, text or code, key) for code, text, key in rows]
         ends = [scale.lowest, scale.highest] if scale.level == "interval" else None
         return {"title": title, "text": criterion.description, "levels": levels, "ends": ends}
 
@@ -262,7 +265,7 @@ class PersonScreen:
             edits[key] = LabelEdit(answer, self.forms.source, chance, not self.show_others, draw, comment)
         if any(key not in answered or (edit.label, edit.comment) != (answered[key].label, answered[key].comment)
                for key, edit in edits.items()):  # fmt: skip
-            self.forms.log.add_form(self.annotator, edits)
+            self.forms.log.add_form(self.annotator, edits, self.forms.rubric)
         self._seen[form] = {key: str(edit.label) for key, edit in edits.items()}
         if form == self.shown:  # else it was pressed twice, and the next item is on screen
             self._go_on()

@@ -93,6 +93,8 @@ class LabelPage(NotebookWidget):
         self._screen: LeadScreen | PersonScreen = PersonScreen(forms, who, show_others=show_others)
         if view == "lead":
             self._screen = LeadScreen(forms, who, people)
+        else:
+            forms.log.check_writable()
         super().__init__(new_widget("LabelWidget", "LabelPage", "a labels table can be read from a file"))
         self._draw()
 
@@ -126,7 +128,7 @@ class LabelPage(NotebookWidget):
         """Each person's labels, with the lead's decision in their place where they say what they said then."""
         labels, decisions = self.labels, self._forms.log.decided()
         decided = {key: code for key, (_, code, who) in decisions.items() if not who}
-        people = labels[~labels["source"].eq("adjudicated").to_numpy()].reset_index(drop=True)
+        people = labels[~labels["source"].eq("adjudicated").to_numpy()].reset_index(drop=True).drop(columns="levels")
         rows = people[[*LABEL_KEY[:2], "label"]].itertuples(index=False)
         return people.assign(label=pd.Categorical([decided.get((item, name), label) for item, name, label in rows]))
 

@@ -111,9 +111,8 @@ class Gate:
             if message["type"].endswith("http.response.start"):
                 headers = MutableHeaders(scope=message)
                 headers.update(_SAFE)
-                if (
-                    path.startswith("/assets/") and message["status"] == 200
-                ):  # a reload needs none of marimo's 300 files again
+                # a reload needs none of marimo's 300 files again
+                if path.startswith("/assets/") and message["status"] == 200:
                     headers["Cache-Control"] = "private, max-age=86400"
                 head.append(message)  # sent with its body: marimo begins to send files that it does not have
                 return

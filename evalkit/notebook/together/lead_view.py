@@ -159,7 +159,7 @@ class LeadScreen:
             reason += "Talk about these levels before more is labelled; "
             reason += "then decide the items below." if n < len(differ) else "all differences are decided."
         value += f" on {counted(worst['n'], 'item')}{worst['gap']}."
-        return [f"{verdict[0].upper()}{verdict[1:]}.", value, reason]
+        return [f"{verdict if verdict.startswith(who) else f'{verdict[0].upper()}{verdict[1:]}'}.", value, reason]
 
     def _person(self, given: tuple[Any, pd.Series]) -> list[Any]:
         """Name, number of forms done and of all, and what else is known of a person's work."""
@@ -180,7 +180,7 @@ class LeadScreen:
         return code if level is None else code_text(level)
 
     def _level(self, key: Key, code: str) -> str:
-        return next((text for label, text in self.forms.question(key)["levels"] if label == code), code)
+        return next((text for label, text, _ in self.forms.question(key)["levels"] if label == code), code)
 
     def _text(self, key: Key) -> str:
         forms, item = self.forms, self.forms.row_of[key[0]]
@@ -198,7 +198,7 @@ class LeadScreen:
         if self._opened == (message.get("item"), message.get("criterion")):
             answer = self.forms.answer(self._opened, message.get("label"))
             edit = LabelEdit(answer, "adjudicated", comment=clean(message.get("comment")))
-            self.forms.log.add_form(self.decider, {self._opened: edit})
+            self.forms.log.add_form(self.decider, {self._opened: edit}, self.forms.rubric)
             self._opened = str(message.get("next_item", "")), str(message.get("next_criterion", ""))
 
     def undo(self, _message: Mapping[str, Any]) -> None:

@@ -76,10 +76,10 @@ class Labels:
         return self._last_given if set(self._missing) & set(self._history.notes) else self._given
 
     # -- giving labels
-    def label(self, item_id: str, criterion: str, edit: LabelEdit) -> None:
-        """Set the annotator's label of an item, or remove it; it is written to disk at once."""
+    def label(self, item_id: str, criterion: str, edit: LabelEdit, rubric: Rubric) -> None:
+        """Set the annotator's label of an item by the words of this rubric, or remove it; it is on disk at once."""
         with self._history.lock:
-            self.log.add(item_id, criterion, self.annotator, edit)
+            self.log.add(item_id, criterion, self.annotator, edit, rubric)
 
     def count_annotator(self, annotator: str, *, counts: bool = True) -> None:
         """Include the labels of a new annotator in the figures, or leave them out."""
@@ -125,9 +125,8 @@ class Labels:
             hidden = hidden[hidden["item_id"].isin(items).to_numpy()]
         judged = []
         for side in (evaluation, against):
-            if (
-                side is not None and criterion in side.rubric.names
-            ):  # with the pass rule, which decides what people's labels mean
+            # with the pass rule, which decides what people's labels mean
+            if side is not None and criterion in side.rubric.names:
                 scale = side.rubric.criterion(criterion).scale
                 table = side.scores[["item_id", "criterion", "score", "passed"]]
                 judged.append(table.assign(rule=str((scale.pass_at, scale.pass_if))))
@@ -164,8 +163,8 @@ class Labels:
         row = align(scores, hidden, clusters=evaluation.clusters).iloc[0]
         change = None
         if against is not None and criterion in against.rubric.names:
-            on_both = labels_on_scale(hidden, criterion, against.rubric)
-            change, _ = change_of(evaluation, against, on_both, criterion)
+            on_both = labels_on_scale(self.used(criterion, evaluation), criterion, against.rubric)
+            change, _ = change_of(evaluation, against, hidden[hidden.index.isin(on_both.index)], criterion)
         difference = None if change is None else Difference.of(change)
         n_twins = len(self._twins & {*self.used(criterion, evaluation)["item_id"]})
         twins = f"; {counted(n_twins, 'item')} with the text of a dev item left out" * (n_twins > 0)
@@ -204,8 +203,6 @@ def _missing(last: Mapping[str, Mapping[str, int]], now: Mapping[str, Mapping[st
         gone = {who: n for who, n in people.items() if not now.get(criterion, {}).get(who)}
         if gone:
             words = f"{counted(sum(gone.values()), 'label')} of {', '.join(gone)} for {criterion!r}"
-            what_to_do = "pass their columns as labels again (on the card: the role 'label: …')"
-            notes.append(
-                f"{words} were in the last session and are missing now, so they count in no figure: {what_to_do}."
-            )
+            fact = f"{words} were in the last session and are missing now, so they count in no figure"
+            notes.append(f"{fact}: pass their columns as labels again (on the card: the role 'label: …').")
     return notes

@@ -329,7 +329,7 @@ class Session(Memo):
 
         `source` says how the item was chosen (see `LabelEdit`).
         """
-        self.labels.label(item_id, criterion or self.shown_criterion, LabelEdit(label, source))
+        self.labels.label(item_id, criterion or self.shown_criterion, LabelEdit(label, source), self.shown_rubric)
 
     def turn(self) -> Turn:
         """What the annotator labels next in the label queue."""
@@ -353,7 +353,7 @@ class Session(Memo):
             turn = self.turn()
             if (turn.item_id, self.shown_criterion) == (item_id, criterion):
                 edit = LabelEdit(label, self.labels.queue.source, turn.probability, self.is_blind(turn), turn.round)
-                self.labels.label(item_id, criterion, edit)
+                self.labels.label(item_id, criterion, edit, self.shown_rubric)
 
     def skip_item(self, item_id: str, criterion: str) -> None:
         """Leave the next item of the queue unlabelled; it comes again at the end."""

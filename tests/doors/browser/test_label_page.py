@@ -102,12 +102,12 @@ def test_two_people_label_by_keyboard_and_see_nothing_of_each_other(new_page, tm
         for who, screen in screens.items():
             if number == 0:
                 screen.page.evaluate(BODY_FOCUS)  # keys count wherever the focus is
-            keys = [1 + (number + ord(who[0])) % 3, 1 + number % 3, 1 + number % 2]
+            keys = [(number + ord(who[0])) % 3, number % 3, number % 2]
             for k, key in enumerate(keys):
                 assert screen.page.locator("fieldset.ekw-here").get_attribute("data-k") == str(k)
                 screen.page.keyboard.press("Enter")  # saves nothing while a question is open
                 screen.page.keyboard.press(str(key))
-            truth[who, form(screen)["form"]] = [str(key - 1) for key in keys]
+            truth[who, form(screen)["form"]] = [*map(str, keys)]
             if number % 5 == 0:
                 screen.page.keyboard.press("c")
                 screen.page.keyboard.type("12su because")  # no key counts while one types
@@ -144,7 +144,7 @@ def test_each_form_begins_at_its_first_question(new_page, tmp_path):
             screen.settle()
         assert here.get_attribute("data-k") == "0"
         assert page.locator(".ekw-opt input:checked").count() == 0
-    press(screen, "2")
+    press(screen, "1")
     page.locator(".ekw-read").click()
     page.locator('[data-k="0"] input').nth(1).focus()
     press(screen, "Enter")  # leads to the question that is open
@@ -166,6 +166,11 @@ def test_skip_undo_and_a_click_twice(new_page, tmp_path):
     page.keyboard.press("Escape")
     page.keyboard.press("s")
     assert page.get_by_role("group", name="Why do you skip it?").is_visible()
+    page.locator("[data-comment]").fill("")
+    press(screen, "Escape", "4")
+    assert "“Other” needs a comment" in page.locator(".ekw-saving").inner_text()
+    page.keyboard.type("half of it")
+    page.keyboard.press("Escape")
     press(screen, "2")
     assert form(screen)["n_skipped"] == 1
     assert "The text is broken or missing: half of it" in log.read_text()
@@ -178,7 +183,7 @@ def test_skip_undo_and_a_click_twice(new_page, tmp_path):
     save = page.get_by_role("button", name="Save and next")
     save.dblclick()
     screen.settle()
-    press(screen, "Enter", "1", "Enter")
+    press(screen, "Enter", "0", "Enter")
     assert form(screen)["n_done"] == 1  # nothing was answered about a form that was not yet read
     assert len(screen.tuner.labels) == 3
 
@@ -195,12 +200,12 @@ def test_what_is_pressed_during_a_save_is_refused_in_words(new_page, tmp_path):
     page, first = screen.page, form(screen)["form"]
     page.evaluate(BODY_FOCUS)
     page.evaluate(LONG_TIMERS_WAIT)
-    for key in ("1", "2", "1", "Enter"):  # the answer of Python is on its way until `settle`
+    for key in ("0", "1", "0", "Enter"):  # the answer of Python is on its way until `settle`
         page.keyboard.press(key)
     checked = page.locator(".ekw-opt input:checked")
     values = checked.evaluate_all("all => all.map((one) => one.value)")
     for act in (
-        lambda: page.keyboard.press("3"),
+        lambda: page.keyboard.press("2"),
         lambda: page.keyboard.press("Enter"),
         lambda: page.keyboard.press("u"),
         lambda: page.locator('[data-k="0"] .ekw-opt').nth(2).click(),
@@ -226,7 +231,7 @@ def test_an_answer_that_comes_late_loses_no_change(new_page, tmp_path):
     screen = Screen(new_page(), page_of(tmp_path / "r.labels.jsonl", "Anna", 6))
     page, first = screen.page, form(screen)["form"]
     page.evaluate(BODY_FOCUS)
-    for key in ("1", "1", "1", "Enter"):
+    for key in ("0", "0", "0", "Enter"):
         page.keyboard.press(key)
     page.get_by_text("Not saved: the program behind this page").wait_for()
     page.locator('[data-k="0"] .ekw-opt').nth(2).click()  # the person changes one answer, and does not press again
@@ -234,11 +239,11 @@ def test_an_answer_that_comes_late_loses_no_change(new_page, tmp_path):
     assert "saved as it was when you first pressed Save" in page.locator(".ekw-alert").inner_text()
     page.get_by_label("Earlier").select_option(first)
     screen.settle()
-    press(screen, "2", "Enter")
+    press(screen, "1", "Enter")
     assert screen.tuner.labels["label"].tolist() == ["1", "0", "0"]
     page.evaluate(BODY_FOCUS)
     second = form(screen)["form"]
-    for key in ("1", "1", "1", "Enter"):
+    for key in ("0", "0", "0", "Enter"):
         page.keyboard.press(key)
     page.get_by_text("Not saved: the program behind this page").wait_for()
     page.locator('[data-k="0"] .ekw-opt').nth(2).click()
@@ -253,10 +258,10 @@ def test_an_earlier_item_is_corrected_and_a_half_filled_form_waits(new_page, tmp
     page, first = screen.page, form(screen)["form"]
     assert page.get_by_label("Earlier").count() == 0
     page.evaluate(BODY_FOCUS)
-    press(screen, "1", "2", "1", "Enter")
-    press(screen, "3", "3", "2", "Enter")
+    press(screen, "0", "1", "0", "Enter")
+    press(screen, "2", "2", "1", "Enter")
     half = form(screen)["form"]
-    press(screen, "2", "c")
+    press(screen, "1", "c")
     page.keyboard.type("a thought")
     page.keyboard.press("Escape")
     press(screen, "e")
@@ -278,7 +283,7 @@ def test_an_earlier_item_is_corrected_and_a_half_filled_form_waits(new_page, tmp
     page.get_by_label("Earlier").select_option(first)
     screen.settle()
     page.evaluate(BODY_FOCUS)
-    press(screen, "3", "2")  # nothing is open, so the frame stays, and the last key counts
+    press(screen, "2", "1")  # nothing is open, so the frame stays, and the last key counts
     page.locator('[data-k="2"] .ekw-opt').nth(1).click()
     page.get_by_role("button", name="Save the change").click()
     screen.settle()
@@ -297,7 +302,17 @@ def test_signs_that_turn_text_around_are_seen_and_ids_with_them_work(new_page, t
     items = [{"item_id": f"{at} {turned}", "answer": f"It is {turned}"} for at in range(3)]
     log = tmp_path / "r.labels.jsonl"
     shown = "\u27e8U+202E\u27e9evil\u27e8U+202C\u27e9 \u27e8U+2066\u27e9x\u27e8U+2069\u27e9 <b>"
-    for who, key in (("A", "1"), ("B", "2")):
+    hidden = "a\u200bb c\u200dd \ufeff \U000e0041 \ufe01\ufe02"
+    kept = "\U0001f469\u200d\U0001f4bb \u0645\u06cc\u200c\u062e \U0001f3f4\U000e0067\U000e0062\U000e007f \u2764\ufe0f"
+    page = Screen(
+        new_page(), ek.notebook.LabelPage([{"answer": hidden + kept}], rubric, annotator="A", labels=f"{log}l")
+    )
+    seen = page.page.locator(".ekw-read").inner_text()
+    signs = ["200B", "200D", "FEFF", "E0041", "FE01", "FE02"]
+    assert seen.count("\u27e8U+") == 6
+    assert all(f"\u27e8U+{sign}\u27e9" in seen for sign in signs)
+    assert kept in seen
+    for who, key in (("A", "0"), ("B", "1")):
         screen = Screen(new_page(), ek.notebook.LabelPage(items, rubric, annotator=who, labels=log))
         text = screen.page.locator(".ekw").inner_text()
         assert text.count(shown) == 4  # id, answer, question, level
@@ -315,7 +330,7 @@ def test_signs_that_turn_text_around_are_seen_and_ids_with_them_work(new_page, t
     ).first.click()
     screen.settle()
     screen.page.evaluate(BODY_FOCUS)
-    press(screen, "1", "Enter")
+    press(screen, "0", "Enter")
     assert form(screen)["rows"][0]["decision"] == "0"
 
 
@@ -402,7 +417,7 @@ def test_the_lead_decides_by_keyboard(new_page, tmp_path):
     page = screen.page
     page.evaluate(BODY_FOCUS)
     first = form(screen)["panel"]["item"], form(screen)["panel"]["criterion"]
-    page.keyboard.press("2")
+    page.keyboard.press("1")
     page.keyboard.press("c")
     page.keyboard.type("so it is")
     labelled(log, ["Cleo"], n_done=1)  # who labels the open item does not take away what is typed
@@ -452,7 +467,7 @@ def test_keys_label_in_jupyterlab_and_leave_the_notebook_alone(notebook):
         page.page.keyboard.press("c")  # in command mode, these would copy, cut and delete cells
         page.page.keyboard.type(f"xdd{number}")
         page.page.keyboard.press("Escape")
-        page.page.keyboard.press("2")
+        page.page.keyboard.press("1")
         page.page.keyboard.press("Enter")
         expect(page.get_by_text(f"{number} of 4 done")).to_be_visible()
     log = (notebook.folder / "r.labels.jsonl").read_text()

@@ -8,7 +8,9 @@ The other errors follow public reports and documentation as far as they are know
 
 from __future__ import annotations
 
+import email.utils
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
@@ -386,6 +388,24 @@ def test_the_longest_sensible_wait_counts() -> None:
         ({"retry-after": "0"}, "", 0.0),
         ({"retry-after": "-3"}, "", None),
         ({"retry-after": "0"}, "Please try again in 6.5s.", 6.5),
+        ({"retry-after": "2s"}, "", 2.0),
+        ({"retry-after": "1m30.5s"}, "", 90.5),
+        ({"retry-after": "0.503"}, "", 0.503),
+        ({"retry-after": "28, 2"}, "", 28.0),  # a proxy added its own
+        ({"retry-after": " 1h2m "}, "", 3720.0),
+        ({"retry-after-ms": "250ms"}, "", 0.25),
+        ({"x-ms-retry-after-ms": "1500"}, "", 1.5),
+        *(({"retry-after": odd}, "", None) for odd in ("soon", "2 x", "nan", "inf", "-1s", "", "PT5S", "Wed, 99 Foo")),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, "", 0.0),
+        ({"retry-after": "1999-10-21"}, "", 0.0),
+        ({"x-ratelimit-reset-requests": "20s", "x-ratelimit-reset-tokens": "1m0.5s"}, "", 60.5),
+        ({"x-ratelimit-reset-tokens": "6ms", "x-ratelimit-remaining-tokens": "0"}, "", 0.006),
+        ({"x-ratelimit-reset-tokens": "6s", "x-ratelimit-remaining-tokens": "1200"}, "", None),
+        ({"x-ratelimit-reset-tokens": "0", "x-ratelimit-remaining-tokens": "-1"}, "", None),
+        ({"x-ratelimit-reset-requests": "23h59m", "x-ratelimit-remaining-requests": "0"}, "", None),  # of a day
+        ({"x-ratelimit-reset-requests": "20s", "retry-after": "3"}, "", 3.0),
+        ({"x-ratelimit-reset-requests": "20s"}, "Please try again in 2s.", 2.0),
+        ({"ratelimitbysize-reset": "44", "ratelimitbysize-remaining": "0"}, "", 44.0),
         ({}, "Please try again in 20ms.", 0.02),
         ({}, "Please try again in 1m30s.", 90.0),
         ({}, "Please retry in 18.07s.", 18.07),
@@ -394,5 +414,14 @@ def test_the_longest_sensible_wait_counts() -> None:
         ({}, "Limit 30000, Used 29000", None),
     ]:
         assert wait_in(headers, text) == pytest.approx(seconds), (headers, text)
+    assert wait_in({"x-ratelimit-reset-tokens": "20s"}, status=503) is None
+    later = datetime.now(UTC) + timedelta(seconds=50)
+    moments = [later.isoformat(), later.strftime("%Y-%m-%dT%H:%M:%SZ"), email.utils.format_datetime(later)]
+    moments += [f"{later.timestamp():.0f}", f"{later.timestamp() * 1000:.0f}"]
+    for moment in moments:
+        for name in ("retry-after", "anthropic-ratelimit-requests-reset", "x-ratelimit-reset"):
+            assert wait_in({name: moment}) == pytest.approx(50, abs=15), (name, moment)
+        router = {"message": "limited", "code": 429, "metadata": {"headers": {"X-RateLimit-Reset": moment}}}
+        assert wait_in({}, ErrorText.of({"error": router}).text) == pytest.approx(50, abs=15)
     details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}]
     assert wait_in({}, ErrorText.of([said("quota", details=details)]).text) == 34.0

@@ -181,9 +181,11 @@ def test_what_cannot_be_written_does_not_count(tmp_path: Path) -> None:
     folder = tmp_path / "file"
     folder.write_text("not a folder")
     log = LabelLog(folder / "l.jsonl", TEXTS, None, RUBRIC)
-    with pytest.raises(CacheError, match="was not saved"):
+    with pytest.raises(CacheError, match="cannot be saved"):
         log.add("i0", "a", "ann", LabelEdit("1"))
     assert log.of("i0", "a") == {}
+    with pytest.raises(CacheError, match="cannot be saved"):
+        log.check_writable()
     log = log_at(tmp_path / "l.jsonl")
     with pytest.raises(InputError, match="allowed: 0, 1"):
         log.add_form("ann", {("i0", "a"): LabelEdit("1"), ("i0", "b"): LabelEdit("5")})

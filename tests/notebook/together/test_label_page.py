@@ -44,7 +44,7 @@ def test_a_form_has_all_questions_and_nothing_of_others(tmp_path: Path) -> None:
     page = page_of(log, "Anna")
     shown = form(page)
     assert [one["title"] for one in shown["questions"]] == ["correct", "actionable", "tone"]
-    assert [text for _, text in shown["questions"][0]["levels"]] == [*CRITERIA[0]["scale"].values()]
+    assert [text for _, text, _ in shown["questions"][0]["levels"]] == [*CRITERIA[0]["scale"].values()]
     assert (shown["n"], shown["n_done"], shown["n_skipped"], shown["undo"]) == (30, 0, 0, "")
     assert shown["form"] == random_order([item["item_id"] for item in reviews(30)])[0]
     assert "secret" not in json.dumps(page.state)
@@ -338,7 +338,7 @@ def test_scales_without_levels_and_with_many(tmp_path: Path) -> None:
     page = ek.notebook.LabelPage([{"answer": "x"}] * 1, rubric, annotator="A", labels=tmp_path / "l.jsonl")
     percent, kind = form(page)["questions"]
     assert percent["ends"] == [0, 100]
-    assert kind["levels"][11] == ("k11", "k11")
+    assert kind["levels"][9:] == [("k9", "k9", "0"), ("k10", "k10", ""), ("k11", "k11", "")]
     page.receive({"do": "save", "form": form(page)["form"], "answers": ["101", "k3"]})
     assert "not on the scale" in page.state["alert"]
     save(page, ["62.5", "k11"])

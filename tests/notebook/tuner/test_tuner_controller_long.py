@@ -479,7 +479,7 @@ def test_a_line_cut_short_by_a_crash_is_passed_over(session, tmp_path):
 def test_a_label_that_cannot_be_written_does_not_count(session, tmp_path):
     session.labels.log.path = tmp_path / "file" / "x.jsonl"
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(CacheError, match="the label was not saved"):
+    with pytest.raises(CacheError, match="labels cannot be saved"):
         session.label("a", "1")
     assert session.labels.log.of("a", "c") == {"ann": "2"}
 
@@ -692,7 +692,7 @@ def test_undo_goes_back_one_label_at_a_time_also_after_a_restart(tmp_path):
     do(again, do="undo_label", id="4")
     assert (again.state["queue"]["item_id"], again.state["queue"]["undo"]) == (first, None)
     assert len(again.labels) == 0
-    assert len((tmp_path / "r.labels.jsonl").read_text().split()) == 6  # lines are only added
+    assert len((tmp_path / "r.labels.jsonl").read_text().split("\n\n")) == 6  # lines are only added
 
 
 def test_a_key_for_an_item_that_is_not_on_screen_is_ignored_and_answered(tmp_path):
@@ -1899,8 +1899,8 @@ def test_who_labels_a_criterion_first_counts_there_whoever_labelled_another(tmp_
     for _ in range(2):  # and so after a restart
         session = Session(ITEMS, two, ["fake:strict"], labels=people(), samples=1, folder=tmp_path, annotator="Bob")
         for item, (label, other) in zip(ITEMS["item_id"], ("01", "10", "02", "12"), strict=True):
-            session.labels.label(item, "d", LabelEdit(label, "random"))
-            session.labels.label(item, "c", LabelEdit(other, "random"))
+            session.labels.label(item, "d", LabelEdit(label, "random"), session.shown_rubric)
+            session.labels.label(item, "c", LabelEdit(other, "random"), session.shown_rubric)
         log = session.label_log
         used = log.counted.groupby(["criterion", "annotator"], observed=True).size()
         assert used.to_dict() == {("c", "ann"): 4, ("d", "Bob"): 4}
