@@ -36,10 +36,8 @@ def nothing_judged(metrics: Mapping[str, Iterable[Any]]) -> str:
     silent = [place_of(task, one.metric_name) for task, mine in metrics.items() for one in mine if _waits(one)]
     if not silent:
         return ""
-    return (
-        f"{NOTHING}: the scoring mode is 'deterministic', the default ({listed_places(silent)}); to have "
-        f"answers judged, set {MODE_VARIABLE} to judge (one judge) or jury"
-    )
+    fact = f"{NOTHING}: the scoring mode is 'deterministic', the default ({listed_places(silent)})"
+    return f"{fact}; to have answers judged, set {MODE_VARIABLE} to judge (one judge) or jury"
 
 
 def _waits(metric: Any) -> bool:

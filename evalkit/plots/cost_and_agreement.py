@@ -74,9 +74,8 @@ def _gathered(evaluations: Judged | Mapping[str, HasJudgments], measure: str) ->
         return evaluations.assign(name=evaluations["judge"].astype("str"))
     named = evaluations if isinstance(evaluations, Mapping) else {"": evaluations}
     if not named:
-        raise InputError(
-            "plot_cost got no evaluation; pass one, a mapping from names to evaluations, or a table of ek.align"
-        )
+        text = "plot_cost got no evaluation; pass one, a mapping from names to evaluations, or a table of ek.align"
+        raise InputError(text)
     return pd.concat([_of(one, f"{name}: " if name else "") for name, one in named.items()], ignore_index=True)
 
 

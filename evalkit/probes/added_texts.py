@@ -30,9 +30,8 @@ class _Text(BaseModel):
     @classmethod
     def _check_name(cls, name: str) -> str:
         if not _NAME.fullmatch(name) or name in _NO_NAMES:
-            raise ValueError(
-                f"a name may contain only lower-case letters, digits, '_' and '-', and must not be {listed(_NO_NAMES)}"
-            )
+            fact = "a name may contain only lower-case letters, digits, '_' and '-'"
+            raise ValueError(f"{fact}, and must not be {listed(_NO_NAMES)}")
         return name
 
     @classmethod

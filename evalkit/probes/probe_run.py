@@ -119,10 +119,8 @@ class ProbeRun:
         """Raise unless the rubric judges one text, in the column `field`, which every item has."""
         rubric = self.spec.rubric
         if rubric.mode == "pairwise":
-            raise ConfigError(
-                f"{probe} changes a single answer, but rubric {rubric.id!r} compares two; use probe_position, or a "
-                "pointwise rubric"
-            )
+            fact = f"{probe} changes a single answer, but rubric {rubric.id!r} compares two"
+            raise ConfigError(f"{fact}; use probe_position, or a pointwise rubric")
         if field not in rubric.input_names:
             raise ConfigError(
                 f"{probe} changes the input {field!r}, but rubric {rubric.id!r} has only "

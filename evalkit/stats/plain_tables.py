@@ -178,11 +178,9 @@ def _refuse_other_steps(frame: pd.DataFrame, name: str, function: str) -> None:
     lacking = [column for column in needed if column not in has]
     answers = {"score", "label"} & has
     if lacking == ["judge"] and answers:
-        raise InputError(
-            f"{function}: no column `judge` ({columns}). Rename the column that names the judges to 'judge', or read "
-            "the table with ek.import_judgments(table, rubric, judge='column', score='column'); finished scores "
-            "without judges go into `summarize`"
-        )
+        fact = f"{function}: no column `judge` ({columns}). Rename the column that names the judges to 'judge'"
+        advice = "or read the table with ek.import_judgments(table, rubric, judge='column', score='column')"
+        raise InputError(f"{fact}, {advice}; finished scores without judges go into `summarize`")
     if lacking or not answers:
         lacking = [f"`{column}`" for column in lacking] + ([] if answers else ["`score` or `label`"])
         raise InputError(
@@ -217,10 +215,8 @@ def _text_keys(frame: pd.DataFrame, *, plain: bool) -> tuple[pd.DataFrame, Keys]
             alike = [
                 value for value, text in zip(originals, names, strict=True) if text == index[index.duplicated()][0]
             ]
-            raise InputError(
-                f"column {key!r} has both {alike[0]!r} and {alike[1]!r}, which are one value; store them alike, as in "
-                f"table[{key!r}].astype(str)"
-            )
+            fact = f"column {key!r} has both {alike[0]!r} and {alike[1]!r}, which are one value"
+            raise InputError(f"{fact}; store them alike, as in table[{key!r}].astype(str)")
         cells = pd.Categorical.from_codes(codes, pd.Index(names, dtype="str"))
         texts[key] = pd.Series(cells if kind == "category" else cells.astype("str"), index=frame.index)
         is_mixed = column.dtype == object and len({isinstance(value, str) for value in originals}) > 1
@@ -234,10 +230,8 @@ def _refuse_alike(column: pd.Series, key: str) -> None:
     texts = {text for text in column.unique() if isinstance(text, str)}
     alike = next((text for text in texts if _WHOLE.fullmatch(text) and text.partition(".")[0] in texts), None)
     if alike is not None:
-        raise InputError(
-            f"column {key!r} has both {alike.partition('.')[0]!r} and {alike!r}, which are one value; store them "
-            f"alike, as in table[{key!r}].str.removesuffix('.0')"
-        )
+        fact = f"column {key!r} has both {alike.partition('.')[0]!r} and {alike!r}, which are one value"
+        raise InputError(f"{fact}; store them alike, as in table[{key!r}].str.removesuffix('.0')")
 
 
 def _with_systems(frame: pd.DataFrame, keys: Keys, *, carry: bool) -> tuple[pd.DataFrame, Keys]:
@@ -373,10 +367,8 @@ class _Answers:
         values = self._values(rows, measured_on)
         is_list = ~values.map(pd.api.types.is_hashable).astype(bool) if values.dtype == object else None
         if is_list is not None and (several := int(is_list.sum())):
-            raise InputError(
-                f"column {values.name!r} has {several} cells with several values; give each a row of its own, as in "
-                f"table.explode({values.name!r}), and number them in a column `sample`"
-            )
+            fact = f"column {values.name!r} has {several} cells with several values; give each a row of its own"
+            raise InputError(f"{fact}, as in table.explode({values.name!r}), and number them in a column `sample`")
         scale, cell = measured_on or self._by_type(values, criterion)
         self._refuse_other_order(values, scale, criterion)
         self.level[rows], self.scale[rows] = scale.level, cell
@@ -386,12 +378,9 @@ class _Answers:
         if scale.is_open and values.name == "score" and "label" in self.frame and scale.level != "nominal":
             words = [str(value) for value in self.frame["label"].iloc[rows].dropna().unique()]
             if words:
-                warnings.warn(
-                    f"criterion {criterion!r} has numbers in `score` and {listed(words, most=3)} in `label`; `score` "
-                    "is used, and `label` is not. Pass scale= to check one by the other, or drop one of the columns",
-                    EvalkitWarning,
-                    stacklevel=2,
-                )
+                fact = f"criterion {criterion!r} has numbers in `score` and {listed(words, most=3)} in `label`"
+                advice = "`score` is used, and `label` is not. Pass scale= to check one by the other"
+                warnings.warn(f"{fact}; {advice}, or drop one of the columns", EvalkitWarning, stacklevel=2)
         if "label" in self.frame and scale.level != "nominal" and not scale.is_open and values.name == "score":
             labels = self.frame["label"].iloc[rows]
             has_label = labels.notna().to_numpy() & ~np.isnan(self.score[rows])
@@ -425,9 +414,8 @@ class _Answers:
         for (_, level), cell in pairs.items():
             level = level if isinstance(level, str) else level_given
             if level is None and isinstance(cell, str) and cell.startswith(_JSON):
-                raise InputError(
-                    f"criterion {criterion!r} has a `scale` of `judge` and no `level`; keep both, or pass scale="
-                )
+                text = f"criterion {criterion!r} has a `scale` of `judge` and no `level`; keep both, or pass scale="
+                raise InputError(text)
             try:
                 scale = scale_of(cell, level)
             except (ValueError, TypeError, KeyError) as problem:
@@ -641,10 +629,8 @@ def _reasons(frame: pd.DataFrame, column: str, answered: Flags) -> Objects:
         has_text = np.array([_is_there(cell) for cell in cells], dtype=bool)
         if name == "error" and (has_text & answered).any():
             row = int((has_text & answered).argmax())
-            raise InputError(
-                f"row {row} (item {frame['item_id'].iloc[row]}) has both an answer and the error {str(cells[row])!r} "
-                f"({counted(int((has_text & answered).sum()), 'such row')}); clear one of the two"
-            )
+            fact = f"row {row} (item {frame['item_id'].iloc[row]}) has both an answer and the error {str(cells[row])!r}"
+            raise InputError(f"{fact} ({counted(int((has_text & answered).sum()), 'such row')}); clear one of the two")
         texts = np.where(has_text & pd.isna(texts), cells, texts)
     texts[~answered & pd.isna(texts)] = _MISSING
     return np.array([None if text is None or text == NO_ENDS else str(text) for text in texts], dtype=object)

@@ -319,11 +319,10 @@ def _faults_of_judgments(rows: _Rows) -> dict[str, Flags]:
     off = off_scale(rows.score, rows.frame["label"], rows.measured, between=rows.expected & scored)
     lost = scored & (np.where(nominal, ~labelled, ~np.isfinite(rows.score)) | off)
     if lost.any():
-        raise InputError(
-            f"{counted(int(lost.sum()), 'judgment has', 'judgments have')} neither an error nor a score on the "
-            f"scale (for nominal criteria: a label); the first: {_cells(rows.frame, int(lost.argmax()))}. Restore the "
-            "judge's answer, or store in `error` why there is none"
-        )
+        many = counted(int(lost.sum()), "judgment has", "judgments have")
+        fact = f"{many} neither an error nor a score on the scale (for nominal criteria: a label)"
+        advice = "Restore the judge's answer, or store in `error` why there is none"
+        raise InputError(f"{fact}; the first: {_cells(rows.frame, int(lost.argmax()))}. {advice}")
     answer = ~np.isnan(rows.score) | ~np.isnan(rows.norm) | labelled
     faults = {"an error stands beside an answer": ~scored & answer}
     exact = scored & ~rows.expected

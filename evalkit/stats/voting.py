@@ -256,10 +256,8 @@ def _answers(texts: pd.Index, labels: Ints, score: Floats) -> tuple[Ints, Object
 
 def _impute(samples: _Samples, value: float) -> _Samples:
     if samples.measured.nominal.any():
-        raise ConfigError(
-            "unscored=<number> stands for a score, but nominal criteria have labels instead of scores; use "
-            "unscored='drop'"
-        )
+        fact = "unscored=<number> stands for a score, but nominal criteria have labels instead of scores"
+        raise ConfigError(f"{fact}; use unscored='drop'")
     missing = ~samples.scored
     score = np.where(missing, value, samples.score)
     answer, names = _answers(pd.Index([]), np.zeros(len(score), dtype=np.int64), score)

@@ -407,9 +407,8 @@ class OpenTicket:
                 time.sleep(pause)
                 pause = min(1.5 * pause, _LONGEST_POLL_S)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                f"stopped; nothing is lost. To continue, call collect({self.stored.ticket!r})"
-            ) from None
+            text = f"stopped; nothing is lost. To continue, call collect({self.stored.ticket!r})"
+            raise KeyboardInterrupt(text) from None
 
     def take_files(self, files: Sequence[Path]) -> None:
         """Store the replies in files of results."""
@@ -428,10 +427,8 @@ class OpenTicket:
                 if answer is not None and results_of[number].add(line["custom_id"], answer):
                     results_of[number].store_rows()
         if not results_of:
-            raise InputError(
-                f"{listed(files)} answers no open request of ticket {self.stored.ticket}; pass the file of answers "
-                "that your batch program wrote for this ticket"
-            )
+            fact = f"{listed(files)} answers no open request of ticket {self.stored.ticket}"
+            raise InputError(f"{fact}; pass the file of answers that your batch program wrote for this ticket")
         for number, results in results_of.items():
             self._end(number, results, billed_usd=results.billed_usd(), n_done=results.n_answered)
 

@@ -58,11 +58,8 @@ def run_parts(
             if stalled == _STALLED or not repeat:
                 raise
             text = next(iter(str(problem).splitlines()), "")
-            warnings.warn(
-                f"joblib ended the run ({type(problem).__name__}: {text}); evalkit starts the unfinished parts again",
-                EvalkitWarning,
-                stacklevel=3,
-            )
+            fact = f"joblib ended the run ({type(problem).__name__}: {text})"
+            warnings.warn(f"{fact}; evalkit starts the unfinished parts again", EvalkitWarning, stacklevel=3)
 
 
 def _pickled(work: object) -> bytes | None:
@@ -89,7 +86,5 @@ def _missing_module(problem: BaseException | None) -> str | None:
 def _advice(module: str) -> str:
     if module == "evalkit":
         return f"evalkit is not installed on the workers; install evalkit-jury {__version__} on each of them"
-    return (
-        f"the workers cannot import {module!r}; install it on each of them or, if it is your own file, add its folder "
-        "to their PYTHONPATH"
-    )
+    fact = f"the workers cannot import {module!r}"
+    return f"{fact}; install it on each of them or, if it is your own file, add its folder to their PYTHONPATH"

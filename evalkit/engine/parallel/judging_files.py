@@ -186,10 +186,8 @@ def judge_files(
         raise InputError("the source has no items" if shard is None else f"the source has no part for {shard=}")
     extra = {path.stem for path in folder.glob("part-*.parquet")} - {row["part"] for row in done}
     if shard is None and extra:
-        raise InputError(
-            f"{folder} has {counted(len(extra), 'part')} that the source does not have "
-            f"({listed(sorted(extra), most=5)}); remove them, or pass another folder as out="
-        )
+        fact = f"{folder} has {counted(len(extra), 'part')} that the source does not have"
+        raise InputError(f"{fact} ({listed(sorted(extra), most=5)}); remove them, or pass another folder as out=")
     counts, text = folder / PARTS_FILE, canonical_json({"n_parts": n_parts}) + b"\n"
     if not counts.exists() or counts.read_bytes() != text:
         write_whole(counts, [text])
@@ -197,12 +195,9 @@ def judge_files(
     judged = JudgedFiles(folder, table.sort_values("part", ignore_index=True))
     failed = judged.parts.loc[judged.parts["state"] == "failed", "part"]
     if len(failed):
-        warnings.warn(
-            f"{counted(len(failed), 'part')} of {len(judged.parts)} failed ({listed(failed, most=5)}); see the "
-            "column 'problem'. To judge only these parts, make the same call again",
-            EvalkitWarning,
-            stacklevel=2,
-        )
+        fact = f"{counted(len(failed), 'part')} of {len(judged.parts)} failed ({listed(failed, most=5)})"
+        advice = "see the column 'problem'. To judge only these parts"
+        warnings.warn(f"{fact}; {advice}, make the same call again", EvalkitWarning, stacklevel=2)
     return judged
 
 

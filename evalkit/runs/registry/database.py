@@ -116,9 +116,8 @@ class Database:
             try:
                 return create_engine(self._url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
             except ModuleNotFoundError:
-                raise MissingExtraError(
-                    f"a registry on PostgreSQL needs an optional package; {advise_extra('registry,postgres')}"
-                ) from None
+                text = f"a registry on PostgreSQL needs an optional package; {advise_extra('registry,postgres')}"
+                raise MissingExtraError(text) from None
         path = Path(str(self._url.database))
         if (network := network_file_system(path.parent)) is not None:
             why = f"a network file system ({network}), where SQLite's locks do not work"

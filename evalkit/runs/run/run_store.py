@@ -111,7 +111,6 @@ def _id_of(session: Session, name: str) -> str:
     if name in ids or len(ids) == 1:
         return name if name in ids else ids[0]
     if ids:
-        raise RegistryError(
-            f"the ids of {len(ids)} runs start with {name!r}: {listed(ids, most=4)}; pass more of the id"
-        )
+        text = f"the ids of {len(ids)} runs start with {name!r}: {listed(ids, most=4)}; pass more of the id"
+        raise RegistryError(text)
     raise RegistryError(f"run {name!r} not found; 'evalkit run list' lists all runs")

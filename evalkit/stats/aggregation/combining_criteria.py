@@ -147,9 +147,8 @@ def _taken(scores: Any, rubric: Rubric | None, scale: ScaleLike | None) -> tuple
             "with others; pass the rubric, or scale={'criterion': (0, 1), …}"
         )
     if len(rubrics) > 1:
-        raise InputError(
-            f"combine: the scores are of {len(rubrics)} rubrics or versions; pass those of one, with its rubric"
-        )
+        message = f"combine: the scores are of {len(rubrics)} rubrics or versions; pass those of one, with its rubric"
+        raise InputError(message)
     is_pairs = bool((frame["level"].eq("nominal") & frame["score"].notna()).any())
     mode: RubricMode = "pairwise" if is_pairs else "pointwise"
     return frame, keys, Rubric.model_construct(id="table", inputs=(), criteria=tuple(criteria), mode=mode)
@@ -160,15 +159,12 @@ def _refuse_others(frame: pd.DataFrame, rubric: Rubric) -> None:
     labels = [f"{name}@{version}" for name, version in versions.itertuples(index=False)]
     key = f"{rubric.id}@{rubric.label}"
     if any(label != key for label in labels):
-        raise InputError(
-            f"the scores were made with rubric {listed(labels)}, but the rubric passed is {key!r}; "
-            "combine the scores of each version separately, with the version that made them"
-        )
+        fact = f"the scores were made with rubric {listed(labels)}, but the rubric passed is {key!r}"
+        raise InputError(f"{fact}; combine the scores of each version separately, with the version that made them")
     unknown = [name for name in frame["criterion"].unique() if name not in rubric.names]
     if unknown:
-        raise InputError(
-            f"rubric {key!r} has no criteria {listed(unknown)}, which are in the scores; it has {listed(rubric.names)}"
-        )
+        fact = f"rubric {key!r} has no criteria {listed(unknown)}, which are in the scores"
+        raise InputError(f"{fact}; it has {listed(rubric.names)}")
 
 
 @dataclass(frozen=True, slots=True)

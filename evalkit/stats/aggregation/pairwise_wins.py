@@ -138,15 +138,11 @@ def compared(
         return _of_single_answers(judged, items, name, item_id, clusters, scale)
     if items is None:
         if lacking := [column for column in ("item_id", a, b) if column not in getattr(judged, "columns", ())]:
-            raise InputError(
-                f"{name} needs the systems: items with the columns {a!r} and {b!r}, or scores with a column "
-                f"'system_id' (the table has no column {listed(lacking)})"
-            )
+            fact = f"{name} needs the systems: items with the columns {a!r} and {b!r}"
+            raise InputError(f"{fact}, or scores with a column 'system_id' (the table has no column {listed(lacking)})")
         if "label" not in judged:
-            raise InputError(
-                f"{name} of pairs needs a column 'label' with A (the answer of {a}), B or tie; the table has "
-                f"{listed(judged.columns, most=30)}"
-            )
+            fact = f"{name} of pairs needs a column 'label' with A (the answer of {a}), B or tie"
+            raise InputError(f"{fact}; the table has {listed(judged.columns, most=30)}")
         pairs_of_items = judged[["item_id", a, b]].drop_duplicates()
         if pairs_of_items["item_id"].duplicated().any():  # several pairs of systems per item, which is then a cluster
             ids = judged["item_id"].map(key_text)
@@ -206,9 +202,8 @@ def _of_single_answers(
     pairs = pairs.rename(columns={"system_id": "system"})
     pairs = pairs.loc[pairs["system"].astype(str) < pairs["opponent"].astype(str)].reset_index(drop=True)
     if pairs.empty and len(frame):
-        raise InputError(
-            f"{name}: no item has scores of two systems; a column 'item_id' (or 'group_id') says what they answered"
-        )
+        text = f"{name}: no item has scores of two systems; a column 'item_id' (or 'group_id') says what they answered"
+        raise InputError(text)
     gap = (pairs["_good"] - pairs["_other"]).round(9)
     value = np.where(gap.isna(), np.nan, (np.sign(gap) + 1) / 2)
     none = dict.fromkeys(OF_ORDERS, np.nan)
@@ -249,17 +244,13 @@ def _checked(judged: Any, caller: str) -> tuple[pd.DataFrame, Keys]:
 def _systems(judged: pd.Series, frame: pd.DataFrame, system_a: str, system_b: str) -> pd.DataFrame:
     lacking = [name for name in (system_a, system_b) if name not in frame.columns]
     if lacking:
-        raise InputError(
-            f"the items have no column {listed(lacking)} for the systems; they have {listed(frame.columns, most=30)}; "
-            "name the columns with system_a= and system_b="
-        )
+        fact = f"the items have no column {listed(lacking)} for the systems; they have {listed(frame.columns, most=30)}"
+        raise InputError(f"{fact}; name the columns with system_a= and system_b=")
     pairs = frame.set_index("item_id")
     lost = sorted(set(judged) - set(pairs.index))
     if lost:
-        raise InputError(
-            f"{counted(len(lost), 'judged item')} not found among the items: {listed(lost)}; pass all items that were "
-            "judged, with their ids in item_id"
-        )
+        fact = f"{counted(len(lost), 'judged item')} not found among the items: {listed(lost)}"
+        raise InputError(f"{fact}; pass all items that were judged, with their ids in item_id")
     pairs = pairs.loc[pairs.index.isin(judged)]
     first, second = pairs[system_a], pairs[system_b]
     wrong = first.isna() | second.isna() | (first.astype(str) == second.astype(str))

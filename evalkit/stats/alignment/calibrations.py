@@ -223,10 +223,8 @@ class Calibration:
             )
         judges = set(frame["judge"].astype(str))
         if len(frame) and not judges & {judge for _, judge in self.maps}:
-            raise InputError(
-                f"the calibration has no map for judge {listed(sorted(judges))}; it has maps for "
-                f"{listed(sorted({judge for _, judge in self.maps})) or 'none'}"
-            )
+            fact = f"the calibration has no map for judge {listed(sorted(judges))}"
+            raise InputError(f"{fact}; it has maps for {listed(sorted({judge for _, judge in self.maps})) or 'none'}")
 
     def to_dict(self) -> dict[str, Any]:
         """What a profile keeps of it."""

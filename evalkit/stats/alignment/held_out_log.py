@@ -51,9 +51,8 @@ def read_log(cache: str | Path | None) -> list[dict[str, Any]]:
     try:
         lines = path.read_bytes().splitlines() if path.exists() else []
     except OSError as problem:
-        raise CacheError(
-            f"{path}, which lists the uses of held-out labels, cannot be read: {problem.strerror}"
-        ) from problem
+        message = f"{path}, which lists the uses of held-out labels, cannot be read: {problem.strerror}"
+        raise CacheError(message) from problem
     return [line for text in lines if (line := _line(text)) is not None]
 
 

@@ -268,9 +268,8 @@ def _check_options(reference: str, level: str, interval: str | None, figures: Se
     allowed = (*FIGURES, *OF_CLASSES, _FIRST)
     unknown = [name for name in figures or () if name not in allowed and not str(name).startswith(_F1)]
     if isinstance(figures, str) or unknown or len(set(figures or ())) < len(figures or ()):
-        raise ConfigError(
-            f"align got figures={figures!r}; it takes a list of {listed(allowed, most=20)} and f1_<label>, each once"
-        )
+        text = f"align got figures={figures!r}; it takes a list of {listed(allowed, most=20)} and f1_<label>, each once"
+        raise ConfigError(text)
 
 
 def _check_level(
@@ -284,9 +283,8 @@ def _check_level(
     if level == "group" and clusters is None:
         raise ConfigError("level='group' needs clusters=, the group of each item_id")
     if level == "system" and systems is None:
-        raise ConfigError(
-            "level='system' needs systems=, either items with a column 'system_id' or a mapping from item_id to system"
-        )
+        fact = "level='system' needs systems="
+        raise ConfigError(f"{fact}, either items with a column 'system_id' or a mapping from item_id to system")
     if level != "corpus" and interval == "bootstrap":
         raise ConfigError(f"interval='bootstrap' is for level='corpus'; level={level!r} takes 'jackknife' or None")
 
@@ -301,10 +299,8 @@ def _with_by(frame: pd.DataFrame, by: str | Mapping[str, Any] | pd.Series | None
         groups = {str(item): name for item, name in by.items()}
         return frame.assign(by=frame["item_id"].astype("str").map(groups)), [*CRITERION_KEY, "by"]
     if by not in frame.columns:
-        raise InputError(
-            f"by={by!r} is not a column of the table; pass the items that have it (items=), or a mapping "
-            "from item_id to group"
-        )
+        fact = f"by={by!r} is not a column of the table"
+        raise InputError(f"{fact}; pass the items that have it (items=), or a mapping from item_id to group")
     return frame, [*CRITERION_KEY, by]
 
 
@@ -374,10 +370,8 @@ def _classes(panel: Panel, options: _Options) -> dict[str, int]:
     classes = {} if panel.scale.level == "interval" and not panel.verdicts else panel.classes()
     unknown = [name for name in options.extra if name.startswith(_F1) and name.removeprefix(_F1) not in classes]
     if unknown:
-        raise ConfigError(
-            f"figures= names classes that criterion {panel.head['criterion']!r} does not have: "
-            f"{listed(unknown)}; its classes: {listed(classes) or 'none: it has an interval scale'}"
-        )
+        fact = f"figures= names classes that criterion {panel.head['criterion']!r} does not have: {listed(unknown)}"
+        raise ConfigError(f"{fact}; its classes: {listed(classes) or 'none: it has an interval scale'}")
     return classes
 
 
@@ -460,10 +454,8 @@ def _unequal(references: list[Answers], options: _Options) -> list[str]:
 def _group_counts(inside: Any, options: _Options, notes: Notes) -> dict[str, int]:
     used = int((~np.isnan(inside[:, [*FIGURES].index("pearson")])).sum())
     if set(_CORRELATIONS) & set(options.figures) and used < _ENOUGH_GROUPS * len(inside):
-        notes.append(
-            f"only {used} of {len(inside)} groups could be used: the others have under three items, or only one score "
-            "by the judge or by people"
-        )
+        fact = f"only {used} of {len(inside)} groups could be used"
+        notes.append(f"{fact}: the others have under three items, or only one score by the judge or by people")
     return {"n_groups": len(inside), "n_groups_used": used}
 
 
@@ -573,9 +565,7 @@ def _framed(rows: list[dict[str, Any]], keys: list[str], options: _Options) -> p
     types |= dict.fromkeys(figures, "float64") | columns("text: ties unscored; bool: same_items; text: notes")
     by = [name for name in keys if name not in CRITERION_KEY]
     if len(set(figures)) < len(figures) or not types.keys().isdisjoint(by):
-        raise ConfigError(
-            "the result would have two columns of the same name "
-            f"(figures={list(options.figures)!r}{f', by={by[0]!r}' if by else ''}); pass the figures one at a time, "
-            "or another column as by="
-        )
+        choices = f"figures={list(options.figures)!r}{f', by={by[0]!r}' if by else ''}"
+        fact = f"the result would have two columns of the same name ({choices})"
+        raise ConfigError(f"{fact}; pass the figures one at a time, or another column as by=")
     return result_table(rows, CRITERION_KEY, dict.fromkeys(by), types)

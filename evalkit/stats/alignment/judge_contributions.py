@@ -140,9 +140,8 @@ def jury_value(
     rule: Any = checked_rule("method", method, AGGREGATE_RULES)
     counting = check_counting("jury_value", ties, unscored)
     if figure is not None and FIGURES[figure].of == "scores" and (ties, unscored) != ("half", "drop"):
-        raise ConfigError(
-            f"figure {figure!r} uses scores, to which ties={ties!r} and unscored={unscored!r} do not apply; omit them"
-        )
+        fact = f"figure {figure!r} uses scores, to which ties={ties!r} and unscored={unscored!r} do not apply"
+        raise ConfigError(f"{fact}; omit them")
     clusters = clusters_for(votes, clusters)
     votes = one_table(parts_of(votes, vote))  # with their weights
     frame, people, keys = checked(votes, labels if items is None else as_labels(labels, items), "jury_value")

@@ -222,9 +222,8 @@ def pick_examples(
     people = people if "part" in people.columns else split_labels(people, clusters)
     people = people.loc[people["part"].eq(DEV).to_numpy() & people["label"].notna().to_numpy()]
     if people.empty:
-        raise InputError(
-            "no labels to pick examples from: there are none, or all are held out; pass labels of part 'dev'"
-        )
+        text = "no labels to pick examples from: there are none, or all are held out; pass labels of part 'dev'"
+        raise InputError(text)
     counts = people[["criterion", "item_id", "label"]].astype(str).value_counts().rename("n").reset_index()
     modes = counts.loc[counts["n"] == counts.groupby(["criterion", "item_id"])["n"].transform("max")]
     modes = modes.drop(columns="n").drop_duplicates(["criterion", "item_id"], keep=False)  # a tie has several
@@ -292,10 +291,8 @@ def _drawn_items(said: pd.DataFrame, criterion: str) -> pd.DataFrame:
 def _check_probabilities(own: pd.DataFrame, criterion: str) -> None:
     double = own["item_id"].duplicated()
     if double.any():
-        raise InputError(
-            f"the labels of item {own.loc[double, 'item_id'].iloc[0]!r}, criterion {criterion!r}, differ in "
-            "probability or round; an item is drawn once"
-        )
+        fact = f"the labels of item {own.loc[double, 'item_id'].iloc[0]!r}, criterion {criterion!r}"
+        raise InputError(f"{fact}, differ in probability or round; an item is drawn once")
     chance = own["probability"].astype("float64")
     wrong = chance.notna() & ~((chance > 0) & (chance <= 1))
     partly = chance.isna().groupby(own["round"].fillna(0)).transform("nunique") > 1

@@ -101,16 +101,13 @@ def take_part(said: pd.DataFrame, part: str | None) -> tuple[pd.DataFrame, str |
         return said, None
     wrong = set(said["part"].dropna().astype(str)) - {DEV, HELD_OUT}
     if wrong or said["part"].isna().any():
-        raise InputError(
-            f"column 'part' of the labels contains {listed(sorted(wrong) or ['NA'])}; allowed: dev, held-out"
-        )
+        text = f"column 'part' of the labels contains {listed(sorted(wrong) or ['NA'])}; allowed: dev, held-out"
+        raise InputError(text)
     if part == HELD_OUT:
         said = said.loc[(said["part"] == HELD_OUT).to_numpy()]
         if not len(said):
-            raise InputError(
-                f"no labels are held out, because a criterion needs {FEWEST} labelled items to be split; label more "
-                "items, or use the figures on all labels and treat them as optimistic"
-            )
+            fact = f"no labels are held out, because a criterion needs {FEWEST} labelled items to be split"
+            raise InputError(f"{fact}; label more items, or use the figures on all labels and treat them as optimistic")
         return said, "held-out labels"
     return said.loc[(said["part"] == DEV).to_numpy()], TUNED
 

@@ -72,10 +72,8 @@ def system_names(frame: pd.DataFrame, systems: Mapping[str, Any] | pd.Series | p
     """
     if isinstance(systems, str):
         if systems not in frame.columns:
-            raise InputError(
-                f"systems={systems!r} is not a column of the table; add the column, or pass items or a mapping from "
-                "item_id to system"
-            )
+            fact = f"systems={systems!r} is not a column of the table"
+            raise InputError(f"{fact}; add the column, or pass items or a mapping from item_id to system")
         systems = frame[["item_id", systems]].set_axis(["item_id", "system_id"], axis=1)
     elif not isinstance(systems, pd.DataFrame):
         systems = pd.DataFrame(list(systems.items()), columns=["item_id", "system_id"])

@@ -152,11 +152,9 @@ def compare(
     before, after = _alike(before, after)
     sides = side_of(before, "before", scale), side_of(after, "after", scale)
     if sides[0].mode != sides[1].mode and not across_modes:
-        raise ConfigError(
-            f"before was scored by a {sides[0].mode}, after by a {sides[1].mode}: these are not comparable, because a "
-            "jury's verdicts vary less than one judge's; to compare them nevertheless, pass across_modes=True "
-            "(--across-modes)"
-        )
+        fact = f"before was scored by a {sides[0].mode}, after by a {sides[1].mode}"
+        advice = "these are not comparable, because a jury's verdicts vary less than one judge's"
+        raise ConfigError(f"{fact}: {advice}; to compare them nevertheless, pass across_modes=True (--across-modes)")
     matched = pairs(*sides)
     if not matched and len(sides[0].votes) and len(sides[1].votes):
         raise InputError(
@@ -165,10 +163,8 @@ def compare(
         )
     items = [set(side.votes["item_id"].unique()) for side in sides]
     if items[0] and items[1] and not items[0] & items[1]:
-        raise InputError(
-            f"before and after have no item in common; before has {listed(sorted(items[0]))}, after has "
-            f"{listed(sorted(items[1]))}; judge the same items, with the same item_id"
-        )
+        fact = f"before and after have no item in common; before has {listed(sorted(items[0]))}"
+        raise InputError(f"{fact}, after has {listed(sorted(items[1]))}; judge the same items, with the same item_id")
     clusters = clusters_for(before, clusters)
     if rows == "jury":
         juries = {first.head[:2] for first, _ in matched if first.head[2] == JURY}
@@ -217,10 +213,8 @@ def _repeats(floor: JudgmentsLike, side: Side) -> pd.DataFrame:
     table = judgments_of(floor, "floor")
     heads = ["rubric", "rubric_version", "criterion", "judge"]
     if table[heads].astype(object).merge(side.judgments[heads].astype(object).drop_duplicates()).empty:
-        raise InputError(
-            f"floor= and before= ({side.name}) have no rubric version, criterion and judge in common; judge before= "
-            "again, and pass the result as floor="
-        )
+        fact = f"floor= and before= ({side.name}) have no rubric version, criterion and judge in common"
+        raise InputError(f"{fact}; judge before= again, and pass the result as floor=")
     return table
 
 
@@ -265,9 +259,8 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
         notes.append("scored by other judges before and after")
     if silent := int((~has_kinds).sum()):
         answer = "verdict" if a.has_verdicts and b.has_verdicts else "score" if a.scale.is_open else "label"
-        notes.append(
-            f"{silent} of {counted(len(common), 'item')} without a {answer} on one side or both: left out of changed"
-        )
+        text = f"{silent} of {counted(len(common), 'item')} without a {answer} on one side or both: left out of changed"
+        notes.append(text)
     row |= _sampling(a, b, common, options)
     notes += row.pop("note", None), options.note
     row |= {"n_paired": 0} | _fixed(a, b, (kind_a, kind_b), common, units, options.labels, notes)

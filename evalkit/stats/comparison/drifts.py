@@ -128,11 +128,9 @@ def _check_same(before: pd.DataFrame, after: pd.DataFrame) -> str | None:
         return "settings of the judges not known, because the table does not come from judge"
     n_other = len(set(first["key"]) ^ set(second["key"]))
     if n_other:
-        raise InputError(
-            f"the sides differ in {counted(n_other, 'reply key')}: the texts of an item, the rubric, the template or a "
-            "setting of a judge changed; drift needs the same prompts on both sides; to compare sides that differ, use "
-            "compare"
-        )
+        fact = f"the sides differ in {counted(n_other, 'reply key')}: the texts of an item"
+        advice = "the rubric, the template or a setting of a judge changed; drift needs the same prompts on both sides"
+        raise InputError(f"{fact}, {advice}; to compare sides that differ, use compare")
     for name in ("score_sd", "score_mass"):  # two readings of scores share their reply keys
         has = [name in side and side[name].notna().any() for side in (first, second)]
         if has[0] != has[1]:
