@@ -56,14 +56,8 @@ def _add_traces(parser: Parser) -> Any:
     add_value(parser, "--config", "FILE", "YAML or JSON: settings, tests, limits for all tests together", required=True)
     add_value(parser, "--trace-file", "FILE", "traces, one JSON object per line", required=True)
     group = parser.add_argument_group("who judges")
-    add_value(
-        group,
-        "--judge",
-        "J",
-        "none (default: recorded and cached judgments only), profile (all judges of the profile), openai, fake, "
-        "provider:model",
-        action="append",
-    )
+    text = "none (default: recorded and cached judgments only), profile (all judges of the profile), openai, fake, "
+    add_value(group, "--judge", "J", f"{text}provider:model", action="append")
     group.add_argument("--no-judge", action="store_true", help="the same as --judge none")
     text = "ignore recorded and cached judgments, and call again"
     group.add_argument("--judge-refresh", action="store_true", help=text)
@@ -187,10 +181,8 @@ def _record(args: argparse.Namespace) -> int:
         fact = f"--redact would overwrite {args.trace_file} and erase its texts permanently"
         raise ConfigError(f"{fact}; name another file with --out")
     if target.is_dir() or not target.absolute().parent.is_dir() or target.resolve() == Path(args.config).resolve():
-        fact = (
-            f"--out {target} cannot be written: it must be a file in an existing folder, and not the file of --config"
-        )
-        raise ConfigError(f"{fact}; choose another path")
+        fact = f"--out {target} cannot be written: it must be a file in an existing folder"
+        raise ConfigError(f"{fact}, and not the file of --config; choose another path")
     options = _options(args)
     since = stamp_of(args.trace_file)
     result = run_gate(args.config, args.trace_file, options)

@@ -125,8 +125,7 @@ def _evaluation(args: argparse.Namespace) -> Evaluation:
         arguments = spec_arguments(args) | data_arguments(args) | rules_of(args)
         return evaluate(read_items(args), labels=labels, **arguments, **options_of(args))
     names = ("judge", "profile", "judge_samples", "template")
-    judging = [f"--{name.removeprefix('judge_')}" for name in names if getattr(args, name)]
-    if judging:
+    if judging := [f"--{name.removeprefix('judge_')}" for name in names if getattr(args, name)]:
         raise ConfigError(f"--judgments reads existing judgments and calls no judges; remove {', '.join(judging)}")
     judgments = read_table(args.judgments, "judgments")
     items = judgments[["item_id"]].drop_duplicates() if args.items is None else read_items(args)
@@ -145,12 +144,9 @@ def _folder(args: argparse.Namespace) -> Path:
 
 def _settings(evaluation: Evaluation) -> dict[str, Any]:
     return {
-        "rubric": evaluation.rubric.id,
-        "rubric_version": evaluation.rubric.label,
-        "judges": list(evaluation.judges),
-        "samples": evaluation.samples,
-        "rules": asdict(evaluation.rules),
-    }
+        "rubric": evaluation.rubric.id, "rubric_version": evaluation.rubric.label, "judges": list(evaluation.judges),
+        "samples": evaluation.samples, "rules": asdict(evaluation.rules),
+    }  # fmt: skip
 
 
 def _figures(evaluation: Evaluation) -> dict[str, Any]:

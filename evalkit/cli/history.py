@@ -63,12 +63,8 @@ def _what(rows: pd.DataFrame) -> str:
 
     row, sums = rows.iloc[0], rows[["cost_usd", "paid_usd"]].sum(skipna=False)
     parts = [
-        row["evaluation"],
-        f"{row['time']:%Y-%m-%d %H:%M} UTC",
-        f"{row['rubric']}@{row['rubric_version']}",
-        f"{row['judges']}, {counted(row['samples'], 'sample')}",
-        f"template {row['template']}",
-        row["rules"],
+        row["evaluation"], f"{row['time']:%Y-%m-%d %H:%M} UTC", f"{row['rubric']}@{row['rubric_version']}",
+        f"{row['judges']}, {counted(row['samples'], 'sample')}", f"template {row['template']}", row["rules"],
         f"cost {money(sums['cost_usd'])}, of which {money(sums['paid_usd'])} paid then",
-    ]
+    ]  # fmt: skip
     return fill(one_line(" · ".join(parts)), get_terminal_size((100, 24)).columns, subsequent_indent="  ")

@@ -97,8 +97,7 @@ def _is_broken(name: str) -> bool:
 def _diff(args: argparse.Namespace) -> None:
     from evalkit import load_rubric
 
-    changes = load_rubric(args.old).diff(load_rubric(args.new))
-    if changes:
+    if changes := load_rubric(args.old).diff(load_rubric(args.new)):
         print(changes)
     else:
         tell(f"{args.old} and {args.new} are the same")

@@ -44,15 +44,8 @@ def _add_starting(parts: Commands) -> None:
     parser.add_argument("--scoring-mode", choices=SCORING_MODES, default="deterministic", help="default deterministic")
     add_value(parser, "--scoring-config", "FILE", "judges and rules: YAML or JSON file, or JSON text")
     add_value(parser, "--max-samples", "N", "at most this many samples of each task", type=int)
-    add_value(
-        parser,
-        "--option",
-        "NAME[=VALUE]",
-        "another flag of LightEval, as in num-fewshot-seeds=1; repeat for more",
-        action="append",
-        default=[],
-        type=read_as("NAME or NAME=VALUE", _option),
-    )
+    text, option = "another flag of LightEval, as in num-fewshot-seeds=1; repeat for more", "NAME or NAME=VALUE"
+    add_value(parser, "--option", "NAME[=VALUE]", text, action="append", default=[], type=read_as(option, _option))
     text = "only check it, and print how many judge calls it makes at most and what they cost"
     parser.add_argument("--plan", action="store_true", help=text)
     add_flags(parser, "folder", "quiet")

@@ -92,8 +92,7 @@ def judge_changed(pairs: Iterable[tuple[list[bool | None], list[bool | None]]]) 
     `pairs` has the samples of both runs. Empty if all samples are the same.
     """
     before, after = [list(side) for side in zip(*pairs, strict=True)] or [[], []]
-    n_other = sum(old != now for old, now in zip(before, after, strict=True))
-    if not n_other:
+    if not (n_other := sum(old != now for old, now in zip(before, after, strict=True))):
         return ""
     counts = [
         (at, verdict, old.count(verdict), now.count(verdict))

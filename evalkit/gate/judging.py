@@ -44,9 +44,7 @@ def keys_of(work: Worklist, held: Sequence[Collection[str]]) -> Iterator[tuple[s
     rows = zip(*(map(bytes.hex, keys) for keys in ways), strict=True)
     size = work.n_rows // max(1, len(work.inputs))
     for hashes, mine in zip(work.hashes, held, strict=True):
-        own = [
-            next((key for key in alternatives if key in mine), shared) for shared, *alternatives in islice(rows, size)
-        ]
+        own = [next((key for key in choices if key in mine), shared) for shared, *choices in islice(rows, size)]
         parts = verdict_parts(work.spec, hashes[0])
         yield verdict_key(own, work.spec.samples, parts["rules_hash"]), parts
 
@@ -107,8 +105,7 @@ def _with_misses(work: Worklist, judgments: list[Judgment], options: GateOptions
     store, n_looked_up, checked = ReplyStore.open(options.cache), 0, list[Judgment]()
     size = work.n_rows // max(1, len(work.inputs))
     for at, judgment in enumerate(judgments):
-        n_misses = (judgment.reasons or {}).get("cache_miss", 0)
-        if not n_misses:
+        if not (n_misses := (judgment.reasons or {}).get("cache_miss", 0)):
             checked.append(judgment)
             continue
         n_looked_up += 1

@@ -100,10 +100,8 @@ def read_recorded(
         values["agreement"] = agreement_of(given.samples)
     if given.verdict_key is None and given.passed and 2 * given.samples.count(True) <= len(given.samples):
         values["passed"] = None
-    judge = tuple(given.judge) if isinstance(given.judge, list) else given.judge
-    return Judgment(
-        rubric=rubric.id, source="trace", samples=tuple(given.samples), keys=tuple(given.keys), judge=judge, **values
-    )
+    values["judge"] = tuple(given.judge) if isinstance(given.judge, list) else given.judge
+    return Judgment(rubric=rubric.id, source="trace", samples=tuple(given.samples), keys=tuple(given.keys), **values)
 
 
 def _criterion(given: _Criterion, samples: Sequence[bool | None]) -> CriterionJudgment:

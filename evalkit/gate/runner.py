@@ -212,8 +212,7 @@ def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> 
     """Use the judgments in the traces that are the needed ones."""
     for task in tasks:
         rubric = task.resolved.spec.rubric
-        raw = (task.trace.recorded or {}).get(task.name)
-        if raw is None:
+        if (raw := (task.trace.recorded or {}).get(task.name)) is None:
             continue
         where = f"{name}, line {task.trace.line}"
         spec = task.resolved.spec
@@ -275,8 +274,7 @@ def _groups(tasks: Iterable[_Task]) -> list[list[_Task]]:
 
 def _missing_inputs(task: _Task, options: GateOptions) -> str | None:
     rubric = task.resolved.spec.rubric
-    missing = [name for name in rubric.required_inputs if is_missing(task.trace.item.get(name))]
-    if not missing:
+    if not (missing := [name for name in rubric.required_inputs if is_missing(task.trace.item.get(name))]):
         return None
     fact = f"{options.place(task.trace.line)} has no {', '.join(missing)}, which rubric {rubric.id!r} needs"
     by_name = [name for name in missing if name not in ("question", "answer", "context")]

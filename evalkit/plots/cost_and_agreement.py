@@ -80,8 +80,7 @@ def _gathered(evaluations: Judged | Mapping[str, HasJudgments], measure: str) ->
 
 
 def _of(evaluation: HasJudgments, prefix: str) -> pd.DataFrame:
-    alignment = getattr(evaluation, "alignment", None)
-    if alignment is None:
+    if (alignment := getattr(evaluation, "alignment", None)) is None:
         raise InputError("plot_cost needs labels in each evaluation; pass labels= to evaluate")
     once = evaluation.judgments.drop_duplicates(["judge", "key"])
     usd = {str(judge): rows["cost_usd"].sum(skipna=False) for judge, rows in once.groupby("judge", observed=True)}

@@ -176,8 +176,7 @@ def chosen(choice: Iterable[str | Kind | Mapping[str, Any]] | None, shipped: lis
     choice = [choice] if isinstance(choice, (str, Mapping, BaseModel)) else list(choice)
     known, kind = {text.name: text for text in shipped}, type(shipped[0])
     name = kind.__name__.lower()
-    unknown = [entry for entry in choice if isinstance(entry, str) and entry not in known]
-    if unknown:
+    if unknown := [entry for entry in choice if isinstance(entry, str) and entry not in known]:
         raise ConfigError(f"unknown {name} {unknown[0]!r}; allowed: {', '.join(known)}")
     texts = [known[entry] if isinstance(entry, str) else kind.of(entry) for entry in choice]
     names = [text.name for text in texts]

@@ -78,9 +78,8 @@ class ProbeRun:
         options = replace(self.options, **changes)
         # replies recorded for an item with the changed text are stored under the item's own id
         ids = items[_ORIGIN].tolist() if _ORIGIN in items.columns else None
-        judgments = judge_worklist(
-            Worklist.of(spec or self.spec, items, ids=ids), options.since(self.began), budget=self.budget
-        )
+        worklist = Worklist.of(spec or self.spec, items, ids=ids)
+        judgments = judge_worklist(worklist, options.since(self.began), budget=self.budget)
         if spec is None and not self.spec.exact and len(judgments):  # recorded samples are taken as they are
             self.spec = replace(self.spec, samples=int(judgments["sample"].max()) + 1)
         # a rubric narrowed to one criterion has another label

@@ -240,8 +240,7 @@ def probe_injection(
     spec = Spec.of(rubric, judges, samples, template, inputs=inputs, on_missing=on_missing)
     run = ProbeRun.of(spec, items, item_id, clusters, options)
     run.check_field("probe_injection", field)
-    lacking = [criterion.name for criterion in run.spec.rubric.criteria if not criterion.scale.has_rule]
-    if lacking:
+    if lacking := [criterion.name for criterion in run.spec.rubric.criteria if not criterion.scale.has_rule]:
         fact = "probe_injection counts items that failed before the attack and pass after it"
         advice = f"but criterion {listed(lacking)} of rubric {run.spec.rubric.id!r} has no pass rule"
         raise ConfigError(f"{fact}, {advice}; add one with rubric.edit({lacking[0]!r}, pass_at=…)")

@@ -127,14 +127,8 @@ def own_answers(
         else:
             score[number] = answer
     nearest, half = nearest_labels(score, measured, low=low)
-    return OwnAnswers(
-        score,
-        np.where(nominal, label, nearest),
-        half & ~nominal,
-        halfway_labels(score, measured, half),
-        verdicts,
-        silent,
-    )
+    label, among = np.where(nominal, label, nearest), halfway_labels(score, measured, half)
+    return OwnAnswers(score, label, half & ~nominal, among, verdicts, silent)
 
 
 class _WrongAnswerError(Exception):
@@ -174,8 +168,7 @@ def _plain(value: Any) -> Any:
 
 
 def _answer(returned: Any, scale: Scale, imputed: float | None) -> float | str | None:
-    value = _plain(returned)
-    if value is None:
+    if (value := _plain(returned)) is None:
         return None
     if scale.level == "nominal" or isinstance(value, str):
         code = scale.by_value(value) if isinstance(value, (str, int, float)) else None

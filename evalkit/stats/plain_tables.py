@@ -212,9 +212,8 @@ def _text_keys(frame: pd.DataFrame, *, plain: bool) -> tuple[pd.DataFrame, Keys]
         names = list(map(str, originals.tolist())) if is_integer else [key_text(value) for value in originals]
         index = pd.Index(names, dtype=object)
         if index.has_duplicates:
-            alike = [
-                value for value, text in zip(originals, names, strict=True) if text == index[index.duplicated()][0]
-            ]
+            twice = index[index.duplicated()][0]
+            alike = [value for value, text in zip(originals, names, strict=True) if text == twice]
             fact = f"column {key!r} has both {alike[0]!r} and {alike[1]!r}, which are one value"
             raise InputError(f"{fact}; store them alike, as in table[{key!r}].astype(str)")
         cells = pd.Categorical.from_codes(codes, pd.Index(names, dtype="str"))
@@ -239,8 +238,7 @@ def _with_systems(frame: pd.DataFrame, keys: Keys, *, carry: bool) -> tuple[pd.D
     if not carry or "system_id" not in frame:
         return frame, keys
     pairs = frame[["item_id", "system_id"]].drop_duplicates()
-    several = pairs["item_id"].duplicated().to_numpy()
-    if several.any():
+    if (several := pairs["item_id"].duplicated().to_numpy()).any():
         item = pairs.loc[several, "item_id"].iloc[0]
         systems = listed(pairs.loc[pairs["item_id"] == item, "system_id"].tolist())
         raise InputError(
@@ -285,9 +283,8 @@ def _completed(
         _refuse_doubles(frame, name, function)
     names = list(map(str, pd.unique(frame["criterion"])))
     scales = scales_of(scale, names, sole=sole)
-    of_rubric = (
-        {} if fallback is None else {name: known(fallback.criterion(name)) for name in {*names} & {*fallback.names}}
-    )
+    shared = set() if fallback is None else {*names} & {*fallback.names}
+    of_rubric = {name: known(fallback.criterion(name)) for name in shared} if fallback is not None else {}
     answers = _Answers.of(frame)
     for rows in groups.rows():
         criterion = str(frame["criterion"].iloc[rows[0]])
@@ -375,13 +372,14 @@ class _Answers:
         self._put(rows, values, scale, criterion, between=may_lie_between)
         if (np.abs(self.score[rows]) > 1e150).any():
             raise InputError(f"column {values.name!r} has numbers above 1e150, whose squares overflow; rescale them")
-        if scale.is_open and values.name == "score" and "label" in self.frame and scale.level != "nominal":
+        with_labels = values.name == "score" and "label" in self.frame and scale.level != "nominal"
+        if with_labels and scale.is_open:
             words = [str(value) for value in self.frame["label"].iloc[rows].dropna().unique()]
             if words:
                 fact = f"criterion {criterion!r} has numbers in `score` and {listed(words, most=3)} in `label`"
                 advice = "`score` is used, and `label` is not. Pass scale= to check one by the other"
                 warnings.warn(f"{fact}; {advice}, or drop one of the columns", EvalkitWarning, stacklevel=2)
-        if "label" in self.frame and scale.level != "nominal" and not scale.is_open and values.name == "score":
+        if with_labels and not scale.is_open:
             labels = self.frame["label"].iloc[rows]
             has_label = labels.notna().to_numpy() & ~np.isnan(self.score[rows])
             if has_label.any():  # it is compared with the score later
@@ -464,9 +462,7 @@ class _Answers:
 
     def _row(self, row: Any) -> str:
         cells = self.frame.loc[row]
-        keys = [
-            f"{key.removesuffix('_id')} {cells[key]!s}" for key in ("item_id", "judge", "sample") if key in self.frame
-        ]
+        keys = [f"{key.removesuffix('_id')} {cells[key]!s}" for key in ("item_id", "judge", "sample") if key in cells]
         return f"row {row} ({', '.join(keys)})"
 
     def _put(self, rows: Any, values: pd.Series, scale: Scale, criterion: str, *, between: bool) -> None:
@@ -474,11 +470,9 @@ class _Answers:
         codes, distinct = pd.factorize(values)
         spelled: dict[str, str] = {}
         meanings = [_meaning(value, scale, spelled, between=between) for value in distinct]
-        wrong = [position for position, meaning in enumerate(meanings) if meaning is None]
-        if wrong:
-            self._refuse(
-                values, int(np.isin(codes, wrong).argmax()), int(np.isin(codes, wrong).sum()), scale, criterion
-            )
+        if wrong := [position for position, meaning in enumerate(meanings) if meaning is None]:
+            is_wrong = np.isin(codes, wrong)
+            self._refuse(values, int(is_wrong.argmax()), int(is_wrong.sum()), scale, criterion)
         scores = np.array([*(meaning[0] for meaning in meanings if meaning), np.nan], dtype=float)
         labels = np.array([*(meaning[1] for meaning in meanings if meaning), None], dtype=object)
         self.score[rows], self.label[rows] = scores[codes], labels[codes]
@@ -663,9 +657,7 @@ def _passed(answers: _Answers, frame: pd.DataFrame, measured: Measures, name: st
     scores = frame["score"].to_numpy(dtype=np.float64)
     verdicts = rule_verdicts(scores, answers.label, measured)
     if name != "judgments":  # no verdict comes from a mean
-        of_several = (
-            np.asarray(frame.get("n_samples", frame.get("n_judges", pd.Series(1, frame.index))), dtype=float) > 1
-        )
-        verdicts[of_several | means] = -1
+        n_answers = frame.get("n_samples", frame.get("n_judges", pd.Series(1, frame.index)))
+        verdicts[(np.asarray(n_answers, dtype=float) > 1) | means] = -1
     by_rule = BooleanArray(verdicts == 1, verdicts < 0)
     return verdicts_given.where(verdicts_given.notna() | answers.kept, pd.Series(by_rule, frame.index))

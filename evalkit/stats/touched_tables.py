@@ -317,8 +317,7 @@ def _faults(rows: _Rows, name: str) -> dict[str, Flags]:
 def _faults_of_judgments(rows: _Rows) -> dict[str, Flags]:
     scored, nominal, labelled = rows.frame["error"].isna().to_numpy(), rows.measured.nominal, ~pd.isna(rows.label)
     off = off_scale(rows.score, rows.frame["label"], rows.measured, between=rows.expected & scored)
-    lost = scored & (np.where(nominal, ~labelled, ~np.isfinite(rows.score)) | off)
-    if lost.any():
+    if (lost := scored & (np.where(nominal, ~labelled, ~np.isfinite(rows.score)) | off)).any():
         many = counted(int(lost.sum()), "judgment has", "judgments have")
         fact = f"{many} neither an error nor a score on the scale (for nominal criteria: a label)"
         advice = "Restore the judge's answer, or store in `error` why there is none"
@@ -328,9 +327,8 @@ def _faults_of_judgments(rows: _Rows) -> dict[str, Flags]:
     exact = scored & ~rows.expected
     faults["label is not the code of score"] = exact & rows.apart & (~nominal | ~np.isnan(rows.score))
     if (rows.verdict >= 0).any():  # else the table has no verdicts
-        faults["passed is not what the pass rule gives"] = exact & (
-            rows.verdict != rule_verdicts(rows.score, rows.label, rows.measured)
-        )
+        by_rule = rule_verdicts(rows.score, rows.label, rows.measured)
+        faults["passed is not what the pass rule gives"] = exact & (rows.verdict != by_rule)
     return faults
 
 
@@ -354,9 +352,7 @@ def _faults_of_votes(rows: _Rows, name: str) -> dict[str, Flags]:
         passes = [bool(scale.passed(code)) for code in scale.codes[:: 1 if scale.better == "high" else -1]]
         if scale.has_rule and passes == sorted(passes):  # else the best vote may fail where another passes
             for end in (codes[0], codes[-1]):
-                ends |= (
-                    certain & bound & (np.abs(score - end) <= near) & (rows.verdict == (0 if scale.passed(end) else 1))
-                )
+                ends |= certain & bound & (np.abs(score - end) <= near) & (rows.verdict == int(not scale.passed(end)))
     unread = frame["n_scored"].eq(0).to_numpy() if "n_scored" in frame else False
     return {
         "there is a verdict and no pass rule": bound & (rows.verdict >= 0) & ~rows.measured.has_rule,

@@ -311,17 +311,10 @@ def _own(
 ) -> OwnAnswers:
     of_pairs = samples.groups.count(samples.measured.nominal & ~np.isnan(samples.score)) > 0
     return own_answers(
-        rule,
-        samples.groups,
-        samples.scored,
-        (samples.score, samples.names[samples.answer]),
-        samples.weight,
-        measured,
-        of_pairs,
-        frame.iloc[samples.groups.first],
-        imputed=None if unscored == "drop" else float(unscored),
+        rule, samples.groups, samples.scored, (samples.score, samples.names[samples.answer]), samples.weight,
+        measured, of_pairs, frame.iloc[samples.groups.first], imputed=None if unscored == "drop" else float(unscored),
         low=low,
-    )
+    )  # fmt: skip
 
 
 def averaged(

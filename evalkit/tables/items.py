@@ -254,8 +254,7 @@ def _number(value: float) -> float | int | None:
 def _mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for given, field in value.items():
-        name = canonical(str(given))
-        if name in fields:
+        if (name := canonical(str(given))) in fields:
             raise InputError(f"two keys of a mapping become the same text, {name!r} (as 1 and '1' do); rename one")
         fields[name] = canonical(field)
     return {name: field for name, field in fields.items() if field is not None}

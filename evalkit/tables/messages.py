@@ -175,8 +175,7 @@ def _place_of_answer(messages: Sequence[Message], answer: str | None) -> tuple[i
     roles = forms.speakers(messages)
     mine = [n for n, one in enumerate(messages) if one["role"] in roles and not forms.is_result(one)]
     if answer is not None:
-        same = [n for n in mine if words(messages[n]["content"]) == words(answer)]
-        if same:
+        if same := [n for n in mine if words(messages[n]["content"]) == words(answer)]:
             return same[-1], True
         # calls of tools of the provider stand amid an answer
         last = max((n for n, one in enumerate(messages) if is_question(one)), default=-1)

@@ -95,8 +95,7 @@ def tied_cells(groups: Ints, labels: Objects, n_groups: int) -> Objects:
     owners, starts = np.unique(groups[order], return_index=True)
     texts: dict[tuple[str, ...], str] = {}
     for owner, own in zip(owners, np.split(labels[order], starts[1:]), strict=False):
-        among = tuple(own)
-        if among not in texts:
+        if (among := tuple(own)) not in texts:
             texts[among] = tied_text(among)
         cells[owner] = texts[among]
     return cells

@@ -150,8 +150,7 @@ class FileWriter:
 
     def _call(self, request: Request, sent: Any) -> int:
         shared = request.parts.shared_json()
-        mark = shared + canonical_json(sent)
-        if mark not in self._numbers:
+        if (mark := shared + canonical_json(sent)) not in self._numbers:
             self._numbers[mark] = len(self.calls)
             self.calls.append([shared.decode(), sent])
         return self._numbers[mark]

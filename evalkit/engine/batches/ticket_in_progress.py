@@ -375,8 +375,7 @@ class OpenTicket:
         return True
 
     def _results(self, at: int) -> BatchResults:
-        manifest = self.store.manifest(self.stored.ticket)
-        if not manifest:
+        if not (manifest := self.store.manifest(self.stored.ticket)):
             raise TicketChangedError(f"ticket {self.stored.ticket} was collected by another process")
         return BatchResults(
             self.store, self._judge(at), f"{self.stored.ticket}-{at}_", manifest["calls"], manifest["requests"][at],

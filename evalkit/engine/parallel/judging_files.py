@@ -292,12 +292,9 @@ def _made_of(spec: Spec, rows: int) -> dict[str, Any]:
     rubric = f"{spec.rubric.id}@{spec.rubric.label}"
     readings = [judge.score for judge in spec.judges]  # no part of the keys: two readings share their replies
     return {
-        "rubric": rubric,
-        "judges": names,
-        "samples": spec.samples,
-        "rows": rows,
+        "rubric": rubric, "judges": names, "samples": spec.samples, "rows": rows,
         "asked": digest({"parts": hashes} | ({"scores": readings} if any(readings) else {})),
-    }
+    }  # fmt: skip
 
 
 def _check_same(folder: Path, spec: Spec, rows: int) -> None:

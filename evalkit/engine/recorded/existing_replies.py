@@ -172,8 +172,7 @@ def _of_series(replies: pd.Series, items: ItemsLike, worklist: Worklist) -> dict
 
 
 def _of_table(replies: pd.DataFrame) -> dict[str, list[Any]]:
-    missing = [name for name in ("item_id", "reply") if name not in replies.columns]
-    if missing:
+    if missing := [name for name in ("item_id", "reply") if name not in replies.columns]:
         text = f"replies= is a table without the column {listed(missing)}; it has {listed(replies.columns, most=30)}"
         raise InputError(text)
     for name in ("criterion", "judge", "order"):
@@ -200,8 +199,7 @@ def _new_ones(
     fresh: list[tuple[KeyParts, Reply]] = []
     for key, (item, parts, live_key, reply) in zip(keys, recordings, strict=True):
         values = [orjson.loads(value) for value in (recorded.get(key), live.get(live_key)) if value is not None]
-        newest = max(values, key=lambda stored: stored["created"], default=None)
-        if newest is None:
+        if (newest := max(values, key=lambda stored: stored["created"], default=None)) is None:
             fresh.append((parts, reply))
         elif newest["text"] != reply.text:
             if not overwrite:
@@ -235,8 +233,7 @@ def replies(judgments: pd.DataFrame, *, cache: str | Path | None = None) -> pd.S
     keys = [bytes.fromhex(key) if isinstance(key, str) else None for key in table["key"].tolist()]
     stored = store.get_many({key for key in keys if key is not None})
     scored = table["error"].isna().tolist()
-    n_missing = sum(key is not None and key not in stored and scored[row] for row, key in enumerate(keys))
-    if n_missing:
+    if n_missing := sum(key is not None and key not in stored and scored[row] for row, key in enumerate(keys)):
         fact = f"{n_missing} of {counted(len(keys), 'reply is', 'replies are')} not in the cache at {store.where}"
         raise CacheMiss(f"{fact}; check cache=")
     texts = {key: orjson.loads(value).get("text") for key, value in stored.items()}

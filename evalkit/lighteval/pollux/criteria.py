@@ -180,8 +180,7 @@ def _levels(text: str) -> dict[str, str]:
     levels: dict[str, str] = {}
     last = None
     for line in text.splitlines():
-        match = _LEVEL.match(line)
-        if match:
+        if match := _LEVEL.match(line):
             last = match[1].replace(",", ".")
             levels[last] = match[2].strip()
         elif last is not None and line.strip():

@@ -65,8 +65,7 @@ class LightevalArtifacts:
         MissingExtraError
             If pyarrow is not installed.
         """
-        file = self.details_file(task)
-        if file is None:
+        if (file := self.details_file(task)) is None:
             raise InputError(f"no details of task {task!r} in {self.folder}; was it run with --save-details?")
         try:
             from pyarrow import ArrowException, parquet

@@ -168,8 +168,7 @@ def _sqlite(path: str) -> URL:
 
 def _password_in_place(url: URL) -> URL:
     """Move a password out of the query (libpq takes ``?password=…`` as well), so that it is hidden when shown."""
-    given = url.query.get("password")
-    if given is None:
+    if (given := url.query.get("password")) is None:
         return url
     return url.set(password=given if isinstance(given, str) else given[-1]).difference_update_query(["password"])
 

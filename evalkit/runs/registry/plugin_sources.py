@@ -153,8 +153,7 @@ def _package(name: str) -> Path | None:
     where: list[str] | None = None
     origin: str | None = None
     for part in name.split("."):
-        spec = PathFinder.find_spec(part, where)
-        if spec is None:
+        if (spec := PathFinder.find_spec(part, where)) is None:
             return None
         where, origin = list(spec.submodule_search_locations or []), spec.origin
     place = where[0] if where else origin

@@ -56,8 +56,7 @@ class RunStore:
         with self.registry.database.session() as session:
             # locked, but for SQLite, which has one writer at a time
             mine = select(RunRow).where(RunRow.id == run_id, RunRow.status.in_(_OPEN)).with_for_update(of=RunRow)
-            row = session.scalars(mine).first()
-            if row is None:
+            if (row := session.scalars(mine).first()) is None:
                 return False
             now = _now(session)
             row.status, row.error, row.exit_code = ending.status, ending.error, ending.exit_code

@@ -158,9 +158,8 @@ def _aggregate(
     silent = (jury.groups.count(jury.answered) == 0) & (jury.groups.count(jury.scored) > 0)
     if isinstance(method, OwnRule):
         values, rows = (jury.score, jury.names[jury.label]), jury.answered & ~under[jury.groups.codes]
-        answers = own_answers(
-            method, jury.groups, rows, values, jury.weight, measured, jury.of_pairs, pieces[SCORE_KEY]
-        )
+        heads = pieces[SCORE_KEY]
+        answers = own_answers(method, jury.groups, rows, values, jury.weight, measured, jury.of_pairs, heads)
         score, label, tied, among = answers.score, answers.label, answers.tied, answers.among
         passed, verdict = answers.verdict(*_verdict(jury, measured, method))
         methods, options = np.full(len(groups), method.name, dtype=object), np.full(len(groups), f"own={method.where}")
@@ -226,8 +225,7 @@ def vote_weights(frame: pd.DataFrame, weights: Mapping[Any, float] | None) -> Fl
         unknown = [name for name in weights if name not in judges]
         if unknown and len(frame):
             raise ConfigError(f"unknown judges in weights: {listed(unknown)}; the votes come from {listed(judges)}")
-        wrong = {name: value for name, value in weights.items() if not is_weight(value)}
-        if wrong:
+        if wrong := {name: value for name, value in weights.items() if not is_weight(value)}:
             raise ConfigError(f"weights {wrong} are invalid: a judge's weight must be {WEIGHT}")
         by_judge = frame["judge"].astype("str").map(weights).to_numpy(dtype=np.float64)
         weight = np.where(np.isnan(by_judge), weight, by_judge)
@@ -293,23 +291,12 @@ def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _J
     # by criterion: all judges of an item may be tied, and a tied vote has no score
     criterion = group(frame.iloc[whole.first], ["rubric", "criterion"]).codes
     return _Jury(
-        rows=has_weight,
-        groups=groups,
-        measured=measured,
-        judge=rows["judge"].cat.codes.to_numpy().astype(np.int64),
-        weight=weight,
-        score=score,
-        norm=answer_norms(score, names[label], measured),
-        label=label,
-        names=names,
-        among=among,
-        answered=answered,
-        scored=answered | tied,
-        passes=verdicts == 1,
-        fails=verdicts == 0,
+        rows=has_weight, groups=groups, measured=measured, judge=rows["judge"].cat.codes.to_numpy().astype(np.int64),
+        weight=weight, score=score, norm=answer_norms(score, names[label], measured), label=label, names=names,
+        among=among, answered=answered, scored=answered | tied, passes=verdicts == 1, fails=verdicts == 0,
         reason=rows["reason"] if "reason" in rows else pd.Series(None, rows.index, dtype="category"),
         of_pairs=np.isin(criterion, criterion[groups.count(measured.nominal & (np.isfinite(score) | shown_first)) > 0]),
-    )
+    )  # fmt: skip
 
 
 def _middle(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Objects, Flags, Objects]:

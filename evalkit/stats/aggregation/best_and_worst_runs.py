@@ -79,10 +79,8 @@ def at_k(
             best = np.array([-_expected_lowest(-run[::-1], size) for run in runs if len(run) >= size])
             figures.append(_extreme_figures(worst, best, len(runs)) | {"k": size, "n_runs": int(sum(map(len, runs)))})
             heads.append([runs_of_part[name].iloc[0] for name in by])
-    figures_table = result_table(
-        figures, "int64: k; number: worst± best±; count: n_prompts n_short n_runs; text: notes"
-    )
-    return pd.concat([pd.DataFrame(heads, columns=by), figures_table], axis=1) if by else figures_table
+    by_size = result_table(figures, "int64: k; number: worst± best±; count: n_prompts n_short n_runs; text: notes")
+    return pd.concat([pd.DataFrame(heads, columns=by), by_size], axis=1) if by else by_size
 
 
 def _skewness(values: Floats) -> float:

@@ -116,8 +116,7 @@ def _weights(frame: pd.DataFrame) -> dict[str, float]:
     if "weight" not in frame:
         return {}
     pairs = frame[["criterion", "weight"]].drop_duplicates().astype({"criterion": "str"})
-    doubtful = pairs["criterion"].duplicated() | ~pairs["weight"].map(is_weight)
-    if doubtful.any():
+    if (doubtful := pairs["criterion"].duplicated() | ~pairs["weight"].map(is_weight)).any():
         name = pairs.loc[doubtful, "criterion"].iloc[0]
         raise InputError(f"combine: criterion {name!r} has no single weight in the column 'weight', which is {WEIGHT}")
     return dict(zip(pairs["criterion"], pairs["weight"].astype(float), strict=True))
@@ -139,11 +138,9 @@ def _taken(scores: Any, rubric: Rubric | None, scale: ScaleLike | None) -> tuple
         )
         for name, level, text in rows[["criterion", *_SCALED]].itertuples(index=False)
     ]
-    if open_ones := [
-        criterion.name for criterion in criteria if criterion.scale.is_open and criterion.level != "nominal"
-    ]:
+    if unknown := [item.name for item in criteria if item.scale.is_open and item.level != "nominal"]:
         raise InputError(
-            f"combine: the scale of criterion {listed(open_ones)} is not known, so that its scores have no common unit "
+            f"combine: the scale of criterion {listed(unknown)} is not known, so that its scores have no common unit "
             "with others; pass the rubric, or scale={'criterion': (0, 1), …}"
         )
     if len(rubrics) > 1:
@@ -161,8 +158,7 @@ def _refuse_others(frame: pd.DataFrame, rubric: Rubric) -> None:
     if any(label != key for label in labels):
         fact = f"the scores were made with rubric {listed(labels)}, but the rubric passed is {key!r}"
         raise InputError(f"{fact}; combine the scores of each version separately, with the version that made them")
-    unknown = [name for name in frame["criterion"].unique() if name not in rubric.names]
-    if unknown:
+    if unknown := [name for name in frame["criterion"].unique() if name not in rubric.names]:
         fact = f"rubric {key!r} has no criteria {listed(unknown)}, which are in the scores"
         raise InputError(f"{fact}; it has {listed(rubric.names)}")
 

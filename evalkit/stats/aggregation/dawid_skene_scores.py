@@ -124,8 +124,7 @@ def _fill(made: Posteriors, items: Ints, posterior: Floats, scale: Scale, codes:
     item, level = np.nonzero(equal & tied[:, None])
     made.among[items] = tied_cells(item, np.array(scale.labels, dtype=object)[level], len(items))
     made.label[items], made.tied[items], made.unknown[items] = label, tied, False
-    has_code = ~np.isnan(codes)
-    if has_code.any():
+    if (has_code := ~np.isnan(codes)).any():
         weight = posterior[:, has_code]
         made.score[items] = weight @ codes[has_code] / weight.sum(axis=1)
     if scale.has_rule:

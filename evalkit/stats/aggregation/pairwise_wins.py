@@ -242,13 +242,11 @@ def _checked(judged: Any, caller: str) -> tuple[pd.DataFrame, Keys]:
 
 
 def _systems(judged: pd.Series, frame: pd.DataFrame, system_a: str, system_b: str) -> pd.DataFrame:
-    lacking = [name for name in (system_a, system_b) if name not in frame.columns]
-    if lacking:
+    if lacking := [name for name in (system_a, system_b) if name not in frame.columns]:
         fact = f"the items have no column {listed(lacking)} for the systems; they have {listed(frame.columns, most=30)}"
         raise InputError(f"{fact}; name the columns with system_a= and system_b=")
     pairs = frame.set_index("item_id")
-    lost = sorted(set(judged) - set(pairs.index))
-    if lost:
+    if lost := sorted(set(judged) - set(pairs.index)):
         fact = f"{counted(len(lost), 'judged item')} not found among the items: {listed(lost)}"
         raise InputError(f"{fact}; pass all items that were judged, with their ids in item_id")
     pairs = pairs.loc[pairs.index.isin(judged)]

@@ -182,8 +182,7 @@ _FIGURES = (
 
 def _with_columns(frame: pd.DataFrame, by: list[str], items: pd.DataFrame | None) -> pd.DataFrame:
     extra = [column for column in by if column not in frame.columns]
-    lost = [column for column in extra if items is None or column not in items.columns]
-    if lost:
+    if lost := [column for column in extra if items is None or column not in items.columns]:
         fact = f"by= contains {listed(lost)}, but neither the scores nor the items have a column of that name"
         raise InputError(f"{fact}; pass items= with that column, or add it to the scores")
     ids = frame["item_id"].astype("str")

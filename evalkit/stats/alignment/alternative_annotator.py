@@ -309,16 +309,14 @@ def _adjust(rows: list[dict[str, Any]]) -> None:
     """Benjamini-Yekutieli over the annotators that were tested."""
     from scipy.stats import false_discovery_control
 
-    tested = [row for row in rows if not np.isnan(row["p"])]
-    if tested:
+    if tested := [row for row in rows if not np.isnan(row["p"])]:
         adjusted = false_discovery_control([row["p"] for row in tested], method="by")
         for row, p in zip(tested, adjusted, strict=True):
             row |= {"p_adjusted": float(p), "wins": bool(p <= _FALSE_DISCOVERIES)}
 
 
 def _summed(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    tested = [row for row in rows if "wins" in row]
-    if not tested:
+    if not (tested := [row for row in rows if "wins" in row]):
         why = "one annotator" if len(rows) == 1 else "annotators who share no two items" if rows else "no labels"
         return {"n_tested": 0, "notes": f"no test: {why}"}
     rate = float(np.mean([row["wins"] for row in tested]))
@@ -328,8 +326,7 @@ def _summed(rows: list[dict[str, Any]]) -> dict[str, Any]:
         notes.append(f"only {counted(len(tested), 'annotator')}, so the test is less reliable")
     if len(tested) < len(rows):
         notes.append(f"{counted(len(rows) - len(tested), 'annotator')} not tested")
-    few = sum(row["n_items"] < _FEW_ITEMS for row in tested)
-    if few:
+    if few := sum(row["n_items"] < _FEW_ITEMS for row in tested):
         notes.append(f"{counted(few, 'annotator')} with under {_FEW_ITEMS} items")
     if alike := sum(row["test"] == "sign" for row in tested):
         text = f"{counted(alike, 'annotator')} decided by the sign of the difference, which is the same on every item"

@@ -289,8 +289,7 @@ def _fitted(
     """The row of the table, the points and the map of one judge, with the map's standard errors."""
     f, raw, y, weights, unit = _labelled(panel, judge, said, dev, figure)
     row: dict[str, Any] = {"n_labelled": len(y)} | cluster_counts(unit)
-    why = _why_not(panel, y, unit, figure)
-    if why is not None:
+    if (why := _why_not(panel, y, unit, figure)) is not None:
         return row | {"notes": f"no map: {why}"}, [], None
     bounds = panel.bounds(figure)
     fit, (knots, values), errors = fitted_map(f, y, weights, unit, bounds)

@@ -235,8 +235,7 @@ def _row(
         row |= figure_row("human", alone.mean, ends)
         row["n_effective"] = 1 / float(weights @ weights)
     unlike = unlike_all(f, weights, unit)
-    why = _why_not(panel, figure, f, y[labelled], unit[labelled])
-    if why is not None:
+    if (why := _why_not(panel, figure, f, y[labelled], unit[labelled])) is not None:
         return row | {"notes": [f"no estimate: {why}", unlike]}
     f = np.where(scored, f, f[scored].mean() if unscored is None else unscored)
     largest = _largest_error(panel, figure, largest_error)
@@ -261,10 +260,8 @@ def best_estimate(
     ends, human = (mean.interval(y, weights, unit, bounds) for mean in (estimate, alone))
     if n_labelled >= ENOUGH_FOR_LABELS and human.high - human.low < ends.high - ends.low:
         return "labels", alone.mean, human, "the labels alone give a narrower interval: the judge is not used"
-    no_use = (
-        "the judge's scores do not predict the labels: only the labels count; " if np.ptp(guess) <= _NOTHING else ""
-    )
-    return method, estimate.mean, ends, f"{no_use}holds for errors of the judge up to {largest_error:g}"
+    useless = "the judge's scores do not predict the labels: only the labels count; " * bool(np.ptp(guess) <= _NOTHING)
+    return method, estimate.mean, ends, f"{useless}holds for errors of the judge up to {largest_error:g}"
 
 
 def _largest_error(panel: Panel, figure: str, largest: float | None) -> float:

@@ -368,8 +368,7 @@ def _classes(panel: Panel, options: _Options) -> dict[str, int]:
         When F1 is requested for a class that the scale does not have.
     """
     classes = {} if panel.scale.level == "interval" and not panel.verdicts else panel.classes()
-    unknown = [name for name in options.extra if name.startswith(_F1) and name.removeprefix(_F1) not in classes]
-    if unknown:
+    if unknown := [name for name in options.extra if name.startswith(_F1) and name.removeprefix(_F1) not in classes]:
         fact = f"figures= names classes that criterion {panel.head['criterion']!r} does not have: {listed(unknown)}"
         raise ConfigError(f"{fact}; its classes: {listed(classes) or 'none: it has an interval scale'}")
     return classes
@@ -498,13 +497,11 @@ def _peers(annotators: Annotators, how: Reference) -> list[Answers]:
     return [annotators.without(number).together(how) for number in range(len(annotators.names))]
 
 
-def _of_people(ending: str, pairs: list[Pair], level: Level, options: _Options, *, bare: bool) -> dict[str, float]:
+def _of_people(end: str, pairs: list[Pair], level: Level, options: _Options, *, bare: bool) -> dict[str, float]:
     """Figures averaged over pairs, as the judge's own are; `bare`: the ends of the scale are not known."""
     figures = figures_once(pairs, level) if pairs else {}
     names = _with_people(options)
-    return {
-        f"{name}_{ending}": np.nan if bare and name not in OF_SCORES else figures.get(name, np.nan) for name in names
-    }
+    return {f"{name}_{end}": np.nan if bare and name not in OF_SCORES else figures.get(name, np.nan) for name in names}
 
 
 def _with_people(options: _Options) -> list[str]:

@@ -214,8 +214,7 @@ def _rows(
     values = np.array([row["value"] * FIGURES[name].better for row in rows[1:]])
     for row, value in zip(rows[1:], values, strict=True):
         row["best"] = bool(value >= np.nanmax(values) - 1e-9) if not np.isnan(value) else False
-    best = [f"{row['judge']!r} at {row['value']:.3g}" for row in rows[1:] if row["best"]]
-    if best:
+    if best := [f"{row['judge']!r} at {row['value']:.3g}" for row in rows[1:] if row["best"]]:
         first["notes"].insert(0, f"best single judge {' and '.join(best)}")
     first["notes"] += families.sentences()
     head = panel.head | {"figure": name, "n_judges": len(judges), "same_items": same_items, "best": False}

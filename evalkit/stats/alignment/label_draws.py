@@ -170,10 +170,8 @@ def poisson_draw(
     line = sorted(chances, key=lambda item: (place(f"{name} cluster {units[item]}"), place(f"{name} {item}")))
     ends = np.cumsum([chances[item] for item in line]) + place(f"{name} start")
     starts = np.concatenate([[place(f"{name} start")], ends[:-1]])
-    chosen_items = [
-        item for item, start, end in zip(line, starts, ends, strict=True) if math.floor(start) < math.floor(end)
-    ]
-    return {item: chances[item] for item in sorted(chosen_items, key=lambda item: place(f"{name} order {item}"))}
+    picked = [item for item, start, end in zip(line, starts, ends, strict=True) if math.floor(start) < math.floor(end)]
+    return {item: chances[item] for item in sorted(picked, key=lambda item: place(f"{name} order {item}"))}
 
 
 def pick_examples(
@@ -289,8 +287,7 @@ def _drawn_items(said: pd.DataFrame, criterion: str) -> pd.DataFrame:
 
 
 def _check_probabilities(own: pd.DataFrame, criterion: str) -> None:
-    double = own["item_id"].duplicated()
-    if double.any():
+    if (double := own["item_id"].duplicated()).any():
         fact = f"the labels of item {own.loc[double, 'item_id'].iloc[0]!r}, criterion {criterion!r}"
         raise InputError(f"{fact}, differ in probability or round; an item is drawn once")
     chance = own["probability"].astype("float64")

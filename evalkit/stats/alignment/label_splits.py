@@ -135,9 +135,8 @@ def count_look(made: pd.DataFrame, said: pd.DataFrame, cache: str | Path | None 
         When the look cannot be written: one that is not counted is not shown.
     """
     keys = made[_LOOK[:3]].astype(str).drop_duplicates()
-    sets = {
-        str(name): ItemSet.of(str(name), rows["item_id"]) for name, rows in said.groupby("criterion", observed=True)
-    }
+    by_criterion = said.groupby("criterion", observed=True)["item_id"]
+    sets = {str(name): ItemSet.of(str(name), item_ids) for name, item_ids in by_criterion}
     looks = [dict(zip(_LOOK, (*row, sets[row[2]].key), strict=True)) for row in keys.values.tolist() if row[2] in sets]
     append_log(cache, looks, sets.values())
     log = held_out_looks(cache)

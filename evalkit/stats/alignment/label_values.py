@@ -226,8 +226,7 @@ def annotators_of(
 
 
 def _refuse_unknown(texts: Iterable[object], readings: Iterable[object], scale: Scale, criterion: str) -> None:
-    unknown = [text for text, reading in zip(texts, readings, strict=True) if reading is None]
-    if unknown:
+    if unknown := [text for text, reading in zip(texts, readings, strict=True) if reading is None]:
         fact = f"labels of criterion {criterion!r} are not on its scale: {listed(unknown)}"
         raise InputError(f"{fact}; allowed: {_allowed(scale)}")
 

@@ -108,7 +108,6 @@ def jury_families(models: Mapping[str, str], asked: pd.DataFrame, items: ItemsLi
     counts = {}
     for judge, model in models.items():
         item_ids = asked.loc[(asked["judge"] == judge).to_numpy(), "item_id"].astype("str")
-        n_own = sum(systems.get(item) == family(model) for item in item_ids)
-        if n_own:
+        if n_own := sum(systems.get(item) == family(model) for item in item_ids):
             counts[judge] = n_own
     return JuryFamilies(families, counts)

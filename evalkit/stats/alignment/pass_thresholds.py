@@ -150,8 +150,7 @@ def _row(
     unit = np.array([names[item] for item in panel.items[used]], dtype=object)
     fold = _folds(unit, folds)
     row["n_folds"] = int(fold.max(initial=-1)) + 1
-    why = _why_not(panel.scale, score, kinds, row["n_folds"], objective)
-    if why is not None:
+    if (why := _why_not(panel.scale, score, kinds, row["n_folds"], objective)) is not None:
         return row | {"notes": why}
     # where the rubric's rule draws the line; the middle of the scale for a list of codes
     present_cut = panel.scale.pass_at

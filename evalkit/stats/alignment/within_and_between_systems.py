@@ -77,8 +77,7 @@ def system_names(frame: pd.DataFrame, systems: Mapping[str, Any] | pd.Series | p
         systems = frame[["item_id", systems]].set_axis(["item_id", "system_id"], axis=1)
     elif not isinstance(systems, pd.DataFrame):
         systems = pd.DataFrame(list(systems.items()), columns=["item_id", "system_id"])
-    missing = [name for name in ("item_id", "system_id") if name not in systems.columns]
-    if missing:
+    if missing := [name for name in ("item_id", "system_id") if name not in systems.columns]:
         raise InputError(f"the table systems= has no column {listed(missing)}; it has {listed(systems.columns)}")
     pairs = systems[["item_id", "system_id"]].dropna().astype(str).drop_duplicates()
     twice = pairs.loc[pairs["item_id"].duplicated(), "item_id"]

@@ -112,8 +112,7 @@ def _status(row: dict[Any, Any]) -> str:
 
 def _check_same(before: pd.DataFrame, after: pd.DataFrame) -> str | None:
     """InputError unless both sides have the same settings; a note where that cannot be known."""
-    common = set(before["item_id"]) & set(after["item_id"])
-    if not common:
+    if not (common := set(before["item_id"]) & set(after["item_id"])):
         raise InputError("before and after have no item in common; judge the same control items again")
     first, second = (side.loc[side["item_id"].isin(common).to_numpy()] for side in (before, after))
     for names in (_SETTINGS, [*_SETTINGS, "sample"]):
@@ -126,8 +125,7 @@ def _check_same(before: pd.DataFrame, after: pd.DataFrame) -> str | None:
             )
     if first["key"].isna().any() or second["key"].isna().any():
         return "settings of the judges not known, because the table does not come from judge"
-    n_other = len(set(first["key"]) ^ set(second["key"]))
-    if n_other:
+    if n_other := len(set(first["key"]) ^ set(second["key"])):
         fact = f"the sides differ in {counted(n_other, 'reply key')}: the texts of an item"
         advice = "the rubric, the template or a setting of a judge changed; drift needs the same prompts on both sides"
         raise InputError(f"{fact}, {advice}; to compare sides that differ, use compare")

@@ -83,17 +83,14 @@ def side_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = None) ->
     InputError
         If it has no judgments, it has a row twice, or several versions of a rubric.
     """
-    finished = _finished(source, name, scale)
-    if finished is not None:
+    if (finished := _finished(source, name, scale)) is not None:
         (judgments, votes, keys), scores = finished, None
     else:
         judgments, keys = _judgments(source, name, scale)
         refuse_doubles(judgments, JUDGMENT_KEY, "judgments", may_miss=["order"])
-        given_votes, scores = (
-            None if isinstance(source, pd.DataFrame) else getattr(source, table, None) for table in _MADE
-        )
-        votes = vote(judgments) if given_votes is None else check_rows(given_votes, "votes")
-        scores = None if scores is None else check_rows(scores, "scores")
+        tables = [None if isinstance(source, pd.DataFrame) else getattr(source, table, None) for table in _MADE]
+        votes = vote(judgments) if tables[0] is None else check_rows(tables[0], "votes")
+        scores = None if tables[1] is None else check_rows(tables[1], "scores")
     try:
         refuse_doubles(votes, ["rubric", "criterion", "item_id", "judge"], "votes")
     except InputError:
@@ -115,8 +112,7 @@ def side_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = None) ->
 
 def _ways_of_asking(source: JudgmentsLike, judgments: pd.DataFrame) -> Iterator[str]:
     """What differs from the rubric's own template, one criterion per call and scores read from the text."""
-    spec = getattr(source, "spec", None)
-    if spec is not None:
+    if (spec := getattr(source, "spec", None)) is not None:
         labels = dict.fromkeys(builder.template.label for builder in spec.prompt_builders)
         yield from (label for label in labels if label != spec.rubric.template)
     elif "own_key" in judgments and judgments["own_key"].notna().any():
