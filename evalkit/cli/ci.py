@@ -187,8 +187,7 @@ def _record(args: argparse.Namespace) -> int:
     since = stamp_of(args.trace_file)
     result = run_gate(args.config, args.trace_file, options)
     enrich(args.trace_file, target, result.judgments, redact=args.redact, since=since)
-    count = sum(map(len, result.judgments.values()))
-    note(args, f"recorded {counted(count, 'judgment')} in {target}")
+    note(args, f"recorded {counted(sum(map(len, result.judgments.values())), 'judgment')} in {target}")
     lost = [test for test in result.tests if test.status == "error"]
     for test in lost[:20]:
         tell(f"not judged: test {test.id!r}: {test.message}")

@@ -87,8 +87,7 @@ def _aggregate(args: argparse.Namespace) -> None:
 def _summarize(args: argparse.Namespace) -> None:
     from evalkit import summarize
 
-    items = None if args.items is None else read_items(args)
-    options = {"by": args.by, "items": items, "scale": args.scale}
+    options = {"by": args.by, "items": None if args.items is None else read_items(args), "scale": args.scale}
     summary = _of_file(summarize, args.scores, "scores", "rubric_scores", **options)
     shown = ("mean", "low", "high", "pass_rate", "pass_low", "pass_high", "n_scored", "n_items", "n_partial")
     put(args, summary, columns=(*_RUBRIC, "criterion", *(args.by or ()), *shown, "notes"))

@@ -89,8 +89,7 @@ def judged(
         table = judge_worklist(work, chosen, budget=budget)
     except JudgeError as problem:
         text = f"no judge answered and nothing was scored ({REDACTED})" if options.redact else str(problem)
-        lost = Judgment(rubric.id, rubric.version, error=f"could not be judged: {text}")
-        return [lost] * len(work.inputs), 0.0
+        return [Judgment(rubric.id, rubric.version, error=f"could not be judged: {text}")] * len(work.inputs), 0.0
     parts = {str(at): verdict_parts(work.spec, hashes[0]) for at, hashes in enumerate(work.hashes)}
     judgments = list(judgments_of(table, rubric, work.spec.rules, parts).values())
     judgments = _with_misses(work, judgments, options, table["error"].tolist())

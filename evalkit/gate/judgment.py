@@ -151,8 +151,7 @@ def judgments_of(
     """
     if not len(table):
         return {}
-    votes = vote(table, **rules.vote_options)
-    of_criteria = aggregate(votes, **rules.aggregate_options)
+    of_criteria = aggregate(vote(table, **rules.vote_options), **rules.aggregate_options)
     scores = combine(of_criteria, rubric).set_index("item_id")
     figures = of_criteria[["item_id", "criterion", "score_norm", "passed"]].astype(object)
     figures = figures.where(figures.notna(), None)

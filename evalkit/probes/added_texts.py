@@ -127,8 +127,7 @@ class Padding(_Text):
 
     def on(self, answer: str) -> str:
         """The padded answer: in Russian if most of its letters are Cyrillic."""
-        letters = len(_LETTER.findall(answer))
-        russian = 2 * len(_CYRILLIC.findall(answer)) > letters
+        russian = 2 * len(_CYRILLIC.findall(answer)) > len(_LETTER.findall(answer))
         return _filled(self.texts["ru" if russian and "ru" in self.texts else "en"], {"answer": answer})
 
 

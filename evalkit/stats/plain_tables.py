@@ -393,8 +393,7 @@ class _Answers:
         if not isinstance(dtype, pd.CategoricalDtype) or not dtype.ordered or scale.level == "nominal":
             return
         meanings = [_meaning(value, scale, {}, between=True) for value in dtype.categories]
-        places = np.array([meaning[0] for meaning in meanings if meaning is not None])
-        steps = np.diff(places)
+        steps = np.diff(np.array([meaning[0] for meaning in meanings if meaning is not None]))
         if not ((steps > 0).all() or (scale.better == "low" and (steps < 0).all())):
             raise InputError(
                 f"column {values.name!r}, criterion {criterion!r} is an ordered Categorical, "
@@ -654,8 +653,7 @@ def _passed(answers: _Answers, frame: pd.DataFrame, measured: Measures, name: st
             f"row {row} (item {frame['item_id'].iloc[row]}) has a verdict in `passed`, and its scale has no pass rule; "
             "pass a scale= with one, such as ek.Scale.of({0: '', 1: ''}, pass_at=1), or drop `passed`"
         )
-    scores = frame["score"].to_numpy(dtype=np.float64)
-    verdicts = rule_verdicts(scores, answers.label, measured)
+    verdicts = rule_verdicts(frame["score"].to_numpy(dtype=np.float64), answers.label, measured)
     if name != "judgments":  # no verdict comes from a mean
         n_answers = frame.get("n_samples", frame.get("n_judges", pd.Series(1, frame.index)))
         verdicts[(np.asarray(n_answers, dtype=float) > 1) | means] = -1

@@ -302,8 +302,7 @@ def _majority(samples: _Samples, measured: Measures, ties: str) -> tuple[Floats,
 
 def _middle(samples: _Samples, measured: Measures, method: str, ties: str) -> tuple[Floats, Objects, Flags, Objects]:
     rows = samples.scored & ~samples.measured.nominal
-    weight = np.ones(len(rows))
-    return averaged(method, samples.groups, rows, samples.score, weight, measured, low=ties == "low")
+    return averaged(method, samples.groups, rows, samples.score, np.ones(len(rows)), measured, low=ties == "low")
 
 
 def _own(
@@ -338,8 +337,7 @@ def _verdict(samples: _Samples, measured: Measures) -> tuple[BooleanArray, Objec
 
 
 def _agreements(samples: _Samples) -> dict[str, Any]:
-    by_verdict = samples.measured.has_rule
-    answer = np.where(by_verdict, samples.passes.astype(np.int64), samples.answer)
+    answer = np.where(samples.measured.has_rule, samples.passes.astype(np.int64), samples.answer)
     rows = samples.scored
     counts = tally(samples.groups.codes[rows], answer[rows], len(samples.groups))
     k, n = samples.groups.count(), samples.groups.count(rows)

@@ -204,8 +204,7 @@ class FilePart:
                 if start < self.first + self.n_rows and end > self.first:
                     before = before if groups else start
                     groups.append(group)
-            table = file.read_row_groups(groups)
-            return pd.DataFrame(table.slice(self.first - before, self.n_rows).to_pandas())
+            return pd.DataFrame(file.read_row_groups(groups).slice(self.first - before, self.n_rows).to_pandas())
 
 
 def _some(lines: Iterable[bytes], n: int) -> Iterator[bytes]:

@@ -215,8 +215,7 @@ def cluster_names(items: pd.DataFrame, content: Sequence[str]) -> pd.Series:
             has = has & (items["group_id"].astype(str) != items["of_item"].astype(str)).to_numpy()
             rows = pd.Series(units).groupby(items["of_item"].astype(str).to_numpy())
             units = np.array(rows.transform(lambda hashes: " ".join(sorted(hashes))), dtype=object)
-        given = items["group_id"]
-        units[has] = [f"group {name}" for name in given[has]]
+        units[has] = [f"group {name}" for name in items["group_id"][has]]
     return pd.Series(units, index=items["item_id"].tolist(), dtype="str")
 
 

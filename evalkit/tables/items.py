@@ -167,8 +167,7 @@ def _values(column: pd.Series, name: str, ids: list[str]) -> pd.Series:
         )
     except InputError as problem:
         raise InputError(f"item {ids[len(values)]!r}, column {name!r}: {problem}") from None
-    is_text = set(map(type, values)) <= {str, NoneType}
-    return pd.Series(values, dtype="str" if is_text else object)
+    return pd.Series(values, dtype="str" if set(map(type, values)) <= {str, NoneType} else object)
 
 
 def canonical_text(text: str) -> str:

@@ -78,8 +78,7 @@ class OpenTicket:
     @property
     def waits(self) -> bool:
         """Whether replies will come by themselves."""
-        is_waiting = not self.batches or any(batch.waits for batch in self.batches)
-        return self.stored.state == "open" and is_waiting
+        return self.stored.state == "open" and (not self.batches or any(batch.waits for batch in self.batches))
 
     def shown(self) -> Ticket:
         """The ticket as it is now."""
@@ -100,8 +99,7 @@ class OpenTicket:
     ) -> None:
         """Store changed fields of its record; TicketChangedError if another process was faster."""
         record = replace(self.record, **changes, at=time.time())
-        stored = self.store.change_ticket(self.stored, record.to_dict(), manifest=manifest, free=free, ended=ended)
-        self._read(stored)
+        self._read(self.store.change_ticket(self.stored, record.to_dict(), manifest=manifest, free=free, ended=ended))
         if ended:
             self._end_lease()
 

@@ -211,8 +211,7 @@ class Rows:
         """InputError where one item has the answers of several systems, which would be averaged as one."""
         names = [*(("system", "system_id") if system is None else ()), *inputs]
         for name in [name for name in names if self.frame.columns.tolist().count(name) == 1]:
-            cells = [str(cell) for cell in self.frame[name]]
-            values = pd.Series(cells, dtype=object).groupby(self.ids).unique()
+            values = pd.Series([str(cell) for cell in self.frame[name]], dtype=object).groupby(self.ids).unique()
             several = values[values.map(len) > 1]
             if len(several):
                 raise InputError(

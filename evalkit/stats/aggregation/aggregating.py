@@ -277,8 +277,7 @@ def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _J
     score = rows["score"].to_numpy(dtype=np.float64)
     label = rows["label"].cat.codes.to_numpy().astype(np.int64)
     texts = list(rows["label"].cat.categories)
-    by_label = measured.nominal | aggregate_rule(method).by_label
-    answered = np.where(by_label, label >= 0, np.isfinite(score))
+    answered = np.where(measured.nominal | aggregate_rule(method).by_label, label >= 0, np.isfinite(score))
     tied = rows["tied"].to_numpy(dtype=bool) & (label < 0) if "tied" in rows else np.zeros(len(rows), dtype=bool)
     among = np.full(len(rows), None, dtype=object)
     if "tied_labels" in rows:

@@ -84,8 +84,7 @@ def at_k(
 
 
 def _skewness(values: Floats) -> float:
-    spread = values - values.mean()
-    return float((spread**3).mean() / max(values.std(), _TINY) ** 3)
+    return float(((values - values.mean()) ** 3).mean() / max(values.std(), _TINY) ** 3)
 
 
 def _expected_lowest(run: Floats, size: int) -> float:

@@ -116,8 +116,7 @@ def _codes(scale: Scale, said: pd.DataFrame) -> Floats:
 
 
 def _fill(made: Posteriors, items: Ints, posterior: Floats, scale: Scale, codes: Floats) -> None:
-    top = posterior.max(axis=1)
-    equal = posterior >= top[:, None] - _TINY
+    equal = posterior >= posterior.max(axis=1)[:, None] - _TINY
     tied = equal.sum(axis=1) > 1
     label = np.array(scale.labels, dtype=object)[posterior.argmax(axis=1)]
     label[tied] = None

@@ -157,8 +157,7 @@ def _point_figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
     interval = mean_interval(score[scored], units[scored])
     notes: Notes = [f"no interval: {interval.reason}"] if interval.reason else []
     row: dict[str, Any] = {"mean": _mean(score), "low": interval.low, "high": interval.high}
-    ends = (row["mean"], interval.low, interval.high)
-    clipped = [float(np.clip(end, 0, 1)) for end in ends]
+    clipped = [float(np.clip(end, 0, 1)) for end in (row["mean"], interval.low, interval.high)]
     row |= dict(zip(("clipped", "clipped_low", "clipped_high"), clipped, strict=True))
     row["below_0"] = float((score[scored] < 0).mean()) if scored.any() else np.nan
     row |= {"worst": _mean(rows["low"]), "best": _mean(rows["high"]), "renormalised": _mean(rows["renormalised"])}

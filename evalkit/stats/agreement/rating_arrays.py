@@ -186,8 +186,7 @@ def _spread(rows: pd.DataFrame) -> tuple[pd.DataFrame, Ints]:
     if tied.any() and not all(names):
         raise unknown_ties(sum(not labels for labels in names))
     places = np.repeat(np.arange(len(rows)), [len(labels) for labels in names])
-    wide = rows.iloc[places]
-    return wide.assign(label=schemas.categorical([name for labels in names for name in labels])), places
+    return rows.iloc[places].assign(label=schemas.categorical([name for labels in names for name in labels])), places
 
 
 def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:

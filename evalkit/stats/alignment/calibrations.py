@@ -381,8 +381,7 @@ def _why_not(panel: Panel, y: Floats, unit: Ints, figure: str) -> str | None:
         return "a nominal criterion has no scores"
     if panel.scale.is_open:
         return NO_ENDS
-    few = too_few(unit, "labelled items with a score")
-    return few or ("all labels are equal" if np.ptp(y) == 0 else None)
+    return too_few(unit, "labelled items with a score") or ("all labels are equal" if np.ptp(y) == 0 else None)
 
 
 def _unlike(panel: Panel, judge: str, said: pd.DataFrame, dev: pd.DataFrame) -> str | None:

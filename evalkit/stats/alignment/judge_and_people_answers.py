@@ -189,8 +189,7 @@ def panels(
 def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, clusters: pd.Series, want: Kinds) -> Panel:
     scale = Scale.from_json(str(piece["level"].iloc[0]), str(piece["scale"].iloc[0]))
     # without the labels of other criteria
-    used = {name: used_categories(piece[name]) for name in ("label", "tied_labels") if name in piece}
-    piece = piece.assign(**used)
+    piece = piece.assign(**{name: used_categories(piece[name]) for name in ("label", "tied_labels") if name in piece})
     first = np.flatnonzero(~piece["item_id"].duplicated().to_numpy())  # texts of the items, not of every row
     items = pd.Index(piece["item_id"].iloc[first], dtype=object)
     order = items.argsort()

@@ -133,8 +133,7 @@ def _sizes(votes: pd.DataFrame, strategy: DrawStrategy) -> pd.Series:
     if not contradiction.gt(0).any():
         condition = "two samples of a judge differ" if strategy == "uncertainty" else "two judges differ"
         raise ConfigError(f"strategy={strategy!r} needs items on which {condition}, and there are none; use 'random'")
-    sizes = contradiction.fillna(0.5) + 1 / (per_item["n_scored"] + 1)
-    return sizes.pow(0.5).reindex(items)
+    return (contradiction.fillna(0.5) + 1 / (per_item["n_scored"] + 1)).pow(0.5).reindex(items)
 
 
 def poisson_draw(

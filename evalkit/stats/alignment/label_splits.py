@@ -64,8 +64,7 @@ def split_labels(labels: LabelsLike, clusters: ClustersLike | None = None) -> pd
     names = clusters_of(ids, clusters).str.removeprefix("cluster ") if clusters is not None else ids
     places = {name: place(name) for name in names.unique()}
     is_held_out = (names.map(places) >= 1 - HELD_OUT_SHARE).to_numpy(dtype=bool)
-    has_label = people["label"].notna().to_numpy()
-    counts = people.loc[has_label].groupby("criterion", observed=True)["item_id"].nunique()
+    counts = people.loc[people["label"].notna().to_numpy()].groupby("criterion", observed=True)["item_id"].nunique()
     is_split = people["criterion"].astype("str").map(counts.to_dict()).fillna(0).to_numpy() >= FEWEST
     part_names = np.where(is_held_out & is_split, HELD_OUT, DEV)
     people = people.assign(part=pd.Categorical(part_names, categories=[DEV, HELD_OUT]))
@@ -173,5 +172,4 @@ def held_out_looks(cache: str | Path | None = None) -> pd.DataFrame:
     """
     looks = [line for line in read_log(cache) if all(isinstance(line.get(name), str) for name in (*_LOOK, "at"))]
     frame = pd.DataFrame(looks, columns=[*_LOOK, "at"], dtype="str")
-    counts = frame.groupby(_LOOK, sort=False)["at"].agg(n_looks="size", first="min", last="max")
-    return counts.reset_index()
+    return frame.groupby(_LOOK, sort=False)["at"].agg(n_looks="size", first="min", last="max").reset_index()

@@ -211,8 +211,7 @@ def annotators_of(
     """
     index = items.get_indexer(pd.Index(labels["item_id"]))
     labels, index = labels.loc[index >= 0], index[index >= 0]
-    names = labels["annotator"].astype("str")
-    annotator, annotators = pd.factorize(names, sort=True)
+    annotator, annotators = pd.factorize(labels["annotator"].astype("str"), sort=True)
     text, texts = pd.factorize(labels["label"].astype("str"))
     readings = [read_label(str(value), scale) for value in texts]
     _refuse_unknown(texts, readings, scale, what)

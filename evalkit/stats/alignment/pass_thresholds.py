@@ -123,8 +123,7 @@ def pass_threshold(
     )
     clusters = clusters_for(judged, clusters)
     frame, people, chosen, keys = checked_part(judged, labels, part, "pass_threshold")
-    units = clusters_of(frame["item_id"], clusters)
-    names = dict(zip(frame["item_id"].astype(str), units, strict=True))
+    names = dict(zip(frame["item_id"].astype(str), clusters_of(frame["item_id"], clusters), strict=True))
     rows: list[dict[str, Any]] = []
     for panel in panels(frame, people, kinds="passed"):
         equal = same_rows(_compared(panel, *side, counting) for side in panel.judges.values())

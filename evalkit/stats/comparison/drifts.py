@@ -80,8 +80,7 @@ def drift(
     """
     sides = judgments_of(before, "before"), judgments_of(after, "after")
     notes = _check_same(*sides)
-    none = schemas.empty("labels")
-    plain = compare(before, after, labels=none, clusters=clusters).table
+    plain = compare(before, after, labels=schemas.empty("labels"), clusters=clusters).table
     aligned = None if labels is None else compare(before, after, labels=labels, clusters=clusters).table
     rows: list[dict[str, Any]] = []
     for number, row in enumerate(plain.to_dict("records")):

@@ -196,8 +196,7 @@ def parts_of(side: Side) -> dict[tuple[str, str, str], Part]:
 
 def by_keys(frame: pd.DataFrame, keys: list[str]) -> dict[tuple[str, ...], pd.DataFrame]:
     """The rows of each combination of keys, in order of first appearance."""
-    pieces = frame.groupby(keys, observed=True, sort=False)
-    return {tuple(map(str, head)): piece for head, piece in pieces}
+    return {tuple(map(str, head)): piece for head, piece in frame.groupby(keys, observed=True, sort=False)}
 
 
 def _decide(rules: Rules | None, *, jury: bool) -> Decide | None:
