@@ -112,11 +112,9 @@ def _with_misses(work: Worklist, judgments: list[Judgment], options: GateOptions
         near = nearest(work, store, row) if n_looked_up <= _MOST_NEAREST else None
         differs = "; ".join(f"{name}: {old} cached, {new} needed" for name, (old, new) in (near or {}).items())
         rubric, judges = work.spec.rubric, " and ".join(judge.name for judge in work.spec.judges)
-        error = (
-            f"cache miss: {n_misses} of {counted(size, 'sample')} of {rubric.id}@{rubric.version} by {judges} "
-            f"are not cached ({differs or 'nothing is cached for this input'})"
-        )
-        checked.append(replace(judgment, error=error))
+        fact = f"cache miss: {n_misses} of {counted(size, 'sample')} of {rubric.id}@{rubric.version} by {judges}"
+        why = differs or "nothing is cached for this input"
+        checked.append(replace(judgment, error=f"{fact} are not cached ({why})"))
     return checked
 
 

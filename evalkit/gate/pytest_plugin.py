@@ -205,7 +205,7 @@ def verdict(request: pytest.FixtureRequest) -> Verdict:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Send a worker's counts to the main process (pytest-xdist)."""
     if (output := getattr(session.config, "workeroutput", None)) is not None:
-        output["verdict"] = dict(session.config.stash[_TALLY])
+        output["verdict"] = {**session.config.stash[_TALLY]}
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -294,11 +294,9 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
                 named = f"the judge ({task.resolved.sources['judge']})"
                 fact = f"{named} has no model, so it cannot be called; pass {options.flag('judge-model')} MODEL"
                 raise ConfigError(f"{fact}, set VERDICT_JUDGE_MODEL, or use a profile")
-            error = (
-                f"no judgment by {rubric.id}@{rubric.version} is recorded in {options.place(task.trace.line)}, and no "
-                f"judge is named, so the cache cannot be searched: name one with {options.flag('judge')}"
-            )
-            error = _with_rejected(task, error)
+            fact = f"no judgment by {rubric.id}@{rubric.version} is recorded in {options.place(task.trace.line)}"
+            advice = f"no judge is named, so the cache cannot be searched: name one with {options.flag('judge')}"
+            error = _with_rejected(task, f"{fact}, and {advice}")
             task.judgment = Judgment(rubric.id, rubric.version, error=error, reasons={"not_recorded": 1})
     if options.refresh and any(not task.resolved.live for task in tasks):
         flag, judge = options.flag("drift" if options.drift else "judge-refresh"), options.flag("judge")

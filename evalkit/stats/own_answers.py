@@ -59,18 +59,9 @@ class OwnAnswers:
 
 
 def own_answers(
-    rule: OwnRule,
-    groups: Groups,
-    rows: Flags,
-    values: tuple[Floats, Objects],
-    weight: Floats,
-    measured: Measures,
-    of_pairs: Flags,
-    heads: pd.DataFrame,
-    *,
-    imputed: float | None = None,
-    low: bool = False,
-) -> OwnAnswers:
+    rule: OwnRule, groups: Groups, rows: Flags, values: tuple[Floats, Objects], weight: Floats, measured: Measures,
+    of_pairs: Flags, heads: pd.DataFrame, *, imputed: float | None = None, low: bool = False,
+) -> OwnAnswers:  # fmt: skip
     """Call the function once for each group that has some of these rows.
 
     Parameters

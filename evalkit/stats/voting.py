@@ -139,13 +139,9 @@ def vote(
 
 
 def _vote(
-    judgments: pd.DataFrame,
-    method: str,
-    ties: VoteTies,
-    unscored: float | Literal["drop"],
-    min_self_agreement: float | None,
-    scale: ScaleLike | None,
-) -> pd.DataFrame:
+    judgments: pd.DataFrame, method: str, ties: VoteTies, unscored: float | Literal["drop"],
+    min_self_agreement: float | None, scale: ScaleLike | None,
+) -> pd.DataFrame:  # fmt: skip
     frame, keys = take_rows(judgments, "judgments", need=USED, function="vote", scale=scale)
     refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
     was_asked = frame["error"].ne("not_asked").fillna(value=True).to_numpy(dtype=bool)

@@ -95,13 +95,9 @@ class FileWriter:
         return {"calls": self.calls, "requests": [file.requests for file in self.files]}
 
     def write(
-        self,
-        requests: Sequence[Request],
-        service: type[BatchService],
-        paths: Iterator[Path],
-        limits: tuple[int, int],
-        alive: Callable[[], None],
-    ) -> None:
+        self, requests: Sequence[Request], service: type[BatchService], paths: Iterator[Path],
+        limits: tuple[int, int], alive: Callable[[], None],
+    ) -> None:  # fmt: skip
         """Write the requests to one judge into one or several files; each takes the next path.
 
         `alive` is called now and then.

@@ -90,13 +90,9 @@ class OpenTicket:
             self.change()
 
     def change(
-        self,
-        *,
-        manifest: Mapping[str, Any] | None = None,
-        free: Collection[bytes] = (),
-        ended: bool = False,
+        self, *, manifest: Mapping[str, Any] | None = None, free: Collection[bytes] = (), ended: bool = False,
         **changes: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Store changed fields of its record; TicketChangedError if another process was faster."""
         record = replace(self.record, **changes, at=time.time())
         self._read(self.store.change_ticket(self.stored, record.to_dict(), manifest=manifest, free=free, ended=ended))

@@ -19,13 +19,9 @@ _MISSING = re.compile(r"No module named '(\w+)")
 
 
 def run_parts(
-    work: Callable[[P], R],
-    parts: Callable[[], Iterable[P]],
-    n_jobs: int | None,
-    n_finished: Callable[[], int],
-    *,
+    work: Callable[[P], R], parts: Callable[[], Iterable[P]], n_jobs: int | None, n_finished: Callable[[], int], *,
     repeat: bool,
-) -> list[R]:
+) -> list[R]:  # fmt: skip
     """The results of all parts, under the backend that joblib's configuration names.
 
     joblib's own processes and Ray end the whole run when a worker dies. Then all parts are started again (`work`

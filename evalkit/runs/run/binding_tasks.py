@@ -141,9 +141,8 @@ def _templates(
             search.add(task, problem)
             continue
         if place == "registry":
-            texts[template.label] = TemplateText(
-                name=template.name, version=template.version, text=template.source, hash=template.hash
-            )
+            values = {"name": template.name, "version": template.version, "text": template.source}
+            texts[template.label] = TemplateText(**values, hash=template.hash)
     return list(texts.values())
 
 

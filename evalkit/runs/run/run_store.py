@@ -82,9 +82,7 @@ class RunStore:
         query = select(RunRow).join(RunRow.pack).order_by(RunRow.created_at, RunRow.id)
         if pack is not None:
             name, _, version = pack.partition("@")
-            query = query.where(PackRow.name == name)
-            if version:
-                query = query.where(PackRow.version == version)
+            query = query.where(PackRow.name == name, *([PackRow.version == version] if version else []))
         if status is not None:
             query = query.where(RunRow.status == status)
         with self.registry.database.session() as session:

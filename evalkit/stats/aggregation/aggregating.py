@@ -403,15 +403,9 @@ def _verdict(jury: _Jury, measured: Measures, method: str) -> tuple[BooleanArray
 
 
 def _status(
-    jury: _Jury,
-    under: Flags,
-    unscored: Flags,
-    tied: Flags,
-    verdict: Objects,
-    score: Floats,
-    label: Objects,
+    jury: _Jury, under: Flags, unscored: Flags, tied: Flags, verdict: Objects, score: Floats, label: Objects,
     without_ends: Flags,
-) -> dict[str, pd.Categorical]:
+) -> dict[str, pd.Categorical]:  # fmt: skip
     missing = jury.groups.count(~jury.scored) > 0
     lost = tied & np.isnan(score) & pd.isna(label)
     status = np.full(len(under), "ok", dtype=object)

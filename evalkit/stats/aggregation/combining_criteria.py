@@ -132,11 +132,11 @@ def _taken(scores: Any, rubric: Rubric | None, scale: ScaleLike | None) -> tuple
     rubrics = frame[["rubric", "rubric_version"]].drop_duplicates()
     rows = frame.drop_duplicates("criterion")
     weights = _weights(frame)
+    heads = rows[["criterion", *_SCALED]].astype(str).itertuples(index=False)
+    scales = {name: Scale.from_json(level, text) for name, level, text in heads}
     criteria = [
-        Criterion.model_construct(
-            name=str(name), level=level, scale=Scale.from_json(level, str(text)), weight=weights.get(str(name), 1.0)
-        )
-        for name, level, text in rows[["criterion", *_SCALED]].itertuples(index=False)
+        Criterion.model_construct(name=name, level=scale.level, scale=scale, weight=weights.get(name, 1.0))
+        for name, scale in scales.items()
     ]
     if unknown := [item.name for item in criteria if item.scale.is_open and item.level != "nominal"]:
         raise InputError(

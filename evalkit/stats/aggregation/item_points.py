@@ -144,9 +144,8 @@ def _exploded(items: ItemsLike) -> pd.DataFrame:
     weights[[isinstance(value, (bool, np.bool_, pd.Timestamp, pd.Timedelta)) for value in rows["points"]]] = np.nan
     if (wrong := ~((np.abs(weights) >= 1e-9) & (np.abs(weights) <= 1e9))).any():
         first = rows.iloc[int(wrong.argmax())]
-        fact = (
-            f"{counted(int(wrong.sum()), 'criterion has', 'criteria have')} points that are 0, no number or beyond 1e9"
-        )
+        many = counted(int(wrong.sum()), "criterion has", "criteria have")
+        fact = f"{many} points that are 0, no number or beyond 1e9"
         raise InputError(f"{fact}; the first: {first['item_id']!r} has {first['points']}")
     return rows.assign(points=weights)
 
@@ -274,13 +273,9 @@ def _with_required(value: Floats, met: Floats, arrows: Ints, *, transitive: bool
 
 
 def _scored(
-    rows: pd.DataFrame,
-    units: pd.DataFrame,
-    members: tuple[Ints, Ints, Floats],
-    values: tuple[Floats, Floats, Floats],
-    missing: str,
-    heads: dict[str, Any],
-) -> pd.DataFrame:
+    rows: pd.DataFrame, units: pd.DataFrame, members: tuple[Ints, Ints, Floats],
+    values: tuple[Floats, Floats, Floats], missing: str, heads: dict[str, Any],
+) -> pd.DataFrame:  # fmt: skip
     unit, row, weight = members
     low, high, value = (column[row] for column in values)
 

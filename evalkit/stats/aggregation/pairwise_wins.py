@@ -119,15 +119,9 @@ def win_rates(
 
 
 def compared(
-    judged: Any,
-    items: ItemsLike | None,
-    name: str,
-    a: str,
-    b: str,
-    item_id: str | None,
-    clusters: ClustersLike | None,
-    scale: ScaleLike | None,
-) -> tuple[pd.DataFrame, Keys]:
+    judged: Any, items: ItemsLike | None, name: str, a: str, b: str, item_id: str | None,
+    clusters: ClustersLike | None, scale: ScaleLike | None,
+) -> tuple[pd.DataFrame, Keys]:  # fmt: skip
     """One row per vote or score: `JUDGE_KEY`, the `system` of `answer_a`, its `opponent`, `_value` and `_unit`.
 
     `_value` is 1 where `answer_a` is preferred, 0 where `answer_b` is, .5 for a tie, NaN if unscored; `score_ab` and
@@ -170,13 +164,9 @@ def compared(
 
 
 def _of_single_answers(
-    judged: pd.DataFrame,
-    items: ItemsLike | None,
-    name: str,
-    item_id: str | None,
-    clusters: ClustersLike | None,
+    judged: pd.DataFrame, items: ItemsLike | None, name: str, item_id: str | None, clusters: ClustersLike | None,
     scale: ScaleLike | None,
-) -> tuple[pd.DataFrame, Keys]:
+) -> tuple[pd.DataFrame, Keys]:  # fmt: skip
     """As `compared`, of scores of single answers: each two systems on one item, the better score winning."""
     need = ["score", "label", "tied", "n_scored", "system_id"]
     frame, keys = take_votes(judged, by=["system_id"], need=need, function=name, scale=scale)

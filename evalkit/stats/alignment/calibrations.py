@@ -240,13 +240,9 @@ class Calibration:
 
 @with_id_notes
 def fit_calibration(
-    judged: JudgedLike,
-    labels: LabelsLike,
-    *,
-    figure: FigureOption = "score",
-    clusters: ClustersLike | None = None,
+    judged: JudgedLike, labels: LabelsLike, *, figure: FigureOption = "score", clusters: ClustersLike | None = None,
     cache: str | Path | None = None,
-) -> Calibration:
+) -> Calibration:  # fmt: skip
     """The maps of all criteria and judges; see `evalkit.evaluation.calibrate`."""
     check_choice("figure", figure, get_args(FigureOption))
     clusters = clusters_for(judged, clusters)

@@ -142,13 +142,9 @@ def checked(
 
 
 def panels(
-    frame: pd.DataFrame,
-    said: pd.DataFrame,
-    *,
-    keys: list[str] | None = None,
-    clusters: ClustersLike | None = None,
+    frame: pd.DataFrame, said: pd.DataFrame, *, keys: list[str] | None = None, clusters: ClustersLike | None = None,
     kinds: Kinds = "score",
-) -> Iterator[Panel]:
+) -> Iterator[Panel]:  # fmt: skip
     """The panels of two checked tables, in order of first appearance.
 
     Parameters

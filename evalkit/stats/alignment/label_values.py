@@ -194,14 +194,9 @@ class Annotators:
 
 
 def annotators_of(
-    labels: pd.DataFrame,
-    items: pd.Index,
-    scale: Scale,
-    kinds: dict[str, int],
-    what: str,
-    *,
+    labels: pd.DataFrame, items: pd.Index, scale: Scale, kinds: dict[str, int], what: str, *,
     verdicts: bool | None = None,
-) -> Annotators:
+) -> Annotators:  # fmt: skip
     """The labels of criterion `what`, spread over `items`; `verdicts`: are kinds verdicts (default: by the pass rule)?
 
     Raises

@@ -226,11 +226,9 @@ def labels_of_sides(before: JudgmentsLike, after: JudgmentsLike) -> tuple[pd.Dat
         return (usable[0] if usable else None), ""
     judged = [judgments_of(side, "a side") for side in (before, after)]
     common = {name: set(judged[0][name]) & set(judged[1][name]) for name in ("item_id", "criterion")}
-    rows = []
-    for labels in usable:
-        shared = labels.loc[labels["item_id"].isin(common["item_id"]) & labels["criterion"].isin(common["criterion"])]
-        rows.append(set(shared[[*LABEL_KEY, "label"]].astype(str).itertuples(index=False, name=None)))
-    return usable[1], "" if rows[0] == rows[1] else "the labels of before and after differ: those of after count"
+    shared = (labels[labels[[*common]].isin(common).all(axis=1)][[*LABEL_KEY, "label"]] for labels in usable)
+    then, now = (set(labels.astype(str).itertuples(index=False, name=None)) for labels in shared)
+    return usable[1], "" if then == now else "the labels of before and after differ: those of after count"
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,10 +246,8 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     has_kinds = (kind_a >= 0) & (kind_b >= 0)
     row: dict[str, Any] = dict(zip(ROW, a.head, strict=True)) | cluster_counts(units)
     row |= {"version_before": a.version, "version_after": b.version, "n_common": len(common)}
-    row |= {
-        "n_verdicts": int(has_kinds.sum()),
-        "changed": int((has_kinds & (kind_a != kind_b)).sum()) if has_kinds.any() else None,
-    }
+    changed = int((has_kinds & (kind_a != kind_b)).sum()) if has_kinds.any() else None
+    row |= {"n_verdicts": int(has_kinds.sum()), "changed": changed}
     notes: Notes = []
     if a.scale.to_json() != b.scale.to_json():
         notes.append(f"the scales or pass rules differ{_EACH_RULE * (options.labels is not None)}")
