@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+import evalkit as ek
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_value
 from evalkit.cli.reading_and_printing import (
     put,
@@ -67,12 +68,11 @@ def add(commands: Commands) -> None:
 
 
 def _align(args: argparse.Namespace) -> None:
-    from evalkit import align
     from evalkit.stats.alignment.agreement_measures import SHOWN
 
     options = {name: getattr(args, name) for name in ("figures", "reference", "ties", "unscored")}
     judged, labels = read_table(args.judged, "votes", "scores"), read_labels(args)
-    aligned = align(judged, labels, clusters=read_groups(args), **options)
+    aligned = ek.align(judged, labels, clusters=read_groups(args), **options)
     figures = [f"{name}{end}" for name in args.figures or SHOWN for end in ("", "_low", "_high", "_people")]
     put(args, aligned, columns=(*_HEAD, *figures, *_COUNTS))
     if not args.json and args.out is None:
@@ -80,7 +80,6 @@ def _align(args: argparse.Namespace) -> None:
 
 
 def _compare(args: argparse.Namespace) -> int | None:
-    from evalkit import compare
 
     if args.label and not args.labels:
         text = "--label selects columns of the file that --labels names, but --labels is missing; pass --labels FILE"
@@ -88,7 +87,7 @@ def _compare(args: argparse.Namespace) -> int | None:
     sides = read_side(args.before), read_side(args.after)
     labels, clusters = None if args.labels is None else read_labels(args), read_groups(args)
     floor = None if args.floor is None else read_table(args.floor, "judgments")
-    comparison = compare(*sides, labels=labels, clusters=clusters, across_modes=args.across_modes, floor=floor)
+    comparison = ek.compare(*sides, labels=labels, clusters=clusters, across_modes=args.across_modes, floor=floor)
     worse = comparison.worse
     put_out(args, comparison.table)
     if args.json:

@@ -7,15 +7,13 @@ import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
+import evalkit as ek
 from evalkit.core.judge_settings import FLAGS, JUDGE_SETTINGS
 from evalkit.core.lists_of_choices import ON_MISS, ON_MISSING, RECORDED
 from evalkit.core.settings import RULE_NAMES, Options
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
-
-if TYPE_CHECKING:
-    from evalkit.runs import Registry
 
 Commands = Any
 """What `add_subparsers` returns; argparse has no public name for it."""
@@ -253,8 +251,6 @@ def add_flags(parser: Any, *names: str) -> None:
         parser.add_argument(f"--{name}", *short, **_FLAGS[name])
 
 
-def opened(args: argparse.Namespace) -> contextlib.closing[Registry]:
+def opened(args: argparse.Namespace) -> contextlib.closing[ek.runs.Registry]:
     """The registry of ``--registry``, to be used in a ``with`` block."""
-    from evalkit.runs import Registry
-
-    return contextlib.closing(Registry.open(args.registry))
+    return contextlib.closing(ek.runs.Registry.open(args.registry))

@@ -205,7 +205,8 @@ def verdict(request: pytest.FixtureRequest) -> Verdict:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Send a worker's counts to the main process (pytest-xdist)."""
     if (output := getattr(session.config, "workeroutput", None)) is not None:
-        output["verdict"] = {**session.config.stash[_TALLY]}
+        counts = session.config.stash[_TALLY]
+        output["verdict"] = dict(counts)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -346,6 +346,6 @@ def _check_ready(judge: Judge) -> None:
     try:
         check_ready(judge)
     except JudgeError as problem:
-        place = "where this judge is defined (scoring config, profile or task)"
-        advice = f"set this variable, or name another one as api_key_env {place}"
+        where = "where this judge is defined (scoring config, profile or task)"
+        advice = f"set this variable, or name another one as api_key_env {where}"
         raise JudgeError(problem.fact, judge=judge.name, variable=problem.variable, advice=advice) from None
