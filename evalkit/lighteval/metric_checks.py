@@ -85,10 +85,9 @@ def cannot_run(metric: Any) -> str:
     except Exception as problem:  # noqa: BLE001  # of any library
         name = getattr(aggregate, "__name__", str(aggregate))
         if "dict" in str(problem) or str(getattr(aggregate, "__module__", "")).startswith("numpy"):
-            return (
-                f"its samples are dicts, which corpus_level_fn={name} cannot take ({problem}); use "
-                "the metric as judge_metric returns it, or for PolluxLLMJudgeMetric corpus_level_fn=pollux_corpus"
-            )
+            fact = f"its samples are dicts, which corpus_level_fn={name} cannot take ({problem})"
+            advice = "use the metric as judge_metric returns it"
+            return f"{fact}; {advice}, or for PolluxLLMJudgeMetric corpus_level_fn=pollux_corpus"
     return ""
 
 

@@ -183,11 +183,11 @@ def _refuse_other_steps(frame: pd.DataFrame, name: str, function: str) -> None:
         raise InputError(f"{fact}, {advice}; finished scores without judges go into `summarize`")
     if lacking or not answers:
         lacking = [f"`{column}`" for column in lacking] + ([] if answers else ["`score` or `label`"])
-        raise InputError(
-            f"{function}: no column {' and no '.join(lacking)} ({columns}). Rename your columns, "
-            "as in table.rename(columns={'id': 'item_id', 'mark': 'score'}), or read them with "
-            "ek.import_judgments(table, rubric, item='id', judge='model', score='mark')"
+        fact = f"{function}: no column {' and no '.join(lacking)} ({columns})"
+        advice = (
+            "Rename your columns, as in table.rename(columns={'id': 'item_id', 'mark': 'score'}), or read them with"
         )
+        raise InputError(f"{fact}. {advice} ek.import_judgments(table, rubric, item='id', judge='model', score='mark')")
 
 
 def _text_keys(frame: pd.DataFrame, *, plain: bool) -> tuple[pd.DataFrame, Keys]:
@@ -395,11 +395,10 @@ class _Answers:
         meanings = [_meaning(value, scale, {}, between=True) for value in dtype.categories]
         steps = np.diff(np.array([meaning[0] for meaning in meanings if meaning is not None]))
         if not ((steps > 0).all() or (scale.better == "low" and (steps < 0).all())):
-            raise InputError(
-                f"column {values.name!r}, criterion {criterion!r} is an ordered Categorical, "
-                f"{' < '.join(map(str, dtype.categories))}, and scale= has another order: {_written(scale)}; correct "
-                f"one of them, or take the order off: table[{values.name!r}].astype(str)"
-            )
+            order = " < ".join(map(str, dtype.categories))
+            fact = f"column {values.name!r}, criterion {criterion!r} is an ordered Categorical, {order}"
+            advice = f"correct one of them, or take the order off: table[{values.name!r}].astype(str)"
+            raise InputError(f"{fact}, and scale= has another order: {_written(scale)}; {advice}")
 
     def _in_cells(self, rows: Any, criterion: str, level_given: str | None) -> Known | None:
         if "scale" not in self.frame:
@@ -420,10 +419,9 @@ class _Answers:
             distinct.setdefault(replace(scale, texts=()), (scale, cell_of(cell, scale)))
         if len(distinct) > 1:
             several = " and ".join(_written(scale) for scale, _ in distinct.values())
-            raise InputError(
-                f"criterion {criterion!r} has two scales in the column 'scale': {several}; give the rows of one "
-                "of them another criterion, or pass the rows of each scale separately"
-            )
+            fact = f"criterion {criterion!r} has two scales in the column 'scale': {several}"
+            advice = "give the rows of one of them another criterion"
+            raise InputError(f"{fact}; {advice}, or pass the rows of each scale separately")
         return next(iter(distinct.values()), None)
 
     def _values(self, rows: Any, measured_on: Known | None) -> pd.Series:
@@ -454,10 +452,9 @@ class _Answers:
         if kinds <= ({"word", "verdict text"} if is_score else {"word", "verdict text", "numeric text"}):
             return known(open_scale("nominal"))
         cells = " and ".join(f"{_shown(values[row])} in {self._row(row)}" for row in firsts.values())
-        raise InputError(
-            f"column {values.name!r}, criterion {criterion!r} has {cells}; use one kind of values: clear a cell (NaN "
-            "is unscored), correct it, or say what it means: ek.import_judgments(table, rubric, codes={…})"
-        )
+        fact = f"column {values.name!r}, criterion {criterion!r} has {cells}"
+        advice = "use one kind of values: clear a cell (NaN is unscored), correct it, or say what it means"
+        raise InputError(f"{fact}; {advice}: ek.import_judgments(table, rubric, codes={{…}})")
 
     def _row(self, row: Any) -> str:
         cells = self.frame.loc[row]
@@ -477,22 +474,16 @@ class _Answers:
         self.score[rows], self.label[rows] = scores[codes], labels[codes]
 
     def _refuse(self, values: pd.Series, position: int, n_wrong: int, scale: Scale, criterion: str) -> None:
-        row, value = values.index[position], values.iloc[position]
+        row, value, n_rows = values.index[position], values.iloc[position], counted(n_wrong, "such row")
+        fact = f"column {values.name!r}, {self._row(row)}"
         if isinstance(value, str) and has_thousands(value):
-            raise InputError(
-                f"column {values.name!r}, {self._row(row)}: the comma of {_shown(value)} may stand before thousands or "
-                f"decimals ({counted(n_wrong, 'such row')}); convert the column, as in "
-                f"table[{values.name!r}].str.replace(',', '')"
-                ".astype(float), or pd.read_csv(…, thousands=',')"
-            )
+            fact = f"{fact}: the comma of {_shown(value)} may stand before thousands or decimals"
+            advice = f"convert the column, as in table[{values.name!r}].str.replace(',', '').astype(float)"
+            raise InputError(f"{fact} ({n_rows}); {advice}, or pd.read_csv(…, thousands=',')")
         several = self.frame["criterion"].nunique() > 1
         advice = "pass the scale of each criterion, as in scale={'criterion': (0, 1), …}, or" if several else "or"
-        raise InputError(
-            f"column {values.name!r}, {self._row(row)}: {_shown(value)} is not on the scale of criterion "
-            f"{criterion!r}, which is {_written(scale)} ({counted(n_wrong, 'such row')}); clear the cell "
-            "(NaN is unscored), "
-            f"{advice} correct it"
-        )
+        fact = f"{fact}: {_shown(value)} is not on the scale of criterion {criterion!r}, which is {_written(scale)}"
+        raise InputError(f"{fact} ({n_rows}); clear the cell (NaN is unscored), {advice} correct it")
 
 
 def _is_scale(cell: Any) -> bool:
@@ -649,10 +640,9 @@ def _passed(answers: _Answers, frame: pd.DataFrame, measured: Measures, name: st
     lost = verdicts_given.notna().to_numpy() & ~measured.has_rule & ~answers.kept & ~own_rows(frame, name)
     if lost.any():
         row = int(lost.argmax())
-        raise InputError(
-            f"row {row} (item {frame['item_id'].iloc[row]}) has a verdict in `passed`, and its scale has no pass rule; "
-            "pass a scale= with one, such as ek.Scale.of({0: '', 1: ''}, pass_at=1), or drop `passed`"
-        )
+        fact = f"row {row} (item {frame['item_id'].iloc[row]}) has a verdict in `passed`"
+        advice = "and its scale has no pass rule; pass a scale= with one"
+        raise InputError(f"{fact}, {advice}, such as ek.Scale.of({{0: '', 1: ''}}, pass_at=1), or drop `passed`")
     verdicts = rule_verdicts(frame["score"].to_numpy(dtype=np.float64), answers.label, measured)
     if name != "judgments":  # no verdict comes from a mean
         n_answers = frame.get("n_samples", frame.get("n_judges", pd.Series(1, frame.index)))

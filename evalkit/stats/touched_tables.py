@@ -63,11 +63,10 @@ def check_rows(frame: Any, name: str, *, need: Iterable[str] | None = None) -> p
             faults.setdefault(reason, []).extend((np.flatnonzero(wrong) + start).tolist())
     if rows := sorted({row for several in faults.values() for row in several}):
         numbers = ", ".join(map(str, rows[:5])) + (f" and {len(rows) - 5} more" if len(rows) > 5 else "")
-        raise InputError(
-            f"{counted(len(rows), 'row')} of {len(table)} of the {name} table cannot be right, because "
-            f"{'; '.join(reason for reason in faults if faults[reason])} (rows {numbers}, from 0; the first: "
-            f"{_cells(table, rows[0])}). Restore what was changed or, if `score` is right, pass ek.rescore(table)"
-        )
+        fact = f"{counted(len(rows), 'row')} of {len(table)} of the {name} table cannot be right"
+        why = "; ".join(reason for reason in faults if faults[reason])
+        fact = f"{fact}, because {why} (rows {numbers}, from 0; the first: {_cells(table, rows[0])})"
+        raise InputError(f"{fact}. Restore what was changed or, if `score` is right, pass ek.rescore(table)")
     return table
 
 
@@ -228,10 +227,9 @@ def _spelled(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         by_scale = scales.setdefault(tuple(head), {})
         by_scale.setdefault(replace(Scale.from_json(level, text), texts=()), f"{level} {text}")
         if len(by_scale) > 1:
-            raise InputError(
-                f"the {name} table has two scales for {', '.join(map(str, head))}: {' and '.join(by_scale.values())}; "
-                "give the rows of one of them another rubric_version, or pass the rows of each scale separately"
-            )
+            fact = f"the {name} table has two scales for {', '.join(map(str, head))}: {' and '.join(by_scale.values())}"
+            advice = "give the rows of one of them another rubric_version"
+            raise InputError(f"{fact}; {advice}, or pass the rows of each scale separately")
     for column, spell in (("label", _spell), ("tied_labels", _spell_all)):
         texts = list(frame[column].cat.categories) if column in frame else []
         spelled = [[spell(text, scale) for text in texts] for scale in measured.scales]

@@ -159,12 +159,8 @@ def _values(column: pd.Series, name: str, ids: list[str]) -> pd.Series:
         return pd.Series(column.tolist(), dtype=column.dtype)
     values: list[Any] = []
     try:
-        values.extend(
-            cell
-            if type(cell) is str and cell.isascii() and "\r" not in cell
-            else canonical(cell)  # most are such texts
-            for cell in column.tolist()
-        )
+        # most cells are such texts
+        values.extend(c if type(c) is str and c.isascii() and "\r" not in c else canonical(c) for c in column.tolist())
     except InputError as problem:
         raise InputError(f"item {ids[len(values)]!r}, column {name!r}: {problem}") from None
     return pd.Series(values, dtype="str" if set(map(type, values)) <= {str, NoneType} else object)
@@ -174,9 +170,7 @@ def canonical_text(text: str) -> str:
     """NFC with LF line ends, so that equal characters give equal texts."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if text.isascii() or unicodedata.is_normalized("NFC", text):
-        return text
-    return unicodedata.normalize("NFC", text)
+    return text if text.isascii() or unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
 
 
 def is_missing(value: object) -> bool:
@@ -264,8 +258,4 @@ def input_text(value: Any) -> Any:
 
     Lists and mappings stay, with their scalars in canonical form.
     """
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (bool, int, float)):
-        return canonical_json(value).decode()
-    return value
+    return canonical_json(value).decode() if isinstance(value, (bool, int, float)) else value

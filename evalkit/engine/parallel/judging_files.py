@@ -273,11 +273,10 @@ class _Task:
         if self.options.run is None or is_address(cache) or platform.node() == self.machine:
             return
         if _has_limits(self.options):
-            raise ConfigError(
-                f"the limits cannot hold for {self.machine} and {platform.node()} together, because each has a cache "
-                "of its own; set EVALKIT_CACHE on all machines to the address of a PostgreSQL database, or omit "
-                "budget_usd, max_calls, requests_per_minute and tokens_per_minute"
-            )
+            fact = f"the limits cannot hold for {self.machine} and {platform.node()} together"
+            why = "because each has a cache of its own"
+            advice = "set EVALKIT_CACHE on all machines to the address of a PostgreSQL database, or omit budget_usd"
+            raise ConfigError(f"{fact}, {why}; {advice}, max_calls, requests_per_minute and tokens_per_minute")
 
 
 def _has_limits(options: Options) -> bool:

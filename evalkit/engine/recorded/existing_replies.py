@@ -160,10 +160,9 @@ def _of_series(replies: pd.Series, items: ItemsLike, worklist: Worklist) -> dict
         id_of = dict(zip(index, worklist.ids, strict=True))
         by_index = [id_of[key] for key in replies.index]
         if by_index != ids and set(ids) <= set(worklist.ids):
-            raise InputError(
-                "the index of the Series replies= is ambiguous: its values are the ids of some items and the index "
-                "labels of others; pass a mapping from item id to replies"
-            )
+            fact = "the index of the Series replies= is ambiguous"
+            advice = "its values are the ids of some items and the index labels of others"
+            raise InputError(f"{fact}: {advice}; pass a mapping from item id to replies")
         ids = by_index
     samples_of: dict[str, list[Any]] = {}
     for item, value in zip(ids, replies.tolist(), strict=True):
@@ -206,11 +205,10 @@ def _new_ones(
                 texts = [
                     repr(text[:40] + "…" if text and len(text) > 40 else text) for text in (newest["text"], reply.text)
                 ]
-                raise InputError(
-                    f"item {item!r}, sample {parts.sample}: another reply of judge {parts.provider}:{parts.model} "
-                    f"for rubric {parts.rubric}@{parts.rubric_version} is already stored (stored: {texts[0]}, new: "
-                    f"{texts[1]}); pass overwrite=True to use the new one"
-                )
+                fact = f"item {item!r}, sample {parts.sample}: another reply of judge {parts.provider}:{parts.model}"
+                fact = f"{fact} for rubric {parts.rubric}@{parts.rubric_version} is already stored"
+                advice = "pass overwrite=True to use the new one"
+                raise InputError(f"{fact} (stored: {texts[0]}, new: {texts[1]}); {advice}")
             fresh.append((parts, replace(reply, created=now)))  # what is received last counts
     return fresh
 

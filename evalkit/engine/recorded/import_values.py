@@ -200,11 +200,8 @@ class Rows:
                     index, f"sample {cell!r} is not a whole number ≥ 0; to number the rows in their order, omit sample="
                 )
             if (before := first.setdefault((*keys[index], int(number)), index)) != index:
-                raise values.error(
-                    index,
-                    f"the same item, criterion, judge, order and sample as row {self.at[before]}; drop one of the "
-                    "two rows, or give them different sample numbers",
-                )
+                fact = f"the same item, criterion, judge, order and sample as row {self.at[before]}"
+                raise values.error(index, f"{fact}; drop one of the two rows, or give them different sample numbers")
         return [key[-1] for key in first]
 
     def refuse_several_systems(self, system: Column | None, inputs: Iterable[str]) -> None:
@@ -214,11 +211,10 @@ class Rows:
             values = pd.Series([str(cell) for cell in self.frame[name]], dtype=object).groupby(self.ids).unique()
             several = values[values.map(len) > 1]
             if len(several):
-                raise InputError(
-                    f"item {several.index[0]!r} has {len(several.iloc[0])} values in column {name!r}: "
-                    f"{listed([text[:40] for text in several.iloc[0]], most=3)}. Scores of several answers would be "
-                    "averaged as one item's: give each answer an id of its own as item=, and its system as system="
-                )
+                texts = listed([text[:40] for text in several.iloc[0]], most=3)
+                fact = f"item {several.index[0]!r} has {len(several.iloc[0])} values in column {name!r}: {texts}"
+                advice = "give each answer an id of its own as item=, and its system as system="
+                raise InputError(f"{fact}. Scores of several answers would be averaged as one item's: {advice}")
 
     def of_items(self, name: str, given: Column) -> list[str | None]:
         """A string per item, the same in all of its rows."""

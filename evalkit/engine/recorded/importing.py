@@ -299,8 +299,9 @@ def _check_orders(judgments: pd.DataFrame, verdicts: Verdicts) -> None:
         if ndtr(r * np.sqrt(len(pairs) - 1)) < _FORGETS / len(parts):
             opposite = "unswapped" if verdicts == "shown" else "shown"
             n_same = int((pairs["AB"] == pairs["BA"]).sum())
-            raise InputError(
-                f"with verdicts={verdicts!r}, judge {judge!r} would prefer the same answer in both orders on only "
-                f"{n_same} of {counted(len(pairs), 'item')} (correlation between the orders: {r:.2f}). Even a judge "
-                f"that prefers one position agrees with itself more often, so pass verdicts={opposite!r}"
+            fact = f"with verdicts={verdicts!r}, judge {judge!r} would prefer the same answer in both orders on only"
+            fact = f"{fact} {n_same} of {counted(len(pairs), 'item')} (correlation between the orders: {r:.2f})"
+            advice = (
+                f"Even a judge that prefers one position agrees with itself more often, so pass verdicts={opposite!r}"
             )
+            raise InputError(f"{fact}. {advice}")

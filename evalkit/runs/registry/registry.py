@@ -123,9 +123,8 @@ class Registry:
             is_copy = place.path.is_relative_to(self.folder.resolve())
             advice = "remove this copy, so that it is fetched again" if is_copy else "restore the files"
             fact = f"{place.path} has the hash {now[:12]}, not {plugin.content_hash[:12]}; {advice}"
-            raise EntryError(
-                f"plugin {plugin.label} changed since it was registered: {fact}, or register it as a new version"
-            )
+            text = f"plugin {plugin.label} changed since it was registered: {fact}, or register it as a new version"
+            raise EntryError(text)
         return layout
 
     def add_template(

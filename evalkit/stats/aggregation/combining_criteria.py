@@ -139,10 +139,9 @@ def _taken(scores: Any, rubric: Rubric | None, scale: ScaleLike | None) -> tuple
         for name, scale in scales.items()
     ]
     if unknown := [item.name for item in criteria if item.scale.is_open and item.level != "nominal"]:
-        raise InputError(
-            f"combine: the scale of criterion {listed(unknown)} is not known, so that its scores have no common unit "
-            "with others; pass the rubric, or scale={'criterion': (0, 1), …}"
-        )
+        fact = f"combine: the scale of criterion {listed(unknown)} is not known"
+        advice = "so that its scores have no common unit with others"
+        raise InputError(f"{fact}, {advice}; pass the rubric, or scale={{'criterion': (0, 1), …}}")
     if len(rubrics) > 1:
         message = f"combine: the scores are of {len(rubrics)} rubrics or versions; pass those of one, with its rubric"
         raise InputError(message)

@@ -171,10 +171,9 @@ def _of_single_answers(
     need = ["score", "label", "tied", "n_scored", "system_id"]
     frame, keys = take_votes(judged, by=["system_id"], need=need, function=name, scale=scale)
     if measures(frame).nominal.any():
-        raise InputError(
-            f"{name} of a table with 'system_id' compares scores, and these are labels without an order; pass scale= "
-            "with the labels from bad to good, or a table of pairs with the labels A, B or tie"
-        )
+        fact = f"{name} of a table with 'system_id' compares scores, and these are labels without an order"
+        advice = "pass scale= with the labels from bad to good"
+        raise InputError(f"{fact}; {advice}, or a table of pairs with the labels A, B or tie")
     is_low = measures(frame).each([row_scale.better == "low" for row_scale in measures(frame).scales])
     goods = frame.assign(_good=frame["score"].to_numpy(dtype=np.float64) * np.where(is_low, -1, 1))
     if clusters is None and items is not None and "group_id" in (of_items := as_items(items, item_id=item_id)):
@@ -244,10 +243,9 @@ def _systems(judged: pd.Series, frame: pd.DataFrame, system_a: str, system_b: st
     wrong = first.isna() | second.isna() | (first.astype(str) == second.astype(str))
     wrong |= first.eq("all") | second.eq("all")
     if wrong.any():
-        raise InputError(
-            f"{counted(int(wrong.sum()), 'item')} with wrong systems: {listed(pairs.index[wrong])}; an item needs two "
-            "different systems, and a system cannot be called 'all'; correct or drop these items"
-        )
+        fact = f"{counted(int(wrong.sum()), 'item')} with wrong systems: {listed(pairs.index[wrong])}"
+        advice = "an item needs two different systems, and a system cannot be called 'all'"
+        raise InputError(f"{fact}; {advice}; correct or drop these items")
     return pairs.assign(**{name: pairs[name].astype(str) for name in (system_a, system_b)})
 
 

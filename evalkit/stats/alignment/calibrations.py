@@ -217,10 +217,9 @@ class Calibration:
     def _check_same(self, frame: pd.DataFrame) -> None:
         fitted, judged = (set(_versions(table)) for table in (self.table, frame))
         if judged - fitted:
-            raise InputError(
-                f"the calibration was fitted on rubric {listed(sorted(fitted))}, and this table is of "
-                f"{listed(sorted(judged - fitted))}; a calibration holds for one version: calibrate again"
-            )
+            fact = f"the calibration was fitted on rubric {listed(sorted(fitted))}"
+            advice = f"and this table is of {listed(sorted(judged - fitted))}"
+            raise InputError(f"{fact}, {advice}; a calibration holds for one version: calibrate again")
         judges = set(frame["judge"].astype(str))
         if len(frame) and not judges & {judge for _, judge in self.maps}:
             fact = f"the calibration has no map for judge {listed(sorted(judges))}"

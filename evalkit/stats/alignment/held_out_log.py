@@ -85,10 +85,9 @@ def append_log(cache: str | Path | None, lines: Iterable[dict[str, Any]], sets: 
                 raise OSError(errno.ENOSPC, "the disk is full")
             os.fsync(file.fileno())
     except OSError as problem:
-        raise CacheError(
-            "the figures on held-out labels are not shown: evalkit counts how often they are viewed, and cannot write "
-            f"the count to {path} ({problem.strerror}); name another folder with EVALKIT_CACHE or cache="
-        ) from problem
+        fact = "the figures on held-out labels are not shown"
+        advice = f"evalkit counts how often they are viewed, and cannot write the count to {path} ({problem.strerror})"
+        raise CacheError(f"{fact}: {advice}; name another folder with EVALKIT_CACHE or cache=") from problem
 
 
 def looks_at(lines: Iterable[dict[str, Any]], criterion: str, items: ItemSet) -> dict[tuple[Any, ...], int]:

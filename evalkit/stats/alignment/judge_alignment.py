@@ -234,11 +234,9 @@ def align(
     if rows and len(people) and not any(row["n_labelled"] for row in rows):
         if len(undecided := people[people["item_id"].isin(judged_ids)]):
             raise InputError(f"no label of these items is a verdict: they say {listed(undecided['label'].unique())}")
-        raise InputError(
-            "none of the labels belongs to any of these items: the labels have ids such as "
-            f"{str(people['item_id'].iloc[0])!r}, the items have ids such as {str(min(judged_ids))!r}; use the "
-            "same ids in both"
-        )
+        label, item = str(people["item_id"].iloc[0]), str(min(judged_ids))
+        fact = f"the labels have ids such as {label!r}, the items have ids such as {item!r}"
+        raise InputError(f"none of the labels belongs to any of these items: {fact}; use the same ids in both")
     table = _framed(rows, keys, options)
     if part == HELD_OUT:
         table = count_look(table, people, cache)
@@ -276,10 +274,9 @@ def _check_level(
     level: str, interval: str | None, clusters: ClustersLike | None, systems: Any, counting: Counting
 ) -> None:
     if level == "system" and counting != LEFT_OUT:
-        raise ConfigError(
-            f"level='system' compares mean scores, so it cannot use ties={counting.ties!r} and "
-            f"unscored={counting.unscored!r}; omit both"
-        )
+        fact = "level='system' compares mean scores"
+        advice = f"so it cannot use ties={counting.ties!r} and unscored={counting.unscored!r}"
+        raise ConfigError(f"{fact}, {advice}; omit both")
     if level == "group" and clusters is None:
         raise ConfigError("level='group' needs clusters=, the group of each item_id")
     if level == "system" and systems is None:

@@ -134,10 +134,9 @@ def checked(
     people = people.loc[people["label"].notna().to_numpy()]
     refuse_doubles(people, LABEL_KEY, "labels")
     if len(people) and len(frame) and not set(people["criterion"].unique()) & set(frame["criterion"].unique()):
-        raise InputError(
-            f"the labels are for criterion {listed(people['criterion'].unique())}, but criterion "
-            f"{listed(frame['criterion'].unique())} was judged; in the labels, use the criterion's name in the rubric"
-        )
+        fact = f"the labels are for criterion {listed(people['criterion'].unique())}"
+        advice = f"but criterion {listed(frame['criterion'].unique())} was judged"
+        raise InputError(f"{fact}, {advice}; in the labels, use the criterion's name in the rubric")
     return frame, of_items(people, frame["item_id"], frame["criterion"]), keys
 
 

@@ -295,7 +295,6 @@ def _check_probabilities(own: pd.DataFrame, criterion: str) -> None:
     if wrong.any() or partly.any():
         item = own.loc[wrong if wrong.any() else partly & chance.isna(), "item_id"].iloc[0]
         why = f"is {chance[wrong].iloc[0]:g}" if wrong.any() else "is missing, and others of its round have one"
-        raise InputError(
-            f"item {item!r}, criterion {criterion!r}: the 'probability' {why}; it must be above 0 and at most 1. Leave "
-            "out labels of items chosen by hand, because such items do not represent others"
-        )
+        fact = f"item {item!r}, criterion {criterion!r}: the 'probability' {why}"
+        advice = "it must be above 0 and at most 1. Leave out labels of items chosen by hand"
+        raise InputError(f"{fact}; {advice}, because such items do not represent others")

@@ -118,10 +118,9 @@ def _check_same(before: pd.DataFrame, after: pd.DataFrame) -> str | None:
         then, now = (set(side[names].astype(str).itertuples(index=False, name=None)) for side in (first, second))
         if then != now:
             unmatched = listed([" ".join(settings) for settings in sorted(then ^ now)], most=3)
-            raise InputError(
-                f"only one side has {', '.join(names)} {unmatched}; drift needs the same rubric version, judges and "
-                "samples on both sides; to compare sides that differ in these, use compare"
-            )
+            fact = f"only one side has {', '.join(names)} {unmatched}"
+            advice = "drift needs the same rubric version, judges and samples on both sides"
+            raise InputError(f"{fact}; {advice}; to compare sides that differ in these, use compare")
     if first["key"].isna().any() or second["key"].isna().any():
         return "settings of the judges not known, because the table does not come from judge"
     if n_other := len(set(first["key"]) ^ set(second["key"])):
