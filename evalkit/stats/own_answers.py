@@ -105,8 +105,8 @@ def own_answers(
         except Exception as problem:
             is_answer = isinstance(problem, _WrongAnswerError)
             fault = str(problem) if is_answer else f"raised {type(problem).__name__}: {problem}".removesuffix(": ")
-            given = f"{'labels' if nominal[number] else 'scores'} {answers.tolist()}"
-            fact = f"the rule {rule.where} {fault}, for {_name(heads, number)} with the {given}"
+            answered = f"{'labels' if nominal[number] else 'scores'} {answers.tolist()}"
+            fact = f"the rule {rule.where} {fault}, for {_name(heads, number)} with the {answered}"
             raise ConfigError(f"{fact}; allowed: {_allowed(scale)}, NA, or (score, passed)") from problem
         if answer is None:
             silent[number] = True
@@ -132,9 +132,7 @@ def _name(heads: pd.DataFrame, group: int) -> str:
 def _allowed(scale: Scale) -> str:
     if scale.level == "nominal":
         return "a label" + (f" ({', '.join(scale.labels)})" if scale.labels else "")
-    if scale.is_open:
-        return "a number"
-    return f"a number from {code_text(scale.lowest)} to {code_text(scale.highest)}"
+    return "a number" + ("" if scale.is_open else f" from {code_text(scale.lowest)} to {code_text(scale.highest)}")
 
 
 def _read(returned: Any, scale: Scale, imputed: float | None) -> tuple[float | str | None, int]:

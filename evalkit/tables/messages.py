@@ -120,9 +120,7 @@ def conversation_value(value: Any) -> Any:
             return forms.shown_value(value)
     given = _of_log(parsed) if isinstance(parsed, Mapping) else parsed
     found = forms.read_messages(given) if isinstance(given, list) else None
-    if found is None or (found == parsed and isinstance(value, str)):
-        return forms.shown_value(value)
-    return found
+    return forms.shown_value(value) if found is None or (found == parsed and isinstance(value, str)) else found
 
 
 def split(

@@ -216,6 +216,4 @@ def _fits(column: pd.Series, kind: str) -> bool:
     if kind == "category":
         is_category = isinstance(column.dtype, pd.CategoricalDtype)
         return is_category and column.cat.categories.inferred_type in ("string", "empty")
-    if kind == "text":
-        return isinstance(column.dtype, pd.StringDtype)
-    return bool(column.dtype == kind)
+    return isinstance(column.dtype, pd.StringDtype) if kind == "text" else bool(column.dtype == kind)

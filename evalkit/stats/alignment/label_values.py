@@ -119,9 +119,7 @@ def read_label(text: str, scale: Scale) -> Reading | None:
     if verdict is not None and text.strip().casefold() in ("true", "false") and scale.codes == (0, 1):
         return read_label(str(int(verdict == "true")), scale)
     value = number(text) if scale.level == "ordinal" else None
-    if value is not None and scale.lowest <= value <= scale.highest:
-        return Reading(None, float(value), None)
-    return None
+    return None if value is None or not scale.lowest <= value <= scale.highest else Reading(None, float(value), None)
 
 
 def _allowed(scale: Scale) -> str:

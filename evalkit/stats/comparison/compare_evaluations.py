@@ -19,18 +19,10 @@ from evalkit.rubrics.row_scales import NO_ENDS
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import take_part
 from evalkit.stats.alignment.label_values import annotators_of, clusters_for, labels_for, of_items
+from evalkit.stats.comparison import measured_floors as floors
 from evalkit.stats.comparison.comparison_table import JURY, SAME, Comparison
 from evalkit.stats.comparison.decisions import Circumstances, Difference, decide
 from evalkit.stats.comparison.judges_with_new_replies import asked_again
-from evalkit.stats.comparison.measured_floors import (
-    NO_REPEATS,
-    NO_RULE,
-    Floor,
-    chance_limit,
-    changed_halves,
-    kind_codes,
-    measured_floor,
-)
 from evalkit.stats.comparison.possible_floors import range_floor
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgments_of, pairs, side_of
 from evalkit.stats.intervals import change_interval, mean_interval, unit_codes
@@ -269,7 +261,7 @@ def kinds_of(a: Part, b: Part, common: pd.Index) -> tuple[Ints, Ints]:
     """Verdicts (0, 1) if both sides have them, else labels; −1 for none."""
     names = ["passed", "label", "score", "level", "tied"]
     answers = pd.concat([part.rows[names].astype(object).reindex(common) for part in (a, b)])
-    codes = kind_codes(answers, rule=a.has_verdicts and b.has_verdicts)
+    codes = floors.kind_codes(answers, rule=a.has_verdicts and b.has_verdicts)
     return codes[: len(common)], codes[len(common) :]
 
 
@@ -285,11 +277,11 @@ def _sampling(a: Part, b: Part, common: pd.Index, options: _Options) -> dict[str
         return row | {"note": "no judge has new replies on both sides: cannot tell change from noise"}
     row["change_p"] = permuted_samples(again.outcomes)
     if np.isnan(row["change_p"]):
-        return row | {"note": NO_REPEATS}
+        return row | {"note": floors.NO_REPEATS}
     row |= _spread(a, b, again.judges, common[~np.isnan(b.norms(common) - a.norms(common))])
     floor = _floor(a, b, again.judges, options)
     row |= figure_row("floor", floor.rate, floor.ends) | {"floor_source": floor.source}
-    return row | {"chance_up_to": chance_limit(len(again.items), floor), "note": floor.note}
+    return row | {"chance_up_to": floors.chance_limit(len(again.items), floor), "note": floor.note}
 
 
 def _spread(before: Part, after: Part, judges: tuple[str, ...], common: pd.Index) -> dict[str, float]:
@@ -322,19 +314,19 @@ def _sampling_variances(part: Part, judges: tuple[str, ...], common: pd.Index) -
     return (share**2 * of_mean).groupby("item_id", observed=True).sum().reindex(common, fill_value=0.0)
 
 
-def _floor(a: Part, b: Part, judges: tuple[str, ...], options: _Options) -> Floor:
+def _floor(a: Part, b: Part, judges: tuple[str, ...], options: _Options) -> floors.Floor:
     """Measured on the samples of the baseline (`repeats`, else its own), else the range that its own allow."""
     rule = a.has_verdicts and b.has_verdicts
     if a.decide is not None:
         of_judges = [part.judgments.loc[part.judgments["judge"].isin(judges).to_numpy()] for part in (a, b)]
         k = min(int(judgments["sample"].nunique()) for judgments in of_judges)
         table = a.judgments if options.repeats is None else a.mine(options.repeats)
-        changed = changed_halves(table, k, judges, a.decide, rule=rule)
+        changed = floors.changed_halves(table, k, judges, a.decide, rule=rule)
         if len(changed):
-            return measured_floor(changed, options.clusters)
+            return floors.measured_floor(changed, options.clusters)
     if not rule:
-        return Floor(note=NO_RULE)
-    return Floor() if a.head[2] == JURY else range_floor(a.judgments, options.clusters)
+        return floors.Floor(note=floors.NO_RULE)
+    return floors.Floor() if a.head[2] == JURY else range_floor(a.judgments, options.clusters)
 
 
 def _fixed(
