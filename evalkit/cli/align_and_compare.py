@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+import evalkit as ek
+from evalkit.cli import reading_and_printing as io
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_value
-from evalkit.cli.reading_and_printing import (
-    put,
-    put_document,
-    put_out,
-    put_shown,
-    read_groups,
-    read_labels,
-    read_side,
-    read_table,
-)
 from evalkit.cli.stderr_messages import tell
 from evalkit.core.lists_of_choices import REFERENCES, TIES, UNSCORED
 from evalkit.errors import ConfigError
@@ -67,36 +59,34 @@ def add(commands: Commands) -> None:
 
 
 def _align(args: argparse.Namespace) -> None:
-    from evalkit import align
     from evalkit.stats.alignment.agreement_measures import SHOWN
 
     options = {name: getattr(args, name) for name in ("figures", "reference", "ties", "unscored")}
-    judged, labels = read_table(args.judged, "votes", "scores"), read_labels(args)
-    aligned = align(judged, labels, clusters=read_groups(args), **options)
+    judged, labels = io.read_table(args.judged, "votes", "scores"), io.read_labels(args)
+    aligned = ek.align(judged, labels, clusters=io.read_groups(args), **options)
     figures = [f"{name}{end}" for name in args.figures or SHOWN for end in ("", "_low", "_high", "_people")]
-    put(args, aligned, columns=(*_HEAD, *figures, *_COUNTS))
+    io.put(args, aligned, columns=(*_HEAD, *figures, *_COUNTS))
     if not args.json and args.out is None:
         print(f"ties: {args.ties}, unscored: {args.unscored}")
 
 
 def _compare(args: argparse.Namespace) -> int | None:
-    from evalkit import compare
 
     if args.label and not args.labels:
         text = "--label selects columns of the file that --labels names, but --labels is missing; pass --labels FILE"
         raise ConfigError(text)
-    sides = read_side(args.before), read_side(args.after)
-    labels, clusters = None if args.labels is None else read_labels(args), read_groups(args)
-    floor = None if args.floor is None else read_table(args.floor, "judgments")
-    comparison = compare(*sides, labels=labels, clusters=clusters, across_modes=args.across_modes, floor=floor)
+    sides = io.read_side(args.before), io.read_side(args.after)
+    labels, clusters = None if args.labels is None else io.read_labels(args), io.read_groups(args)
+    floor = None if args.floor is None else io.read_table(args.floor, "judgments")
+    comparison = ek.compare(*sides, labels=labels, clusters=clusters, across_modes=args.across_modes, floor=floor)
     worse = comparison.worse
-    put_out(args, comparison.table)
+    io.put_out(args, comparison.table)
     if args.json:
         names = ("before", "after", "n_only_before", "n_only_after", "table")
         costs = {"cost_before": comparison.bill_before.usd, "cost_after": comparison.bill_after.usd}
-        put_document({name: getattr(comparison, name) for name in names} | costs | {"worse": worse})
+        io.put_document({name: getattr(comparison, name) for name in names} | costs | {"worse": worse})
     elif args.out is None:
-        put_shown(comparison)
+        io.put_shown(comparison)
     if args.fail_on_worse and worse:
         tell(f"after is worse than before: {', '.join(worse)}")
         return 1

@@ -7,15 +7,13 @@ import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
+import evalkit as ek
 from evalkit.core.judge_settings import FLAGS, JUDGE_SETTINGS
 from evalkit.core.lists_of_choices import ON_MISS, ON_MISSING, RECORDED
 from evalkit.core.settings import RULE_NAMES, Options
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
-
-if TYPE_CHECKING:
-    from evalkit.runs import Registry
 
 Commands = Any
 """What `add_subparsers` returns; argparse has no public name for it."""
@@ -87,9 +85,8 @@ def add_command(
 ) -> Parser:
     """A command: its name, what it does, examples that close its help, its arguments in short, and shared flags."""
     about = text[0].upper() + text[1:] + "."
-    parser: Parser = commands.add_parser(
-        name, help=text, description=about, epilog=f"examples:\n{end}" if end else None
-    )
+    epilog = f"examples:\n{end}" if end else None
+    parser: Parser = commands.add_parser(name, help=text, description=about, epilog=epilog)
     if usage:
         parser.usage = f"{parser.prog} {usage}"
     parser.set_defaults(handler=run)
@@ -197,6 +194,7 @@ _CONCURRENCY = "at most N calls in flight for one service, model and key"
 _MIN_SELF_AGREEMENT = "leave out a judge's vote on an item if less than this share (0-1) of its samples agree"
 _AGGREGATE = "how votes become a score (default mean)"
 _QUORUM = "an item is scored if more than this share of its judges (by weight) scored it (default 0.5)"
+_LABELS = "human labels: item_id, criterion, annotator, label; or an export of Label Studio or Argilla"
 _REGISTRY = "SQLite file or postgresql://… (default: EVALKIT_REGISTRY, else registry.sqlite of the cache folder)"
 _FLAGS: dict[str, dict[str, Any]] = {
     # what is judged, and by whom
@@ -232,9 +230,7 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "aggregate": {"choices": tuple(AGGREGATE_RULES), "help": f"{_AGGREGATE}: {meanings(AGGREGATE_RULES)}"},
     "quorum": _value("SHARE", _QUORUM, type=float),
     # labels, output and the registry
-    "labels": _value(
-        "FILE", "human labels: item_id, criterion, annotator, label; or an export of Label Studio or Argilla"
-    ),
+    "labels": _value("FILE", _LABELS),
     "items": _value("ITEMS", "items with group_id: the intervals treat each group as one unit"),
     "json": _switch("print one JSON document"),
     "quiet": _switch("print only warnings, errors and unscored judgments on stderr"),
@@ -242,15 +238,9 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "registry": _value("URL", _REGISTRY),
 }
 LIMITS = (
-    "budget-usd",
-    "max-calls",
-    "max-seconds",
-    "concurrency",
-    "retries",
-    "requests-per-minute",
-    "tokens-per-minute",
+    "budget-usd", "max-calls", "max-seconds", "concurrency", "retries", "requests-per-minute", "tokens-per-minute",
     "run",
-)
+)  # fmt: skip
 """Flags for how much judging may spend, and how fast it may send."""
 
 
@@ -261,8 +251,6 @@ def add_flags(parser: Any, *names: str) -> None:
         parser.add_argument(f"--{name}", *short, **_FLAGS[name])
 
 
-def opened(args: argparse.Namespace) -> contextlib.closing[Registry]:
+def opened(args: argparse.Namespace) -> contextlib.closing[ek.runs.Registry]:
     """The registry of ``--registry``, to be used in a ``with`` block."""
-    from evalkit.runs import Registry
-
-    return contextlib.closing(Registry.open(args.registry))
+    return contextlib.closing(ek.runs.Registry.open(args.registry))

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import evalkit as ek
 from evalkit.cli.arguments import Commands, Parser, add_command, add_flags, add_group, add_value
 from evalkit.cli.reading_and_printing import put_either, read_items
 from evalkit.cli.settings_from_flags import data_arguments, spec_arguments
 from evalkit.cli.stderr_messages import note
 from evalkit.errors import EvalkitError
-
-if TYPE_CHECKING:
-    from evalkit.engine import Ticket
 
 _SUBMIT = """\
   evalkit batch submit items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --samples 3
@@ -70,26 +68,23 @@ def _add_ticket(parser: Parser, nargs: str | None = None, **defaults: Any) -> No
 
 
 def _submit(args: argparse.Namespace) -> None:
-    from evalkit import submit
 
     names = ("refresh", "adopt", "cache", "budget_usd", "run", "live_after", "to")
     options = {name: getattr(args, name) for name in names if hasattr(args, name)}
-    ticket = submit(read_items(args), **spec_arguments(args), **data_arguments(args), **options)
+    ticket = ek.submit(read_items(args), **spec_arguments(args), **data_arguments(args), **options)
     _put(args, [ticket])
     if ticket.is_open and not hasattr(args, "to"):
         note(args, f"to fetch the replies when they are ready, run: evalkit batch collect {ticket.id}")
 
 
 def _collect(args: argparse.Namespace) -> None:
-    from evalkit import collect
-    from evalkit.engine import tickets
 
-    ids = [args.ticket] if args.ticket else [one.id for one in tickets(args.cache, only_open=True)]
+    ids = [args.ticket] if args.ticket else [one.id for one in ek.engine.tickets(args.cache, only_open=True)]
     options = {"cache": args.cache, "base_url": args.judge_base_url, "wait": not args.no_wait, "cancel": args.cancel}
     found, failed = [], list[EvalkitError]()
     for one in ids:
         try:
-            found.append(collect(one, progress=False if args.quiet else None, **options))
+            found.append(ek.collect(one, progress=False if args.quiet else None, **options))
         except EvalkitError as error:
             failed.append(error)
     if found or not failed:
@@ -99,22 +94,20 @@ def _collect(args: argparse.Namespace) -> None:
 
 
 def _list(args: argparse.Namespace) -> None:
-    from evalkit.engine import tickets
 
-    _put(args, tickets(args.cache, only_open=not args.all))
+    _put(args, ek.engine.tickets(args.cache, only_open=not args.all))
 
 
 def _import(args: argparse.Namespace) -> None:
-    from evalkit import collect
 
-    _put(args, [collect(args.ticket, results=args.files, wait=False, cache=args.cache)])
+    _put(args, [ek.collect(args.ticket, results=args.files, wait=False, cache=args.cache)])
 
 
-def _put(args: argparse.Namespace, tickets: list[Ticket]) -> None:
+def _put(args: argparse.Namespace, tickets: list[ek.engine.Ticket]) -> None:
     put_either(args, {"tickets": [*map(_values, tickets)]}, "\n\n".join(map(str, tickets)) or "no ticket is open")
 
 
-def _values(ticket: Ticket) -> dict[str, Any]:
+def _values(ticket: ek.engine.Ticket) -> dict[str, Any]:
     created = datetime.fromtimestamp(ticket.created, UTC).isoformat(timespec="seconds")
     values = {"ticket": ticket.id, "created": created, "is_open": ticket.is_open}
     return values | {"n_left_out": ticket.n_left_out, "batches": ticket.table}

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import evalkit as ek
 from evalkit.cli.arguments import Commands, Parser, add_command, add_group, add_value, moment
 from evalkit.cli.reading_and_printing import put_document, put_shown
 from evalkit.cli.stderr_messages import tell
 from evalkit.core.lists_of_choices import REPLY_SOURCES
 from evalkit.errors import ConfigError, counted
-
-if TYPE_CHECKING:
-    from evalkit.engine import ReplyStore
 
 _PRUNE = """\
   evalkit cache prune --older-than 90d --model gpt-4o-mini
@@ -70,19 +68,17 @@ def _add_choice(parser: Parser) -> None:
     add_value(parser, "--model", "M", "only replies of this model: model or provider:model")
 
 
-def _store(args: argparse.Namespace) -> ReplyStore:
-    from evalkit.engine import ReplyStore
+def _store(args: argparse.Namespace) -> ek.engine.ReplyStore:
 
-    return ReplyStore.open(args.cache)
+    return ek.engine.ReplyStore.open(args.cache)
 
 
 def _stats(args: argparse.Namespace) -> None:
     import pandas as pd
 
     from evalkit.core.formatting import money
-    from evalkit.evaluation import cache_stats
 
-    stats = cache_stats(args.cache)
+    stats = ek.evaluation.cache_stats(args.cache)
     stored = {name: value for name, value in stats.items() if name != "session"}  # this process has read nothing yet
     if args.json:
         put_document(stored)
@@ -111,10 +107,11 @@ def _import(args: argparse.Namespace) -> None:
 
 
 def _sync(args: argparse.Namespace) -> None:
-    from evalkit.engine import ReplyStore
     from evalkit.engine.cache.sync import sync
 
-    source, target = (ReplyStore.open(place, read_only=place is args.source) for place in (args.source, args.target))
+    source, target = (
+        ek.engine.ReplyStore.open(place, read_only=place is args.source) for place in (args.source, args.target)
+    )
     if source.place == target.place:
         raise ConfigError(f"SOURCE and TARGET are the same store, {source.place}; name two different stores")
     report = sync(source, target)
@@ -128,12 +125,11 @@ def _prune(args: argparse.Namespace) -> None:
 
 
 def _promote(args: argparse.Namespace) -> None:
-    from evalkit.evaluation import promote
 
     if (args.old is None) != (args.new is None) or (args.new is None) == ("@" not in args.rubric):
         fact = "expected ID@NEW (such as support@v3) to copy the replies of all other versions to the version NEW"
         raise ConfigError(f"{fact}, or ID OLD NEW (such as support v2 v3) to copy only those of OLD")
-    n_replies = promote(args.rubric, args.old, args.new, cache=args.cache)
+    n_replies = ek.evaluation.promote(args.rubric, args.old, args.new, cache=args.cache)
     target = args.rubric if args.new is None else f"{args.rubric}@{args.new}"
     text = f"{counted(n_replies, 'more reply counts', 'more replies count')} for {target} now"
     _put(args, {"n_replies": n_replies}, text)

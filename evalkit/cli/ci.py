@@ -6,16 +6,14 @@ import argparse
 import shlex
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import evalkit as ek
 from evalkit.cli.arguments import LIMITS, Commands, Parser, add_command, add_flags, add_value
 from evalkit.cli.settings_from_flags import flags_of, options_of
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.core.judge_settings import FLAGS
 from evalkit.errors import ConfigError, counted
-
-if TYPE_CHECKING:
-    from evalkit.gate import GateOptions, GateResult
 
 RECORD_USAGE = "evalkit judge --trace-file TRACES --config FILE.yaml --judge J [-o COPY] [options]"
 _REPORTS = {"junit": "junit.xml", "markdown": "report.md", "json": "result.json"}
@@ -56,14 +54,8 @@ def _add_traces(parser: Parser) -> Any:
     add_value(parser, "--config", "FILE", "YAML or JSON: settings, tests, limits for all tests together", required=True)
     add_value(parser, "--trace-file", "FILE", "traces, one JSON object per line", required=True)
     group = parser.add_argument_group("who judges")
-    add_value(
-        group,
-        "--judge",
-        "J",
-        "none (default: recorded and cached judgments only), profile (all judges of the profile), openai, fake, "
-        "provider:model",
-        action="append",
-    )
+    text = "none (default: recorded and cached judgments only), profile (all judges of the profile), openai, fake, "
+    add_value(group, "--judge", "J", f"{text}provider:model", action="append")
     group.add_argument("--no-judge", action="store_true", help="the same as --judge none")
     text = "ignore recorded and cached judgments, and call again"
     group.add_argument("--judge-refresh", action="store_true", help=text)
@@ -77,7 +69,6 @@ def _add_traces(parser: Parser) -> Any:
 
 
 def _ci(args: argparse.Namespace) -> int:
-    from evalkit.gate import run_gate
     from evalkit.gate.config_files import load_gate
     from evalkit.gate.reports import as_text
     from evalkit.gate.trace_enriching import stamp_of
@@ -86,7 +77,7 @@ def _ci(args: argparse.Namespace) -> int:
     config = load_gate(args.config, redact=args.redact)
     _check_places(args, None if config.baseline is None else config.folder / config.baseline)
     since = stamp_of(args.trace_file)
-    result = run_gate(config, args.trace_file, options)
+    result = ek.gate.run_gate(config, args.trace_file, options)
     print(as_text(result))
     for text in result.notes:
         tell(text)
@@ -96,8 +87,7 @@ def _ci(args: argparse.Namespace) -> int:
     return result.exit_code
 
 
-def _options(args: argparse.Namespace) -> GateOptions:
-    from evalkit.gate import GateOptions
+def _options(args: argparse.Namespace) -> ek.gate.GateOptions:
 
     judges = [*(args.judge or []), *(["none"] if args.no_judge else [])]
     if len(set(judges)) > 1:
@@ -112,7 +102,7 @@ def _options(args: argparse.Namespace) -> GateOptions:
         if args.judge_refresh:
             raise ConfigError("--drift already calls the judge again; remove --judge-refresh")
         asked |= {"refresh": args.drift, "drift": True}
-    return GateOptions(**own, **(options_of(args) | asked))
+    return ek.gate.GateOptions(**own, **(options_of(args) | asked))
 
 
 def _check_places(args: argparse.Namespace, baseline: Path | None) -> None:
@@ -136,7 +126,7 @@ def _check_places(args: argparse.Namespace, baseline: Path | None) -> None:
             raise ConfigError(f"{flag} would overwrite {other}; name another file")
 
 
-def _tell_ways_out(args: argparse.Namespace, result: GateResult) -> None:
+def _tell_ways_out(args: argparse.Namespace, result: ek.gate.GateResult) -> None:
     files = f"--config {shlex.quote(args.config)} --trace-file {shlex.quote(args.trace_file)}"
     names = ("profile", *(flag for flag in FLAGS if flag not in ("judge", "judge-model")), "cache")
     given = {name: value for name in names if (value := getattr(args, name.replace("-", "_"))) is not None}
@@ -149,7 +139,7 @@ def _tell_ways_out(args: argparse.Namespace, result: GateResult) -> None:
     tell(f"  import cached replies:  evalkit cache import REPLIES.jsonl{own}")
 
 
-def _judge_of(result: GateResult) -> str | None:
+def _judge_of(result: ek.gate.GateResult) -> str | None:
     """The judge that was looked up in the cache, as for ``--judge``: ``profile`` if a profile names the judges."""
     for metric in (metric for test in result.tests for metric in test.metrics):
         for one in metric.measured:
@@ -160,16 +150,15 @@ def _judge_of(result: GateResult) -> str | None:
     return None
 
 
-def _write(args: argparse.Namespace, result: GateResult, since: tuple[int, int]) -> None:
+def _write(args: argparse.Namespace, result: ek.gate.GateResult, since: tuple[int, int]) -> None:
     from evalkit.core.files import write_whole
-    from evalkit.gate import enrich
     from evalkit.gate.reports import as_json, as_junit, as_markdown
 
     made = {"junit": as_junit(result), "markdown": as_markdown(result).encode(), "json": as_json(result)}
     if args.out is not None:  # first, because it may fail: no report says "passed" if the exit code is 2
         folder = Path(args.out)
         folder.mkdir(parents=True, exist_ok=True)
-        enrich(args.trace_file, folder / _TRACES, result.judgments, redact=args.redact, since=since)
+        ek.gate.enrich(args.trace_file, folder / _TRACES, result.judgments, redact=args.redact, since=since)
         for name, file in _REPORTS.items():
             write_whole(folder / file, [made[name]])
     for name, content in made.items():
@@ -179,7 +168,6 @@ def _write(args: argparse.Namespace, result: GateResult, since: tuple[int, int])
 
 def _record(args: argparse.Namespace) -> int:
     """`evalkit judge --trace-file`: record judgments in the traces, without gating."""
-    from evalkit.gate import enrich, run_gate
     from evalkit.gate.trace_enriching import stamp_of
 
     target = Path(args.out or args.trace_file)
@@ -187,16 +175,13 @@ def _record(args: argparse.Namespace) -> int:
         fact = f"--redact would overwrite {args.trace_file} and erase its texts permanently"
         raise ConfigError(f"{fact}; name another file with --out")
     if target.is_dir() or not target.absolute().parent.is_dir() or target.resolve() == Path(args.config).resolve():
-        fact = (
-            f"--out {target} cannot be written: it must be a file in an existing folder, and not the file of --config"
-        )
-        raise ConfigError(f"{fact}; choose another path")
+        fact = f"--out {target} cannot be written: it must be a file in an existing folder"
+        raise ConfigError(f"{fact}, and not the file of --config; choose another path")
     options = _options(args)
     since = stamp_of(args.trace_file)
-    result = run_gate(args.config, args.trace_file, options)
-    enrich(args.trace_file, target, result.judgments, redact=args.redact, since=since)
-    count = sum(map(len, result.judgments.values()))
-    note(args, f"recorded {counted(count, 'judgment')} in {target}")
+    result = ek.gate.run_gate(args.config, args.trace_file, options)
+    ek.gate.enrich(args.trace_file, target, result.judgments, redact=args.redact, since=since)
+    note(args, f"recorded {counted(sum(map(len, result.judgments.values())), 'judgment')} in {target}")
     lost = [test for test in result.tests if test.status == "error"]
     for test in lost[:20]:
         tell(f"not judged: test {test.id!r}: {test.message}")

@@ -5,12 +5,9 @@ from __future__ import annotations
 import shutil
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import evalkit as ek
 from evalkit.cli.arguments import Commands, add_command
-
-if TYPE_CHECKING:
-    from evalkit.evaluation import Evaluation
 
 JURY = ["fake:strict", "fake:lenient", "fake:verbose"]
 EDIT = {2: "Supported in the main. What matters is stated in the context; minor or small additions are acceptable."}
@@ -41,28 +38,24 @@ def add(commands: Commands) -> None:
 def run() -> None:
     """Print the tour; takes seconds, needs no key and no network."""
     from evalkit.core.settings import default_folder
-    from evalkit.engine import plan
-    from evalkit.evaluation import evaluate, load_example, show
-    from evalkit.rubrics import build_prompt, load_rubric
-    from evalkit.stats.comparison.compare_evaluations import compare
 
     cache, width = default_folder() / "demo", _width()
     print("evalkit: does a support bot stick to its sources?\n")
     _wrap(0, *_OPENING.splitlines())
 
-    items, labels = load_example("support")
-    rubric = load_rubric("faithfulness")
+    items, labels = ek.load_example("support")
+    rubric = ek.load_rubric("faithfulness")
     _step("1. The prompt that a judge gets", "print(ek.build_prompt(rubric, items.iloc[0]))")
-    lines = build_prompt(rubric, items.iloc[0]).messages[-1].content.splitlines()
+    lines = ek.build_prompt(rubric, items.iloc[0]).messages[-1].content.splitlines()
     for line in ("… criterion, scale and form of the reply, then:", *lines[lines.index("Question:") :]):
         print(textwrap.indent(textwrap.fill(line, width - 5, subsequent_indent="  "), "   │ ") or "   │")
 
     _step("2. What it will cost", "ek.plan(items, rubric, judges, samples=3)")
-    print(show(plan(items, rubric, JURY, cache=cache), width=width))
+    print(ek.show(ek.plan(items, rubric, JURY, cache=cache), width=width))
 
     _step("3. Judge, vote, aggregate, compare with labels", "ev = ek.evaluate(items, rubric, judges, labels=labels)")
-    first = evaluate(items, rubric, JURY, labels=labels, cache=cache, progress=False)
-    print(show(first, width=width), end="\n\n")
+    first = ek.evaluate(items, rubric, JURY, labels=labels, cache=cache, progress=False)
+    print(ek.show(first, width=width), end="\n\n")
     _wrap(0, "The labels were written together with the examples; they do not represent real annotators.")
 
     _step("4. Where to look: the items on which the judges differ most", "ev.disagreement, ev.wide()")
@@ -72,13 +65,13 @@ def run() -> None:
     _step("5. Edit the rubric: only the edited criterion is judged again", call)
     edited = rubric.edit(rubric.names[0], scale=EDIT)
     _wrap(3, *rubric.diff(edited).splitlines(), "")
-    second = evaluate(items, edited, JURY, labels=labels, cache=cache, progress=False)
+    second = ek.evaluate(items, edited, JURY, labels=labels, cache=cache, progress=False)
     here = Path.cwd()
     place = cache.relative_to(here) if cache.is_relative_to(here) else cache
-    print(compare(first, second, labels=labels).text(width), _CLOSING.format(cache=place), sep="\n")
+    print(ek.compare(first, second, labels=labels).text(width), _CLOSING.format(cache=place), sep="\n")
 
 
-def _print_disagreement(evaluation: Evaluation) -> None:
+def _print_disagreement(evaluation: ek.Evaluation) -> None:
     name = evaluation.rubric.names[0]
     disagreement = evaluation.disagreement.set_index("item_id")["disagreement"]
     wide = evaluation.wide().set_index("item_id")

@@ -49,7 +49,6 @@ def _server(args: argparse.Namespace) -> ServerReport:
     from evalkit.engine.judging.named_judges import named_judges
 
     settings, places = judge_settings(args)
-    judges = named_judges(places).changed(settings)
-    if not judges:
+    if not (judges := named_judges(places).changed(settings)):
         raise ConfigError(f"--judge {args.judge} has no model; pass --judge PROVIDER:MODEL, or --judge-model MODEL")
     return check_server(judges[0])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import evalkit as ek
 from evalkit._version import __version__
 from evalkit.core.judge_settings import JUDGE_SETTINGS
 from evalkit.core.providers import PROVIDERS
@@ -93,7 +94,6 @@ def _integrity(path: Path) -> str:
 
 
 def _rubrics(problems: list[str]) -> dict[str, Any]:
-    from evalkit.rubrics import list_templates
     from evalkit.rubrics.files import rubric_folders
     from evalkit.rubrics.rubrics_by_name import rubric_files
 
@@ -104,7 +104,7 @@ def _rubrics(problems: list[str]) -> dict[str, Any]:
         "folders": [str(folder) for folder in rubric_folders()],
         "rubrics": len(files),
         "broken": list(broken),
-        "templates": len(list_templates()),
+        "templates": len(ek.rubrics.list_templates()),
     }
 
 

@@ -5,27 +5,15 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import evalkit as ek
+from evalkit.cli import reading_and_printing as io
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_value
 from evalkit.cli.judge_and_plan import report_unscored
-from evalkit.cli.reading_and_printing import (
-    SETTINGS,
-    check_output,
-    json_bytes,
-    put_document,
-    put_shown,
-    read_items,
-    read_label_file,
-    read_side,
-    read_table,
-)
 from evalkit.cli.settings_from_flags import data_arguments, options_of, rules_of, spec_arguments
 from evalkit.cli.stderr_messages import note
 from evalkit.errors import ConfigError
-
-if TYPE_CHECKING:
-    from evalkit import Evaluation
 
 _TABLES = (
     *("judgments", "votes", "scores", "rubric_scores", "points", "summary"),
@@ -90,47 +78,43 @@ def _evaluate(args: argparse.Namespace) -> None:
         tables = {"items": evaluation.wide()} | tables
         for name, table in tables.items():
             write_frame(table, folder / f"{name}.{args.format}")
-        write_whole(folder / SETTINGS, [json_bytes(_settings(evaluation))])
+        write_whole(folder / io.SETTINGS, [io.json_bytes(_settings(evaluation))])
         note(args, f"wrote {len(tables)} tables to {folder}: {', '.join(tables)} (.{args.format})")
     if args.json:
-        put_document(_figures(evaluation))
+        io.put_document(_figures(evaluation))
     else:
-        put_shown(evaluation)
+        io.put_shown(evaluation)
     report_unscored(args, evaluation.judgments, cost=args.json)  # else the cost was printed with the figures
 
 
 def _report(args: argparse.Namespace) -> None:
-    from evalkit import report
 
     target = Path(args.out)
     if target.suffix not in (".html", ".htm"):  # checked before anything is paid
         raise ConfigError(f"--out of a report must end in .html, got {args.out}; rename it")
-    baseline = None if args.baseline is None else read_side(args.baseline)
+    baseline = None if args.baseline is None else io.read_side(args.baseline)
     evaluation = _evaluation(args)
-    note(args, f"wrote {report(evaluation, target, baseline=baseline)}")
+    note(args, f"wrote {ek.report(evaluation, target, baseline=baseline)}")
     report_unscored(args, evaluation.judgments)
 
 
-def _evaluation(args: argparse.Namespace) -> Evaluation:
+def _evaluation(args: argparse.Namespace) -> ek.Evaluation:
     """The evaluation that the flags describe: judged now, or from a judgments table."""
-    from evalkit import Evaluation, evaluate
-
     if args.labels and args.label:
         text = "--labels (a table) and --label (columns of the items) contradict each other; remove one of them"
         raise ConfigError(text)
-    labels: Any = read_label_file(args.labels) if args.labels else dict(args.label) or None
+    labels: Any = io.read_label_file(args.labels) if args.labels else dict(args.label) or None
     if args.judgments is None:
         if args.items is None:
             raise ConfigError("ITEMS is missing; name the file of items to judge, or pass --judgments FILE")
         arguments = spec_arguments(args) | data_arguments(args) | rules_of(args)
-        return evaluate(read_items(args), labels=labels, **arguments, **options_of(args))
+        return ek.evaluate(io.read_items(args), labels=labels, **arguments, **options_of(args))
     names = ("judge", "profile", "judge_samples", "template")
-    judging = [f"--{name.removeprefix('judge_')}" for name in names if getattr(args, name)]
-    if judging:
+    if judging := [f"--{name.removeprefix('judge_')}" for name in names if getattr(args, name)]:
         raise ConfigError(f"--judgments reads existing judgments and calls no judges; remove {', '.join(judging)}")
-    judgments = read_table(args.judgments, "judgments")
-    items = judgments[["item_id"]].drop_duplicates() if args.items is None else read_items(args)
-    return Evaluation.of(judgments, items, labels, args.rubric, inputs=dict(args.inputs), **rules_of(args))
+    judgments = io.read_table(args.judgments, "judgments")
+    items = judgments[["item_id"]].drop_duplicates() if args.items is None else io.read_items(args)
+    return ek.Evaluation.of(judgments, items, labels, args.rubric, inputs=dict(args.inputs), **rules_of(args))
 
 
 def _folder(args: argparse.Namespace) -> Path:
@@ -139,22 +123,18 @@ def _folder(args: argparse.Namespace) -> Path:
         fact = f"--out must be a folder, because evaluate writes several tables, got {args.out}"
         raise ConfigError(f"{fact}; name a folder (--format sets the format of the tables)")
     for name in ("items", *_TABLES):
-        check_output(args, folder / f"{name}.{args.format}")
+        io.check_output(args, folder / f"{name}.{args.format}")
     return folder
 
 
-def _settings(evaluation: Evaluation) -> dict[str, Any]:
+def _settings(evaluation: ek.Evaluation) -> dict[str, Any]:
     return {
-        "rubric": evaluation.rubric.id,
-        "rubric_version": evaluation.rubric.label,
-        "judges": list(evaluation.judges),
-        "samples": evaluation.samples,
-        "rules": asdict(evaluation.rules),
-    }
+        "rubric": evaluation.rubric.id, "rubric_version": evaluation.rubric.label, "judges": list(evaluation.judges),
+        "samples": evaluation.samples, "rules": asdict(evaluation.rules),
+    }  # fmt: skip
 
 
-def _figures(evaluation: Evaluation) -> dict[str, Any]:
-    from evalkit import summarize
+def _figures(evaluation: ek.Evaluation) -> dict[str, Any]:
 
     return (
         _settings(evaluation)
@@ -166,5 +146,5 @@ def _figures(evaluation: Evaluation) -> dict[str, Any]:
             "cost": asdict(evaluation.cost),
         }
         | {name: getattr(evaluation, name) for name in ("summary", "reliability", "alignment")}
-        | ({} if evaluation.points is None else {"points": summarize(evaluation.points)})
+        | ({} if evaluation.points is None else {"points": ek.summarize(evaluation.points)})
     )

@@ -7,6 +7,7 @@ from shutil import get_terminal_size
 from textwrap import fill
 from typing import TYPE_CHECKING
 
+import evalkit as ek
 from evalkit.cli.arguments import Commands, add_command, add_flags
 from evalkit.cli.reading_and_printing import put, put_shown
 from evalkit.cli.stderr_messages import note
@@ -30,11 +31,10 @@ def add(commands: Commands) -> None:
 
 
 def _history(args: argparse.Namespace) -> None:
-    from evalkit import history
     from evalkit.core.formatting import money
     from evalkit.evaluation.evaluation_log import AGREEMENT, SUMMARY
 
-    table = history(args.cache)
+    table = ek.history(args.cache)
     if args.json or args.out is not None:
         put(args, table.assign(time=table["time"].map(lambda moment: moment.isoformat(timespec="seconds"))))
         return
@@ -63,12 +63,8 @@ def _what(rows: pd.DataFrame) -> str:
 
     row, sums = rows.iloc[0], rows[["cost_usd", "paid_usd"]].sum(skipna=False)
     parts = [
-        row["evaluation"],
-        f"{row['time']:%Y-%m-%d %H:%M} UTC",
-        f"{row['rubric']}@{row['rubric_version']}",
-        f"{row['judges']}, {counted(row['samples'], 'sample')}",
-        f"template {row['template']}",
-        row["rules"],
+        row["evaluation"], f"{row['time']:%Y-%m-%d %H:%M} UTC", f"{row['rubric']}@{row['rubric_version']}",
+        f"{row['judges']}, {counted(row['samples'], 'sample')}", f"template {row['template']}", row["rules"],
         f"cost {money(sums['cost_usd'])}, of which {money(sums['paid_usd'])} paid then",
-    ]
+    ]  # fmt: skip
     return fill(one_line(" · ".join(parts)), get_terminal_size((100, 24)).columns, subsequent_indent="  ")

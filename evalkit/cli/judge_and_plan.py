@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import evalkit as ek
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_value
 from evalkit.cli.ci import RECORD_USAGE
 from evalkit.cli.reading_and_printing import check_output, put, put_document, put_either, read_items
@@ -53,7 +54,6 @@ def add(commands: Commands) -> None:
 
 
 def _judge(args: argparse.Namespace) -> None:
-    from evalkit import judge
 
     folder = args.out is not None and (args.out.endswith(("/", os.sep)) or Path(args.out).is_dir())
     if folder or args.shard or len(args.items) > 1:
@@ -62,19 +62,18 @@ def _judge(args: argparse.Namespace) -> None:
     (args.items,) = args.items
     if args.out is not None:
         check_output(args, args.out)
-    judgments = judge(read_items(args), **spec_arguments(args), **data_arguments(args), **options_of(args))
+    judgments = ek.judge(read_items(args), **spec_arguments(args), **data_arguments(args), **options_of(args))
     put(args, judgments, columns=(*_SHOWN, "error", "explanation", "reply"))
     report_unscored(args, judgments)
 
 
 def _judge_files(args: argparse.Namespace, folder: bool) -> None:
-    from evalkit import judge_files
 
     if not folder:
         raise ConfigError("several files and --shard need a folder for the judgments; pass --out FOLDER/")
     ways = {"out": args.out, "rows": args.part_rows, "shard": args.shard, "n_jobs": args.jobs, "item_id": args.item_id}
     with warnings.catch_warnings(action="ignore", category=EvalkitWarning):  # the text below says it
-        judged = judge_files(args.items, **spec_arguments(args), **data_arguments(args), **ways, **options_of(args))
+        judged = ek.judge_files(args.items, **spec_arguments(args), **data_arguments(args), **ways, **options_of(args))
     if args.json:
         put_document({"folder": str(judged.folder), "parts": judged.parts, "text": str(judged)})
     else:
@@ -92,18 +91,14 @@ def _shard(text: str) -> tuple[int, int]:
 
 def report_unscored(args: argparse.Namespace, judgments: pd.DataFrame, *, cost: bool = True) -> None:
     """On stderr: replies and cost, and (also with ``--quiet``) what is unscored, why, and what to do."""
-    from evalkit.engine import explain
-    from evalkit.evaluation import Cost
-
     if cost:
-        note(args, f"{counted(len(judgments), 'judgment')}: {Cost.of(judgments)}")
-    for row in explain(judgments).to_dict("records"):
+        note(args, f"{counted(len(judgments), 'judgment')}: {ek.evaluation.Cost.of(judgments)}")
+    for row in ek.explain(judgments).to_dict("records"):
         lost = f"{row['n']} ({row['share']:.0%}) of {row['judge']}, {row['error']}"
         tell(f"unscored: {lost} (item {row['items']}{', …' if row['n'] > 3 else ''}): {row['what_to_do']}")
 
 
 def _plan(args: argparse.Namespace) -> None:
-    from evalkit import plan
     from evalkit.core.settings import Settings
     from evalkit.engine.judging.specification import Spec
 
@@ -112,7 +107,7 @@ def _plan(args: argparse.Namespace) -> None:
     source = "flag --rubric" if args.rubric or spec.profile is None else spec.profile.label
     others = ((spec.settings.source(name), {name: value}) for name, value in spec.settings.items())
     settings = Settings.of((source, {"rubric": f"{spec.rubric.id}@{spec.rubric.label}"}), *others)
-    result = plan(read_items(args), **arguments, recorded=args.recorded, adopt=args.adopt, cache=args.cache)
+    result = ek.plan(read_items(args), **arguments, recorded=args.recorded, adopt=args.adopt, cache=args.cache)
     names = ("n_items", "n_unique", "n_skipped", "n_to_call", "usd", "usd_at_most", "usd_in_batches", "cache")
     document = {name: getattr(result, name) for name in names}
     document |= {"judges": result.table, "settings": settings.to_dict()}

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import evalkit as ek
 from evalkit.cli.arguments import Commands, add_command, add_group, add_value, opened
 from evalkit.cli.reading_and_printing import moments_as_text, put, put_either
 from evalkit.cli.stderr_messages import note
@@ -60,10 +61,9 @@ def _list(args: argparse.Namespace) -> None:
 def _of_files() -> pd.DataFrame:
     import pandas as pd
 
-    from evalkit.rubrics import list_templates
     from evalkit.rubrics.prompt_builder import load_template
 
-    templates = [load_template(label) for label in list_templates()]
+    templates = [load_template(label) for label in ek.rubrics.list_templates()]
     rows = [(template.name, template.version, template.hash, _FILES) for template in templates]
     return pd.DataFrame(rows, columns=["name", "version", "content_hash", "source"])
 

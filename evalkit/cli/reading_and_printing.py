@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import evalkit as ek
 from evalkit.cli.stderr_messages import note
 from evalkit.errors import ConfigError, InputError, counted
 
@@ -26,11 +27,10 @@ SETTINGS = "settings.json"
 
 def read_items(args: argparse.Namespace) -> pd.DataFrame:
     """The items of a command; labels and rubric columns with them."""
-    from evalkit.tables import load_items
     from evalkit.tables.items import as_items
 
     if args.items != "-":
-        return load_items(args.items, item_id=args.item_id)
+        return ek.load_items(args.items, item_id=args.item_id)
     frame = _read_stdin()
     if not len(frame.columns):
         raise InputError("stdin has no rows")
@@ -48,18 +48,14 @@ def read_table(path: str, name: str, *others: str, plain: bool = False) -> pd.Da
 
 def read_label_file(path: str) -> pd.DataFrame:
     """Human labels of a file; ``-`` is a long table on stdin."""
-    from evalkit import load_labels
-
-    return read_table(path, "labels") if path == "-" else load_labels(path)
+    return read_table(path, "labels") if path == "-" else ek.load_labels(path)
 
 
 def read_labels(args: argparse.Namespace) -> pd.DataFrame:
     """Human labels: a long table, an export of Label Studio or Argilla, or columns of a file of items."""
-    from evalkit import extract_labels, load_items
-
     if not args.label:
         return read_label_file(args.labels)
-    return extract_labels(load_items(args.labels, item_id=args.item_id), dict(args.label))
+    return ek.extract_labels(ek.load_items(args.labels, item_id=args.item_id), dict(args.label))
 
 
 def read_groups(args: argparse.Namespace) -> pd.Series | None:
@@ -136,10 +132,8 @@ def put(args: argparse.Namespace, frame: pd.DataFrame, *, columns: Iterable[str]
 
 def put_shown(shown: Any, *, rows: int = 20, fit: bool = True) -> None:
     """A table or object of evalkit on stdout; with `fit` no wider than the terminal (100 columns if there is none)."""
-    from evalkit.evaluation import show
-
     width = shutil.get_terminal_size((100, 24)).columns if fit else None
-    print(show(shown, rows=rows, width=width))
+    print(ek.show(shown, rows=rows, width=width))
 
 
 def put_out(args: argparse.Namespace, frame: pd.DataFrame) -> None:

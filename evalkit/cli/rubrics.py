@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import evalkit as ek
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_group, add_value
 from evalkit.cli.reading_and_printing import put, put_either
 from evalkit.cli.stderr_messages import note, tell
@@ -42,25 +43,21 @@ def add(commands: Commands) -> None:
 
 
 def _list(args: argparse.Namespace) -> None:
-    from evalkit.rubrics import list_rubrics
 
-    put(args, list_rubrics(), columns=("id", "version", "inputs", "description"))
+    put(args, ek.rubrics.list_rubrics(), columns=("id", "version", "inputs", "description"))
 
 
 def _show(args: argparse.Namespace) -> None:
-    from evalkit import load_rubric
     from evalkit.rubrics.files import dump_yaml
 
-    rubric = load_rubric(args.rubric).to_dict()
+    rubric = ek.load_rubric(args.rubric).to_dict()
     put_either(args, rubric, dump_yaml(rubric).rstrip())
 
 
 def _lint(args: argparse.Namespace) -> int | None:
     import pandas as pd
 
-    from evalkit.rubrics import list_rubrics
-
-    names = args.rubrics or list_rubrics()["path"].tolist()
+    names = args.rubrics or ek.rubrics.list_rubrics()["path"].tolist()
     found = pd.concat([_findings(name) for name in names], ignore_index=True)
     if args.out is not None or args.json:
         put(args, found)
@@ -76,10 +73,8 @@ def _findings(name: str) -> pd.DataFrame:
     """The findings of lint. A file that breaks the rules of rubrics is a finding; a missing file is an error."""
     import pandas as pd
 
-    from evalkit.rubrics import load_rubric
-
     try:
-        return load_rubric(name).lint()
+        return ek.load_rubric(name).lint()
     except RubricError as problem:
         if not Path(name).is_file() and not _is_broken(name):
             raise
@@ -95,18 +90,15 @@ def _is_broken(name: str) -> bool:
 
 
 def _diff(args: argparse.Namespace) -> None:
-    from evalkit import load_rubric
 
-    changes = load_rubric(args.old).diff(load_rubric(args.new))
-    if changes:
+    if changes := ek.load_rubric(args.old).diff(ek.load_rubric(args.new)):
         print(changes)
     else:
         tell(f"{args.old} and {args.new} are the same")
 
 
 def _new(args: argparse.Namespace) -> None:
-    from evalkit.rubrics import new_rubric
 
-    path = new_rubric(args.id, like=args.like, rubrics_folder=args.folder)
+    path = ek.rubrics.new_rubric(args.id, like=args.like, rubrics_folder=args.folder)
     print(path)
     note(args, f"edit it, then check it: evalkit rubric lint {path}")

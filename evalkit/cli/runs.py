@@ -7,15 +7,13 @@ import contextlib
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import evalkit as ek
 from evalkit.cli.arguments import Commands, Parser, add_command, add_flags, add_group, add_value, opened, read_as
 from evalkit.cli.reading_and_printing import moments_as_text, put, put_either
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.core.lists_of_choices import RUN_STATUSES, SCORING_MODES
-
-if TYPE_CHECKING:
-    from evalkit.runs import Run, Runner
 
 _FOLLOW_S = 0.5
 _START = """\
@@ -44,15 +42,8 @@ def _add_starting(parts: Commands) -> None:
     parser.add_argument("--scoring-mode", choices=SCORING_MODES, default="deterministic", help="default deterministic")
     add_value(parser, "--scoring-config", "FILE", "judges and rules: YAML or JSON file, or JSON text")
     add_value(parser, "--max-samples", "N", "at most this many samples of each task", type=int)
-    add_value(
-        parser,
-        "--option",
-        "NAME[=VALUE]",
-        "another flag of LightEval, as in num-fewshot-seeds=1; repeat for more",
-        action="append",
-        default=[],
-        type=read_as("NAME or NAME=VALUE", _option),
-    )
+    text, option = "another flag of LightEval, as in num-fewshot-seeds=1; repeat for more", "NAME or NAME=VALUE"
+    add_value(parser, "--option", "NAME[=VALUE]", text, action="append", default=[], type=read_as(option, _option))
     text = "only check it, and print how many judge calls it makes at most and what they cost"
     parser.add_argument("--plan", action="store_true", help=text)
     add_flags(parser, "folder", "quiet")
@@ -102,12 +93,10 @@ def _option(text: str) -> tuple[str, str | None]:
 
 
 @contextlib.contextmanager
-def _runner(args: argparse.Namespace) -> Iterator[Runner]:
+def _runner(args: argparse.Namespace) -> Iterator[ek.runs.Runner]:
     """The runner of ``--registry``, after it closed the runs of processes that died."""
-    from evalkit.runs import Runner
-
     with opened(args) as registry:
-        runner = Runner(registry, folder=getattr(args, "folder", None))
+        runner = ek.runs.Runner(registry, folder=getattr(args, "folder", None))
         runner.recover()
         yield runner
 
@@ -125,7 +114,7 @@ def _start(args: argparse.Namespace) -> int:
     return 0 if run.status == "succeeded" else 2
 
 
-def _plan(args: argparse.Namespace, runner: Runner, options: dict[str, Any], backend: str, flags: Any) -> int:
+def _plan(args: argparse.Namespace, runner: ek.runs.Runner, options: dict[str, Any], backend: str, flags: Any) -> int:
     from evalkit.lighteval import plan_run
     from evalkit.runs.processes.lighteval_command import check_flags, model_facts
 
@@ -136,7 +125,7 @@ def _plan(args: argparse.Namespace, runner: Runner, options: dict[str, Any], bac
 
 
 def _hooks(args: argparse.Namespace) -> dict[str, Any]:
-    def begun(run: Run) -> None:
+    def begun(run: ek.runs.Run) -> None:
         args.shown = run.notes
         _warn(run)
         note(args, f"run {run.id} of {run.pack} begins; log: {run.log}")
@@ -144,7 +133,7 @@ def _hooks(args: argparse.Namespace) -> dict[str, Any]:
     return {"on_start": begun, "on_line": None if args.quiet else tell}
 
 
-def _warn(run: Run, but: Sequence[str] = ()) -> None:
+def _warn(run: ek.runs.Run, but: Sequence[str] = ()) -> None:
     """Warnings about a run, with ``--quiet`` too, except those that were shown before."""
     nothing = [f"run {run.id} scored nothing in {', '.join(run.scored_nothing)}"] if run.scored_nothing else []
     for text in [*nothing, *run.notes]:
@@ -169,7 +158,7 @@ def _show(args: argparse.Namespace) -> None:
     put_either(args, run.to_dict(), str(run))
 
 
-def _read(args: argparse.Namespace) -> Run:
+def _read(args: argparse.Namespace) -> ek.runs.Run:
     with _runner(args) as runner:
         return runner.run(args.name)
 
@@ -201,10 +190,9 @@ def _cancel(args: argparse.Namespace) -> None:
 
 
 def _compare(args: argparse.Namespace) -> None:
-    from evalkit.runs import compare_runs
 
     with _runner(args) as runner:
-        comparison = compare_runs(runner.run(args.before), runner.run(args.after))
+        comparison = ek.runs.compare_runs(runner.run(args.before), runner.run(args.after))
     if args.out is None and not args.json:
         print(comparison)
         return
@@ -215,10 +203,9 @@ def _compare(args: argparse.Namespace) -> None:
 
 
 def _leaderboard(args: argparse.Namespace) -> None:
-    from evalkit.runs import leaderboard
 
     with _runner(args) as runner:
-        table = leaderboard(runner.registry, args.pack, newest=not args.all)
+        table = ek.runs.leaderboard(runner.registry, args.pack, newest=not args.all)
     if args.out is None and not args.json:
         heads = {"differs": "differs: ", "not_known": "not known: ", "notes": ""}
         texts = [[head + row[name] for name, head in heads.items() if row[name]] for row in table.to_dict("records")]

@@ -6,13 +6,13 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
+import evalkit as ek
 from evalkit.core.judge_settings import JUDGE_SETTINGS, flag_place, variable_place
 from evalkit.core.settings import RULE_NAMES, Options, Place, Settings
 from evalkit.errors import ConfigError
 
 if TYPE_CHECKING:
     from evalkit.core.judges import Judge
-    from evalkit.rubrics import Profile
 
 _CHANGES = ("model", *(name for name, setting in JUDGE_SETTINGS.items() if setting.field is not None))
 _NONE = (
@@ -39,9 +39,8 @@ def _rubric_or_profile(args: argparse.Namespace) -> Any:
         raise ConfigError("no rubric is named; pass --rubric ID ('evalkit rubric list' lists the ids), or --profile")
     if args.profile is None:
         return args.rubric
-    from evalkit import load_profile
 
-    profile = load_profile(args.profile)
+    profile = ek.load_profile(args.profile)
     return profile if args.rubric is None else profile.with_rubric(args.rubric)
 
 
@@ -58,7 +57,7 @@ def judge_settings(args: argparse.Namespace) -> tuple[Settings, list[Place]]:
     return Settings.of(*places), places
 
 
-def _judges(args: argparse.Namespace, profile: Profile | None) -> list[Judge] | Literal["none"] | None:
+def _judges(args: argparse.Namespace, profile: ek.rubrics.Profile | None) -> list[Judge] | Literal["none"] | None:
     """The judges that flags and variables name or change; None leaves them to the profile.
 
     ``none``, which makes no calls, leaves them to it as well.

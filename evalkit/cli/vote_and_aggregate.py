@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import evalkit as ek
 from evalkit.cli.arguments import Commands, Parser, add_command, add_flags, add_value, meanings, named_number, number_or
 from evalkit.cli.reading_and_printing import put, read_items, read_table
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES
@@ -66,29 +67,25 @@ def _of_file(function: Callable[..., pd.DataFrame], path: str, *names: str, **op
 
 
 def _vote(args: argparse.Namespace) -> None:
-    from evalkit import vote
 
     rules = {"method": args.method, "ties": args.ties or "na", "min_self_agreement": args.min_self_agreement}
-    votes = _of_file(vote, args.judgments, "judgments", unscored=args.unscored, scale=args.scale, **rules)
+    votes = _of_file(ek.vote, args.judgments, "judgments", unscored=args.unscored, scale=args.scale, **rules)
     shown = ("item_id", "criterion", "judge", "score", "label", "passed", "self_agreement", "n_scored", "n_samples")
     put(args, votes, columns=(*_RUBRIC, *shown, "reason"))
 
 
 def _aggregate(args: argparse.Namespace) -> None:
-    from evalkit import aggregate
 
     quorum = 0.5 if args.quorum is None else args.quorum
     options = {"method": args.method, "weights": dict(args.weight) or None, "scale": args.scale}
-    scores = _of_file(aggregate, args.votes, "votes", quorum=quorum, **options)
+    scores = _of_file(ek.aggregate, args.votes, "votes", quorum=quorum, **options)
     shown = ("item_id", "criterion", "score", "label", "passed", "disagreement", "n_scored", "n_judges", "status")
     put(args, scores, columns=(*_RUBRIC, *shown, "reason"))
 
 
 def _summarize(args: argparse.Namespace) -> None:
-    from evalkit import summarize
 
-    items = None if args.items is None else read_items(args)
-    options = {"by": args.by, "items": items, "scale": args.scale}
-    summary = _of_file(summarize, args.scores, "scores", "rubric_scores", **options)
+    options = {"by": args.by, "items": None if args.items is None else read_items(args), "scale": args.scale}
+    summary = _of_file(ek.summarize, args.scores, "scores", "rubric_scores", **options)
     shown = ("mean", "low", "high", "pass_rate", "pass_low", "pass_high", "n_scored", "n_items", "n_partial")
     put(args, summary, columns=(*_RUBRIC, "criterion", *(args.by or ()), *shown, "notes"))

@@ -130,8 +130,7 @@ def _schema(given: Mapping[str, Any], folder: Path) -> Any:
         if not isinstance(schema, dict):
             raise TypeError(f"expected a mapping, got a {type(schema).__name__}")
         plain = None if "$schema" in schema else jsonschema.Draft202012Validator
-        kind = jsonschema.validators.validator_for(schema, default=plain)
-        if kind is None:
+        if (kind := jsonschema.validators.validator_for(schema, default=plain)) is None:
             raise ValueError(f"unknown $schema {schema['$schema']!r}; name a draft of JSON Schema, or omit it")
         kind.check_schema(schema)
         # with this registry a $ref is not fetched from the network

@@ -118,8 +118,7 @@ class Expected(_WithChecks):
         given, allowed = self.of_check, CHECKS[self.type].fields if self.type in CHECKS else {}
         if self.type in CHECKS:
             fields = (*JudgeFields.model_fields, "min_score", "min_points", "rubric", "rubric_version")
-            judged = [name for name in fields if getattr(self, name) is not None]
-            if judged:
+            if judged := [name for name in fields if getattr(self, name) is not None]:
                 fact = f"{self.type} is a check without a judge"
                 raise ValueError(f"{fact}; omit {listed(judged)}, which only a judge metric can have")
             if len(given.keys() & allowed.keys()) != 1:
@@ -127,10 +126,8 @@ class Expected(_WithChecks):
         if self.type == CRITERIA and (self.min_points is None or self.min_score is not None):
             raise ValueError("criteria needs min_points (a share of the points), and has no min_score")
         of_criteria = [] if self.type in (CRITERIA, *CHECKS) else ["min_points", "rubric"]
-        wrong = sorted(
-            [*(given.keys() - allowed.keys()), *(name for name in of_criteria if getattr(self, name) is not None)]
-        )
-        if wrong:
+        misplaced = {name for name in of_criteria if getattr(self, name) is not None}
+        if wrong := sorted(given.keys() - allowed.keys() | misplaced):
             raise ValueError(f"unknown key for {self.type!r}: {listed(wrong)}")
         return self
 

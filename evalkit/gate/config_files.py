@@ -42,8 +42,7 @@ def load_gate(path: str | Path, *, redact: bool = False) -> GateConfig:
     values = _read(path)
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: expected a mapping with tests (optional: settings, suite, baseline, profile)")
-    reserved = [key for key in ("folder", "name") if key in values]
-    if reserved:
+    if reserved := [key for key in ("folder", "name") if key in values]:
         line = _line_of(path, reserved)
         raise ConfigError(f"{path}, line {line}: {unknown_key(reserved[0], _KEYS)}")
     try:

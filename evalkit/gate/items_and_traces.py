@@ -74,8 +74,7 @@ def to_traces(items: ItemsLike, judgments: pd.DataFrame | Evaluation | None, pat
     by_item, inputs = ({}, _possible_inputs(frame)) if judgments is None else _judgments_by_item(judgments, frame)
     if isinstance(judgments, Evaluation) and "of_item" in judgments.items and "of_item" not in frame:
         by_item = _by_own_item(judgments.items, by_item)  # the items bring criteria
-    missing = sorted(set(by_item) - set(frame["item_id"]))
-    if missing:
+    if missing := sorted(set(by_item) - set(frame["item_id"])):
         fact = f"{counted(len(missing), 'judged item')} not found among the items (the first: {missing[0]!r})"
         raise InputError(f"{fact}; pass all items that were judged")
     lines = [_line(row, by_item.get(row["item_id"], {}), inputs) for row in records(frame)]

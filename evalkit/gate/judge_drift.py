@@ -44,11 +44,10 @@ def measure_drift(works: Iterable[Worklist], options: GateOptions) -> list[Suite
         missing = [set(before.loc[rows.to_numpy(), "item_id"]) for rows in lost]
         there = ~before["item_id"].isin(missing[0] | missing[1])
         if not there.any():
-            text = (
-                "no test has replies on both sides of the date; record them now without --drift, and test again later"
-                if len(missing[0]) == len(work.inputs)
-                else "the judge gave no replies since the date"
-            )
+            text = "the judge gave no replies since the date"
+            if len(missing[0]) == len(work.inputs):
+                fact = "no test has replies on both sides of the date"
+                text = f"{fact}; record them now without --drift, and test again later"
             found.append(SuiteResult("drift", rubric.id, "error", text))
             continue
         clusters = pd.Series(list(work.clusters), index=[str(at) for at in range(len(work.inputs))])
@@ -92,8 +91,7 @@ def judge_changed(pairs: Iterable[tuple[list[bool | None], list[bool | None]]]) 
     `pairs` has the samples of both runs. Empty if all samples are the same.
     """
     before, after = [list(side) for side in zip(*pairs, strict=True)] or [[], []]
-    n_other = sum(old != now for old, now in zip(before, after, strict=True))
-    if not n_other:
+    if not (n_other := sum(old != now for old, now in zip(before, after, strict=True))):
         return ""
     counts = [
         (at, verdict, old.count(verdict), now.count(verdict))

@@ -44,9 +44,7 @@ def keys_of(work: Worklist, held: Sequence[Collection[str]]) -> Iterator[tuple[s
     rows = zip(*(map(bytes.hex, keys) for keys in ways), strict=True)
     size = work.n_rows // max(1, len(work.inputs))
     for hashes, mine in zip(work.hashes, held, strict=True):
-        own = [
-            next((key for key in alternatives if key in mine), shared) for shared, *alternatives in islice(rows, size)
-        ]
+        own = [next((key for key in choices if key in mine), shared) for shared, *choices in islice(rows, size)]
         parts = verdict_parts(work.spec, hashes[0])
         yield verdict_key(own, work.spec.samples, parts["rules_hash"]), parts
 
@@ -91,8 +89,7 @@ def judged(
         table = judge_worklist(work, chosen, budget=budget)
     except JudgeError as problem:
         text = f"no judge answered and nothing was scored ({REDACTED})" if options.redact else str(problem)
-        lost = Judgment(rubric.id, rubric.version, error=f"could not be judged: {text}")
-        return [lost] * len(work.inputs), 0.0
+        return [Judgment(rubric.id, rubric.version, error=f"could not be judged: {text}")] * len(work.inputs), 0.0
     parts = {str(at): verdict_parts(work.spec, hashes[0]) for at, hashes in enumerate(work.hashes)}
     judgments = list(judgments_of(table, rubric, work.spec.rules, parts).values())
     judgments = _with_misses(work, judgments, options, table["error"].tolist())
@@ -107,8 +104,7 @@ def _with_misses(work: Worklist, judgments: list[Judgment], options: GateOptions
     store, n_looked_up, checked = ReplyStore.open(options.cache), 0, list[Judgment]()
     size = work.n_rows // max(1, len(work.inputs))
     for at, judgment in enumerate(judgments):
-        n_misses = (judgment.reasons or {}).get("cache_miss", 0)
-        if not n_misses:
+        if not (n_misses := (judgment.reasons or {}).get("cache_miss", 0)):
             checked.append(judgment)
             continue
         n_looked_up += 1
@@ -116,11 +112,9 @@ def _with_misses(work: Worklist, judgments: list[Judgment], options: GateOptions
         near = nearest(work, store, row) if n_looked_up <= _MOST_NEAREST else None
         differs = "; ".join(f"{name}: {old} cached, {new} needed" for name, (old, new) in (near or {}).items())
         rubric, judges = work.spec.rubric, " and ".join(judge.name for judge in work.spec.judges)
-        error = (
-            f"cache miss: {n_misses} of {counted(size, 'sample')} of {rubric.id}@{rubric.version} by {judges} "
-            f"are not cached ({differs or 'nothing is cached for this input'})"
-        )
-        checked.append(replace(judgment, error=error))
+        fact = f"cache miss: {n_misses} of {counted(size, 'sample')} of {rubric.id}@{rubric.version} by {judges}"
+        why = differs or "nothing is cached for this input"
+        checked.append(replace(judgment, error=f"{fact} are not cached ({why})"))
     return checked
 
 

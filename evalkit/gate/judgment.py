@@ -101,8 +101,7 @@ class Judgment:
 
     def of(self, criterion: str) -> Judgment:
         """The judgment by one criterion alone; of a rubric with one criterion, whose parts are unknown, the whole."""
-        alone = self.criteria.get(criterion)
-        if alone is None:
+        if (alone := self.criteria.get(criterion)) is None:
             return self
         parts = {name: getattr(alone, name) for name in ("score", "passed", "samples", "reasons")}
         return replace(self, **parts, agreement=agreement_of(alone.samples), criteria={criterion: alone})
@@ -152,8 +151,7 @@ def judgments_of(
     """
     if not len(table):
         return {}
-    votes = vote(table, **rules.vote_options)
-    of_criteria = aggregate(votes, **rules.aggregate_options)
+    of_criteria = aggregate(vote(table, **rules.vote_options), **rules.aggregate_options)
     scores = combine(of_criteria, rubric).set_index("item_id")
     figures = of_criteria[["item_id", "criterion", "score_norm", "passed"]].astype(object)
     figures = figures.where(figures.notna(), None)
@@ -168,29 +166,20 @@ def judgments_of(
         score, passed = combined["score_norm"], combined["passed"]
         verdict, samples = None if pd.isna(passed) else bool(passed), _samples(ruled, rows)
         weights = dict(zip(rows["judge"], rows.get("weight") or [1.0] * len(places), strict=True))
-        criteria = _criteria(
-            rubric, rows, {name: outcomes.get((str(item), name), (None, None)) for name in rubric.names}
-        )
+        of_item = {name: outcomes.get((str(item), name), (None, None)) for name in rubric.names}
+        criteria = _criteria(rubric, rows, of_item)
         readings = readings_of((parts.get(str(item)) or {}).get("judges") or ())
         hash_of_rules = rules_hash(rubric, rules, list(weights.values()), readings)
         keys = tuple(str(key) for key in rows["key"] if key is not None)  # a skipped item has none
         judgments[str(item)] = Judgment(
-            rubric=rubric.id,
-            rubric_version=rubric.version,
-            passed=verdict,
-            score=None if pd.isna(score) else float(score),
-            source="live" if "live" in rows["source"] else "cache",
-            samples=samples,
-            agreement=agreement_of(samples),
-            rationale=_rationale(criteria, verdict, rubric),
-            judge=str(rows["judge"][0]) if len(weights) == 1 else tuple(map(str, weights)),
-            keys=keys,
+            rubric=rubric.id, rubric_version=rubric.version, passed=verdict,
+            score=None if pd.isna(score) else float(score), source="live" if "live" in rows["source"] else "cache",
+            samples=samples, agreement=agreement_of(samples), rationale=_rationale(criteria, verdict, rubric),
+            judge=str(rows["judge"][0]) if len(weights) == 1 else tuple(map(str, weights)), keys=keys,
             verdict_key=verdict_key(keys, len(samples) // len(weights), hash_of_rules),
-            parts=dict(parts.get(str(item), {})) | {"rules_hash": hash_of_rules},
-            reasons=_reasons(rows),
-            criteria=criteria,
-            **{name: _sum(rows[name]) for name in _COSTS if name in rows},
-        )
+            parts=dict(parts.get(str(item), {})) | {"rules_hash": hash_of_rules}, reasons=_reasons(rows),
+            criteria=criteria, **{name: _sum(rows[name]) for name in _COSTS if name in rows},
+        )  # fmt: skip
     return judgments
 
 

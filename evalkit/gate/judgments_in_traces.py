@@ -100,10 +100,8 @@ def read_recorded(
         values["agreement"] = agreement_of(given.samples)
     if given.verdict_key is None and given.passed and 2 * given.samples.count(True) <= len(given.samples):
         values["passed"] = None
-    judge = tuple(given.judge) if isinstance(given.judge, list) else given.judge
-    return Judgment(
-        rubric=rubric.id, source="trace", samples=tuple(given.samples), keys=tuple(given.keys), judge=judge, **values
-    )
+    values["judge"] = tuple(given.judge) if isinstance(given.judge, list) else given.judge
+    return Judgment(rubric=rubric.id, source="trace", samples=tuple(given.samples), keys=tuple(given.keys), **values)
 
 
 def _criterion(given: _Criterion, samples: Sequence[bool | None]) -> CriterionJudgment:
@@ -135,8 +133,7 @@ def _contradiction(given: _Recorded, rubric: Rubric, rules: Rules) -> str | None
         return f"passed {given.passed} although {shown}" if against else None
     if not _may_follow(given, rubric, rules):
         return f"passed {given.passed} although {shown}, score {given.score}"
-    parts = given.parts or {}
-    is_plain = rules == _PLAIN and parts.get("rules_hash") in (None, rules_hash(rubric, rules, [1.0]))
+    is_plain = rules == _PLAIN and (given.parts or {}).get("rules_hash") in (None, rules_hash(rubric, rules, [1.0]))
     if isinstance(given.judge, list) or not is_plain or None in samples or given.score is None:
         return None
     low, high = _score_range(yes / k, rubric)

@@ -125,9 +125,7 @@ class _Own:
             self._note(self._sequence(argument[1]))
         if operator is codes.ANY:
             return ["x", " "]
-        if operator is codes.GROUPREF:
-            return self._groups.get(argument, [""])
-        return self._of_parts(operator, argument)
+        return self._groups.get(argument, [""]) if operator is codes.GROUPREF else self._of_parts(operator, argument)
 
     def _of_parts(self, operator: Any, argument: Any) -> list[str]:
         if operator is codes.BRANCH:

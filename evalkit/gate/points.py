@@ -116,12 +116,10 @@ def measure_points(
     message = "; ".join(text for reached, text in outcomes if reached == status)
     error = next((judgment.error for judgment in judgments if judgment.error), None)
     message += f": {error}" if status == "error" and error else ""
-    named_axes = {name: row for name, row in figures.items() if not redact or name in (_WHOLE, *floors)}
-    values = {
-        name: {key: None if pd.isna(row[key]) else row[key] for key in _SHOWN} for name, row in named_axes.items()
-    }
+    by_axis = {name: row for name, row in figures.items() if not redact or name in (_WHOLE, *floors)}
+    values = {name: {key: None if pd.isna(row[key]) else row[key] for key in _SHOWN} for name, row in by_axis.items()}
     of_answer = _together(rows, judgments, figures[_WHOLE], status, _reasons(judgments) or None)
-    explained = tuple(_explained(rows, judgments, named_axes, redact=redact))
+    explained = tuple(_explained(rows, judgments, by_axis, redact=redact))
     return Measured(status, message, judgment=of_answer, points=values, explained=explained)
 
 

@@ -211,8 +211,7 @@ def _refuse_others(settings: Settings, judges: Sequence[Judge], options: GateOpt
     """Raise if a judge of another provider than the named one would be called (docs/adr/0011)."""
     text = settings["judge"]
     provider = text.partition(":")[0]
-    others = [judge.name for judge in judges if judge.provider != provider]
-    if not others:
+    if not (others := [judge.name for judge in judges if judge.provider != provider]):
         return
     flag = options.flag("judge")
     whom, judge = ("none of them", "fake:strict") if provider == "fake" else ("one judge", f"{provider}:MODEL")

@@ -204,8 +204,7 @@ def verdict(request: pytest.FixtureRequest) -> Verdict:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Send a worker's counts to the main process (pytest-xdist)."""
-    output = getattr(session.config, "workeroutput", None)
-    if output is not None:
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
         counts = session.config.stash[_TALLY]
         output["verdict"] = dict(counts)
 

@@ -212,8 +212,7 @@ def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> 
     """Use the judgments in the traces that are the needed ones."""
     for task in tasks:
         rubric = task.resolved.spec.rubric
-        raw = (task.trace.recorded or {}).get(task.name)
-        if raw is None:
+        if (raw := (task.trace.recorded or {}).get(task.name)) is None:
             continue
         where = f"{name}, line {task.trace.line}"
         spec = task.resolved.spec
@@ -275,8 +274,7 @@ def _groups(tasks: Iterable[_Task]) -> list[list[_Task]]:
 
 def _missing_inputs(task: _Task, options: GateOptions) -> str | None:
     rubric = task.resolved.spec.rubric
-    missing = [name for name in rubric.required_inputs if is_missing(task.trace.item.get(name))]
-    if not missing:
+    if not (missing := [name for name in rubric.required_inputs if is_missing(task.trace.item.get(name))]):
         return None
     fact = f"{options.place(task.trace.line)} has no {', '.join(missing)}, which rubric {rubric.id!r} needs"
     by_name = [name for name in missing if name not in ("question", "answer", "context")]
@@ -296,11 +294,9 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
                 named = f"the judge ({task.resolved.sources['judge']})"
                 fact = f"{named} has no model, so it cannot be called; pass {options.flag('judge-model')} MODEL"
                 raise ConfigError(f"{fact}, set VERDICT_JUDGE_MODEL, or use a profile")
-            error = (
-                f"no judgment by {rubric.id}@{rubric.version} is recorded in {options.place(task.trace.line)}, and no "
-                f"judge is named, so the cache cannot be searched: name one with {options.flag('judge')}"
-            )
-            error = _with_rejected(task, error)
+            fact = f"no judgment by {rubric.id}@{rubric.version} is recorded in {options.place(task.trace.line)}"
+            advice = f"no judge is named, so the cache cannot be searched: name one with {options.flag('judge')}"
+            error = _with_rejected(task, f"{fact}, and {advice}")
             task.judgment = Judgment(rubric.id, rubric.version, error=error, reasons={"not_recorded": 1})
     if options.refresh and any(not task.resolved.live for task in tasks):
         flag, judge = options.flag("drift" if options.drift else "judge-refresh"), options.flag("judge")

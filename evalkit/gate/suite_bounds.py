@@ -57,9 +57,7 @@ def _judgments(tests: Sequence[TestResult], type_: str) -> Iterator[tuple[str, J
             yield one.input_hash or test.id, one.judgment
 
 
-def _bound(
-    name: str, bound: float, judgments: list[tuple[str, Judgment]], *, has_ends: bool
-) -> tuple[Status, str]:  # fmt: skip
+def _bound(name: str, bound: float, judgments: list[tuple[str, Judgment]], *, has_ends: bool) -> tuple[Status, str]:
     n, too_few = len(judgments), f"a suite bound needs at least {FEWEST}: add tests, or use min_score per test"
     if n < FEWEST:
         return "error", f"{counted(n, 'test')}; {too_few}"

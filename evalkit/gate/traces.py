@@ -173,19 +173,10 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
     item = given.meta.get("item")
     extra = (item if isinstance(item, dict) else {}) | ({} if own is None else {"criteria": own})
     return Trace(
-        line=number,
-        request_id=given.request_id,
-        prompt=prompt,
-        context=None if texts is None else tuple(texts),
-        answer=answer,
-        attempt=attempt,
-        recorded=recorded,
-        extra=extra or None,
-        model=given.model,
-        provider=given.provider,
-        own=_own(given.meta) or None,
-        inputs=inputs,
-    )
+        line=number, request_id=given.request_id, prompt=prompt, context=None if texts is None else tuple(texts),
+        answer=answer, attempt=attempt, recorded=recorded, extra=extra or None, model=given.model,
+        provider=given.provider, own=_own(given.meta) or None, inputs=inputs,
+    )  # fmt: skip
 
 
 def _inputs(value: Any, where: str) -> dict[str, Any] | None:

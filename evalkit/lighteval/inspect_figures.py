@@ -123,8 +123,7 @@ def _inspect_figures(score: EvalScore, log: EvalLog, make: Callable[..., Figure]
     means = mean_row("x", reduced)
     figures = []
     for metric in score.metrics.values():
-        kind = metric.name.rpartition("/")[2]
-        if kind in _SPREADS:
+        if (kind := metric.name.rpartition("/")[2]) in _SPREADS:
             continue
         is_mean = kind in _MEAN_METRICS and math.isclose(metric.value, means["x"], abs_tol=1e-9)
         name = (part or kind) if part is None or kind in _MEAN_METRICS else f"{part}/{kind}"

@@ -36,10 +36,8 @@ def nothing_judged(metrics: Mapping[str, Iterable[Any]]) -> str:
     silent = [place_of(task, one.metric_name) for task, mine in metrics.items() for one in mine if _waits(one)]
     if not silent:
         return ""
-    return (
-        f"{NOTHING}: the scoring mode is 'deterministic', the default ({listed_places(silent)}); to have "
-        f"answers judged, set {MODE_VARIABLE} to judge (one judge) or jury"
-    )
+    fact = f"{NOTHING}: the scoring mode is 'deterministic', the default ({listed_places(silent)})"
+    return f"{fact}; to have answers judged, set {MODE_VARIABLE} to judge (one judge) or jury"
 
 
 def _waits(metric: Any) -> bool:
@@ -87,10 +85,9 @@ def cannot_run(metric: Any) -> str:
     except Exception as problem:  # noqa: BLE001  # of any library
         name = getattr(aggregate, "__name__", str(aggregate))
         if "dict" in str(problem) or str(getattr(aggregate, "__module__", "")).startswith("numpy"):
-            return (
-                f"its samples are dicts, which corpus_level_fn={name} cannot take ({problem}); use "
-                "the metric as judge_metric returns it, or for PolluxLLMJudgeMetric corpus_level_fn=pollux_corpus"
-            )
+            fact = f"its samples are dicts, which corpus_level_fn={name} cannot take ({problem})"
+            advice = "use the metric as judge_metric returns it"
+            return f"{fact}; {advice}, or for PolluxLLMJudgeMetric corpus_level_fn=pollux_corpus"
     return ""
 
 

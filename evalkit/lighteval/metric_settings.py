@@ -204,15 +204,13 @@ def _rubric(own: Rubric, profile: Profile | None) -> tuple[Rubric, str]:
 
 def _check_judges(judges: list[Judge], settings: Settings, scoring: Scoring, profile: Profile | None) -> None:
     if not judges:
-        raise ConfigError(
-            "no judge is named; name one in EVALUATOR_SCORING_CONFIG (judges), in a profile, or in the metric (judges=)"
-        )
+        fact = "no judge is named; name one in EVALUATOR_SCORING_CONFIG"
+        raise ConfigError(f"{fact} (judges), in a profile, or in the metric (judges=)")
     place = {"config": "the scoring config", "task": "the task"}.get(settings.source("judges"))
     scoring.check_number(len(judges), place or f"profile {profile and profile.profile!r}")
     if not any(judge.weight > 0 for judge in judges):
-        raise ConfigError(
-            "no answer would have a score, because all judges have weight 0; give a judge a weight above 0"
-        )
+        text = "no answer would have a score, because all judges have weight 0; give a judge a weight above 0"
+        raise ConfigError(text)
 
 
 def _template(name: str, binding: TaskBinding, layout: PluginLayout | None) -> Template:

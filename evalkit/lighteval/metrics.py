@@ -21,18 +21,8 @@ from evalkit.core.judges import Judge
 from evalkit.core.settings import Options
 from evalkit.engine.judging.specification import Spec
 from evalkit.errors import ConfigError, JudgeError, listed
+from evalkit.evaluation import lighteval_rows
 from evalkit.evaluation.evaluating import evaluate_spec
-from evalkit.evaluation.lighteval_rows import (
-    EMPTY_ANSWER,
-    alpha_of,
-    check_rubric,
-    corpus_row,
-    disagreement_row,
-    is_scored,
-    judgments_of,
-    sample_rows,
-    unjudged_row,
-)
 from evalkit.lighteval.items import Fields, answers_of, check_fields, items_of
 from evalkit.lighteval.metric_receipts import leave_receipt
 from evalkit.lighteval.metric_settings import Declared, MetricSettings, naming, resolve
@@ -110,10 +100,9 @@ def judge_metric(
         fact = "compares two answers, but LightEval scores one model at a time"
         raise ConfigError(f"rubric {declared.rubric.id!r} {fact}; use a pointwise rubric")
     if name is not None and (not isinstance(name, str) or not name.strip()):
-        raise ConfigError(
-            f"name={name!r} is not a valid name for a metric; pass a string, or omit it to use the rubric's id"
-        )
-    check_rubric(declared.rubric)
+        text = f"name={name!r} is not a valid name for a metric; pass a string, or omit it to use the rubric's id"
+        raise ConfigError(text)
+    lighteval_rows.check_rubric(declared.rubric)
     inputs = [*declared.rubric.input_names, *(["criteria"] if declared.rubric.has_requirements else [])]
     if wrong := [one for one in fields or {} if one not in inputs]:
         fact = f"fields= has {listed(wrong)}, but rubric {declared.rubric.id!r} has no such input"
@@ -135,9 +124,8 @@ def jury_metric(rubric: Any, **given: Any) -> SampleLevelMetric:
     metric = judge_metric(rubric, **given)
     score: Any = metric.sample_level_fn
     if len(score.declared.settings.get("judges") or ()) == 1:
-        raise ConfigError(
-            "a jury needs two or more judges, but judges= names only one; use judge_metric for a single judge"
-        )
+        text = "a jury needs two or more judges, but judges= names only one; use judge_metric for a single judge"
+        raise ConfigError(text)
     score.declared = replace(score.declared, modes=("deterministic", "jury"))
     return metric
 
@@ -213,7 +201,7 @@ class RubricScore(SampleLevelComputation):
         with naming(task, self.name):
             settings = resolve(self.declared, task, scoring)
             if settings.spec.rubric is not self.declared.rubric:
-                check_rubric(settings.spec.rubric)
+                lighteval_rows.check_rubric(settings.spec.rubric)
             if not self._options.get("offline"):
                 for judge in settings.spec.judges:
                     _check_ready(judge)
@@ -244,7 +232,7 @@ class RubricScore(SampleLevelComputation):
         self, settings: MetricSettings, task: str, rows: Sequence[Mapping[str, Any]], tables: Sequence[pd.DataFrame],
         n_wanted: int,
     ) -> None:  # fmt: skip
-        n_scored = sum(is_scored(self.name, row) for row in rows)
+        n_scored = sum(lighteval_rows.is_scored(self.name, row) for row in rows)
         counts = {"n_items": len(rows), "n_scored": n_scored, "n_empty": sum(map(self._is_empty, rows))}
         leave_receipt(settings, task, self.name, tables, n_wanted, **counts)
 
@@ -253,32 +241,35 @@ class RubricScore(SampleLevelComputation):
         scoring = Scoring.from_environ()
         if scoring.mode != "deterministic" and rows:
             settings = self._resolved(task, scoring)
-            table = judgments_of(self.name, rows)
+            table = lighteval_rows.judgments_of(self.name, rows)
             lost = [row for row in rows if row[f"{self.name}_judgments"] == "[]" and not self._is_empty(row)]
             n_lost = sum(row.get(f"{self.name}_n_criteria", len(settings.spec.rubric.criteria)) for row in lost)
             n_wanted = len(table) + round(n_lost) * settings.spec.samples * len(settings.spec.judges)
             self._leave_receipt(settings, task, items, [table], n_wanted)
 
     def _is_empty(self, row: Mapping[str, Any]) -> bool:
-        return bool(row[f"{self.name}_error"] == EMPTY_ANSWER)
+        return bool(row[f"{self.name}_error"] == lighteval_rows.EMPTY_ANSWER)
 
     def corpus(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         """The figures of a task as floats; see `judge_metric`."""
         mode = Scoring.from_environ().mode
         if mode == "deterministic":
             return {f"{self.name}_coverage": 0.0}
-        among = {f"{self.name}_alpha": alpha_of(self.name, rows)} if mode == "jury" else {}
-        return self._figures(rows) | among | disagreement_row(self.name, rows)
+        among = {f"{self.name}_alpha": lighteval_rows.alpha_of(self.name, rows)} if mode == "jury" else {}
+        return self._figures(rows) | among | lighteval_rows.disagreement_row(self.name, rows)
 
     def _figures(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-        return corpus_row(self.name, rows)
+        return lighteval_rows.corpus_row(self.name, rows)
 
     def _judge(
         self, settings: MetricSettings, docs: Sequence[Any], responses: Sequence[Any], filled: Sequence[int]
     ) -> tuple[list[dict[str, Any]], list[pd.DataFrame], int]:
         """The rows, the judgments tables, and how many (answer, criterion) pairs were to be judged."""
         rubric, report = settings.spec.rubric, settings.report_disagreement
-        rows = [unjudged_row(self.name, rubric, EMPTY_ANSWER, report_disagreement=report) for _ in docs]
+        rows = [
+            lighteval_rows.unjudged_row(self.name, rubric, lighteval_rows.EMPTY_ANSWER, report_disagreement=report)
+            for _ in docs
+        ]
         tables: list[pd.DataFrame] = []
         if filled:
             items = items_of([docs[at] for at in filled], [responses[at] for at in filled], rubric, self._fields)
@@ -302,9 +293,9 @@ def judge_rows(
         evaluation = evaluate_spec(spec, items, Options(**asked), logged=options.get("logged", True))
     except JudgeError as problem:
         _log.error("%s: %s", shown, problem)
-        lost = unjudged_row(name, spec.rubric, "judge_down", report_disagreement=report_disagreement)
+        lost = lighteval_rows.unjudged_row(name, spec.rubric, "judge_down", report_disagreement=report_disagreement)
         return [dict(lost) for _ in range(len(items))], []
-    judged = sample_rows(name, evaluation, report_disagreement=report_disagreement)
+    judged = lighteval_rows.sample_rows(name, evaluation, report_disagreement=report_disagreement)
     return [judged[item] for item in items["item_id"]], [evaluation.judgments]
 
 
@@ -348,10 +339,6 @@ def _check_ready(judge: Judge) -> None:
     try:
         check_ready(judge)
     except JudgeError as problem:
-        raise JudgeError(
-            problem.fact,
-            judge=judge.name,
-            variable=problem.variable,
-            advice="set this variable, or name another one as api_key_env where this judge is defined (scoring "
-            "config, profile or task)",
-        ) from None
+        where = "where this judge is defined (scoring config, profile or task)"
+        advice = f"set this variable, or name another one as api_key_env {where}"
+        raise JudgeError(problem.fact, judge=judge.name, variable=problem.variable, advice=advice) from None

@@ -71,8 +71,7 @@ def model_identity(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         - ``server``: ``address``, and what the server tells of the model.
     """
     found: dict[str, dict[str, Any]] = {"files": {}, "environment": {}, "revisions": {}, "server": {}}
-    code = given.get("model_definition_file_path")
-    if code:
+    if code := given.get("model_definition_file_path"):
         _add_code(found, Path(code))
     if not _REMOTE & given.keys():
         for field in _NAMES:

@@ -120,8 +120,7 @@ def _tasks(wanted: Sequence[str], custom_tasks: Any = None, load_multilingual: b
     if custom_tasks is not None:
         own = Registry._extract_configs(Registry.create_custom_tasks_module(custom_tasks))
     copies = {name: task for name, task in _copies().items() if name in wanted and name not in own}
-    originals = [copies.get(name, name) for name in wanted]
-    tasks = _known_tasks(own, originals, custom_tasks, load_multilingual)
+    tasks = _known_tasks(own, [copies.get(name, name) for name in wanted], custom_tasks, load_multilingual)
     for copy_name, task in copies.items():
         for name, config in list(tasks.items()):
             if name == task or name.startswith(f"{task}:"):

@@ -95,8 +95,7 @@ def judgments_table(task: str, details: pd.DataFrame, receipts: Sequence[Receipt
     """
     ids = [f"{task}/{name}" for name in _items(task, details)["item_id"]]
     parts = [(receipt.metric, _judgments(receipt.metric, details, ids)) for receipt in receipts if receipt.task == task]
-    found = [part.assign(_metric=metric) for metric, part in parts if len(part)]
-    if not found:
+    if not (found := [part.assign(_metric=metric) for metric, part in parts if len(part)]):
         return schemas.empty("judgments")
     both = pd.concat(found, ignore_index=True)
     both = both[~both.duplicated([*schemas.JUDGMENT_KEY, "key"])]

@@ -24,9 +24,7 @@ def repaired(value: Any) -> Any:
         return value
     if isinstance(value, Mapping):
         return {repaired(name): repaired(inner) for name, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(repaired(inner) for inner in value)
-    return value
+    return type(value)(repaired(inner) for inner in value) if isinstance(value, (list, tuple)) else value
 
 
 _TEXTS = ("query", "instruction", "choices", "specific", "input", "text", "text_post_processed", "reasonings")

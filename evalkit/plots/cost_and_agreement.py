@@ -74,15 +74,13 @@ def _gathered(evaluations: Judged | Mapping[str, HasJudgments], measure: str) ->
         return evaluations.assign(name=evaluations["judge"].astype("str"))
     named = evaluations if isinstance(evaluations, Mapping) else {"": evaluations}
     if not named:
-        raise InputError(
-            "plot_cost got no evaluation; pass one, a mapping from names to evaluations, or a table of ek.align"
-        )
+        text = "plot_cost got no evaluation; pass one, a mapping from names to evaluations, or a table of ek.align"
+        raise InputError(text)
     return pd.concat([_of(one, f"{name}: " if name else "") for name, one in named.items()], ignore_index=True)
 
 
 def _of(evaluation: HasJudgments, prefix: str) -> pd.DataFrame:
-    alignment = getattr(evaluation, "alignment", None)
-    if alignment is None:
+    if (alignment := getattr(evaluation, "alignment", None)) is None:
         raise InputError("plot_cost needs labels in each evaluation; pass labels= to evaluate")
     once = evaluation.judgments.drop_duplicates(["judge", "key"])
     usd = {str(judge): rows["cost_usd"].sum(skipna=False) for judge, rows in once.groupby("judge", observed=True)}

@@ -38,9 +38,8 @@ def labels_of(judged: Judged, labels: LabelsLike | None) -> pd.DataFrame:
     """The labels passed, else those of an evaluation, without missing ones."""
     table = labels if labels is not None else getattr(judged, "labels", None)
     if table is None:
-        raise InputError(
-            "human labels are missing; pass labels=, a table with the columns item_id, criterion, annotator and label"
-        )
+        fact = "human labels are missing"
+        raise InputError(f"{fact}; pass labels=, a table with the columns item_id, criterion, annotator and label")
     human = labels_for(judged, table)
     return human[human["label"].notna().to_numpy()]
 

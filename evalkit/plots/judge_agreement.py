@@ -131,8 +131,7 @@ def plot_disagreement(judged: Judged, labels: LabelsLike | None = None, *, theme
     n_used = 0
     for criterion, _, rows in parts_of(scores):
         spread, error = rows["disagreement"].to_numpy(dtype=np.float64), errors[rows.index]
-        used = ~np.isnan(spread) & ~np.isnan(error)
-        if used.any():
+        if (used := ~np.isnan(spread) & ~np.isnan(error)).any():
             n_used += int(used.sum())
             units = cluster_codes(clusters_of(rows["item_id"], clusters))[used]
             panels.append(_scatter(criterion, spread[used], error[used], units, len(rows)))

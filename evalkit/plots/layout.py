@@ -189,8 +189,7 @@ def gap(name: str, rows: pd.DataFrame, otherwise: str) -> str:
 
 def check_columns(table: Any, need: Sequence[str], name: str) -> None:
     """Raise unless the table has all columns of the table called `name`."""
-    missing = [column for column in need if column not in getattr(table, "columns", ())]
-    if missing:
+    if missing := [column for column in need if column not in getattr(table, "columns", ())]:
         raise InputError(f"expected a table of {name}, but column {listed(missing)} is missing")
 
 

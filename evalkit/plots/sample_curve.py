@@ -69,9 +69,8 @@ def plot_k_curve(curve: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
 
 def _panel(name: str, what: str, rows: pd.DataFrame) -> Panel:
     lines = rows.to_dict("records")
-    label = "no labels: Φ alone"
-    if rows["value"].notna().any():
-        label = figure_of(what).name or what.replace("_", " ")
+    has_labels = rows["value"].notna().any()
+    label = (figure_of(what).name or what.replace("_", " ")) if has_labels else "no labels: Φ alone"
     alt = "; ".join(_said(line, label) for line in lines)
 
     def paint(axes: Axes, palette: Palette) -> None:

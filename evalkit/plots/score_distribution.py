@@ -124,8 +124,7 @@ def _kinds(rows: pd.DataFrame) -> Objects:
     scale = Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0]))
     names = rows["passed"].astype(object).map({True: "passed", False: "failed"})
     names = names.fillna("no verdict" if scale.has_rule else _NO_RULE)
-    answered = rows["score"].notna() | rows["label"].notna()
-    return np.asarray(names.where(answered, "").to_numpy(dtype=object))
+    return np.asarray(names.where(rows["score"].notna() | rows["label"].notna(), "").to_numpy(dtype=object))
 
 
 def _bars(rows: pd.DataFrame, scale: Scale) -> tuple[Floats, list[str], Any, float]:

@@ -30,9 +30,8 @@ class _Text(BaseModel):
     @classmethod
     def _check_name(cls, name: str) -> str:
         if not _NAME.fullmatch(name) or name in _NO_NAMES:
-            raise ValueError(
-                f"a name may contain only lower-case letters, digits, '_' and '-', and must not be {listed(_NO_NAMES)}"
-            )
+            fact = "a name may contain only lower-case letters, digits, '_' and '-'"
+            raise ValueError(f"{fact}, and must not be {listed(_NO_NAMES)}")
         return name
 
     @classmethod
@@ -128,8 +127,7 @@ class Padding(_Text):
 
     def on(self, answer: str) -> str:
         """The padded answer: in Russian if most of its letters are Cyrillic."""
-        letters = len(_LETTER.findall(answer))
-        russian = 2 * len(_CYRILLIC.findall(answer)) > letters
+        russian = 2 * len(_CYRILLIC.findall(answer)) > len(_LETTER.findall(answer))
         return _filled(self.texts["ru" if russian and "ru" in self.texts else "en"], {"answer": answer})
 
 
@@ -177,8 +175,7 @@ def chosen(choice: Iterable[str | Kind | Mapping[str, Any]] | None, shipped: lis
     choice = [choice] if isinstance(choice, (str, Mapping, BaseModel)) else list(choice)
     known, kind = {text.name: text for text in shipped}, type(shipped[0])
     name = kind.__name__.lower()
-    unknown = [entry for entry in choice if isinstance(entry, str) and entry not in known]
-    if unknown:
+    if unknown := [entry for entry in choice if isinstance(entry, str) and entry not in known]:
         raise ConfigError(f"unknown {name} {unknown[0]!r}; allowed: {', '.join(known)}")
     texts = [known[entry] if isinstance(entry, str) else kind.of(entry) for entry in choice]
     names = [text.name for text in texts]

@@ -76,17 +76,12 @@ def pair_sides(
     change = pairs["verdict_after"].map(_WORTH) - pairs["verdict_before"].map(_WORTH)
     chance = expected.reindex(pd.MultiIndex.from_frame(pairs[keys])).to_numpy() if len(expected) else np.nan
     return pairs[keys].assign(
-        variant=variant,
-        before_side=before,
-        after_side=after,
-        before=pairs["verdict_before"],
-        after=pairs["verdict_after"],
-        flipped=change.ne(0).astype("float64").where(known),
+        variant=variant, before_side=before, after_side=after, before=pairs["verdict_before"],
+        after=pairs["verdict_after"], flipped=change.ne(0).astype("float64").where(known),
         expected=pd.Series(chance, index=pairs.index, dtype="float64").where(known),
-        toward=np.sign(change.astype("float64").fillna(0.0)),
-        shift=pairs["score_after"] - pairs["score_before"],
+        toward=np.sign(change.astype("float64").fillna(0.0)), shift=pairs["score_after"] - pairs["score_before"],
         rule=pairs["rule_before"],
-    )
+    )  # fmt: skip
 
 
 def effects_table(

@@ -78,9 +78,8 @@ class ProbeRun:
         options = replace(self.options, **changes)
         # replies recorded for an item with the changed text are stored under the item's own id
         ids = items[_ORIGIN].tolist() if _ORIGIN in items.columns else None
-        judgments = judge_worklist(
-            Worklist.of(spec or self.spec, items, ids=ids), options.since(self.began), budget=self.budget
-        )
+        worklist = Worklist.of(spec or self.spec, items, ids=ids)
+        judgments = judge_worklist(worklist, options.since(self.began), budget=self.budget)
         if spec is None and not self.spec.exact and len(judgments):  # recorded samples are taken as they are
             self.spec = replace(self.spec, samples=int(judgments["sample"].max()) + 1)
         # a rubric narrowed to one criterion has another label
@@ -105,10 +104,9 @@ class ProbeRun:
         """
         spec, builder = self.spec, self.spec.prompt_builders[judge]
         if spec.is_grouped:
-            raise ConfigError(
-                f"criteria_per_call={spec.criteria_per_call!r} of the profile asks for several criteria at once, but "
-                "this probe attacks one criterion at a time; pass the rubric and the judges without the profile"
-            )
+            fact = f"criteria_per_call={spec.criteria_per_call!r} of the profile asks for several criteria at once"
+            advice = "but this probe attacks one criterion at a time"
+            raise ConfigError(f"{fact}, {advice}; pass the rubric and the judges without the profile")
         rubric = spec.rubric
         if len(rubric.criteria) > 1:
             rubric = rubric.edit(criteria=(rubric.criterion(criterion),))
@@ -119,15 +117,12 @@ class ProbeRun:
         """Raise unless the rubric judges one text, in the column `field`, which every item has."""
         rubric = self.spec.rubric
         if rubric.mode == "pairwise":
-            raise ConfigError(
-                f"{probe} changes a single answer, but rubric {rubric.id!r} compares two; use probe_position, or a "
-                "pointwise rubric"
-            )
+            fact = f"{probe} changes a single answer, but rubric {rubric.id!r} compares two"
+            raise ConfigError(f"{fact}; use probe_position, or a pointwise rubric")
         if field not in rubric.input_names:
-            raise ConfigError(
-                f"{probe} changes the input {field!r}, but rubric {rubric.id!r} has only "
-                f"{listed(rubric.input_names)}; pass field= with the name of the input that contains the judged text"
-            )
+            fact = f"{probe} changes the input {field!r}"
+            advice = f"but rubric {rubric.id!r} has only {listed(rubric.input_names)}"
+            raise ConfigError(f"{fact}, {advice}; pass field= with the name of the input that contains the judged text")
         values = self.items[field] if field in self.items.columns else pd.Series(dtype=object)
         wrong = [key for key, value in zip(self.items["item_id"], values, strict=False) if not isinstance(value, str)]
         if wrong:

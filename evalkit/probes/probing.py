@@ -88,10 +88,8 @@ def probe_position(
     spec = Spec.of(rubric, judges, samples, template, inputs=inputs, on_missing=on_missing)
     run = ProbeRun.of(spec, items, item_id, clusters, options)
     if run.spec.rubric.mode != "pairwise":
-        raise ConfigError(
-            f"probe_position needs a pairwise rubric, such as 'preference', but {run.spec.rubric.id!r} judges single "
-            "answers, which have no position"
-        )
+        fact = "probe_position needs a pairwise rubric, such as 'preference'"
+        raise ConfigError(f"{fact}, but {run.spec.rubric.id!r} judges single answers, which have no position")
     judgments = run.judge(run.items).assign(side=lambda table: table["order"])
     repeats = run.again()
     # from BA to AB the answer A moves to the first place
@@ -242,13 +240,10 @@ def probe_injection(
     spec = Spec.of(rubric, judges, samples, template, inputs=inputs, on_missing=on_missing)
     run = ProbeRun.of(spec, items, item_id, clusters, options)
     run.check_field("probe_injection", field)
-    lacking = [criterion.name for criterion in run.spec.rubric.criteria if not criterion.scale.has_rule]
-    if lacking:
-        raise ConfigError(
-            "probe_injection counts items that failed before the attack and pass after it, but criterion "
-            f"{listed(lacking)} of rubric {run.spec.rubric.id!r} has no pass rule; add one "
-            f"with rubric.edit({lacking[0]!r}, pass_at=…)"
-        )
+    if lacking := [criterion.name for criterion in run.spec.rubric.criteria if not criterion.scale.has_rule]:
+        fact = "probe_injection counts items that failed before the attack and pass after it"
+        advice = f"but criterion {listed(lacking)} of rubric {run.spec.rubric.id!r} has no pass rule"
+        raise ConfigError(f"{fact}, {advice}; add one with rubric.edit({lacking[0]!r}, pass_at=…)")
     used = chosen(attacks, load_attacks())
     plain = run.judge(run.items)
     plain = plain.assign(side=schemas.categorical([PLAIN] * len(plain)))

@@ -91,16 +91,13 @@ class Probe:
     def _cells(self, row: pd.Series) -> dict[str, str]:
         chance = row["expected_by_chance"]
         return {
-            "judge": str(row["judge"]),
-            "criterion": str(row["criterion"]),
-            "variant": str(row["variant"]),
+            "judge": str(row["judge"]), "criterion": str(row["criterion"]), "variant": str(row["variant"]),
             "flips": count_of(row["flips"], row["n"]),
             "by chance": "unknown" if np.isnan(chance) else f"{chance:.{0 if chance >= 9.5 else 1}f}",
             "excess rate": figure(row["excess"], row["excess_low"], row["excess_high"]),
-            self.toward: str(row["toward"]),
-            "shift (0-1)": figure(row["shift"], row["shift_low"], row["shift_high"]),
+            self.toward: str(row["toward"]), "shift (0-1)": figure(row["shift"], row["shift_low"], row["shift_high"]),
             "no verdict": str(row["n_items"] - row["n"]),
-        }
+        }  # fmt: skip
 
     def _notes(self, left_out: int) -> list[str]:
         lines = [

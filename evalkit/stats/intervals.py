@@ -92,8 +92,7 @@ def jackknife_groups(clusters: Ints) -> tuple[Ints, int]:
     n_clusters = int(clusters.max(initial=-1)) + 1
     if n_clusters <= _MOST_CLUSTERS:
         return clusters, n_clusters
-    shuffled = np.random.default_rng(0).permutation(n_clusters)
-    return shuffled[clusters] % _RANDOM_GROUPS, _RANDOM_GROUPS
+    return np.random.default_rng(0).permutation(n_clusters)[clusters] % _RANDOM_GROUPS, _RANDOM_GROUPS
 
 
 def effective_clusters(clusters: Ints) -> float:

@@ -160,7 +160,6 @@ def _flat(notes: Any) -> list[Note]:
 
 def keep_facts(table: pd.DataFrame, notes: Iterable[Any]) -> pd.DataFrame:
     """The table, from which `notes_of` gives these notes of its rows back."""
-    rows = [flat for flat in map(_flat, notes) if any(note.figures for note in flat)]
-    if rows:
+    if rows := [flat for flat in map(_flat, notes) if any(note.figures for note in flat)]:
         table.attrs[_FACTS] = {joined(row): [tuple(note) for note in row] for row in rows}
     return table

@@ -59,18 +59,9 @@ class OwnAnswers:
 
 
 def own_answers(
-    rule: OwnRule,
-    groups: Groups,
-    rows: Flags,
-    values: tuple[Floats, Objects],
-    weight: Floats,
-    measured: Measures,
-    of_pairs: Flags,
-    heads: pd.DataFrame,
-    *,
-    imputed: float | None = None,
-    low: bool = False,
-) -> OwnAnswers:
+    rule: OwnRule, groups: Groups, rows: Flags, values: tuple[Floats, Objects], weight: Floats, measured: Measures,
+    of_pairs: Flags, heads: pd.DataFrame, *, imputed: float | None = None, low: bool = False,
+) -> OwnAnswers:  # fmt: skip
     """Call the function once for each group that has some of these rows.
 
     Parameters
@@ -114,11 +105,9 @@ def own_answers(
         except Exception as problem:
             is_answer = isinstance(problem, _WrongAnswerError)
             fault = str(problem) if is_answer else f"raised {type(problem).__name__}: {problem}".removesuffix(": ")
-            raise ConfigError(
-                f"the rule {rule.where} {fault}, for {_name(heads, number)} with the "
-                f"{'labels' if nominal[number] else 'scores'} {answers.tolist()}; allowed: {_allowed(scale)}, NA, or "
-                "(score, passed)"
-            ) from problem
+            answered = f"{'labels' if nominal[number] else 'scores'} {answers.tolist()}"
+            fact = f"the rule {rule.where} {fault}, for {_name(heads, number)} with the {answered}"
+            raise ConfigError(f"{fact}; allowed: {_allowed(scale)}, NA, or (score, passed)") from problem
         if answer is None:
             silent[number] = True
         elif isinstance(answer, str):
@@ -127,14 +116,8 @@ def own_answers(
         else:
             score[number] = answer
     nearest, half = nearest_labels(score, measured, low=low)
-    return OwnAnswers(
-        score,
-        np.where(nominal, label, nearest),
-        half & ~nominal,
-        halfway_labels(score, measured, half),
-        verdicts,
-        silent,
-    )
+    label, among = np.where(nominal, label, nearest), halfway_labels(score, measured, half)
+    return OwnAnswers(score, label, half & ~nominal, among, verdicts, silent)
 
 
 class _WrongAnswerError(Exception):
@@ -149,9 +132,7 @@ def _name(heads: pd.DataFrame, group: int) -> str:
 def _allowed(scale: Scale) -> str:
     if scale.level == "nominal":
         return "a label" + (f" ({', '.join(scale.labels)})" if scale.labels else "")
-    if scale.is_open:
-        return "a number"
-    return f"a number from {code_text(scale.lowest)} to {code_text(scale.highest)}"
+    return "a number" + ("" if scale.is_open else f" from {code_text(scale.lowest)} to {code_text(scale.highest)}")
 
 
 def _read(returned: Any, scale: Scale, imputed: float | None) -> tuple[float | str | None, int]:
@@ -174,8 +155,7 @@ def _plain(value: Any) -> Any:
 
 
 def _answer(returned: Any, scale: Scale, imputed: float | None) -> float | str | None:
-    value = _plain(returned)
-    if value is None:
+    if (value := _plain(returned)) is None:
         return None
     if scale.level == "nominal" or isinstance(value, str):
         code = scale.by_value(value) if isinstance(value, (str, int, float)) else None

@@ -187,18 +187,16 @@ def _refuse_other_steps(frame: pd.DataFrame, name: str, function: str) -> None:
     lacking = [column for column in needed if column not in has]
     answers = {"score", "label"} & has
     if lacking == ["judge"] and answers:
-        raise InputError(
-            f"{function}: no column `judge` ({columns}). Rename the column that names the judges to 'judge', or read "
-            "the table with ek.import_judgments(table, rubric, judge='column', score='column'); finished scores "
-            "without judges go into `summarize`"
-        )
+        fact = f"{function}: no column `judge` ({columns}). Rename the column that names the judges to 'judge'"
+        advice = "or read the table with ek.import_judgments(table, rubric, judge='column', score='column')"
+        raise InputError(f"{fact}, {advice}; finished scores without judges go into `summarize`")
     if lacking or not answers:
         lacking = [f"`{column}`" for column in lacking] + ([] if answers else ["`score` or `label`"])
-        raise InputError(
-            f"{function}: no column {' and no '.join(lacking)} ({columns}). Rename your columns, "
-            "as in table.rename(columns={'id': 'item_id', 'mark': 'score'}), or read them with "
-            "ek.import_judgments(table, rubric, item='id', judge='model', score='mark')"
+        fact = f"{function}: no column {' and no '.join(lacking)} ({columns})"
+        advice = (
+            "Rename your columns, as in table.rename(columns={'id': 'item_id', 'mark': 'score'}), or read them with"
         )
+        raise InputError(f"{fact}. {advice} ek.import_judgments(table, rubric, item='id', judge='model', score='mark')")
 
 
 def _text_keys(frame: pd.DataFrame, *, plain: bool) -> tuple[pd.DataFrame, Keys]:
@@ -223,13 +221,10 @@ def _text_keys(frame: pd.DataFrame, *, plain: bool) -> tuple[pd.DataFrame, Keys]
         names = list(map(str, originals.tolist())) if is_integer else [key_text(value) for value in originals]
         index = pd.Index(names, dtype=object)
         if index.has_duplicates:
-            alike = [
-                value for value, text in zip(originals, names, strict=True) if text == index[index.duplicated()][0]
-            ]
-            raise InputError(
-                f"column {key!r} has both {alike[0]!r} and {alike[1]!r}, which are one value; store them alike, as in "
-                f"table[{key!r}].astype(str)"
-            )
+            twice = index[index.duplicated()][0]
+            alike = [value for value, text in zip(originals, names, strict=True) if text == twice]
+            fact = f"column {key!r} has both {alike[0]!r} and {alike[1]!r}, which are one value"
+            raise InputError(f"{fact}; store them alike, as in table[{key!r}].astype(str)")
         cells = pd.Categorical.from_codes(codes, pd.Index(names, dtype="str"))
         texts[key] = pd.Series(cells if kind == "category" else cells.astype("str"), index=frame.index)
         is_mixed = column.dtype == object and len({isinstance(value, str) for value in originals}) > 1
@@ -243,10 +238,8 @@ def _refuse_alike(column: pd.Series, key: str) -> None:
     texts = {text for text in column.unique() if isinstance(text, str)}
     alike = next((text for text in texts if _WHOLE.fullmatch(text) and text.partition(".")[0] in texts), None)
     if alike is not None:
-        raise InputError(
-            f"column {key!r} has both {alike.partition('.')[0]!r} and {alike!r}, which are one value; store them "
-            f"alike, as in table[{key!r}].str.removesuffix('.0')"
-        )
+        fact = f"column {key!r} has both {alike.partition('.')[0]!r} and {alike!r}, which are one value"
+        raise InputError(f"{fact}; store them alike, as in table[{key!r}].str.removesuffix('.0')")
 
 
 def _with_what_stays(frame: pd.DataFrame, keys: Keys, *, carry: bool) -> tuple[pd.DataFrame, Keys]:
@@ -299,9 +292,8 @@ def _completed(
         _refuse_doubles(frame, name, function)
     names = list(map(str, pd.unique(frame["criterion"])))
     scales = scales_of(scale, names, sole=sole)
-    of_rubric = (
-        {} if fallback is None else {name: known(fallback.criterion(name)) for name in {*names} & {*fallback.names}}
-    )
+    shared = set() if fallback is None else {*names} & {*fallback.names}
+    of_rubric = {name: known(fallback.criterion(name)) for name in shared} if fallback is not None else {}
     answers = _Answers.of(frame)
     for rows in groups.rows():
         criterion = str(frame["criterion"].iloc[rows[0]])
@@ -382,26 +374,22 @@ class _Answers:
         values = self._values(rows, measured_on)
         is_list = ~values.map(pd.api.types.is_hashable).astype(bool) if values.dtype == object else None
         if is_list is not None and (several := int(is_list.sum())):
-            raise InputError(
-                f"column {values.name!r} has {several} cells with several values; give each a row of its own, as in "
-                f"table.explode({values.name!r}), and number them in a column `sample`"
-            )
+            fact = f"column {values.name!r} has {several} cells with several values; give each a row of its own"
+            raise InputError(f"{fact}, as in table.explode({values.name!r}), and number them in a column `sample`")
         scale, cell = measured_on or self._by_type(values, criterion)
         self._refuse_other_order(values, scale, criterion)
         self.level[rows], self.scale[rows] = scale.level, cell
         self._put(rows, values, scale, criterion, between=may_lie_between)
         if (np.abs(self.score[rows]) > 1e150).any():
             raise InputError(f"column {values.name!r} has numbers above 1e150, whose squares overflow; rescale them")
-        if scale.is_open and values.name == "score" and "label" in self.frame and scale.level != "nominal":
+        with_labels = values.name == "score" and "label" in self.frame and scale.level != "nominal"
+        if with_labels and scale.is_open:
             words = [str(value) for value in self.frame["label"].iloc[rows].dropna().unique()]
             if words:
-                warnings.warn(
-                    f"criterion {criterion!r} has numbers in `score` and {listed(words, most=3)} in `label`; `score` "
-                    "is used, and `label` is not. Pass scale= to check one by the other, or drop one of the columns",
-                    EvalkitWarning,
-                    stacklevel=2,
-                )
-        if "label" in self.frame and scale.level != "nominal" and not scale.is_open and values.name == "score":
+                fact = f"criterion {criterion!r} has numbers in `score` and {listed(words, most=3)} in `label`"
+                advice = "`score` is used, and `label` is not. Pass scale= to check one by the other"
+                warnings.warn(f"{fact}; {advice}, or drop one of the columns", EvalkitWarning, stacklevel=2)
+        if with_labels and not scale.is_open:
             labels = self.frame["label"].iloc[rows]
             has_label = labels.notna().to_numpy() & ~np.isnan(self.score[rows])
             if has_label.any():  # it is compared with the score later
@@ -415,14 +403,12 @@ class _Answers:
         if not isinstance(dtype, pd.CategoricalDtype) or not dtype.ordered or scale.level == "nominal":
             return
         meanings = [_meaning(value, scale, {}, between=True) for value in dtype.categories]
-        places = np.array([meaning[0] for meaning in meanings if meaning is not None])
-        steps = np.diff(places)
+        steps = np.diff(np.array([meaning[0] for meaning in meanings if meaning is not None]))
         if not ((steps > 0).all() or (scale.better == "low" and (steps < 0).all())):
-            raise InputError(
-                f"column {values.name!r}, criterion {criterion!r} is an ordered Categorical, "
-                f"{' < '.join(map(str, dtype.categories))}, and the scale has another order: {_written(scale)}; "
-                f"correct one of them, or take the order off: table[{values.name!r}].astype(str)"
-            )
+            order = " < ".join(map(str, dtype.categories))
+            fact = f"column {values.name!r}, criterion {criterion!r} is an ordered Categorical, {order}"
+            advice = f"correct one of them, or take the order off: table[{values.name!r}].astype(str)"
+            raise InputError(f"{fact}, and the scale has another order: {_written(scale)}; {advice}")
 
     def _in_cells(self, rows: Any, criterion: str, level_given: str | None) -> Known | None:
         if "scale" not in self.frame:
@@ -434,9 +420,8 @@ class _Answers:
         for (_, level), cell in pairs.items():
             level = level if isinstance(level, str) else level_given
             if level is None and isinstance(cell, str) and cell.startswith(_JSON):
-                raise InputError(
-                    f"criterion {criterion!r} has a `scale` of `judge` and no `level`; keep both, or pass scale="
-                )
+                text = f"criterion {criterion!r} has a `scale` of `judge` and no `level`; keep both, or pass scale="
+                raise InputError(text)
             try:
                 scale = scale_of(cell, level)
             except (ValueError, TypeError, KeyError) as problem:
@@ -444,10 +429,9 @@ class _Answers:
             distinct.setdefault(replace(scale, texts=()), (scale, cell_of(cell, scale)))
         if len(distinct) > 1:
             several = " and ".join(_written(scale) for scale, _ in distinct.values())
-            raise InputError(
-                f"criterion {criterion!r} has two scales in the column 'scale': {several}; give the rows of one "
-                "of them another criterion, or pass the rows of each scale separately"
-            )
+            fact = f"criterion {criterion!r} has two scales in the column 'scale': {several}"
+            advice = "give the rows of one of them another criterion"
+            raise InputError(f"{fact}; {advice}, or pass the rows of each scale separately")
         return next(iter(distinct.values()), None)
 
     def _values(self, rows: Any, measured_on: Known | None) -> pd.Series:
@@ -478,16 +462,13 @@ class _Answers:
         if kinds <= ({"word", "verdict text"} if is_score else {"word", "verdict text", "numeric text"}):
             return known(open_scale("nominal"))
         cells = " and ".join(f"{_shown(values[row])} in {self._row(row)}" for row in firsts.values())
-        raise InputError(
-            f"column {values.name!r}, criterion {criterion!r} has {cells}; use one kind of values: clear a cell (NaN "
-            "is unscored), correct it, or say what it means: ek.import_judgments(table, rubric, codes={…})"
-        )
+        fact = f"column {values.name!r}, criterion {criterion!r} has {cells}"
+        advice = "use one kind of values: clear a cell (NaN is unscored), correct it, or say what it means"
+        raise InputError(f"{fact}; {advice}: ek.import_judgments(table, rubric, codes={{…}})")
 
     def _row(self, row: Any) -> str:
         cells = self.frame.loc[row]
-        keys = [
-            f"{key.removesuffix('_id')} {cells[key]!s}" for key in ("item_id", "judge", "sample") if key in self.frame
-        ]
+        keys = [f"{key.removesuffix('_id')} {cells[key]!s}" for key in ("item_id", "judge", "sample") if key in cells]
         return f"row {row} ({', '.join(keys)})"
 
     def _put(self, rows: Any, values: pd.Series, scale: Scale, criterion: str, *, between: bool) -> None:
@@ -495,32 +476,24 @@ class _Answers:
         codes, distinct = pd.factorize(values)
         spelled: dict[str, str] = {}
         meanings = [_meaning(value, scale, spelled, between=between) for value in distinct]
-        wrong = [position for position, meaning in enumerate(meanings) if meaning is None]
-        if wrong:
-            self._refuse(
-                values, int(np.isin(codes, wrong).argmax()), int(np.isin(codes, wrong).sum()), scale, criterion
-            )
+        if wrong := [position for position, meaning in enumerate(meanings) if meaning is None]:
+            is_wrong = np.isin(codes, wrong)
+            self._refuse(values, int(is_wrong.argmax()), int(is_wrong.sum()), scale, criterion)
         scores = np.array([*(meaning[0] for meaning in meanings if meaning), np.nan], dtype=float)
         labels = np.array([*(meaning[1] for meaning in meanings if meaning), None], dtype=object)
         self.score[rows], self.label[rows] = scores[codes], labels[codes]
 
     def _refuse(self, values: pd.Series, position: int, n_wrong: int, scale: Scale, criterion: str) -> None:
-        row, value = values.index[position], values.iloc[position]
+        row, value, n_rows = values.index[position], values.iloc[position], counted(n_wrong, "such row")
+        fact = f"column {values.name!r}, {self._row(row)}"
         if isinstance(value, str) and has_thousands(value):
-            raise InputError(
-                f"column {values.name!r}, {self._row(row)}: the comma of {_shown(value)} may stand before thousands or "
-                f"decimals ({counted(n_wrong, 'such row')}); convert the column, as in "
-                f"table[{values.name!r}].str.replace(',', '')"
-                ".astype(float), or pd.read_csv(…, thousands=',')"
-            )
+            fact = f"{fact}: the comma of {_shown(value)} may stand before thousands or decimals"
+            advice = f"convert the column, as in table[{values.name!r}].str.replace(',', '').astype(float)"
+            raise InputError(f"{fact} ({n_rows}); {advice}, or pd.read_csv(…, thousands=',')")
         several = self.frame["criterion"].nunique() > 1
         advice = "pass the scale of each criterion, as in scale={'criterion': (0, 1), …}, or" if several else "or"
-        raise InputError(
-            f"column {values.name!r}, {self._row(row)}: {_shown(value)} is not on the scale of criterion "
-            f"{criterion!r}, which is {_written(scale)} ({counted(n_wrong, 'such row')}); clear the cell "
-            "(NaN is unscored), "
-            f"{advice} correct it"
-        )
+        fact = f"{fact}: {_shown(value)} is not on the scale of criterion {criterion!r}, which is {_written(scale)}"
+        raise InputError(f"{fact} ({n_rows}); clear the cell (NaN is unscored), {advice} correct it")
 
 
 def _is_scale(cell: Any) -> bool:
@@ -650,10 +623,8 @@ def _reasons(frame: pd.DataFrame, column: str, answered: Flags) -> Objects:
         has_text = np.array([_is_there(cell) for cell in cells], dtype=bool)
         if name == "error" and (has_text & answered).any():
             row = int((has_text & answered).argmax())
-            raise InputError(
-                f"row {row} (item {frame['item_id'].iloc[row]}) has both an answer and the error {str(cells[row])!r} "
-                f"({counted(int((has_text & answered).sum()), 'such row')}); clear one of the two"
-            )
+            fact = f"row {row} (item {frame['item_id'].iloc[row]}) has both an answer and the error {str(cells[row])!r}"
+            raise InputError(f"{fact} ({counted(int((has_text & answered).sum()), 'such row')}); clear one of the two")
         texts = np.where(has_text & pd.isna(texts), cells, texts)
     texts[~answered & pd.isna(texts)] = _MISSING
     return np.array([None if text is None or text == NO_ENDS else str(text) for text in texts], dtype=object)
@@ -679,16 +650,12 @@ def _passed(answers: _Answers, frame: pd.DataFrame, measured: Measures, name: st
     lost = verdicts_given.notna().to_numpy() & ~measured.has_rule & ~answers.kept & ~own_rows(frame, name)
     if lost.any():
         row = int(lost.argmax())
-        raise InputError(
-            f"row {row} (item {frame['item_id'].iloc[row]}) has a verdict in `passed`, and its scale has no pass rule; "
-            "pass a scale= with one, such as ek.Scale.of({0: '', 1: ''}, pass_at=1), or drop `passed`"
-        )
-    scores = frame["score"].to_numpy(dtype=np.float64)
-    verdicts = rule_verdicts(scores, answers.label, measured)
+        fact = f"row {row} (item {frame['item_id'].iloc[row]}) has a verdict in `passed`"
+        advice = "and its scale has no pass rule; pass a scale= with one"
+        raise InputError(f"{fact}, {advice}, such as ek.Scale.of({{0: '', 1: ''}}, pass_at=1), or drop `passed`")
+    verdicts = rule_verdicts(frame["score"].to_numpy(dtype=np.float64), answers.label, measured)
     if name != "judgments":  # no verdict comes from a mean
-        of_several = (
-            np.asarray(frame.get("n_samples", frame.get("n_judges", pd.Series(1, frame.index))), dtype=float) > 1
-        )
-        verdicts[of_several | means] = -1
+        n_answers = frame.get("n_samples", frame.get("n_judges", pd.Series(1, frame.index)))
+        verdicts[(np.asarray(n_answers, dtype=float) > 1) | means] = -1
     by_rule = BooleanArray(verdicts == 1, verdicts < 0)
     return verdicts_given.where(verdicts_given.notna() | answers.kept, pd.Series(by_rule, frame.index))

@@ -137,5 +137,4 @@ def holm(values: Floats) -> Floats:
     """
     ascending = pd.Series(values).sort_values(kind="stable")  # NaN last
     factors = ascending.count() - np.arange(len(ascending))
-    adjusted = (ascending * factors).cummax().clip(upper=1.0)
-    return np.asarray(adjusted.sort_index(), dtype=np.float64)
+    return np.asarray((ascending * factors).cummax().clip(upper=1.0).sort_index(), dtype=np.float64)

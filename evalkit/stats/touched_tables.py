@@ -17,18 +17,8 @@ import pandas as pd
 
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.errors import InputError, counted
-from evalkit.rubrics import Rubric
+from evalkit.rubrics import Rubric, row_scales
 from evalkit.rubrics.given_scales import ScaleLike
-from evalkit.rubrics.row_scales import (
-    PAIR_SCORES,
-    Measures,
-    halfway_labels,
-    label_norms,
-    measures,
-    nearest_labels,
-    off_scale,
-    rule_verdicts,
-)
 from evalkit.rubrics.scales import Scale, code_text, number
 from evalkit.stats.plain_tables import OF_OWN, Keys, complete, key_text, names_in, own_rows, with_index
 from evalkit.stats.result_tables import CRITERION_KEY, JURY, verdict_codes
@@ -65,11 +55,10 @@ def check_rows(frame: Any, name: str, *, need: Iterable[str] | None = None) -> p
             faults.setdefault(reason, []).extend((np.flatnonzero(wrong) + start).tolist())
     if rows := sorted({row for several in faults.values() for row in several}):
         numbers = ", ".join(map(str, rows[:5])) + (f" and {len(rows) - 5} more" if len(rows) > 5 else "")
-        raise InputError(
-            f"{counted(len(rows), 'row')} of {len(table)} of the {name} table cannot be right, because "
-            f"{'; '.join(reason for reason in faults if faults[reason])} (rows {numbers}, from 0; the first: "
-            f"{_cells(table, rows[0])}). Restore what was changed or, if `score` is right, pass ek.rescore(table)"
-        )
+        fact = f"{counted(len(rows), 'row')} of {len(table)} of the {name} table cannot be right"
+        why = "; ".join(reason for reason in faults if faults[reason])
+        fact = f"{fact}, because {why} (rows {numbers}, from 0; the first: {_cells(table, rows[0])})"
+        raise InputError(f"{fact}. Restore what was changed or, if `score` is right, pass ek.rescore(table)")
     return table
 
 
@@ -190,10 +179,11 @@ def rescore(table: pd.DataFrame, *, scale: ScaleLike | None = None) -> pd.DataFr
     if "error" in old:
         lost = old["error"].notna().to_numpy()
         score[lost], label[lost] = np.nan, None
-    nearest, half = nearest_labels(score, rows.measured)
-    of_pair = pd.Series(score).map({value: text for text, value in PAIR_SCORES.items()}).to_numpy(dtype=object)
+    nearest, half = row_scales.nearest_labels(score, rows.measured)
+    label_of = {value: text for text, value in row_scales.PAIR_SCORES.items()}
+    of_pair = pd.Series(score).map(label_of).to_numpy(dtype=object)
     label = np.where(nominal, np.where(np.isnan(score), label, of_pair), np.where(rows.expected, label, nearest))
-    norm, verdict = _places(old, score, label, rows.measured), rule_verdicts(score, label, rows.measured)
+    norm, verdict = _places(old, score, label, rows.measured), row_scales.rule_verdicts(score, label, rows.measured)
     off = np.abs(norm - 0.5) > 0.5 + _SAME
     if off.any():
         raise InputError(
@@ -202,7 +192,7 @@ def rescore(table: pd.DataFrame, *, scale: ScaleLike | None = None) -> pd.DataFr
         )
     has_answer = ~np.isnan(score) | ~pd.isna(label)
     new: dict[str, Any] = {"score": score, "score_norm": np.clip(norm, 0, 1), "label": label, "tied": half}
-    new["tied_labels"] = halfway_labels(score, rows.measured, half)
+    new["tied_labels"] = row_scales.halfway_labels(score, rows.measured, half)
     if name != "rubric_scores":  # a verdict on all criteria does not follow from their mean
         verdict = np.where(rows.expected & has_answer, rows.verdict, verdict)  # of a distribution: its own
         new["passed"] = np.array([None if code < 0 else code == 1 for code in verdict], dtype=object)
@@ -236,17 +226,16 @@ def _cells(frame: pd.DataFrame, row: int) -> str:
 
 def _spelled(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """With the scale's spelling of codes; InputError for two scales of one rubric, version and criterion."""
-    measured, changed = measures(frame), dict[str, Any]()  # an error for a cell that is no scale
+    measured, changed = row_scales.measures(frame), dict[str, Any]()  # an error for a cell that is no scale
     scales: dict[tuple[Any, ...], dict[Scale, str]] = {}
     keys = [key for key in CRITERION_KEY if key in frame]
     for *head, level, text in frame[[*keys, *_SCALED]].drop_duplicates().itertuples(index=False, name=None):
         by_scale = scales.setdefault(tuple(head), {})
         by_scale.setdefault(replace(Scale.from_json(level, text), texts=()), f"{level} {text}")
         if len(by_scale) > 1:
-            raise InputError(
-                f"the {name} table has two scales for {', '.join(map(str, head))}: {' and '.join(by_scale.values())}; "
-                "give the rows of one of them another rubric_version, or pass the rows of each scale separately"
-            )
+            fact = f"the {name} table has two scales for {', '.join(map(str, head))}: {' and '.join(by_scale.values())}"
+            advice = "give the rows of one of them another rubric_version"
+            raise InputError(f"{fact}; {advice}, or pass the rows of each scale separately")
     for column, spell in (("label", _spell), ("tied_labels", _spell_all)):
         texts = list(frame[column].cat.categories) if column in frame else []
         spelled = [[spell(text, scale) for text in texts] for scale in measured.scales]
@@ -270,7 +259,7 @@ class _Rows:
     """The columns of some rows as arrays; what the table lacks is missing in every row."""
 
     frame: pd.DataFrame
-    measured: Measures
+    measured: row_scales.Measures
     score: Floats
     norm: Floats
     label: Objects
@@ -281,12 +270,13 @@ class _Rows:
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> _Rows:
-        measured, none = measures(frame), np.full(len(frame), np.nan)
+        measured, none = row_scales.measures(frame), np.full(len(frame), np.nan)
         score, norm, spread = (frame[key].to_numpy(np.float64) if key in frame else none for key in _NUMBERS)
         texts = [*(frame["label"].cat.categories if "label" in frame else ())]
         codes = frame["label"].cat.codes.to_numpy().astype(np.int64) if "label" in frame else np.full(len(frame), -1)
         on_scale = [[*(scale.by_value(text) is not None for text in texts), True] for scale in measured.scales]
-        value = np.array([*(PAIR_SCORES.get(text, number(text)) for text in texts), None], dtype=float)[codes]
+        values = [*(row_scales.PAIR_SCORES.get(text, number(text)) for text in texts), None]
+        value = np.array(values, dtype=float)[codes]
         verdict = verdict_codes(frame["passed"]) if "passed" in frame else np.full(len(frame), -1)
         of_scale = np.array(on_scale, dtype=bool).reshape(-1, len(texts) + 1)[measured.codes, codes]
         label = np.array([*texts, None], dtype=object)[codes]
@@ -298,13 +288,13 @@ class _Rows:
         return ~pd.isna(self.label) & ~(np.abs(self.value - self.score) <= _SAME * np.maximum(1, np.abs(self.score)))
 
 
-def _places(frame: pd.DataFrame, score: Floats, label: Objects, measured: Measures) -> Floats:
+def _places(frame: pd.DataFrame, score: Floats, label: Objects, measured: row_scales.Measures) -> Floats:
     """What `score_norm` follows from: the place on the scale, cut to 0-1 only where scores off it were imputed."""
     texts = [*(frame["options"].cat.categories if "options" in frame else ()), ""]
     imputed = [[float(text.partition("=")[2]) for text in _UNSCORED.findall(cell)] or [np.nan] for cell in texts]
     codes = frame["options"].cat.codes.to_numpy() if "options" in frame else np.full(len(frame), -1)
     least, greatest = (np.array([pick(values) for values in imputed])[codes] for pick in (min, max))
-    norm = np.where(np.isnan(score), label_norms(label, measured), score)  # of nominal scales
+    norm = np.where(np.isnan(score), row_scales.label_norms(label, measured), score)  # of nominal scales
     for scale, rows in measured.parts():
         if scale.level != "nominal":
             share = (score - scale.lowest) / (scale.highest - scale.lowest)
@@ -331,22 +321,19 @@ def _faults(rows: _Rows, name: str) -> dict[str, Flags]:
 
 def _faults_of_judgments(rows: _Rows) -> dict[str, Flags]:
     scored, nominal, labelled = rows.frame["error"].isna().to_numpy(), rows.measured.nominal, ~pd.isna(rows.label)
-    off = off_scale(rows.score, rows.frame["label"], rows.measured, between=rows.expected & scored)
-    lost = scored & (np.where(nominal, ~labelled, ~np.isfinite(rows.score)) | off)
-    if lost.any():
-        raise InputError(
-            f"{counted(int(lost.sum()), 'judgment has', 'judgments have')} neither an error nor a score on the "
-            f"scale (for nominal criteria: a label); the first: {_cells(rows.frame, int(lost.argmax()))}. Restore the "
-            "judge's answer, or store in `error` why there is none"
-        )
+    off = row_scales.off_scale(rows.score, rows.frame["label"], rows.measured, between=rows.expected & scored)
+    if (lost := scored & (np.where(nominal, ~labelled, ~np.isfinite(rows.score)) | off)).any():
+        many = counted(int(lost.sum()), "judgment has", "judgments have")
+        fact = f"{many} neither an error nor a score on the scale (for nominal criteria: a label)"
+        advice = "Restore the judge's answer, or store in `error` why there is none"
+        raise InputError(f"{fact}; the first: {_cells(rows.frame, int(lost.argmax()))}. {advice}")
     answer = ~np.isnan(rows.score) | ~np.isnan(rows.norm) | labelled
     faults = {"an error stands beside an answer": ~scored & answer}
     exact = scored & ~rows.expected
     faults["label is not the code of score"] = exact & rows.apart & (~nominal | ~np.isnan(rows.score))
     if (rows.verdict >= 0).any():  # else the table has no verdicts
-        faults["passed is not what the pass rule gives"] = exact & (
-            rows.verdict != rule_verdicts(rows.score, rows.label, rows.measured)
-        )
+        by_rule = row_scales.rule_verdicts(rows.score, rows.label, rows.measured)
+        faults["passed is not what the pass rule gives"] = exact & (rows.verdict != by_rule)
     return faults
 
 
@@ -370,9 +357,7 @@ def _faults_of_votes(rows: _Rows, name: str) -> dict[str, Flags]:
         passes = [bool(scale.passed(code)) for code in scale.codes[:: 1 if scale.better == "high" else -1]]
         if scale.has_rule and passes == sorted(passes):  # else the best vote may fail where another passes
             for end in (codes[0], codes[-1]):
-                ends |= (
-                    certain & bound & (np.abs(score - end) <= near) & (rows.verdict == (0 if scale.passed(end) else 1))
-                )
+                ends |= certain & bound & (np.abs(score - end) <= near) & (rows.verdict == int(not scale.passed(end)))
     unread = frame["n_scored"].eq(0).to_numpy() if "n_scored" in frame else False
     return {
         "there is a verdict and no pass rule": bound & (rows.verdict >= 0) & ~rows.measured.has_rule,

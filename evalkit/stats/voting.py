@@ -20,15 +20,7 @@ from evalkit.errors import ConfigError
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.row_scales import NO_ENDS, Measures, answer_norms, halfway_labels, measures, nearest_labels
 from evalkit.rubrics.scales import code_text
-from evalkit.stats.order_flips import (
-    ONE_ORDER,
-    first_rates,
-    half_each,
-    know_both_orders,
-    order_flips,
-    order_scores,
-    read_once,
-)
+from evalkit.stats import order_flips as flips
 from evalkit.stats.own_answers import OwnAnswers, own_answers
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.stats.touched_tables import take_rows
@@ -139,17 +131,13 @@ def vote(
 
 
 def _vote(
-    judgments: pd.DataFrame,
-    method: str,
-    ties: VoteTies,
-    unscored: float | Literal["drop"],
-    min_self_agreement: float | None,
-    scale: ScaleLike | None,
-) -> pd.DataFrame:
+    judgments: pd.DataFrame, method: str, ties: VoteTies, unscored: float | Literal["drop"],
+    min_self_agreement: float | None, scale: ScaleLike | None,
+) -> pd.DataFrame:  # fmt: skip
     frame, keys = take_rows(judgments, "judgments", need=USED, function="vote", scale=scale)
     refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
     was_asked = frame["error"].ne("not_asked").fillna(value=True).to_numpy(dtype=bool)
-    orders = know_both_orders(frame)[was_asked]
+    orders = flips.know_both_orders(frame)[was_asked]
     frame = frame if was_asked.all() else frame.loc[was_asked]
     samples = _samples(frame)
     counted = samples if unscored == "drop" else _impute(samples, float(unscored))
@@ -178,18 +166,18 @@ def _vote(
     columns["reason"] = schemas.categorical(np.where(bare, NO_ENDS, reason))
     weight = pieces["weight"].to_numpy() if "weight" in frame else np.ones(len(pieces))
     columns["weight"] = np.where(np.isnan(weight), 1.0, weight)
-    columns["order_flip"] = order_flips(frame, samples.groups, samples.scored, samples.answer)
+    columns["order_flip"] = flips.order_flips(frame, samples.groups, samples.scored, samples.answer)
     columns["method"] = schemas.categorical(methods)
     columns["options"] = _options(len(nominal), method, ties, unscored, min_self_agreement)
     columns["tied_labels"] = schemas.categorical(among)
-    columns["first_rate"] = np.where(orders[samples.groups.first], first_rates(frame, samples.groups), np.nan)
+    columns["first_rate"] = np.where(orders[samples.groups.first], flips.first_rates(frame, samples.groups), np.nan)
     if "score_sd" in frame:
         columns["score_sd"] = _spread(samples)
     if frame["order"].notna().any() or (samples.measured.nominal & ~np.isnan(samples.score)).any():  # of pairs
-        columns |= order_scores(frame, samples.groups, np.where(samples.scored, samples.score, np.nan))
+        columns |= flips.order_scores(frame, samples.groups, np.where(samples.scored, samples.score, np.nan))
     votes = schemas.table("votes", columns)
     if orders.any():
-        votes = _without(votes, orders[samples.groups.first] & read_once(votes), ONE_ORDER)
+        votes = _without(votes, orders[samples.groups.first] & flips.read_once(votes), flips.ONE_ORDER)
     if min_self_agreement is not None:
         unsure = (votes["n_samples"] > 1) & ~(votes["self_agreement"] >= min_self_agreement - 1e-9)
         votes = _without(votes, unsure.to_numpy(), "low_agreement")
@@ -198,9 +186,9 @@ def _vote(
 
 def _without(votes: pd.DataFrame, lost: Flags, why: str) -> pd.DataFrame:
     """The votes, these left unscored; those that were scored or tied have the reason."""
-    voted = (votes[["score", "label", "passed"]].notna().any(axis=1) | (votes["tied"] & (why == ONE_ORDER))).to_numpy()
+    voted = votes[["score", "label", "passed"]].notna().any(axis=1) | (votes["tied"] & (why == flips.ONE_ORDER))
     answers = ["score", "score_norm", "label", "passed", "tied_labels"]
-    reason = schemas.categorical(np.where(lost & voted, why, votes["reason"].astype(object)))
+    reason = schemas.categorical(np.where(lost & voted.to_numpy(), why, votes["reason"].astype(object)))
     masked = {name: votes[name].mask(lost) for name in answers}
     return votes.assign(**masked, tied=votes["tied"] & ~lost, reason=reason)
 
@@ -243,7 +231,7 @@ def _samples(frame: pd.DataFrame) -> _Samples:
     answer, names = _answers(frame["label"].cat.categories, labels, np.where(by_label, np.nan, score))
     yes, no = scored & (verdicts == 1), scored & (verdicts == 0)
     groups = group(frame, VOTE_KEY)
-    weight, of_all = (half_each(frame, groups, rows) for rows in (scored, np.ones_like(scored)))
+    weight, of_all = (flips.half_each(frame, groups, rows) for rows in (scored, np.ones_like(scored)))
     return _Samples(groups, measured, scored, score, answer, names, yes, no, weight, of_all, spread)
 
 
@@ -256,10 +244,8 @@ def _answers(texts: pd.Index, labels: Ints, score: Floats) -> tuple[Ints, Object
 
 def _impute(samples: _Samples, value: float) -> _Samples:
     if samples.measured.nominal.any():
-        raise ConfigError(
-            "unscored=<number> stands for a score, but nominal criteria have labels instead of scores; use "
-            "unscored='drop'"
-        )
+        fact = "unscored=<number> stands for a score, but nominal criteria have labels instead of scores"
+        raise ConfigError(f"{fact}; use unscored='drop'")
     missing = ~samples.scored
     score = np.where(missing, value, samples.score)
     answer, names = _answers(pd.Index([]), np.zeros(len(score), dtype=np.int64), score)
@@ -304,8 +290,7 @@ def _majority(samples: _Samples, measured: Measures, ties: str) -> tuple[Floats,
 
 def _middle(samples: _Samples, measured: Measures, method: str, ties: str) -> tuple[Floats, Objects, Flags, Objects]:
     rows = samples.scored & ~samples.measured.nominal
-    weight = np.ones(len(rows))
-    return averaged(method, samples.groups, rows, samples.score, weight, measured, low=ties == "low")
+    return averaged(method, samples.groups, rows, samples.score, np.ones(len(rows)), measured, low=ties == "low")
 
 
 def _own(
@@ -313,17 +298,10 @@ def _own(
 ) -> OwnAnswers:
     of_pairs = samples.groups.count(samples.measured.nominal & ~np.isnan(samples.score)) > 0
     return own_answers(
-        rule,
-        samples.groups,
-        samples.scored,
-        (samples.score, samples.names[samples.answer]),
-        samples.weight,
-        measured,
-        of_pairs,
-        frame.iloc[samples.groups.first],
-        imputed=None if unscored == "drop" else float(unscored),
+        rule, samples.groups, samples.scored, (samples.score, samples.names[samples.answer]), samples.weight,
+        measured, of_pairs, frame.iloc[samples.groups.first], imputed=None if unscored == "drop" else float(unscored),
         low=low,
-    )
+    )  # fmt: skip
 
 
 def averaged(
@@ -347,8 +325,7 @@ def _verdict(samples: _Samples, measured: Measures) -> tuple[BooleanArray, Objec
 
 
 def _agreements(samples: _Samples) -> dict[str, Any]:
-    by_verdict = samples.measured.has_rule
-    answer = np.where(by_verdict, samples.passes.astype(np.int64), samples.answer)
+    answer = np.where(samples.measured.has_rule, samples.passes.astype(np.int64), samples.answer)
     rows = samples.scored
     counts = tally(samples.groups.codes[rows], answer[rows], len(samples.groups))
     k, n = samples.groups.count(), samples.groups.count(rows)

@@ -104,8 +104,7 @@ def _objects(path: str | Path, form: str, lines: Iterable[bytes], first_line: in
             hint = "; JSON has no NaN or Infinity: write null" if b"NaN" in line or b"Infinity" in line else ""
             raise InputError(f"{where}: invalid JSON ({problem}){hint}") from None
         values = value if isinstance(value, list) and form == ".json" else [value]
-        wrong = next((type(row).__name__ for row in values if not isinstance(row, dict)), None)
-        if wrong:
+        if wrong := next((type(row).__name__ for row in values if not isinstance(row, dict)), None):
             raise InputError(f"{where}: expected an object with fields, got {wrong}")
         rows += values
     return rows
@@ -205,8 +204,7 @@ class FilePart:
                 if start < self.first + self.n_rows and end > self.first:
                     before = before if groups else start
                     groups.append(group)
-            table = file.read_row_groups(groups)
-            return pd.DataFrame(table.slice(self.first - before, self.n_rows).to_pandas())
+            return pd.DataFrame(file.read_row_groups(groups).slice(self.first - before, self.n_rows).to_pandas())
 
 
 def _some(lines: Iterable[bytes], n: int) -> Iterator[bytes]:

@@ -115,8 +115,7 @@ def refuse_doubles(frame: pd.DataFrame, keys: Sequence[str], what: str, *, may_m
     """Raise InputError if two rows have the same key (a table concatenated with itself)."""
     numbers = _key_numbers(frame, keys, may_miss)
     numbers.sort()
-    doubled = int((numbers[1:] == numbers[:-1]).sum())
-    if doubled:
+    if doubled := int((numbers[1:] == numbers[:-1]).sum()):
         rows = frame.loc[frame.duplicated(list(keys)).to_numpy(), list(keys)].iloc[0]
         several = " or, if the rows come from several runs, give the judges of each run different names"
         fact = f"{doubled} of {len(frame)} rows of the {what} table have the same key as another row"
@@ -216,8 +215,7 @@ def cluster_names(items: pd.DataFrame, content: Sequence[str]) -> pd.Series:
             has = has & (items["group_id"].astype(str) != items["of_item"].astype(str)).to_numpy()
             rows = pd.Series(units).groupby(items["of_item"].astype(str).to_numpy())
             units = np.array(rows.transform(lambda hashes: " ".join(sorted(hashes))), dtype=object)
-        given = items["group_id"]
-        units[has] = [f"group {name}" for name in given[has]]
+        units[has] = [f"group {name}" for name in items["group_id"][has]]
     return pd.Series(units, index=items["item_id"].tolist(), dtype="str")
 
 

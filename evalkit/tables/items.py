@@ -159,25 +159,18 @@ def _values(column: pd.Series, name: str, ids: list[str]) -> pd.Series:
         return pd.Series(column.tolist(), dtype=column.dtype)
     values: list[Any] = []
     try:
-        values.extend(
-            cell
-            if type(cell) is str and cell.isascii() and "\r" not in cell
-            else canonical(cell)  # most are such texts
-            for cell in column.tolist()
-        )
+        # most cells are such texts
+        values.extend(c if type(c) is str and c.isascii() and "\r" not in c else canonical(c) for c in column.tolist())
     except InputError as problem:
         raise InputError(f"item {ids[len(values)]!r}, column {name!r}: {problem}") from None
-    is_text = set(map(type, values)) <= {str, NoneType}
-    return pd.Series(values, dtype="str" if is_text else object)
+    return pd.Series(values, dtype="str" if set(map(type, values)) <= {str, NoneType} else object)
 
 
 def canonical_text(text: str) -> str:
     """NFC with LF line ends, so that equal characters give equal texts."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if text.isascii() or unicodedata.is_normalized("NFC", text):
-        return text
-    return unicodedata.normalize("NFC", text)
+    return text if text.isascii() or unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
 
 
 def is_missing(value: object) -> bool:
@@ -254,8 +247,7 @@ def _number(value: float) -> float | int | None:
 def _mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for given, field in value.items():
-        name = canonical(str(given))
-        if name in fields:
+        if (name := canonical(str(given))) in fields:
             raise InputError(f"two keys of a mapping become the same text, {name!r} (as 1 and '1' do); rename one")
         fields[name] = canonical(field)
     return {name: field for name, field in fields.items() if field is not None}
@@ -266,8 +258,4 @@ def input_text(value: Any) -> Any:
 
     Lists and mappings stay, with their scalars in canonical form.
     """
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (bool, int, float)):
-        return canonical_json(value).decode()
-    return value
+    return canonical_json(value).decode() if isinstance(value, (bool, int, float)) else value

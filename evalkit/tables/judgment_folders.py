@@ -135,10 +135,9 @@ def _refuse_split(files: list[Path], keys: list[Any]) -> None:
         one, other = (files[of_file[order[at + step]]] for step in (0, 1))
         ids, others = (set(read_parquet(file, ["item_id"])["item_id"].astype("str")) for file in (one, other))
         if both := ids & others:  # else two hashes are equal by chance
-            raise InputError(
-                f"item {min(both)!r} has judgments in {one} and in {other.name}; write all judgments of an item and "
-                "criterion into one file or, if they fit into memory, pass the table that pd.read_parquet returns"
-            )
+            fact = f"item {min(both)!r} has judgments in {one} and in {other.name}"
+            advice = "write all judgments of an item and criterion into one file or"
+            raise InputError(f"{fact}; {advice}, if they fit into memory, pass the table that pd.read_parquet returns")
 
 
 def one_table(pieces: Iterable[pd.DataFrame]) -> pd.DataFrame:

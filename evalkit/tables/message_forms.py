@@ -240,9 +240,7 @@ class _Reader:
 
     def _taken(self, further: dict[str, Any]) -> tuple[list[Any], list[Any]]:
         """What stands in fields beside the content, as parts before it and calls after it."""
-        thought = [
-            further.pop(name) for name in ("reasoning_content", "reasoning") if isinstance(further.get(name), str)
-        ]
+        thought = [further.pop(key) for key in ("reasoning_content", "reasoning") if isinstance(further.get(key), str)]
         # the same thoughts once more, with signatures
         noted = [further.pop(name) for name in ("reasoning_details", "thinking_blocks") if name in further]
         for blocks in noted if not thought else ():
@@ -261,8 +259,7 @@ class _Reader:
     def _split(self, role: str, parts: Sequence[Any]) -> Iterator[_Part]:
         now = _Part(role)
         for part in map(_typed, parts):
-            kind = _kind(part)
-            if kind in _CALLS:
+            if (kind := _kind(part)) in _CALLS:
                 answered = {"tool_call_id": part.get("id")} | (_chosen(part, "error") if "result" in part else {})
                 now.calls.append(self._call({name: one for name, one in part.items() if name not in answered}))
                 if "result" in part:  # Inspect has the result of a server's tool in the call

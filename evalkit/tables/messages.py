@@ -120,9 +120,7 @@ def conversation_value(value: Any) -> Any:
             return forms.shown_value(value)
     given = _of_log(parsed) if isinstance(parsed, Mapping) else parsed
     found = forms.read_messages(given) if isinstance(given, list) else None
-    if found is None or (found == parsed and isinstance(value, str)):
-        return forms.shown_value(value)
-    return found
+    return forms.shown_value(value) if found is None or (found == parsed and isinstance(value, str)) else found
 
 
 def split(
@@ -175,8 +173,7 @@ def _place_of_answer(messages: Sequence[Message], answer: str | None) -> tuple[i
     roles = forms.speakers(messages)
     mine = [n for n, one in enumerate(messages) if one["role"] in roles and not forms.is_result(one)]
     if answer is not None:
-        same = [n for n in mine if words(messages[n]["content"]) == words(answer)]
-        if same:
+        if same := [n for n in mine if words(messages[n]["content"]) == words(answer)]:
             return same[-1], True
         # calls of tools of the provider stand amid an answer
         last = max((n for n, one in enumerate(messages) if is_question(one)), default=-1)
@@ -326,21 +323,17 @@ def value_turns(value: Any, name: str = "") -> list[tuple[str, str]]:
     if is_missing(value) or isinstance(value, (bool, int, float)):
         return []
     try:
-        canonical_value = canonical(value)
-        content = conversation_value(canonical_value) if name == "conversation" else forms.shown_value(canonical_value)
+        shown = conversation_value(canonical(value)) if name == "conversation" else forms.shown_value(canonical(value))
     except InputError:
         return []
-    if isinstance(content, list):
-        messages = forms.read_messages(content)
+    if isinstance(shown, list):
+        messages = forms.read_messages(shown)
         return [] if messages is None else [(heading, text) for _, heading, text in turns(messages)]
-    if (
-        not isinstance(content, str)
-        or len(starts := list(_SPEAKER_LINE.finditer(content))) < 2
-        or content[: starts[0].start()].strip()
-    ):
+    starts = list(_SPEAKER_LINE.finditer(shown)) if isinstance(shown, str) else []
+    if len(starts) < 2 or shown[: starts[0].start()].strip():
         return []
-    ends = [start.start() for start in starts[1:]] + [len(content)]
-    return [(start[1], content[start.end() : end].strip()) for start, end in zip(starts, ends, strict=True)]
+    ends = [start.start() for start in starts[1:]] + [len(shown)]
+    return [(start[1], shown[start.end() : end].strip()) for start, end in zip(starts, ends, strict=True)]
 
 
 def value_text(value: Any, name: str = "") -> str:
@@ -351,8 +344,7 @@ def value_text(value: Any, name: str = "") -> str:
     if is_missing(value) or isinstance(value, (bool, int, float)):
         return "" if is_missing(value) else str(value)
     try:
-        canonical_value = canonical(value)
-        shown = conversation_value(canonical_value) if name == "conversation" else forms.shown_value(canonical_value)
+        shown = conversation_value(canonical(value)) if name == "conversation" else forms.shown_value(canonical(value))
     except InputError:
         return str(value)
     if isinstance(shown, list):

@@ -151,8 +151,7 @@ def table(name: str, columns: Mapping[str, Any]) -> pd.DataFrame:
     n_rows = len(next(iter(columns.values()))) if columns else 0
     made: dict[str, Any] = {}
     for column, kind in kinds.items():
-        values = columns.get(column)
-        if values is None:
+        if (values := columns.get(column)) is None:
             values = pd.Categorical([None] * n_rows) if kind == "category" else [None] * n_rows
             if kind in ("int64", "bool") and n_rows:
                 raise KeyError(f"column {column} of the {name} table cannot be missing")
@@ -215,9 +214,6 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
 
 def _fits(column: pd.Series, kind: str) -> bool:
     if kind == "category":
-        return isinstance(column.dtype, pd.CategoricalDtype) and (
-            column.cat.categories.inferred_type in ("string", "empty")
-        )
-    if kind == "text":
-        return isinstance(column.dtype, pd.StringDtype)
-    return bool(column.dtype == kind)
+        is_category = isinstance(column.dtype, pd.CategoricalDtype)
+        return is_category and column.cat.categories.inferred_type in ("string", "empty")
+    return isinstance(column.dtype, pd.StringDtype) if kind == "text" else bool(column.dtype == kind)

@@ -53,10 +53,9 @@ def check_counting(
 
 def unknown_ties(n: int) -> InputError:
     """The error for ``ties="half"`` on a table that does not store which labels are tied."""
-    return InputError(
-        f"ties='half' needs to know which labels are tied, but {n} tied answers have no value in the column "
-        "tied_labels; make the table again with vote or aggregate, or choose ties='na' or 'wrong'"
-    )
+    fact = "ties='half' needs to know which labels are tied"
+    advice = f"but {n} tied answers have no value in the column tied_labels"
+    return InputError(f"{fact}, {advice}; make the table again with vote or aggregate, or choose ties='na' or 'wrong'")
 
 
 def tied_text(labels: Sequence[str]) -> str:
@@ -95,8 +94,7 @@ def tied_cells(groups: Ints, labels: Objects, n_groups: int) -> Objects:
     owners, starts = np.unique(groups[order], return_index=True)
     texts: dict[tuple[str, ...], str] = {}
     for owner, own in zip(owners, np.split(labels[order], starts[1:]), strict=False):
-        among = tuple(own)
-        if among not in texts:
+        if (among := tuple(own)) not in texts:
             texts[among] = tied_text(among)
         cells[owner] = texts[among]
     return cells

@@ -95,13 +95,9 @@ class FileWriter:
         return {"calls": self.calls, "requests": [file.requests for file in self.files]}
 
     def write(
-        self,
-        requests: Sequence[Request],
-        service: type[BatchService],
-        paths: Iterator[Path],
-        limits: tuple[int, int],
-        alive: Callable[[], None],
-    ) -> None:
+        self, requests: Sequence[Request], service: type[BatchService], paths: Iterator[Path],
+        limits: tuple[int, int], alive: Callable[[], None],
+    ) -> None:  # fmt: skip
         """Write the requests to one judge into one or several files; each takes the next path.
 
         `alive` is called now and then.
@@ -150,8 +146,7 @@ class FileWriter:
 
     def _call(self, request: Request, sent: Any) -> int:
         shared = request.parts.shared_json()
-        mark = shared + canonical_json(sent)
-        if mark not in self._numbers:
+        if (mark := shared + canonical_json(sent)) not in self._numbers:
             self._numbers[mark] = len(self.calls)
             self.calls.append([shared.decode(), sent])
         return self._numbers[mark]

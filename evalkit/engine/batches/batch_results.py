@@ -33,14 +33,9 @@ class BatchResults:
     """
 
     def __init__(
-        self,
-        store: ReplyStore,
-        judge: Judge,
-        prefix: str,
-        calls: Sequence[Sequence[Any]],
-        requests: Sequence[Sequence[Any]],
-        newer_than: float | None,
-    ) -> None:
+        self, store: ReplyStore, judge: Judge, prefix: str, calls: Sequence[Sequence[Any]],
+        requests: Sequence[Sequence[Any]], newer_than: float | None,
+    ) -> None:  # fmt: skip
         self.n_stored = 0
         self.cost_usd: float | None = 0.0
         self._store, self._judge, self._prefix, self._newer_than = store, judge, prefix, newer_than

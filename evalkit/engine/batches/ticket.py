@@ -139,15 +139,12 @@ def _row(batch: BatchRecord) -> dict[str, Any]:
     return {
         "judge": batch.judge["name"],
         "state": f"running ({batch.word})" if batch.state == "running" and batch.word else batch.state,
-        "n_requests": batch.n_requests,
-        "n_replies": batch.n_replies,
-        "n_answered": batch.n_done,
-        "n_stored": batch.n_stored,
-        "n_unanswered": 0 if batch.is_open else batch.n_replies - batch.n_stored,
+        "n_requests": batch.n_requests, "n_replies": batch.n_replies, "n_answered": batch.n_done,
+        "n_stored": batch.n_stored, "n_unanswered": 0 if batch.is_open else batch.n_replies - batch.n_stored,
         "batch": batch.batch or (batch.path if batch.state == "file" else ""),
         "problem": "; ".join(filter(None, [batch.problem, reasons])),
         **{name: float("nan") if value is None else value for name, value in usd.items()},
-    }
+    }  # fmt: skip
 
 
 def shower(progress: bool | None) -> Callable[[Ticket], None]:

@@ -78,8 +78,7 @@ class OpenTicket:
     @property
     def waits(self) -> bool:
         """Whether replies will come by themselves."""
-        is_waiting = not self.batches or any(batch.waits for batch in self.batches)
-        return self.stored.state == "open" and is_waiting
+        return self.stored.state == "open" and (not self.batches or any(batch.waits for batch in self.batches))
 
     def shown(self) -> Ticket:
         """The ticket as it is now."""
@@ -91,17 +90,12 @@ class OpenTicket:
             self.change()
 
     def change(
-        self,
-        *,
-        manifest: Mapping[str, Any] | None = None,
-        free: Collection[bytes] = (),
-        ended: bool = False,
+        self, *, manifest: Mapping[str, Any] | None = None, free: Collection[bytes] = (), ended: bool = False,
         **changes: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Store changed fields of its record; TicketChangedError if another process was faster."""
         record = replace(self.record, **changes, at=time.time())
-        stored = self.store.change_ticket(self.stored, record.to_dict(), manifest=manifest, free=free, ended=ended)
-        self._read(stored)
+        self._read(self.store.change_ticket(self.stored, record.to_dict(), manifest=manifest, free=free, ended=ended))
         if ended:
             self._end_lease()
 
@@ -375,8 +369,7 @@ class OpenTicket:
         return True
 
     def _results(self, at: int) -> BatchResults:
-        manifest = self.store.manifest(self.stored.ticket)
-        if not manifest:
+        if not (manifest := self.store.manifest(self.stored.ticket)):
             raise TicketChangedError(f"ticket {self.stored.ticket} was collected by another process")
         return BatchResults(
             self.store, self._judge(at), f"{self.stored.ticket}-{at}_", manifest["calls"], manifest["requests"][at],
@@ -407,9 +400,8 @@ class OpenTicket:
                 time.sleep(pause)
                 pause = min(1.5 * pause, _LONGEST_POLL_S)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                f"stopped; nothing is lost. To continue, call collect({self.stored.ticket!r})"
-            ) from None
+            text = f"stopped; nothing is lost. To continue, call collect({self.stored.ticket!r})"
+            raise KeyboardInterrupt(text) from None
 
     def take_files(self, files: Sequence[Path]) -> None:
         """Store the replies in files of results."""
@@ -428,10 +420,8 @@ class OpenTicket:
                 if answer is not None and results_of[number].add(line["custom_id"], answer):
                     results_of[number].store_rows()
         if not results_of:
-            raise InputError(
-                f"{listed(files)} answers no open request of ticket {self.stored.ticket}; pass the file of answers "
-                "that your batch program wrote for this ticket"
-            )
+            fact = f"{listed(files)} answers no open request of ticket {self.stored.ticket}"
+            raise InputError(f"{fact}; pass the file of answers that your batch program wrote for this ticket")
         for number, results in results_of.items():
             self._end(number, results, billed_usd=results.billed_usd(), n_done=results.n_answered)
 

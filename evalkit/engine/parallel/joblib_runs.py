@@ -19,13 +19,9 @@ _MISSING = re.compile(r"No module named '(\w+)")
 
 
 def run_parts(
-    work: Callable[[P], R],
-    parts: Callable[[], Iterable[P]],
-    n_jobs: int | None,
-    n_finished: Callable[[], int],
-    *,
+    work: Callable[[P], R], parts: Callable[[], Iterable[P]], n_jobs: int | None, n_finished: Callable[[], int], *,
     repeat: bool,
-) -> list[R]:
+) -> list[R]:  # fmt: skip
     """The results of all parts, under the backend that joblib's configuration names.
 
     joblib's own processes and Ray end the whole run when a worker dies. Then all parts are started again (`work`
@@ -58,11 +54,8 @@ def run_parts(
             if stalled == _STALLED or not repeat:
                 raise
             text = next(iter(str(problem).splitlines()), "")
-            warnings.warn(
-                f"joblib ended the run ({type(problem).__name__}: {text}); evalkit starts the unfinished parts again",
-                EvalkitWarning,
-                stacklevel=3,
-            )
+            fact = f"joblib ended the run ({type(problem).__name__}: {text})"
+            warnings.warn(f"{fact}; evalkit starts the unfinished parts again", EvalkitWarning, stacklevel=3)
 
 
 def _pickled(work: object) -> bytes | None:
@@ -89,7 +82,5 @@ def _missing_module(problem: BaseException | None) -> str | None:
 def _advice(module: str) -> str:
     if module == "evalkit":
         return f"evalkit is not installed on the workers; install evalkit-jury {__version__} on each of them"
-    return (
-        f"the workers cannot import {module!r}; install it on each of them or, if it is your own file, add its folder "
-        "to their PYTHONPATH"
-    )
+    fact = f"the workers cannot import {module!r}"
+    return f"{fact}; install it on each of them or, if it is your own file, add its folder to their PYTHONPATH"

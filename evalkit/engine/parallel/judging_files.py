@@ -186,10 +186,8 @@ def judge_files(
         raise InputError("the source has no items" if shard is None else f"the source has no part for {shard=}")
     extra = {path.stem for path in folder.glob("part-*.parquet")} - {row["part"] for row in done}
     if shard is None and extra:
-        raise InputError(
-            f"{folder} has {counted(len(extra), 'part')} that the source does not have "
-            f"({listed(sorted(extra), most=5)}); remove them, or pass another folder as out="
-        )
+        fact = f"{folder} has {counted(len(extra), 'part')} that the source does not have"
+        raise InputError(f"{fact} ({listed(sorted(extra), most=5)}); remove them, or pass another folder as out=")
     counts, text = folder / PARTS_FILE, canonical_json({"n_parts": n_parts}) + b"\n"
     if not counts.exists() or counts.read_bytes() != text:
         write_whole(counts, [text])
@@ -197,12 +195,9 @@ def judge_files(
     judged = JudgedFiles(folder, table.sort_values("part", ignore_index=True))
     failed = judged.parts.loc[judged.parts["state"] == "failed", "part"]
     if len(failed):
-        warnings.warn(
-            f"{counted(len(failed), 'part')} of {len(judged.parts)} failed ({listed(failed, most=5)}); see the "
-            "column 'problem'. To judge only these parts, make the same call again",
-            EvalkitWarning,
-            stacklevel=2,
-        )
+        fact = f"{counted(len(failed), 'part')} of {len(judged.parts)} failed ({listed(failed, most=5)})"
+        advice = "see the column 'problem'. To judge only these parts"
+        warnings.warn(f"{fact}; {advice}, make the same call again", EvalkitWarning, stacklevel=2)
     return judged
 
 
@@ -278,11 +273,10 @@ class _Task:
         if self.options.run is None or is_address(cache) or platform.node() == self.machine:
             return
         if _has_limits(self.options):
-            raise ConfigError(
-                f"the limits cannot hold for {self.machine} and {platform.node()} together, because each has a cache "
-                "of its own; set EVALKIT_CACHE on all machines to the address of a PostgreSQL database, or omit "
-                "budget_usd, max_calls, requests_per_minute and tokens_per_minute"
-            )
+            fact = f"the limits cannot hold for {self.machine} and {platform.node()} together"
+            why = "because each has a cache of its own"
+            advice = "set EVALKIT_CACHE on all machines to the address of a PostgreSQL database, or omit budget_usd"
+            raise ConfigError(f"{fact}, {why}; {advice}, max_calls, requests_per_minute and tokens_per_minute")
 
 
 def _has_limits(options: Options) -> bool:
@@ -297,12 +291,9 @@ def _made_of(spec: Spec, rows: int) -> dict[str, Any]:
     rubric = f"{spec.rubric.id}@{spec.rubric.label}"
     readings = [judge.score for judge in spec.judges]  # no part of the keys: two readings share their replies
     return {
-        "rubric": rubric,
-        "judges": names,
-        "samples": spec.samples,
-        "rows": rows,
+        "rubric": rubric, "judges": names, "samples": spec.samples, "rows": rows,
         "asked": digest({"parts": hashes} | ({"scores": readings} if any(readings) else {})),
-    }
+    }  # fmt: skip
 
 
 def _check_same(folder: Path, spec: Spec, rows: int) -> None:

@@ -28,9 +28,8 @@ class Partition:
         except ValueError as problem:
             if "Missing dependency" not in str(problem):
                 raise
-            raise InputError(
-                "the partition is in the memory of Dask's workers; pass the DataFrame as it was before persist()"
-            ) from None
+            text = "the partition is in the memory of Dask's workers; pass the DataFrame as it was before persist()"
+            raise InputError(text) from None
 
 
 ItemPart = FilePart | Partition | pd.DataFrame
@@ -47,10 +46,8 @@ def prepare(source: Any, item_id: str | None) -> Any:
         If a Dask DataFrame has no column of ids: its partitions may repeat the numbers of their rows.
     """
     if _is_dask(source) and (item_id or "item_id") not in source.columns:
-        raise InputError(
-            f"the Dask DataFrame has no column {item_id or 'item_id'!r} for the ids; "
-            f"available: {listed(source.columns, most=30)}; pass the column as item_id"
-        )
+        fact = f"the Dask DataFrame has no column {item_id or 'item_id'!r} for the ids"
+        raise InputError(f"{fact}; available: {listed(source.columns, most=30)}; pass the column as item_id")
     if _library(source) != "ray":
         return source
     options = source.context.execution_options

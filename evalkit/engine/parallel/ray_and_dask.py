@@ -68,10 +68,8 @@ class JudgeBatch:
     ) -> None:
         limits = [name for name in ("budget_usd", "max_calls") if options.get(name) is not None]
         if limits and options.get("run") is None:
-            raise ConfigError(
-                f"JudgeBatch would apply {listed(limits)} to each batch of items by itself; to limit all batches "
-                "together, pass run='a name'"
-            )
+            fact = f"JudgeBatch would apply {listed(limits)} to each batch of items by itself"
+            raise ConfigError(f"{fact}; to limit all batches together, pass run='a name'")
         self._spec = Spec.of(
             rubric, judges, samples, template, inputs=inputs, on_missing=on_missing, criteria_per_call=criteria_per_call
         )
@@ -98,10 +96,8 @@ class JudgeBatch:
         """
         items = batch if isinstance(batch, pd.DataFrame) else pd.DataFrame({name: [*batch[name]] for name in batch})
         if self._item_id not in items.columns:
-            raise InputError(
-                f"the batch has no column {self._item_id!r} for the ids; available: {listed(items.columns, most=30)}; "
-                "pass the column as item_id"
-            )
+            fact = f"the batch has no column {self._item_id!r} for the ids"
+            raise InputError(f"{fact}; available: {listed(items.columns, most=30)}; pass the column as item_id")
         return _as_text(judge_worklist(Worklist.of(self._spec, items, self._item_id), self._options))
 
 

@@ -36,9 +36,8 @@ class Values:
         """An error about a value, with its row and column."""
         row = int(self.rows[at])
         index = self.index[row]
-        return InputError(
-            f"row {row}{'' if index == row else f' (index {index!r})'}, column {self.column!r}: {message}"
-        )
+        text = f"row {row}{'' if index == row else f' (index {index!r})'}, column {self.column!r}: {message}"
+        return InputError(text)
 
     def required(self) -> list[str]:
         """The values as strings; a missing one is an error."""
@@ -84,10 +83,8 @@ class Values:
         first: dict[str, Any] = {}
         for index, (name, value) in enumerate(zip(owners, values, strict=True)):
             if first.setdefault(name, value) != value:
-                message = (
-                    f"{owner} {name!r} has two values of {self.name}: {value!r} here and {first[name]!r} before; "
-                    "keep one"
-                )
+                fact = f"{owner} {name!r} has two values of {self.name}: {value!r} here and {first[name]!r} before"
+                message = f"{fact}; keep one"
                 raise self.error(index, message)
 
 
@@ -106,9 +103,8 @@ class Rows:
     def of(cls, frame: pd.DataFrame, item: Column | None, score: Column | None, text: Column | None) -> Rows:
         """The entries of a table; a cell that is a list has one entry per element."""
         if (score is None) == (text is None):
-            raise ConfigError(
-                "import_judgments takes either score= (scores) or text= (raw replies); pass exactly one of them"
-            )
+            message = "import_judgments takes either score= (scores) or text= (raw replies); pass exactly one of them"
+            raise ConfigError(message)
         if item is None and "item_id" not in frame.columns:
             ids = id_texts(frame.index, None)
         else:
@@ -141,15 +137,13 @@ class Rows:
         """The judge of each entry, and its weight if one Judge is given for all."""
         if annotator is not None:
             if judge is not None:
-                raise ConfigError(
-                    "judge= and annotator= both set the column judge of the result; pass only one of them"
-                )
+                text = "judge= and annotator= both set the column judge of the result; pass only one of them"
+                raise ConfigError(text)
             return self.values("annotator", annotator).required(), None
         if judge is None:
             if "judge" not in self.frame.columns:
-                raise ConfigError(
-                    "judge= is missing; pass the column that names the judge, or one judge such as 'openai:gpt-4o-mini'"
-                )
+                fact = "judge= is missing; pass the column that names the judge"
+                raise ConfigError(f"{fact}, or one judge such as 'openai:gpt-4o-mini'")
             judge = "judge"
         if isinstance(judge, str) and judge not in self.frame.columns and ":" in judge:
             judge = Judge.of(judge)
@@ -195,10 +189,8 @@ class Rows:
             ordered = pd.Series(keys, dtype=object).loc[numbers.sort_values(kind="stable").index]
             return [int(number) for number in ordered.groupby(ordered).cumcount().sort_index()]
         if self.has_lists:
-            raise ConfigError(
-                f"column {self.given.column!r} has a list of samples in each row, so sample= cannot be used; omit "
-                "sample="
-            )
+            fact = f"column {self.given.column!r} has a list of samples in each row, so sample= cannot be used"
+            raise ConfigError(f"{fact}; omit sample=")
         values = self.values("sample", given)
         first: dict[Any, int] = {}
         for index, cell in enumerate(values.values):
@@ -208,26 +200,21 @@ class Rows:
                     index, f"sample {cell!r} is not a whole number ≥ 0; to number the rows in their order, omit sample="
                 )
             if (before := first.setdefault((*keys[index], int(number)), index)) != index:
-                raise values.error(
-                    index,
-                    f"the same item, criterion, judge, order and sample as row {self.at[before]}; drop one of the "
-                    "two rows, or give them different sample numbers",
-                )
+                fact = f"the same item, criterion, judge, order and sample as row {self.at[before]}"
+                raise values.error(index, f"{fact}; drop one of the two rows, or give them different sample numbers")
         return [key[-1] for key in first]
 
     def refuse_several_systems(self, system: Column | None, inputs: Iterable[str]) -> None:
         """InputError where one item has the answers of several systems, which would be averaged as one."""
         names = [*(("system", "system_id") if system is None else ()), *inputs]
         for name in [name for name in names if self.frame.columns.tolist().count(name) == 1]:
-            cells = [str(cell) for cell in self.frame[name]]
-            values = pd.Series(cells, dtype=object).groupby(self.ids).unique()
+            values = pd.Series([str(cell) for cell in self.frame[name]], dtype=object).groupby(self.ids).unique()
             several = values[values.map(len) > 1]
             if len(several):
-                raise InputError(
-                    f"item {several.index[0]!r} has {len(several.iloc[0])} values in column {name!r}: "
-                    f"{listed([text[:40] for text in several.iloc[0]], most=3)}. Scores of several answers would be "
-                    "averaged as one item's: give each answer an id of its own as item=, and its system as system="
-                )
+                texts = listed([text[:40] for text in several.iloc[0]], most=3)
+                fact = f"item {several.index[0]!r} has {len(several.iloc[0])} values in column {name!r}: {texts}"
+                advice = "give each answer an id of its own as item=, and its system as system="
+                raise InputError(f"{fact}. Scores of several answers would be averaged as one item's: {advice}")
 
     def of_items(self, name: str, given: Column) -> list[str | None]:
         """A string per item, the same in all of its rows."""
@@ -253,10 +240,8 @@ def _column(frame: pd.DataFrame, name: str, given: Any, ids: list[str] | None) -
     """The values of an argument, as a column of the table."""
     if isinstance(given, str):
         if given not in frame.columns:
-            raise InputError(
-                f"{name}={given!r}: the table has no such column; {guess(given, frame.columns)}it has "
-                f"{listed(frame.columns, most=30)}"
-            )
+            fact = f"{name}={given!r}: the table has no such column"
+            raise InputError(f"{fact}; {guess(given, frame.columns)}it has {listed(frame.columns, most=30)}")
         column = frame[given]
         if isinstance(column, pd.DataFrame):
             raise InputError(f"{name}={given!r}: the table has this column twice")
@@ -270,11 +255,8 @@ def _column(frame: pd.DataFrame, name: str, given: Any, ids: list[str] | None) -
     if isinstance(given, Mapping) and ids is not None:
         by_id = dict(zip(id_texts(pd.Series(list(given), dtype=object), name), given.values(), strict=True))
         if unknown := by_id.keys() - set(ids) if name in ("score", "text") else set():
-            raise InputError(
-                f"{name}= has {counted(len(unknown), 'item id')} that the table does not have: "
-                f"{listed(sorted(unknown))}"
-            )
+            fact = f"{name}= has {counted(len(unknown), 'item id')} that the table does not have"
+            raise InputError(f"{fact}: {listed(sorted(unknown))}")
         return pd.Series([by_id.get(item) for item in ids], index=frame.index, dtype=object)
-    raise ConfigError(
-        f"{name}= must be a column's name, a Series or a mapping from item id to value, got {type(given).__name__}"
-    )
+    text = f"{name}= must be a column's name, a Series or a mapping from item id to value, got {type(given).__name__}"
+    raise ConfigError(text)

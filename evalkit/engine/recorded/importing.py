@@ -143,18 +143,13 @@ def import_judgments(
     criteria = rows.criteria(criterion, chosen)
     by_name = {rubric_criterion.name: rubric_criterion for rubric_criterion in chosen.criteria}
     columns: dict[str, Any] = {
-        "rubric": [chosen.id] * len(rows),
-        "rubric_version": [chosen.label] * len(rows),
-        "item_id": rows.items,
-        "criterion": criteria,
-        "judge": judges,
-        "order": rows.orders(order, pairwise=pairwise),
+        "rubric": [chosen.id] * len(rows), "rubric_version": [chosen.label] * len(rows), "item_id": rows.items,
+        "criterion": criteria, "judge": judges, "order": rows.orders(order, pairwise=pairwise),
         "weight": weights if weight is None else rows.weights(weight, judges),
         "model": None if model is None else rows.values("model", model).texts(),
         "level": [by_name[name].level for name in criteria],
-        "scale": [by_name[name].scale.to_json() for name in criteria],
-        "source": ["recorded"] * len(rows),
-    }
+        "scale": [by_name[name].scale.to_json() for name in criteria], "source": ["recorded"] * len(rows),
+    }  # fmt: skip
     _check_verdicts(verdicts, pairwise, columns["order"])
     times = None if time is None else rows.values("time", time).times()
     columns["sample"] = rows.samples(sample, columns, times)
@@ -218,8 +213,7 @@ class _Coder:
         self._function = None if codes is None or isinstance(codes, Mapping) else codes
         self._named: dict[Any, tuple[Any, str | None]] = {}
         for value, meaning in codes.items() if isinstance(codes, Mapping) else ():
-            outcome = self._code_or_reason(meaning)
-            if outcome == (None, None):
+            if (outcome := self._code_or_reason(meaning)) == (None, None):
                 reasons = ", ".join((*REASONS[:7], "not_asked"))
                 fact = f"codes= maps {value!r} to {meaning!r}, which {self._off_scale}; map it to a code of the scale"
                 raise ConfigError(f"{fact}, or to the reason why there is no score: {reasons}")
@@ -244,8 +238,7 @@ class _Coder:
             except Exception as error:
                 message = f"codes= raised {type(error).__name__} ({error}) for {excerpt}"
                 raise values.error(at, message) from error
-        outcome = self._code_or_reason(meaning)
-        if outcome == (None, None):
+        if (outcome := self._code_or_reason(meaning)) == (None, None):
             result = excerpt if self._function is None else f"codes= returned {_start(meaning)} for {excerpt}, which"
             raise values.error(at, f"{result} {self._off_scale}; map it with codes= to a code or to a reason")
         return outcome
@@ -306,8 +299,9 @@ def _check_orders(judgments: pd.DataFrame, verdicts: Verdicts) -> None:
         if ndtr(r * np.sqrt(len(pairs) - 1)) < _FORGETS / len(parts):
             opposite = "unswapped" if verdicts == "shown" else "shown"
             n_same = int((pairs["AB"] == pairs["BA"]).sum())
-            raise InputError(
-                f"with verdicts={verdicts!r}, judge {judge!r} would prefer the same answer in both orders on only "
-                f"{n_same} of {counted(len(pairs), 'item')} (correlation between the orders: {r:.2f}). Even a judge "
-                f"that prefers one position agrees with itself more often, so pass verdicts={opposite!r}"
+            fact = f"with verdicts={verdicts!r}, judge {judge!r} would prefer the same answer in both orders on only"
+            fact = f"{fact} {n_same} of {counted(len(pairs), 'item')} (correlation between the orders: {r:.2f})"
+            advice = (
+                f"Even a judge that prefers one position agrees with itself more often, so pass verdicts={opposite!r}"
             )
+            raise InputError(f"{fact}. {advice}")

@@ -132,10 +132,9 @@ def as_gate(criterion: Criterion) -> Criterion:
     0.5
     """
     if not any(not isinstance(code, str) and code > 0 for code in criterion.scale.codes):
-        raise ConfigError(
-            f"criterion {criterion.name!r} cannot be scored as in POLLUX, which divides a score by the maximum of "
-            f"the scale; the maximum must be above 0, but the scale is {listed(criterion.scale.codes)}"
-        )
+        fact = f"criterion {criterion.name!r} cannot be scored as in POLLUX"
+        advice = "which divides a score by the maximum of the scale; the maximum must be above 0"
+        raise ConfigError(f"{fact}, {advice}, but the scale is {listed(criterion.scale.codes)}")
     lowest, following = sorted(float(code) for code in criterion.scale.codes)[:2]
     if not criterion.critical or criterion.better != "low" or criterion.pass_at != lowest:
         return criterion
@@ -180,8 +179,7 @@ def _levels(text: str) -> dict[str, str]:
     levels: dict[str, str] = {}
     last = None
     for line in text.splitlines():
-        match = _LEVEL.match(line)
-        if match:
+        if match := _LEVEL.match(line):
             last = match[1].replace(",", ".")
             levels[last] = match[2].strip()
         elif last is not None and line.strip():

@@ -133,9 +133,8 @@ class PolluxScore(RubricScore):
         if missing not in MISSING_CRITERIA:
             raise ConfigError(f"unknown missing={missing!r}; allowed: {', '.join(MISSING_CRITERIA)}")
         if taken := [key for key in shown if key in RESERVED]:
-            raise ConfigError(
-                f"a criterion must not have the id {listed(taken)}, because a figure has this name; choose another id"
-            )
+            fact = f"a criterion must not have the id {listed(taken)}, because a figure has this name"
+            raise ConfigError(f"{fact}; choose another id")
         if unknown := [key for key in shown if key not in criteria]:
             raise ConfigError(f"shown= has unknown criteria: {listed(unknown)}; known: {listed(criteria, most=20)}")
 

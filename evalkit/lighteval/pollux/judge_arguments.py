@@ -103,6 +103,5 @@ def _as_format(given: Any) -> Any:
         return dict(given)
     if isinstance(given, type) and hasattr(given, "model_json_schema"):
         return {"type": "json_schema", "json_schema": {"name": given.__name__, "schema": given.model_json_schema()}}
-    raise ConfigError(
-        f"response_format must be a pydantic model (its class) or a mapping in the server's form, not {given!r}"
-    )
+    text = f"response_format must be a pydantic model (its class) or a mapping in the server's form, not {given!r}"
+    raise ConfigError(text)

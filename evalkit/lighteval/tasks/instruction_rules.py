@@ -50,12 +50,11 @@ class FollowedInstructions(SampleLevelComputation):  # type: ignore[misc,unused-
                 for text in _PROBES:
                     self.compute(doc, ModelResponse(text=[text]))
             except Exception as problem:  # noqa: BLE001  # the checkers raise anything
-                said = f"{type(problem).__name__}: {' '.join(str(problem).split())}"
-                raise ConfigError(
-                    f"document {doc.id!r}: IFEval cannot check {(doc.specific or {})['instructions_id_list']} here "
-                    f"({said}); instructions on languages and letter case need the package langdetect, those on "
-                    "sentences and words in capitals need `python -m nltk.downloader punkt punkt_tab`"
-                ) from None
+                said, ids = " ".join(str(problem).split()), (doc.specific or {})["instructions_id_list"]
+                fact = f"document {doc.id!r}: IFEval cannot check {ids} here ({type(problem).__name__}: {said})"
+                advice = "instructions on languages and letter case need the package langdetect, those on sentences"
+                more = "and words in capitals need `python -m nltk.downloader punkt punkt_tab`"
+                raise ConfigError(f"{fact}; {advice} {more}") from None
 
 
 @cache

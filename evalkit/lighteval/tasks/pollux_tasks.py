@@ -104,8 +104,7 @@ def criteria_file(source: str) -> Path:
     """
     if source == "shipped":
         return data_folder("pollux") / "criteria.json"
-    given = os.environ.get(CRITERIA_VARIABLE, "").strip()
-    if not given:
+    if not (given := os.environ.get(CRITERIA_VARIABLE, "").strip()):
         advice = f"set {CRITERIA_VARIABLE} to the path of metainfo/criteria.json from the POLLUX project"
         raise ConfigError(f"the POLLUX data from the Hub has no criteria; {advice}")
     if not Path(given).is_file():

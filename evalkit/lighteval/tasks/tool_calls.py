@@ -147,11 +147,9 @@ def _is_equal(one: Any, other: Any) -> bool:
 
 def check_calls(answer: str, doc: Any) -> tuple[Mapping[str, float], str]:
     """Figures of `score_calls` for the document's expected calls (``specific["expected"]``, JSON)."""
-    expected = read_calls(doc.specific["expected"])
-    if expected is None:
-        raise InputError(
-            f"task {doc.task_name!r}, document {doc.id!r}: specific['expected'] is not a JSON array of calls"
-        )
+    if (expected := read_calls(doc.specific["expected"])) is None:
+        text = f"task {doc.task_name!r}, document {doc.id!r}: specific['expected'] is not a JSON array of calls"
+        raise InputError(text)
     given = read_calls(answer)
     figures = score_calls(expected, given)
     if given is None:

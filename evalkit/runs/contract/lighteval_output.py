@@ -65,8 +65,7 @@ class LightevalArtifacts:
         MissingExtraError
             If pyarrow is not installed.
         """
-        file = self.details_file(task)
-        if file is None:
+        if (file := self.details_file(task)) is None:
             raise InputError(f"no details of task {task!r} in {self.folder}; was it run with --save-details?")
         try:
             from pyarrow import ArrowException, parquet
@@ -82,9 +81,8 @@ class LightevalArtifacts:
             message = " ".join(str(problem).split())[:200]
             raise InputError(f"{file} is truncated or not a parquet file: {message}") from None
         if missing := [name for name in _COLUMNS if name not in frame.columns]:
-            raise InputError(
-                f"{file} has no column {listed(missing)}; run LightEval with --save-details to get one that has it"
-            )
+            text = f"{file} has no column {listed(missing)}; run LightEval with --save-details to get one that has it"
+            raise InputError(text)
         return frame[list(_COLUMNS)]
 
     def details_file(self, task: str) -> Path | None:

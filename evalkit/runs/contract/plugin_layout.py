@@ -75,8 +75,7 @@ class PluginLayout:
 
     def template(self, name: str) -> tuple[str, Path]:
         """``name@vN`` and file of a template; a name alone means its newest version."""
-        label = newest(name, self.templates)
-        if label is None:
+        if (label := newest(name, self.templates)) is None:
             raise ConfigError(f"plugin {self.root} has no template {name!r}; available: {listed(self.templates)}")
         return label, self.templates[label]
 

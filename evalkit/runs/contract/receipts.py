@@ -324,6 +324,5 @@ def _held(place: Path) -> Iterator[None]:
         with held(lock):
             yield
     except OSError as problem:
-        raise ConfigError(
-            f"cannot write receipts to {place}: {problem.strerror or problem}; set {RECEIPT_VARIABLE} to another file"
-        ) from None
+        fact = f"cannot write receipts to {place}: {problem.strerror or problem}"
+        raise ConfigError(f"{fact}; set {RECEIPT_VARIABLE} to another file") from None

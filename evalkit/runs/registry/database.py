@@ -116,9 +116,8 @@ class Database:
             try:
                 return create_engine(self._url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
             except ModuleNotFoundError:
-                raise MissingExtraError(
-                    f"a registry on PostgreSQL needs an optional package; {advise_extra('registry,postgres')}"
-                ) from None
+                text = f"a registry on PostgreSQL needs an optional package; {advise_extra('registry,postgres')}"
+                raise MissingExtraError(text) from None
         path = Path(str(self._url.database))
         if (network := network_file_system(path.parent)) is not None:
             why = f"a network file system ({network}), where SQLite's locks do not work"
@@ -169,8 +168,7 @@ def _sqlite(path: str) -> URL:
 
 def _password_in_place(url: URL) -> URL:
     """Move a password out of the query (libpq takes ``?password=…`` as well), so that it is hidden when shown."""
-    given = url.query.get("password")
-    if given is None:
+    if (given := url.query.get("password")) is None:
         return url
     return url.set(password=given if isinstance(given, str) else given[-1]).difference_update_query(["password"])
 

@@ -152,8 +152,7 @@ class PackFile(_Strict):
 
     @model_validator(mode="after")
     def _check_tasks(self) -> PackFile:
-        names = [entry.task for entry in self.tasks]
-        if not names:
+        if not (names := [entry.task for entry in self.tasks]):
             raise ValueError("tasks: a pack needs at least one task")
         if len(",".join(entry.spec for entry in self.tasks).encode()) > _MOST_BYTES:
             raise ValueError(f"tasks: the names of {len(names)} tasks do not fit into one command line; split the pack")

@@ -75,9 +75,8 @@ def _check_no_password(uri: str) -> None:
         raise ConfigError(f"{uri!r} is not a URL: {problem}") from None
     is_web = parts.scheme.lower().endswith(("http", "https"))
     if parts.password is not None or (is_web and parts.username is not None):
-        raise ConfigError(
-            "the registry would store the password or token of this URL; remove it, and let git look it up"
-        )
+        text = "the registry would store the password or token of this URL; remove it, and let git look it up"
+        raise ConfigError(text)
 
 
 def _checked_out(uri: str, folder: Path) -> Place:
@@ -154,8 +153,7 @@ def _package(name: str) -> Path | None:
     where: list[str] | None = None
     origin: str | None = None
     for part in name.split("."):
-        spec = PathFinder.find_spec(part, where)
-        if spec is None:
+        if (spec := PathFinder.find_spec(part, where)) is None:
             return None
         where, origin = list(spec.submodule_search_locations or []), spec.origin
     place = where[0] if where else origin

@@ -120,12 +120,11 @@ class Registry:
         except ConfigError as problem:
             raise EntryError(f"plugin {plugin.label} cannot be used here: {problem}") from None
         if now != plugin.content_hash:
-            advice = "restore the files"
-            if place.path.is_relative_to(self.folder.resolve()):
-                advice = "remove this copy, so that it is fetched again"
-            fact = f"{place.path} has the hash {now[:12]}, not {plugin.content_hash[:12]}"
-            advice += ", or register it as a new version"
-            raise EntryError(f"plugin {plugin.label} changed since it was registered: {fact}; {advice}")
+            is_copy = place.path.is_relative_to(self.folder.resolve())
+            advice = "remove this copy, so that it is fetched again" if is_copy else "restore the files"
+            fact = f"{place.path} has the hash {now[:12]}, not {plugin.content_hash[:12]}; {advice}"
+            text = f"plugin {plugin.label} changed since it was registered: {fact}, or register it as a new version"
+            raise EntryError(text)
         return layout
 
     def add_template(

@@ -92,8 +92,7 @@ def _plugin(search: Search, task: PackTask) -> tuple[Plugin | None, PluginLayout
 
 def _profile(search: Search, task: PackTask, layout: PluginLayout | None) -> Profile | None:
     """The profile that judges a task; None if there is none, or it cannot be used (which is a problem)."""
-    name = search.profile_name(task)
-    if name is None:
+    if (name := search.profile_name(task)) is None:
         return None
     own = {} if layout is None else layout.profiles
     try:
@@ -142,9 +141,8 @@ def _templates(
             search.add(task, problem)
             continue
         if place == "registry":
-            texts[template.label] = TemplateText(
-                name=template.name, version=template.version, text=template.source, hash=template.hash
-            )
+            values = {"name": template.name, "version": template.version, "text": template.source}
+            texts[template.label] = TemplateText(**values, hash=template.hash)
     return list(texts.values())
 
 

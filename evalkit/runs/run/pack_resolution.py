@@ -106,10 +106,8 @@ def _check_versions(search: Search, bindings: Mapping[str, TaskBinding]) -> None
     for name, several in sorted(versions.items()):
         if len(several) > 1:
             tasks = [task for task, one in bindings.items() if one.plugin == name]
-            search.problems.append(
-                f"plugin {name!r} is needed in the versions {listed(sorted(several))} (tasks {listed(tasks)}), but a "
-                "process can load only one; set the same version everywhere"
-            )
+            fact = f"plugin {name!r} is needed in the versions {listed(sorted(several))} (tasks {listed(tasks)})"
+            search.problems.append(f"{fact}, but a process can load only one; set the same version everywhere")
 
 
 def _check_names(search: Search, pack: Pack) -> None:
@@ -133,7 +131,5 @@ def _keys_not_set(config: ScoringConfig) -> Iterator[str]:
     """Only a warning: cached replies need no key."""
     for judge in config.judges:
         if judge.api_key_env and not os.environ.get(judge.api_key_env):
-            yield (
-                f"judge {judge.judge_model_name!r}: the variable {judge.api_key_env} is not set here; only "
-                "cached replies can be used"
-            )
+            fact = f"judge {judge.judge_model_name!r}: the variable {judge.api_key_env} is not set here"
+            yield f"{fact}; only cached replies can be used"

@@ -82,7 +82,7 @@ def _receipts(row: RunRow) -> tuple[Receipt, ...]:
     try:
         return tuple(Receipt.model_validate(one) for receipts in row.receipts for one in receipts.content["receipts"])
     except ValidationError as problem:
-        said = (
-            f"the records of how it was scored ({explain(problem, Receipt)}); use the evalkit version that wrote them"
-        )
-        raise RegistryError(f"run {row.id}: invalid receipts, {said}") from None
+        said = f"the records of how it was scored ({explain(problem, Receipt)})"
+        raise RegistryError(
+            f"run {row.id}: invalid receipts, {said}; use the evalkit version that wrote them"
+        ) from None

@@ -56,8 +56,7 @@ class RunStore:
         with self.registry.database.session() as session:
             # locked, but for SQLite, which has one writer at a time
             mine = select(RunRow).where(RunRow.id == run_id, RunRow.status.in_(_OPEN)).with_for_update(of=RunRow)
-            row = session.scalars(mine).first()
-            if row is None:
+            if (row := session.scalars(mine).first()) is None:
                 return False
             now = _now(session)
             row.status, row.error, row.exit_code = ending.status, ending.error, ending.exit_code
@@ -83,9 +82,7 @@ class RunStore:
         query = select(RunRow).join(RunRow.pack).order_by(RunRow.created_at, RunRow.id)
         if pack is not None:
             name, _, version = pack.partition("@")
-            query = query.where(PackRow.name == name)
-            if version:
-                query = query.where(PackRow.version == version)
+            query = query.where(PackRow.name == name, *([PackRow.version == version] if version else []))
         if status is not None:
             query = query.where(RunRow.status == status)
         with self.registry.database.session() as session:
@@ -111,7 +108,6 @@ def _id_of(session: Session, name: str) -> str:
     if name in ids or len(ids) == 1:
         return name if name in ids else ids[0]
     if ids:
-        raise RegistryError(
-            f"the ids of {len(ids)} runs start with {name!r}: {listed(ids, most=4)}; pass more of the id"
-        )
+        text = f"the ids of {len(ids)} runs start with {name!r}: {listed(ids, most=4)}; pass more of the id"
+        raise RegistryError(text)
     raise RegistryError(f"run {name!r} not found; 'evalkit run list' lists all runs")

@@ -17,17 +17,9 @@ from evalkit.core.own_rules import OwnRule, aggregate_rule
 from evalkit.core.settings import LEAST_WEIGHT, MOST_WEIGHT, WEIGHT, check_share, checked_rule, is_weight
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AVERAGES, AggregateRule
 from evalkit.errors import ConfigError, InputError, listed
+from evalkit.rubrics import row_scales
 from evalkit.rubrics.given_scales import ScaleLike
-from evalkit.rubrics.row_scales import (
-    MEANS,
-    NO_ENDS,
-    PAIR_SCORES,
-    Measures,
-    answer_norms,
-    halfway_labels,
-    measures,
-    nearest_labels,
-)
+from evalkit.rubrics.row_scales import Measures
 from evalkit.stats.aggregation.dawid_skene_scores import posteriors
 from evalkit.stats.agreement.disagreements import item_disagreement
 from evalkit.stats.order_flips import OF_ORDERS
@@ -150,7 +142,7 @@ def _aggregate(
         frame = with_numbers_as_labels(frame)
     groups = group(frame, SCORE_KEY)
     jury = _jury(frame, groups, vote_weights(frame, weights), method)
-    measured = measures(frame).take(groups.first)
+    measured = row_scales.measures(frame).take(groups.first)
     pieces = frame.iloc[groups.first]
     total, scored = jury.total_weight, jury.groups.total(jury.weight, jury.scored)
     under = scored < total * (1 - _TINY) if quorum == 1.0 else scored <= quorum * total + _TINY * total
@@ -158,9 +150,8 @@ def _aggregate(
     silent = (jury.groups.count(jury.answered) == 0) & (jury.groups.count(jury.scored) > 0)
     if isinstance(method, OwnRule):
         values, rows = (jury.score, jury.names[jury.label]), jury.answered & ~under[jury.groups.codes]
-        answers = own_answers(
-            method, jury.groups, rows, values, jury.weight, measured, jury.of_pairs, pieces[SCORE_KEY]
-        )
+        heads = pieces[SCORE_KEY]
+        answers = own_answers(method, jury.groups, rows, values, jury.weight, measured, jury.of_pairs, heads)
         score, label, tied, among = answers.score, answers.label, answers.tied, answers.among
         passed, verdict = answers.verdict(*_verdict(jury, measured, method))
         methods, options = np.full(len(groups), method.name, dtype=object), np.full(len(groups), f"own={method.where}")
@@ -180,7 +171,8 @@ def _aggregate(
     score[under], label[under], among[under] = np.nan, None, None
     passed[under] = pd.NA
     columns: dict[str, Any] = {key: pieces[key].array for key in [*SCORE_KEY, "level", "scale"]}
-    columns |= {"score": score, "score_norm": answer_norms(score, label, measured), "label": schemas.categorical(label)}
+    norm = row_scales.answer_norms(score, label, measured)
+    columns |= {"score": score, "score_norm": norm, "label": schemas.categorical(label)}
     columns |= {"passed": passed, "n_judges": jury.groups.count(), "n_scored": jury.groups.count(jury.scored)}
     columns["tied"] = ~under & (tied | (verdict == "tied"))
     columns["disagreement"] = item_disagreement(jury.groups, jury.measured, jury.norm, jury.label, jury.answered)
@@ -226,8 +218,7 @@ def vote_weights(frame: pd.DataFrame, weights: Mapping[Any, float] | None) -> Fl
         unknown = [name for name in weights if name not in judges]
         if unknown and len(frame):
             raise ConfigError(f"unknown judges in weights: {listed(unknown)}; the votes come from {listed(judges)}")
-        wrong = {name: value for name, value in weights.items() if not is_weight(value)}
-        if wrong:
+        if wrong := {name: value for name, value in weights.items() if not is_weight(value)}:
             raise ConfigError(f"weights {wrong} are invalid: a judge's weight must be {WEIGHT}")
         by_judge = frame["judge"].astype("str").map(weights).to_numpy(dtype=np.float64)
         weight = np.where(np.isnan(by_judge), weight, by_judge)
@@ -275,12 +266,11 @@ def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _J
         item = frame["item_id"].iloc[int(whole.first[idle][0])]
         raise no_weight(str(item))
     rows = frame if has_weight.all() else frame.loc[has_weight]
-    measured = measures(rows)
+    measured = row_scales.measures(rows)
     score = rows["score"].to_numpy(dtype=np.float64)
     label = rows["label"].cat.codes.to_numpy().astype(np.int64)
     texts = list(rows["label"].cat.categories)
-    by_label = measured.nominal | aggregate_rule(method).by_label
-    answered = np.where(by_label, label >= 0, np.isfinite(score))
+    answered = np.where(measured.nominal | aggregate_rule(method).by_label, label >= 0, np.isfinite(score))
     tied = rows["tied"].to_numpy(dtype=bool) & (label < 0) if "tied" in rows else np.zeros(len(rows), dtype=bool)
     among = np.full(len(rows), None, dtype=object)
     if "tied_labels" in rows:
@@ -293,23 +283,12 @@ def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _J
     # by criterion: all judges of an item may be tied, and a tied vote has no score
     criterion = group(frame.iloc[whole.first], ["rubric", "criterion"]).codes
     return _Jury(
-        rows=has_weight,
-        groups=groups,
-        measured=measured,
-        judge=rows["judge"].cat.codes.to_numpy().astype(np.int64),
-        weight=weight,
-        score=score,
-        norm=answer_norms(score, names[label], measured),
-        label=label,
-        names=names,
-        among=among,
-        answered=answered,
-        scored=answered | tied,
-        passes=verdicts == 1,
-        fails=verdicts == 0,
+        rows=has_weight, groups=groups, measured=measured, judge=rows["judge"].cat.codes.to_numpy().astype(np.int64),
+        weight=weight, score=score, norm=row_scales.answer_norms(score, names[label], measured), label=label,
+        names=names, among=among, answered=answered, scored=answered | tied, passes=verdicts == 1, fails=verdicts == 0,
         reason=rows["reason"] if "reason" in rows else pd.Series(None, rows.index, dtype="category"),
         of_pairs=np.isin(criterion, criterion[groups.count(measured.nominal & (np.isfinite(score) | shown_first)) > 0]),
-    )
+    )  # fmt: skip
 
 
 def _middle(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Objects, Flags, Objects]:
@@ -347,9 +326,9 @@ def _extremes(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Obj
     # The extreme votes have one score; their labels differ at most where one of them was tied.
     score = np.full(len(jury.groups), np.nan)
     score[jury.groups.codes[rows]] = jury.score[rows]
-    nearest, half = nearest_labels(score, measured)
+    nearest, half = row_scales.nearest_labels(score, measured)
     nominal = measured.nominal
-    among = np.where(nominal, among, halfway_labels(score, measured, half))
+    among = np.where(nominal, among, row_scales.halfway_labels(score, measured, half))
     return score, np.where(nominal, label, nearest), np.where(nominal, tied, half), among
 
 
@@ -388,7 +367,7 @@ def _code_scores(jury: _Jury, label: Objects, measured: Measures) -> Floats:
     numeric = has_label & ~measured.nominal
     score[numeric] = [float(text) for text in label[numeric]]
     rows = has_label & measured.nominal & jury.of_pairs
-    score[rows] = [PAIR_SCORES.get(text, np.nan) for text in label[rows]]
+    score[rows] = [row_scales.PAIR_SCORES.get(text, np.nan) for text in label[rows]]
     return score
 
 
@@ -411,21 +390,15 @@ def _verdict(jury: _Jury, measured: Measures, method: str) -> tuple[BooleanArray
     # No judge decided: then it is their own ties that left it open.
     silent = undecided & (yes <= slack) & (no <= slack)
     reason = most_frequent(jury.groups, jury.reason)
-    for why in ("tied", MEANS):
+    for why in ("tied", row_scales.MEANS):
         verdict[silent & (reason == why)] = why
     return BooleanArray(passed, undecided | ~has_rule), verdict
 
 
 def _status(
-    jury: _Jury,
-    under: Flags,
-    unscored: Flags,
-    tied: Flags,
-    verdict: Objects,
-    score: Floats,
-    label: Objects,
+    jury: _Jury, under: Flags, unscored: Flags, tied: Flags, verdict: Objects, score: Floats, label: Objects,
     without_ends: Flags,
-) -> dict[str, pd.Categorical]:
+) -> dict[str, pd.Categorical]:  # fmt: skip
     missing = jury.groups.count(~jury.scored) > 0
     lost = tied & np.isnan(score) & pd.isna(label)
     status = np.full(len(under), "ok", dtype=object)
@@ -433,7 +406,7 @@ def _status(
     status[lost | (verdict == "tied")] = "tied"
     status[unscored] = "unscored"
     reason = np.where(pd.isna(verdict) & tied, "tied", verdict)
-    reason[without_ends & ~np.isnan(score) & pd.isna(verdict)] = NO_ENDS
+    reason[without_ends & ~np.isnan(score) & pd.isna(verdict)] = row_scales.NO_ENDS
     if under.any():
         of_unscored = jury.reason.where(~jury.scored)
         reason[under] = most_frequent(jury.groups, of_unscored)[under]

@@ -63,10 +63,9 @@ def at_k(
         raise InputError(f"at_k needs the columns {listed(lost)}; the table has {listed(scores.columns, most=30)}")
     frame = scores.reset_index(drop=True)
     if of != "item_id" and "item_id" in frame and frame.duplicated(["item_id", *by]).any():
-        raise InputError(
-            "at_k takes one row per run, and the table has an item_id twice: name in by= what differs (axis, judge, "
-            "rubric_version), or pass of='item_id' if runs of one prompt share their item_id"
-        )
+        fact = "at_k takes one row per run, and the table has an item_id twice"
+        advice = "name in by= what differs (axis, judge, rubric_version)"
+        raise InputError(f"{fact}: {advice}, or pass of='item_id' if runs of one prompt share their item_id")
     figures, heads = [], []
     parts = group(frame, by) if by else None
     for rows in parts.rows() if parts is not None else [np.arange(len(frame))]:
@@ -79,15 +78,12 @@ def at_k(
             best = np.array([-_expected_lowest(-run[::-1], size) for run in runs if len(run) >= size])
             figures.append(_extreme_figures(worst, best, len(runs)) | {"k": size, "n_runs": int(sum(map(len, runs)))})
             heads.append([runs_of_part[name].iloc[0] for name in by])
-    figures_table = result_table(
-        figures, "int64: k; number: worst± best±; count: n_prompts n_short n_runs; text: notes"
-    )
-    return pd.concat([pd.DataFrame(heads, columns=by), figures_table], axis=1) if by else figures_table
+    by_size = result_table(figures, "int64: k; number: worst± best±; count: n_prompts n_short n_runs; text: notes")
+    return pd.concat([pd.DataFrame(heads, columns=by), by_size], axis=1) if by else by_size
 
 
 def _skewness(values: Floats) -> float:
-    spread = values - values.mean()
-    return float((spread**3).mean() / max(values.std(), _TINY) ** 3)
+    return float(((values - values.mean()) ** 3).mean() / max(values.std(), _TINY) ** 3)
 
 
 def _expected_lowest(run: Floats, size: int) -> float:

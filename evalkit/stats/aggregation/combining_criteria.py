@@ -116,8 +116,7 @@ def _weights(frame: pd.DataFrame) -> dict[str, float]:
     if "weight" not in frame:
         return {}
     pairs = frame[["criterion", "weight"]].drop_duplicates().astype({"criterion": "str"})
-    doubtful = pairs["criterion"].duplicated() | ~pairs["weight"].map(is_weight)
-    if doubtful.any():
+    if (doubtful := pairs["criterion"].duplicated() | ~pairs["weight"].map(is_weight)).any():
         name = pairs.loc[doubtful, "criterion"].iloc[0]
         raise InputError(f"combine: criterion {name!r} has no single weight in the column 'weight', which is {WEIGHT}")
     return dict(zip(pairs["criterion"], pairs["weight"].astype(float), strict=True))
@@ -133,23 +132,19 @@ def _taken(scores: Any, rubric: Rubric | None, scale: ScaleLike | None) -> tuple
     rubrics = frame[["rubric", "rubric_version"]].drop_duplicates()
     rows = frame.drop_duplicates("criterion")
     weights = _weights(frame)
+    heads = rows[["criterion", *_SCALED]].astype(str).itertuples(index=False)
+    scales = {name: Scale.from_json(level, text) for name, level, text in heads}
     criteria = [
-        Criterion.model_construct(
-            name=str(name), level=level, scale=Scale.from_json(level, str(text)), weight=weights.get(str(name), 1.0)
-        )
-        for name, level, text in rows[["criterion", *_SCALED]].itertuples(index=False)
+        Criterion.model_construct(name=name, level=scale.level, scale=scale, weight=weights.get(name, 1.0))
+        for name, scale in scales.items()
     ]
-    if open_ones := [
-        criterion.name for criterion in criteria if criterion.scale.is_open and criterion.level != "nominal"
-    ]:
-        raise InputError(
-            f"combine: the scale of criterion {listed(open_ones)} is not known, so that its scores have no common unit "
-            "with others; pass the rubric, or scale={'criterion': (0, 1), …}"
-        )
+    if unknown := [item.name for item in criteria if item.scale.is_open and item.level != "nominal"]:
+        fact = f"combine: the scale of criterion {listed(unknown)} is not known"
+        advice = "so that its scores have no common unit with others"
+        raise InputError(f"{fact}, {advice}; pass the rubric, or scale={{'criterion': (0, 1), …}}")
     if len(rubrics) > 1:
-        raise InputError(
-            f"combine: the scores are of {len(rubrics)} rubrics or versions; pass those of one, with its rubric"
-        )
+        message = f"combine: the scores are of {len(rubrics)} rubrics or versions; pass those of one, with its rubric"
+        raise InputError(message)
     is_pairs = bool((frame["level"].eq("nominal") & frame["score"].notna()).any())
     mode: RubricMode = "pairwise" if is_pairs else "pointwise"
     return frame, keys, Rubric.model_construct(id="table", inputs=(), criteria=tuple(criteria), mode=mode)
@@ -160,15 +155,11 @@ def _refuse_others(frame: pd.DataFrame, rubric: Rubric) -> None:
     labels = [f"{name}@{version}" for name, version in versions.itertuples(index=False)]
     key = f"{rubric.id}@{rubric.label}"
     if any(label != key for label in labels):
-        raise InputError(
-            f"the scores were made with rubric {listed(labels)}, but the rubric passed is {key!r}; "
-            "combine the scores of each version separately, with the version that made them"
-        )
-    unknown = [name for name in frame["criterion"].unique() if name not in rubric.names]
-    if unknown:
-        raise InputError(
-            f"rubric {key!r} has no criteria {listed(unknown)}, which are in the scores; it has {listed(rubric.names)}"
-        )
+        fact = f"the scores were made with rubric {listed(labels)}, but the rubric passed is {key!r}"
+        raise InputError(f"{fact}; combine the scores of each version separately, with the version that made them")
+    if unknown := [name for name in frame["criterion"].unique() if name not in rubric.names]:
+        fact = f"rubric {key!r} has no criteria {listed(unknown)}, which are in the scores"
+        raise InputError(f"{fact}; it has {listed(rubric.names)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,5 @@ def _one_rate(counts: Floats) -> Floats:
     n_levels = counts.shape[0]
     right = np.einsum("cjc->j", counts)
     share = (right + _SMOOTHING) / (counts.sum(axis=(0, 2)) + 2 * _SMOOTHING)
-    rates: Floats = np.where(
-        np.eye(n_levels, dtype=bool)[:, None, :], share[:, None], ((1 - share) / (n_levels - 1))[:, None]
-    )
-    return rates
+    apart = (1 - share) / (n_levels - 1)
+    return np.asarray(np.where(np.eye(n_levels, dtype=bool)[:, None, :], share[:, None], apart[:, None]))

@@ -116,16 +116,14 @@ def _codes(scale: Scale, said: pd.DataFrame) -> Floats:
 
 
 def _fill(made: Posteriors, items: Ints, posterior: Floats, scale: Scale, codes: Floats) -> None:
-    top = posterior.max(axis=1)
-    equal = posterior >= top[:, None] - _TINY
+    equal = posterior >= posterior.max(axis=1)[:, None] - _TINY
     tied = equal.sum(axis=1) > 1
     label = np.array(scale.labels, dtype=object)[posterior.argmax(axis=1)]
     label[tied] = None
     item, level = np.nonzero(equal & tied[:, None])
     made.among[items] = tied_cells(item, np.array(scale.labels, dtype=object)[level], len(items))
     made.label[items], made.tied[items], made.unknown[items] = label, tied, False
-    has_code = ~np.isnan(codes)
-    if has_code.any():
+    if (has_code := ~np.isnan(codes)).any():
         weight = posterior[:, has_code]
         made.score[items] = weight @ codes[has_code] / weight.sum(axis=1)
     if scale.has_rule:

@@ -107,8 +107,7 @@ def points(
         fact = f"points: {counted(len(texts), 'score is a text', 'scores are texts')}"
         raise InputError(f"{fact} ({listed(texts.unique(), most=3)}); pass numbers, or true and false")
     refuse_doubles(frame, [*_RUN, "item_id"], "scores")
-    strange = ~frame["item_id"].isin(rows["item_id"]).to_numpy()
-    if strange.any():
+    if (strange := ~frame["item_id"].isin(rows["item_id"]).to_numpy()).any():
         fact = f"{counted(int(strange.sum()), 'score is', 'scores are')} of criteria that the items do not have"
         advice = "pass the rows of explode_criteria that were judged, or the scores of these items alone"
         advice += " (ids in a column of another name: ek.explode_criteria(items, item_id=...))"
@@ -143,12 +142,10 @@ def _exploded(items: ItemsLike) -> pd.DataFrame:
     refuse_doubles(rows, ["item_id"], "criteria")
     weights = pd.to_numeric(rows["points"], errors="coerce").to_numpy(dtype=np.float64, copy=True)
     weights[[isinstance(value, (bool, np.bool_, pd.Timestamp, pd.Timedelta)) for value in rows["points"]]] = np.nan
-    wrong = ~((np.abs(weights) >= 1e-9) & (np.abs(weights) <= 1e9))
-    if wrong.any():
+    if (wrong := ~((np.abs(weights) >= 1e-9) & (np.abs(weights) <= 1e9))).any():
         first = rows.iloc[int(wrong.argmax())]
-        fact = (
-            f"{counted(int(wrong.sum()), 'criterion has', 'criteria have')} points that are 0, no number or beyond 1e9"
-        )
+        many = counted(int(wrong.sum()), "criterion has", "criteria have")
+        fact = f"{many} points that are 0, no number or beyond 1e9"
         raise InputError(f"{fact}; the first: {first['item_id']!r} has {first['points']}")
     return rows.assign(points=weights)
 
@@ -276,13 +273,9 @@ def _with_required(value: Floats, met: Floats, arrows: Ints, *, transitive: bool
 
 
 def _scored(
-    rows: pd.DataFrame,
-    units: pd.DataFrame,
-    members: tuple[Ints, Ints, Floats],
-    values: tuple[Floats, Floats, Floats],
-    missing: str,
-    heads: dict[str, Any],
-) -> pd.DataFrame:
+    rows: pd.DataFrame, units: pd.DataFrame, members: tuple[Ints, Ints, Floats],
+    values: tuple[Floats, Floats, Floats], missing: str, heads: dict[str, Any],
+) -> pd.DataFrame:  # fmt: skip
     unit, row, weight = members
     low, high, value = (column[row] for column in values)
 

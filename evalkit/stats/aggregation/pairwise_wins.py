@@ -119,15 +119,9 @@ def win_rates(
 
 
 def compared(
-    judged: Any,
-    items: ItemsLike | None,
-    name: str,
-    a: str,
-    b: str,
-    item_id: str | None,
-    clusters: ClustersLike | None,
-    scale: ScaleLike | None,
-) -> tuple[pd.DataFrame, Keys]:
+    judged: Any, items: ItemsLike | None, name: str, a: str, b: str, item_id: str | None,
+    clusters: ClustersLike | None, scale: ScaleLike | None,
+) -> tuple[pd.DataFrame, Keys]:  # fmt: skip
     """One row per vote or score: `JUDGE_KEY`, the `system` of `answer_a`, its `opponent`, `_value` and `_unit`.
 
     `_value` is 1 where `answer_a` is preferred, 0 where `answer_b` is, .5 for a tie, NaN if unscored; `score_ab` and
@@ -138,15 +132,11 @@ def compared(
         return _of_single_answers(judged, items, name, item_id, clusters, scale)
     if items is None:
         if lacking := [column for column in ("item_id", a, b) if column not in getattr(judged, "columns", ())]:
-            raise InputError(
-                f"{name} needs the systems: items with the columns {a!r} and {b!r}, or scores with a column "
-                f"'system_id' (the table has no column {listed(lacking)})"
-            )
+            fact = f"{name} needs the systems: items with the columns {a!r} and {b!r}"
+            raise InputError(f"{fact}, or scores with a column 'system_id' (the table has no column {listed(lacking)})")
         if "label" not in judged:
-            raise InputError(
-                f"{name} of pairs needs a column 'label' with A (the answer of {a}), B or tie; the table has "
-                f"{listed(judged.columns, most=30)}"
-            )
+            fact = f"{name} of pairs needs a column 'label' with A (the answer of {a}), B or tie"
+            raise InputError(f"{fact}; the table has {listed(judged.columns, most=30)}")
         pairs_of_items = judged[["item_id", a, b]].drop_duplicates()
         if pairs_of_items["item_id"].duplicated().any():  # several pairs of systems per item, which is then a cluster
             ids = judged["item_id"].map(key_text)
@@ -174,21 +164,16 @@ def compared(
 
 
 def _of_single_answers(
-    judged: pd.DataFrame,
-    items: ItemsLike | None,
-    name: str,
-    item_id: str | None,
-    clusters: ClustersLike | None,
+    judged: pd.DataFrame, items: ItemsLike | None, name: str, item_id: str | None, clusters: ClustersLike | None,
     scale: ScaleLike | None,
-) -> tuple[pd.DataFrame, Keys]:
+) -> tuple[pd.DataFrame, Keys]:  # fmt: skip
     """As `compared`, of scores of single answers: each two systems on one item, the better score winning."""
     need = ["score", "label", "tied", "n_scored", "system_id"]
     frame, keys = take_votes(judged, by=["system_id"], need=need, function=name, scale=scale)
     if measures(frame).nominal.any():
-        raise InputError(
-            f"{name} of a table with 'system_id' compares scores, and these are labels without an order; pass scale= "
-            "with the labels from bad to good, or a table of pairs with the labels A, B or tie"
-        )
+        fact = f"{name} of a table with 'system_id' compares scores, and these are labels without an order"
+        advice = "pass scale= with the labels from bad to good"
+        raise InputError(f"{fact}; {advice}, or a table of pairs with the labels A, B or tie")
     is_low = measures(frame).each([row_scale.better == "low" for row_scale in measures(frame).scales])
     goods = frame.assign(_good=frame["score"].to_numpy(dtype=np.float64) * np.where(is_low, -1, 1))
     if clusters is None and items is not None and "group_id" in (of_items := as_items(items, item_id=item_id)):
@@ -206,9 +191,8 @@ def _of_single_answers(
     pairs = pairs.rename(columns={"system_id": "system"})
     pairs = pairs.loc[pairs["system"].astype(str) < pairs["opponent"].astype(str)].reset_index(drop=True)
     if pairs.empty and len(frame):
-        raise InputError(
-            f"{name}: no item has scores of two systems; a column 'item_id' (or 'group_id') says what they answered"
-        )
+        text = f"{name}: no item has scores of two systems; a column 'item_id' (or 'group_id') says what they answered"
+        raise InputError(text)
     gap = (pairs["_good"] - pairs["_other"]).round(9)
     value = np.where(gap.isna(), np.nan, (np.sign(gap) + 1) / 2)
     none = dict.fromkeys(OF_ORDERS, np.nan)
@@ -247,28 +231,21 @@ def _checked(judged: Any, caller: str) -> tuple[pd.DataFrame, Keys]:
 
 
 def _systems(judged: pd.Series, frame: pd.DataFrame, system_a: str, system_b: str) -> pd.DataFrame:
-    lacking = [name for name in (system_a, system_b) if name not in frame.columns]
-    if lacking:
-        raise InputError(
-            f"the items have no column {listed(lacking)} for the systems; they have {listed(frame.columns, most=30)}; "
-            "name the columns with system_a= and system_b="
-        )
+    if lacking := [name for name in (system_a, system_b) if name not in frame.columns]:
+        fact = f"the items have no column {listed(lacking)} for the systems; they have {listed(frame.columns, most=30)}"
+        raise InputError(f"{fact}; name the columns with system_a= and system_b=")
     pairs = frame.set_index("item_id")
-    lost = sorted(set(judged) - set(pairs.index))
-    if lost:
-        raise InputError(
-            f"{counted(len(lost), 'judged item')} not found among the items: {listed(lost)}; pass all items that were "
-            "judged, with their ids in item_id"
-        )
+    if lost := sorted(set(judged) - set(pairs.index)):
+        fact = f"{counted(len(lost), 'judged item')} not found among the items: {listed(lost)}"
+        raise InputError(f"{fact}; pass all items that were judged, with their ids in item_id")
     pairs = pairs.loc[pairs.index.isin(judged)]
     first, second = pairs[system_a], pairs[system_b]
     wrong = first.isna() | second.isna() | (first.astype(str) == second.astype(str))
     wrong |= first.eq("all") | second.eq("all")
     if wrong.any():
-        raise InputError(
-            f"{counted(int(wrong.sum()), 'item')} with wrong systems: {listed(pairs.index[wrong])}; an item needs two "
-            "different systems, and a system cannot be called 'all'; correct or drop these items"
-        )
+        fact = f"{counted(int(wrong.sum()), 'item')} with wrong systems: {listed(pairs.index[wrong])}"
+        advice = "an item needs two different systems, and a system cannot be called 'all'"
+        raise InputError(f"{fact}; {advice}; correct or drop these items")
     return pairs.assign(**{name: pairs[name].astype(str) for name in (system_a, system_b)})
 
 

@@ -163,8 +163,7 @@ def _point_figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
     interval = mean_interval(score[scored], units[scored])
     notes: Notes = [f"no interval: {interval.reason}"] if interval.reason else []
     row: dict[str, Any] = {"mean": _mean(score), "low": interval.low, "high": interval.high}
-    ends = (row["mean"], interval.low, interval.high)
-    clipped = [float(np.clip(end, 0, 1)) for end in ends]
+    clipped = [float(np.clip(end, 0, 1)) for end in (row["mean"], interval.low, interval.high)]
     row |= dict(zip(("clipped", "clipped_low", "clipped_high"), clipped, strict=True))
     row["below_0"] = float((score[scored] < 0).mean()) if scored.any() else np.nan
     row |= {"worst": _mean(rows["low"]), "best": _mean(rows["high"]), "renormalised": _mean(rows["renormalised"])}
@@ -188,12 +187,9 @@ _FIGURES = (
 
 def _with_columns(frame: pd.DataFrame, by: list[str], items: pd.DataFrame | None) -> pd.DataFrame:
     extra = [column for column in by if column not in frame.columns]
-    lost = [column for column in extra if items is None or column not in items.columns]
-    if lost:
-        raise InputError(
-            f"by= contains {listed(lost)}, but neither the scores nor the items have a column of that name; "
-            "pass items= with that column, or add it to the scores"
-        )
+    if lost := [column for column in extra if items is None or column not in items.columns]:
+        fact = f"by= contains {listed(lost)}, but neither the scores nor the items have a column of that name"
+        raise InputError(f"{fact}; pass items= with that column, or add it to the scores")
     ids = frame["item_id"].astype("str")
     return frame.assign(**{column: ids.map(items[column]) for column in extra if items is not None})
 

@@ -144,8 +144,5 @@ def _mixture(groups: Groups, measured: Measures, label: Ints) -> dict[str, Float
     q = np.array(levels, dtype=np.float64)[measured.codes[groups.first]] if len(groups) else np.zeros(0)
     some = n > 1
     widest = np.log(np.minimum(np.maximum(n, 2), q))
-    dissent = 1 - counts.top() / np.maximum(n, 1)
-    return {
-        "entropy": np.where(some, np.clip(entropy / widest, 0.0, 1.0), np.nan),
-        "dissent_rate": np.where(some, dissent, np.nan),
-    }
+    dissent = np.where(some, 1 - counts.top() / np.maximum(n, 1), np.nan)
+    return {"entropy": np.where(some, np.clip(entropy / widest, 0.0, 1.0), np.nan), "dissent_rate": dissent}

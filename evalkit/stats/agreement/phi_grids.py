@@ -74,8 +74,7 @@ def phi_grid(
     check_whole_numbers("judges", judges)
     check_whole_numbers("samples", samples)
     by_criterion = answered(checked(judgments, "samples", "phi_grid")[0], "samples", clusters)
-    rows = [row for data in by_criterion for row in _rows(data, judges, samples)]
-    return result_table(rows, *_COLUMNS)
+    return result_table([row for data in by_criterion for row in _rows(data, judges, samples)], *_COLUMNS)
 
 
 def _rows(data: Answered, judges: Sequence[int], samples: Sequence[int]) -> Iterator[dict[str, Any]]:

@@ -186,8 +186,7 @@ def _spread(rows: pd.DataFrame) -> tuple[pd.DataFrame, Ints]:
     if tied.any() and not all(names):
         raise unknown_ties(sum(not labels for labels in names))
     places = np.repeat(np.arange(len(rows)), [len(labels) for labels in names])
-    wide = rows.iloc[places]
-    return wide.assign(label=schemas.categorical([name for labels in names for name in labels])), places
+    return rows.iloc[places].assign(label=schemas.categorical([name for labels in names for name in labels])), places
 
 
 def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
@@ -196,11 +195,8 @@ def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
     label = rows["label"].cat.codes.to_numpy().astype(np.int64)
     # expected scores lie between codes: their distances count, and their labels are the most probable codes
     expected = "score_sd" in rows and rows["score_sd"].notna().any()
-    averaged = (
-        form == "votes"
-        and "method" in rows
-        and (rows["method"].isin(AVERAGES).to_numpy() | own_rows(rows, "votes")).all()
-    )
+    has_method = form == "votes" and "method" in rows
+    averaged = has_method and (rows["method"].isin(AVERAGES).to_numpy() | own_rows(rows, "votes")).all()
     if form == "votes" and scale.level != "nominal" and ("method" not in rows or rows["method"].isna().all()):
         averaged = np.bool_((np.isfinite(score) & (label < 0)).any() or scale.level == "interval")  # of a plain table
     by_score = (expected or averaged) and scale.level != "nominal"

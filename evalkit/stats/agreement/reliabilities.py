@@ -115,11 +115,8 @@ def reliability(
     frame, keys = checked(judged, form, scale=scale)
     by_vote = {}
     if full:
-        votes = (
-            checked(vote(frame if isinstance(judged, pd.DataFrame) else judged), "votes")[0]
-            if form == "samples"
-            else frame
-        )
+        samples = frame if isinstance(judged, pd.DataFrame) else judged
+        votes = checked(vote(samples), "votes")[0] if form == "samples" else frame
         by_vote = {tuple(data.head.values()): data for data in answered(votes, "votes", clusters)}
     rows = [
         data.head | _row(data, by_vote.get(tuple(data.head.values()))) | {"ties": ties, "n_tied": int(data.tied.sum())}
@@ -185,9 +182,8 @@ def _full(data: Answered, votes: Answered, notes: Notes, *, pairs: bool) -> dict
         return row
     if data.form == "samples":
         values = alpha(votes.cells, votes.metric)
-        row |= jackknife_row(
-            "alpha_vote", values, "atanh", notes, "nothing varies, or no item has two votes", data.clusters
-        )
+        why = "nothing varies, or no item has two votes"
+        row |= jackknife_row("alpha_vote", values, "atanh", notes, why, data.clusters)
     if scale.level == "interval":
         notes.append(Note("an interval scale has no levels to count", ("fleiss_kappa", "gwet_ac1", "gwet_ac2")))
         return row

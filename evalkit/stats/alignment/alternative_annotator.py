@@ -173,10 +173,8 @@ def alt_test(
     [[1.0, 0.925]]
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)) or not 0 <= epsilon < 1:
-        raise ConfigError(
-            f"epsilon of alt_test must be from 0 to below 1, got {epsilon!r}; usual values: 0.2 against experts, "
-            "0.15 against skilled annotators, 0.1 against crowd workers"
-        )
+        fact = f"epsilon of alt_test must be from 0 to below 1, got {epsilon!r}; usual values"
+        raise ConfigError(f"{fact}: 0.2 against experts, 0.15 against skilled annotators, 0.1 against crowd workers")
     if scoring is not None:
         check_choice("scoring", scoring, get_args(ScoringOption))
     counting = check_counting("alt_test", ties, unscored)
@@ -186,14 +184,11 @@ def alt_test(
     for panel in panels(frame, people, kinds="label"):
         way = scoring or ("accuracy" if panel.verdicts or panel.scale.level == "nominal" else "rmse")
         if way == "rmse" and (panel.verdicts or panel.scale.level == "nominal"):
-            raise ConfigError(
-                f"scoring='rmse' needs numeric scores, which criterion {panel.head['criterion']!r} does not have; use "
-                "scoring='accuracy'"
-            )
+            fact = f"scoring='rmse' needs numeric scores, which criterion {panel.head['criterion']!r} does not have"
+            raise ConfigError(f"{fact}; use scoring='accuracy'")
         if way == "rmse" and ties == "half":
-            raise ConfigError(
-                "alt_test got ties='half' with scoring='rmse', which compares scores; use 'na' or 'wrong'"
-            )
+            text = "alt_test got ties='half' with scoring='rmse', which compares scores; use 'na' or 'wrong'"
+            raise ConfigError(text)
         several, judges = _has_answer(panel.annotators, way).sum(axis=1) >= _PAIR, panel.judges.items()
         sides = {name: _Side(_as_label(votes, panel), used & several, way, counting) for name, (votes, used) in judges}
         same_items = same_rows(side.counted for side in sides.values())
@@ -314,16 +309,14 @@ def _adjust(rows: list[dict[str, Any]]) -> None:
     """Benjamini-Yekutieli over the annotators that were tested."""
     from scipy.stats import false_discovery_control
 
-    tested = [row for row in rows if not np.isnan(row["p"])]
-    if tested:
+    if tested := [row for row in rows if not np.isnan(row["p"])]:
         adjusted = false_discovery_control([row["p"] for row in tested], method="by")
         for row, p in zip(tested, adjusted, strict=True):
             row |= {"p_adjusted": float(p), "wins": bool(p <= _FALSE_DISCOVERIES)}
 
 
 def _summed(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    tested = [row for row in rows if "wins" in row]
-    if not tested:
+    if not (tested := [row for row in rows if "wins" in row]):
         why = "one annotator" if len(rows) == 1 else "annotators who share no two items" if rows else "no labels"
         return {"n_tested": 0, "notes": f"no test: {why}"}
     rate = float(np.mean([row["wins"] for row in tested]))
@@ -333,12 +326,10 @@ def _summed(rows: list[dict[str, Any]]) -> dict[str, Any]:
         notes.append(f"only {counted(len(tested), 'annotator')}, so the test is less reliable")
     if len(tested) < len(rows):
         notes.append(f"{counted(len(rows) - len(tested), 'annotator')} not tested")
-    few = sum(row["n_items"] < _FEW_ITEMS for row in tested)
-    if few:
+    if few := sum(row["n_items"] < _FEW_ITEMS for row in tested):
         notes.append(f"{counted(few, 'annotator')} with under {_FEW_ITEMS} items")
     if alike := sum(row["test"] == "sign" for row in tested):
-        notes.append(
-            f"{counted(alike, 'annotator')} decided by the sign of the difference, which is the same on every item"
-        )
+        text = f"{counted(alike, 'annotator')} decided by the sign of the difference, which is the same on every item"
+        notes.append(text)
     summary = {"n_tested": len(tested), "winning_rate": rate, "advantage_probability": advantage}
     return summary | {"passes": rate >= 0.5, "notes": "; ".join(notes)}

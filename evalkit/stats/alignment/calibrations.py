@@ -20,20 +20,8 @@ from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.row_scales import NO_ENDS
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.alignment.corpus_estimates import (
-    ENOUGH_FOR_ISOTONIC,
-    FigureOption,
-    Fit,
-    cross_fitted,
-    freedom_of,
-    fresh_labels,
-    isotonic_fit,
-    judge_and_people,
-    linear_fit,
-    too_few,
-    unlike_all,
-    weighted_mean,
-)
+from evalkit.stats.alignment import corpus_estimates as estimates
+from evalkit.stats.alignment.corpus_estimates import FigureOption, Fit
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
 from evalkit.stats.alignment.label_draws import label_weights
 from evalkit.stats.alignment.label_splits import count_look
@@ -59,7 +47,7 @@ _CHECK = (
     "number: residual± margin p p_holm; text: status; count: n_labelled n_clusters; number: n_clusters_effective",
     "text: notes",
 )
-_METHODS: dict[Fit, str] = {isotonic_fit: "isotonic", linear_fit: "linear"}
+_METHODS: dict[Fit, str] = {estimates.isotonic_fit: "isotonic", estimates.linear_fit: "linear"}
 _Map = tuple[list[float], list[float]]
 
 
@@ -196,7 +184,7 @@ class Calibration:
         self._check_same(frame)
         pairs = zip(everyone["item_id"].astype(str), everyone["criterion"].astype(str), strict=True)
         everyone = everyone.loc[[pair not in self.fitted_on for pair in pairs]]
-        fresh, dev, note = fresh_labels(everyone)
+        fresh, dev, note = estimates.fresh_labels(everyone)
         rows: list[dict[str, Any]] = []
         for panel in panels(frame, fresh, clusters=clusters_for(judged, clusters), kinds=self.figure):
             for judge in panel.judges:
@@ -217,16 +205,13 @@ class Calibration:
     def _check_same(self, frame: pd.DataFrame) -> None:
         fitted, judged = (set(_versions(table)) for table in (self.table, frame))
         if judged - fitted:
-            raise InputError(
-                f"the calibration was fitted on rubric {listed(sorted(fitted))}, and this table is of "
-                f"{listed(sorted(judged - fitted))}; a calibration holds for one version: calibrate again"
-            )
+            fact = f"the calibration was fitted on rubric {listed(sorted(fitted))}"
+            advice = f"and this table is of {listed(sorted(judged - fitted))}"
+            raise InputError(f"{fact}, {advice}; a calibration holds for one version: calibrate again")
         judges = set(frame["judge"].astype(str))
         if len(frame) and not judges & {judge for _, judge in self.maps}:
-            raise InputError(
-                f"the calibration has no map for judge {listed(sorted(judges))}; it has maps for "
-                f"{listed(sorted({judge for _, judge in self.maps})) or 'none'}"
-            )
+            fact = f"the calibration has no map for judge {listed(sorted(judges))}"
+            raise InputError(f"{fact}; it has maps for {listed(sorted({judge for _, judge in self.maps})) or 'none'}")
 
     def to_dict(self) -> dict[str, Any]:
         """What a profile keeps of it."""
@@ -242,18 +227,14 @@ class Calibration:
 
 @with_id_notes
 def fit_calibration(
-    judged: JudgedLike,
-    labels: LabelsLike,
-    *,
-    figure: FigureOption = "score",
-    clusters: ClustersLike | None = None,
+    judged: JudgedLike, labels: LabelsLike, *, figure: FigureOption = "score", clusters: ClustersLike | None = None,
     cache: str | Path | None = None,
-) -> Calibration:
+) -> Calibration:  # fmt: skip
     """The maps of all criteria and judges; see `evalkit.evaluation.calibrate`."""
     check_choice("figure", figure, get_args(FigureOption))
     clusters = clusters_for(judged, clusters)
     frame, everyone, _ = _checked(judged, labels)
-    fresh, dev, note = fresh_labels(everyone)
+    fresh, dev, note = estimates.fresh_labels(everyone)
     rows: list[dict[str, Any]] = []
     points: list[dict[str, Any]] = []
     maps: dict[tuple[str, str], _Map] = {}
@@ -291,12 +272,11 @@ def _fitted(
     """The row of the table, the points and the map of one judge, with the map's standard errors."""
     f, raw, y, weights, unit = _labelled(panel, judge, said, dev, figure)
     row: dict[str, Any] = {"n_labelled": len(y)} | cluster_counts(unit)
-    why = _why_not(panel, y, unit, figure)
-    if why is not None:
+    if (why := _why_not(panel, y, unit, figure)) is not None:
         return row | {"notes": f"no map: {why}"}, [], None
     bounds = panel.bounds(figure)
     fit, (knots, values), errors = fitted_map(f, y, weights, unit, bounds)
-    guess = np.clip(cross_fitted(fit, f, y, weights, unit), *bounds)
+    guess = np.clip(estimates.cross_fitted(fit, f, y, weights, unit), *bounds)
     for name, value in (("error", guess), ("error_raw", raw)):
         row[name] = float(weights @ (y - value) ** 2) / (bounds[1] - bounds[0]) ** 2
     row |= {"method": _METHODS[fit], "residual": _reach(np.abs(y - guess), weights, row["n_clusters"])}
@@ -315,8 +295,8 @@ def fitted_map(
 ) -> tuple[Fit, tuple[Floats, Floats], list[float]]:
     """The kind of fit, the map from scores to labels, and its standard errors (see `Calibration`)."""
     counts = np.unique(f, return_counts=True)[1]
-    steps = len(y) >= ENOUGH_FOR_ISOTONIC or counts.min() >= ENOUGH_A_SCORE
-    fit: Fit = isotonic_fit if steps else linear_fit
+    steps = len(y) >= estimates.ENOUGH_FOR_ISOTONIC or counts.min() >= ENOUGH_A_SCORE
+    fit: Fit = estimates.isotonic_fit if steps else estimates.linear_fit
     scores, values = fit(f, y, weights)
     if steps:
         return fit, (scores, values), _step_errors(f, y, weights, unit, scores, values)
@@ -333,7 +313,8 @@ def _step_errors(f: Floats, y: Floats, weights: Floats, unit: Ints, scores: Floa
     of_item = blocks[np.searchsorted(scores, f)]
     for block in range(blocks.max() + 1):
         rows = of_item == block
-        estimate = weighted_mean(np.zeros(rows.sum()), y[rows], weights[rows] / weights[rows].sum(), unit[rows])
+        shares = weights[rows] / weights[rows].sum()
+        estimate = estimates.weighted_mean(np.zeros(rows.sum()), y[rows], shares, unit[rows])
         errors += [math.sqrt(estimate.variance)] * int((blocks == block).sum())
     return errors
 
@@ -343,7 +324,7 @@ def _line_errors(f: Floats, y: Floats, weights: Floats, unit: Ints, knots: Float
     codes = np.unique(unit, return_inverse=True)[1]
     fold = (np.random.default_rng(0).permutation(codes.max() + 1) % _MAP_FOLDS)[codes]
     folds = [fold != number for number in np.unique(fold)]
-    rows = np.array([_line_at(knots[inside], *linear_fit(f[rows], y[rows], weights[rows])) for rows in folds])
+    rows = np.array([_line_at(knots[inside], *estimates.linear_fit(f[rows], y[rows], weights[rows])) for rows in folds])
     gaps = rows - rows.mean(axis=0)
     spread = (len(rows) - 1) / len(rows) * gaps.T @ gaps
     errors = np.zeros(len(knots))
@@ -384,14 +365,14 @@ def _why_not(panel: Panel, y: Floats, unit: Ints, figure: str) -> str | None:
         return "a nominal criterion has no scores"
     if panel.scale.is_open:
         return NO_ENDS
-    few = too_few(unit, "labelled items with a score")
+    few = estimates.too_few(unit, "labelled items with a score")
     return few or ("all labels are equal" if np.ptp(y) == 0 else None)
 
 
 def _unlike(panel: Panel, judge: str, said: pd.DataFrame, dev: pd.DataFrame) -> str | None:
     answers, was_asked = panel.judges[judge]
     weights = label_weights(said, str(panel.head["criterion"]), panel.items[was_asked], dev=dev)
-    return unlike_all(answers.score[was_asked], weights, panel.unit[was_asked])
+    return estimates.unlike_all(answers.score[was_asked], weights, panel.unit[was_asked])
 
 
 def _labelled(
@@ -399,7 +380,7 @@ def _labelled(
 ) -> tuple[Floats, Floats, Floats, Floats, Ints]:
     """Score, raw figure, label, weight and cluster of each item with a score and a label; weights add up to 1."""
     answers, was_asked = panel.judges[judge]
-    raw, y = judge_and_people(panel, answers, figure)
+    raw, y = estimates.judge_and_people(panel, answers, figure)
     weights = label_weights(said, str(panel.head["criterion"]), panel.items, dev=dev)
     used = was_asked & ~np.isnan(answers.score) & ~np.isnan(y) & (weights > 0)
     total = weights[used].sum()
@@ -421,12 +402,12 @@ def residual_row(rest: Floats, weights: Floats, unit: Ints, map_variance: float)
     """The mean residual of fresh labels, with its interval and its p, or why there is none."""
     from scipy.special import stdtr
 
-    if few := too_few(unit, "fresh labels"):
+    if few := estimates.too_few(unit, "fresh labels"):
         return {"notes": few}
     if math.isnan(map_variance):
         return {"notes": "it is not known how sure the map is, because an earlier version fitted it: calibrate again"}
-    estimate = weighted_mean(np.zeros(len(rest)), rest, weights, unit)
-    variance, freedom = estimate.variance + map_variance, freedom_of(weights, unit)
+    estimate = estimates.weighted_mean(np.zeros(len(rest)), rest, weights, unit)
+    variance, freedom = estimate.variance + map_variance, estimates.freedom_of(weights, unit)
     if variance > _NOTHING:  # Welch and Satterthwaite, the map as of 25 groups
         freedom = variance**2 / (estimate.variance**2 / freedom + map_variance**2 / (_MAP_FOLDS - 1))
     estimate = replace(estimate, variance=variance)

@@ -176,15 +176,11 @@ def corpus_estimate(
     """
     check_choice("figure", figure, get_args(FigureOption))
     if unscored is not None and (isinstance(unscored, bool) or not math.isfinite(unscored)):
-        raise ConfigError(
-            f"corpus_estimate got unscored={unscored!r}; pass the number that an unscored item counts as, "
-            "in the units of the estimate, or None"
-        )
+        fact = f"corpus_estimate got unscored={unscored!r}; pass the number that an unscored item counts as"
+        raise ConfigError(f"{fact}, in the units of the estimate, or None")
     if largest_error is not None and (isinstance(largest_error, bool) or not 0 < largest_error < math.inf):
-        raise ConfigError(
-            f"corpus_estimate got largest_error={largest_error!r}; pass a number above 0, in the units of the "
-            "estimate, or None for the default of the scale"
-        )
+        fact = f"corpus_estimate got largest_error={largest_error!r}; pass a number above 0"
+        raise ConfigError(f"{fact}, in the units of the estimate, or None for the default of the scale")
     clusters = clusters_for(judged, clusters)
     frame, everyone, keys = checked(judged, labels, "corpus_estimate", scale=scale)
     _refuse_versions(frame)
@@ -239,8 +235,7 @@ def _row(
         row |= figure_row("human", alone.mean, ends)
         row["n_effective"] = 1 / float(weights @ weights)
     unlike = unlike_all(f, weights, unit)
-    why = _why_not(panel, figure, f, y[labelled], unit[labelled])
-    if why is not None:
+    if (why := _why_not(panel, figure, f, y[labelled], unit[labelled])) is not None:
         return row | {"notes": [f"no estimate: {why}", unlike]}
     f = np.where(scored, f, f[scored].mean() if unscored is None else unscored)
     largest = _largest_error(panel, figure, largest_error)
@@ -265,10 +260,8 @@ def best_estimate(
     ends, human = (mean.interval(y, weights, unit, bounds) for mean in (estimate, alone))
     if n_labelled >= ENOUGH_FOR_LABELS and human.high - human.low < ends.high - ends.low:
         return "labels", alone.mean, human, "the labels alone give a narrower interval: the judge is not used"
-    no_use = (
-        "the judge's scores do not predict the labels: only the labels count; " if np.ptp(guess) <= _NOTHING else ""
-    )
-    return method, estimate.mean, ends, f"{no_use}holds for errors of the judge up to {largest_error:g}"
+    useless = "the judge's scores do not predict the labels: only the labels count; " * bool(np.ptp(guess) <= _NOTHING)
+    return method, estimate.mean, ends, f"{useless}holds for errors of the judge up to {largest_error:g}"
 
 
 def _largest_error(panel: Panel, figure: str, largest: float | None) -> float:

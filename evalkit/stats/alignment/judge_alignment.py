@@ -23,31 +23,14 @@ from evalkit.errors import counted as counted_items
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.row_scales import MEANS, NO_ENDS
-from evalkit.stats.alignment.agreement_measures import (
-    FIGURES,
-    OF_CLASSES,
-    OF_SCORES,
-    Answers,
-    KindOptions,
-    Pair,
-    compare_each,
-    figure_of,
-    same_rows,
-)
+from evalkit.stats.alignment import agreement_measures as agreement
+from evalkit.stats.alignment import within_and_between_systems as levels
+from evalkit.stats.alignment.agreement_measures import Answers, Pair
 from evalkit.stats.alignment.corpus_estimates import unlike_all
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators, JudgedLike, clusters_for
-from evalkit.stats.alignment.within_and_between_systems import (
-    Found,
-    IntervalOption,
-    Level,
-    figures_once,
-    group_means,
-    inside_groups,
-    system_names,
-)
-from evalkit.stats.alignment.within_and_between_systems import figures as figures_at
+from evalkit.stats.alignment.within_and_between_systems import Found, IntervalOption, Level
 from evalkit.stats.intervals import TOO_LITTLE, jackknife, jackknife_groups, mean_interval
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import (
@@ -69,7 +52,7 @@ _COUNTS = columns(
     "count: n_items n_scored n_verdicts n_labelled n_annotators n_clusters; number: n_clusters_effective; "
     "Int64: n_tied_references; count: n_tied n_left_out"
 )
-_CORRELATIONS = tuple(name for name, record in FIGURES.items() if record.correlation)
+_CORRELATIONS = tuple(name for name, record in agreement.FIGURES.items() if record.correlation)
 _OF_LEVELS = ("n_groups", "n_groups_used", "n_systems")
 _ENOUGH_GROUPS = 0.8
 _F1, _FIRST = "f1_", "first_rate"
@@ -226,8 +209,8 @@ def align(
             raise InputError(f"by={by!r} is a column of lists or mappings; pass one with a text or number per item")
         frame = frame.assign(**{by: frame["item_id"].astype("str").map(of_items[by])})
     frame, keys = _with_by(frame, by)
-    systems_of = system_names(frame, systems) if systems is not None else None
-    options = _Options(reference, counting, level, interval, tuple(FIGURES if figures is None else figures))
+    systems_of = levels.system_names(frame, systems) if systems is not None else None
+    options = _Options(reference, counting, level, interval, tuple(agreement.FIGURES if figures is None else figures))
     rows: list[dict[str, Any]] = []
     all_panels, judged_ids = panels(frame, people, keys=keys, clusters=clusters), frame["item_id"].unique()
     del frame  # a large one is not needed any more once the panels are made
@@ -236,11 +219,9 @@ def align(
     if rows and len(people) and not any(row["n_labelled"] for row in rows):
         if len(undecided := people[people["item_id"].isin(judged_ids)]):
             raise InputError(f"no label of these items is a verdict: they say {listed(undecided['label'].unique())}")
-        raise InputError(
-            "none of the labels belongs to any of these items: the labels have ids such as "
-            f"{str(people['item_id'].iloc[0])!r}, the items have ids such as {str(min(judged_ids))!r}; use the "
-            "same ids in both"
-        )
+        label, item = str(people["item_id"].iloc[0]), str(min(judged_ids))
+        fact = f"the labels have ids such as {label!r}, the items have ids such as {item!r}"
+        raise InputError(f"none of the labels belongs to any of these items: {fact}; use the same ids in both")
     table = _framed(rows, keys, options)
     if part == HELD_OUT:
         table = count_look(table, people, cache)
@@ -259,7 +240,7 @@ class _Options:
     @property
     def extra(self) -> tuple[str, ...]:
         """The figures of classes."""
-        return tuple(name for name in self.figures if name in OF_CLASSES or name.startswith(_F1))
+        return tuple(name for name in self.figures if name in agreement.OF_CLASSES or name.startswith(_F1))
 
 
 def _check_options(reference: str, level: str, interval: str | None, figures: Sequence[str] | None) -> None:
@@ -267,28 +248,25 @@ def _check_options(reference: str, level: str, interval: str | None, figures: Se
     check_choice("level", level, get_args(LevelOption))
     if interval is not None:
         check_choice("interval", interval, get_args(IntervalOption))
-    allowed = (*FIGURES, *OF_CLASSES, _FIRST)
+    allowed = (*agreement.FIGURES, *agreement.OF_CLASSES, _FIRST)
     unknown = [name for name in figures or () if name not in allowed and not str(name).startswith(_F1)]
     if isinstance(figures, str) or unknown or len(set(figures or ())) < len(figures or ()):
-        raise ConfigError(
-            f"align got figures={figures!r}; it takes a list of {listed(allowed, most=20)} and f1_<label>, each once"
-        )
+        text = f"align got figures={figures!r}; it takes a list of {listed(allowed, most=20)} and f1_<label>, each once"
+        raise ConfigError(text)
 
 
 def _check_level(
     level: str, interval: str | None, clusters: ClustersLike | None, systems: Any, counting: Counting
 ) -> None:
     if level == "system" and counting != LEFT_OUT:
-        raise ConfigError(
-            f"level='system' compares mean scores, so it cannot use ties={counting.ties!r} and "
-            f"unscored={counting.unscored!r}; omit both"
-        )
+        fact = "level='system' compares mean scores"
+        advice = f"so it cannot use ties={counting.ties!r} and unscored={counting.unscored!r}"
+        raise ConfigError(f"{fact}, {advice}; omit both")
     if level == "group" and clusters is None:
         raise ConfigError("level='group' needs clusters=, the group of each item_id")
     if level == "system" and systems is None:
-        raise ConfigError(
-            "level='system' needs systems=, either items with a column 'system_id' or a mapping from item_id to system"
-        )
+        fact = "level='system' needs systems="
+        raise ConfigError(f"{fact}, either items with a column 'system_id' or a mapping from item_id to system")
     if level != "corpus" and interval == "bootstrap":
         raise ConfigError(f"interval='bootstrap' is for level='corpus'; level={level!r} takes 'jackknife' or None")
 
@@ -303,10 +281,8 @@ def _with_by(frame: pd.DataFrame, by: str | Mapping[str, Any] | pd.Series | None
         groups = {str(item): name for item, name in by.items()}
         return frame.assign(by=frame["item_id"].astype("str").map(groups)), [*CRITERION_KEY, "by"]
     if by not in frame.columns:
-        raise InputError(
-            f"by={by!r} is not a column of the table; pass the items that have it (items=), or a mapping "
-            "from item_id to group"
-        )
+        fact = f"by={by!r} is not a column of the table"
+        raise InputError(f"{fact}; pass the items that have it (items=), or a mapping from item_id to group")
     return frame, [*CRITERION_KEY, by]
 
 
@@ -317,7 +293,7 @@ def _rows(
     system = np.zeros(0, dtype=np.int64)
     if systems_of is not None:
         system = pd.factorize(pd.Series(panel.items).map(systems_of), sort=True)[0].astype(np.int64)
-    kinds = KindOptions(panel.verdicts, extra=options.extra, classes=_classes(panel, options))
+    kinds = agreement.KindOptions(panel.verdicts, extra=options.extra, classes=_classes(panel, options))
     level = Level(options.level, panel.unit, system, kinds)
     row: dict[str, Any] = {"n_annotators": len(annotators.names), "ties": options.counting.ties}
     row["unscored"] = options.counting.unscored
@@ -325,8 +301,8 @@ def _rows(
         row["n_tied_references"] = int(annotators.together("majority").tied.sum())
     row |= _among_people(annotators, level, options, bare=panel.scale.is_open and panel.scale.level != "nominal")
     counted, valued = zip(*(_used(panel, judge, options) for judge in panel.judges), strict=True)
-    of_scores = set(OF_SCORES) & set(options.figures)
-    row["same_items"] = same_rows(counted) and (not of_scores or same_rows(valued))
+    of_scores = set(agreement.OF_SCORES) & set(options.figures)
+    row["same_items"] = agreement.same_rows(counted) and (not of_scores or agreement.same_rows(valued))
     rows = {judge: row | _judge_row(panel, judge, level, options, chosen) for judge in panel.judges}
     _note_best(rows, panel, level, options)
     return [panel.head | {"judge": judge} | row for judge, row in rows.items()]
@@ -334,7 +310,7 @@ def _rows(
 
 def _note_best(rows: dict[str, dict[str, Any]], panel: Panel, level: Level, options: _Options) -> None:
     """Of three or more judges, note that the best one looks better than it is, and how far the next one is behind."""
-    for name in (name for name in options.figures if name in FIGURES and FIGURES[name].ceiling):
+    for name in (name for name in options.figures if name in agreement.FIGURES and agreement.FIGURES[name].ceiling):
         judges = [judge for judge in rows if judge[0] != "\x00" and not np.isnan(rows[judge].get(name, np.nan))]
         # an evaluation's jury is no judge (\x00); of equal ones the first by name
         ranked = sorted(judges, key=lambda judge: (-round(rows[judge][name], 9), judge))
@@ -350,14 +326,14 @@ def _note_best(rows: dict[str, dict[str, Any]], panel: Panel, level: Level, opti
 
 def _lead(name: str, best: str, second: str, panel: Panel, level: Level, options: _Options) -> str:
     """The paired difference of a figure between two judges, with its interval."""
-    parts = [_used(panel, judge, options)[int(name in OF_SCORES)] for judge in (best, second)]
+    parts = [_used(panel, judge, options)[int(name in agreement.OF_SCORES)] for judge in (best, second)]
     common = parts[0] & parts[1]
     references = [people.take(common) for people in panel.annotators.references(options.reference)]
     at_level = level.take(common, options.counting)
     unit, n_units = jackknife_groups(at_level.unit)
     n_units = n_units if options.interval is not None else 0
     values = [
-        compare_each(panel.judges[judge][0].take(common), references, unit, n_units, at_level.options)[name]
+        agreement.compare_each(panel.judges[judge][0].take(common), references, unit, n_units, at_level.options)[name]
         for judge in (best, second)
     ]
     gap = values[0] - values[1]
@@ -374,12 +350,9 @@ def _classes(panel: Panel, options: _Options) -> dict[str, int]:
         When F1 is requested for a class that the scale does not have.
     """
     classes = {} if panel.scale.level == "interval" and not panel.verdicts else panel.classes()
-    unknown = [name for name in options.extra if name.startswith(_F1) and name.removeprefix(_F1) not in classes]
-    if unknown:
-        raise ConfigError(
-            f"figures= names classes that criterion {panel.head['criterion']!r} does not have: "
-            f"{listed(unknown)}; its classes: {listed(classes) or 'none: it has an interval scale'}"
-        )
+    if unknown := [name for name in options.extra if name.startswith(_F1) and name.removeprefix(_F1) not in classes]:
+        fact = f"figures= names classes that criterion {panel.head['criterion']!r} does not have: {listed(unknown)}"
+        raise ConfigError(f"{fact}; its classes: {listed(classes) or 'none: it has an interval scale'}")
     return classes
 
 
@@ -412,11 +385,11 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     references = [people.take(used) for people in annotators.references(options.reference)]
     pairs, at_level = [(answers.take(used), people) for people in references], level.take(used, options.counting)
     if options.level == "group":
-        inside = inside_groups(pairs, at_level)
-        figures = group_means(inside, at_level, intervals=options.interval is not None)
+        inside = levels.inside_groups(pairs, at_level)
+        figures = levels.group_means(inside, at_level, intervals=options.interval is not None)
         row |= _group_counts(inside, options, notes)
     else:
-        figures = figures_at(pairs, at_level, interval=options.interval)
+        figures = levels.figures(pairs, at_level, interval=options.interval)
     figures = {name: value for name, value in figures.items() if name in options.figures}
     for name, (value, ends) in figures.items():
         row |= {name: value} if ends is None else figure_row(name, value, ends)
@@ -460,12 +433,10 @@ def _unequal(references: list[Answers], options: _Options) -> list[str]:
 
 
 def _group_counts(inside: Any, options: _Options, notes: Notes) -> dict[str, int]:
-    used = int((~np.isnan(inside[:, [*FIGURES].index("pearson")])).sum())
+    used = int((~np.isnan(inside[:, [*agreement.FIGURES].index("pearson")])).sum())
     if set(_CORRELATIONS) & set(options.figures) and used < _ENOUGH_GROUPS * len(inside):
-        notes.append(
-            f"only {used} of {len(inside)} groups could be used: the others have under three items, or only one score "
-            "by the judge or by people"
-        )
+        fact = f"only {used} of {len(inside)} groups could be used"
+        notes.append(f"{fact}: the others have under three items, or only one score by the judge or by people")
     return {"n_groups": len(inside), "n_groups_used": used}
 
 
@@ -508,17 +479,18 @@ def _peers(annotators: Annotators, how: Reference) -> list[Answers]:
     return [annotators.without(number).together(how) for number in range(len(annotators.names))]
 
 
-def _of_people(ending: str, pairs: list[Pair], level: Level, options: _Options, *, bare: bool) -> dict[str, float]:
+def _of_people(end: str, pairs: list[Pair], level: Level, options: _Options, *, bare: bool) -> dict[str, float]:
     """Figures averaged over pairs, as the judge's own are; `bare`: the ends of the scale are not known."""
-    figures = figures_once(pairs, level) if pairs else {}
+    figures = levels.figures_once(pairs, level) if pairs else {}
     names = _with_people(options)
     return {
-        f"{name}_{ending}": np.nan if bare and name not in OF_SCORES else figures.get(name, np.nan) for name in names
+        f"{name}_{end}": np.nan if bare and name not in agreement.OF_SCORES else figures.get(name, np.nan)
+        for name in names
     }
 
 
 def _with_people(options: _Options) -> list[str]:
-    return [name for name in options.figures if name != _FIRST and figure_of(name).ceiling]
+    return [name for name in options.figures if name != _FIRST and agreement.figure_of(name).ceiling]
 
 
 def _are_means(answers: Answers, panel: Panel) -> bool:
@@ -550,7 +522,8 @@ def _reasons(
         reasons.append(Note(why, ("kappa",)))
     numeric = tuple(name for name in _CORRELATIONS if name in missing)
     if panel.scale.level == "nominal":
-        reasons += ["correlations, mae, bias: a nominal criterion has no scores"] if missing & set(OF_SCORES) else []
+        why = "correlations, mae, bias: a nominal criterion has no scores"
+        reasons += [why] if missing & set(agreement.OF_SCORES) else []
     elif numeric:
         few = "there are under three systems" if between else "n < 3"
         reasons.append(Note(f"all scores of the judge or of people are equal, or {few}", numeric))
@@ -575,9 +548,7 @@ def _framed(rows: list[dict[str, Any]], keys: list[str], options: _Options) -> p
     types |= dict.fromkeys(figures, "float64") | columns("text: ties unscored; bool: same_items; text: notes")
     by = [name for name in keys if name not in CRITERION_KEY]
     if len(set(figures)) < len(figures) or not types.keys().isdisjoint(by):
-        raise ConfigError(
-            "the result would have two columns of the same name "
-            f"(figures={list(options.figures)!r}{f', by={by[0]!r}' if by else ''}); pass the figures one at a time, "
-            "or another column as by="
-        )
+        choices = f"figures={list(options.figures)!r}{f', by={by[0]!r}' if by else ''}"
+        fact = f"the result would have two columns of the same name ({choices})"
+        raise ConfigError(f"{fact}; pass the figures one at a time, or another column as by=")
     return result_table(rows, CRITERION_KEY, dict.fromkeys(by), types)

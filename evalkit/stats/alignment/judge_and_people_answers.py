@@ -13,17 +13,10 @@ from evalkit.errors import InputError, listed
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import Scale, folded
+from evalkit.stats.alignment import label_values
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import take_part
-from evalkit.stats.alignment.label_values import (
-    Annotators,
-    JudgedLike,
-    annotators_of,
-    are_verdicts,
-    kinds_of,
-    labels_for,
-    of_items,
-)
+from evalkit.stats.alignment.label_values import Annotators, JudgedLike
 from evalkit.stats.intervals import cluster_codes
 from evalkit.stats.order_flips import ONE_ORDER
 from evalkit.stats.plain_tables import Keys, names_in
@@ -127,28 +120,23 @@ def checked(
         table: Any = judged if isinstance(judged, pd.DataFrame) else getattr(judged, "votes", judged)
         answers = ["score", "label", "passed", "tied", "level", "scale"]
         frame, keys = take_votes(table, need=answers, function=function, scale=scale)
-    people = labels_for(source, labels, list(map(str, frame["criterion"].unique())))
+    people = label_values.labels_for(source, labels, list(map(str, frame["criterion"].unique())))
     is_of_one = isinstance(source, pd.DataFrame) and "criterion" not in names_in(source)
     if is_of_one and people["criterion"].nunique() == 1 and len(frame):
         people = people.assign(criterion=frame["criterion"].iloc[:1].repeat(len(people)).array)  # both are of one
     people = people.loc[people["label"].notna().to_numpy()]
     refuse_doubles(people, LABEL_KEY, "labels")
     if len(people) and len(frame) and not set(people["criterion"].unique()) & set(frame["criterion"].unique()):
-        raise InputError(
-            f"the labels are for criterion {listed(people['criterion'].unique())}, but criterion "
-            f"{listed(frame['criterion'].unique())} was judged; in the labels, use the criterion's name in the rubric"
-        )
-    return frame, of_items(people, frame["item_id"], frame["criterion"]), keys
+        fact = f"the labels are for criterion {listed(people['criterion'].unique())}"
+        advice = f"but criterion {listed(frame['criterion'].unique())} was judged"
+        raise InputError(f"{fact}, {advice}; in the labels, use the criterion's name in the rubric")
+    return frame, label_values.of_items(people, frame["item_id"], frame["criterion"]), keys
 
 
 def panels(
-    frame: pd.DataFrame,
-    said: pd.DataFrame,
-    *,
-    keys: list[str] | None = None,
-    clusters: ClustersLike | None = None,
+    frame: pd.DataFrame, said: pd.DataFrame, *, keys: list[str] | None = None, clusters: ClustersLike | None = None,
     kinds: Kinds = "score",
-) -> Iterator[Panel]:
+) -> Iterator[Panel]:  # fmt: skip
     """The panels of two checked tables, in order of first appearance.
 
     Parameters
@@ -189,19 +177,19 @@ def panels(
 def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, clusters: pd.Series, want: Kinds) -> Panel:
     scale = Scale.from_json(str(piece["level"].iloc[0]), str(piece["scale"].iloc[0]))
     # without the labels of other criteria
-    used = {name: used_categories(piece[name]) for name in ("label", "tied_labels") if name in piece}
-    piece = piece.assign(**used)
+    piece = piece.assign(**{name: used_categories(piece[name]) for name in ("label", "tied_labels") if name in piece})
     first = np.flatnonzero(~piece["item_id"].duplicated().to_numpy())  # texts of the items, not of every row
     items = pd.Index(piece["item_id"].iloc[first], dtype=object)
     order = items.argsort()
     items, unit = items[order], cluster_codes(clusters.iloc[first])[order]
-    verdicts = scale.has_rule if want == "score" else want == "passed" or are_verdicts(said, scale)
+    verdicts = scale.has_rule if want == "score" else want == "passed" or label_values.are_verdicts(said, scale)
     kinds: dict[str, int] = dict(_VERDICTS) if verdicts else {}
     if scale.is_open and scale.level == "nominal":  # texts are compared as on a scale: case does not matter
         spelled = {folded(text): text for text in piece["label"].cat.categories}
         texts = said["label"].astype(object).map(lambda text: spelled.setdefault(folded(text), text))
         said = said.assign(label=schemas.categorical(texts.to_numpy(dtype=object)))
-    annotators = annotators_of(said, items, scale, kinds, str(piece["criterion"].iloc[0]), verdicts=verdicts)
+    criterion = str(piece["criterion"].iloc[0])
+    annotators = label_values.annotators_of(said, items, scale, kinds, criterion, verdicts=verdicts)
     judges, rates, lost = {}, {}, {}
     for judge in piece["judge"].unique():
         rows = piece.loc[(piece["judge"] == judge).to_numpy()]
@@ -223,7 +211,7 @@ def _answers(own: pd.DataFrame, items: pd.Index, kinds: dict[str, int], *, verdi
     index = items.get_indexer(pd.Index(own["item_id"]))
     kind = np.full(len(items), -1, dtype=np.int64)
     score, tied, was_asked = np.full(len(items), np.nan), np.zeros(len(items), bool), np.zeros(len(items), bool)
-    kind[index] = verdict_codes(own["passed"]) if verdicts else kinds_of(own["label"], kinds)
+    kind[index] = verdict_codes(own["passed"]) if verdicts else label_values.kinds_of(own["label"], kinds)
     score[index] = own["score"].to_numpy(dtype=np.float64)
     tied[index] = own["tied"].to_numpy() & (kind[index] < 0)
     was_asked[index] = True

@@ -140,9 +140,8 @@ def jury_value(
     rule: Any = checked_rule("method", method, AGGREGATE_RULES)
     counting = check_counting("jury_value", ties, unscored)
     if figure is not None and FIGURES[figure].of == "scores" and (ties, unscored) != ("half", "drop"):
-        raise ConfigError(
-            f"figure {figure!r} uses scores, to which ties={ties!r} and unscored={unscored!r} do not apply; omit them"
-        )
+        fact = f"figure {figure!r} uses scores, to which ties={ties!r} and unscored={unscored!r} do not apply"
+        raise ConfigError(f"{fact}; omit them")
     clusters = clusters_for(votes, clusters)
     votes = one_table(parts_of(votes, vote))  # with their weights
     frame, people, keys = checked(votes, labels if items is None else as_labels(labels, items), "jury_value")
@@ -215,8 +214,7 @@ def _rows(
     values = np.array([row["value"] * FIGURES[name].better for row in rows[1:]])
     for row, value in zip(rows[1:], values, strict=True):
         row["best"] = bool(value >= np.nanmax(values) - 1e-9) if not np.isnan(value) else False
-    best = [f"{row['judge']!r} at {row['value']:.3g}" for row in rows[1:] if row["best"]]
-    if best:
+    if best := [f"{row['judge']!r} at {row['value']:.3g}" for row in rows[1:] if row["best"]]:
         first["notes"].insert(0, f"best single judge {' and '.join(best)}")
     first["notes"] += families.sentences()
     head = panel.head | {"figure": name, "n_judges": len(judges), "same_items": same_items, "best": False}

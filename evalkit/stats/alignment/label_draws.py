@@ -133,8 +133,7 @@ def _sizes(votes: pd.DataFrame, strategy: DrawStrategy) -> pd.Series:
     if not contradiction.gt(0).any():
         condition = "two samples of a judge differ" if strategy == "uncertainty" else "two judges differ"
         raise ConfigError(f"strategy={strategy!r} needs items on which {condition}, and there are none; use 'random'")
-    sizes = contradiction.fillna(0.5) + 1 / (per_item["n_scored"] + 1)
-    return sizes.pow(0.5).reindex(items)
+    return (contradiction.fillna(0.5) + 1 / (per_item["n_scored"] + 1)).pow(0.5).reindex(items)
 
 
 def poisson_draw(
@@ -170,10 +169,8 @@ def poisson_draw(
     line = sorted(chances, key=lambda item: (place(f"{name} cluster {units[item]}"), place(f"{name} {item}")))
     ends = np.cumsum([chances[item] for item in line]) + place(f"{name} start")
     starts = np.concatenate([[place(f"{name} start")], ends[:-1]])
-    chosen_items = [
-        item for item, start, end in zip(line, starts, ends, strict=True) if math.floor(start) < math.floor(end)
-    ]
-    return {item: chances[item] for item in sorted(chosen_items, key=lambda item: place(f"{name} order {item}"))}
+    picked = [item for item, start, end in zip(line, starts, ends, strict=True) if math.floor(start) < math.floor(end)]
+    return {item: chances[item] for item in sorted(picked, key=lambda item: place(f"{name} order {item}"))}
 
 
 def pick_examples(
@@ -222,9 +219,8 @@ def pick_examples(
     people = people if "part" in people.columns else split_labels(people, clusters)
     people = people.loc[people["part"].eq(DEV).to_numpy() & people["label"].notna().to_numpy()]
     if people.empty:
-        raise InputError(
-            "no labels to pick examples from: there are none, or all are held out; pass labels of part 'dev'"
-        )
+        text = "no labels to pick examples from: there are none, or all are held out; pass labels of part 'dev'"
+        raise InputError(text)
     counts = people[["criterion", "item_id", "label"]].astype(str).value_counts().rename("n").reset_index()
     modes = counts.loc[counts["n"] == counts.groupby(["criterion", "item_id"])["n"].transform("max")]
     modes = modes.drop(columns="n").drop_duplicates(["criterion", "item_id"], keep=False)  # a tie has several
@@ -290,19 +286,15 @@ def _drawn_items(said: pd.DataFrame, criterion: str) -> pd.DataFrame:
 
 
 def _check_probabilities(own: pd.DataFrame, criterion: str) -> None:
-    double = own["item_id"].duplicated()
-    if double.any():
-        raise InputError(
-            f"the labels of item {own.loc[double, 'item_id'].iloc[0]!r}, criterion {criterion!r}, differ in "
-            "probability or round; an item is drawn once"
-        )
+    if (double := own["item_id"].duplicated()).any():
+        fact = f"the labels of item {own.loc[double, 'item_id'].iloc[0]!r}, criterion {criterion!r}"
+        raise InputError(f"{fact}, differ in probability or round; an item is drawn once")
     chance = own["probability"].astype("float64")
     wrong = chance.notna() & ~((chance > 0) & (chance <= 1))
     partly = chance.isna().groupby(own["round"].fillna(0)).transform("nunique") > 1
     if wrong.any() or partly.any():
         item = own.loc[wrong if wrong.any() else partly & chance.isna(), "item_id"].iloc[0]
         why = f"is {chance[wrong].iloc[0]:g}" if wrong.any() else "is missing, and others of its round have one"
-        raise InputError(
-            f"item {item!r}, criterion {criterion!r}: the 'probability' {why}; it must be above 0 and at most 1. Leave "
-            "out labels of items chosen by hand, because such items do not represent others"
-        )
+        fact = f"item {item!r}, criterion {criterion!r}: the 'probability' {why}"
+        advice = "it must be above 0 and at most 1. Leave out labels of items chosen by hand"
+        raise InputError(f"{fact}; {advice}, because such items do not represent others")

@@ -64,8 +64,7 @@ def split_labels(labels: LabelsLike, clusters: ClustersLike | None = None) -> pd
     names = clusters_of(ids, clusters).str.removeprefix("cluster ") if clusters is not None else ids
     places = {name: place(name) for name in names.unique()}
     is_held_out = (names.map(places) >= 1 - HELD_OUT_SHARE).to_numpy(dtype=bool)
-    has_label = people["label"].notna().to_numpy()
-    counts = people.loc[has_label].groupby("criterion", observed=True)["item_id"].nunique()
+    counts = people.loc[people["label"].notna().to_numpy()].groupby("criterion", observed=True)["item_id"].nunique()
     is_split = people["criterion"].astype("str").map(counts.to_dict()).fillna(0).to_numpy() >= FEWEST
     part_names = np.where(is_held_out & is_split, HELD_OUT, DEV)
     people = people.assign(part=pd.Categorical(part_names, categories=[DEV, HELD_OUT]))
@@ -101,16 +100,13 @@ def take_part(said: pd.DataFrame, part: str | None) -> tuple[pd.DataFrame, str |
         return said, None
     wrong = set(said["part"].dropna().astype(str)) - {DEV, HELD_OUT}
     if wrong or said["part"].isna().any():
-        raise InputError(
-            f"column 'part' of the labels contains {listed(sorted(wrong) or ['NA'])}; allowed: dev, held-out"
-        )
+        text = f"column 'part' of the labels contains {listed(sorted(wrong) or ['NA'])}; allowed: dev, held-out"
+        raise InputError(text)
     if part == HELD_OUT:
         said = said.loc[(said["part"] == HELD_OUT).to_numpy()]
         if not len(said):
-            raise InputError(
-                f"no labels are held out, because a criterion needs {FEWEST} labelled items to be split; label more "
-                "items, or use the figures on all labels and treat them as optimistic"
-            )
+            fact = f"no labels are held out, because a criterion needs {FEWEST} labelled items to be split"
+            raise InputError(f"{fact}; label more items, or use the figures on all labels and treat them as optimistic")
         return said, "held-out labels"
     return said.loc[(said["part"] == DEV).to_numpy()], TUNED
 
@@ -138,9 +134,8 @@ def count_look(made: pd.DataFrame, said: pd.DataFrame, cache: str | Path | None 
         When the look cannot be written: one that is not counted is not shown.
     """
     keys = made[_LOOK[:3]].astype(str).drop_duplicates()
-    sets = {
-        str(name): ItemSet.of(str(name), rows["item_id"]) for name, rows in said.groupby("criterion", observed=True)
-    }
+    by_criterion = said.groupby("criterion", observed=True)["item_id"]
+    sets = {str(name): ItemSet.of(str(name), item_ids) for name, item_ids in by_criterion}
     looks = [dict(zip(_LOOK, (*row, sets[row[2]].key), strict=True)) for row in keys.values.tolist() if row[2] in sets]
     append_log(cache, looks, sets.values())
     log = held_out_looks(cache)
@@ -177,5 +172,4 @@ def held_out_looks(cache: str | Path | None = None) -> pd.DataFrame:
     """
     looks = [line for line in read_log(cache) if all(isinstance(line.get(name), str) for name in (*_LOOK, "at"))]
     frame = pd.DataFrame(looks, columns=[*_LOOK, "at"], dtype="str")
-    counts = frame.groupby(_LOOK, sort=False)["at"].agg(n_looks="size", first="min", last="max")
-    return counts.reset_index()
+    return frame.groupby(_LOOK, sort=False)["at"].agg(n_looks="size", first="min", last="max").reset_index()

@@ -119,9 +119,7 @@ def read_label(text: str, scale: Scale) -> Reading | None:
     if verdict is not None and text.strip().casefold() in ("true", "false") and scale.codes == (0, 1):
         return read_label(str(int(verdict == "true")), scale)
     value = number(text) if scale.level == "ordinal" else None
-    if value is not None and scale.lowest <= value <= scale.highest:
-        return Reading(None, float(value), None)
-    return None
+    return None if value is None or not scale.lowest <= value <= scale.highest else Reading(None, float(value), None)
 
 
 def _allowed(scale: Scale) -> str:
@@ -194,14 +192,9 @@ class Annotators:
 
 
 def annotators_of(
-    labels: pd.DataFrame,
-    items: pd.Index,
-    scale: Scale,
-    kinds: dict[str, int],
-    what: str,
-    *,
+    labels: pd.DataFrame, items: pd.Index, scale: Scale, kinds: dict[str, int], what: str, *,
     verdicts: bool | None = None,
-) -> Annotators:
+) -> Annotators:  # fmt: skip
     """The labels of criterion `what`, spread over `items`; `verdicts`: are kinds verdicts (default: by the pass rule)?
 
     Raises
@@ -211,8 +204,7 @@ def annotators_of(
     """
     index = items.get_indexer(pd.Index(labels["item_id"]))
     labels, index = labels.loc[index >= 0], index[index >= 0]
-    names = labels["annotator"].astype("str")
-    annotator, annotators = pd.factorize(names, sort=True)
+    annotator, annotators = pd.factorize(labels["annotator"].astype("str"), sort=True)
     text, texts = pd.factorize(labels["label"].astype("str"))
     readings = [read_label(str(value), scale) for value in texts]
     _refuse_unknown(texts, readings, scale, what)
@@ -226,11 +218,9 @@ def annotators_of(
 
 
 def _refuse_unknown(texts: Iterable[object], readings: Iterable[object], scale: Scale, criterion: str) -> None:
-    unknown = [text for text, reading in zip(texts, readings, strict=True) if reading is None]
-    if unknown:
-        raise InputError(
-            f"labels of criterion {criterion!r} are not on its scale: {listed(unknown)}; allowed: {_allowed(scale)}"
-        )
+    if unknown := [text for text, reading in zip(texts, readings, strict=True) if reading is None]:
+        fact = f"labels of criterion {criterion!r} are not on its scale: {listed(unknown)}"
+        raise InputError(f"{fact}; allowed: {_allowed(scale)}")
 
 
 def with_codes(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:

@@ -42,10 +42,9 @@ def models_of(judges: list[str], models: Mapping[str, str] | pd.DataFrame | None
     model_of = {name: "fake" if name.startswith("fake:") else name.split(":", 1)[-1] for name in judges}
     if isinstance(models, pd.DataFrame):
         if not {"judge", "model"} <= set(models.columns):
-            raise InputError(
-                "models= must be a mapping from judge to model, or a judgments table with the columns judge and "
-                f"model; the table has {listed(models.columns)}"
-            )
+            fact = "models= must be a mapping from judge to model"
+            advice = "or a judgments table with the columns judge and model"
+            raise InputError(f"{fact}, {advice}; the table has {listed(models.columns)}")
         served = models[["judge", "model"]].dropna().drop_duplicates("judge").astype("str")
         models = dict(zip(served["judge"], served["model"], strict=True))
     return model_of | {name: str(model) for name, model in (models or {}).items() if name in model_of}
@@ -108,7 +107,6 @@ def jury_families(models: Mapping[str, str], asked: pd.DataFrame, items: ItemsLi
     counts = {}
     for judge, model in models.items():
         item_ids = asked.loc[(asked["judge"] == judge).to_numpy(), "item_id"].astype("str")
-        n_own = sum(systems.get(item) == family(model) for item in item_ids)
-        if n_own:
+        if n_own := sum(systems.get(item) == family(model) for item in item_ids):
             counts[judge] = n_own
     return JuryFamilies(families, counts)

@@ -123,8 +123,7 @@ def pass_threshold(
     )
     clusters = clusters_for(judged, clusters)
     frame, people, chosen, keys = checked_part(judged, labels, part, "pass_threshold")
-    units = clusters_of(frame["item_id"], clusters)
-    names = dict(zip(frame["item_id"].astype(str), units, strict=True))
+    names = dict(zip(frame["item_id"].astype(str), clusters_of(frame["item_id"], clusters), strict=True))
     rows: list[dict[str, Any]] = []
     for panel in panels(frame, people, kinds="passed"):
         equal = same_rows(_compared(panel, *side, counting) for side in panel.judges.values())
@@ -150,8 +149,7 @@ def _row(
     unit = np.array([names[item] for item in panel.items[used]], dtype=object)
     fold = _folds(unit, folds)
     row["n_folds"] = int(fold.max(initial=-1)) + 1
-    why = _why_not(panel.scale, score, kinds, row["n_folds"], objective)
-    if why is not None:
+    if (why := _why_not(panel.scale, score, kinds, row["n_folds"], objective)) is not None:
         return row | {"notes": why}
     # where the rubric's rule draws the line; the middle of the scale for a list of codes
     present_cut = panel.scale.pass_at

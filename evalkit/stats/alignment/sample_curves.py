@@ -210,14 +210,9 @@ def _voted(cube: _Cube, k: int, panel: Panel, method: str) -> Answers:
 
 
 def _rows(
-    own: pd.DataFrame,
-    panel: Panel,
-    figures: Sequence[str] | None,
-    ks: Sequence[int] | None,
-    method: str,
-    draws: int,
+    own: pd.DataFrame, panel: Panel, figures: Sequence[str] | None, ks: Sequence[int] | None, method: str, draws: int,
     counting: Counting,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, Any]]:  # fmt: skip
     cube = _cube(own, panel)
     n_max = cube.there.shape[1]
     all_ks = sorted(set(ks if ks is not None else [*(k for k in _KS if k < n_max), n_max, 2 * n_max]))

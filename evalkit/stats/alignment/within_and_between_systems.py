@@ -11,16 +11,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit.errors import InputError, listed
-from evalkit.stats.alignment.agreement_measures import (
-    FIGURES,
-    Answers,
-    KindOptions,
-    Pair,
-    average,
-    compare_each,
-    compare_pairs,
-    figure_of,
-)
+from evalkit.stats.alignment import agreement_measures as agreement
+from evalkit.stats.alignment.agreement_measures import Answers, Pair
 from evalkit.stats.intervals import Interval, jackknife, jackknife_groups, percentiles, resamples
 from evalkit.tables.grouping import Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting
@@ -48,12 +40,12 @@ class Level:
     name: str
     unit: Ints
     system: Ints
-    options: KindOptions
+    options: agreement.KindOptions
 
     @property
     def figures(self) -> list[str]:
         """The figures that are computed."""
-        return [*FIGURES, *self.options.extra]
+        return [*agreement.FIGURES, *self.options.extra]
 
     def take(self, rows: Any, counting: Counting = LEFT_OUT) -> Level:
         """The level on some items, with units numbered again, and the judge's ties and unscored answers as chosen."""
@@ -72,15 +64,12 @@ def system_names(frame: pd.DataFrame, systems: Mapping[str, Any] | pd.Series | p
     """
     if isinstance(systems, str):
         if systems not in frame.columns:
-            raise InputError(
-                f"systems={systems!r} is not a column of the table; add the column, or pass items or a mapping from "
-                "item_id to system"
-            )
+            fact = f"systems={systems!r} is not a column of the table"
+            raise InputError(f"{fact}; add the column, or pass items or a mapping from item_id to system")
         systems = frame[["item_id", systems]].set_axis(["item_id", "system_id"], axis=1)
     elif not isinstance(systems, pd.DataFrame):
         systems = pd.DataFrame(list(systems.items()), columns=["item_id", "system_id"])
-    missing = [name for name in ("item_id", "system_id") if name not in systems.columns]
-    if missing:
+    if missing := [name for name in ("item_id", "system_id") if name not in systems.columns]:
         raise InputError(f"the table systems= has no column {listed(missing)}; it has {listed(systems.columns)}")
     pairs = systems[["item_id", "system_id"]].dropna().astype(str).drop_duplicates()
     twice = pairs.loc[pairs["item_id"].duplicated(), "item_id"]
@@ -95,9 +84,9 @@ def figures(pairs: list[Pair], level: Level, *, interval: IntervalOption | None)
     n_units = n_units if interval == "jackknife" else 0
     if level.name == "system":
         per_pair = [_system_figures(judge, people, level, unit, n_units) for judge, people in pairs]
-        values = average(per_pair, level.figures, n_units)
+        values = agreement.average(per_pair, level.figures, n_units)
     else:
-        values = compare_pairs(pairs, unit, n_units, level.options)
+        values = agreement.compare_pairs(pairs, unit, n_units, level.options)
     by_name = {name: _figure(name, column[0], column[1:], unit if n_units else None) for name, column in values.items()}
     return _bootstrapped(by_name, pairs, level) if interval == "bootstrap" else by_name
 
@@ -107,7 +96,7 @@ def _bootstrapped(found: Found, pairs: list[Pair], level: Level) -> Found:
     rounds: dict[str, list[float]] = {name: [] for name in found}
     for rows in resamples(level.unit):
         sample = [(judge.take(rows), people.take(rows)) for judge, people in pairs]
-        for name, values in compare_pairs(sample, level.unit[rows], 0, level.options).items():
+        for name, values in agreement.compare_pairs(sample, level.unit[rows], 0, level.options).items():
             rounds[name].append(float(values[0]))
     return {name: (value, percentiles(value, np.array(rounds[name]))) for name, (value, _) in found.items()}
 
@@ -116,7 +105,7 @@ def _figure(name: str, value: float, leave_out: Floats, unit: Ints | None) -> tu
     """The figure with its interval; without one if there are no units."""
     if unit is None:
         return float(value), None
-    return float(value), jackknife(value, leave_out, transform=figure_of(name).transform, unit=unit)
+    return float(value), jackknife(value, leave_out, transform=agreement.figure_of(name).transform, unit=unit)
 
 
 def figures_once(pairs: list[Pair], level: Level) -> dict[str, float]:
@@ -134,7 +123,7 @@ def inside_groups(pairs: list[Pair], level: Level) -> npt.NDArray[np.float64]:
     rows = []
     for piece in np.split(order, np.cumsum(np.bincount(level.unit))[:-1]):
         inside = [(judge.take(piece), people.take(piece)) for judge, people in pairs]
-        values = compare_pairs(inside, np.zeros(len(piece), dtype=np.int64), 0, level.options)
+        values = agreement.compare_pairs(inside, np.zeros(len(piece), dtype=np.int64), 0, level.options)
         rows.append([float(values[name][0]) for name in level.figures])
     return np.array(rows)
 
@@ -167,7 +156,7 @@ def _system_figures(
         sums.append(total)
     table = np.array([_on_means(n, x, y) for n, x, y in zip(*sums, strict=True)])
     n_items, nothing = sums[0].sum(axis=1), np.full(n_units + 1, np.nan)
-    by_name = dict(zip(FIGURES, table.T, strict=True)) | dict.fromkeys(level.options.extra, nothing)
+    by_name = dict(zip(agreement.FIGURES, table.T, strict=True)) | dict.fromkeys(level.options.extra, nothing)
     return {name: (values, n_items) for name, values in by_name.items()}
 
 
@@ -175,5 +164,6 @@ def _on_means(n: Floats, x: Floats, y: Floats) -> list[float]:
     has_items = n > 0.5
     none, tied = np.full(int(has_items.sum()), -1), np.zeros(int(has_items.sum()), dtype=bool)
     judge, people = (Answers(none, side[has_items] / n[has_items], tied) for side in (x, y))
-    values = compare_each(judge, [people], np.zeros(len(none), dtype=np.int64), 0, KindOptions(verdicts=False))
-    return [float(values[name][0]) for name in FIGURES]
+    options = agreement.KindOptions(verdicts=False)
+    values = agreement.compare_each(judge, [people], np.zeros(len(none), dtype=np.int64), 0, options)
+    return [float(values[name][0]) for name in agreement.FIGURES]

@@ -19,18 +19,10 @@ from evalkit.rubrics.row_scales import NO_ENDS
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import take_part
 from evalkit.stats.alignment.label_values import annotators_of, clusters_for, labels_for, of_items
+from evalkit.stats.comparison import measured_floors as floors
 from evalkit.stats.comparison.comparison_table import JURY, SAME, Comparison
 from evalkit.stats.comparison.decisions import Circumstances, Difference, decide
 from evalkit.stats.comparison.judges_with_new_replies import asked_again
-from evalkit.stats.comparison.measured_floors import (
-    NO_REPEATS,
-    NO_RULE,
-    Floor,
-    chance_limit,
-    changed_halves,
-    kind_codes,
-    measured_floor,
-)
 from evalkit.stats.comparison.possible_floors import range_floor
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgments_of, pairs, side_of
 from evalkit.stats.intervals import change_interval, mean_interval, unit_codes
@@ -152,11 +144,9 @@ def compare(
     before, after = _alike(before, after)
     sides = side_of(before, "before", scale), side_of(after, "after", scale)
     if sides[0].mode != sides[1].mode and not across_modes:
-        raise ConfigError(
-            f"before was scored by a {sides[0].mode}, after by a {sides[1].mode}: these are not comparable, because a "
-            "jury's verdicts vary less than one judge's; to compare them nevertheless, pass across_modes=True "
-            "(--across-modes)"
-        )
+        fact = f"before was scored by a {sides[0].mode}, after by a {sides[1].mode}"
+        advice = "these are not comparable, because a jury's verdicts vary less than one judge's"
+        raise ConfigError(f"{fact}: {advice}; to compare them nevertheless, pass across_modes=True (--across-modes)")
     matched = pairs(*sides)
     if not matched and len(sides[0].votes) and len(sides[1].votes):
         raise InputError(
@@ -165,10 +155,8 @@ def compare(
         )
     items = [set(side.votes["item_id"].unique()) for side in sides]
     if items[0] and items[1] and not items[0] & items[1]:
-        raise InputError(
-            f"before and after have no item in common; before has {listed(sorted(items[0]))}, after has "
-            f"{listed(sorted(items[1]))}; judge the same items, with the same item_id"
-        )
+        fact = f"before and after have no item in common; before has {listed(sorted(items[0]))}"
+        raise InputError(f"{fact}, after has {listed(sorted(items[1]))}; judge the same items, with the same item_id")
     clusters = clusters_for(before, clusters)
     if rows == "jury":
         juries = {first.head[:2] for first, _ in matched if first.head[2] == JURY}
@@ -217,10 +205,8 @@ def _repeats(floor: JudgmentsLike, side: Side) -> pd.DataFrame:
     table = judgments_of(floor, "floor")
     heads = ["rubric", "rubric_version", "criterion", "judge"]
     if table[heads].astype(object).merge(side.judgments[heads].astype(object).drop_duplicates()).empty:
-        raise InputError(
-            f"floor= and before= ({side.name}) have no rubric version, criterion and judge in common; judge before= "
-            "again, and pass the result as floor="
-        )
+        fact = f"floor= and before= ({side.name}) have no rubric version, criterion and judge in common"
+        raise InputError(f"{fact}; judge before= again, and pass the result as floor=")
     return table
 
 
@@ -232,11 +218,9 @@ def labels_of_sides(before: JudgmentsLike, after: JudgmentsLike) -> tuple[pd.Dat
         return (usable[0] if usable else None), ""
     judged = [judgments_of(side, "a side") for side in (before, after)]
     common = {name: set(judged[0][name]) & set(judged[1][name]) for name in ("item_id", "criterion")}
-    rows = []
-    for labels in usable:
-        shared = labels.loc[labels["item_id"].isin(common["item_id"]) & labels["criterion"].isin(common["criterion"])]
-        rows.append(set(shared[[*LABEL_KEY, "label"]].astype(str).itertuples(index=False, name=None)))
-    return usable[1], "" if rows[0] == rows[1] else "the labels of before and after differ: those of after count"
+    shared = (labels[labels[[*common]].isin(common).all(axis=1)][[*LABEL_KEY, "label"]] for labels in usable)
+    then, now = (set(labels.astype(str).itertuples(index=False, name=None)) for labels in shared)
+    return usable[1], "" if then == now else "the labels of before and after differ: those of after count"
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,10 +238,8 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     has_kinds = (kind_a >= 0) & (kind_b >= 0)
     row: dict[str, Any] = dict(zip(ROW, a.head, strict=True)) | cluster_counts(units)
     row |= {"version_before": a.version, "version_after": b.version, "n_common": len(common)}
-    row |= {
-        "n_verdicts": int(has_kinds.sum()),
-        "changed": int((has_kinds & (kind_a != kind_b)).sum()) if has_kinds.any() else None,
-    }
+    changed = int((has_kinds & (kind_a != kind_b)).sum()) if has_kinds.any() else None
+    row |= {"n_verdicts": int(has_kinds.sum()), "changed": changed}
     notes: Notes = []
     if a.scale.to_json() != b.scale.to_json():
         notes.append(f"the scales or pass rules differ{_EACH_RULE * (options.labels is not None)}")
@@ -265,9 +247,8 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
         notes.append("scored by other judges before and after")
     if silent := int((~has_kinds).sum()):
         answer = "verdict" if a.has_verdicts and b.has_verdicts else "score" if a.scale.is_open else "label"
-        notes.append(
-            f"{silent} of {counted(len(common), 'item')} without a {answer} on one side or both: left out of changed"
-        )
+        text = f"{silent} of {counted(len(common), 'item')} without a {answer} on one side or both: left out of changed"
+        notes.append(text)
     row |= _sampling(a, b, common, options)
     notes += row.pop("note", None), options.note
     row |= {"n_paired": 0} | _fixed(a, b, (kind_a, kind_b), common, units, options.labels, notes)
@@ -280,7 +261,7 @@ def kinds_of(a: Part, b: Part, common: pd.Index) -> tuple[Ints, Ints]:
     """Verdicts (0, 1) if both sides have them, else labels; −1 for none."""
     names = ["passed", "label", "score", "level", "tied"]
     answers = pd.concat([part.rows[names].astype(object).reindex(common) for part in (a, b)])
-    codes = kind_codes(answers, rule=a.has_verdicts and b.has_verdicts)
+    codes = floors.kind_codes(answers, rule=a.has_verdicts and b.has_verdicts)
     return codes[: len(common)], codes[len(common) :]
 
 
@@ -296,11 +277,11 @@ def _sampling(a: Part, b: Part, common: pd.Index, options: _Options) -> dict[str
         return row | {"note": "no judge has new replies on both sides: cannot tell change from noise"}
     row["change_p"] = permuted_samples(again.outcomes)
     if np.isnan(row["change_p"]):
-        return row | {"note": NO_REPEATS}
+        return row | {"note": floors.NO_REPEATS}
     row |= _spread(a, b, again.judges, common[~np.isnan(b.norms(common) - a.norms(common))])
     floor = _floor(a, b, again.judges, options)
     row |= figure_row("floor", floor.rate, floor.ends) | {"floor_source": floor.source}
-    return row | {"chance_up_to": chance_limit(len(again.items), floor), "note": floor.note}
+    return row | {"chance_up_to": floors.chance_limit(len(again.items), floor), "note": floor.note}
 
 
 def _spread(before: Part, after: Part, judges: tuple[str, ...], common: pd.Index) -> dict[str, float]:
@@ -333,19 +314,19 @@ def _sampling_variances(part: Part, judges: tuple[str, ...], common: pd.Index) -
     return (share**2 * of_mean).groupby("item_id", observed=True).sum().reindex(common, fill_value=0.0)
 
 
-def _floor(a: Part, b: Part, judges: tuple[str, ...], options: _Options) -> Floor:
+def _floor(a: Part, b: Part, judges: tuple[str, ...], options: _Options) -> floors.Floor:
     """Measured on the samples of the baseline (`repeats`, else its own), else the range that its own allow."""
     rule = a.has_verdicts and b.has_verdicts
     if a.decide is not None:
         of_judges = [part.judgments.loc[part.judgments["judge"].isin(judges).to_numpy()] for part in (a, b)]
         k = min(int(judgments["sample"].nunique()) for judgments in of_judges)
         table = a.judgments if options.repeats is None else a.mine(options.repeats)
-        changed = changed_halves(table, k, judges, a.decide, rule=rule)
+        changed = floors.changed_halves(table, k, judges, a.decide, rule=rule)
         if len(changed):
-            return measured_floor(changed, options.clusters)
+            return floors.measured_floor(changed, options.clusters)
     if not rule:
-        return Floor(note=NO_RULE)
-    return Floor() if a.head[2] == JURY else range_floor(a.judgments, options.clusters)
+        return floors.Floor(note=floors.NO_RULE)
+    return floors.Floor() if a.head[2] == JURY else range_floor(a.judgments, options.clusters)
 
 
 def _fixed(

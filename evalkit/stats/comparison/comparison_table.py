@@ -160,9 +160,7 @@ class Comparison:
 def _cells(row: pd.Series, several: bool) -> dict[str, str]:
     """A row of the table as it is shown."""
     good, bad = ("now pass", "now fail") if row["against"] == "verdicts" else ("fixed", "broke")
-    cells = {"judge": str(row["judge"])}
-    if several:
-        cells = {"criterion": str(row["criterion"])} | cells
+    cells = {name: str(row[name]) for name in (["criterion", "judge"] if several else ["judge"])}
     cells["changed"] = f"{row['changed']} of {row['n_verdicts']}" if row["n_verdicts"] else "–"
     cells["by chance"] = SAME if row["floor_source"] == SAME else _limit(row)
     cells["p by chance"] = "–" if row["floor_source"] == SAME else p_value(row["change_p_holm"])

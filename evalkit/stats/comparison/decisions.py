@@ -228,9 +228,8 @@ def _not_confirmed(held_out: tuple[Difference, int], wide: Difference, about: Ci
 
 def _may_be_chance(row: Any) -> bool:
     """Whether chance is not measured, and may explain all changed verdicts."""
-    return row["floor_source"] not in ("measured", SAME) and not (
-        row["n_verdicts"] and row["changed"] > row["chance_up_to"]
-    )
+    is_beyond = row["n_verdicts"] and row["changed"] > row["chance_up_to"]
+    return not is_beyond and row["floor_source"] not in ("measured", SAME)
 
 
 def _chance(row: Any, wide: Difference, about: Circumstances) -> Decision:

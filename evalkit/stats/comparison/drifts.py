@@ -80,8 +80,7 @@ def drift(
     """
     sides = judgments_of(before, "before"), judgments_of(after, "after")
     notes = _check_same(*sides)
-    none = schemas.empty("labels")
-    plain = compare(before, after, labels=none, clusters=clusters).table
+    plain = compare(before, after, labels=schemas.empty("labels"), clusters=clusters).table
     aligned = None if labels is None else compare(before, after, labels=labels, clusters=clusters).table
     rows: list[dict[str, Any]] = []
     for number, row in enumerate(plain.to_dict("records")):
@@ -112,27 +111,22 @@ def _status(row: dict[Any, Any]) -> str:
 
 def _check_same(before: pd.DataFrame, after: pd.DataFrame) -> str | None:
     """InputError unless both sides have the same settings; a note where that cannot be known."""
-    common = set(before["item_id"]) & set(after["item_id"])
-    if not common:
+    if not (common := set(before["item_id"]) & set(after["item_id"])):
         raise InputError("before and after have no item in common; judge the same control items again")
     first, second = (side.loc[side["item_id"].isin(common).to_numpy()] for side in (before, after))
     for names in (_SETTINGS, [*_SETTINGS, "sample"]):
         then, now = (set(side[names].astype(str).itertuples(index=False, name=None)) for side in (first, second))
         if then != now:
             unmatched = listed([" ".join(settings) for settings in sorted(then ^ now)], most=3)
-            raise InputError(
-                f"only one side has {', '.join(names)} {unmatched}; drift needs the same rubric version, judges and "
-                "samples on both sides; to compare sides that differ in these, use compare"
-            )
+            fact = f"only one side has {', '.join(names)} {unmatched}"
+            advice = "drift needs the same rubric version, judges and samples on both sides"
+            raise InputError(f"{fact}; {advice}; to compare sides that differ in these, use compare")
     if first["key"].isna().any() or second["key"].isna().any():
         return "settings of the judges not known, because the table does not come from judge"
-    n_other = len(set(first["key"]) ^ set(second["key"]))
-    if n_other:
-        raise InputError(
-            f"the sides differ in {counted(n_other, 'reply key')}: the texts of an item, the rubric, the template or a "
-            "setting of a judge changed; drift needs the same prompts on both sides; to compare sides that differ, use "
-            "compare"
-        )
+    if n_other := len(set(first["key"]) ^ set(second["key"])):
+        fact = f"the sides differ in {counted(n_other, 'reply key')}: the texts of an item"
+        advice = "the rubric, the template or a setting of a judge changed; drift needs the same prompts on both sides"
+        raise InputError(f"{fact}, {advice}; to compare sides that differ, use compare")
     for name in ("score_sd", "score_mass"):  # two readings of scores share their reply keys
         has = [name in side and side[name].notna().any() for side in (first, second)]
         if has[0] != has[1]:

@@ -98,9 +98,8 @@ def halo(
         raise InputError("the table single= has replies on several criteria; make it again with criteria_per_call=1")
     if not judges_several_criteria(sides[1].judgments, rows_of):
         advice = "" if rows_of is not None else " (for criteria of the items' own, pass the rows as items=)"
-        raise InputError(
-            f"the table together= has no replies on several criteria; make it with criteria_per_call='all'{advice}"
-        )
+        text = f"the table together= has no replies on several criteria; make it with criteria_per_call='all'{advice}"
+        raise InputError(text)
     clusters = clusters_for(single, clusters)
     if clusters is None and rows_of is not None:
         clusters = rows_of["group_id"]
@@ -111,10 +110,8 @@ def halo(
         by_judge.setdefault((pair[0].head[0], pair[0].head[2]), []).append(pair)
     by_judge = {head: parts for head, parts in by_judge.items() if len(parts) > 1 or rows_of is not None}
     if not by_judge:
-        raise InputError(
-            "single= and together= have no judge with the same two criteria; judge one rubric in both (criteria of the "
-            "items' own: pass the rows of explode_criteria as items=)"
-        )
+        fact = "single= and together= have no judge with the same two criteria; judge one rubric in both"
+        raise InputError(f"{fact} (criteria of the items' own: pass the rows of explode_criteria as items=)")
     rows = [row for parts in by_judge.values() for row in _rows(parts, people, clusters, rows_of)]
     return result_table(rows, *_COLUMNS)
 

@@ -48,10 +48,9 @@ def asked_again(a: pd.DataFrame, b: pd.DataFrame, items: pd.Index) -> Again:
     # not `isin`, which makes a scalar of each id
     common = [(items.get_indexer(pd.Index(side["item_id"])) >= 0) & ~side["error"].isin(_NO_REPLY) for side in (a, b)]
     names = [*_SLOT, "label", "score", "error", "key"]
-    parts = [side.loc[flags, names] for side, flags in zip((a, b), common, strict=True)]
-    frame = pd.concat(
-        [table.astype({"judge": object, "order": object, "label": object}) for table in parts], ignore_index=True
-    )
+    types = dict.fromkeys(("judge", "order", "label"), object)
+    parts = [side.loc[flags, names].astype(types) for side, flags in zip((a, b), common, strict=True)]
+    frame = pd.concat(parts, ignore_index=True)
     on_b = np.arange(len(frame)) >= len(parts[0])
     answer = frame["label"].where(frame["label"].notna(), frame["score"])  # a scale without ends has no labels
     outcome, _ = pd.factorize(answer.where(frame["error"].isna().to_numpy()), use_na_sentinel=False)

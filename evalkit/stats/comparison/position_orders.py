@@ -90,8 +90,7 @@ def position_inconsistency(judgments: pd.DataFrame, *, clusters: ClustersLike | 
 
 def refuse_pointwise(judgments: pd.DataFrame) -> None:
     """Raise InputError unless every judgment has an order."""
-    missing = int(judgments["order"].isna().sum())
-    if missing:
+    if missing := int(judgments["order"].isna().sum()):
         raise InputError(
             f"{missing} of {counted(len(judgments), 'judgment has', 'judgments have')} no order: pass judgments of a "
             "rubric with mode: pairwise and, to import_judgments, the column of their orders (AB or BA) as order="

@@ -34,8 +34,7 @@ def range_floor(judgments: pd.DataFrame, clusters: ClustersLike | None) -> Floor
         return Floor(note=NO_RULE)
     scored = judgments["error"].isna().to_numpy()
     passed = scored & judgments["passed"].fillna(value=False).to_numpy(dtype=bool)
-    k = int(cells.count().max())
-    if k < 2:
+    if (k := int(cells.count().max())) < 2:
         return Floor(note=NO_REPEATS)
     complete = cells.count(scored) == k
     if not complete.any():

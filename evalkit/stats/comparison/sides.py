@@ -60,10 +60,8 @@ def judgments_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = Non
 def _judgments(source: JudgmentsLike, name: str, scale: ScaleLike | None) -> tuple[pd.DataFrame, Keys]:
     judgments: Any = source if isinstance(source, (pd.DataFrame, pd.Series)) else getattr(source, "judgments", None)
     if judgments is None:
-        raise InputError(
-            f"{name} is not a judgments table and has no .judgments (got {type(source).__name__}); "
-            "pass what judge, evaluate or sample_again returned"
-        )
+        fact = f"{name} is not a judgments table and has no .judgments (got {type(source).__name__})"
+        raise InputError(f"{fact}; pass what judge, evaluate or sample_again returned")
     frame, keys = take_rows(judgments, "judgments", need=NEED, function=name, scale=scale)
     lacking = {name: None for name in ("key", "model", "weight") if name not in frame}
     return (frame.assign(**lacking) if lacking else frame), keys
@@ -85,24 +83,20 @@ def side_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = None) ->
     InputError
         If it has no judgments, it has a row twice, or several versions of a rubric.
     """
-    finished = _finished(source, name, scale)
-    if finished is not None:
+    if (finished := _finished(source, name, scale)) is not None:
         (judgments, votes, keys), scores = finished, None
     else:
         judgments, keys = _judgments(source, name, scale)
         refuse_doubles(judgments, JUDGMENT_KEY, "judgments", may_miss=["order"])
-        given_votes, scores = (
-            None if isinstance(source, pd.DataFrame) else getattr(source, table, None) for table in _MADE
-        )
-        votes = vote(judgments) if given_votes is None else check_rows(given_votes, "votes")
-        scores = None if scores is None else check_rows(scores, "scores")
+        tables = [None if isinstance(source, pd.DataFrame) else getattr(source, table, None) for table in _MADE]
+        votes = vote(judgments) if tables[0] is None else check_rows(tables[0], "votes")
+        scores = None if tables[1] is None else check_rows(tables[1], "scores")
     try:
         refuse_doubles(votes, ["rubric", "criterion", "item_id", "judge"], "votes")
     except InputError:
         versions = votes["rubric_version"].unique()
-        raise InputError(
-            f"{name} mixes the versions {listed(versions)} of one rubric; pass the rows of one version"
-        ) from None
+        text = f"{name} mixes the versions {listed(versions)} of one rubric; pass the rows of one version"
+        raise InputError(text) from None
     judges = judges_of(votes)
     mode = "jury" if len(judges) > 1 else "judge"
     heads = votes[["rubric", "rubric_version"]].drop_duplicates().itertuples(index=False)
@@ -118,8 +112,7 @@ def side_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = None) ->
 
 def _ways_of_asking(source: JudgmentsLike, judgments: pd.DataFrame) -> Iterator[str]:
     """What differs from the rubric's own template, one criterion per call and scores read from the text."""
-    spec = getattr(source, "spec", None)
-    if spec is not None:
+    if (spec := getattr(source, "spec", None)) is not None:
         labels = dict.fromkeys(builder.template.label for builder in spec.prompt_builders)
         yield from (label for label in labels if label != spec.rubric.template)
     elif "own_key" in judgments and judgments["own_key"].notna().any():
@@ -203,8 +196,7 @@ def parts_of(side: Side) -> dict[tuple[str, str, str], Part]:
 
 def by_keys(frame: pd.DataFrame, keys: list[str]) -> dict[tuple[str, ...], pd.DataFrame]:
     """The rows of each combination of keys, in order of first appearance."""
-    pieces = frame.groupby(keys, observed=True, sort=False)
-    return {tuple(map(str, head)): piece for head, piece in pieces}
+    return {tuple(map(str, head)): piece for head, piece in frame.groupby(keys, observed=True, sort=False)}
 
 
 def _decide(rules: Rules | None, *, jury: bool) -> Decide | None:
