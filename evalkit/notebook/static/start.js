@@ -50,7 +50,7 @@ function startOrTuner(context, tuner) {
     end = tuner(context);
     el.querySelector('[data-key="run"]')?.focus({ preventScroll: true });
     // the card was longer than the screen: begin at the top of the tuner, once it is laid out
-    requestAnimationFrame(() => el.scrollIntoView({ block: "start" }));
+    requestAnimationFrame(() => el.firstElementChild.scrollIntoView({ block: "start" }));
   }
   model.on("change:card", opened);
   return () => { model.off("change:card", opened); end(); };
