@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
@@ -12,7 +11,6 @@ from evalkit.notebook.start.column_roles import CHAT_INPUTS, ColumnRoles, group_
 from evalkit.notebook.start.table_columns import Column
 from evalkit.rubrics import Rubric, load_rubric
 from evalkit.rubrics.files import rubric_ids
-from evalkit.rubrics.human_labels import label_text
 from evalkit.rubrics.item_criteria import explode_criteria
 from evalkit.tables import load_items, split_messages
 
@@ -68,6 +66,22 @@ def map_table(
     return items, inputs, labels, lines
 
 
+def without_labels(
+    items: pd.DataFrame, labels: Mapping[str, Sequence[str]], rubric: Rubric
+) -> tuple[pd.DataFrame, list[str]]:
+    """The items without the labels that are not on the scale of their criterion, and Python that leaves these out."""
+    lines = []
+    for criterion, names in labels.items():
+        for name in names:
+            off = Column(name, items[name]).off_scale(rubric.criterion(criterion).scale)
+            if off:
+                texts = items[name].astype("str").str.strip()
+                items = items.assign(**{name: items[name].mask(texts.isin(list(off)))})
+                is_off = f"items[{name!r}].astype('str').str.strip().isin({list(off)!r})"
+                lines.append(f"items[{name!r}] = items[{name!r}].mask({is_off})")
+    return items, lines
+
+
 def _one_row_per_item(table: pd.DataFrame, roles: ColumnRoles) -> pd.DataFrame:
     """The labels of a table with one row per item and annotator, one column per annotator."""
     key, annotator, scores = roles.column("id"), roles.column("annotator"), roles.columns("label: ")
@@ -116,29 +130,31 @@ def label_problems(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Ru
     for criterion, names in roles.labels.items():
         scale = rubric.criterion(criterion).scale
         for column in map(columns.__getitem__, names):
-            cells = [(text.strip(), cell) for text, cell in zip(column.texts, column.present, strict=True)]
-            labels = [(text, cell) for text, cell in cells if text]
-            off = Counter(text for text, cell in labels if label_text(cell, scale) is None)
-            if off:
+            if off := column.off_scale(scale):
+                n_labels = len(column.texts) - column.n_empty
                 values = ", ".join(f"{text!r:.32} ({n})" for text, n in off.most_common(_SHOWN))
                 fitting = [
                     name for name in rubric_ids() if any(column.fits(one.scale) for one in load_rubric(name).criteria)
                 ]
                 problems[column.name] = (
-                    f"{off.total()} of {counted(len(labels), 'label')} in {column.name!r} are not on the scale of "
+                    f"{off.total()} of {counted(n_labels, 'label')} in {column.name!r} are not on the scale of "
                     f"{criterion!r} ({', '.join(scale.labels)}): {values}{', …' if len(off) > _SHOWN else ''}; choose "
-                    f"the rubric 'new'{f' or one with this scale ({listed(fitting)})' if fitting else ''}, or replace "
-                    "these labels in the table by levels of the scale"
+                    f"the rubric 'new'{f' or one with this scale ({listed(fitting)})' if fitting else ''}, replace "
+                    "these labels in the table by levels of the scale, or press 'Leave these labels out'"
                 )
     return problems
 
 
-def role_remarks(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rubric) -> Iterator[str]:
-    """What the person should know of ids and groups, and of words that are read as labels."""
+def role_remarks(
+    columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rubric, index: pd.Index
+) -> Iterator[str]:
+    """What the person should know of ids (the `index` without a column) and groups, and of words read as labels."""
     unused = [one for name, one in columns.items() if not roles.roles[name]]
     if roles.column("id") is None:
         why = id_without_use(unused)
-        fact = "no column is used as id, so the row number is the id: keep the order of the rows"
+        is_numbered = isinstance(index, pd.RangeIndex)
+        source = "row number is the id: keep the order of the rows" if is_numbered else "index of the table is the id"
+        fact = f"no column is used as id, so the {source}"
         yield f"{why}; {fact}" if why else fact
     groups = [] if roles.column("group") else group_candidates(unused)
     if len(groups) > 1:

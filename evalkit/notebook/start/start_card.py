@@ -33,7 +33,13 @@ from evalkit.notebook.start.column_roles import (
     new_rubric,
     suggest_rubric,
 )
-from evalkit.notebook.start.mapped_table import label_problems, map_table, role_problems, role_remarks
+from evalkit.notebook.start.mapped_table import (
+    label_problems,
+    map_table,
+    role_problems,
+    role_remarks,
+    without_labels,
+)
 from evalkit.notebook.start.table_columns import Column
 from evalkit.notebook.start.table_source import table_expression
 from evalkit.notebook.tuner.code_snippets import judge_code, rubric_code
@@ -104,12 +110,14 @@ class StartCard(NotebookWidget):
         self._typed, self._judges_problem = "", ""
         self._typed_rubric, self._rubric_problem = "", ""
         self._chosen: dict[str, str] = {}
+        self._left_out: list[str] = []  # the problems of labels off the scale that the person leaves out
         self.roles = ColumnRoles({})
         self._choose_rubric(suggest_rubric(self._columns).id if rubric is None else rubric)
         if rubric is None and (last := self._last_rubric()):
             self._name_rubric(last)
         if roles:
-            self._set_roles(roles)
+            other_ids = self.roles.columns("id") if "id" in roles.values() else []
+            self._set_roles({**dict.fromkeys(other_ids, ""), **roles})
 
     # -- from Python
     @property
@@ -148,7 +156,8 @@ class StartCard(NotebookWidget):
                 warnings.simplefilter("ignore", EvalkitWarning)  # they are among the notes
                 session = Session(self.items, self.rubric, self.judges, **self._arguments())
             session.items_code, session.reads_items = self._items_code(), bool(self._file or self._source)
-            session.history.parts.append(lambda: {"roles": dict(self.roles.roles), "rubric_file": self._rubric_file})
+            roles = {"roles": dict(self.roles.roles), "rubric_file": self._rubric_file, "left_out": self._left_out}
+            session.history.parts.append(lambda: roles)
             session.history.save()
             self._opened = RubricTuner.of(session, self.widget)
             self.widget.card = {}
@@ -205,6 +214,7 @@ class StartCard(NotebookWidget):
             "role": lambda message: self._set_roles({message["column"]: message["role"]}),
             "rubric": lambda message: self._name_rubric(message["name"].strip()),
             "judges": lambda message: self._choose_judges(message["text"]),
+            "leave_out": lambda _: self._leave_out(),
             "open": lambda _: self.tuner(),
         }
 
@@ -232,6 +242,7 @@ class StartCard(NotebookWidget):
             self.roles = guess_roles(self._columns, self.rubric, self._kept())
         if saved := self._saved_roles():
             self.roles = ColumnRoles({**self.roles.roles, **saved, **self._kept()})
+            self._left_out += _state(self._saved, self.rubric.id).get("left_out", ())
             self.rubric = new_rubric(self._columns, self.roles) if is_new else self.rubric
         self._check()
 
@@ -268,6 +279,10 @@ class StartCard(NotebookWidget):
             self.rubric = new_rubric(self._columns, self.roles)
         self._check()
 
+    def _leave_out(self) -> None:
+        self._left_out += label_problems(self._columns, self.roles, self.rubric).values()
+        self._check()
+
     def _input_names(self) -> list[str]:
         """The inputs that columns can be."""
         return list(dict.fromkeys([*NEW_INPUTS, *self.roles.inputs] if self._is_new else self.rubric.input_names))
@@ -289,13 +304,15 @@ class StartCard(NotebookWidget):
         self._n_skipped, prompts = 0, dict[str, str]()
         self.problems = role_problems(self.roles, self.rubric, self._input_names())
         off_scale = label_problems(self._columns, self.roles, self.rubric)
-        self.notes = self._remarks()
+        left_out = [text for text in off_scale.values() if text in self._left_out]
+        off_scale = {name: text for name, text in off_scale.items() if text not in left_out}
+        self.notes = self._remarks() + [f"{text.partition('; choose')[0]}: left out" for text in left_out]
         self.widget.status = {"plan": ""}
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", EvalkitWarning)
             try:
                 if not self.problems:
-                    prompts = self._map([*off_scale])
+                    prompts = self._map([*off_scale], bool(left_out))
             except EvalkitError as problem:
                 text, _, advice = str(problem).partition("; pass another column as item_id")
                 way_out = "; choose another column as 'id', or none: then the row number is the id"
@@ -311,15 +328,18 @@ class StartCard(NotebookWidget):
         card: dict[str, Any] = {"n_rows": len(self._table), "columns": columns, "rubric": rubric, "judges": judges}
         card["file"] = self._typed_rubric or self._rubric_file
         card |= {"rubrics": list(dict.fromkeys([rubric, NEW, *rubric_ids()])), "about": self.rubric.description}
-        card |= {"problems": self.problems, "notes": self.notes, "prompts": prompts}
+        card |= {"problems": self.problems, "notes": self.notes, "prompts": prompts, "may_leave_out": bool(off_scale)}
         self.widget.card = card | {"code": self.code, "cache": shown_cache(cache)}
 
-    def _map(self, off_scale: list[str]) -> dict[str, str]:
+    def _map(self, off_scale: list[str], leaves_out: bool) -> dict[str, str]:
         """Map the table but for labels off the scale, and plan; the prompts of its first whole item, by criterion."""
         roles = ColumnRoles({**self.roles.roles, **dict.fromkeys(off_scale, "")})
         items, inputs, labels, lines = map_table(self._table, roles, self.rubric)
         if off_scale:
             lines.insert(0, f"# without labels off the scale: {listed(off_scale, most=30)}")
+        if leaves_out:
+            items, more = without_labels(items, labels, self.rubric)
+            lines += more
         own: dict[str, Any] = {name: self._options.get(name) for name in ("samples", "template", "criteria_per_call")}
         spec = Spec.of(self.rubric, self.judges, **own, inputs=inputs, on_missing="skip")
         extract_labels(items, labels, rubric=self.rubric)  # raises what the tuner would raise
@@ -343,7 +363,7 @@ class StartCard(NotebookWidget):
         return prompts
 
     def _remarks(self) -> list[str]:
-        notes = list(role_remarks(self._columns, self.roles, self.rubric))
+        notes = list(role_remarks(self._columns, self.roles, self.rubric, self._table.index))
         if self._saved.exists():
             last = self._saved_roles()
             roles = " with the same roles" * (bool(last) and last.items() <= self.roles.roles.items())
@@ -452,5 +472,6 @@ def start(
     >>> card.rubric.id, card.inputs, card.problems
     ('helpfulness', {'question': 'prompt', 'answer': 'bot_resp'}, [])
     """
+    roles = dict(roles or {}) | ({options.pop("item_id"): "id"} if options.get("item_id") else {})
     source = "" if isinstance(table, (str, Path)) else table_expression(table, inspect.currentframe().f_back)  # type: ignore[union-attr]
-    return StartCard(table, rubric, judges, roles or {}, options, source)
+    return StartCard(table, rubric, judges, roles, options, source)

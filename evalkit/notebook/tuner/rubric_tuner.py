@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from evalkit.core.judges import JudgeLike, JudgesLike
 from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.settings import JudgeOptions
 from evalkit.engine import Plan
-from evalkit.errors import ConfigError
+from evalkit.errors import ConfigError, EvalkitWarning
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.edits import Edit
 from evalkit.notebook.tuner.code_snippets import session_code
@@ -105,6 +106,8 @@ class RubricTuner(NotebookWidget):
             item_id=item_id, inputs=inputs, on_missing=on_missing, aggregate=aggregate, folder=folder, name=name,
             annotator=annotator, **options,
         )  # fmt: skip
+        for text in session.labels.remarks:
+            warnings.warn(text, EvalkitWarning, stacklevel=2)
         self._open(session, new_widget("TunerWidget", "RubricTuner", "evaluate and compare give the same figures"))
 
     @classmethod
