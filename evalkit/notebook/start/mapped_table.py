@@ -145,9 +145,7 @@ def label_problems(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Ru
     return problems
 
 
-def role_remarks(
-    columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rubric, index: pd.Index
-) -> Iterator[str]:
+def role_remarks(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rubric, index: pd.Index) -> Iterator[str]:
     """What the person should know of ids (the `index` without a column) and groups, and of words read as labels."""
     unused = [one for name, one in columns.items() if not roles.roles[name]]
     if roles.column("id") is None:

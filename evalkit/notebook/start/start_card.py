@@ -33,13 +33,7 @@ from evalkit.notebook.start.column_roles import (
     new_rubric,
     suggest_rubric,
 )
-from evalkit.notebook.start.mapped_table import (
-    label_problems,
-    map_table,
-    role_problems,
-    role_remarks,
-    without_labels,
-)
+from evalkit.notebook.start.mapped_table import label_problems, map_table, role_problems, role_remarks, without_labels
 from evalkit.notebook.start.table_columns import Column
 from evalkit.notebook.start.table_source import table_expression
 from evalkit.notebook.tuner.code_snippets import judge_code, rubric_code

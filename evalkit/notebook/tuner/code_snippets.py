@@ -10,7 +10,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.settings import Rules, shown_cache
 from evalkit.errors import RubricError
 from evalkit.evaluation.inputs import columns_of
-from evalkit.notebook.labelling.label_log import drop_new_annotators
+from evalkit.notebook.labelling.label_log import drop_new_annotators, labels_on_scales
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import DEFAULTS, Version
 from evalkit.rubrics import Rubric, load_rubric
@@ -36,17 +36,17 @@ def session_code(session: Session, items: str = "items") -> str:
         lines += [f"items = ek.load_items({str(session.setup.source)!r})", ""]
     elif items == "items" and session.items_code:
         lines += [*session.items_code, ""]
-    counted = ""
+    counted, other = "", session.history.versions.get(session.runs.against)
     if len(session.labels.log.counted):
         path = session.labels.log.path.with_suffix(".csv")
-        session.labels.log.counted.to_csv(path, index=False)
+        rubrics = [version.rubric for version in (shown, other) if version is not None]
+        labels_on_scales(session.labels.log.counted, *rubrics).to_csv(path, index=False)
         lines += [f"labels = ek.tables.read_table({str(path)!r}, 'labels')", "labels = labels[labels['part'] == 'dev']"]
         counted = ", labels=labels"
         labels = session.labels.on_scale(session.shown_criterion, session.evaluation, counted=True)
         if few := drop_new_annotators(labels)[1]:
             counted = f", labels=labels[~labels['annotator'].isin({few!r})]"
     lines += _evaluating("ev", shown, items, session, counted)
-    other = session.history.versions.get(session.runs.against)
     if other is not None:
         lines += ["", *_evaluating("last", other, items, session, counted)]
         lines.append(f"ek.compare(last, ev{counted}, across_modes=True)")

@@ -14,9 +14,10 @@ from evalkit.core.judges import JudgeLike, JudgesLike
 from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.settings import JudgeOptions
 from evalkit.engine import Plan
-from evalkit.errors import ConfigError, EvalkitWarning
+from evalkit.errors import ConfigError, EvalkitWarning, counted
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.edits import Edit
+from evalkit.notebook.labelling.label_log import labels_on_scales
 from evalkit.notebook.tuner.code_snippets import session_code
 from evalkit.notebook.tuner.tuner_controller import TunerController
 from evalkit.notebook.tuner.tuner_html import page_html, page_text
@@ -169,14 +170,21 @@ class RubricTuner(NotebookWidget):
 
     @property
     def labels(self) -> pd.DataFrame:
-        """All labels, including those entered in the tuner.
+        """All labels, including those entered in the tuner, that are on the scales of the version shown.
+
+        A warning counts the others: no figure uses them, and the file of labels keeps them.
 
         Beside the columns of a labels table: `part` (``dev`` or ``held-out``), and how each label was drawn: `source`
         (``given``, ``random``, ``disputed``, ``picked``, ``adjudicated``), `probability`, `blind`, `round`. Figures use
         given and random ones; those with weights also disputed ones (see `corpus_estimate`). Those that other processes
         wrote to the same file are among them.
         """
-        return self.session.label_log.table
+        table, shown = self.session.label_log.table, self.session.evaluation
+        labels = labels_on_scales(table, *([] if shown is None else [shown.rubric]))
+        if n_off := len(table) - len(labels):
+            left_out = f"{counted(n_off, 'label is', 'labels are')} not on the scale of the version shown"
+            warnings.warn(f"{left_out}: left out, as in its figures", EvalkitWarning, stacklevel=2)
+        return labels
 
     def __getattr__(self, name: str) -> Any:
         if name not in _TABLES:

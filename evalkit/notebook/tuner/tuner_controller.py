@@ -13,12 +13,12 @@ from typing import Any
 
 from evalkit.core.formatting import Bill
 from evalkit.core.settings import Options
-from evalkit.errors import ConfigError, EvalkitError
+from evalkit.errors import ConfigError, EvalkitError, counted
 from evalkit.notebook.judgments.item_table import Query
 from evalkit.notebook.judgments.run_notices import alert_lines
 from evalkit.notebook.tuner.code_snippets import session_code
 from evalkit.notebook.tuner.decision_sentence import decision_texts, judges_without_answer, running
-from evalkit.notebook.tuner.drafts import plan_line, run_price
+from evalkit.notebook.tuner.drafts import OVER, plan_line, run_price
 from evalkit.notebook.tuner.judge_addresses import judge_at, server_of
 from evalkit.notebook.tuner.rubric_form import from_form, from_yaml
 from evalkit.notebook.tuner.tuner_payload import PAYLOADS
@@ -28,7 +28,7 @@ from evalkit.rubrics import Rubric
 from evalkit.rubrics.files import file_versions, save_folder
 from evalkit.rubrics.rubrics_by_name import is_found
 
-_PAID_ACTIONS = ("run", "again", "suggest", "improve", "try", "measure")
+_PAID_ACTIONS = ("run", "part", "again", "suggest", "improve", "try", "measure")
 
 
 class TunerController:
@@ -42,6 +42,7 @@ class TunerController:
         jobs.failed = self._failed
         self._revision, self._running = 0, False
         self._may_overwrite: object = None
+        self._part = list[str]()  # the items that a run can judge within the limit
         self._draft_message: Mapping[str, Any] = {}
         self._jury_message = self._queue_message = ""
         self._status(text="")
@@ -85,7 +86,7 @@ class TunerController:
 
     def _status(self, **values: Any) -> None:
         with self.session.history.lock:  # kernel and worker both report
-            last_values = {name: self.widget.status.get(name, "") for name in ("plan", "button", "paid")}
+            last_values = {name: self.widget.status.get(name, "") for name in ("plan", "button", "part", "paid")}
             self.widget.status = {"running": False, "done": 0, "total": 0, "text": "", **last_values, **values}
 
     def _failed(self) -> None:
@@ -154,11 +155,13 @@ class TunerController:
 
     def _show_plan(self) -> None:
         if not self.session.drafts.problem:
-            status = {"plan": "", "button": ""}  # if planning fails, no plan is shown instead of the last one
+            status = {"plan": "", "button": "", "part": ""}  # if planning fails, no plan is shown instead of the last one
             try:
                 plan = self.session.drafts.plan()
                 left_usd = self.session.drafts.left_usd
-                status = {"plan": plan_line(plan, left_usd), "button": run_price(plan, left_usd)}
+                status |= {"plan": plan_line(plan, left_usd), "button": run_price(plan, left_usd)}
+                self._part, price = self.session.runs.fitting() if OVER in status["button"] else ([], "")
+                status["part"] = price and f"Run {counted(len(self._part), 'item')}: {price}"
             finally:
                 self.draw("notices")
                 with self.session.history.lock:
@@ -172,6 +175,7 @@ class TunerController:
             "form": self._edit,
             "yaml": self._edit,
             "run": lambda _: self._start_run(),
+            "part": lambda _: self._start_run(self._part),
             "again": lambda _: self._start_run(refresh="unscored"),
             "stop": lambda _: self.session.runs.stop(),
             "measure": lambda _: self._start_judging(lambda: self.session.repeats.measure(self.show_progress)),
@@ -233,13 +237,13 @@ class TunerController:
 
         self._jobs.do(name, finish)
 
-    def _start_run(self, **changed: Any) -> None:
-        """Run the draft; with `refresh`, ask again for replies of the version shown."""
+    def _start_run(self, item_ids: list[str] | None = None, **changed: Any) -> None:
+        """Run the draft, on all items or on some; with `refresh`, ask again for replies of the version shown."""
         history, runs = self.session.history, self.session.runs
         # an error appears before anything is shown as running
         version = history.versions[runs.current] if changed else self.session.drafts.next_version()
         log_later = partial(self._jobs.do, f"log {version.key}")
-        self._start_judging(lambda: self.session.run(self.show_progress, version, log_later, **changed))
+        self._start_judging(lambda: self.session.run(self.show_progress, version, log_later, item_ids, **changed))
 
     def _start_trying(self, message: Mapping[str, Any]) -> None:
         number = int(message["number"])

@@ -515,7 +515,7 @@ def test_a_few_labels_off_the_scale_are_left_out_on_request(tmp_path):
     table["bot_resp"], table["Kim's rating"] = [f"Yes, number {n} ships today." for n in range(10)], marks
     card = start(table, "relevancy", folder=tmp_path)
     assert card.labels == {}  # proposed by its name, and off by one label
-    assert "1 of 10 labels in \"Kim's rating\" are not on the scale" in card.problems[0]
+    assert '1 of 10 labels in "Kim\'s rating" are not on the scale' in card.problems[0]
     card.receive({"do": "leave_out"})
     assert (card.problems, card.labels) == ([], {"relevancy": ["Kim's rating"]})
     assert any("'O' (1): left out" in note for note in card.notes)
