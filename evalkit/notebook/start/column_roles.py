@@ -57,7 +57,9 @@ _BY_INPUTS = (
     *("preference", "faithfulness", "correctness", "helpfulness", "relevancy", "safety", "instruction_following"),
     *("coherence", "conversation_quality"),
 )
-_SHORTEST_TEXT, _MOST_OFF = 20, 0.1  # the share of labels off the scale, such as typing errors
+_SHORTEST_TEXT = 20
+MOST_OFF = 0.1
+"""The share of labels off the scale, such as typing errors, with which a column is still proposed as labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +307,7 @@ def _guess_labels(free: list[Column], rubric: Rubric, take: Any) -> None:
     for criterion in rubric.criteria:
         people = [column for column in free if not (is_machine(column.words) or is_about(column.words))]
         fitting = [column for column in people if column.fits(criterion.scale)]
-        nearly = [column for column in people if column.fits(criterion.scale, _MOST_OFF)]
+        nearly = [column for column in people if column.fits(criterion.scale, MOST_OFF)]
         named = [one for one in nearly if criterion.name in one.words or (only and one.is_named_as_rating)]
         codes = [one for one in fitting if len(one.values) > 1 and not one.words_read(criterion.scale)]
         plain = [one for one in codes if not NO_LABEL.search(one.words)]

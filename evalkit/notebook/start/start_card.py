@@ -9,6 +9,7 @@ import glob
 import inspect
 import textwrap
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +26,7 @@ from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import CacheError, ConfigError, EvalkitError, EvalkitWarning, InputError, counted, listed
 from evalkit.notebook.start.column_roles import (
+    MOST_OFF,
     NEW,
     NEW_INPUTS,
     ColumnRoles,
@@ -370,6 +372,12 @@ class StartCard(NotebookWidget):
             notes.append(f"{names}: calls go to {server}")
         if self._is_new:
             notes.append("a new rubric asks one general question: write your own question and levels before you run")
+            texts = [text.strip() for name in self.roles.columns("label: ") for text in self._columns[name].texts]
+            counts = Counter(text for text in texts if text and self.rubric.criteria[0].scale.level == "nominal")
+            if rare := [f"{text!r} ({n})" for text, n in counts.items() if n <= MOST_OFF * counts.total()]:
+                notes.append(
+                    f"few labels say {', '.join(sorted(rare))}: each is a level of its own, also a typing error"
+                )
         for name, column in self._columns.items():
             if not self.roles.roles[name] and column.looks_like_labels:
                 fitting = [

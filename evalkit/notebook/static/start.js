@@ -5,7 +5,7 @@ function startScreen({ model, el }) {
   const options = (names, chosen) => names.map((name) => `<option value="${esc(name)}" ${(name || "not used") === chosen ? "selected" : ""}>${esc(name) || "not used"}</option>`).join("");
   const row = (one) => `<tr><th scope="row">${esc(one.column)}</th>
     <td><select data-column="${esc(one.column)}" data-key="role ${esc(one.column)}" aria-label="Role of ${esc(one.column)}" class="${one.role === "not used" ? "" : "ekw-used"}">${options(one.choices, one.role)}</select></td>
-    <td class="ekw-number">${esc(one.missing)}</td><td class="ekw-number">${esc(one.longest)}</td><td class="ekw-examples">${esc(one.examples)}</td></tr>`;
+    <td class="ekw-number">${esc(one.missing)}</td><td class="ekw-number">${esc(one.longest)}</td><td class="ekw-examples"><div class="ekw-two">${esc(one.examples)}</div></td></tr>`;
   function drawCard() {
     const card = get("card");
     if (!card.columns) return;

@@ -155,7 +155,11 @@ class TunerController:
 
     def _show_plan(self) -> None:
         if not self.session.drafts.problem:
-            status = {"plan": "", "button": "", "part": ""}  # if planning fails, no plan is shown instead of the last one
+            status = {
+                "plan": "",
+                "button": "",
+                "part": "",
+            }  # if planning fails, no plan is shown instead of the last one
             try:
                 plan = self.session.drafts.plan()
                 left_usd = self.session.drafts.left_usd

@@ -111,8 +111,10 @@ class Runs:
                 self._is_asking = True
                 with self._history.lock:
                     self._history.save()
-            end = RunEnd(f"received {counted(progress.done, 'reply', 'replies')}")
             self.problems[version.key] = dict(progress.problems)
+            judges = listed({judge for judge, _ in progress.problems})
+            failed = f"; {counted(progress.n_failed, 'call')} failed ({judges})" if progress.n_failed else ""
+            end = RunEnd(f"received {counted(progress.done, 'reply', 'replies')}{failed}")
             if on_progress is not None:
                 on_progress(replace(progress, stopped=progress.stopped or self._stop.is_set()))
             self.check_stop()
