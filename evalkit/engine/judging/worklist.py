@@ -62,13 +62,7 @@ class Worklist:
 
     @classmethod
     def of(
-        cls,
-        spec: Spec,
-        items: ItemsLike,
-        item_id: str | None = None,
-        *,
-        ids: Sequence[str] | None = None,
-        quiet: bool = False,
+        cls, spec: Spec, items: ItemsLike, item_id: str | None = None, *, ids: Sequence[str] = (), quiet: bool = False
     ) -> Worklist:
         """The work list of these items; `ids` are those of their recorded replies, where they differ from `item_id`.
 
@@ -107,8 +101,7 @@ class Worklist:
             skipped, more = _check_inputs(frame["item_id"].tolist(), cells_by_input, inputs, spec)
             for text in () if quiet else (*remarks, *more):
                 warnings.warn(text, EvalkitWarning, stacklevel=3)
-            own_ids = frame["item_id"].tolist() if ids is None else ids
-            return cls(spec, frame, inputs, own_ids, skipped, remarks=(*remarks, *more))
+            return cls(spec, frame, inputs, ids or frame["item_id"].tolist(), skipped, remarks=(*remarks, *more))
 
     @property
     def shape(self) -> tuple[int, int, int, int, int]:

@@ -232,9 +232,8 @@ def level_keys(scale: Scale) -> list[str]:
     """
     codes, digits = list(scale.labels), list("123456789"[: len(scale.labels)])
     clash = any(code in digits and code != digit for code, digit in zip(codes, digits, strict=False))
-    return (
-        [code if len(code) == 1 else "" for code in codes] if clash or all(len(code) == 1 for code in codes) else digits
-    )
+    own = [code if len(code) == 1 else "" for code in codes]
+    return own if clash or all(own) else digits
 
 
 def _judge(vote: Mapping[str, Any], judgments: pd.DataFrame) -> dict[str, Any]:

@@ -384,14 +384,11 @@ def carry_over(
 ) -> tuple[Rubric, ColumnRoles]:
     """A new rubric from the roles under another one: what was an input stays one, and labels give the scale."""
     kept = {name: role for name, role in roles.roles.items() if role and not role.startswith("label: ")} | dict(chosen)
-    labels = {
-        name: "label: quality"
-        for name, one in columns.items()
-        if name not in kept
-        and (roles.roles[name] or (one.is_named_as_rating and (one.is_number or one.looks_like_labels)))
-    }
-    if len(roles.labels) > 1:  # of several criteria: they are no annotators of one
-        labels = {name: role for name, role in labels.items() if not roles.roles[name]}
+    ratings = [one for one in columns.values() if one.is_named_as_rating and (one.is_number or one.looks_like_labels)]
+    used = [columns[name] for name, role in roles.roles.items() if role]
+    # those of several criteria are no annotators of one
+    rated = [one for one in ratings if one not in used] if len(roles.labels) > 1 else [*used, *ratings]
+    labels = dict.fromkeys((one.name for one in rated if one.name not in kept), "label: quality")
     rubric = new_rubric(columns, ColumnRoles({**kept, **labels}))
     scale = rubric.criteria[0].scale
     fitting = {name: labels[name] for name in labels if columns[name].fits(scale)}

@@ -18,9 +18,9 @@ _SHOWN = 5
 
 
 def map_table(
-    table: pd.DataFrame, roles: ColumnRoles, rubric: Rubric
+    table: pd.DataFrame, roles: ColumnRoles, rubric: Rubric, *, leave_out: bool = False
 ) -> tuple[pd.DataFrame, dict[str, str], dict[str, list[str]], list[str]]:
-    """What a table holds, by the roles of its columns.
+    """What a table holds, by the roles of its columns; `leave_out` removes labels that are not on their scale.
 
     Returns
     -------
@@ -62,24 +62,13 @@ def map_table(
     if (criteria_column := roles.column("criteria")) is not None:
         items = explode_criteria(items, criteria_column)
         lines.append(f"items = ek.explode_criteria(items, {criteria_column!r})")
+    for criterion, name in [(rule, name) for rule, names in labels.items() for name in names if leave_out]:
+        if off := [*Column(name, items[name]).off_scale(rubric.criterion(criterion).scale)]:
+            items = items.assign(**{name: items[name].mask(items[name].astype("str").str.strip().isin(off))})
+            is_off = f"items[{name!r}].astype('str').str.strip().isin({off!r})"
+            lines.append(f"items[{name!r}] = items[{name!r}].mask({is_off})")
     inputs = {name: column for name, column in roles.inputs.items() if name != column}
     return items, inputs, labels, lines
-
-
-def without_labels(
-    items: pd.DataFrame, labels: Mapping[str, Sequence[str]], rubric: Rubric
-) -> tuple[pd.DataFrame, list[str]]:
-    """The items without the labels that are not on the scale of their criterion, and Python that leaves these out."""
-    lines = []
-    for criterion, names in labels.items():
-        for name in names:
-            off = Column(name, items[name]).off_scale(rubric.criterion(criterion).scale)
-            if off:
-                texts = items[name].astype("str").str.strip()
-                items = items.assign(**{name: items[name].mask(texts.isin(list(off)))})
-                is_off = f"items[{name!r}].astype('str').str.strip().isin({list(off)!r})"
-                lines.append(f"items[{name!r}] = items[{name!r}].mask({is_off})")
-    return items, lines
 
 
 def _one_row_per_item(table: pd.DataFrame, roles: ColumnRoles) -> pd.DataFrame:
@@ -133,9 +122,8 @@ def label_problems(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Ru
             if off := column.off_scale(scale):
                 n_labels = len(column.texts) - column.n_empty
                 values = ", ".join(f"{text!r:.32} ({n})" for text, n in off.most_common(_SHOWN))
-                fitting = [
-                    name for name in rubric_ids() if any(column.fits(one.scale) for one in load_rubric(name).criteria)
-                ]
+                rubrics = {name: load_rubric(name).criteria for name in rubric_ids()}
+                fitting = [name for name, rules in rubrics.items() if any(column.fits(rule.scale) for rule in rules)]
                 problems[column.name] = (
                     f"{off.total()} of {counted(n_labels, 'label')} in {column.name!r} are not on the scale of "
                     f"{criterion!r} ({', '.join(scale.labels)}): {values}{', …' if len(off) > _SHOWN else ''}; choose "
@@ -150,9 +138,8 @@ def role_remarks(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rubr
     unused = [one for name, one in columns.items() if not roles.roles[name]]
     if roles.column("id") is None:
         why = id_without_use(unused)
-        is_numbered = isinstance(index, pd.RangeIndex)
-        source = "row number is the id: keep the order of the rows" if is_numbered else "index of the table is the id"
-        fact = f"no column is used as id, so the {source}"
+        numbers = "row number is the id: keep the order of the rows" if isinstance(index, pd.RangeIndex) else ""
+        fact = f"no column is used as id, so the {numbers or 'index of the table is the id'}"
         yield f"{why}; {fact}" if why else fact
     groups = [] if roles.column("group") else group_candidates(unused)
     if len(groups) > 1:

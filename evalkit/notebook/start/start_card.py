@@ -35,8 +35,8 @@ from evalkit.notebook.start.column_roles import (
     new_rubric,
     suggest_rubric,
 )
-from evalkit.notebook.start.mapped_table import label_problems, map_table, role_problems, role_remarks, without_labels
-from evalkit.notebook.start.table_columns import Column
+from evalkit.notebook.start.mapped_table import label_problems, map_table, role_problems, role_remarks
+from evalkit.notebook.start.table_columns import Column, plain_value
 from evalkit.notebook.start.table_source import table_expression
 from evalkit.notebook.tuner.code_snippets import judge_code, rubric_code
 from evalkit.notebook.tuner.drafts import plan_line
@@ -210,7 +210,7 @@ class StartCard(NotebookWidget):
             "role": lambda message: self._set_roles({message["column"]: message["role"]}),
             "rubric": lambda message: self._name_rubric(message["name"].strip()),
             "judges": lambda message: self._choose_judges(message["text"]),
-            "leave_out": lambda _: self._leave_out(),
+            "leave_out": lambda _: self._check(leave_out=True),
             "open": lambda _: self.tuner(),
         }
 
@@ -275,10 +275,6 @@ class StartCard(NotebookWidget):
             self.rubric = new_rubric(self._columns, self.roles)
         self._check()
 
-    def _leave_out(self) -> None:
-        self._left_out += label_problems(self._columns, self.roles, self.rubric).values()
-        self._check()
-
     def _input_names(self) -> list[str]:
         """The inputs that columns can be."""
         return list(dict.fromkeys([*NEW_INPUTS, *self.roles.inputs] if self._is_new else self.rubric.input_names))
@@ -294,12 +290,13 @@ class StartCard(NotebookWidget):
         return ["", *(f"input: {name}" for name in self._input_names()), *chat, *labels, *scalar]
 
     # -- what follows from it
-    def _check(self) -> None:
-        """Map the table, name what is wrong, and draw the card."""
+    def _check(self, *, leave_out: bool = False) -> None:
+        """Map the table, name what is wrong, and draw the card; `leave_out`: without the labels off the scale."""
         self.items, self.inputs, self.labels, self._lines = pd.DataFrame(), {}, {}, []
         self._n_skipped, prompts = 0, dict[str, str]()
         self.problems = role_problems(self.roles, self.rubric, self._input_names())
         off_scale = label_problems(self._columns, self.roles, self.rubric)
+        self._left_out += off_scale.values() if leave_out else ()
         left_out = [text for text in off_scale.values() if text in self._left_out]
         off_scale = {name: text for name, text in off_scale.items() if text not in left_out}
         self.notes = self._remarks() + [f"{text.partition('; choose')[0]}: left out" for text in left_out]
@@ -308,7 +305,7 @@ class StartCard(NotebookWidget):
             warnings.simplefilter("always", EvalkitWarning)
             try:
                 if not self.problems:
-                    prompts = self._map([*off_scale], bool(left_out))
+                    prompts = self._map([*off_scale], leave_out=bool(left_out))
             except EvalkitError as problem:
                 text, _, advice = str(problem).partition("; pass another column as item_id")
                 way_out = "; choose another column as 'id', or none: then the row number is the id"
@@ -327,15 +324,12 @@ class StartCard(NotebookWidget):
         card |= {"problems": self.problems, "notes": self.notes, "prompts": prompts, "may_leave_out": bool(off_scale)}
         self.widget.card = card | {"code": self.code, "cache": shown_cache(cache)}
 
-    def _map(self, off_scale: list[str], leaves_out: bool) -> dict[str, str]:
+    def _map(self, off_scale: list[str], *, leave_out: bool) -> dict[str, str]:
         """Map the table but for labels off the scale, and plan; the prompts of its first whole item, by criterion."""
         roles = ColumnRoles({**self.roles.roles, **dict.fromkeys(off_scale, "")})
-        items, inputs, labels, lines = map_table(self._table, roles, self.rubric)
+        items, inputs, labels, lines = map_table(self._table, roles, self.rubric, leave_out=leave_out)
         if off_scale:
             lines.insert(0, f"# without labels off the scale: {listed(off_scale, most=30)}")
-        if leaves_out:
-            items, more = without_labels(items, labels, self.rubric)
-            lines += more
         own: dict[str, Any] = {name: self._options.get(name) for name in ("samples", "template", "criteria_per_call")}
         spec = Spec.of(self.rubric, self.judges, **own, inputs=inputs, on_missing="skip")
         extract_labels(items, labels, rubric=self.rubric)  # raises what the tuner would raise
@@ -372,17 +366,16 @@ class StartCard(NotebookWidget):
             notes.append(f"{names}: calls go to {server}")
         if self._is_new:
             notes.append("a new rubric asks one general question: write your own question and levels before you run")
-            texts = [text.strip() for name in self.roles.columns("label: ") for text in self._columns[name].texts]
-            counts = Counter(text for text in texts if text and self.rubric.criteria[0].scale.level == "nominal")
-            if rare := [f"{text!r} ({n})" for text, n in counts.items() if n <= MOST_OFF * counts.total()]:
-                notes.append(
-                    f"few labels say {', '.join(sorted(rare))}: each is a level of its own, also a typing error"
-                )
+            if len(labelled := self.roles.columns("label: ")) > 1:
+                fact = f"{listed(labelled, most=30)} are labels of one question"
+                notes.append(f"{fact}: set those that answer another one to 'not used'")
+            counts = Counter(plain_value(text) for name in labelled for text in self._columns[name].texts)
+            rare = [f"{text!r} ({n})" for text, n in counts.items() if text != "" and n <= MOST_OFF * counts.total()]
+            if rare and self.rubric.criteria[0].scale.level == "nominal":
+                notes.append(f"few labels say {', '.join(sorted(rare))}: each is a level of its own, misspelt or not")
         for name, column in self._columns.items():
             if not self.roles.roles[name] and column.looks_like_labels:
-                fitting = [
-                    f"'label: {criterion.name}'" for criterion in self.rubric.criteria if column.fits(criterion.scale)
-                ]
+                fitting = [f"'label: {rule.name}'" for rule in self.rubric.criteria if column.fits(rule.scale)]
                 fitting = fitting or [f"'label: {self.rubric.names[0]}'"] * self._is_new
                 advice = f"use it as {' or '.join(fitting)}" if fitting else "the rubric 'new' fits them"
                 where = "" if fitting else ", but not on the scale of this rubric"

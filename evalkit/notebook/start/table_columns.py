@@ -53,7 +53,7 @@ class Column:
         self.is_number = all(number(cell) is not None for text, cell in self.distinct.items() if text.strip())
         self.is_scalar = all(isinstance(cell, _SCALARS) for cell in self.present)
         self.is_short = self.is_scalar and self.longest <= _LONGEST_ID
-        is_label = self.is_short and len(set(map(_plain, self.distinct))) <= MOST_LABELS
+        is_label = self.is_short and len(set(map(plain_value, self.distinct))) <= MOST_LABELS
         self.values = [cell for text, cell in self.distinct.items() if text.strip()] if is_label else []
         self.is_unique = not self.n_missing + self.n_empty and len(self.distinct) == len(cells)
         self.is_repeated = self.is_short and 1 < len(self.distinct) < len(self.texts)
@@ -102,11 +102,8 @@ class Column:
     def names_speakers(self) -> bool:
         """Whether it has a few names or codes of who spoke, such as sum-v1 and sum-v2, and not what was said."""
         is_few = self.is_repeated and bool(self.values) and len(self.texts) > 2 * MOST_LABELS
-        return (
-            self.words in SPEAKERS
-            and is_few
-            and not any(" " in text.strip() or verdict_word(text) is not None for text in self.distinct)
-        )
+        says = any(" " in text.strip() or verdict_word(text) is not None for text in self.distinct)
+        return self.words in SPEAKERS and is_few and not says
 
     @property
     def has_digits(self) -> bool:
@@ -158,7 +155,7 @@ class Column:
         return {word: text for word, text in verdicts if text == verdict_word(word)}
 
 
-def _plain(text: str) -> str | float:
+def plain_value(text: str) -> str | float:
     """A value without what people write in several ways: the form of a number, capitals, blanks around it."""
     value = number(text.strip())
-    return text.strip().casefold() if value is None else float(value)
+    return text.strip().casefold() if value is None else value

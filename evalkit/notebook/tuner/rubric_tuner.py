@@ -99,9 +99,7 @@ class RubricTuner(NotebookWidget):
         **options: Unpack[JudgeOptions],
     ) -> None:
         if rubric is None:
-            raise ConfigError(
-                "no rubric is named; pass one such as 'helpfulness', or use ek.start(items) to choose one"
-            )
+            raise ConfigError("no rubric is named; pass one such as 'helpfulness', or choose one in ek.start(items)")
         session = Session(
             items, rubric, judges, labels, samples=samples, template=template, criteria_per_call=criteria_per_call,
             item_id=item_id, inputs=inputs, on_missing=on_missing, aggregate=aggregate, folder=folder, name=name,
@@ -143,11 +141,8 @@ class RubricTuner(NotebookWidget):
         A label of a level that the version shown does not have is none of these.
         """
         evaluation, _ = self.session.evaluation, self.session.label_log  # which reads what others wrote
-        return (
-            None
-            if evaluation is None
-            else self._with_labels(self.session.labels.for_rubric(evaluation.rubric, of_all=True))
-        )
+        labels = None if evaluation is None else self.session.labels.for_rubric(evaluation.rubric, of_all=True)
+        return self._with_labels(labels)
 
     def _with_labels(self, labels: pd.DataFrame | None) -> Evaluation | None:
         shown = self.session.evaluation
@@ -182,8 +177,8 @@ class RubricTuner(NotebookWidget):
         table, shown = self.session.label_log.table, self.session.evaluation
         labels = labels_on_scales(table, *([] if shown is None else [shown.rubric]))
         if n_off := len(table) - len(labels):
-            left_out = f"{counted(n_off, 'label is', 'labels are')} not on the scale of the version shown"
-            warnings.warn(f"{left_out}: left out, as in its figures", EvalkitWarning, stacklevel=2)
+            fact = f"{counted(n_off, 'label is', 'labels are')} not on the scale of the version shown"
+            warnings.warn(f"{fact}: left out, as in its figures", EvalkitWarning, stacklevel=2)
         return labels
 
     def __getattr__(self, name: str) -> Any:

@@ -66,12 +66,9 @@ class Labels:
         for version in history.versions.values():
             self.log.add_scales(version.rubric)
         self.log.read()
-        history.parts.append(
-            lambda: (
-                {"annotator": self.annotator, "given_labels": self._given_labels(), "looks": self.looks}
-                | {"split_by": "item" if history.was_split else "text"}
-            )
-        )
+        split_by = {"split_by": "item" if history.was_split else "text"}
+        history.parts.append(lambda: {"annotator": self.annotator, "looks": self.looks} | split_by)
+        history.parts.append(lambda: {"given_labels": self._given_labels()})
 
     def _given_labels(self) -> dict[str, dict[str, int]]:
         """How many labels were passed in; those of the last session as long as it says that they are missing."""
@@ -127,9 +124,8 @@ class Labels:
             hidden = hidden[hidden["item_id"].isin(items).to_numpy()]
         judged = []
         for side in (evaluation, against):
-            if (
-                side is not None and criterion in side.rubric.names
-            ):  # with the pass rule, which decides what people's labels mean
+            if side is not None and criterion in side.rubric.names:
+                # with the pass rule, which decides what people's labels mean
                 scale = side.rubric.criterion(criterion).scale
                 table = side.scores[["item_id", "criterion", "score", "passed"]]
                 judged.append(table.assign(rule=str((scale.pass_at, scale.pass_if))))
@@ -207,7 +203,6 @@ def _missing(last: Mapping[str, Mapping[str, int]], now: Mapping[str, Mapping[st
         if gone:
             words = f"{counted(sum(gone.values()), 'label')} of {', '.join(gone)} for {criterion!r}"
             what_to_do = "pass their columns as labels again (on the card: the role 'label: …')"
-            notes.append(
-                f"{words} were in the last session and are missing now, so they count in no figure: {what_to_do}."
-            )
+            fact = f"{words} were in the last session and are missing now, so they count in no figure"
+            notes.append(f"{fact}: {what_to_do}.")
     return notes

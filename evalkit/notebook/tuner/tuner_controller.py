@@ -155,11 +155,8 @@ class TunerController:
 
     def _show_plan(self) -> None:
         if not self.session.drafts.problem:
-            status = {
-                "plan": "",
-                "button": "",
-                "part": "",
-            }  # if planning fails, no plan is shown instead of the last one
+            # if planning fails, no plan is shown instead of the last one
+            status = {"plan": "", "button": "", "part": ""}
             try:
                 plan = self.session.drafts.plan()
                 left_usd = self.session.drafts.left_usd
@@ -193,13 +190,9 @@ class TunerController:
             "select": self._select,
             "label": self._label,
             "queue": self._set_queue,
-            "label_next": lambda message: self._label_queued(
-                message, lambda: self.session.label_next(message["item_id"], message["criterion"], message["label"])
-            ),
-            "skip_item": lambda message: self._label_queued(
-                message, lambda: self.session.skip_item(message["item_id"], message["criterion"])
-            ),
-            "undo_label": lambda message: self._label_queued(message, self.session.undo_label),
+            "label_next": partial(self._label_queued, self.session.label_next, "item_id criterion label"),
+            "skip_item": partial(self._label_queued, self.session.skip_item, "item_id criterion"),
+            "undo_label": partial(self._label_queued, self.session.undo_label, ""),
             "annotator": self._set_annotator,
             "count_labels": self._count_labels,
             "versions": lambda message: self._jobs.do(
@@ -343,10 +336,10 @@ class TunerController:
             self.draw("page", "item")
             self._jobs.do("figures", lambda: self.draw("figures"))
 
-    def _label_queued(self, message: Mapping[str, Any], change: Callable[[], None]) -> None:
+    def _label_queued(self, change: Callable[..., None], names: str, message: Mapping[str, Any]) -> None:
         self._queue_message = str(message.get("id", ""))
         try:
-            change()
+            change(*[message[name] for name in names.split()])
         finally:
             self.draw("queue")  # the screen takes no key until its last message is answered
 

@@ -161,7 +161,7 @@ class Session(Memo):
             finally:
                 for key in self.history.rename_saved(saved):
                     self.runs.reload(key)
-                    self.repeats.forget(key)
+                    self.repeats.forget()
                 self.history.save()
             return saved
 
@@ -232,7 +232,7 @@ class Session(Memo):
     def floor_missing(self) -> bool:
         """Whether measuring the noise floor of the version compared with would show more than is known."""
         row, _ = self.change() or (None, "")
-        is_measured = self.shown_criterion in self.repeats.sizes.get(self.runs.against, {})
+        is_measured = self.shown_criterion in self.repeats.measured(self.runs.against)
         if row is None or is_measured or pd.isna(row["change_p"]):
             return False
         return row["floor_source"] not in (SAME, "measured")
@@ -252,18 +252,14 @@ class Session(Memo):
     def seconds_per_label(self) -> float | None:
         """The pace of the annotator (see `LabelLog.seconds_per_label`)."""
         log = self.labels.log
-        return self.once(
-            "pace", (log.n_edits, self.labels.annotator), lambda: log.seconds_per_label(self.labels.annotator)
-        )
+        who = self.labels.annotator
+        return self.once("pace", (log.n_edits, who), lambda: log.seconds_per_label(who))
 
     def criterion_agreements(self) -> dict[str, numbers.Point]:
         """Agreement with people of the version shown, per criterion that has labels which count."""
         rows = {name: self.alignment(self.runs.current, name) for name in self.shown_rubric.names}
-        return {
-            name: numbers.point_of(self.evaluation, row, name, labelled=True)
-            for name, row in rows.items()
-            if row is not None
-        }
+        labelled = [(name, row) for name, row in rows.items() if row is not None]
+        return {name: numbers.point_of(self.evaluation, row, name, labelled=True) for name, row in labelled}
 
     def alignment(self, key: str, criterion: str = "") -> pd.Series | None:
         """Agreement of a version's jury with people; computed once per version and state of a criterion's labels."""
@@ -274,9 +270,8 @@ class Session(Memo):
             return int(hash_pandas_object(labels[(labels["criterion"] == criterion).to_numpy()], index=False).sum())
 
         about = (evaluation, self.once(f"labels {criterion}", log.n_edits, labels_hash))
-        return self.once(
-            f"alignment {key} {criterion}", about, lambda: numbers.jury_alignment(evaluation, log.counted, criterion)
-        )
+        name = f"alignment {key} {criterion}"
+        return self.once(name, about, lambda: numbers.jury_alignment(evaluation, log.counted, criterion))
 
     @property
     def n_off_scale(self) -> int:
@@ -334,10 +329,8 @@ class Session(Memo):
     def turn(self) -> Turn:
         """What the annotator labels next in the label queue."""
         about = self.evaluation, self.shown_criterion  # labels change nothing in it, and each label asks for it
-        disagreements = self.once(
-            "disagreements", about, lambda: {row.item_id: row.apart or 0.0 for row in self.rows()}
-        )
-        return self.labels.queue.turn(self.shown_criterion, self.labels.annotator, disagreements, self.runs.current)
+        apart = self.once("disagreements", about, lambda: {row.item_id: row.apart or 0.0 for row in self.rows()})
+        return self.labels.queue.turn(self.shown_criterion, self.labels.annotator, apart, self.runs.current)
 
     def precision(self) -> str:
         """How precisely people's mean is known from the labels drawn at random, in words."""

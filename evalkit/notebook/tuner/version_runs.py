@@ -124,7 +124,7 @@ class Runs:
             try:
                 if item_ids is not None:
                     judge_worklist(self._setup.worklist(version, item_ids), options)
-                    raise Stopped  # noqa: TRY301  # before the other items
+                    raise Stopped  # before the other items
                 evaluation = self._evaluate(work, options)
             except Stopped:
                 evaluation = _mark_stopped(self._evaluate(work), started)
