@@ -191,6 +191,8 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
     has_held, n_labelled = bool((~is_dev).any()), of_criterion["item_id"].nunique()
     points = {key: one for key, one in session.points().items() if one.value is not None and _answered(session, key)}
     looks = [one["number"] for key, one in session.labels.looks.items() if key.split(" ", 2)[2:] == [row["criterion"]]]
+    is_stale = not session.look and session.looked_at in session.labels.looks
+    unseen = "changed since they were looked at: look again" if is_stale else "not looked at"
     so_far = f" with these two versions; {counted(max(looks), 'look')} at them so far" if looks else ""
     sizes = {one["n_verdicts"] for key in (runs.current, runs.against) if (one := session.alignment(key)) is not None}
     pairs = f"{counted(row['n_paired'], 'item')} compared"
@@ -204,7 +206,7 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
         last,
         n_versions=n_tried(session),
         labels="the labels that you tune on",
-        unseen=f"held-out labels: not looked at{so_far}" if has_held else "no labels are held out",
+        unseen=f"held-out labels: {unseen}{so_far}" if has_held else "no labels are held out",
         n_items=len(session.items),
         dev_share=of_criterion.loc[is_dev, "item_id"].nunique() / n_labelled if has_held else 1.0,
         seconds=session.seconds_per_label(),

@@ -363,13 +363,14 @@ class Session(Memo):
     @property
     def look(self) -> dict[str, Any]:
         """The last look at these held-out labels with the two versions shown (see `Labels`); empty without one."""
-        about, evaluation, against = self._looked_at, self.evaluation, self._against
+        about, evaluation, against = self.looked_at, self.evaluation, self._against
         state = evaluation, against, self.labels.log.n_edits, about, self.labels.looks.get(about)
         last = self.labels.last_look
         return self.once("look", state, lambda: last(about, evaluation, self.shown_criterion, against))
 
     @property
-    def _looked_at(self) -> str:
+    def looked_at(self) -> str:
+        """The key of the look at held-out labels with the two versions shown (see `Labels`)."""
         return f"{self.runs.current} {self.runs.against} {self.shown_criterion}"
 
     @property
@@ -379,4 +380,4 @@ class Session(Memo):
 
     def look_held_out(self) -> dict[str, str]:
         """Agreement of the jury with the held-out labels (see `Labels.look_held_out`)."""
-        return self.labels.look_held_out(self._looked_at, self.runs.loaded(), self.shown_criterion, self._against)
+        return self.labels.look_held_out(self.looked_at, self.runs.loaded(), self.shown_criterion, self._against)

@@ -885,6 +885,12 @@ def test_the_code_runs_as_it_stands_whatever_the_table_came_from(tmp_path, monke
     assert "# put the table that was passed to ek.start" in values["card"].code
 
 
+def test_the_code_of_a_judge_keeps_its_server(monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", SERVER)
+    for judge in (ek.Judge("openai", "m", base_url=SERVER), ek.Judge("openai", "m")):
+        assert judge_code(judge) == f"ek.Judge('openai', 'm', base_url='{SERVER}')"
+
+
 @pytest.mark.long
 def test_judges_are_as_short_in_the_code_as_they_can_be():
     """Only fields that differ from what the others give are written, and the code gives the same judge."""
