@@ -232,8 +232,8 @@ def level_keys(scale: Scale) -> list[str]:
     """
     codes, digits = list(scale.labels), list("123456789"[: len(scale.labels)])
     clash = any(code in digits and code != digit for code, digit in zip(codes, digits, strict=False))
-    own = [code if len(code) == 1 else "" for code in codes]
-    return own if clash or all(own) else digits
+    keys = [code if len(code) == 1 else "" for code in codes]
+    return keys if clash or all(keys) else digits
 
 
 def _judge(vote: Mapping[str, Any], judgments: pd.DataFrame) -> dict[str, Any]:

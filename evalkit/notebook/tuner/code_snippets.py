@@ -36,10 +36,10 @@ def session_code(session: Session, items: str = "items") -> str:
         lines += [f"items = ek.load_items({str(session.setup.source)!r})", ""]
     elif items == "items" and session.items_code:
         lines += [*session.items_code, ""]
-    counted, other = "", session.history.versions.get(session.runs.against)
+    counted, compared = "", session.history.versions.get(session.runs.against)
     if len(session.labels.log.counted):
         path = session.labels.log.path.with_suffix(".csv")
-        rubrics = [version.rubric for version in (shown, other) if version is not None]
+        rubrics = [version.rubric for version in (shown, compared) if version is not None]
         labels_on_scales(session.labels.log.counted, *rubrics).to_csv(path, index=False)
         lines += [f"labels = ek.tables.read_table({str(path)!r}, 'labels')", "labels = labels[labels['part'] == 'dev']"]
         counted = ", labels=labels"
@@ -47,8 +47,8 @@ def session_code(session: Session, items: str = "items") -> str:
         if few := drop_new_annotators(labels)[1]:
             counted = f", labels=labels[~labels['annotator'].isin({few!r})]"
     lines += _evaluating("ev", shown, items, session, counted)
-    if other is not None:
-        lines += ["", *_evaluating("last", other, items, session, counted)]
+    if compared is not None:
+        lines += ["", *_evaluating("last", compared, items, session, counted)]
         lines.append(f"ek.compare(last, ev{counted}, across_modes=True)")
     if items == "items" and not session.reads_items:
         lines[:0] = [_expected(session, shown.rubric)]

@@ -58,12 +58,12 @@ class RepeatedSamples:
     def measured(self, key: str) -> dict[str, int]:
         """Criterion -> on how many items it was measured, for this version or one whose judges were asked the same."""
         versions, sizes = self._history.versions, dict[str, int]()
-        for other, of_other in self.sizes.items():
-            pair = [versions[one] for one in (key, other) if one in versions]
+        for measured_key, measured_sizes in self.sizes.items():
+            pair = [versions[one] for one in (key, measured_key) if one in versions]
             juries = {(*(judge.identity for judge in version.judges), version.samples) for version in pair}
             if len(pair) == 2 and len(juries) == 1:
                 hashes = [version.rubric.prompt_hashes for version in pair]
-                sizes |= {name: n for name, n in of_other.items() if hashes[0].get(name) == hashes[1].get(name)}
+                sizes |= {name: n for name, n in measured_sizes.items() if hashes[0].get(name) == hashes[1].get(name)}
         return sizes
 
     def price(self) -> str:
