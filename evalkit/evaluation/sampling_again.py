@@ -197,7 +197,7 @@ def _work(
         rubric = asked.rubric.edit(criteria=[asked.rubric.criterion(name) for name in dict.fromkeys(criteria)])
         builders = tuple(PromptBuilder.of(rubric, builder.template) for builder in asked.prompt_builders)
         spec = replace(spec, rubric=rubric, prompt_builders=builders)
-    return Worklist.of(spec, evaluation.items.loc[evaluation.items["item_id"].isin(ids).to_numpy()])
+    return Worklist.of(spec, evaluation.items.loc[evaluation.items["item_id"].isin(ids).to_numpy()], quiet=True)
 
 
 def _shown(evaluation: Evaluation, judgments: pd.DataFrame) -> list[Floor]:

@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import gzip
 import os
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -112,8 +113,10 @@ def _objects(path: str | Path, form: str, lines: Iterable[bytes], first_line: in
 
 def _read_csv(path: Path, separator: str) -> pd.DataFrame:
     raw = _read_bytes(path)
-    head = raw.split(b"\n", 1)[0]
-    if separator == "," and b"," not in head and b";" in head:
+    head = re.sub(rb'"[^"]*"', b"", raw.split(b"\n", 1)[0])  # its bare names
+    if separator == "," and head.count(b"\t") > head.count(b","):
+        separator = "\t"
+    elif separator == "," and b"," not in head and b";" in head:
         separator = ";"  # as spreadsheets write it in countries with a decimal comma
     try:
         raw.decode()

@@ -145,7 +145,9 @@ def id_texts(source: Any, name: str | None) -> list[str]:
         text = canonical(value) if isinstance(value, _SCALARS) or value is None else None
         if text is None or isinstance(text, bool) or text == "":
             if isinstance(value, tuple):
-                raise InputError("the items' index has several levels; pass the id column as item_id")
+                levels = f" ({listed(source.names)})" if any(source.names) else ""
+                fact = f"the items' index has several levels{levels}, so it is no id of a row"
+                raise InputError(f"{fact}; pass df.reset_index(): then the levels are columns")
             raise InputError(f"row {at} has an invalid id in {where}: {value!r}; ids must be strings or numbers")
         if isinstance(value, (float, np.floating)) and abs(float(value)) >= 2**53:
             fact = f"row {at} has the id {value!r} in {where}, which was rounded when it was read"

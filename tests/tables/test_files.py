@@ -249,6 +249,8 @@ def test_an_empty_cell_is_missing_however_items_are_loaded(tmp_path, ending):
 def test_csv_of_a_spreadsheet_and_lists_in_cells(tmp_path):
     (tmp_path / "a.csv").write_text('item_id;answer\n1;"one, two"\n')
     assert read_frame(tmp_path / "a.csv").to_dict("list") == {"item_id": ["1"], "answer": ["one, two"]}
+    (tmp_path / "a.csv").write_text('item_id\tanswer, in words\t"a, b; c, d"\n1\t"one, two"\tx\n')
+    assert read_frame(tmp_path / "a.csv").iloc[0].tolist() == ["1", "one, two", "x"]
     (tmp_path / "b.csv").write_text('context,answer\n"[""x"", ""y""]","[1]"\n,no\n')
     assert read_frame(tmp_path / "b.csv").to_dict("list") == {"context": [["x", "y"], None], "answer": ["[1]", "no"]}
     (tmp_path / "c.csv").write_text('context\n[see above]\n"[""x""]"\n')

@@ -291,7 +291,9 @@ class TestIds:
         frame = pd.DataFrame({"answer": ["a", "b"]}, index=["x", "x"])
         with pytest.raises(InputError, match="repeated in the index: 'x'"):
             as_items(frame)
-        with pytest.raises(InputError, match="index has several levels; pass the id column as item_id"):
+        with pytest.raises(
+            InputError, match=r"index has several levels, so it is no id of a row; pass df\.reset_index"
+        ):
             as_items(frame.set_index(pd.MultiIndex.from_tuples([(1, 2), (1, 3)])))
         with pytest.raises(InputError, match="no column 'id' for the ids; available: 'answer'"):
             as_items(frame, item_id="id")

@@ -58,12 +58,15 @@ class Worklist:
     skipped: Mapping[int, Reason] = field(default_factory=dict)
     own: Mapping[tuple[int, str], tuple[str, str | None]] = field(default_factory=dict)
     alone: set[int] = field(default_factory=set)  # rows that a reply on several criteria of their item left unscored
+    remarks: tuple[str, ...] = ()
 
     @classmethod
     def of(
-        cls, spec: Spec, items: ItemsLike, item_id: str | None = None, *, ids: Sequence[str] | None = None
+        cls, spec: Spec, items: ItemsLike, item_id: str | None = None, *, ids: Sequence[str] = (), quiet: bool = False
     ) -> Worklist:
         """The work list of these items; `ids` are those of their recorded replies, where they differ from `item_id`.
+
+        It warns of inputs that may not be what is meant (see `remarks`), unless it is to be `quiet`.
 
         Items with criteria of their own become one row per criterion, if the rubric asks for a requirement.
 
@@ -92,11 +95,14 @@ class Worklist:
             if missing and len(frame):
                 without_ids = as_frame(items).drop(columns=item_id or "item_id", errors="ignore")
                 raise InputError(_missing_columns(spec, missing, without_ids))
-            _warn_of_lists_in_texts(column_of, columns)
+            remarks = _lists_in_texts(column_of, columns)
             cells_by_input = shown_columns(rubric, columns)
             inputs = inputs_by_item(cells_by_input, len(frame))
             ids = frame["item_id"].tolist() if ids is None else list(ids)  # by which the user knows the items, too
-            return cls(spec, frame, inputs, ids, _check_inputs(ids, cells_by_input, inputs, spec))
+            skipped, more = _check_inputs(ids, cells_by_input, inputs, spec)
+            for text in () if quiet else (*remarks, *more):
+                warnings.warn(text, EvalkitWarning, stacklevel=3)
+            return cls(spec, frame, inputs, ids, skipped, remarks=(*remarks, *more))
 
     @property
     def shape(self) -> tuple[int, int, int, int, int]:
@@ -372,8 +378,9 @@ def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str
     return f"{fact}: {listed(missing)}; {present}; {advice}"
 
 
-def _warn_of_lists_in_texts(column_of: Mapping[str, str], columns: Mapping[str, Sequence[Any]]) -> None:
-    """Warn of inputs that a CSV file made texts: a judge would read one text, with brackets and quotation marks."""
+def _lists_in_texts(column_of: Mapping[str, str], columns: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Remarks on inputs that a CSV file made texts: a judge would read one text, with brackets and quotation marks."""
+    remarks = []
     for name, values in columns.items():
         is_answer = name.startswith("answer")  # which may be a list in some language
         if name == "conversation":  # whose texts with calls or nulls are read as lists
@@ -382,18 +389,17 @@ def _warn_of_lists_in_texts(column_of: Mapping[str, str], columns: Mapping[str, 
         if example is not None:
             example = example if len(example) <= _SHOWN else f"{example[:_SHOWN]}…"
             where = repr(name) if column_of[name] == name else f"{name!r} (column {column_of[name]!r})"
-            warnings.warn(
+            remarks.append(
                 f"the input {where} holds lists that were written as text, as in {example}; the judges read each as "
-                "one text. Pass lists, or save the items as JSONL or parquet",
-                EvalkitWarning,
-                stacklevel=4,
+                "one text. Pass lists, or save the items as JSONL or parquet"
             )
+    return remarks
 
 
 def _check_inputs(
     ids: list[str], columns: Mapping[str, list[Any]], inputs: list[dict[str, Any]], spec: Spec
-) -> dict[int, Reason]:
-    """The numbers of the items that are skipped, and why; warn of images, and of very long and of empty inputs.
+) -> tuple[dict[int, Reason], list[str]]:
+    """The numbers of the items that are skipped, and why; remarks on images, and on very long and on empty inputs.
 
     InputError for items that lack an input, unless the specification skips them.
 
@@ -404,7 +410,7 @@ def _check_inputs(
         fact = f"{counted(len(leaked), 'item')} cannot be judged, because the rubric shows their labels as examples"
         raise InputError(f"{fact}: {listed(leaked, most=5)}; pass rubric.without_examples(items)")
     needed = spec.rubric.required_inputs
-    skipped: dict[int, Reason] = {}
+    skipped, remarks = dict[int, Reason](), list[str]()
     for name in needed:
         missing = [number for number, cell in enumerate(columns.get(name, ())) if cell is None]
         if missing and spec.on_missing == "raise":
@@ -425,11 +431,9 @@ def _check_inputs(
             if (reason := unseen_input(cell)) and number not in lacking:
                 skipped.setdefault(number, reason)
     if hold := [ids[number] for number, reason in sorted(skipped.items()) if reason != SKIPPED[0]]:
-        warnings.warn(
+        remarks.append(
             f"{len(hold)} of {counted(len(ids), 'item has', 'items have')} an image or a file in an input (item "
-            f"{listed(hold)}); judges cannot be shown it, so no judge is asked, and the item is unscored",
-            EvalkitWarning,
-            stacklevel=4,
+            f"{listed(hold)}); judges cannot be shown it, so no judge is asked, and the item is unscored"
         )
     for name, cells in columns.items():
         lengths = map(_length if name in not_texts else len, cells)
@@ -446,12 +450,8 @@ def _check_inputs(
         ):  # fmt: skip
             if items:
                 n_items = counted(len(ids), "item has", "items have")
-                warnings.warn(
-                    f"{len(items)} of {n_items} {have} {name!r} (item {listed(items)}); {then}",
-                    EvalkitWarning,
-                    stacklevel=4,
-                )
-    return skipped
+                remarks.append(f"{len(items)} of {n_items} {have} {name!r} (item {listed(items)}); {then}")
+    return skipped, remarks
 
 
 def unseen_input(value: Any) -> Reason | None:

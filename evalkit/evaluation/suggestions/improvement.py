@@ -122,7 +122,8 @@ class Improvement:
         if not self.look:
             return {
                 "nothing better": "No edit agrees clearly better with people on the dev labels; nothing was tested.",
-                "unfinished": "Replies are missing; the held-out labels were not looked at. Repeat the call to go on.",
+                "unfinished": "Replies are missing; the held-out labels were not looked at. Improve again to go on: "
+                "replies that are stored are not asked for again.",
             }.get(self.outcome, "The held-out labels were not looked at.")
         test = f"the test on {counted(self.n_tested, 'held-out item')} (look {self.look}, α {alpha_of(self.look):.2g})"
         why = (

@@ -82,7 +82,7 @@ class SearchRun:
         """These items with this rubric."""
         builders = tuple(PromptBuilder.of(rubric, builder.template) for builder in self.spec.prompt_builders)
         spec = replace(self.spec, rubric=rubric, prompt_builders=builders, exact=not self.options.offline)
-        return Worklist.of(spec, self._items(ids))
+        return Worklist.of(spec, self._items(ids), quiet=True)
 
     def _items(self, ids: list[str]) -> pd.DataFrame:
         items = self.evaluation.items

@@ -113,9 +113,8 @@ def jury_tiles(evaluation: Evaluation, criterion: str, place: Place = "head") ->
     """The tiles that need neither labels nor a second version; `place` is that of the pass rate or mean."""
     split, first, *others = _split(evaluation, criterion), *_scored(evaluation, criterion)
     if of_criteria(evaluation):  # these tiles are about criteria; before them, the score of items
-        names = zip(
-            ["Judges disagree", CRITERIA_MET.capitalize(), "Criteria scored"], [split, first, *others], strict=False
-        )
+        titles = ["Judges disagree", CRITERIA_MET.capitalize(), "Criteria scored"]
+        names = zip(titles, [split, first, *others], strict=False)
         split, *met = (replace(one, title=name, note=one.note.replace("item", "row")) for name, one in names)
         scores = [Tile("Item score", value, note) for name, value, note in score_tiles(evaluation) if name == criterion]
         first, *others = [*scores, *met]
@@ -134,9 +133,8 @@ def point_of(evaluation: Evaluation | None, row: pd.Series | None, criterion: st
     if pd.isna(one["pass_rate"]):
         return _point("mean (0-1)", one["mean_norm"], one["norm_low"], one["norm_high"], one["n_mean"], one["n_items"])
     ends = one["pass_low"], one["pass_high"]
-    name, row_name = (
-        (f"{CRITERIA_MET} (of those with a verdict)", "row") if of_criteria(evaluation) else ("pass rate", "item")
-    )
+    met = f"{CRITERIA_MET} (of those with a verdict)", "row"
+    name, row_name = met if of_criteria(evaluation) else ("pass rate", "item")
     return _point(name, one["pass_rate"], *ends, one["n_verdicts"], one["n_items"], row_name)
 
 

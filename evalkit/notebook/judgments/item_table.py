@@ -61,6 +61,9 @@ class Row:
         Whether a reply of a judge has no score.
     item_columns
         Value, as text, of each column of the items with few different values (see `_item_columns`).
+    moved
+        Whether the jury's verdict (its label, without a pass rule) is another one; with another pass rule an item may
+        be fixed or broken without it.
     item, points
         Of a row that is one criterion of an item: the item, and its points in words.
     """
@@ -85,6 +88,7 @@ class Row:
     item: str = ""
     points: str = ""
     counted: dict[str, str] = field(default_factory=dict)
+    moved: bool = False
 
     @property
     def urgency(self) -> float:
@@ -97,7 +101,7 @@ FILTERS: dict[str, Callable[[Row], bool]] = {
     "all": lambda row: True,  # noqa: ARG005
     "wrong": lambda row: bool(row.wrong),
     "split": lambda row: bool(row.split),
-    "changed": lambda row: bool(row.change),
+    "changed": lambda row: row.moved,
     "broke": lambda row: row.change == "broke",
     "fixed": lambda row: row.change == "fixed",
     "tied": lambda row: row.status == "tied",
@@ -177,10 +181,8 @@ def rows_of(
         if other.has_rule == scale.has_rule:
             last = kinds_of(_by_item(against.scores, criterion, ids), scale, kinds)
             shared = labels_on_scale(used, criterion, evaluation.rubric, against.rubric)  # as `change_from`
-            people = [
-                annotators_of(shared, ids, rule, kinds, criterion).together("majority") for rule in (other, scale)
-            ]
-            truths = people[0].kind, people[1].kind
+            people = [annotators_of(shared, ids, rule, kinds, criterion) for rule in (other, scale)]
+            truths = people[0].together("majority").kind, people[1].together("majority").kind
     votes = _votes(evaluation, criterion)
     apart = list(records(_by_item(evaluation.disagreement, criterion, ids)[["disagreement", "split"]]))
     texts, columns = row_texts(evaluation), _item_columns(evaluation, set(labels["annotator"].astype(str)))
@@ -192,6 +194,12 @@ def rows_of(
     without_score = judgments["error"].notna() & ~judgments["error"].isin(ENGINE_REASONS)
     unasked = {item for shown in (evaluation, against) if shown is not None for item in _not_asked(shown, criterion)}
     unread = set(judgments.loc[(without_score & (judgments["criterion"] == criterion)).to_numpy(), "item_id"])
+    changes = [
+        ""
+        if last is None or (item in unasked and min(last[at], now[at]) < 0)
+        else _change(int(last[at]), int(now[at]), (int(truths[0][at]), int(truths[1][at])), scale)
+        for at, item in enumerate(ids)
+    ]
     return [
         Row(
             item_id=item,
@@ -208,9 +216,8 @@ def rows_of(
             votes=votes.get(item, ()),
             apart=apart[at]["disagreement"],
             split=apart[at]["split"],
-            change=""
-            if last is None or (item in unasked and min(last[at], now[at]) < 0)
-            else _change(int(last[at]), int(now[at]), (int(truths[0][at]), int(truths[1][at])), scale),
+            change=changes[at],
+            moved=bool(changes[at]) and last is not None and bool(last[at] != now[at]),
             people_passed=bool(truth[at]) if scale.has_rule and truth[at] >= 0 else None,
             wrong=None if truth[at] < 0 or now[at] < 0 else bool(truth[at] != now[at]),
             conflicts={

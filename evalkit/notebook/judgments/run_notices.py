@@ -26,10 +26,8 @@ def alert_lines(judgments: pd.DataFrame, problems: Problems = MappingProxyType({
     `problems` has what the server said, by judge and reason. `notices` gives the number of these judgments.
     """
     reasons = explain(judgments)
-    return [
-        f"{row.judge}: {reason_words(row, problems)} ({row.what_to_do})"
-        for row in reasons[_is_alert(reasons, judgments)].itertuples()
-    ]
+    rows = reasons[_is_alert(reasons, judgments)].itertuples()
+    return [f"{row.judge}: {reason_words(row, problems)} ({row.what_to_do})" for row in rows]
 
 
 def _is_alert(reasons: pd.DataFrame, judgments: pd.DataFrame) -> pd.Series:

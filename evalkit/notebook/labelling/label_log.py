@@ -97,6 +97,15 @@ def labels_on_scale(labels: pd.DataFrame, criterion: str, *rubrics: Rubric) -> p
     return mine[np.array([fits[pair] for pair in pairs], dtype=bool)]
 
 
+def labels_on_scales(labels: pd.DataFrame, *rubrics: Rubric) -> pd.DataFrame:
+    """The labels without those of a level that their criterion does not have in one of the rubrics."""
+    for rubric in rubrics:
+        for name in rubric.names:
+            is_on = labels.index.isin(labels_on_scale(labels, name, rubric).index)
+            labels = labels[(labels["criterion"] != name).to_numpy() | is_on]
+    return labels.reset_index(drop=True)
+
+
 def drop_new_annotators(labels: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """The labels of annotators who gave enough of them, and the names of the others; all labels if no annotator did.
 

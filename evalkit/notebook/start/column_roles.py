@@ -58,6 +58,8 @@ _BY_INPUTS = (
     *("coherence", "conversation_quality"),
 )
 _SHORTEST_TEXT = 20
+MOST_OFF = 0.1
+"""The share of labels off the scale, such as typing errors, with which a column is still proposed as labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +307,8 @@ def _guess_labels(free: list[Column], rubric: Rubric, take: Any) -> None:
     for criterion in rubric.criteria:
         people = [column for column in free if not (is_machine(column.words) or is_about(column.words))]
         fitting = [column for column in people if column.fits(criterion.scale)]
-        named = [one for one in fitting if criterion.name in one.words or (only and one.is_named_as_rating)]
+        nearly = [column for column in people if column.fits(criterion.scale, MOST_OFF)]
+        named = [one for one in nearly if criterion.name in one.words or (only and one.is_named_as_rating)]
         codes = [one for one in fitting if len(one.values) > 1 and not one.words_read(criterion.scale)]
         plain = [one for one in codes if not NO_LABEL.search(one.words)]
         for column in named or (plain if only and len(plain) > 1 else []):
@@ -381,14 +384,11 @@ def carry_over(
 ) -> tuple[Rubric, ColumnRoles]:
     """A new rubric from the roles under another one: what was an input stays one, and labels give the scale."""
     kept = {name: role for name, role in roles.roles.items() if role and not role.startswith("label: ")} | dict(chosen)
-    labels = {
-        name: "label: quality"
-        for name, one in columns.items()
-        if name not in kept
-        and (roles.roles[name] or (one.is_named_as_rating and (one.is_number or one.looks_like_labels)))
-    }
-    if len(roles.labels) > 1:  # of several criteria: they are no annotators of one
-        labels = {name: role for name, role in labels.items() if not roles.roles[name]}
+    ratings = [one for one in columns.values() if one.is_named_as_rating and (one.is_number or one.looks_like_labels)]
+    used = [columns[name] for name, role in roles.roles.items() if role]
+    # those of several criteria are no annotators of one
+    rated = [one for one in ratings if one not in used] if len(roles.labels) > 1 else [*used, *ratings]
+    labels = dict.fromkeys((one.name for one in rated if one.name not in kept), "label: quality")
     rubric = new_rubric(columns, ColumnRoles({**kept, **labels}))
     scale = rubric.criteria[0].scale
     fitting = {name: labels[name] for name in labels if columns[name].fits(scale)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
@@ -12,7 +11,6 @@ from evalkit.notebook.start.column_roles import CHAT_INPUTS, ColumnRoles, group_
 from evalkit.notebook.start.table_columns import Column
 from evalkit.rubrics import Rubric, load_rubric
 from evalkit.rubrics.files import rubric_ids
-from evalkit.rubrics.human_labels import label_text
 from evalkit.rubrics.item_criteria import explode_criteria
 from evalkit.tables import load_items, split_messages
 
@@ -20,9 +18,9 @@ _SHOWN = 5
 
 
 def map_table(
-    table: pd.DataFrame, roles: ColumnRoles, rubric: Rubric
+    table: pd.DataFrame, roles: ColumnRoles, rubric: Rubric, *, leave_out: bool = False
 ) -> tuple[pd.DataFrame, dict[str, str], dict[str, list[str]], list[str]]:
-    """What a table holds, by the roles of its columns.
+    """What a table holds, by the roles of its columns; `leave_out` removes labels that are not on their scale.
 
     Returns
     -------
@@ -64,6 +62,11 @@ def map_table(
     if (criteria_column := roles.column("criteria")) is not None:
         items = explode_criteria(items, criteria_column)
         lines.append(f"items = ek.explode_criteria(items, {criteria_column!r})")
+    for criterion, name in [(rule, name) for rule, names in labels.items() for name in names if leave_out]:
+        if off := [*Column(name, items[name]).off_scale(rubric.criterion(criterion).scale)]:
+            items = items.assign(**{name: items[name].mask(items[name].astype("str").str.strip().isin(off))})
+            is_off = f"items[{name!r}].astype('str').str.strip().isin({off!r})"
+            lines.append(f"items[{name!r}] = items[{name!r}].mask({is_off})")
     inputs = {name: column for name, column in roles.inputs.items() if name != column}
     return items, inputs, labels, lines
 
@@ -116,29 +119,27 @@ def label_problems(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Ru
     for criterion, names in roles.labels.items():
         scale = rubric.criterion(criterion).scale
         for column in map(columns.__getitem__, names):
-            cells = [(text.strip(), cell) for text, cell in zip(column.texts, column.present, strict=True)]
-            labels = [(text, cell) for text, cell in cells if text]
-            off = Counter(text for text, cell in labels if label_text(cell, scale) is None)
-            if off:
+            if off := column.off_scale(scale):
+                n_labels = len(column.texts) - column.n_empty
                 values = ", ".join(f"{text!r:.32} ({n})" for text, n in off.most_common(_SHOWN))
-                fitting = [
-                    name for name in rubric_ids() if any(column.fits(one.scale) for one in load_rubric(name).criteria)
-                ]
+                rubrics = {name: load_rubric(name).criteria for name in rubric_ids()}
+                fitting = [name for name, rules in rubrics.items() if any(column.fits(rule.scale) for rule in rules)]
                 problems[column.name] = (
-                    f"{off.total()} of {counted(len(labels), 'label')} in {column.name!r} are not on the scale of "
+                    f"{off.total()} of {counted(n_labels, 'label')} in {column.name!r} are not on the scale of "
                     f"{criterion!r} ({', '.join(scale.labels)}): {values}{', …' if len(off) > _SHOWN else ''}; choose "
-                    f"the rubric 'new'{f' or one with this scale ({listed(fitting)})' if fitting else ''}, or replace "
-                    "these labels in the table by levels of the scale"
+                    f"the rubric 'new'{f' or one with this scale ({listed(fitting)})' if fitting else ''}, replace "
+                    "these labels in the table by levels of the scale, or press 'Leave these labels out'"
                 )
     return problems
 
 
-def role_remarks(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rubric) -> Iterator[str]:
-    """What the person should know of ids and groups, and of words that are read as labels."""
+def role_remarks(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rubric, index: pd.Index) -> Iterator[str]:
+    """What the person should know of ids (the `index` without a column) and groups, and of words read as labels."""
     unused = [one for name, one in columns.items() if not roles.roles[name]]
     if roles.column("id") is None:
         why = id_without_use(unused)
-        fact = "no column is used as id, so the row number is the id: keep the order of the rows"
+        numbers = "row number is the id: keep the order of the rows" if isinstance(index, pd.RangeIndex) else ""
+        fact = f"no column is used as id, so the {numbers or 'index of the table is the id'}"
         yield f"{why}; {fact}" if why else fact
     groups = [] if roles.column("group") else group_candidates(unused)
     if len(groups) > 1:

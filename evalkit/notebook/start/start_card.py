@@ -9,6 +9,7 @@ import glob
 import inspect
 import textwrap
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +26,7 @@ from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import CacheError, ConfigError, EvalkitError, EvalkitWarning, InputError, counted, listed
 from evalkit.notebook.start.column_roles import (
+    MOST_OFF,
     NEW,
     NEW_INPUTS,
     ColumnRoles,
@@ -34,7 +36,7 @@ from evalkit.notebook.start.column_roles import (
     suggest_rubric,
 )
 from evalkit.notebook.start.mapped_table import label_problems, map_table, role_problems, role_remarks
-from evalkit.notebook.start.table_columns import Column
+from evalkit.notebook.start.table_columns import Column, plain_value
 from evalkit.notebook.start.table_source import table_expression
 from evalkit.notebook.tuner.code_snippets import judge_code, rubric_code
 from evalkit.notebook.tuner.drafts import plan_line
@@ -104,12 +106,14 @@ class StartCard(NotebookWidget):
         self._typed, self._judges_problem = "", ""
         self._typed_rubric, self._rubric_problem = "", ""
         self._chosen: dict[str, str] = {}
+        self._left_out: list[str] = []  # the problems of labels off the scale that the person leaves out
         self.roles = ColumnRoles({})
         self._choose_rubric(suggest_rubric(self._columns).id if rubric is None else rubric)
         if rubric is None and (last := self._last_rubric()):
             self._name_rubric(last)
         if roles:
-            self._set_roles(roles)
+            other_ids = self.roles.columns("id") if "id" in roles.values() else []
+            self._set_roles({**dict.fromkeys(other_ids, ""), **roles})
 
     # -- from Python
     @property
@@ -148,7 +152,8 @@ class StartCard(NotebookWidget):
                 warnings.simplefilter("ignore", EvalkitWarning)  # they are among the notes
                 session = Session(self.items, self.rubric, self.judges, **self._arguments())
             session.items_code, session.reads_items = self._items_code(), bool(self._file or self._source)
-            session.history.parts.append(lambda: {"roles": dict(self.roles.roles), "rubric_file": self._rubric_file})
+            roles = {"roles": dict(self.roles.roles), "rubric_file": self._rubric_file, "left_out": self._left_out}
+            session.history.parts.append(lambda: roles)
             session.history.save()
             self._opened = RubricTuner.of(session, self.widget)
             self.widget.card = {}
@@ -205,6 +210,7 @@ class StartCard(NotebookWidget):
             "role": lambda message: self._set_roles({message["column"]: message["role"]}),
             "rubric": lambda message: self._name_rubric(message["name"].strip()),
             "judges": lambda message: self._choose_judges(message["text"]),
+            "leave_out": lambda _: self._check(leave_out=True),
             "open": lambda _: self.tuner(),
         }
 
@@ -232,6 +238,7 @@ class StartCard(NotebookWidget):
             self.roles = guess_roles(self._columns, self.rubric, self._kept())
         if saved := self._saved_roles():
             self.roles = ColumnRoles({**self.roles.roles, **saved, **self._kept()})
+            self._left_out += _state(self._saved, self.rubric.id).get("left_out", ())
             self.rubric = new_rubric(self._columns, self.roles) if is_new else self.rubric
         self._check()
 
@@ -283,19 +290,22 @@ class StartCard(NotebookWidget):
         return ["", *(f"input: {name}" for name in self._input_names()), *chat, *labels, *scalar]
 
     # -- what follows from it
-    def _check(self) -> None:
-        """Map the table, name what is wrong, and draw the card."""
+    def _check(self, *, leave_out: bool = False) -> None:
+        """Map the table, name what is wrong, and draw the card; `leave_out`: without the labels off the scale."""
         self.items, self.inputs, self.labels, self._lines = pd.DataFrame(), {}, {}, []
         self._n_skipped, prompts = 0, dict[str, str]()
         self.problems = role_problems(self.roles, self.rubric, self._input_names())
         off_scale = label_problems(self._columns, self.roles, self.rubric)
-        self.notes = self._remarks()
+        self._left_out += off_scale.values() if leave_out else ()
+        left_out = [text for text in off_scale.values() if text in self._left_out]
+        off_scale = {name: text for name, text in off_scale.items() if text not in left_out}
+        self.notes = self._remarks() + [f"{text.partition('; choose')[0]}: left out" for text in left_out]
         self.widget.status = {"plan": ""}
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", EvalkitWarning)
             try:
                 if not self.problems:
-                    prompts = self._map([*off_scale])
+                    prompts = self._map([*off_scale], leave_out=bool(left_out))
             except EvalkitError as problem:
                 text, _, advice = str(problem).partition("; pass another column as item_id")
                 way_out = "; choose another column as 'id', or none: then the row number is the id"
@@ -311,13 +321,13 @@ class StartCard(NotebookWidget):
         card: dict[str, Any] = {"n_rows": len(self._table), "columns": columns, "rubric": rubric, "judges": judges}
         card["file"] = self._typed_rubric or self._rubric_file
         card |= {"rubrics": list(dict.fromkeys([rubric, NEW, *rubric_ids()])), "about": self.rubric.description}
-        card |= {"problems": self.problems, "notes": self.notes, "prompts": prompts}
+        card |= {"problems": self.problems, "notes": self.notes, "prompts": prompts, "may_leave_out": bool(off_scale)}
         self.widget.card = card | {"code": self.code, "cache": shown_cache(cache)}
 
-    def _map(self, off_scale: list[str]) -> dict[str, str]:
+    def _map(self, off_scale: list[str], *, leave_out: bool) -> dict[str, str]:
         """Map the table but for labels off the scale, and plan; the prompts of its first whole item, by criterion."""
         roles = ColumnRoles({**self.roles.roles, **dict.fromkeys(off_scale, "")})
-        items, inputs, labels, lines = map_table(self._table, roles, self.rubric)
+        items, inputs, labels, lines = map_table(self._table, roles, self.rubric, leave_out=leave_out)
         if off_scale:
             lines.insert(0, f"# without labels off the scale: {listed(off_scale, most=30)}")
         own: dict[str, Any] = {name: self._options.get(name) for name in ("samples", "template", "criteria_per_call")}
@@ -343,7 +353,7 @@ class StartCard(NotebookWidget):
         return prompts
 
     def _remarks(self) -> list[str]:
-        notes = list(role_remarks(self._columns, self.roles, self.rubric))
+        notes = list(role_remarks(self._columns, self.roles, self.rubric, self._table.index))
         if self._saved.exists():
             last = self._saved_roles()
             roles = " with the same roles" * (bool(last) and last.items() <= self.roles.roles.items())
@@ -356,11 +366,16 @@ class StartCard(NotebookWidget):
             notes.append(f"{names}: calls go to {server}")
         if self._is_new:
             notes.append("a new rubric asks one general question: write your own question and levels before you run")
+            if len(labelled := self.roles.columns("label: ")) > 1:
+                fact = f"{listed(labelled, most=30)} are labels of one question"
+                notes.append(f"{fact}: set those that answer another one to 'not used'")
+            counts = Counter(plain_value(text) for name in labelled for text in self._columns[name].texts)
+            rare = [f"{text!r} ({n})" for text, n in counts.items() if text != "" and n <= MOST_OFF * counts.total()]
+            if rare and self.rubric.criteria[0].scale.level == "nominal":
+                notes.append(f"few labels say {', '.join(sorted(rare))}: each is a level of its own, misspelt or not")
         for name, column in self._columns.items():
             if not self.roles.roles[name] and column.looks_like_labels:
-                fitting = [
-                    f"'label: {criterion.name}'" for criterion in self.rubric.criteria if column.fits(criterion.scale)
-                ]
+                fitting = [f"'label: {rule.name}'" for rule in self.rubric.criteria if column.fits(rule.scale)]
                 fitting = fitting or [f"'label: {self.rubric.names[0]}'"] * self._is_new
                 advice = f"use it as {' or '.join(fitting)}" if fitting else "the rubric 'new' fits them"
                 where = "" if fitting else ", but not on the scale of this rubric"
@@ -452,5 +467,6 @@ def start(
     >>> card.rubric.id, card.inputs, card.problems
     ('helpfulness', {'question': 'prompt', 'answer': 'bot_resp'}, [])
     """
+    roles = dict(roles or {}) | ({options.pop("item_id"): "id"} if options.get("item_id") else {})
     source = "" if isinstance(table, (str, Path)) else table_expression(table, inspect.currentframe().f_back)  # type: ignore[union-attr]
-    return StartCard(table, rubric, judges, roles or {}, options, source)
+    return StartCard(table, rubric, judges, roles, options, source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
@@ -52,7 +53,7 @@ class Column:
         self.is_number = all(number(cell) is not None for text, cell in self.distinct.items() if text.strip())
         self.is_scalar = all(isinstance(cell, _SCALARS) for cell in self.present)
         self.is_short = self.is_scalar and self.longest <= _LONGEST_ID
-        is_label = self.is_short and len(self.distinct) <= MOST_LABELS
+        is_label = self.is_short and len(set(map(plain_value, self.distinct))) <= MOST_LABELS
         self.values = [cell for text, cell in self.distinct.items() if text.strip()] if is_label else []
         self.is_unique = not self.n_missing + self.n_empty and len(self.distinct) == len(cells)
         self.is_repeated = self.is_short and 1 < len(self.distinct) < len(self.texts)
@@ -101,11 +102,8 @@ class Column:
     def names_speakers(self) -> bool:
         """Whether it has a few names or codes of who spoke, such as sum-v1 and sum-v2, and not what was said."""
         is_few = self.is_repeated and bool(self.values) and len(self.texts) > 2 * MOST_LABELS
-        return (
-            self.words in SPEAKERS
-            and is_few
-            and not any(" " in text.strip() or verdict_word(text) is not None for text in self.distinct)
-        )
+        says = any(" " in text.strip() or verdict_word(text) is not None for text in self.distinct)
+        return self.words in SPEAKERS and is_few and not says
 
     @property
     def has_digits(self) -> bool:
@@ -140,13 +138,24 @@ class Column:
         is_coded = len(forms) == 1 < len(self.distinct) and all(map(_CODE.fullmatch, self.distinct))
         return forms.pop() if is_coded else ""
 
-    def fits(self, scale: Scale) -> bool:
-        """Whether its values are labels on a scale; one that says *unsure* is no label, and does not count."""
-        texts = [label_text(value, scale) for value in self.values]
-        return any(texts) and None not in texts
+    def fits(self, scale: Scale, most_off: float = 0.0) -> bool:
+        """Whether its values are labels on a scale, but for this share; *unsure* is no label, and does not count."""
+        n_off = self.off_scale(scale).total() if self.values else 0
+        return any(label_text(value, scale) for value in self.values) and n_off <= most_off * len(self.texts)
+
+    def off_scale(self, scale: Scale) -> Counter[str]:
+        """Its labels that are not on a scale, without blanks around them, and how often they stand there."""
+        off = {text for text, cell in self.distinct.items() if text.strip() and label_text(cell, scale) is None}
+        return Counter(text.strip() for text in self.texts if text in off)
 
     def words_read(self, scale: Scale) -> dict[str, str]:
         """The words among its values that are read as a verdict, or as no label (an empty text) -> that."""
         texts = {str(value).strip(): label_text(value, scale) for value in self.values if isinstance(value, str)}
         verdicts = ((word, text) for word, text in texts.items() if text is not None and text != word.casefold())
         return {word: text for word, text in verdicts if text == verdict_word(word)}
+
+
+def plain_value(text: str) -> str | float:
+    """A value without what people write in several ways: the form of a number, capitals, blanks around it."""
+    value = number(text.strip())
+    return text.strip().casefold() if value is None else value

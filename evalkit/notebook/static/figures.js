@@ -30,7 +30,7 @@ function figuresPart(ctx) {
     const told = decision ? decision.then + decision.reason : "", isFigure = (value) => !/^(NA|–)/.test(value) && !told.includes(value); // what has no value, or stands in the decision, is in "All figures"
     const facts = tiles.filter((tile) => (decision || tile !== first) && isFigure(tile.value) && (tile.place !== "fact" || figures.browse || STRIP.includes(tile.title)));
     const moves = (tile) => tile.moved && (!decision || tile.place === "change"); // the sentence has the difference of agreement, of the items that both judged
-    put(".ekw-facts", facts.map((tile) => `<span class="${tile.place === "fact" && !figures.browse ? "ekw-less" : ""}">${esc(SHORT[tile.title] || tile.title)} <b>${interval(tile.value)}</b>${tile.place === "head" ? ` ${esc(tile.note.match(/^\d+ of \d+/)?.[0] || "")}` : ""}${moves(tile) ? `${tile.place === "head" ? "," : ""} <span class="ekw-${esc(tile.mark || "as")}">${esc(tile.moved.replace(" on dev labels", ""))}</span>` : ""}${tile.brief ? ` <span class="ekw-as">${esc(tile.brief)}</span>` : ""}</span>`).join(""));
+    put(".ekw-facts", facts.map((tile) => `<span class="${tile.place === "fact" && !figures.browse ? "ekw-less" : ""}">${esc(SHORT[tile.title] || tile.title)} <b>${interval(tile.value)}</b>${tile.place === "head" ? ` ${esc(tile.note.match(/^\d+ of \d+/)?.[0] || "")}${tile.note.includes("no interval") ? " <i>(no interval)</i>" : ""}` : ""}${moves(tile) ? `${tile.place === "head" ? "," : ""} <span class="ekw-${esc(tile.mark || "as")}">${esc(tile.moved.replace(" on dev labels", ""))}</span>` : ""}${tile.brief ? ` <span class="ekw-brief">${esc(tile.brief)}</span>` : ""}</span>`).join(""));
     put(".ekw-tiles", tiles.map(drawTile).join(""));
     find('[data-box="figures"]').hidden = !tiles.length;
     put(".ekw-points", drawPoints(figures));
@@ -43,7 +43,7 @@ function figuresPart(ctx) {
     return ` <span class="ekw-tab">${value}${low === undefined ? "" : `<span class="ekw-less"> [${low}, ${high}]</span>`}</span>`;
   };
   const interval = (value) => esc(value).replace(/-(?=\d)/g, "−").replace(/ \[(.*)\]/, " <i>[$1]</i>");
-  const drawDecision = (one, button) => `<p class="ekw-say"><b>${one.sign ? `<span class="ekw-${esc(one.mark || "as")}" aria-hidden="true">${esc(one.sign)}</span> ` : ""}${esc(one.verdict)}</b> ${esc(one.then)}</p><p>${esc(one.reason)} ${button}</p>`;
+  const drawDecision = (one, button) => `<p class="ekw-say"><b>${one.sign ? `<span class="ekw-${esc(one.mark || "as")}" aria-hidden="true">${esc(one.sign)}</span> ` : ""}${esc(one.verdict)}</b> ${esc(one.then)}</p><p>${esc(button ? one.reason.replace(" Measure chance.", "") : one.reason)} ${button}</p>`;
   const drawTile = (tile) => `<div class="ekw-tile ekw-at-${esc(tile.place)}"><dt>${esc(tile.title)}</dt><dd><b>${interval(tile.value)}</b>${
     tile.moved ? `<span class="ekw-moved ekw-${esc(tile.mark || "as")}">${esc(tile.moved)}</span>` : ""}<small>${esc(tile.note)}</small></dd></div>`;
   // Where there is no room for the points, two lists choose the versions.

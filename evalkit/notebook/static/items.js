@@ -68,7 +68,8 @@ function itemsPart(ctx) {
     if (annotators.length < 4) return annotators.map((who) => (who in row.people ? slot(who, row.people[who]) : '<span class="ekw-human ekw-nil"></span>')).join("");
     if (!given.length) return "";
     const most = given.map(([, label]) => [given.filter(([, other]) => other === label).length, label]).sort(([one], [other]) => other - one)[0];
-    return `${slot(given.map(([who, label]) => `${who} ${label}`).join(", "), most[1])} <small>${most[0]}:${given.length - most[0]}</small>`;
+    const tied = given.some(([, label]) => label !== most[1] && given.filter(([, other]) => other === label).length === most[0]);
+    return `${slot(given.map(([who, label]) => `${who} ${label}`).join(", "), most[1], tied ? "≠" : undefined)} <small>${most[0]}:${given.length - most[0]}</small>`;
   }
   function text(row, page, chosen) {
     const id = row.item_id.length > 20 ? `${row.item_id.slice(0, 9)}…${row.item_id.slice(-9)}` : row.item_id, name = `<span class="ekw-id" title="${esc(row.item_id)}">${esc(id)}</span>`;
@@ -133,7 +134,7 @@ function itemsPart(ctx) {
   function drawNotices() {
     const chosen = get("page").query?.filter, notices = ctx.get("notices");
     put(".ekw-notices", notices.map((one) => `<div class="ekw-notice"><span>${esc(one.text)}</span>${one.filter && !get("page").of_items
-      ? ` <button data-do="filter" data-key="notice" data-name="${esc(one.filter)}" aria-pressed="${chosen === one.filter}">Show ${counted(one.n_items, "item")} with a reply that has no score</button>` : ""}${
+      ? ` <button data-do="filter" data-key="notice" data-name="${esc(one.filter)}" aria-pressed="${chosen === one.filter}">Show ${counted(one.n_items, "item")} with a reply that has no score${get("figures").criteria?.length > 1 ? ` on ${esc(get("figures").criterion)}` : ""}</button>` : ""}${
       one.again ? ` <button data-do="again" data-key="again" ${offIf(get("status").running || isOver(one.again))}>Ask again: ${esc(one.again)}</button>` : ""}${
       one.advice.length ? `<details><summary>what to do</summary><ul>${one.advice.map((line) => `<li>${esc(line)}</li>`).join("")}</ul></details>` : ""}</div>`).join(""));
   }

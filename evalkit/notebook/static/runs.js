@@ -14,7 +14,7 @@ function runsPart(ctx) {
       <button data-do="save" data-key="save" ${offIf(running || draft.problem)} title="Save the rubric as its next version">Save version</button>
       <button data-do="queue" data-key="queue" aria-keyshortcuts="l" title="Label items one after another, by keyboard">Label next <kbd>L</kbd></button>
       ${bar}${status.paid ? `<small class="ekw-paid">${esc(status.paid)}</small>` : ""}`);
-    put(".ekw-plan", running ? "" : `${esc(status.plan || "")}${isOver(status.button) ? ' <button data-do="limit" data-key="limit">Raise the limit</button>' : ""}`);
+    put(".ekw-plan", running ? "" : `${esc(status.plan || "")}${isOver(status.button) ? `${status.part ? ` <button data-do="part" data-key="part">${esc(status.part)}</button>` : ""} <button data-do="limit" data-key="limit">Raise the limit</button>` : ""}`);
     const freezes = /^saved as |press Freeze again/.test(status.text) ? ' <button data-do="freeze" data-key="freeze it">Freeze</button>' : "";
     put(".ekw-done", running ? "" : esc(status.text) + freezes);
   }

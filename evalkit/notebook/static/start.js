@@ -5,7 +5,7 @@ function startScreen({ model, el }) {
   const options = (names, chosen) => names.map((name) => `<option value="${esc(name)}" ${(name || "not used") === chosen ? "selected" : ""}>${esc(name) || "not used"}</option>`).join("");
   const row = (one) => `<tr><th scope="row">${esc(one.column)}</th>
     <td><select data-column="${esc(one.column)}" data-key="role ${esc(one.column)}" aria-label="Role of ${esc(one.column)}" class="${one.role === "not used" ? "" : "ekw-used"}">${options(one.choices, one.role)}</select></td>
-    <td class="ekw-number">${esc(one.missing)}</td><td class="ekw-number">${esc(one.longest)}</td><td class="ekw-examples">${esc(one.examples)}</td></tr>`;
+    <td class="ekw-number">${esc(one.missing)}</td><td class="ekw-number">${esc(one.longest)}</td><td class="ekw-examples"><div class="ekw-two">${esc(one.examples)}</div></td></tr>`;
   function drawCard() {
     const card = get("card");
     if (!card.columns) return;
@@ -17,7 +17,7 @@ function startScreen({ model, el }) {
         <label>or a rubric file<input data-file data-key="file" placeholder="rubric.yaml" value="${esc(card.file)}"></label>
         <label class="ekw-wide">Judges<input data-judges data-key="judges" value="${esc(card.judges)}"></label></div>
       <p><small>${esc(card.about)}</small></p>
-      <div class="ekw-problems" role="status" aria-label="Problems">${problems}</div><ul class="ekw-lines">${notes}</ul>
+      <div class="ekw-problems" role="status" aria-label="Problems">${problems}${card.may_leave_out ? '<button data-do="leave_out" data-key="leave out">Leave these labels out</button>' : ""}</div><ul class="ekw-lines">${notes}</ul>
       ${prompts}${card.code ? `<details><summary>Code that does the same</summary><pre class="ekw-codetext" tabindex="0">${esc(card.code)}</pre><button data-do="copy" data-key="copy">Copy</button></details>` : ""}
       <div class="ekw-line"><button class="ekw-primary" data-do="open" data-key="open" ${offIf(problems)}>Open the tuner</button><small class="ekw-plan">${esc(get("status").plan)}</small></div>
       <small>Nothing is judged and nothing is paid before you press Run in the tuner. Replies are stored in ${esc(card.cache)}; those that are there are not asked for again.<br>
@@ -25,6 +25,7 @@ function startScreen({ model, el }) {
   }
   listen(ctx, {
     dismiss: () => send({ do: "dismiss" }),
+    leave_out: () => send({ do: "leave_out" }),
     open: () => send({ do: "open" }),
     copy: () => navigator.clipboard?.writeText(get("card").code).catch(() => {}), // without a secure page: copy from the box
   }, () => false);
@@ -50,7 +51,7 @@ function startOrTuner(context, tuner) {
     end = tuner(context);
     el.querySelector('[data-key="run"]')?.focus({ preventScroll: true });
     // the card was longer than the screen: begin at the top of the tuner, once it is laid out
-    requestAnimationFrame(() => el.scrollIntoView({ block: "start" }));
+    requestAnimationFrame(() => el.firstElementChild.scrollIntoView({ block: "start" }));
   }
   model.on("change:card", opened);
   return () => { model.off("change:card", opened); end(); };

@@ -69,6 +69,7 @@ function render({ model, el }) {
   }
   const ACTIONS = {
     run: () => send({ do: "run" }),
+    part: () => send({ do: "part" }),
     stop: () => send({ do: "stop" }),
     measure: () => send({ do: "measure" }),
     again: () => send({ do: "again" }),

@@ -10,7 +10,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.settings import Rules, shown_cache
 from evalkit.errors import RubricError
 from evalkit.evaluation.inputs import columns_of
-from evalkit.notebook.labelling.label_log import drop_new_annotators
+from evalkit.notebook.labelling.label_log import drop_new_annotators, labels_on_scales
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import DEFAULTS, Version
 from evalkit.rubrics import Rubric, load_rubric
@@ -36,19 +36,19 @@ def session_code(session: Session, items: str = "items") -> str:
         lines += [f"items = ek.load_items({str(session.setup.source)!r})", ""]
     elif items == "items" and session.items_code:
         lines += [*session.items_code, ""]
-    counted = ""
+    counted, compared = "", session.history.versions.get(session.runs.against)
     if len(session.labels.log.counted):
         path = session.labels.log.path.with_suffix(".csv")
-        session.labels.log.counted.to_csv(path, index=False)
+        rubrics = [version.rubric for version in (shown, compared) if version is not None]
+        labels_on_scales(session.labels.log.counted, *rubrics).to_csv(path, index=False)
         lines += [f"labels = ek.tables.read_table({str(path)!r}, 'labels')", "labels = labels[labels['part'] == 'dev']"]
         counted = ", labels=labels"
         labels = session.labels.on_scale(session.shown_criterion, session.evaluation, counted=True)
         if few := drop_new_annotators(labels)[1]:
             counted = f", labels=labels[~labels['annotator'].isin({few!r})]"
     lines += _evaluating("ev", shown, items, session, counted)
-    other = session.history.versions.get(session.runs.against)
-    if other is not None:
-        lines += ["", *_evaluating("last", other, items, session, counted)]
+    if compared is not None:
+        lines += ["", *_evaluating("last", compared, items, session, counted)]
         lines.append(f"ek.compare(last, ev{counted}, across_modes=True)")
     if items == "items" and not session.reads_items:
         lines[:0] = [_expected(session, shown.rubric)]
@@ -82,17 +82,18 @@ def _evaluating(name: str, version: Version, items: str, session: Session, label
 def judge_code(judge: Judge) -> str:
     """A judge as Python: a short string where that is enough, else with the fields that differ from their defaults."""
     short = f"{judge.provider}:{judge.model}"
-    if judge.ask is None and Judge.of(short) == judge:
+    if judge.ask is None and not judge.base_url and Judge.of(short) == judge:
         return repr(short)
     values = judge_dict(judge)
     if judge.ask is not None:
         return f"ek.Judge.of({values!r})"
     plain = {entry.name: entry.default for entry in fields(Judge)}
     plain |= {"provider": judge.provider, "model": judge.model}
+    # a base_url stays, also if OPENAI_BASE_URL is the same here: where the code runs, it may be another or none
     changed = {name: value for name, value in values.items() if name in plain and value != plain[name]}
     for name in sorted(changed, key=["api_key_env", "service"].count, reverse=True):  # those that follow from others
         fewer = {key: value for key, value in changed.items() if key != name}
-        if Judge.of({"provider": judge.provider, "model": judge.model} | fewer) == judge:
+        if name != "base_url" and Judge.of({"provider": judge.provider, "model": judge.model} | fewer) == judge:
             changed = fewer
     more = "".join(f", {name}={value!r}" for name, value in changed.items())
     return f"ek.Judge({judge.provider!r}, {judge.model!r}{more})"

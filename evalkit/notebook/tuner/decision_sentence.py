@@ -23,11 +23,8 @@ from evalkit.stats.comparison.decisions import Circumstances, Decision, Differen
 _WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _FIRST_LABELS, _MOST_WORDS = 30, 140  # the strip stays low
 _MOST_LOST = 0.05
-_ON_SCREEN = {
-    "see the log, ": "",
-    " (see the log)": "",
-    "judge again": "press Run",
-}  # what the log has stands beside it
+# what the log has stands beside it
+_ON_SCREEN = {"see the log, ": "", " (see the log)": "", "judge again": "press Run"}
 _SIGNS = {"keep": ("✓", "better"), "drop": ("✗", "worse"), "held-out": ("✗", "worse")}
 
 
@@ -73,9 +70,8 @@ def _incomplete(judgments: pd.DataFrame, session: Session) -> Decision | None:
     """A run that was stopped, or for which the budget did not suffice."""
     judgments = judgments[~judgments["error"].isin(SKIPPED).to_numpy()]
     lost, missing = judgments["error"].eq("cache_miss"), judgments["error"].isin(["stopped", "in_batch", "budget"])
-    if judgments.empty or (
-        not missing.any() and lost.mean() <= _MOST_LOST
-    ):  # calls that failed, which a restart finds in no cache
+    # calls that failed, which a restart finds in no cache
+    if judgments.empty or (not missing.any() and lost.mean() <= _MOST_LOST):
         return None
     missing |= lost
     n, n_missing = len(judgments), int(missing.sum())
@@ -165,9 +161,8 @@ def _without_comparison(session: Session) -> Decision | None:
         return None
     n = round(100 * float(row["accuracy"]))
     value = figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"])
-    next_step = (
-        "There is no other version to compare yet." if len(versions) == 1 else "Choose a version to compare it with."
-    )
+    alone = "There is no other version to compare yet."
+    next_step = alone if len(versions) == 1 else "Choose a version to compare it with."
     then = f"of {counted(row['n_verdicts'], 'labelled item')} ({value}). {next_step}"
     return Decision("one version", f"{name} agrees with people on {n} %", then, _fullest_wrong_cell(session))
 
@@ -194,10 +189,10 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
     of_criterion = labels[(labels["criterion"] == session.shown_criterion).to_numpy()]
     is_dev, look = (of_criterion["part"] == "dev").to_numpy(), session.look
     has_held, n_labelled = bool((~is_dev).any()), of_criterion["item_id"].nunique()
-    points = {
-        key: point for key, point in session.points().items() if point.value is not None and _answered(session, key)
-    }
+    points = {key: one for key, one in session.points().items() if one.value is not None and _answered(session, key)}
     looks = [one["number"] for key, one in session.labels.looks.items() if key.split(" ", 2)[2:] == [row["criterion"]]]
+    is_stale = not session.look and session.looked_at in session.labels.looks
+    unseen = "changed since they were looked at: look again" if is_stale else "not looked at"
     so_far = f" with these two versions; {counted(max(looks), 'look')} at them so far" if looks else ""
     sizes = {one["n_verdicts"] for key in (runs.current, runs.against) if (one := session.alignment(key)) is not None}
     pairs = f"{counted(row['n_paired'], 'item')} compared"
@@ -211,7 +206,7 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
         last,
         n_versions=n_tried(session),
         labels="the labels that you tune on",
-        unseen=f"held-out labels: not looked at{so_far}" if has_held else "no labels are held out",
+        unseen=f"held-out labels: {unseen}{so_far}" if has_held else "no labels are held out",
         n_items=len(session.items),
         dev_share=of_criterion.loc[is_dev, "item_id"].nunique() / n_labelled if has_held else 1.0,
         seconds=session.seconds_per_label(),

@@ -158,7 +158,7 @@ class Setup:
         spec = Spec.of(version.rubric, list(version.judges), version.samples, self.template, rules, **data)
         try_rules(spec)
         items = self.items if item_ids is None else self.items[self.items["item_id"].isin(list(item_ids))]
-        return Worklist.of(spec, items)
+        return Worklist.of(spec, items, quiet=True)  # the session has warned
 
 
 class Drafts:

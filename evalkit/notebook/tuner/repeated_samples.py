@@ -51,9 +51,20 @@ class RepeatedSamples:
         now, last = self._runs.evaluation, self._runs.compared
         if now is None or last is None:
             return []
-        measured = self.sizes.get(self._runs.against, {})
+        measured = self.measured(self._runs.against)
         common = [name for name in last.rubric.names if name in now.rubric.names and name not in measured]
         return [name for name in common if not same_prompts(now, last, name)]
+
+    def measured(self, key: str) -> dict[str, int]:
+        """Criterion -> on how many items it was measured, for this version or one whose judges were asked the same."""
+        versions, sizes = self._history.versions, dict[str, int]()
+        for measured_key, measured_sizes in self.sizes.items():
+            pair = [versions[one] for one in (key, measured_key) if one in versions]
+            juries = {(*(judge.identity for judge in version.judges), version.samples) for version in pair}
+            if len(pair) == 2 and len(juries) == 1:
+                hashes = [version.rubric.prompt_hashes for version in pair]
+                sizes |= {name: n for name, n in measured_sizes.items() if hashes[0].get(name) == hashes[1].get(name)}
+        return sizes
 
     def price(self) -> str:
         """What `measure` would ask and cost; makes no calls."""
@@ -64,9 +75,8 @@ class RepeatedSamples:
             precision = f"; ends early at ± {100 * HALF_WIDTH:.0f} points"
             if width > HALF_WIDTH + 0.005:
                 precision += f", all items give about ± {round(100 * width)}"
-            price = (
-                "price unknown" if math.isnan(plan.usd) else f"about {money(plan.usd)}" if plan.usd_at_most else "free"
-            )
+            about_usd = f"about {money(plan.usd)}" if plan.usd_at_most else "free"
+            price = "price unknown" if math.isnan(plan.usd) else about_usd
             most_requests = f"at most {plan.n_requests:,} request{'s' * (plan.n_requests != 1)}"
             self.prices[about] = f"{most_requests} on {counted(plan.n_items, 'item')}, {price}", plan.usd, precision
         text, usd, precision = self.prices.get(about, ("", 0.0, ""))
@@ -111,7 +121,7 @@ class RepeatedSamples:
             return f"chance is not measured yet: {missing}; measure again, and pay only for the rest"
         with self._history.lock:
             self.sizes[key] = self.sizes.get(key, {}) | dict.fromkeys(again["criterion"].astype(str).unique(), n_items)
-            self.forget(key)
+            self.forget()
             self._history.save()
         left_out = f" of {n_items}; {missing}" if n_lost else ""
         return f"chance measured on {counted(n_items - n_lost, 'item')}{left_out}"
@@ -119,22 +129,22 @@ class RepeatedSamples:
     def of(self, key: str) -> pd.DataFrame | None:
         """Twice the samples of a version, if no judge is a model or it was measured (then from the cache)."""
         if key not in self._tables:
-            evaluation, measured = self._runs.load(key), self.sizes.get(key, {})
+            evaluation, measured = self._runs.load(key), self.measured(key)
             tables = [
                 self._sample(evaluation, [name for name in measured if measured[name] == size], size, offline=True)
                 for size in sorted(set(measured.values()))
             ]
             if any(_items_lost(table) > _MOST_LOST * table["item_id"].nunique() for table in tables):
-                del self.sizes[key]  # other items, or pruned replies
+                self.sizes.pop(key, None)  # other items, or pruned replies
             elif tables:
                 self._tables[key] = pd.concat(tables, ignore_index=True)
             elif (again := evaluation.repeats) is not None:
                 self._tables[key] = again
         return self._tables.get(key)
 
-    def forget(self, key: str) -> None:
-        """Read the samples of a version again: they changed, or the name of its rubric did."""
-        self._tables.pop(key, None)
+    def forget(self) -> None:
+        """Read the samples again: those of a version changed, or the name of its rubric did."""
+        self._tables.clear()
         self.prices.clear()
 
     def _sample(
@@ -151,12 +161,11 @@ def _items_lost(again: pd.DataFrame) -> int:
 
 def same_prompts(one: Evaluation, other: Evaluation, criterion: str) -> bool:
     """Whether two versions ask the same judges the same about a criterion that both have."""
+    # a session has no evaluations of tables, without spec
     specs = [side.spec for side in (one, other) if side.spec is not None]
     templates = [[builder.template.hash for builder in spec.prompt_builders] for spec in specs]
     questions = [(spec.rubric.prompt_hashes[criterion], spec.judges, spec.samples) for spec in specs]
-    return (
-        questions[0] == questions[1] and templates[0] == templates[1]
-    )  # a session has no evaluations of tables, without spec
+    return questions[0] == questions[1] and templates[0] == templates[1]
 
 
 def same_replies(one: Evaluation, other: Evaluation, criterion: str) -> bool:

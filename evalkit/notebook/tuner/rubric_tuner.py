@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,10 @@ from evalkit.core.judges import JudgeLike, JudgesLike
 from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.settings import JudgeOptions
 from evalkit.engine import Plan
-from evalkit.errors import ConfigError
+from evalkit.errors import ConfigError, EvalkitWarning, counted
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.edits import Edit
+from evalkit.notebook.labelling.label_log import labels_on_scales
 from evalkit.notebook.tuner.code_snippets import session_code
 from evalkit.notebook.tuner.tuner_controller import TunerController
 from evalkit.notebook.tuner.tuner_html import page_html, page_text
@@ -97,14 +99,14 @@ class RubricTuner(NotebookWidget):
         **options: Unpack[JudgeOptions],
     ) -> None:
         if rubric is None:
-            raise ConfigError(
-                "no rubric is named; pass one such as 'helpfulness', or use ek.start(items) to choose one"
-            )
+            raise ConfigError("no rubric is named; pass one such as 'helpfulness', or choose one in ek.start(items)")
         session = Session(
             items, rubric, judges, labels, samples=samples, template=template, criteria_per_call=criteria_per_call,
             item_id=item_id, inputs=inputs, on_missing=on_missing, aggregate=aggregate, folder=folder, name=name,
             annotator=annotator, **options,
         )  # fmt: skip
+        for text in session.labels.remarks:
+            warnings.warn(text, EvalkitWarning, stacklevel=2)
         self._open(session, new_widget("TunerWidget", "RubricTuner", "evaluate and compare give the same figures"))
 
     @classmethod
@@ -139,11 +141,8 @@ class RubricTuner(NotebookWidget):
         A label of a level that the version shown does not have is none of these.
         """
         evaluation, _ = self.session.evaluation, self.session.label_log  # which reads what others wrote
-        return (
-            None
-            if evaluation is None
-            else self._with_labels(self.session.labels.for_rubric(evaluation.rubric, of_all=True))
-        )
+        labels = None if evaluation is None else self.session.labels.for_rubric(evaluation.rubric, of_all=True)
+        return self._with_labels(labels)
 
     def _with_labels(self, labels: pd.DataFrame | None) -> Evaluation | None:
         shown = self.session.evaluation
@@ -166,14 +165,21 @@ class RubricTuner(NotebookWidget):
 
     @property
     def labels(self) -> pd.DataFrame:
-        """All labels, including those entered in the tuner.
+        """All labels, including those entered in the tuner, that are on the scales of the version shown.
+
+        A warning counts the others: no figure uses them, and the file of labels keeps them.
 
         Beside the columns of a labels table: `part` (``dev`` or ``held-out``), and how each label was drawn: `source`
         (``given``, ``random``, ``disputed``, ``picked``, ``adjudicated``), `probability`, `blind`, `round`. Figures use
         given and random ones; those with weights also disputed ones (see `corpus_estimate`). Those that other processes
         wrote to the same file are among them.
         """
-        return self.session.label_log.table
+        table, shown = self.session.label_log.table, self.session.evaluation
+        labels = labels_on_scales(table, *([] if shown is None else [shown.rubric]))
+        if n_off := len(table) - len(labels):
+            fact = f"{counted(n_off, 'label is', 'labels are')} not on the scale of the version shown"
+            warnings.warn(f"{fact}: left out, as in its figures", EvalkitWarning, stacklevel=2)
+        return labels
 
     def __getattr__(self, name: str) -> Any:
         if name not in _TABLES:

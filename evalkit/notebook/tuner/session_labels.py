@@ -38,6 +38,8 @@ class Labels:
         The name of the person who labels.
     log, queue
         The labels, and which item comes next.
+    remarks
+        What may not be meant in the inputs of the items.
     looks
         The last looks at held-out labels, as plain values: the keys of the version shown and of the one compared with,
         and the criterion -> the figures in words, the difference of the two, the number of the look, and a digest of
@@ -48,7 +50,7 @@ class Labels:
         self._history, self._cache = history, setup.cache
         self.annotator: str = history.state.get("annotator", annotator)
         self.looks: dict[str, dict[str, Any]] = history.state.get("looks", {})
-        items, rubric, worklist = setup.items, setup.spec.rubric, Worklist.of(setup.spec, setup.items)
+        items, rubric, worklist = setup.items, setup.spec.rubric, Worklist.of(setup.spec, setup.items, quiet=True)
         texts = text_hashes(rubric, items, setup.spec.inputs)
         table = None if labels is None else as_labels(labels, items, rubric, inputs=setup.spec.inputs)
         self._given = _counts(table, texts)
@@ -60,16 +62,13 @@ class Labels:
         self._twins = joined_to_dev(items, groups) if history.was_split else set[str]()
         self.log = LabelLog(path, texts, table, rubric, groups)
         to_judge = (item for index, item in enumerate(items["item_id"]) if index not in worklist.skipped)
-        self.queue = LabelQueue(self.log, to_judge)
+        self.queue, self.remarks = LabelQueue(self.log, to_judge), worklist.remarks
         for version in history.versions.values():
             self.log.add_scales(version.rubric)
         self.log.read()
-        history.parts.append(
-            lambda: (
-                {"annotator": self.annotator, "given_labels": self._given_labels(), "looks": self.looks}
-                | {"split_by": "item" if history.was_split else "text"}
-            )
-        )
+        split_by = {"split_by": "item" if history.was_split else "text"}
+        history.parts.append(lambda: {"annotator": self.annotator, "looks": self.looks} | split_by)
+        history.parts.append(lambda: {"given_labels": self._given_labels()})
 
     def _given_labels(self) -> dict[str, dict[str, int]]:
         """How many labels were passed in; those of the last session as long as it says that they are missing."""

@@ -13,12 +13,12 @@ from typing import Any
 
 from evalkit.core.formatting import Bill
 from evalkit.core.settings import Options
-from evalkit.errors import ConfigError, EvalkitError
+from evalkit.errors import ConfigError, EvalkitError, counted
 from evalkit.notebook.judgments.item_table import Query
 from evalkit.notebook.judgments.run_notices import alert_lines
 from evalkit.notebook.tuner.code_snippets import session_code
 from evalkit.notebook.tuner.decision_sentence import decision_texts, judges_without_answer, running
-from evalkit.notebook.tuner.drafts import plan_line, run_price
+from evalkit.notebook.tuner.drafts import OVER, plan_line, run_price
 from evalkit.notebook.tuner.judge_addresses import judge_at, server_of
 from evalkit.notebook.tuner.rubric_form import from_form, from_yaml
 from evalkit.notebook.tuner.tuner_payload import PAYLOADS
@@ -28,7 +28,7 @@ from evalkit.rubrics import Rubric
 from evalkit.rubrics.files import file_versions, save_folder
 from evalkit.rubrics.rubrics_by_name import is_found
 
-_PAID_ACTIONS = ("run", "again", "suggest", "improve", "try", "measure")
+_PAID_ACTIONS = ("run", "part", "again", "suggest", "improve", "try", "measure")
 
 
 class TunerController:
@@ -42,6 +42,7 @@ class TunerController:
         jobs.failed = self._failed
         self._revision, self._running = 0, False
         self._may_overwrite: object = None
+        self._part = list[str]()  # the items that a run can judge within the limit
         self._draft_message: Mapping[str, Any] = {}
         self._jury_message = self._queue_message = ""
         self._status(text="")
@@ -85,7 +86,7 @@ class TunerController:
 
     def _status(self, **values: Any) -> None:
         with self.session.history.lock:  # kernel and worker both report
-            last_values = {name: self.widget.status.get(name, "") for name in ("plan", "button", "paid")}
+            last_values = {name: self.widget.status.get(name, "") for name in ("plan", "button", "part", "paid")}
             self.widget.status = {"running": False, "done": 0, "total": 0, "text": "", **last_values, **values}
 
     def _failed(self) -> None:
@@ -154,11 +155,14 @@ class TunerController:
 
     def _show_plan(self) -> None:
         if not self.session.drafts.problem:
-            status = {"plan": "", "button": ""}  # if planning fails, no plan is shown instead of the last one
+            # if planning fails, no plan is shown instead of the last one
+            status = {"plan": "", "button": "", "part": ""}
             try:
                 plan = self.session.drafts.plan()
                 left_usd = self.session.drafts.left_usd
-                status = {"plan": plan_line(plan, left_usd), "button": run_price(plan, left_usd)}
+                status |= {"plan": plan_line(plan, left_usd), "button": run_price(plan, left_usd)}
+                self._part, price = self.session.runs.fitting() if OVER in status["button"] else ([], "")
+                status["part"] = price and f"Run {counted(len(self._part), 'item')}: {price}"
             finally:
                 self.draw("notices")
                 with self.session.history.lock:
@@ -172,6 +176,7 @@ class TunerController:
             "form": self._edit,
             "yaml": self._edit,
             "run": lambda _: self._start_run(),
+            "part": lambda _: self._start_run(self._part),
             "again": lambda _: self._start_run(refresh="unscored"),
             "stop": lambda _: self.session.runs.stop(),
             "measure": lambda _: self._start_judging(lambda: self.session.repeats.measure(self.show_progress)),
@@ -185,13 +190,9 @@ class TunerController:
             "select": self._select,
             "label": self._label,
             "queue": self._set_queue,
-            "label_next": lambda message: self._label_queued(
-                message, lambda: self.session.label_next(message["item_id"], message["criterion"], message["label"])
-            ),
-            "skip_item": lambda message: self._label_queued(
-                message, lambda: self.session.skip_item(message["item_id"], message["criterion"])
-            ),
-            "undo_label": lambda message: self._label_queued(message, self.session.undo_label),
+            "label_next": partial(self._label_queued, self.session.label_next, "item_id criterion label"),
+            "skip_item": partial(self._label_queued, self.session.skip_item, "item_id criterion"),
+            "undo_label": partial(self._label_queued, self.session.undo_label, ""),
             "annotator": self._set_annotator,
             "count_labels": self._count_labels,
             "versions": lambda message: self._jobs.do(
@@ -233,13 +234,13 @@ class TunerController:
 
         self._jobs.do(name, finish)
 
-    def _start_run(self, **changed: Any) -> None:
-        """Run the draft; with `refresh`, ask again for replies of the version shown."""
+    def _start_run(self, item_ids: list[str] | None = None, **changed: Any) -> None:
+        """Run the draft, on all items or on some; with `refresh`, ask again for replies of the version shown."""
         history, runs = self.session.history, self.session.runs
         # an error appears before anything is shown as running
         version = history.versions[runs.current] if changed else self.session.drafts.next_version()
         log_later = partial(self._jobs.do, f"log {version.key}")
-        self._start_judging(lambda: self.session.run(self.show_progress, version, log_later, **changed))
+        self._start_judging(lambda: self.session.run(self.show_progress, version, log_later, item_ids, **changed))
 
     def _start_trying(self, message: Mapping[str, Any]) -> None:
         number = int(message["number"])
@@ -335,10 +336,10 @@ class TunerController:
             self.draw("page", "item")
             self._jobs.do("figures", lambda: self.draw("figures"))
 
-    def _label_queued(self, message: Mapping[str, Any], change: Callable[[], None]) -> None:
+    def _label_queued(self, change: Callable[..., None], names: str, message: Mapping[str, Any]) -> None:
         self._queue_message = str(message.get("id", ""))
         try:
-            change()
+            change(*[message[name] for name in names.split()])
         finally:
             self.draw("queue")  # the screen takes no key until its last message is answered
 

@@ -57,10 +57,8 @@ def _draft_differs(session: Session) -> str:
     shown = session.history.versions.get(session.runs.current)
     with suppress(EvalkitError):  # an invalid draft
         places = [] if shown is None else [change.where for change in changes_of(shown, session.drafts.next_version())]
-        kinds = Counter(
-            "level" if ": level " in place else "question" if place.endswith(": description") else "setting"
-            for place in places
-        )
+        kind_of = {place: "question" if place.endswith(": description") else "setting" for place in places}
+        kinds = Counter("level" if ": level " in place else kind_of[place] for place in places)
         if shown is not None and kinds:
             words = " and ".join(counted(n, kind) for kind, n in kinds.items())
             return f"{words} {'differs' if len(places) == 1 else 'differ'} from {shown.name}"

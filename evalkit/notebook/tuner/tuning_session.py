@@ -161,7 +161,7 @@ class Session(Memo):
             finally:
                 for key in self.history.rename_saved(saved):
                     self.runs.reload(key)
-                    self.repeats.forget(key)
+                    self.repeats.forget()
                 self.history.save()
             return saved
 
@@ -232,7 +232,7 @@ class Session(Memo):
     def floor_missing(self) -> bool:
         """Whether measuring the noise floor of the version compared with would show more than is known."""
         row, _ = self.change() or (None, "")
-        is_measured = self.shown_criterion in self.repeats.sizes.get(self.runs.against, {})
+        is_measured = self.shown_criterion in self.repeats.measured(self.runs.against)
         if row is None or is_measured or pd.isna(row["change_p"]):
             return False
         return row["floor_source"] not in (SAME, "measured")
@@ -252,18 +252,14 @@ class Session(Memo):
     def seconds_per_label(self) -> float | None:
         """The pace of the annotator (see `LabelLog.seconds_per_label`)."""
         log = self.labels.log
-        return self.once(
-            "pace", (log.n_edits, self.labels.annotator), lambda: log.seconds_per_label(self.labels.annotator)
-        )
+        who = self.labels.annotator
+        return self.once("pace", (log.n_edits, who), lambda: log.seconds_per_label(who))
 
     def criterion_agreements(self) -> dict[str, numbers.Point]:
         """Agreement with people of the version shown, per criterion that has labels which count."""
         rows = {name: self.alignment(self.runs.current, name) for name in self.shown_rubric.names}
-        return {
-            name: numbers.point_of(self.evaluation, row, name, labelled=True)
-            for name, row in rows.items()
-            if row is not None
-        }
+        labelled = [(name, row) for name, row in rows.items() if row is not None]
+        return {name: numbers.point_of(self.evaluation, row, name, labelled=True) for name, row in labelled}
 
     def alignment(self, key: str, criterion: str = "") -> pd.Series | None:
         """Agreement of a version's jury with people; computed once per version and state of a criterion's labels."""
@@ -274,9 +270,8 @@ class Session(Memo):
             return int(hash_pandas_object(labels[(labels["criterion"] == criterion).to_numpy()], index=False).sum())
 
         about = (evaluation, self.once(f"labels {criterion}", log.n_edits, labels_hash))
-        return self.once(
-            f"alignment {key} {criterion}", about, lambda: numbers.jury_alignment(evaluation, log.counted, criterion)
-        )
+        name = f"alignment {key} {criterion}"
+        return self.once(name, about, lambda: numbers.jury_alignment(evaluation, log.counted, criterion))
 
     @property
     def n_off_scale(self) -> int:
@@ -334,10 +329,8 @@ class Session(Memo):
     def turn(self) -> Turn:
         """What the annotator labels next in the label queue."""
         about = self.evaluation, self.shown_criterion  # labels change nothing in it, and each label asks for it
-        disagreements = self.once(
-            "disagreements", about, lambda: {row.item_id: row.apart or 0.0 for row in self.rows()}
-        )
-        return self.labels.queue.turn(self.shown_criterion, self.labels.annotator, disagreements, self.runs.current)
+        apart = self.once("disagreements", about, lambda: {row.item_id: row.apart or 0.0 for row in self.rows()})
+        return self.labels.queue.turn(self.shown_criterion, self.labels.annotator, apart, self.runs.current)
 
     def precision(self) -> str:
         """How precisely people's mean is known from the labels drawn at random, in words."""
@@ -370,13 +363,14 @@ class Session(Memo):
     @property
     def look(self) -> dict[str, Any]:
         """The last look at these held-out labels with the two versions shown (see `Labels`); empty without one."""
-        about, evaluation, against = self._looked_at, self.evaluation, self._against
+        about, evaluation, against = self.looked_at, self.evaluation, self._against
         state = evaluation, against, self.labels.log.n_edits, about, self.labels.looks.get(about)
         last = self.labels.last_look
         return self.once("look", state, lambda: last(about, evaluation, self.shown_criterion, against))
 
     @property
-    def _looked_at(self) -> str:
+    def looked_at(self) -> str:
+        """The key of the look at held-out labels with the two versions shown (see `Labels`)."""
         return f"{self.runs.current} {self.runs.against} {self.shown_criterion}"
 
     @property
@@ -386,4 +380,4 @@ class Session(Memo):
 
     def look_held_out(self) -> dict[str, str]:
         """Agreement of the jury with the held-out labels (see `Labels.look_held_out`)."""
-        return self.labels.look_held_out(self._looked_at, self.runs.loaded(), self.shown_criterion, self._against)
+        return self.labels.look_held_out(self.looked_at, self.runs.loaded(), self.shown_criterion, self._against)

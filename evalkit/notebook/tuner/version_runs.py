@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from bisect import bisect
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,6 +14,7 @@ from typing import Any
 from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.core.settings import Options
 from evalkit.engine import Plan, ReplyStore
+from evalkit.engine.judging.judge import judge_worklist
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import CacheError, ConfigError, InputError, RubricError, counted, listed
 from evalkit.evaluation import Evaluation
@@ -81,9 +83,10 @@ class Runs:
         on_progress: Callable[[Any], object] | None = None,
         version: Version | None = None,
         defer: Callable[[Callable[[], None]], object] | None = None,
+        item_ids: Collection[str] | None = None,
         **changed: Any,
     ) -> RunEnd:
-        """Judge what the draft (or another version) changed, and show it.
+        """Judge what the draft (or another version) changed, on all items or on some, and show it.
 
         It blocks until all replies are there: call it from a background thread. `defer` takes the job that logs the
         evaluation (see `history`), to be done when its figures are on screen. `changed`: options of this run alone.
@@ -97,7 +100,7 @@ class Runs:
             version = version or self._drafts.next_version()
             self._history.notes.clear()
         left_usd = self._drafts.left_usd
-        if left_usd is not None and (over := over_limit(self._setup.plan(version, **changed).usd, left_usd)):
+        if left_usd is not None and (over := over_limit(self._setup.plan(version, item_ids, **changed).usd, left_usd)):
             raise ConfigError(f"the run is {over.lstrip(', ')}; raise 'Spend at most' under Jury (budget_usd)")
         self.problems.pop(version.key, None)
         work, end, started = self._setup.worklist(version), RunEnd(""), time.time()
@@ -108,8 +111,10 @@ class Runs:
                 self._is_asking = True
                 with self._history.lock:
                     self._history.save()
-            end = RunEnd(f"received {counted(progress.done, 'reply', 'replies')}")
             self.problems[version.key] = dict(progress.problems)
+            judges = listed({judge for judge, _ in progress.problems})
+            failed = f"; {counted(progress.n_failed, 'call')} failed ({judges})" if progress.n_failed else ""
+            end = RunEnd(f"received {counted(progress.done, 'reply', 'replies')}{failed}")
             if on_progress is not None:
                 on_progress(replace(progress, stopped=progress.stopped or self._stop.is_set()))
             self.check_stop()
@@ -117,6 +122,9 @@ class Runs:
         options = self._setup.judging(budget_usd=left_usd, on_progress=report, **changed)
         with self.running():
             try:
+                if item_ids is not None:
+                    judge_worklist(self._setup.worklist(version, item_ids), options)
+                    raise Stopped  # before the other items
                 evaluation = self._evaluate(work, options)
             except Stopped:
                 evaluation = _mark_stopped(self._evaluate(work), started)
@@ -214,6 +222,22 @@ class Runs:
     def compared(self) -> Evaluation | None:
         """The evaluation it is compared with, or None."""
         return self._evaluations.get(self.against) if self.against else None
+
+    def fitting(self) -> tuple[list[str], str]:
+        """The items that a run of the draft can judge within the spending limit, labelled ones first, and its price.
+
+        No items and no price if none fit, or if nothing would be asked about them; makes no calls.
+        """
+        left_usd, version = self._drafts.left_usd, self._drafts.next_version()
+        labelled = {*self._labels.log.counted["item_id"]}
+        ids = sorted(self._setup.items["item_id"].tolist(), key=lambda item: item not in labelled)
+
+        def passes(n: int) -> bool:
+            return left_usd is None or not self._setup.plan(version, ids[:n]).usd <= left_usd
+
+        ids = ids[: bisect(range(1, len(ids)), False, key=passes)]
+        price = run_price(self._setup.plan(version, ids)) if ids else ""
+        return (ids, price) if price else ([], "")
 
     @property
     def shown_versions(self) -> list[str]:

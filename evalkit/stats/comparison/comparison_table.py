@@ -70,7 +70,7 @@ def chance_sentences(row: Any) -> str:
             floor = figure(row["floor"], row["floor_low"], row["floor_high"]) if has_floor else ""
             source = f"measured: {floor} of items" if has_floor else "measured"
         if row["n_clusters"] < row["n_common"]:
-            source += f"; {counted(row['n_clusters'], 'group')}"
+            source += f"; {counted(row['n_clusters'], 'independent group or text', 'independent groups or texts')}"
         limit = f"Asking the same prompt again changes 0 to {row['chance_up_to']:.0f} ({source})"
     than = "more than by chance" if _p(row) <= _LEVEL else "no more than by chance"
     return f"{limit}. The replies changed {than}, p {p_value(_p(row))}."

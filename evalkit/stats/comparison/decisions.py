@@ -185,13 +185,14 @@ def decide(row: Any, about: Circumstances = _NONE) -> Decision:
         return Decision("no labels", "Cannot tell: no difference can be computed.", then)
     alpha = alpha_for(about.n_versions)
     wide, hidden = plain.at(alpha), None if about.held_out is None else _at_look(*about.held_out)
-    if about.held_out is not None and hidden is not None and hidden.low <= 0 and not about.is_tested:
-        return _not_confirmed(about.held_out, wide, about)
-    if row["floor_source"] == SAME and not (row["fixed"] or row["broke"] or (row["n_verdicts"] and row["changed"])):
+    moved = row["fixed"] or row["broke"] or (row["n_verdicts"] and row["changed"]) or (hidden is not None and hidden.d)
+    if row["floor_source"] == SAME and not moved:
         noun = "scores" if row["against"] == "distances" else "verdicts"
         then = f"{about.now} and {about.last} have the same replies, and the same {noun}."
         reason = " ".join(filter(None, (about.leaner, _sentences(about.pairs))))
         return Decision("same", "No difference that matters.", then, reason)
+    if about.held_out is not None and hidden is not None and hidden.low <= 0 and not about.is_tested:
+        return _not_confirmed(about.held_out, wide, about)
     if hidden is not None and wide.low <= 0:  # what nobody tuned on decides
         on_hidden = _of_100(row["against"], hidden, about.last)
         then = f"On the held-out labels, {on_hidden[:1].lower()}{on_hidden[1:]}"

@@ -497,8 +497,8 @@ def test_labels_off_the_scale_are_counted():
     assert card.problems == [
         (
             "8 of 12 labels in 'Human Score' are not on the scale of 'relevancy' (0, 1, 2): '5' (4), '3' (2), '4' (2); "
-            "choose the rubric 'new' or one with this scale ('geval', 'helpfulness'), or replace these labels in "
-            "the table by levels of the scale"
+            "choose the rubric 'new' or one with this scale ('geval', 'helpfulness'), replace these labels in "
+            "the table by levels of the scale, or press 'Leave these labels out'"
         )
     ]
     with pytest.raises(InputError, match="not on the scale"):
@@ -507,6 +507,35 @@ def test_labels_off_the_scale_are_counted():
     assert (len(card.items), card.labels) == (12, {})
     assert "# without labels off the scale: 'Human Score'" in card.state["card"]["code"]
     pd.testing.assert_frame_equal(run_code(card, CHATS)["items"], card.items)
+
+
+def test_a_few_labels_off_the_scale_are_left_out_on_request(tmp_path):
+    marks = ["2", " 2", "1.0", "0", "2.0 ", "1", "0 ", "2", "O", "1 "]  # a letter O among them
+    table = pd.DataFrame({"uuid": [f"a{n}" for n in range(10)], "prompt": ["Is it in stock?"] * 10})
+    table["bot_resp"], table["Kim's rating"] = [f"Yes, number {n} ships today." for n in range(10)], marks
+    card = start(table, "relevancy", folder=tmp_path)
+    assert card.labels == {}  # proposed by its name, and off by one label
+    assert '1 of 10 labels in "Kim\'s rating" are not on the scale' in card.problems[0]
+    card.receive({"do": "leave_out"})
+    assert (card.problems, card.labels) == ([], {"relevancy": ["Kim's rating"]})
+    assert any("'O' (1): left out" in note for note in card.notes)
+    pd.testing.assert_frame_equal(run_code(card, table)["items"], card.items)
+    assert card.tuner().labels["label"].tolist() == ["2", "2", "1", "0", "2", "1", "0", "2", "1"]
+    assert start(table, "relevancy", folder=tmp_path).problems == []  # the choice is stored
+    table.loc[0, "Kim's rating"] = "zwei"
+    assert "2 of 10 labels" in start(table, "relevancy", folder=tmp_path, roles=dict(card.roles.roles)).problems[0]
+
+
+def test_the_id_may_be_an_index_or_named_as_elsewhere():
+    table = pd.DataFrame({"nr": ["b7", "a2"], "code": ["x", "y"], "question": ["Is it?"] * 2, "answer": ["yes", "no"]})
+    card = start(table.set_index("nr"), "relevancy")
+    assert any("the index of the table is the id" in note for note in card.notes)
+    assert card.items["item_id"].tolist() == ["b7", "a2"]
+    card = start(table.rename(columns={"nr": "item_id"}), "relevancy", item_id="code")
+    assert (card.problems, card.items["item_id"].tolist()) == ([], ["x", "y"])
+    card = start(table.set_index(["nr", "code"]), "relevancy")
+    assert "several levels ('nr', 'code')" in card.problems[0]
+    assert "reset_index" in card.problems[0]
 
 
 def test_two_columns_for_one_input():
@@ -667,7 +696,7 @@ def test_other_words_are_counted_without_gaps_and_the_problem_says_what_to_do():
     assert problem.startswith(
         "3 of 3 labels in 'is_correct' are not on the scale of 'correctness' (0, 1, 2): 'good' (2)"
     )
-    assert problem.endswith("; choose the rubric 'new', or replace these labels in the table by levels of the scale")
+    assert "; choose the rubric 'new', replace these labels in the table by levels of the scale" in problem
     card.receive({"do": "rubric", "name": "new"})
     assert (card.problems, card.labels) == ([], {"quality": ["is_correct"]})
     scale = card.rubric.criterion("quality").scale
@@ -854,6 +883,12 @@ def test_the_code_runs_as_it_stands_whatever_the_table_came_from(tmp_path, monke
     assert "as_frame(some_rows)" in pasted(values["card"], {"some_rows": listed_rows})
     exec("import evalkit as ek\ncard = ek.start([*some_rows, *some_rows[:0]])\n", values)
     assert "# put the table that was passed to ek.start" in values["card"].code
+
+
+def test_the_code_of_a_judge_keeps_its_server(monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", SERVER)
+    for judge in (ek.Judge("openai", "m", base_url=SERVER), ek.Judge("openai", "m")):
+        assert judge_code(judge) == f"ek.Judge('openai', 'm', base_url='{SERVER}')"
 
 
 @pytest.mark.long

@@ -383,6 +383,8 @@ def test_same_replies_under_other_rules_weights_and_aggregates(tmp_path: Path) -
         assert (row["fixed"], row["broke"], row["n_paired"]) == (fixed, broke, len(both)), change
         chips = [one.change for one in session.rows()]
         assert (chips.count("fixed"), chips.count("broke")) == (fixed, broke), change
+        n_moved = sum(one.moved and one.change[:7] not in ("verdict", "label a", "label l") for one in session.rows())
+        assert n_moved == row["changed"], change
         if change == "level":
             session.runs.show(session.runs.against, session.runs.current)  # and back
             back = [one.change for one in session.rows()]

@@ -107,6 +107,32 @@ def test_the_limit_of_the_session_is_on_the_buttons_and_nothing_is_asked_beyond(
         assert again.session.drafts.left_usd == pytest.approx(0.5)  # the same session: the kernel has paid
 
 
+def test_of_a_run_beyond_the_limit_the_part_that_fits_can_be_bought(tmp_path):
+    with judge_server(faults=reply) as server:
+        judge = ek.Judge("openai", "y", name="y", base_url=server.url, price=(1000.0, 1000.0), max_tokens=50)
+        labels = labels_of(N).tail(2)  # which are judged first
+        tuner = ek.RubricTuner(ITEMS, RUBRIC, judge, labels, samples=1, folder=tmp_path, cache=tmp_path / "c",
+                               budget_usd=4.0)  # fmt: skip
+        assert tuner.wait_idle(300)
+        part = tuner.state["status"]["part"]
+        n_items = int(re.match(r"Run (\d+) items: ", part)[1])
+        assert 2 < n_items < N
+        assert n_requests(part.partition(": ")[2]) == 2 * n_items
+        price = float(part.rpartition("US$ ")[2])
+        assert price <= 4 < price * (n_items + 1) / n_items  # one item more is too much
+        do(tuner, do="part")
+        assert len(server.paid) == 2 * n_items
+        scored = tuner.scores.loc[tuner.scores["n_scored"] > 0, "item_id"]
+        assert {"i10", "i11"} <= {*scored}
+        assert scored.nunique() == n_items
+        assert f"Not finished: {2 * n_items} of 24" in tuner.state["figures"]["decision"]["verdict"]
+        do(tuner, do="part")  # nothing fits any more, or the rest that does
+        do(tuner, do="jury", active={"y": 1}, samples=1, aggregate="mean", budget_usd="")
+        assert tuner.state["status"]["part"] == ""
+        do(tuner, do="run")
+        assert (len(server.paid), len(tuner.versions)) == (24, 1)  # nothing is paid twice
+
+
 def test_the_words_of_a_server_stand_once_and_unread_replies_are_asked_again(tmp_path):
     def faults(body):
         if body["model"] == "down":
@@ -161,6 +187,11 @@ def test_prices_are_of_the_labels_and_of_the_draft_as_they_are_now(tmp_path):
         improve = tuner.state["suggestions"]["improve"]
         assert "judges the draft" not in improve
         assert f"{(tuner.labels['part'] == 'held-out').sum()} held-out items" in improve
+        jury = {"active": {"y": 1}, "samples": 1, "aggregate": "mean"}
+        left_usd = tuner.session.setup.left_usd(1e6)
+        do(tuner, do="jury", **jury, budget_usd=str(1e6 - left_usd + 0.001))
+        assert "for its test alone, and the limit leaves US$ 0.0010" in tuner.state["suggestions"]["improve_lack"]
+        do(tuner, do="jury", **jury, budget_usd="")
         tuner.edit("a", description="Is a so, in other words?")
         assert tuner.wait_idle(300)
         more = tuner.state["suggestions"]["improve"]

@@ -19,16 +19,25 @@ from servers import judge_server
 
 import evalkit as ek
 from evalkit.core.formatting import figure
-from evalkit.errors import CacheError, ConfigError, InputError, JudgeError, MissingExtraError, RubricError
+from evalkit.errors import (
+    CacheError,
+    ConfigError,
+    EvalkitWarning,
+    InputError,
+    JudgeError,
+    MissingExtraError,
+    RubricError,
+)
 from evalkit.notebook.judgments.item_table import FILTERS, Query, Row, page_of
 from evalkit.notebook.labelling.label_log import LabelEdit
 from evalkit.notebook.labelling.label_queue import draw_disputed, random_order
 from evalkit.notebook.tuner.code_snippets import session_code
 from evalkit.notebook.tuner.rubric_form import form_of, from_form, from_yaml
+from evalkit.notebook.tuner.rubric_tuner import RubricTuner
 from evalkit.notebook.tuner.suggested_edits import SuggestedEdits
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import History, Version, rebase
-from evalkit.notebook.widget_base import Worker
+from evalkit.notebook.widget_base import Worker, new_widget
 from evalkit.stats.alignment.label_splits import held_out_looks
 
 RUBRIC = ek.Rubric(
@@ -923,8 +932,16 @@ def test_labels_of_a_level_that_was_removed_are_left_out_and_said(tmp_path):
     assert session.tiles()[0].note.startswith("2 of 2 labelled items")
     assert {row.item_id: row.wrong for row in session.rows()} == {"a": False, "b": None, "c": True, "d": None}
     assert sum(cell.n for cell in session.cells()) == 2
+    tuner = RubricTuner.of(session, new_widget("TunerWidget", "", ""))
+    with pytest.warns(EvalkitWarning, match="1 label is not on the scale of the version shown"):
+        labels = tuner.labels
+    assert labels["item_id"].tolist() == ["a", "c"]
+    assert ek.align(tuner.scores, labels).iloc[0]["accuracy"] == tuner.alignment.iloc[0]["accuracy"] == 0.5
+    assert ek.corpus_estimate(tuner.evaluation, labels.drop(columns="part")).iloc[0]["n_labelled"] == 2
+    tuner.wait_idle()
     session.runs.show(session.runs.against)
     assert session.n_off_scale == 0
+    assert len(tuner.labels) == 3
 
 
 def test_a_criterion_that_was_added_can_be_labelled(tmp_path):

@@ -332,6 +332,24 @@ def test_chance_is_measured_once_for_what_was_edited_at_the_price_that_is_shown(
     assert judge.calls == 20 * 2 * 4
 
 
+def test_chance_of_a_version_counts_for_others_that_were_asked_the_same(tmp_path):
+    judge = Wavering()
+    tuner = wavering_tuner(tmp_path, judge)
+    do(tuner, do="run")
+    for name in ("two", "one"):
+        tuner.edit(name, scale={1: "nearly so"})
+        do(tuner, do="run")
+    do(tuner, do="measure")  # of the second version, on the criterion that the third one edited
+    n_calls, (first, second, third) = judge.calls, tuner.session.history.versions
+    for against, is_open in ((second, False), (first, False), (third, True)):
+        do(tuner, do="versions", current=third if is_open is False else first, against=against)
+        assert tuner.state["figures"]["measure"] == is_open
+    do(tuner, do="criterion", name="two")
+    do(tuner, do="versions", current=third, against=first)
+    assert tuner.state["figures"]["measure"]  # that criterion was not
+    assert judge.calls == n_calls
+
+
 def test_all_that_was_paid_is_in_history_in_the_cache_and_on_screen(tmp_path):
     judge = Wavering()
     tuner = wavering_tuner(tmp_path, judge, 120)

@@ -315,10 +315,11 @@ def test_sentences_about_chance():
     )
     grouped = chance_sentences(row | {"n_clusters": 12})  # the interval is of groups, so their number is named
     assert grouped.startswith(
-        "Asking the same prompt again changes 0 to 12 (measured: 0.25 [0.15, 0.38] of items; 12 groups). "
+        "Asking the same prompt again changes 0 to 12 (measured: 0.25 [0.15, 0.38] of items; 12 independent groups or "
+        "texts). "
     )
     grouped = chance_sentences(row | {"n_clusters": 12, "floor_source": "range", "floor": float("nan")})
-    assert "changes 0 to 12 (not measured: all that the samples allow; 12 groups). " in grouped
+    assert "changes 0 to 12 (not measured: all that the samples allow; 12 independent groups or texts). " in grouped
     row |= {"floor_source": None, "chance_up_to": float("nan"), "change_p": 0.3}
     assert chance_sentences(row) == (
         "How many change when the same prompt is asked again: not measured. "
