@@ -98,7 +98,7 @@ class Worklist:
             skipped = _check_inputs(frame["item_id"].tolist(), cells_by_input, inputs, spec)
             return cls(spec, frame, inputs, frame["item_id"].tolist() if ids is None else ids, skipped)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int, int, int, int]:
         """Number of items, criteria, judges, orders and samples."""
         spec = self.spec
@@ -287,7 +287,7 @@ class Worklist:
         first: dict[tuple[int, int, str], tuple[tuple[int, ...], int]] = {}
         for row in rows:
             item, criterion, judge, order, sample = self.place(row)
-            bundle = self.bundle_of(row)
+            bundle = (item,) if row in self.alone else self.bundles[item]  # as `bundle_of`
             cell = (
                 groups[criterion][0],
                 judge,

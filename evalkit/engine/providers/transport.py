@@ -10,6 +10,7 @@ import urllib.request
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from types import FunctionType
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
@@ -26,9 +27,10 @@ from evalkit.errors.secrets import Secret, locals_forgotten, without_keys
 MOST_BYTES = 16 << 20
 """Maximum size of an answer, before and after decompression: 16 MiB."""
 
+_SCHEMES = ("http", "https")
 _CONNECT_S = 20.0
 _LARGE_BYTES = 1 << 19
-_SHORT_BYTES = 1 << 15  # so few that a connection takes them at once
+_SHORT_BYTES = 48 << 10  # with the headers so few that a connection takes them at once
 _ERROR_BYTES = 1 << 16
 _GZIP = b"\x1f\x8b"
 _BEFORE = {"authorization": "Bearer "}
@@ -72,7 +74,7 @@ class Transport:
         self._session: aiohttp.ClientSession | None = None
         self._request: aiohttp.ClientRequest | None = None  # as which connections are opened for short requests
         self._proxy = proxy_of(base_url)
-        if self._proxy and urlsplit(self._proxy.reveal()).scheme not in ("http", "https"):
+        if self._proxy and urlsplit(self._proxy.reveal()).scheme not in _SCHEMES:
             raise ConfigError(
                 f"the proxy for {self.origin} in the environment is not an HTTP proxy "
                 f"({_without_password(self._proxy)}); set an http:// proxy in HTTPS_PROXY, or add the host to NO_PROXY"
@@ -86,9 +88,10 @@ class Transport:
             self._session = session = aiohttp.ClientSession(
                 connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
             )
-            is_watched = session.trace_configs or not aiohttp.__version__.startswith("3.")
-            self._request = None
-            if not (self._proxy or self._base.raw_user or self._base.raw_password or is_watched):
+            self._request, is_known = None, aiohttp.__version__.startswith("3.") and self._base.scheme in _SCHEMES
+            # what only `ClientSession.request` can do
+            needs_more = self._proxy or "@" in self._address or session.trace_configs
+            if is_known and self._base.host and not needs_more:
                 loop = asyncio.get_running_loop()
                 self._request = aiohttp.ClientRequest("POST", self._base, loop=loop, session=session)
         return self._session
@@ -159,7 +162,9 @@ class Transport:
         cookies, middleware, a task for the body.
         """
         session, request = self._session, self._request
-        assert session is not None and session.connector is not None and request is not None
+        assert session is not None
+        assert session.connector is not None
+        assert request is not None
         try:
             connection = await session.connector.connect(request, [], limit)
         except TimeoutError as error:
@@ -270,8 +275,10 @@ def _all_headers(
 
 def _is_as_installed() -> bool:
     """Whether nobody replaced aiohttp's way to send a request: a test's mock, or recorded answers, must get it."""
-    used = aiohttp.ClientSession.request, aiohttp.ClientSession._request
-    return all(getattr(getattr(way, "__code__", None), "co_filename", "") == aiohttp.client.__file__ for way in used)
+    for way in (aiohttp.ClientSession.request, aiohttp.ClientSession._request):
+        if type(way) is not FunctionType or way.__code__.co_filename != aiohttp.client.__file__:
+            return False
+    return True
 
 
 @lru_cache
