@@ -43,6 +43,9 @@ _NOT_SENT = (
 )
 
 
+_Received = tuple[int, Mapping[str, str], bytes]
+
+
 class Answer(NamedTuple):
     """A complete answer of a server; `origin` is scheme, host and port of the URL, `path` its path.
 
@@ -72,7 +75,8 @@ class Transport:
         self._address = str(self._base)
         self.origin = str(self._base.origin()) if self._base.is_absolute() else str(self._base)
         self._session: aiohttp.ClientSession | None = None
-        self._request: aiohttp.ClientRequest | None = None  # as which connections are opened for short requests
+        # where connections for short requests are, and as what they are opened; None: these are sent as all others
+        self._direct: tuple[aiohttp.BaseConnector, aiohttp.ClientRequest] | None = None
         self._proxy = proxy_of(base_url)
         if self._proxy and urlsplit(self._proxy.reveal()).scheme not in _SCHEMES:
             raise ConfigError(
@@ -88,12 +92,12 @@ class Transport:
             self._session = session = aiohttp.ClientSession(
                 connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
             )
-            self._request, is_known = None, aiohttp.__version__.startswith("3.") and self._base.scheme in _SCHEMES
+            self._direct, is_known = None, aiohttp.__version__.startswith("3.") and self._base.scheme in _SCHEMES
             # what only `ClientSession.request` can do
             needs_more = self._proxy or "@" in self._address or session.trace_configs
             if is_known and self._base.host and not needs_more:
-                loop = asyncio.get_running_loop()
-                self._request = aiohttp.ClientRequest("POST", self._base, loop=loop, session=session)
+                request = aiohttp.ClientRequest("POST", self._base, loop=asyncio.get_running_loop(), session=session)
+                self._direct = connector, request
         return self._session
 
     async def send(
@@ -128,45 +132,44 @@ class Transport:
         with locals_forgotten():
             try:
                 async with asyncio.timeout(timeout_s):
-                    session, limit = self._open(), _timeout(timeout_s)
-                    is_plain = method == "POST" and to is None and self._request is not None and _is_as_installed()
-                    if is_plain and isinstance(body, bytes) and len(body) <= _SHORT_BYTES:
-                        status, found, content = await self._exchange(
-                            url, _all_headers(headers, key, key_headers, own), body, limit
-                        )
-                    else:
-                        async with session.request(
-                            method,
-                            url,
-                            headers=_all_headers(headers, key, key_headers, own),
-                            data=io.BytesIO(body) if isinstance(body, bytes) and len(body) > _LARGE_BYTES else body,
-                            allow_redirects=False,
-                            proxy=self._proxy.reveal() if self._proxy else None,
-                            timeout=limit,
-                        ) as answer:
-                            status, found = answer.status, answer.headers
-                            content = await self._read(status, found, answer.content, to)
-                    content = (key or Secret()).hide_in_bytes(content)  # some servers echo it
-                    for value in (own or {}).values():
-                        content = value.hide_in_bytes(content) if value.is_long else content
-                    return Answer(status, found, content, self.origin, url.path)
+                    status, sent_back, content = await self._exchange(method, url, {
+                        **headers,
+                        **{name: key.reveal(_BEFORE.get(name, "")) for name in key_headers if key is not None},
+                        **{name: value.reveal() for name, value in (own or {}).items()},
+                    }, body, to, _timeout(timeout_s))  # fmt: skip
+                content = (key or Secret()).hide_in_bytes(content)  # some servers echo it
+                for value in (own or {}).values():
+                    content = value.hide_in_bytes(content) if value.is_long else content
+                return Answer(status, sent_back, content, self.origin, url.path)
             except (aiohttp.ClientError, OSError) as error:
                 raise self._problem(error, timeout_s) from None
 
     async def _exchange(
+        self, method: str, url: yarl.URL, headers: Mapping[str, str], body: Any, to: Any, limit: aiohttp.ClientTimeout
+    ) -> _Received:
+        """Status, headers and body of the answer."""
+        session, is_plain = self._open(), method == "POST" and to is None and _is_as_installed()
+        if self._direct is not None and is_plain and isinstance(body, bytes) and len(body) <= _SHORT_BYTES:
+            return await self._post(url, headers, body, limit)
+        data = io.BytesIO(body) if isinstance(body, bytes) and len(body) > _LARGE_BYTES else body
+        proxy = self._proxy.reveal() if self._proxy else None
+        async with session.request(
+            method, url, headers=headers, data=data, allow_redirects=False, proxy=proxy, timeout=limit
+        ) as answer:
+            return answer.status, answer.headers, await self._read(answer.status, answer.headers, answer.content, to)
+
+    async def _post(
         self, url: yarl.URL, headers: Mapping[str, str], body: bytes, limit: aiohttp.ClientTimeout
-    ) -> tuple[int, Mapping[str, str], bytes]:
-        """Status, headers and body of the answer to a short POST, in half the time that `ClientSession.request` takes.
+    ) -> _Received:
+        """As `_exchange`, for a short body: half of the time that `ClientSession.request` takes.
 
         The connections are aiohttp's, and what reads them; what calls of judges do without is left out: redirects,
         cookies, middleware, a task for the body.
         """
-        session, request = self._session, self._request
-        assert session is not None
-        assert session.connector is not None
-        assert request is not None
+        assert self._direct is not None
+        connector, request = self._direct
         try:
-            connection = await session.connector.connect(request, [], limit)
+            connection = await connector.connect(request, [], limit)
         except TimeoutError as error:
             raise aiohttp.ConnectionTimeoutError from error
         try:
@@ -263,22 +266,10 @@ def decompressed(packed: bytes) -> bytearray:
     return content
 
 
-def _all_headers(
-    headers: Mapping[str, str], key: Secret | None, key_headers: Sequence[str], own: Mapping[str, Secret] | None
-) -> dict[str, str]:
-    return {
-        **headers,
-        **{name: key.reveal(_BEFORE.get(name, "")) for name in key_headers if key is not None},
-        **{name: value.reveal() for name, value in (own or {}).items()},
-    }
-
-
 def _is_as_installed() -> bool:
     """Whether nobody replaced aiohttp's way to send a request: a test's mock, or recorded answers, must get it."""
-    for way in (aiohttp.ClientSession.request, aiohttp.ClientSession._request):
-        if type(way) is not FunctionType or way.__code__.co_filename != aiohttp.client.__file__:
-            return False
-    return True
+    used = aiohttp.ClientSession.request, aiohttp.ClientSession._request
+    return all(type(way) is FunctionType and way.__code__.co_filename == aiohttp.client.__file__ for way in used)
 
 
 @lru_cache

@@ -160,13 +160,13 @@ def served(test: Callable[[Server], Coroutine[Any, Any, T]]) -> T:
 def short_paths(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths of the requests that are sent the shorter way."""
     paths: list[str] = []
-    usual = Transport._exchange
+    usual = Transport._post
 
     async def counted(self: Transport, url: Any, *args: Any) -> Any:
         paths.append(url.raw_path_qs)
         return await usual(self, url, *args)
 
-    monkeypatch.setattr(Transport, "_exchange", counted)
+    monkeypatch.setattr(Transport, "_post", counted)
     return paths
 
 
