@@ -99,7 +99,11 @@ def shown_value(value: Any) -> Any:
 
 def is_plain_text(text: str) -> bool:
     """Whether a text holds no image or file."""
-    return len(text) < _SHORTEST or not any(start in text for start in _STARTS)
+    if len(text) >= _SHORTEST:
+        for start in _STARTS:  # not by `any`, which takes twice as long, here and for each input of each call
+            if start in text:
+                return False
+    return True
 
 
 def is_plain(values: list[Any]) -> bool:

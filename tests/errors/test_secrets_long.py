@@ -298,21 +298,24 @@ def _every_local(error: BaseException) -> str:
 
 
 class TestTracebacks:
-    @pytest.fixture(params=["reset", "status", "html", "library"])
+    @pytest.fixture(params=["reset", "status", "html", "library", "library, long"])
     def failing(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
         """What goes wrong in a call; `library`: what nobody catches, deep in what sends it."""
-        if request.param == "library":
-            from aiohttp.client_reqrep import ClientRequest
+        if "library" in request.param:
+            from aiohttp.http import StreamWriter
 
             async def broken(*_: Any, **__: Any) -> None:
                 raise RuntimeError("of the library")
 
-            monkeypatch.setattr(ClientRequest, "send", broken)
+            monkeypatch.setattr(StreamWriter, "write_headers", broken)
+        if "long" in request.param:  # sent by another way
+            monkeypatch.setattr("evalkit.engine.providers.transport._SHORT_BYTES", 0)
         return str(request.param)
 
     def test_a_call_that_fails_shows_no_key_in_any_frame(self, failing: str) -> None:
         step = {"reset": {"reset": True}, "status": {"status": 401, "body": {"error": {"message": f"wrong key {OWN}"}}},
-                "html": {"body": f"<p>{OWN}</p>".encode()}, "library": {}}[failing]  # fmt: skip
+                "html": {"body": f"<p>{OWN}</p>".encode()},
+                "library": {}, "library, long": {}}[failing]  # fmt: skip
         with judge_server(always=step) as server:
             judge = Judge("openai", "m", base_url=server.url, api_key_env="MY_CREDENTIAL_OF_THE_TEST")
             prompt = PromptBuilder.of(RUBRIC).prompt(RUBRIC.criteria[0], {"answer": "ITEM-1"})

@@ -164,13 +164,13 @@ class Workers:
             self._run.resolve(key, Outcome(key, failure=sample_failure))
 
     async def _work(self) -> None:
-        worker, loop = asyncio.current_task(), asyncio.get_running_loop()
+        worker = asyncio.current_task()
         assert worker is not None
         try:
             while self._queue:
                 call = self._queue.popleft()
                 self._n_rendered = max(0, self._n_rendered - 1)
-                loop.call_soon(self._render_next)  # runs when this call has been sent
+                self._render_next()
                 if len(call.request.keys) > self._most_replies:
                     self.add(call.split(size=self._most_replies), first=True)
                     continue

@@ -53,10 +53,11 @@ def remarks_on(
     """
     codes = np.where(is_cut, 0, -1).astype(np.int8)
     rows = np.flatnonzero(ids)
-    answers = pd.DataFrame({"id": ids[rows], "created": created[rows]}).drop_duplicates()
-    counts = answers["id"].value_counts()
-    least = np.where(counts.index < 0, max(3.0, _SHARE * len(answers)), 2.0)
-    codes[rows[np.isin(ids[rows], counts.index[counts >= least])]] = 1
+    if len(np.unique(ids[rows])) < len(rows):  # else each has an id of its own, as most of the time
+        answers = pd.DataFrame({"id": ids[rows], "created": created[rows]}).drop_duplicates()
+        counts = answers["id"].value_counts()
+        least = np.where(counts.index < 0, max(3.0, _SHARE * len(answers)), 2.0)
+        codes[rows[np.isin(ids[rows], counts.index[counts >= least])]] = 1
     return pd.Categorical.from_codes(codes, pd.Index(REMARKS, dtype="str"))
 
 

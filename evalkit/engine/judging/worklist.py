@@ -104,7 +104,7 @@ class Worklist:
                 warnings.warn(text, EvalkitWarning, stacklevel=3)
             return cls(spec, frame, inputs, ids, skipped, remarks=(*remarks, *more))
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int, int, int, int]:
         """Number of items, criteria, judges, orders and samples."""
         spec = self.spec
@@ -293,7 +293,7 @@ class Worklist:
         first: dict[tuple[int, int, str], tuple[tuple[int, ...], int]] = {}
         for row in rows:
             item, criterion, judge, order, sample = self.place(row)
-            bundle = self.bundle_of(row)
+            bundle = (item,) if row in self.alone else self.bundles[item]  # as `bundle_of`
             cell = (
                 groups[criterion][0],
                 judge,
