@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from evalkit.rubrics.parsing import verdict_patterns as like
-from evalkit.rubrics.parsing.mask_quotations import masked
+from evalkit.rubrics.parsing.mask_quotations import FILL, masked
 from evalkit.rubrics.parsing.reply_cleanup import clean_explanation
 from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, LONGEST, OFF_SCALE, UNREADABLE, Parsed, Reader, Reading
 from evalkit.rubrics.scales import Code
@@ -177,13 +177,14 @@ def _strong_lines(text: str, reader: Reader, name: str) -> Iterator[tuple[_Found
         word = label["label"].lower()
         if (reader.is_number and word in like.NAMED_ONLY) or (word == "level" and label["line"] is None):
             continue
-        if _is_reported(text[max(0, start - _WINDOW) : start]):
+        is_amid = label["line"] is None and label["after"] is None
+        if _is_reported(text[max(0, start - _WINDOW) : start], is_amid=is_amid):
             kind = "quoted"
         end = at + min(reading.end or len(value), len(value))
         yield _Found(reading, start, end, level.code if level else None), kind
 
 
-def _is_reported(before: str) -> bool:
+def _is_reported(before: str, *, is_amid: bool = False) -> bool:
     """Whether a sentence reports, up to here, what another speaker wrote: ``The answer contains the line``."""
     said = like.SUBJECT.sub("", before)
     before = said.rstrip("*_`([ \t\r\n")
@@ -192,6 +193,8 @@ def _is_reported(before: str) -> bool:
         return False
     if "\n" in said[len(before) :] and sentence[-1] not in ":：" and not like.OF_LINES.search(sentence):
         return False
+    if is_amid and sentence[-1] != FILL and len(sentence.split()) > 2 and not like.MY_WORDS.search(sentence):
+        return True  # a sentence that leads up to a label, in any language
     verb = like.QUOTES_NEXT.search(sentence, max(0, len(sentence) - _LEAD))
     subject = sentence[: verb.start()].split()[-2:] if verb else []
     return verb is not None and subject[-1:] not in (["I"], ["we"]) and like.MY_WORDS.search(" ".join(subject)) is None
@@ -321,7 +324,8 @@ def _inline(text: str, reader: Reader, quoted: list[Reading]) -> _Found | None:
         zones = [(0, len(text))]
     found = {(said.start, said.end): said for start, end in zones for said in _said(text, start, end, reader)}
     for span, said in list(found.items()):
-        if _is_reported(text[max(0, said.start - _WINDOW) : said.start]):
+        is_amid = text[said.start].isupper() and ":" in text[said.start : said.end]
+        if _is_reported(text[max(0, said.start - _WINDOW) : said.start], is_amid=is_amid):
             del found[span]
             quoted += [said.reading] if said.reading.code is not None else []
     if not found:

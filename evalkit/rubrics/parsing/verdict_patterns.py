@@ -115,7 +115,7 @@ IS_WORSE = _any_case(
     rf"|poorer|loser)\b(?!\s(?:of\s\w+\s)?(?:flaw|point|part|error|aspect)s?)"
 )
 CONCEDES = _any_case(
-    r"(?<!\w)(?:if|unless|although|though|while|even|not|n['’]t|nor|never|neither|claims?|says?|argu\w+|might|may|could|some|users?|where|when|whether|than)\b[^.!?\n]*\Z"
+    rf"(?<!\w)(?:if|unless|although|though|while|even|not|n['’]t|nor|never|neither|{word_lists.SPEAKS}|might|may|could|some|users?|where|when|whether|than)\b[^.!?\n]*\Z"
 )
 # a sentence up to its level: "Therefore, …", "I think …", "The reply is …"
 OPENS = _later(
@@ -197,8 +197,8 @@ ATTRIBUTED = _any_case(rf"[.)\]*_`]{{0,3}}\s{{0,3}}[,(—–-]?\s?(?:{'|'.join(w
 RATES_IT = _later(r"(?:rat|scor|grad)(?:e|es|ed|ing)?\s(?:it|him|this|that|these|the|his|her|its|their)\b")
 BY_ME = _any_case(r"(?<!\w)(?:i|we|judge)(?:['’]?(?:ve|d)|\shave|\swould|\swill)?\s(?:\w{1,20}ly\s)?\Z")
 QUOTES_NEXT = _any_case(
-    rf"(?:{word_lists.REPORTS}(?:\s(?:with|in|by|the|a|an|its|following|own|lines?|text|words|phrase|sentence|claim|string|last"
-    r"|final|note|that)){0,5}|\b(?:lines?|text|words|sentence|end|ending|beginning)\b[^.!?\n]{0,40}\b(?:is|are)"
+    rf"(?:{word_lists.REPORTS}:?(?:\s(?:with|in|by|the|a|an|its|following|own|lines?|text|words|phrase|sentence|claim|string|last"
+    r"|final|note|that)){0,5}|(?:写道|写着|声称|说)[:：]?|\b(?:lines?|text|words|sentence|end|ending|beginning)\b[^.!?\n]{0,40}\b(?:is|are)"
     r"|\bi\s(?:read|see|saw|find|found)|\b(?:steer|trick|influence|manipulate|tempt|bribe|convince)\w{0,3}\sme\swith"
     r"|\b(?:planted|injected|embedded|hidden|fake)\s\w{1,20})[\s:]{0,3}\Z"
 )
@@ -207,7 +207,8 @@ OF_LINES = _any_case(
 )
 SUBJECT = _any_case(r"\b(?:it|(?:this|the|that)(?:\s\w{1,20})?)\s{0,2}\Z")
 REPORTED_BACK = _any_case(
-    r"[\s.*_`)\]]{0,6}[^.!?\n]{0,60}\b(?:says?|said|writes?|wrote|states?|claims?|claimed|reads?)\s(?:that|this|so)[.,;:!]"
+    rf"(?:</\w{{1,20}}>)?[\s.*_`)\]]{{0,6}}[^.!?\n]{{0,60}}(?:{word_lists.REPORTS}(?:\sthe\sline)?:?\s(?:that|this|so)[.,;:!]"
+    r"|\b(?:is|with|read|verdict):?\sthat[.!])"
 )
 LABELLED = _later(rf"{BULLET}(?P<label>[^\W\d_][^\W\d_'’/ -]{{0,30}}(?:[ '’/-][^\W\d_]{{1,20}}){{0,3}}){NOTE}{_COLON}")
 EXPLAINED = _any_case(rf"\b{one_of(word_lists.EXPLAINS)}")

@@ -92,9 +92,17 @@ NO_QUALITY = _words(r"""un(?!iqu|iv|derst|ity)
     agen emergen tenden depend urgen deficien redun""")
 """Beginnings of nouns that look like a quality, and are none, or the opposite of one."""
 
+SPEAKS = (
+    r"(?:(?:claim|stat|insist|conclud|mention|suggest|believ|assert|announc|boast|report|declar|not|predict|demand|hop|argu|propos"
+    r"|request|maintain|alleg|add|ask|beg|plead|answer|respond|admit|promis|estimat|pretend|want|advis|comment|explain|recommend)(?:e?s|e?d)"
+    r"|says?|said|wr(?:ites?|ote|itten)|thinks?|thought|feels|tells?|told|repl(?:y|ies|ied)|reads?|quot\w+|puts?"
+    r"|пиш\w+|напис\w+|говор\w+|сказ\w+|утвержда\w+|прос[ия]\w+|считает|цит\w+)"
+)
+"""Verbs of another speaker, for all rules: the third person and the past, as "I conclude" is the judge's."""
+
 REPORTS = (
-    r"\b(?:contain\w*|includ\w+|ends?|ended|ending|begins?|began|starts?|says?|said|writes?|wrote|states?|stated|claims?|claimed"
-    r"|reads?|quot\w+|reports?|adds?|added|append\w*|plant\w*|print\w*|line|содерж\w+|пиш\w+|заканчива\w+|говор\w+)"
+    rf"\b(?:{SPEAKS}|contain\w*|includ\w+|ends?|ended|ending|begins?|began|starts?|append\w*|plant\w*|prints?|line|holds?"
+    r"|outputs?|returns?|returned|g[ai]ves?|embeds?|содерж\w+|заканчива\w+)"
 )
 """Verbs of a sentence that goes on with what another speaker wrote."""
 
@@ -104,12 +112,13 @@ _NOT_OURS = (
 )
 ACCORDING = rf"(?:according\sto|in\sthe\swords\sof){_NOT_OURS}"
 ATTRIBUTES = (
-    r"(?:says?|said|claims?|claimed|writes?|wrote|argues?|argued)\s(?:the|its|their|an?|he|she|they)\b",
+    rf"(?<=[,(—–-]\s){SPEAKS}\s(?:the|its|their|an?|he|she|they)\b",
+    rf"(?<=,\s)(?:the|its|their|an?|he|she|they|it)\s(?:\w{{1,20}}\s){{0,2}}{SPEAKS}\W*(?:\n|\Z|\.\s)",
     rf"according\sto{_NOT_OURS}",
     r"self-(?:assess|rat|report|scor|eval|grad)\w*",
     r"(?:by\s)?(?:the\s)?(?:human|candidate|student|annotator|expert|self|author|user|reference|gold)(?:['’]s)?\W{0,3}(?:\n|\Z)",
 )
-"""What names another speaker behind a level: ``4, says the candidate``, ``4 (human)``."""
+"""What names another speaker behind a level: ``4, says the candidate``, ``4, it claims.``, ``4 (human)``."""
 
 KINDS = "option|answer|response|output|assistant|label|choice|candidate|model|system|text|вариант|ответ|ассистент"
 """What levels that are names may be called: ``Answer A``."""
@@ -257,10 +266,7 @@ REFUSES = (
 """How a short text that declines begins."""
 
 THEIRS = (
-    r"\b(?:wr(?:ote|ites?|itten)|sa(?:id|ys?|ying)|stat(?:es?|ed)|claim(?:s|ed)?|reads?|contain(?:s|ed)?|end(?:s|ed)|"
-    r"quot\w+|outputs?|repl(?:y|ies|ied)|answer(?:s|ed)|respon(?:se|ds?|ded)|return(?:s|ed)|g[ai]ves?|asks?|asked|"
-    r"its|their|candidate\w*|assistant\w*|student\w*|author\w*|submission|user\w*|пиш\w+|напис\w+|сказ\w+|говор\w+|цит\w+|"
-    r"утвержда\w+|кандидат\w*|содерж\w+|прос[ия]\w+|автор\w*|модел\w+)\b"
+    rf"{REPORTS}\b|\b(?:response|its|their|(?:candidate|assistant|student|author|user|кандидат|автор|модел)\w*|submission)\b"
 )
 """Words of a line that introduces what another speaker wrote."""
 
