@@ -288,8 +288,6 @@ def _other_lines(text: str, reader: Reader) -> Iterator[_Found]:
         label = like.LABELLED.match(line[: 2 * LONGEST])
         reading = reader.whole(line[label.end() :]) if label else None
         if label is not None and reading is not None and not like.EXPLAINED.search(label["label"]):
-            if like.NO_LABEL.search(label["label"]):
-                reading = UNREADABLE if reader.is_number else reading._replace(end=-1)
             yield _Found(reading, start, start + len(line))
         start += len(line) + 1
 
@@ -298,7 +296,7 @@ def _labelled(text: str, reader: Reader, last: tuple[int, int]) -> _Found | None
     """A last or first line such as ``Engagingness: 2``, a quality, if no other line of this kind says otherwise."""
     found = list(filter(_is_read, _other_lines(text, reader)))
     is_heading = len(found) == 1 and found[0].start == 0
-    if not found or (found[-1].start != last[0] and not is_heading) or found[-1].reading.end < 0:
+    if not found or (found[-1].start != last[0] and not is_heading):
         return None
     if like.QUALITY.match(text, found[-1].start) is None:
         return None
@@ -379,11 +377,11 @@ def _is_only(text: str, at: int, says: re.Match[str], reader: Reader) -> bool:
 def _is_given(near: str, says: re.Match[str], *, is_last: bool) -> bool:
     """Whether a sentence up to its level gives this level; what names the judged answer only does at the very end."""
     before = near[: says.start()]
-    if says["what"] and like.NO_LABEL.search(says["what"]):
-        return False
     words = like.LAST_WORDS.search(before, max(0, len(before) - _NEAR))
-    not_own = (like.OTHERS, like.NO_LABEL) if says["noun"] else (like.NOT_JUDGED,)
-    if words is not None and any(words_of.search(before, words.start()) for words_of in not_own):
+    if says["what"] and like.NOT_JUDGED.search(says["what"]):
+        return False
+    not_own = like.OTHERS if says["noun"] else like.NOT_JUDGED
+    if words is not None and not_own.search(before, words.start()):
         return False
     if like.RATES_IT.match(says[0]) and not like.BY_ME.search(before):
         return False

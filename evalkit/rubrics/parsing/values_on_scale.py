@@ -421,12 +421,12 @@ class Reader:
         if like.NOT_FINITE.match(piece):
             return OFF_SCALE._replace(end=len(piece))
         found = like.PREFIXED.match(piece)
-        if found is not None and not like.NO_LABEL.search(found["word"]):
-            word = folded(found["word"])
-            if word in like.YES_WORDS or (found["bracket"] and len(word.split()) <= 3):
-                reading = self._on_scale(_value(found["number"]), len(piece))
-                end = self.scale.highest if word in like.NO_WORDS else self.scale.lowest
-                return AMBIGUOUS if word in like.YES_WORDS and reading.code == end else reading
+        word = folded(found["word"]) if found is not None else ""
+        is_name = found is not None and found["bracket"] and any(name in like.GOODNESS or name in self.names for name in word.split()[-1:])
+        if found is not None and (word in like.YES_WORDS or is_name):
+            reading = self._on_scale(_value(found["number"]), len(piece))
+            end = self.scale.highest if word in like.NO_WORDS else self.scale.lowest
+            return AMBIGUOUS if word in like.YES_WORDS and reading.code == end else reading
         return AMBIGUOUS if len(piece) <= 60 and like.RANGE.search(piece) else None
 
 

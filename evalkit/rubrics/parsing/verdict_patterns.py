@@ -145,7 +145,6 @@ RETRACTED = _any_case(
 )
 COMPARED = _any_case(rf"(?<!\w){one_of(word_lists.COMPARES)}\s(?:\w{{1,20}}\s){{0,4}}\Z")
 NEEDS = _any_case(r"\W{0,3}(?:would|needs?|requires?|demands?|means|calls|потребовал\w*|нуж\w+)\b")
-NO_LABEL = _any_case(rf"(?<!\w){one_of(word_lists.NOT_A_VERDICT)}")
 RANGE = _any_case(
     rf"(?:between|either|from|both|от|между|либо|или)\s{OPEN}{NUMBER}{CLOSE}\s(?:and|or|to|и|или|до|либо)\s"
 )
@@ -156,6 +155,7 @@ PREFIXED = _later(
 )
 YES_WORDS = frozenset(word_lists.YES_NO)
 NO_WORDS = frozenset(word_lists.NO)
+GOODNESS = frozenset(word_lists.GOODNESS)
 NAMED_ONLY = frozenset(word_lists.NAMED_ONLY)
 
 # -- labels and sentences

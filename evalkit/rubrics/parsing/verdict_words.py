@@ -53,29 +53,10 @@ BEFORE_WORDS = _words(r"""the my our assigned given awarded so thus hence theref
     numerical итоговая итоговый итог общая общий моя мой финальная финальный окончательная окончательный лучший""")
 """Words that may stand before a verdict word on its line."""
 
-NOT_A_VERDICT = _words(r"""los(?:er|ers|es|ing|s|t) wors(?:e|t) weak(?:er|est|ness|nesses)? inferior reject(?:ed|ion|s)?
-    runner second third not no never non un(?:chosen|certain\w*|sure|likely) fail(?:ed|ures?|s)? deduct\w*
-    penalt(?:y|ies) minus plus bonus subtract\w* reduc\w+ missing missed lack\w* confiden\w+ certain\w* doubt\w*
-    probabilit\w+ likelihood chance odds margin varian\w+ threshold cut-?off max\w* min(?:imum)? limit\w* upper lower
-    highest lowest bound\w* range scale target goal baseline possible average mean median weight\w* step(?:s)? expect\w*
-    reference gold\w* truth human\w* user\w* annotator\w* expert\w* rater\w* other\w* another peer\w* previous\w* prior
-    initial\w* original\w* first draft old claim\w* request\w* demand\w* desired wanted candidate\w* student\w*
-    author\w* their his her its self correct error\w* mistake\w* issue\w* typo\w* flaw\w* problem\w* count\w* number\w*
-    total sum question\w* sentence\w* words? tokens? characters? facts? examples? sources? lines? pages? paragraphs?
-    points years? dates? times? note\w* id item\w* index section\w* chapter\w* part\w* rank\w* votes? samples?
-    version\w* difference\w* gap length temperature context prompt input criteri\w+ severit\w+ risk\w* difficult\w+
-    correction\w* alternativ\w+ category categories refus\w+ request option\w* turns? days? months? hours? minutes?
-    attempts? iterations? rounds? size cost price ideal official stated batch amount age duration they he she say\w*
-    said час(?:ов|а|ы)? дней лет снят\w* потер\w+ проиг\w+ хуж\w+ худш\w+ вычет\w* штраф\w* сниж\w+ уверен\w+ вероятн\w+
-    сомнен\w+ порог\w* максим\w+ миним\w+ прежн\w+ предыдущ\w+ ожида\w+ эталон\w* эксперт\w* шаг\w* ошиб\w+ числ\w+
-    количеств\w+ отверг\w+ не другой другая кандидат\w* автор\w* цел\w+ средн\w+ фактов пункт\w* строк\w* стран\w+
-    вопрос\w* поправк\w* разниц\w+ втор\w+""")
-"""Words of loss, doubt, bound, other rater or count: a label that has one names no verdict."""
-
 OTHER_RATERS = _words(r"""candidate student author teacher user human annotator expert reviewer critic customer
     reader reference gold ideal another other previous earlier expected target maximum max minimum min average mean
     median pass passing threshold self interim provisional cut base raw reading education their his her gpt claude
-    gemini llama mistral qwen hotel film movie imdb text passage article кандидат автор эталон\w* идеальн\w+ другой
+    line wors(?:e|t) weak(?:er|est) rejected losing gemini llama mistral qwen hotel film movie imdb text passage article кандидат автор эталон\w* идеальн\w+ другой
     другая эксперт\w*""")
 """Whose score is not the judge's verdict, right before ``Score:``."""
 
@@ -83,13 +64,17 @@ NOT_JUDGED = _words(r"""reference gold ideal another other previous earlier expe
     annotator expert reviewer critic эталон\w* идеальн\w+ другой другая""")
 """What is not judged, right before ``gets a``: the candidate, student or text is."""
 
+GOODNESS = _words(r"""good great excellent perfect strong high solid fair decent acceptable adequate satisfactory average ok
+    okay medium moderate mediocre weak low poor bad terrible""")
+"""What may stand before a bracketed number, beside the levels' own names: ``Rather good (4)``."""
+
 NO_QUALITY = _words(r"""un(?!iqu|iv|derst|ity)
     in(?:accur|consist|coher|complet|suffic|adequ|correct|appropr|sensit|effic|toler|stan|stab) ir(?:rele|respons)
     dis non mis im(?:prec|polite|prop|poss|matur) toxic harm sever verbos redund hallucin bias differ senten eviden
     absen occurr negativ offens hostil ambigu vague rude repetit wordi weak useless worthless careless meaning
     pointless priorit quanti identi entit cit capac dens activ facil univers distan sequen audien scien experien
     confer perplex probab possib difficul abnorm danger obscen profan illeg fals monoton aggress frequen laten curren
-    agen emergen tenden depend urgen deficien redun""")
+    agen emergen tenden depend urgen deficien redun confiden certain refer varian уверен""")
 """Beginnings of nouns that look like a quality, and are none, or the opposite of one."""
 
 SPEAKS = (
