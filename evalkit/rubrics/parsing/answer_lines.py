@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
+from itertools import islice
 from typing import NamedTuple
 
 from evalkit.rubrics.parsing import verdict_patterns as like
@@ -48,7 +49,9 @@ def read_lines(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
     listed = _listed(shown, reader, last[0])
     strong, quoted = _strong(shown, reader, name, first, last, listed)
     inline, behind = _inline(shown, reader, quoted), _behind_element(shown, reader)
-    found = strong or _bare(shown, reader, first, last, listed) or _labelled(shown, reader, last) or inline
+    ticked, is_form = _ticked(shown, reader)
+    found = strong or (ticked[0] if is_form and len(ticked) == 1 else None)
+    found = found or _bare(shown, reader, first, last, listed) or _labelled(shown, reader, last) or inline
     if found is None and behind is not None and behind.start:  # behind reasons in an element
         found = behind
     if found is None:
@@ -57,7 +60,7 @@ def read_lines(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
         return Parsed(None, "", "truncated")
     if inline is not None and found.start <= inline.start < found.end:
         inline = None
-    found = found.beside([*quoted, inline and inline.reading, behind and behind.reading])
+    found = found.beside([*quoted, *(box.reading for box in ticked), inline and inline.reading, behind and behind.reading])
     code, after = found.reading.code, shown[found.end : found.end + _EARLIER]
     if code is not None and (
         reader.is_retracted(after, code) or reader.is_contradicted(after, code) or like.REPORTED_BACK.match(after)
@@ -138,6 +141,9 @@ def _strong(
     # "Answer: 2" beside "Score: n/a" is an echo of what was judged; prose after "Conclusion:" is no verdict
     own = [found for found, kind in lines if not kind and (_is_read(found) or found.end - found.start <= _SHORT_LINE)]
     labelled = {found.start for found, _ in lines}
+    # "Question: … ⏎ Answer: 2" repeats an item
+    if lines and not own and like.ASKED.search(text):
+        return None, quoted
     if lines and not own and any(_is_read(line) and line.start not in labelled for line in _other_lines(text, reader)):
         return None, quoted
     read = list(filter(_is_read, own or [found for found, _ in lines]))
@@ -301,6 +307,14 @@ def _labelled(text: str, reader: Reader, last: tuple[int, int]) -> _Found | None
     if like.QUALITY.match(text, found[-1].start) is None:
         return None
     return found[-1].beside(line.reading for line in found)
+
+
+def _ticked(text: str, reader: Reader) -> tuple[list[_Found], bool]:
+    """The levels with a ticked box, and whether others have an empty one: ``[x] yes [ ] no``."""
+    boxes = [(box, reader.whole(box["what"])) for box in islice(like.BOX.finditer(text), _MOST_LINES)]
+    boxes = [(box, reading) for box, reading in boxes if reading is not None]
+    ticked = [_Found(level, *box.span()) for box, level in boxes if level and box["box"].strip("[( )]☐⬜○◯")]
+    return ticked, len(boxes) > len(ticked)
 
 
 def _behind_element(text: str, reader: Reader) -> _Found | None:

@@ -248,9 +248,10 @@ class Reader:
                 joint = like.OWN.match(piece, end)
                 at = joint.end() if joint else end
                 other = self._alone(piece, at) if piece[at : at + 1] != "\n" else None
-                if other is None or level.is_word:
+                if other is None:
                     break
-                if other[:2] != level[:2] or not (level.is_name or other.is_name):
+                is_same_twice = not (level.is_name or other.is_name) and level.is_word == other.is_word
+                if other[:2] != level[:2] or is_same_twice:
                     return AMBIGUOUS._replace(end=other.end) if piece[end:at].strip() else None
                 if not like.SET_OFF.match(piece, other.end):
                     break

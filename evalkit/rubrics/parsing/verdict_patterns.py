@@ -53,7 +53,7 @@ STATED_MAXIMUM = _any_case(
     rf"|(?<![\w.,-]){DIGITS}\s?(?:-|–|—|to)\s?(?P<before>{DIGITS})\s(?:\w{{1,20}}\s)?scale\b"
     rf"|(?<![\w.,-])(?P<points>{DIGITS})-point\s(?:\w{{1,20}}\s)?scale\b"
     rf"|(?:\A|[\n.!?(;,]\s{{0,3}}|\b(?:given|scored?|rated?|marked|graded|rating|grade|mark)\s)out\sof\s?[:=]?\s?(?P<out>{DIGITS})"
-    rf"|(?:\A|[\n.!?(;,]\s{{0,3}})(?:the\s)?max(?:imum|\.)?(?:\s(?:possible\s)?(?:score|rating|grade|points?|mark))?\s?(?:[:=]|is)\s?(?P<most>{DIGITS})"
+    rf"|(?:\A|[\n.!?(;,]\s{{0,3}})(?:the\s)?max(?:imum|\.)?(?:[\s_](?:possible\s)?(?:score|rating|grade|points?|mark))?\s?(?:[:=]|is)\s?(?P<most>{DIGITS})"
     rf"|</\w{{1,30}}>\s?/\s?(?P<over>{DIGITS})"
 )
 SPLIT_NUMBER = _later(r"[.,]\s\d+\W*(?:\n|\Z)")
@@ -141,6 +141,7 @@ STOP = _any_case(
 )
 RETRACTED = _any_case(
     rf"(?:(?:\A|[.!?;,:(\n—–-])\W{{0,4}}{one_of(word_lists.RETRACTS)}(?:[^!?\n]{{0,50}}|\W{{0,4}})"
+    r"|\b(?:lower|rais|reduc|round|adjust|chang|revis|downgrad|upgrad|bump|drop|edit|updat|amend)\w{0,3}\b[^.!?\n]{0,40}\bto\s(?:an?\s)?"
     rf"|(?<!\w){_LABEL}[ \t*_`]{{0,4}}(?:an?\s)?)\Z"
 )
 COMPARED = _any_case(rf"(?<!\w){one_of(word_lists.COMPARES)}\s(?:\w{{1,20}}\s){{0,4}}\Z")
@@ -190,7 +191,7 @@ LAST_ELEMENT = _later(r"</(?P<name>\w[\w-]{0,30})>[ \t]{0,3}(?P<rest>[^<>\n]{1,8
 LINE_BREAK = _any_case(r"<br\s?/?>")
 # "at least 2", "1 or 2": what stands right before a level that is not given
 BOUND = _any_case(
-    r"(?:\d\S{0,3}\s(?:or|to|and|или|до|и)|\bor|\b(?:at\s)?(?:least|most)|\b(?:more|less|fewer|higher|lower|better|worse)\sthan"
+    r"(?:\d\S{0,3}\s(?:or|to|and|through|thru|или|до|и)|\bor|\b(?:at\s)?(?:least|most)|\b(?:more|less|fewer|higher|lower|better|worse)\sthan"
     r"|\b(?:over|under|up\sto|below|above|beyond|almost|nearly|between))\s[*_`(\[\"]{0,4}\Z"
 )
 ATTRIBUTED = _any_case(rf"[.)\]*_`]{{0,3}}\s{{0,3}}[,(—–-]?\s?(?:{'|'.join(word_lists.ATTRIBUTES)})")
@@ -241,6 +242,11 @@ AFTER_INLINE = _later(r"[\s.!*_`)]{0,6}(?:\([^()\n]{0,80}\))?[\s.!*_`]{0,6}(?:\Z
 MARK = _any_case(r"(?:[-*+•#–—★⭐][ \t]+|#+|(?:so|thus|hence|therefore|итак)[,:][ \t])+")
 LIST_ITEM = _later(r"[ \t]*\d{1,3}[.)][ \t]+(?=\S)")
 NEXT_ITEM = _later(r"\n[ \t]*\d{1,3}[.)][ \t]")
+ASKED = _later(r"(?:\A|\n)[ \t*_#>]{0,6}(?:question|prompt|instruction|user|q)[*_ ]{0,4}:", re.IGNORECASE)
+# "- [x] yes ⏎ - [ ] no"
+BOX = _any_case(
+    r"(?P<box>\[[ x✓✔]?\]|\([ x]\)|[☐☑☒⬜✅✔✓●○◯])\s{0,3}[*_`]{0,2}(?P<what>[^\n\[\]()☐☑☒⬜✅✔✓●○◯*_`]{1,60})"
+)
 CATEGORIES = _later(word_lists.GUARD_CATEGORIES)
 
 # -- tags, and patterns of users
@@ -271,7 +277,7 @@ REMARK = _later(r"\s(?://|#).*")
 
 # -- quotations
 
-ANY_MARK = _any_case(rf"[{OPENING}`~<>＞]|\\begin|\[(?:quote|code|(?:the )?(?:begin|start))|&gt;|\n(?: {{4}}|\t)")
+ANY_MARK = _any_case(rf"[{OPENING}`~<>＞]|[:\]]\n|\\begin|\[(?:quote|code|(?:the )?(?:begin|start))|&gt;|\n(?: {{4}}|\t)")
 FENCE = _later(
     rf"^(?P<before>[^`\n]*?(?:`[^`\n]+`[^`\n]*?){{0,3}}?)(?P<opened>[{OPENING}(\[]{{0,3}})(?P<marks>`{{3,}}+|~{{3,}}+)"
     rf"(?P<info>[ \t]{{0,4}}(?:[\w.+#{{(-][^`\n]{{0,200}}?)?)(?P<closed>[{CLOSING})\].,*_]{{0,3}})[ \t]*\r?$",
@@ -286,10 +292,16 @@ QUOTED_LINE = _later(
 INDENTED = _later(
     r"^(?P<says>[^\n]*)\n(?:[ \t]*\n){1,3}(?P<code>(?:(?: {4}|\t)[^\n]*(?:\n|\Z)(?:[ \t]*\n){0,2})+)", re.MULTILINE
 )
+# "candidate:⏎  score: 4" in YAML, "[candidate]⏎score = 4" in TOML
+KEYED = _later(
+    rf"^(?P<indent>[ \t]*)(?:[-*] )?(?:{word_lists.THEIR_PARTS})\w*:[ \t]*\n(?:(?P=indent)[ \t]+[^\n]*(?:\n|\Z))+"
+    rf"|^\[(?:{word_lists.THEIR_PARTS})\w*\][ \t]*\n(?:[^\[\n][^\n]*(?:\n|\Z))+",
+    re.MULTILINE | re.IGNORECASE,
+)
 LIST_MARK = _later(r"[ \t]{0,40}(?:[-*+•]|\d{1,3}[.)])[ \t]")
 ELEMENT = _later(
     r"<(?P<name>blockquote|q|cite|pre|code|samp|kbd|tt|xmp|[a-z_]\w{0,60}-[0-9a-f]{6,64}"
-    rf"|(?!\w*(?:{word_lists.OWN_PARTS}))\w{{0,30}}(?:quot|candidate|student|assistant|submission)\w{{0,30}})"
+    rf"|(?!\w*(?:{word_lists.OWN_PARTS}))\w{{0,30}}(?:{word_lists.THEIR_PARTS}|assistant)\w{{0,30}})"
     r"(?:\s[^<>]{0,200})?>.*?(?:</(?P=name)>|\Z)"
     r"|\[(?P<board>quote|code)(?:=[^\[\]\n]{0,80})?\].*?(?:\[/(?P=board)\]|\Z)"
     rf"|\[(?:the )?(?:begin\w{{0,4}}|start) (?![^\[\]\n]*(?:{word_lists.OWN_PARTS}))[^\[\]\n]{{1,60}}\]"

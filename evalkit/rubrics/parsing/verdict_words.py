@@ -14,7 +14,7 @@ EXPLAINS = _words(r"""explanation reason reasons rationale rational feedback rea
     comments thoughts thought explain critique обоснование объяснение пояснение комментарий анализ""")
 """Names that judges use for their reasons, as JSON keys and before a colon."""
 
-VERDICT_WORDS = _words(r"""score rating grade verdict mark judgment judgement label conclusion winner overall
+VERDICT_WORDS = _words(r"""score rating grade verdict final mark judgment judgement label conclusion winner overall
     preference evaluation assessment classification pick status outcome
     (?:better|best|preferred|winning)(?:\s(?:one|answer|response|output|choice))? relation urteil bewertung
     gesamtbewertung wertung punktzahl veredicto puntuación puntaje calificación évaluation jugement punteggio
@@ -28,7 +28,7 @@ ECHO_WORDS = _words(r"""answer result value choice decision response output nota
 """Words that also name what was judged: they count only where nothing else is labelled."""
 
 VERDICT_KEYS = _words(r"""score label rating grade verdict final_score final_verdict overall_score judgment judgement
-    winner safety user_safety response_safety criteria_met criterion_met requirement_met оценка балл вердикт""")
+    prediction classification winner safety user_safety response_safety criteria_met criterion_met requirement_met оценка балл вердикт""")
 """JSON keys of the answer, the likeliest first; case, spaces and dashes do not matter."""
 
 ECHO_KEYS = _words(r"""result answer value choice decision результат ответ""")
@@ -38,7 +38,7 @@ INPUT_KEYS = _words(r"""context contexts conversation input prompt question refe
 """JSON keys of an item that a judge repeats."""
 
 WRAPPER_KEYS = _words(r"""arguments assessment data evaluation evaluations grading json output parameters ratings
-    response result results review scores""")
+    response result results review scores function""")
 """JSON keys of an object that holds the answer one level below."""
 
 QUOTED_KEYS = _words(r"""answer candidate quot cit(?:e|ation) repl(?:y|ies) respon text example original input question
@@ -129,7 +129,7 @@ BECAUSE = r"(?:because|since|due|as|given|потому|так как|поско�
 
 ALTERS = _words(r"""or minus less plus maybe perhaps possibly probably borderline down up was were formerly previously
     initially originally before after sorry wait rather actually if unless except\w* once would assuming provided
-    at\s(?:most|best|least) tops max between could might
+    at\s(?:most|best|least) tops max between could might close\sto bordering verging approaching through thru up\sto
     (?:only\s)?(?:partly|partially|in\spart)(?!\s(?:because|due|since))
     not\s(?:yet|really|quite|entirely|fully|completely|exactly|always|deserved|earned|given|warranted|justified|sure|a|an|at\sall)\b|not(?=\W*\Z)
     never no\s(?:wait|way|longer|more|less|doubt|it|i|that|this|sorry|actually|rather|make|idea) closer leaning i\smean
@@ -147,7 +147,7 @@ WEIGHS = _words(r"""wors(?:e|t) wrong incorrect weak(?:er)? los(?:es|t) inferior
     better right good strong(?:er)? best w[io]n(?:s|ner)? хуже лучше слаб\w+ сильн\w+""")
 """What weighs one of two answers: ``A: it is worse`` speaks of A, and gives no verdict."""
 
-RETRACTS = _words(r"""correction corrected or wait actually scratch\sthat on\s(?:second\sthoughts?|reflection)
+RETRACTS = _words(r"""correction corrected adjusted edit(?:ed)? or wait actually scratch\sthat on\s(?:second\sthoughts?|reflection)
     i\smean[t]? (?:i|let\sme)\s(?:change|revise|correct|take|lower|raise|amend|reconsider|fix)\w* make\s(?:it|that)
     rather instead sorry no my\smistake reconsider\w* revised updated? change\w* apolog\w+ better\sstill поправка точнее
     вернее нет исправл\w+ передума\w+ скорее извин\w+ пересм\w+ хотя ой то\sесть""")
@@ -272,6 +272,9 @@ ABOUT = (
     r"|\b(?:my|json|structured|requested)(?: json)? (?:output|response|result|object))(?=\W*$)"
 )
 """Endings of a line that are the judge's own words although they name another speaker: ``JSON output:``."""
+
+THEIR_PARTS = "quot|candidate|student|submission|example|expected|reference|previous|human|gold"
+"""Parts of the names of elements and keys that hold another speaker's words: <candidate>, [expected]."""
 
 OWN_PARTS = "scor|rating|grad|eval|assess|verdict|judg|feedback|reason|expla|analy|review"
 """Parts of the names that a judge gives to its own parts: <student_score>, [Start of evaluation]."""
