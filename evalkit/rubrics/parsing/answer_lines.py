@@ -15,7 +15,16 @@ from typing import NamedTuple
 from evalkit.rubrics.parsing import verdict_patterns as like
 from evalkit.rubrics.parsing.mask_quotations import FILL, masked
 from evalkit.rubrics.parsing.reply_cleanup import clean_explanation
-from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, LONGEST, OFF_SCALE, UNREADABLE, Parsed, Reader, Reading
+from evalkit.rubrics.parsing.values_on_scale import (
+    AMBIGUOUS,
+    EMOJI,
+    LONGEST,
+    OFF_SCALE,
+    UNREADABLE,
+    Parsed,
+    Reader,
+    Reading,
+)
 from evalkit.rubrics.scales import Code
 
 _WINDOW, _LEAD, _EARLIER = 400, 72, 4_000
@@ -45,6 +54,11 @@ def read_lines(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
         return Parsed(None, "", "truncated") if cut else Parsed(whole.code, "", whole.error)
     shown = masked(text, partial(_keeps, reader, name), cut=cut, own=partial(_is_verdict, reader, name))
     shown = like.LINE_BREAK.sub(lambda tag: "\n" + " " * (len(tag[0]) - 1), shown)
+    shown = shown.translate(EMOJI) if not shown.isascii() else shown
+    heads = [head[0] for head in like.HEAD.finditer(shown)]
+    if "|" in shown and not any(map(like.OTHERS.search, heads)):
+        shown = like.HEAD.sub(lambda head: FILL * len(head[0]), shown)
+        shown = like.ROW.sub(lambda row: f"{row['in']} {row[2]}:{row[3]}{'|' if row['more'] else ' '}", shown)
     first, last = (0, len(shown.partition("\n")[0])), (shown.rfind("\n") + 1, len(shown))
     listed = _listed(shown, reader, last[0])
     strong, quoted = _strong(shown, reader, name, first, last, listed)
@@ -60,7 +74,9 @@ def read_lines(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
         return Parsed(None, "", "truncated")
     if inline is not None and found.start <= inline.start < found.end:
         inline = None
-    found = found.beside([*quoted, *(box.reading for box in ticked), inline and inline.reading, behind and behind.reading])
+    found = found.beside(
+        [*quoted, *(box.reading for box in ticked), inline and inline.reading, behind and behind.reading]
+    )
     code, after = found.reading.code, shown[found.end : found.end + _EARLIER]
     if code is not None and (
         reader.is_retracted(after, code) or reader.is_contradicted(after, code) or like.REPORTED_BACK.match(after)

@@ -41,8 +41,8 @@ WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 
 # "<" only around the answer: "<3" is a bound
-OPEN = rf"(?:\$?\\(?:boxed|text|mathbf|textbf)\{{|<(?=[^<>\s]{{1,60}}>)|[\s*_`(\[{{{OPENING}]){{0,12}}"
-CLOSE = rf"[*_`)\]}}{CLOSING}]{{0,12}}\$?"
+OPEN = rf"(?:\$?\\(?:(?:boxed|text|math\w\w|textbf)\{{|[(\[])|\$\$|<(?=[^<>\s]{{1,60}}>)|[\s*_`(\[{{{OPENING}]){{0,12}}"
+CLOSE = rf"[*_`)\]}}{CLOSING}]{{0,12}}(?:\${{0,2}}|\s?\\[)\]])"
 DIGITS = r"(?:\d+(?:[.,]\d+)?|[.,]\d+)"
 NUMBER = rf"[+\-−]?{DIGITS}"
 NUMBER_WORD = _any_case(rf"(?<!\w){one_of(WORDS)}")
@@ -168,10 +168,10 @@ NOTE = (
 )
 STRONG = (
     rf"(?:(?:{'|'.join(word_lists.BEFORE_WORDS)})[ \t_-]{{1,3}}){{0,3}}"
-    rf"(?:{'|'.join((*word_lists.GUARD_LABELS, *word_lists.VERDICT_WORDS))}"
+    rf"(?:{'|'.join(word_lists.VERDICT_WORDS)}"
     rf"|(?P<echo>{'|'.join(word_lists.ECHO_WORDS)}))"
 )
-BULLET = r"[ \t>#*_`•·–—-]{0,12}(?:\d{1,3}[.)][ \t]{1,4})?[*_`\"'\[(<]{0,4}"
+BULLET = r"[ \t>#*_`•·–—✅✔✓-]{0,12}(?:\d{1,3}[.)][ \t]{1,4})?[*_`\"'\[(<]{0,4}"
 # a colon, or the end of "<score>" or "[Score]", up to the value, which may be on the next line
 LABEL_ENDS = _later(
     r"(?:[:：=][*_`]{0,4}|[\]>][*_`]{0,4}(?=\s{0,3}[\w*(«“\"]))(?:[ \t]{0,4}\r?\n){0,2}[ \t]{0,4}(?=[^\n])"
@@ -189,6 +189,11 @@ OTHERS = _any_case(
 NOT_JUDGED = _any_case(rf"(?<!\w)(?:{'|'.join(word_lists.NOT_JUDGED)})\b")
 LAST_ELEMENT = _later(r"</(?P<name>\w[\w-]{0,30})>[ \t]{0,3}(?P<rest>[^<>\n]{1,80})\Z")
 LINE_BREAK = _any_case(r"<br\s?/?>")
+# a table's head, and its rows: a third cell is prose, as a number there is another answer's
+HEAD = _later(r"^[ \t]*\|[^\n]*(?=\n[ \t]*\|[ \t]*:?--[-:| \t]*$)", re.MULTILINE)
+ROW = _later(
+    r"^(?P<in>[ \t]*)\|([^|\n]{1,40})\|([^|\n]{1,40})\|(?=(?P<more>[^|\n]{20,}\|?[ \t]*$)|[ \t]*$)", re.MULTILINE
+)
 # "at least 2", "1 or 2": what stands right before a level that is not given
 BOUND = _any_case(
     r"(?:\d\S{0,3}\s(?:or|to|and|through|thru|или|до|и)|\bor|\b(?:at\s)?(?:least|most)|\b(?:more|less|fewer|higher|lower|better|worse)\sthan"
@@ -277,7 +282,9 @@ REMARK = _later(r"\s(?://|#).*")
 
 # -- quotations
 
-ANY_MARK = _any_case(rf"[{OPENING}`~<>＞]|[:\]]\n|\\begin|\[(?:quote|code|(?:the )?(?:begin|start))|&gt;|\n(?: {{4}}|\t)")
+ANY_MARK = _any_case(
+    rf"[{OPENING}`~<>＞]|[:\]]\n|\\begin|\[(?:quote|code|(?:the )?(?:begin|start))|&gt;|\n(?: {{4}}|\t)"
+)
 FENCE = _later(
     rf"^(?P<before>[^`\n]*?(?:`[^`\n]+`[^`\n]*?){{0,3}}?)(?P<opened>[{OPENING}(\[]{{0,3}})(?P<marks>`{{3,}}+|~{{3,}}+)"
     rf"(?P<info>[ \t]{{0,4}}(?:[\w.+#{{(-][^`\n]{{0,200}}?)?)(?P<closed>[{CLOSING})\].,*_]{{0,3}})[ \t]*\r?$",
