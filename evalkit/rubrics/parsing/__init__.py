@@ -241,8 +241,8 @@ def _careful_readers(
 
 def _whole_object(text: str, reader: Reader, name: str) -> Parsed | None:
     """The answer of a judge that wrote a JSON object where a number or label alone was asked for."""
-    found = read_whole(text, reader, name) if unfenced(text).lstrip()[:1] == "{" else None
-    return found if found is not None and found.code is not None else None
+    parsed = read_whole(text, reader, name) if unfenced(text).lstrip()[:1] == "{" else None
+    return parsed if parsed is not None and parsed.code is not None else None
 
 
 def _nothing(_: str) -> None:

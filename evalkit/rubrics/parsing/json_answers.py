@@ -156,8 +156,8 @@ def _decoded(key: str, value: Any) -> Any:
 
 def _is_other(criterion: Any, name: str) -> bool:
     """Whether a field names another criterion: one that shares no word with this one's name."""
-    words, own = ({*re.findall(r"\w+", as_label(text))} for text in (str(criterion), name))
-    return isinstance(criterion, str) and bool(words) and not criterion.isdecimal() and own.isdisjoint(words)
+    words, own_words = ({*re.findall(r"\w+", as_label(text))} for text in (str(criterion), name))
+    return isinstance(criterion, str) and bool(words) and not criterion.isdecimal() and own_words.isdisjoint(words)
 
 
 def _checked(
@@ -192,8 +192,10 @@ def _denies(key: str, value: Any, code: Code, reader: Reader, name: str) -> bool
         return True
     if isinstance(value, (bool, str)) and (_MET.match(key) or key in (folded(name), *_DECISIONS)):
         words = ("fail", "pass") if "pass" in key else ("no", "yes")
-        told = words[plain_value in (True, "true")] if plain_value in (True, False, "true", "false") else plain_value
-        if _opposes(told[:_NEAR], reader, code):
+        answer_word = (
+            words[plain_value in (True, "true")] if plain_value in (True, False, "true", "false") else plain_value
+        )
+        if _opposes(answer_word[:_NEAR], reader, code):
             return True
     if isinstance(plain_value, str) and len(plain_value) >= _LONG_TEXT:
         texts = [as_label(text).strip(" .") for text in reader.scale.texts]
