@@ -35,6 +35,7 @@ Form = str | re.Pattern[str] | Mapping[str | re.Pattern[str], Any]
 _LONGEST = 200_000
 """Characters, without thinking, of the longest reply that is searched for an answer."""
 _BLANK = "\ufeff \t\r\n"
+_ANSWER = re.compile(r"\A<answer>([^<>]{1,200})</answer>\Z")
 
 
 class Parser(Protocol):
@@ -235,7 +236,13 @@ def _careful_readers(
     if isinstance(form, re.Pattern) or form.startswith("regex:"):
         pattern = _pattern(form) if isinstance(form, str) else form
         return _nothing, partial(read_pattern, pattern=pattern, reader=reader)
-    return _nothing, partial(read_lines, reader=reader, name=name)
+    return partial(_whole_object, reader=reader, name=name), partial(read_lines, reader=reader, name=name)
+
+
+def _whole_object(text: str, reader: Reader, name: str) -> Parsed | None:
+    """The answer of a judge that wrote a JSON object where a number or label alone was asked for."""
+    parsed = read_whole(text, reader, name) if unfenced(text).lstrip()[:1] == "{" else None
+    return parsed if parsed is not None and parsed.code is not None else None
 
 
 def _nothing(_: str) -> None:
@@ -258,7 +265,7 @@ def _careful(
     if found is not None:
         return found
     apart = take_apart(text, cut=cut)
-    body = apart.body.strip().lstrip(_BLANK)
+    body = _ANSWER.sub(r"\1", apart.body.strip().lstrip(_BLANK))
     if apart.is_open and not body:
         return Parsed(None, "", "truncated" if cut else "unreadable")
     # under a cut the body keeps its end: a line break after the answer shows that it is complete

@@ -9,12 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
+from itertools import islice
 from typing import NamedTuple
 
 from evalkit.rubrics.parsing import verdict_patterns as like
-from evalkit.rubrics.parsing.mask_quotations import masked
+from evalkit.rubrics.parsing.mask_quotations import FILL, masked
 from evalkit.rubrics.parsing.reply_cleanup import clean_explanation
-from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, LONGEST, OFF_SCALE, UNREADABLE, Parsed, Reader, Reading
+from evalkit.rubrics.parsing.values_on_scale import (
+    AMBIGUOUS,
+    EMOJI,
+    LONGEST,
+    OFF_SCALE,
+    UNREADABLE,
+    Parsed,
+    Reader,
+    Reading,
+)
 from evalkit.rubrics.scales import Code
 
 _WINDOW, _LEAD, _EARLIER = 400, 72, 4_000
@@ -44,11 +54,18 @@ def read_lines(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
         return Parsed(None, "", "truncated") if cut else Parsed(whole.code, "", whole.error)
     shown = masked(text, partial(_keeps, reader, name), cut=cut, own=partial(_is_verdict, reader, name))
     shown = like.LINE_BREAK.sub(lambda tag: "\n" + " " * (len(tag[0]) - 1), shown)
+    shown = shown.translate(EMOJI) if not shown.isascii() else shown
+    heads = [head[0] for head in like.HEAD.finditer(shown)]
+    if "|" in shown and not any(map(like.OTHERS.search, heads)):
+        shown = like.HEAD.sub(lambda head: FILL * len(head[0]), shown)
+        shown = like.ROW.sub(lambda row: f"{row['in']} {row[2]}:{row[3]}{'|' if row['more'] else ' '}", shown)
     first, last = (0, len(shown.partition("\n")[0])), (shown.rfind("\n") + 1, len(shown))
     listed = _listed(shown, reader, last[0])
     strong, quoted = _strong(shown, reader, name, first, last, listed)
     inline, behind = _inline(shown, reader, quoted), _behind_element(shown, reader)
-    found = strong or _bare(shown, reader, first, last, listed) or _labelled(shown, reader, last) or inline
+    ticked, is_form = _ticked(shown, reader)
+    found = strong or (ticked[0] if is_form and len(ticked) == 1 else None)
+    found = found or _bare(shown, reader, first, last, listed) or _labelled(shown, reader, last) or inline
     if found is None and behind is not None and behind.start:  # behind reasons in an element
         found = behind
     if found is None:
@@ -57,7 +74,9 @@ def read_lines(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
         return Parsed(None, "", "truncated")
     if inline is not None and found.start <= inline.start < found.end:
         inline = None
-    found = found.beside([*quoted, inline and inline.reading, behind and behind.reading])
+    found = found.beside(
+        [*quoted, *(box.reading for box in ticked), inline and inline.reading, behind and behind.reading]
+    )
     code, after = found.reading.code, shown[found.end : found.end + _EARLIER]
     if code is not None and (
         reader.is_retracted(after, code) or reader.is_contradicted(after, code) or like.REPORTED_BACK.match(after)
@@ -138,6 +157,9 @@ def _strong(
     # "Answer: 2" beside "Score: n/a" is an echo of what was judged; prose after "Conclusion:" is no verdict
     own = [found for found, kind in lines if not kind and (_is_read(found) or found.end - found.start <= _SHORT_LINE)]
     labelled = {found.start for found, _ in lines}
+    # "Question: … ⏎ Answer: 2" repeats an item
+    if lines and not own and like.ASKED.search(text):
+        return None, quoted
     if lines and not own and any(_is_read(line) and line.start not in labelled for line in _other_lines(text, reader)):
         return None, quoted
     read = list(filter(_is_read, own or [found for found, _ in lines]))
@@ -177,13 +199,14 @@ def _strong_lines(text: str, reader: Reader, name: str) -> Iterator[tuple[_Found
         word = label["label"].lower()
         if (reader.is_number and word in like.NAMED_ONLY) or (word == "level" and label["line"] is None):
             continue
-        if _is_reported(text[max(0, start - _WINDOW) : start]):
+        is_amid = label["line"] is None and label["after"] is None
+        if _is_reported(text[max(0, start - _WINDOW) : start], is_amid=is_amid):
             kind = "quoted"
         end = at + min(reading.end or len(value), len(value))
         yield _Found(reading, start, end, level.code if level else None), kind
 
 
-def _is_reported(before: str) -> bool:
+def _is_reported(before: str, *, is_amid: bool = False) -> bool:
     """Whether a sentence reports, up to here, what another speaker wrote: ``The answer contains the line``."""
     said = like.SUBJECT.sub("", before)
     before = said.rstrip("*_`([ \t\r\n")
@@ -192,6 +215,8 @@ def _is_reported(before: str) -> bool:
         return False
     if "\n" in said[len(before) :] and sentence[-1] not in ":：" and not like.OF_LINES.search(sentence):
         return False
+    if is_amid and sentence[-1] != FILL and len(sentence.split()) > 2 and not like.MY_WORDS.search(sentence):
+        return True  # a sentence that leads up to a label, in any language
     verb = like.QUOTES_NEXT.search(sentence, max(0, len(sentence) - _LEAD))
     subject = sentence[: verb.start()].split()[-2:] if verb else []
     return verb is not None and subject[-1:] not in (["I"], ["we"]) and like.MY_WORDS.search(" ".join(subject)) is None
@@ -285,8 +310,6 @@ def _other_lines(text: str, reader: Reader) -> Iterator[_Found]:
         label = like.LABELLED.match(line[: 2 * LONGEST])
         reading = reader.whole(line[label.end() :]) if label else None
         if label is not None and reading is not None and not like.EXPLAINED.search(label["label"]):
-            if like.NO_LABEL.search(label["label"]):
-                reading = UNREADABLE if reader.is_number else reading._replace(end=-1)
             yield _Found(reading, start, start + len(line))
         start += len(line) + 1
 
@@ -295,11 +318,19 @@ def _labelled(text: str, reader: Reader, last: tuple[int, int]) -> _Found | None
     """A last or first line such as ``Engagingness: 2``, a quality, if no other line of this kind says otherwise."""
     found = list(filter(_is_read, _other_lines(text, reader)))
     is_heading = len(found) == 1 and found[0].start == 0
-    if not found or (found[-1].start != last[0] and not is_heading) or found[-1].reading.end < 0:
+    if not found or (found[-1].start != last[0] and not is_heading):
         return None
     if like.QUALITY.match(text, found[-1].start) is None:
         return None
     return found[-1].beside(line.reading for line in found)
+
+
+def _ticked(text: str, reader: Reader) -> tuple[list[_Found], bool]:
+    """The levels with a ticked box, and whether others have an empty one: ``[x] yes [ ] no``."""
+    boxes = [(box, reader.whole(box["what"])) for box in islice(like.BOX.finditer(text), _MOST_LINES)]
+    boxes = [(box, reading) for box, reading in boxes if reading is not None]
+    ticked = [_Found(level, *box.span()) for box, level in boxes if level and box["box"].strip("[( )]☐⬜○◯")]
+    return ticked, len(boxes) > len(ticked)
 
 
 def _behind_element(text: str, reader: Reader) -> _Found | None:
@@ -321,7 +352,8 @@ def _inline(text: str, reader: Reader, quoted: list[Reading]) -> _Found | None:
         zones = [(0, len(text))]
     found = {(said.start, said.end): said for start, end in zones for said in _said(text, start, end, reader)}
     for span, said in list(found.items()):
-        if _is_reported(text[max(0, said.start - _WINDOW) : said.start]):
+        is_amid = text[said.start].isupper() and ":" in text[said.start : said.end]
+        if _is_reported(text[max(0, said.start - _WINDOW) : said.start], is_amid=is_amid):
             del found[span]
             quoted += [said.reading] if said.reading.code is not None else []
     if not found:
@@ -375,11 +407,11 @@ def _is_only(text: str, at: int, says: re.Match[str], reader: Reader) -> bool:
 def _is_given(near: str, says: re.Match[str], *, is_last: bool) -> bool:
     """Whether a sentence up to its level gives this level; what names the judged answer only does at the very end."""
     before = near[: says.start()]
-    if says["what"] and like.NO_LABEL.search(says["what"]):
-        return False
     words = like.LAST_WORDS.search(before, max(0, len(before) - _NEAR))
-    not_own = (like.OTHERS, like.NO_LABEL) if says["noun"] else (like.NOT_JUDGED,)
-    if words is not None and any(words_of.search(before, words.start()) for words_of in not_own):
+    if says["what"] and like.NOT_JUDGED.search(says["what"]):
+        return False
+    not_own = like.OTHERS if says["noun"] else like.NOT_JUDGED
+    if words is not None and not_own.search(before, words.start()):
         return False
     if like.RATES_IT.match(says[0]) and not like.BY_ME.search(before):
         return False

@@ -15,7 +15,8 @@ from evalkit.rubrics.parsing.answer_lines import read_lines
 from evalkit.rubrics.parsing.mask_quotations import FILL, masked
 from evalkit.rubrics.parsing.quotation_marks import CLOSING
 from evalkit.rubrics.parsing.tagged_answers import read_tagged
-from evalkit.rubrics.parsing.values_on_scale import Parsed, Reader
+from evalkit.rubrics.parsing.values_on_scale import Parsed, Reader, folded
+from evalkit.rubrics.parsing.verdict_words import REPORTS
 from evalkit.rubrics.scales import Code, Scale
 
 _NEAR, _MOST_BLOCKS, _MOST_PARTS, _MARKUP, _ENDS = 400, 64, 16, " \t\r\n[(*_`#", ".!?…;)]}>" + CLOSING
@@ -41,10 +42,9 @@ _ANNOUNCES = re.compile(
 # words without a colon that lead up to what stands on the next lines
 _LEADS_UP = re.compile(
     r"(?:\A(?:\w+\W+){0,2}(?:candidate|student|user|author|submission|answer|respon[sd]\w*|reply|output|input|reference|text)"
-    r"|(?:(?<!what\s)\b(?:it|he|she|they|user|answer|candidate|student|response|reply|text|кандидат)\s(?:\w{1,12}ly\s)?(?:has|holds"
-    r"|goes|states?|reads?|says?|said|asks|includes?|contains?|prints?|embeds?|gives?|outputs?|returns?|replies|provided|пишет)"
-    r"|\b(?:wrote|written|ends|ended|closes|repl(?:y|ied)|respon(?:ds|ded)|answer(?:s|ed)|gave|to\s(?:output|return|give|write|say)"
-    r"|i\s(?:saw|found)|with)|(?:hidden|planted|injected)\s\w+)"
+    rf"|(?:(?<!what\s)\b(?:it|he|she|they|user|answer|candidate|student|response|reply|text|кандидат)\s(?:\w{{1,12}}ly\s)?(?:has|goes"
+    rf"|provided|{REPORTS})|\b(?:wrote|written|ended|closes|gave|to\s(?:output|return|give|write|say)|i\s(?:saw|found)|with)"
+    r"|(?:hidden|planted|injected)\s\w+)"
     r"(?:\s(?:this|it|a|an|the|following|line|json|object|text|block|with|by|in|on|for|as|below|answer)){0,4}"
     r"|\b(?:is|are|was|were|(?:w|sh)ould be|of|by|as|following|follows|below|thus|example|instance|format|schema"
     r"|draft))\W*\Z|\A\W*(?:if|unless)\b[^,]*\Z",
@@ -144,12 +144,20 @@ def contradicts(passage: str, reader: Reader, name: str, code: Code) -> bool:
         return True
     if declines(passage) or any(reading.code not in (None, code) for reading in readings):
         return True
-    if not reader.binary or reader.scale.level != "ordinal":
+    return opposes(passage, reader, code, name)
+
+
+def opposes(passage: str, reader: Reader, code: Code, name: str = "") -> bool:
+    """Whether a text says yes or no, pass or fail, against a code that stands for the other."""
+    word = folded(str(code))
+    names = next((names for names in (("no", "yes"), ("fail", "pass"), ("failed", "passed")) if word in names), None)
+    if not names and not (reader.binary and reader.scale.level == "ordinal"):
         return False
+    means = bool(code) if names is None else word == names[1]
     # "pass" means 1 only where 1 passes
-    poles = _poles() if reader.scale.passed(1) else _poles()[:1]
-    word = {read_lines(f"{passage}\n{FILL}", pole, False, name).code for pole in poles}
-    return not word.isdisjoint({"no", "fail"} if code else {"yes", "pass"})
+    poles = _poles() if names or reader.scale.passed(1) else _poles()[:1]
+    told = {read_lines(f"{passage}\n{FILL}", pole, False, name).code for pole in poles}
+    return not told.isdisjoint({"no", "fail"} if means else {"yes", "pass"})
 
 
 @lru_cache(maxsize=1)

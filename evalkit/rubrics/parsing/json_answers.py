@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from evalkit.rubrics.parsing import verdict_patterns as like
-from evalkit.rubrics.parsing.beside_json import BETWEEN, around, blocks, contradicts, declines, is_own
+from evalkit.rubrics.parsing.beside_json import BETWEEN, around, blocks, contradicts, declines, is_own, opposes
 from evalkit.rubrics.parsing.mask_quotations import masked, unfenced
 from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, OFF_SCALE, UNREADABLE, Parsed, Reader, Reading
 from evalkit.rubrics.parsing.values_on_scale import folded as as_label
@@ -20,7 +20,7 @@ from evalkit.rubrics.parsing.verdict_words import ECHO_KEYS, EXPLAINS, INPUT_KEY
 from evalkit.rubrics.scales import Code
 
 _KEPT = 8
-_REPAIRABLE, _NESTED, _DEEPEST, _LONGEST_LIST, _LONG_TEXT = 16_384, 64, 3, 256, 12
+_REPAIRABLE, _NESTED, _DEEPEST, _LONGEST_LIST, _LONG_TEXT, _NEAR = 16_384, 64, 3, 256, 12, 80
 _MAXIMA = re.compile(
     r"(?:max(?:imum)?(?:_score|_points|_rating)?|out_of|of|denominator|unit|(?:score_|rating_)?(?:scale|range))\Z"
 )
@@ -28,19 +28,17 @@ _NOT_A_RANGE = re.compile(r"(?!(?:to|of|from|out|points?|max(?:imum)?|min(?:imum
 _MET = re.compile(
     r"(?:is_|was_)?(?:met|pass|passes|passed|satisfied|fulfilled|(?:requirement|criterion|criteria)_met)\Z"
 )
-_YES_NO = dict.fromkeys((True, "yes", "true", "pass", "passed", "met"), True)
-_YES_NO |= dict.fromkeys((False, "no", "false", "fail", "failed", "not met", "unmet"), False)
 _REFUSED = re.compile(
     r"(?:is_|was_)?(?:refus|declin|abstain|error)|(?P<judging>(?:cannot|unable_to|could_not)_(?:evaluat|judg|assess|scor|rat|grad))"
 )
-_PASS_WORDS, _DECISIONS = (
-    ("pass", "passed", "fail", "failed"),
-    (*VERDICT_KEYS, "decision", "result", "outcome", "conclusion"),
-)
+_DECISIONS = (*VERDICT_KEYS, "decision", "result", "outcome", "conclusion")
 _REVISES = re.compile(
     r"(?:final|revised|corrected|updated|adjusted)(?:_|\Z)|overall\Z|(?:overall|actual|new)_(?:score|rating|verdict)"
 )
 _NAMES = {"criterion", "requirement", "name", "aspect", "dimension", "metric", "category", "claim", "step", "id"}
+
+
+_opposes = lru_cache(maxsize=1024)(opposes)
 
 
 class _Answer(NamedTuple):
@@ -114,7 +112,9 @@ def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | 
         return None
     if isinstance(value, list):
         return _same([_answer(item, reader, name, depth + 1) for item in value if isinstance(item, (dict, list))])
-    fields = _merged((folded(key), item) for key, item in value.items())
+    fields = _merged((folded(key), _decoded(folded(key), item)) for key, item in value.items())
+    if name and any(_is_other(fields.get(key), name) for key in ("criterion", "aspect", "dimension", "metric")):
+        return None
     explanation = next((_text(fields[key]) for key in EXPLAINS if fields.get(key)), "")
     own = folded(name)
     names = (own, *(f"{own}_{word}" for word in ("score", "rating", "grade", "label")), *VERDICT_KEYS)
@@ -142,6 +142,22 @@ def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | 
     reading = AMBIGUOUS if any(read[0].differs(other) for other in read) else read[0]
     rivals = [_answer(item, reader, name, depth + 1) for item in _wrapped(fields, name, beside=True)] if keys else []
     return _checked(_Answer(reading, explanation, echo=not keys), fields, reader, name, rivals)
+
+
+def _decoded(key: str, value: Any) -> Any:
+    """A field's value; an object or list that stands in a text under a key such as ``arguments`` as itself."""
+    if key not in WRAPPER_KEYS or not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
+        return value
+    try:
+        return json.loads(value, object_pairs_hook=_merged, parse_int=_integer)
+    except (ValueError, RecursionError):
+        return value
+
+
+def _is_other(criterion: Any, name: str) -> bool:
+    """Whether a field names another criterion: one that shares no word with this one's name."""
+    words, own_words = ({*re.findall(r"\w+", as_label(text))} for text in (str(criterion), name))
+    return isinstance(criterion, str) and bool(words) and not criterion.isdecimal() and own_words.isdisjoint(words)
 
 
 def _checked(
@@ -174,13 +190,13 @@ def _denies(key: str, value: Any, code: Code, reader: Reader, name: str) -> bool
     refused = _REFUSED.match(key)
     if refused and (refused["judging"] if value is True else isinstance(value, str) and declines(value)):
         return True
-    word = as_label(str(code))
-    means = bool(code) if reader.binary and reader.scale.level == "ordinal" else _YES_NO.get(word)
-    told = _YES_NO.get(plain_value, means) if isinstance(plain_value, (bool, str)) else means
-    if means is not None and told is not means and (_MET.match(key) or key in (folded(name), *_DECISIONS)):
-        # a pass means 1 only where 1 passes
-        is_pass = "pass" in key or plain_value in _PASS_WORDS
-        return not is_pass or word in _PASS_WORDS or bool(reader.scale.passed(1))
+    if isinstance(value, (bool, str)) and (_MET.match(key) or key in (folded(name), *_DECISIONS)):
+        words = ("fail", "pass") if "pass" in key else ("no", "yes")
+        answer_word = (
+            words[plain_value in (True, "true")] if plain_value in (True, False, "true", "false") else plain_value
+        )
+        if _opposes(answer_word[:_NEAR], reader, code):
+            return True
     if isinstance(plain_value, str) and len(plain_value) >= _LONG_TEXT:
         texts = [as_label(text).strip(" .") for text in reader.scale.texts]
         return plain_value in texts and reader.scale.codes[texts.index(plain_value)] != code

@@ -163,6 +163,8 @@ def _lines(text: str, cut: bool) -> list[Span]:
         spans += (line.span() for line in like.QUOTED_LINE.finditer(text))
     if like.HAS_ELEMENT.search(text):
         spans += _elements(text, cut)
+    if ":\n" in text or "]\n" in text:
+        spans += (block.span() for block in like.KEYED.finditer(text))
     if "\n    " in text or "\n\t" in text:
         for block in like.INDENTED.finditer(text):
             says = block["says"][-300:]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from evalkit.core.lists_of_choices import Reason
 from evalkit.rubrics.parsing import verdict_patterns as like
 from evalkit.rubrics.parsing.quotation_marks import MARKS
-from evalkit.rubrics.parsing.verdict_words import KINDS, TIES
+from evalkit.rubrics.parsing.verdict_words import KINDS, TIED, TIES
 from evalkit.rubrics.scales import Code, Scale, code_text
 
 LONGEST = 200
@@ -61,7 +61,13 @@ AMBIGUOUS = Reading(None, "ambiguous")
 UNREADABLE = Reading(None, "unreadable")
 
 _LONGEST_NAME, _LONGEST_UNUSUAL, _NEAR, _NEAR_END = 60, 120, 90, 40
+_TICKS, _CROSSES, _CIRCLES = "✅✔✓👍", "❌✗✘👎🚫", "🟠🟡🟢🟣🟤🔴🔵"
+_PICTURES = {*map(chr, range(0x1F300, 0x1FB00)), "\ufe0f"}
+# pictures that say nothing: a space stands for each
+EMOJI = dict.fromkeys(map(ord, _PICTURES.difference(_TICKS, _CROSSES, _CIRCLES)), " ")
 _WIDE = {0xFF01 + at: 0x21 + at for at in range(94)}
+_SHOWN = _WIDE | EMOJI | dict.fromkeys(map(ord, _TICKS + _CROSSES), " ")
+_BAD_NAME = re.compile(r"no|un|in|ir|fail|false|wrong|bad|poor|reject|не", re.IGNORECASE)
 
 
 @lru_cache(maxsize=4096)
@@ -116,7 +122,10 @@ class Reader:
         else:
             exact = {folded(text): code for text, code in zip(plain, scale.codes, strict=True)}
             bare = {name.strip(_DECORATION): code for name, code in reversed(exact.items())}  # of equal ones the first
-            self.names = _names(scale) | bare | exact
+            ties = {code for name, code in exact.items() if {*TIES} & {*name.split()}}
+            self.tie = ties.pop() if len(ties) == 1 else None
+            tied = {} if self.tie is None or "c" in exact else dict.fromkeys(TIED.split("|"), self.tie)
+            self.names = tied | _names(scale) | bare | exact
             self.names.pop("", None)
             names = _alternatives([*self.names, *map(folded, plain)])
             also = rf"(?:the\s)?(?:{KINDS})\s+{like.OPEN}(?P<number>{names})(?!\w|[.,]\d)"
@@ -248,9 +257,10 @@ class Reader:
                 joint = like.OWN.match(piece, end)
                 at = joint.end() if joint else end
                 other = self._alone(piece, at) if piece[at : at + 1] != "\n" else None
-                if other is None or level.is_word:
+                if other is None:
                     break
-                if other[:2] != level[:2] or not (level.is_name or other.is_name):
+                is_same_twice = not (level.is_name or other.is_name) and level.is_word == other.is_word
+                if other[:2] != level[:2] or is_same_twice:
                     return AMBIGUOUS._replace(end=other.end) if piece[end:at].strip() else None
                 if not like.SET_OFF.match(piece, other.end):
                     break
@@ -272,8 +282,7 @@ class Reader:
             return None
         if sign["sign"][0] in "<>":
             return Reading(level.code if sign["sign"][0] == ">" else other.code, None, other.end)
-        ties = {code for name, code in self.names.items() if {*TIES} & {*name.split()}}
-        return Reading(ties.pop(), None, other.end) if len(ties) == 1 else AMBIGUOUS._replace(end=other.end)
+        return Reading(self.tie, None, other.end) if self.tie is not None else AMBIGUOUS._replace(end=other.end)
 
     def _taken_back(self, piece: str, at: int, level: Level) -> bool:
         """Whether prose behind a verdict holds another labelled verdict, a list of levels or a correction."""
@@ -381,11 +390,15 @@ class Reader:
     def read(self, piece: str, *, labelled: bool = True) -> Reading | None:
         """The reading of a piece that begins with an answer, such as the text after a label or under a key."""
         piece = piece[:LONGEST]
+        raw = piece
         if not piece.isascii():
-            piece = piece.translate(_WIDE)
+            piece = piece.translate(_SHOWN)
         level = self.level(piece)
         found = None if level is None else self.beside(piece, level, labelled=labelled)
-        return found or self._unusual(piece)
+        if found is None or level is None or not level.is_name or raw is piece:
+            return found or self._unusual(piece)
+        marks, is_bad = {*raw[: level.end + 4]}, _BAD_NAME.match(str(level.code)) is not None
+        return AMBIGUOUS if marks & {*(_TICKS if is_bad else _CROSSES)} else found
 
     def whole(self, piece: str) -> Reading | None:
         """The reading of a piece that is an answer and nothing else, or None."""
@@ -421,12 +434,16 @@ class Reader:
         if like.NOT_FINITE.match(piece):
             return OFF_SCALE._replace(end=len(piece))
         found = like.PREFIXED.match(piece)
-        if found is not None and not like.NO_LABEL.search(found["word"]):
-            word = folded(found["word"])
-            if word in like.YES_WORDS or (found["bracket"] and len(word.split()) <= 3):
-                reading = self._on_scale(_value(found["number"]), len(piece))
-                end = self.scale.highest if word in like.NO_WORDS else self.scale.lowest
-                return AMBIGUOUS if word in like.YES_WORDS and reading.code == end else reading
+        word = folded(found["word"]) if found is not None else ""
+        is_name = (
+            found is not None
+            and found["bracket"]
+            and any(name in like.GOODNESS or name in self.names for name in word.split()[-1:])
+        )
+        if found is not None and (word in like.YES_WORDS or is_name):
+            reading = self._on_scale(_value(found["number"]), len(piece))
+            end = self.scale.highest if word in like.NO_WORDS else self.scale.lowest
+            return AMBIGUOUS if word in like.YES_WORDS and reading.code == end else reading
         return AMBIGUOUS if len(piece) <= 60 and like.RANGE.search(piece) else None
 
 

@@ -41,8 +41,8 @@ WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 
 # "<" only around the answer: "<3" is a bound
-OPEN = rf"(?:\$?\\(?:boxed|text|mathbf|textbf)\{{|<(?=[^<>\s]{{1,60}}>)|[\s*_`(\[{{{OPENING}]){{0,12}}"
-CLOSE = rf"[*_`)\]}}{CLOSING}]{{0,12}}\$?"
+OPEN = rf"(?:\$?\\(?:(?:boxed|text|math\w\w|textbf)\{{|[(\[])|\$\$|<(?=[^<>\s]{{1,60}}>)|[\s*_`(\[{{{OPENING}]){{0,12}}"
+CLOSE = rf"[*_`)\]}}{CLOSING}]{{0,12}}(?:\${{0,2}}|\s?\\[)\]])"
 DIGITS = r"(?:\d+(?:[.,]\d+)?|[.,]\d+)"
 NUMBER = rf"[+\-−]?{DIGITS}"
 NUMBER_WORD = _any_case(rf"(?<!\w){one_of(WORDS)}")
@@ -53,7 +53,7 @@ STATED_MAXIMUM = _any_case(
     rf"|(?<![\w.,-]){DIGITS}\s?(?:-|–|—|to)\s?(?P<before>{DIGITS})\s(?:\w{{1,20}}\s)?scale\b"
     rf"|(?<![\w.,-])(?P<points>{DIGITS})-point\s(?:\w{{1,20}}\s)?scale\b"
     rf"|(?:\A|[\n.!?(;,]\s{{0,3}}|\b(?:given|scored?|rated?|marked|graded|rating|grade|mark)\s)out\sof\s?[:=]?\s?(?P<out>{DIGITS})"
-    rf"|(?:\A|[\n.!?(;,]\s{{0,3}})(?:the\s)?max(?:imum|\.)?(?:\s(?:possible\s)?(?:score|rating|grade|points?|mark))?\s?(?:[:=]|is)\s?(?P<most>{DIGITS})"
+    rf"|(?:\A|[\n.!?(;,]\s{{0,3}})(?:the\s)?max(?:imum|\.)?(?:[\s_](?:possible\s)?(?:score|rating|grade|points?|mark))?\s?(?:[:=]|is)\s?(?P<most>{DIGITS})"
     rf"|</\w{{1,30}}>\s?/\s?(?P<over>{DIGITS})"
 )
 SPLIT_NUMBER = _later(r"[.,]\s\d+\W*(?:\n|\Z)")
@@ -115,7 +115,7 @@ IS_WORSE = _any_case(
     rf"|poorer|loser)\b(?!\s(?:of\s\w+\s)?(?:flaw|point|part|error|aspect)s?)"
 )
 CONCEDES = _any_case(
-    r"(?<!\w)(?:if|unless|although|though|while|even|not|n['’]t|nor|never|neither|claims?|says?|argu\w+|might|may|could|some|users?|where|when|whether|than)\b[^.!?\n]*\Z"
+    rf"(?<!\w)(?:if|unless|although|though|while|even|not|n['’]t|nor|never|neither|{word_lists.SPEAKS}|might|may|could|some|users?|where|when|whether|than)\b[^.!?\n]*\Z"
 )
 # a sentence up to its level: "Therefore, …", "I think …", "The reply is …"
 OPENS = _later(
@@ -141,11 +141,11 @@ STOP = _any_case(
 )
 RETRACTED = _any_case(
     rf"(?:(?:\A|[.!?;,:(\n—–-])\W{{0,4}}{one_of(word_lists.RETRACTS)}(?:[^!?\n]{{0,50}}|\W{{0,4}})"
+    r"|\b(?:lower|rais|reduc|round|adjust|chang|revis|downgrad|upgrad|bump|drop|edit|updat|amend)\w{0,3}\b[^.!?\n]{0,40}\bto\s(?:an?\s)?"
     rf"|(?<!\w){_LABEL}[ \t*_`]{{0,4}}(?:an?\s)?)\Z"
 )
 COMPARED = _any_case(rf"(?<!\w){one_of(word_lists.COMPARES)}\s(?:\w{{1,20}}\s){{0,4}}\Z")
 NEEDS = _any_case(r"\W{0,3}(?:would|needs?|requires?|demands?|means|calls|потребовал\w*|нуж\w+)\b")
-NO_LABEL = _any_case(rf"(?<!\w){one_of(word_lists.NOT_A_VERDICT)}")
 RANGE = _any_case(
     rf"(?:between|either|from|both|от|между|либо|или)\s{OPEN}{NUMBER}{CLOSE}\s(?:and|or|to|и|или|до|либо)\s"
 )
@@ -156,6 +156,7 @@ PREFIXED = _later(
 )
 YES_WORDS = frozenset(word_lists.YES_NO)
 NO_WORDS = frozenset(word_lists.NO)
+GOODNESS = frozenset(word_lists.GOODNESS)
 NAMED_ONLY = frozenset(word_lists.NAMED_ONLY)
 
 # -- labels and sentences
@@ -167,10 +168,10 @@ NOTE = (
 )
 STRONG = (
     rf"(?:(?:{'|'.join(word_lists.BEFORE_WORDS)})[ \t_-]{{1,3}}){{0,3}}"
-    rf"(?:{'|'.join((*word_lists.GUARD_LABELS, *word_lists.VERDICT_WORDS))}"
+    rf"(?:{'|'.join(word_lists.VERDICT_WORDS)}"
     rf"|(?P<echo>{'|'.join(word_lists.ECHO_WORDS)}))"
 )
-BULLET = r"[ \t>#*_`•·–—-]{0,12}(?:\d{1,3}[.)][ \t]{1,4})?[*_`\"'\[(<]{0,4}"
+BULLET = r"[ \t>#*_`•·–—✅✔✓-]{0,12}(?:\d{1,3}[.)][ \t]{1,4})?[*_`\"'\[(<]{0,4}"
 # a colon, or the end of "<score>" or "[Score]", up to the value, which may be on the next line
 LABEL_ENDS = _later(
     r"(?:[:：=][*_`]{0,4}|[\]>][*_`]{0,4}(?=\s{0,3}[\w*(«“\"]))(?:[ \t]{0,4}\r?\n){0,2}[ \t]{0,4}(?=[^\n])"
@@ -188,17 +189,22 @@ OTHERS = _any_case(
 NOT_JUDGED = _any_case(rf"(?<!\w)(?:{'|'.join(word_lists.NOT_JUDGED)})\b")
 LAST_ELEMENT = _later(r"</(?P<name>\w[\w-]{0,30})>[ \t]{0,3}(?P<rest>[^<>\n]{1,80})\Z")
 LINE_BREAK = _any_case(r"<br\s?/?>")
+# a table's head, and its rows: a third cell is prose, as a number there is another answer's
+HEAD = _later(r"^[ \t]*\|[^\n]*(?=\n[ \t]*\|[ \t]*:?--[-:| \t]*$)", re.MULTILINE)
+ROW = _later(
+    r"^(?P<in>[ \t]*)\|([^|\n]{1,40})\|([^|\n]{1,40})\|(?=(?P<more>[^|\n]{20,}\|?[ \t]*$)|[ \t]*$)", re.MULTILINE
+)
 # "at least 2", "1 or 2": what stands right before a level that is not given
 BOUND = _any_case(
-    r"(?:\d\S{0,3}\s(?:or|to|and|или|до|и)|\bor|\b(?:at\s)?(?:least|most)|\b(?:more|less|fewer|higher|lower|better|worse)\sthan"
+    r"(?:\d\S{0,3}\s(?:or|to|and|through|thru|или|до|и)|\bor|\b(?:at\s)?(?:least|most)|\b(?:more|less|fewer|higher|lower|better|worse)\sthan"
     r"|\b(?:over|under|up\sto|below|above|beyond|almost|nearly|between))\s[*_`(\[\"]{0,4}\Z"
 )
 ATTRIBUTED = _any_case(rf"[.)\]*_`]{{0,3}}\s{{0,3}}[,(—–-]?\s?(?:{'|'.join(word_lists.ATTRIBUTES)})")
 RATES_IT = _later(r"(?:rat|scor|grad)(?:e|es|ed|ing)?\s(?:it|him|this|that|these|the|his|her|its|their)\b")
 BY_ME = _any_case(r"(?<!\w)(?:i|we|judge)(?:['’]?(?:ve|d)|\shave|\swould|\swill)?\s(?:\w{1,20}ly\s)?\Z")
 QUOTES_NEXT = _any_case(
-    rf"(?:{word_lists.REPORTS}(?:\s(?:with|in|by|the|a|an|its|following|own|lines?|text|words|phrase|sentence|claim|string|last"
-    r"|final|note|that)){0,5}|\b(?:lines?|text|words|sentence|end|ending|beginning)\b[^.!?\n]{0,40}\b(?:is|are)"
+    rf"(?:{word_lists.REPORTS}:?(?:\s(?:with|in|by|the|a|an|its|following|own|lines?|text|words|phrase|sentence|claim|string|last"
+    r"|final|note|that)){0,5}|(?:写道|写着|声称|说)[:：]?|\b(?:lines?|text|words|sentence|end|ending|beginning)\b[^.!?\n]{0,40}\b(?:is|are)"
     r"|\bi\s(?:read|see|saw|find|found)|\b(?:steer|trick|influence|manipulate|tempt|bribe|convince)\w{0,3}\sme\swith"
     r"|\b(?:planted|injected|embedded|hidden|fake)\s\w{1,20})[\s:]{0,3}\Z"
 )
@@ -207,7 +213,8 @@ OF_LINES = _any_case(
 )
 SUBJECT = _any_case(r"\b(?:it|(?:this|the|that)(?:\s\w{1,20})?)\s{0,2}\Z")
 REPORTED_BACK = _any_case(
-    r"[\s.*_`)\]]{0,6}[^.!?\n]{0,60}\b(?:says?|said|writes?|wrote|states?|claims?|claimed|reads?)\s(?:that|this|so)[.,;:!]"
+    rf"(?:</\w{{1,20}}>)?[\s.*_`)\]]{{0,6}}[^.!?\n]{{0,60}}(?:{word_lists.REPORTS}(?:\sthe\sline)?:?\s(?:that|this|so)[.,;:!]"
+    r"|\b(?:is|with|read|verdict):?\sthat[.!])"
 )
 LABELLED = _later(rf"{BULLET}(?P<label>[^\W\d_][^\W\d_'’/ -]{{0,30}}(?:[ '’/-][^\W\d_]{{1,20}}){{0,3}}){NOTE}{_COLON}")
 EXPLAINED = _any_case(rf"\b{one_of(word_lists.EXPLAINS)}")
@@ -240,6 +247,11 @@ AFTER_INLINE = _later(r"[\s.!*_`)]{0,6}(?:\([^()\n]{0,80}\))?[\s.!*_`]{0,6}(?:\Z
 MARK = _any_case(r"(?:[-*+•#–—★⭐][ \t]+|#+|(?:so|thus|hence|therefore|итак)[,:][ \t])+")
 LIST_ITEM = _later(r"[ \t]*\d{1,3}[.)][ \t]+(?=\S)")
 NEXT_ITEM = _later(r"\n[ \t]*\d{1,3}[.)][ \t]")
+ASKED = _later(r"(?:\A|\n)[ \t*_#>]{0,6}(?:question|prompt|instruction|user|q)[*_ ]{0,4}:", re.IGNORECASE)
+# "- [x] yes ⏎ - [ ] no"
+BOX = _any_case(
+    r"(?P<box>\[[ x✓✔]?\]|\([ x]\)|[☐☑☒⬜✅✔✓●○◯])\s{0,3}[*_`]{0,2}(?P<what>[^\n\[\]()☐☑☒⬜✅✔✓●○◯*_`]{1,60})"
+)
 CATEGORIES = _later(word_lists.GUARD_CATEGORIES)
 
 # -- tags, and patterns of users
@@ -270,7 +282,9 @@ REMARK = _later(r"\s(?://|#).*")
 
 # -- quotations
 
-ANY_MARK = _any_case(rf"[{OPENING}`~<>＞]|\\begin|\[(?:quote|code|(?:the )?(?:begin|start))|&gt;|\n(?: {{4}}|\t)")
+ANY_MARK = _any_case(
+    rf"[{OPENING}`~<>＞]|[:\]]\n|\\begin|\[(?:quote|code|(?:the )?(?:begin|start))|&gt;|\n(?: {{4}}|\t)"
+)
 FENCE = _later(
     rf"^(?P<before>[^`\n]*?(?:`[^`\n]+`[^`\n]*?){{0,3}}?)(?P<opened>[{OPENING}(\[]{{0,3}})(?P<marks>`{{3,}}+|~{{3,}}+)"
     rf"(?P<info>[ \t]{{0,4}}(?:[\w.+#{{(-][^`\n]{{0,200}}?)?)(?P<closed>[{CLOSING})\].,*_]{{0,3}})[ \t]*\r?$",
@@ -285,10 +299,16 @@ QUOTED_LINE = _later(
 INDENTED = _later(
     r"^(?P<says>[^\n]*)\n(?:[ \t]*\n){1,3}(?P<code>(?:(?: {4}|\t)[^\n]*(?:\n|\Z)(?:[ \t]*\n){0,2})+)", re.MULTILINE
 )
+# "candidate:⏎  score: 4" in YAML, "[candidate]⏎score = 4" in TOML
+KEYED = _later(
+    rf"^(?P<indent>[ \t]*)(?:[-*] )?(?:{word_lists.THEIR_PARTS})\w*:[ \t]*\n(?:(?P=indent)[ \t]+[^\n]*(?:\n|\Z))+"
+    rf"|^\[(?:{word_lists.THEIR_PARTS})\w*\][ \t]*\n(?:[^\[\n][^\n]*(?:\n|\Z))+",
+    re.MULTILINE | re.IGNORECASE,
+)
 LIST_MARK = _later(r"[ \t]{0,40}(?:[-*+•]|\d{1,3}[.)])[ \t]")
 ELEMENT = _later(
     r"<(?P<name>blockquote|q|cite|pre|code|samp|kbd|tt|xmp|[a-z_]\w{0,60}-[0-9a-f]{6,64}"
-    rf"|(?!\w*(?:{word_lists.OWN_PARTS}))\w{{0,30}}(?:quot|candidate|student|assistant|submission)\w{{0,30}})"
+    rf"|(?!\w*(?:{word_lists.OWN_PARTS}))\w{{0,30}}(?:{word_lists.THEIR_PARTS}|assistant)\w{{0,30}})"
     r"(?:\s[^<>]{0,200})?>.*?(?:</(?P=name)>|\Z)"
     r"|\[(?P<board>quote|code)(?:=[^\[\]\n]{0,80})?\].*?(?:\[/(?P=board)\]|\Z)"
     rf"|\[(?:the )?(?:begin\w{{0,4}}|start) (?![^\[\]\n]*(?:{word_lists.OWN_PARTS}))[^\[\]\n]{{1,60}}\]"

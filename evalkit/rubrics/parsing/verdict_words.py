@@ -10,199 +10,199 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-EXPLAINS = _words(r"""explanation reason reasons rationale rational feedback reasoning analysis justification comment
-    comments thoughts thought explain critique обоснование объяснение пояснение комментарий анализ""")
-"""Names that judges use for their reasons, as JSON keys and before a colon."""
+# Names that judges use for their reasons, as JSON keys and before a colon.
+EXPLAINS = _words(r"""explanation reason reasons rationale rational feedback reasoning analysis justification
+    comment comments thoughts thought explain critique обоснование объяснение пояснение комментарий анализ""")
 
-VERDICT_WORDS = _words(r"""score rating grade verdict mark judgment judgement label conclusion winner overall
-    preference evaluation assessment classification pick status outcome
-    (?:better|best|preferred|winning)(?:\s(?:one|answer|response|output|choice))? relation urteil bewertung
-    gesamtbewertung wertung punktzahl veredicto puntuación puntaje calificación évaluation jugement punteggio
-    valutazione giudizio pontuação avaliação ocena puan poäng hodnocení skor nilai điểm оцінка الدرجة التقييم
-    ציון स्कोर अंक คะแนน (?:最终|最終|综合|総合|总体)?(?:评分|评价|得分|分数|结论|判定|評分|評価|点数|スコア) 总分
-    總分 胜者 勝者 判断 最终判断 gewinner ganador gagnant vincitore vencedor (?:최종\s)?(?:점수|평가|평점) оценка
-    балл баллы вердикт рейтинг вывод выбор метка итог победитель""")
-"""Words before a colon, or within a sentence, that name a judge's own verdict."""
+# Words before a colon, or within a sentence, that name a judge's own verdict.
+VERDICT_WORDS = _words(r"""(?:user\s|response\s|content\s)?safety(?:\s(?:rating|assessment))? score rating grade
+    verdict final mark judgment judgement label conclusion winner overall preference evaluation assessment
+    classification pick status outcome (?:better|best|preferred|winning)(?:\s(?:one|answer|response|output|choice))?
+    relation urteil bewertung gesamtbewertung wertung punktzahl veredicto puntuación puntaje calificación évaluation
+    jugement punteggio valutazione giudizio pontuação avaliação ocena puan poäng hodnocení skor nilai điểm оцінка
+    الدرجة التقييم gesamtnote endnote (?:nota|note)\s(?:final|finale|global) voto skóre wynik beoordeling cijfer
+    betyg бал đánh\sgiá điểm\ssố değerlendirme evaluación النتيجة रेटिंग 总得分 총점 총평 ציון स्कोर अंक คะแนน
+    (?:最终|最終|综合|総合|总体)?(?:评分|评价|得分|分数|结论|判定|評分|評価|点数|スコア) 总分 總分 胜者 勝者
+    判断 最终判断 gewinner ganador gagnant vincitore vencedor (?:최종\s)?(?:점수|평가|평점)
+    оценка балл баллы вердикт рейтинг вывод выбор метка итог победитель""")
 
+# Words that also name what was judged: they count only where nothing else is labelled.
 ECHO_WORDS = _words(r"""answer result value choice decision response output nota ответ результат значение решение""")
-"""Words that also name what was judged: they count only where nothing else is labelled."""
 
-VERDICT_KEYS = _words(r"""score label rating grade verdict final_score final_verdict overall_score judgment judgement
-    winner safety user_safety response_safety criteria_met criterion_met requirement_met оценка балл вердикт""")
-"""JSON keys of the answer, the likeliest first; case, spaces and dashes do not matter."""
+# JSON keys of the answer, the likeliest first; case, spaces and dashes do not matter.
+VERDICT_KEYS = _words(r"""score label rating grade verdict final_score final_verdict overall_score judgment
+    judgement prediction classification winner safety user_safety response_safety criteria_met criterion_met
+    requirement_met оценка балл вердикт""")
 
+# JSON keys that may also repeat what was judged: they count only if no other key may hold the verdict.
 ECHO_KEYS = _words(r"""result answer value choice decision результат ответ""")
-"""JSON keys that may also repeat what was judged: they count only if no other key may hold the verdict."""
 
+# JSON keys of an item that a judge repeats.
 INPUT_KEYS = _words(r"""context contexts conversation input prompt question reference references source вопрос""")
-"""JSON keys of an item that a judge repeats."""
 
+# JSON keys of an object that holds the answer one level below.
 WRAPPER_KEYS = _words(r"""arguments assessment data evaluation evaluations grading json output parameters ratings
-    response result results review scores""")
-"""JSON keys of an object that holds the answer one level below."""
+    response result results review scores function""")
 
-QUOTED_KEYS = _words(r"""answer candidate quot cit(?:e|ation) repl(?:y|ies) respon text example original input question
-    context reference source prompt ответ цитат кандидат пример expected previous prior human self_ schema propert gold
-    draft initial baseline student submission template ground_t definition ^old ^user$""")
-"""Parts of JSON keys under which a judge quotes."""
+# Parts of JSON keys under which a judge quotes.
+QUOTED_KEYS = _words(r"""answer candidate quot cit(?:e|ation) repl(?:y|ies) respon text example original input
+    question context reference source prompt ответ цитат кандидат пример expected previous prior human self_ schema
+    propert gold draft initial baseline student submission template ground_t definition ^old ^user$""")
 
-GUARD_LABELS = _words(r"""safety safety\srating safety\sassessment user\ssafety response\ssafety content\ssafety""")
-"""What guard models call their verdicts."""
-
+# Words that may stand before a verdict word on its line.
 BEFORE_WORDS = _words(r"""the my our assigned given awarded so thus hence therefore final overall total numeric
     numerical итоговая итоговый итог общая общий моя мой финальная финальный окончательная окончательный лучший""")
-"""Words that may stand before a verdict word on its line."""
 
-NOT_A_VERDICT = _words(r"""los(?:er|ers|es|ing|s|t) wors(?:e|t) weak(?:er|est|ness|nesses)? inferior reject(?:ed|ion|s)?
-    runner second third not no never non un(?:chosen|certain\w*|sure|likely) fail(?:ed|ures?|s)? deduct\w*
-    penalt(?:y|ies) minus plus bonus subtract\w* reduc\w+ missing missed lack\w* confiden\w+ certain\w* doubt\w*
-    probabilit\w+ likelihood chance odds margin varian\w+ threshold cut-?off max\w* min(?:imum)? limit\w* upper lower
-    highest lowest bound\w* range scale target goal baseline possible average mean median weight\w* step(?:s)? expect\w*
-    reference gold\w* truth human\w* user\w* annotator\w* expert\w* rater\w* other\w* another peer\w* previous\w* prior
-    initial\w* original\w* first draft old claim\w* request\w* demand\w* desired wanted candidate\w* student\w*
-    author\w* their his her its self correct error\w* mistake\w* issue\w* typo\w* flaw\w* problem\w* count\w* number\w*
-    total sum question\w* sentence\w* words? tokens? characters? facts? examples? sources? lines? pages? paragraphs?
-    points years? dates? times? note\w* id item\w* index section\w* chapter\w* part\w* rank\w* votes? samples?
-    version\w* difference\w* gap length temperature context prompt input criteri\w+ severit\w+ risk\w* difficult\w+
-    correction\w* alternativ\w+ category categories refus\w+ request option\w* turns? days? months? hours? minutes?
-    attempts? iterations? rounds? size cost price ideal official stated batch amount age duration they he she say\w*
-    said час(?:ов|а|ы)? дней лет снят\w* потер\w+ проиг\w+ хуж\w+ худш\w+ вычет\w* штраф\w* сниж\w+ уверен\w+ вероятн\w+
-    сомнен\w+ порог\w* максим\w+ миним\w+ прежн\w+ предыдущ\w+ ожида\w+ эталон\w* эксперт\w* шаг\w* ошиб\w+ числ\w+
-    количеств\w+ отверг\w+ не другой другая кандидат\w* автор\w* цел\w+ средн\w+ фактов пункт\w* строк\w* стран\w+
-    вопрос\w* поправк\w* разниц\w+ втор\w+""")
-"""Words of loss, doubt, bound, other rater or count: a label that has one names no verdict."""
-
+# Whose score is not the judge's verdict, right before ``Score:``.
 OTHER_RATERS = _words(r"""candidate student author teacher user human annotator expert reviewer critic customer
     reader reference gold ideal another other previous earlier expected target maximum max minimum min average mean
     median pass passing threshold self interim provisional cut base raw reading education their his her gpt claude
-    gemini llama mistral qwen hotel film movie imdb text passage article кандидат автор эталон\w* идеальн\w+ другой
-    другая эксперт\w*""")
-"""Whose score is not the judge's verdict, right before ``Score:``."""
+    line wors(?:e|t) weak(?:er|est) rejected losing gemini llama mistral qwen hotel film movie imdb text passage
+    article кандидат автор эталон\w* идеальн\w+ другой другая эксперт\w*""")
 
-NOT_JUDGED = _words(r"""reference gold ideal another other previous earlier expected average mean median human teacher
-    annotator expert reviewer critic эталон\w* идеальн\w+ другой другая""")
-"""What is not judged, right before ``gets a``: the candidate, student or text is."""
+# What is not judged, right before ``gets a``: the candidate, student or text is.
+NOT_JUDGED = _words(r"""reference gold ideal another other previous earlier expected average mean median human
+    teacher annotator expert reviewer critic эталон\w* идеальн\w+ другой другая""")
 
+# What may stand before a bracketed number, beside the levels' own names: ``Rather good (4)``.
+GOODNESS = _words(r"""good great excellent perfect strong high solid fair decent acceptable adequate satisfactory
+    average ok okay medium moderate mediocre weak low poor bad terrible""")
+
+# Beginnings of nouns that look like a quality, and are none, or the opposite of one.
 NO_QUALITY = _words(r"""un(?!iqu|iv|derst|ity)
     in(?:accur|consist|coher|complet|suffic|adequ|correct|appropr|sensit|effic|toler|stan|stab) ir(?:rele|respons)
     dis non mis im(?:prec|polite|prop|poss|matur) toxic harm sever verbos redund hallucin bias differ senten eviden
     absen occurr negativ offens hostil ambigu vague rude repetit wordi weak useless worthless careless meaning
     pointless priorit quanti identi entit cit capac dens activ facil univers distan sequen audien scien experien
-    confer perplex probab possib difficul abnorm danger obscen profan illeg fals monoton aggress frequen laten curren
-    agen emergen tenden depend urgen deficien redun""")
-"""Beginnings of nouns that look like a quality, and are none, or the opposite of one."""
+    confer perplex probab possib difficul abnorm danger obscen profan illeg fals monoton aggress frequen laten
+    curren agen emergen tenden depend urgen deficien redun confiden certain refer varian уверен""")
 
-REPORTS = (
-    r"\b(?:contain\w*|includ\w+|ends?|ended|ending|begins?|began|starts?|says?|said|writes?|wrote|states?|stated|claims?|claimed"
-    r"|reads?|quot\w+|reports?|adds?|added|append\w*|plant\w*|print\w*|line|содерж\w+|пиш\w+|заканчива\w+|говор\w+)"
+# Verbs of another speaker, for all rules: the third person and the past, as "I conclude" is the judge's.
+SPEAKS = (
+    r"(?:(?:claim|stat|insist|conclud|mention|suggest|believ|assert|announc|boast|report|declar|not|predict|demand|hop|argu|propos"
+    r"|request|maintain|alleg|add|ask|beg|plead|answer|respond|admit|promis|estimat|pretend|advis|comment|explain|recommend)(?:e?s|e?d)"
+    r"|says?|said|wr(?:ites?|ote|itten)|thinks?|thought|feels|tells?|told|repl(?:y|ies|ied)|reads?|quot\w+|puts?"
+    r"|пиш\w+|напис\w+|говор\w+|сказ\w+|утвержда\w+|прос[ия]\w+|считает|цит\w+)"
 )
-"""Verbs of a sentence that goes on with what another speaker wrote."""
 
+# Verbs of a sentence that goes on with what another speaker wrote.
+REPORTS = (
+    rf"\b(?:{SPEAKS}|contain\w*|includ\w+|ends?|ended|ending|begins?|began|starts?|append\w*|plant\w*|prints?|line|holds?"
+    r"|outputs?|returns?|returned|g[ai]ves?|embeds?|содерж\w+|заканчива\w+)"
+)
+
+# What names another speaker behind a level: ``4, says the candidate``, ``4, it claims.``, ``4 (human)``.
 _NOT_OURS = (
     r"\s(?!(?:the|this|our|my|these|your)\s(?:given\s)?"
     r"(?:rubric|criteri|scale|guid|instruct|descri|level|defin|rule|standard|require))"
 )
 ACCORDING = rf"(?:according\sto|in\sthe\swords\sof){_NOT_OURS}"
 ATTRIBUTES = (
-    r"(?:says?|said|claims?|claimed|writes?|wrote|argues?|argued)\s(?:the|its|their|an?|he|she|they)\b",
+    rf"(?<=[,(—–-]\s){SPEAKS}\s(?:the|its|their|an?|he|she|they)\b",
+    rf"(?<=,\s)(?:the|its|their|an?|he|she|they|it)\s(?:\w{{1,20}}\s){{0,2}}{SPEAKS}\W*(?:\n|\Z|\.\s)",
     rf"according\sto{_NOT_OURS}",
     r"self-(?:assess|rat|report|scor|eval|grad)\w*",
     r"(?:by\s)?(?:the\s)?(?:human|candidate|student|annotator|expert|self|author|user|reference|gold)(?:['’]s)?\W{0,3}(?:\n|\Z)",
 )
-"""What names another speaker behind a level: ``4, says the candidate``, ``4 (human)``."""
 
+# What levels that are names may be called: ``Answer A``.
 KINDS = "option|answer|response|output|assistant|label|choice|candidate|model|system|text|вариант|ответ|ассистент"
-"""What levels that are names may be called: ``Answer A``."""
 
+# Words of a level that says that neither is better.
 TIES = _words(r"""tie tied draw equal equally even same ничья равны равноценны одинаково одинаковы поровну""")
-"""Words of a level that says that neither is better."""
 
-YES_NO = _words(r"""yes no true false yeah yep nope correct incorrect ja nein oui non sí sim não да нет верно неверно
-    ага""")
-"""Answers to a level's name: ``Harmful: No``."""
+# What else stands for the level of ties, as MT-Bench's ``[[C]]``.
+TIED = "tied|draw|equal|no clear winner|they are equal|they are equally good|neither is better|[[c]]|both are equal"
+TIED += "".join(f"|both {kind}are equally {how}" for kind in ("", "answers ", "responses ") for how in ("good", "bad"))
 
+# Answers to a level's name: ``Harmful: No``.
+YES_NO = _words(r"""yes no true false yeah yep nope correct incorrect ja nein oui non sí sim não да нет верно
+    неверно ага""")
+
+# Those of them that deny.
 NO = _words("no false nope incorrect nein non não нет неверно")
-"""Those of them that deny."""
 
+# Verdict words whose values are names: ``Status: 3`` is no rating.
 NAMED_ONLY = _words("status outcome winner pick better best preferred winning relation")
-"""Verdict words whose values are names: ``Status: 3`` is no rating."""
 
-UNITS = r"(?:stars?|points?|pts|★|⭐|балл(?:а|ов|ы)?|зв[её]зд(?:а|ы)?|очк(?:о|а|ов)|分)(?!\w)"
-"""Units of a number."""
+# Units of a number.
+UNITS = r"(?:stars?|points?|pts|punk\w+|punt\w+|点|점|★|⭐|балл(?:а|ов|ы)?|зв[её]зд(?:а|ы)?|очк(?:о|а|ов)|分)(?!\w)"
 
+# Words after which prose explains a verdict.
 BECAUSE = r"(?:because|since|due|as|given|потому|так как|поскольку|ибо)\b"
-"""Words after which prose explains a verdict."""
 
-ALTERS = _words(r"""or minus less plus maybe perhaps possibly probably borderline down up was were formerly previously
-    initially originally before after sorry wait rather actually if unless except\w* once would assuming provided
-    at\s(?:most|best|least) tops max between could might
-    (?:only\s)?(?:partly|partially|in\spart)(?!\s(?:because|due|since))
+# What changes a number or a labelled level if it begins the words joined to it.
+ALTERS = _words(r"""or minus less plus maybe perhaps possibly probably borderline down up was were formerly
+    previously initially originally before after sorry wait rather actually if unless except\w* once would assuming
+    provided at\s(?:most|best|least) tops max between could might close\sto bordering verging approaching through
+    thru up\sto (?:only\s)?(?:partly|partially|in\spart)(?!\s(?:because|due|since))
     not\s(?:yet|really|quite|entirely|fully|completely|exactly|always|deserved|earned|given|warranted|justified|sure|a|an|at\sall)\b|not(?=\W*\Z)
-    never no\s(?:wait|way|longer|more|less|doubt|it|i|that|this|sorry|actually|rather|make|idea) closer leaning i\smean
-    или либо минус плюс возможно может наверное было был была если точнее вернее не\sсовсем хотя\sнет скорее почти
-    максимум минимум пока нет""")
-"""What changes a number or a labelled level if it begins the words joined to it."""
+    never no\s(?:wait|way|longer|more|less|doubt|it|i|that|this|sorry|actually|rather|make|idea) closer leaning
+    i\smean или либо минус плюс возможно может наверное было был была если точнее вернее не\sсовсем хотя\sнет скорее
+    почти максимум минимум пока нет""")
 
+# What denies or weakens a level's name if it begins the words joined to it.
 DENIES = _words(r"""no not never none nothing neither nor hardly barely scarcely partly partially in\spart somewhat
-    almost nearly half unlikely doubtful unclear only lacks? without isn['’]?t doesn['’]?t wasn['’]?t far\sfrom less too
-    mostly kind\sof sort\sof to\ssome\sextent не нет ни никак никогда едва отчасти частично почти без совсем\sне
+    almost nearly half unlikely doubtful unclear only lacks? without isn['’]?t doesn['’]?t wasn['’]?t far\sfrom less
+    too mostly kind\sof sort\sof to\ssome\sextent не нет ни никак никогда едва отчасти частично почти без совсем\sне
     вовсе\sне""")
-"""What denies or weakens a level's name if it begins the words joined to it."""
 
-WEIGHS = _words(r"""wors(?:e|t) wrong incorrect weak(?:er)? los(?:es|t) inferior fail(?:s|ed)? miss(?:es|ed) bad poor
-    better right good strong(?:er)? best w[io]n(?:s|ner)? хуже лучше слаб\w+ сильн\w+""")
-"""What weighs one of two answers: ``A: it is worse`` speaks of A, and gives no verdict."""
+# What weighs one of two answers: ``A: it is worse`` speaks of A, and gives no verdict.
+WEIGHS = _words(r"""wors(?:e|t) wrong incorrect weak(?:er)? los(?:es|t) inferior fail(?:s|ed)? miss(?:es|ed) bad
+    poor better right good strong(?:er)? best w[io]n(?:s|ner)? хуже лучше слаб\w+ сильн\w+""")
 
-RETRACTS = _words(r"""correction corrected or wait actually scratch\sthat on\s(?:second\sthoughts?|reflection)
-    i\smean[t]? (?:i|let\sme)\s(?:change|revise|correct|take|lower|raise|amend|reconsider|fix)\w* make\s(?:it|that)
-    rather instead sorry no my\smistake reconsider\w* revised updated? change\w* apolog\w+ better\sstill поправка точнее
+# How a judge takes a verdict back, before it names another level.
+RETRACTS = _words(r"""correction corrected adjusted edit(?:ed)? or wait actually scratch\sthat
+    on\s(?:second\sthoughts?|reflection) i\smean[t]?
+    (?:i|let\sme)\s(?:change|revise|correct|take|lower|raise|amend|reconsider|fix)\w* make\s(?:it|that) rather
+    instead sorry no my\smistake reconsider\w* revised updated? change\w* apolog\w+ better\sstill поправка точнее
     вернее нет исправл\w+ передума\w+ скорее извин\w+ пересм\w+ хотя ой то\sесть""")
-"""How a judge takes a verdict back, before it names another level."""
 
-COMPARES = _words(r"""than beyond above below under over unlike not to to\sbe for reach earn merit short\sof from beats
-    against чем до выше ниже для на от past like toward""")
-"""What stands before a level to which the verdict is compared: ``better than a 3``."""
+# What stands before a level to which the verdict is compared: ``better than a 3``.
+COMPARES = _words(r"""than beyond above below under over unlike not to to\sbe for reach earn merit short\sof from
+    beats against чем до выше ниже для на от past like toward""")
 
+# Words in the clause of a closing sentence whose level is not given.
 NOT_GIVEN = _words(r"""not \w+n['’]t cannot never no nor neither none only if unless should could might may must
     ask\w* demand\w* claim\w* want\w* request\w* expect\w* says said insist\w* beg\w* plead\w* hop(?:e|es|ed|ing)
     wish\w* short without instead rubric to\s(?:get|earn|reach|receive|achieve|deserve|merit|win|have) previous\w*
     earlier requir\w* need\w* have had unable declin\w+ refus\w+ almost nearly tempted considered whether suggest\w*
     argu\w+ propos\w* не нет никогда ни если только лишь прос[ия]т\w* требу\w+ хо[чт]\w+ должн\w+ мог\w* можно
     прежн\w+ якобы чтобы утвержда\w+ ожида\w+ почти нужн\w+ нужен""")
-"""Words in the clause of a closing sentence whose level is not given."""
 
+# Words right before ``a score of 5`` that make it no verdict.
 NOT_GIVEN_BEFORE = _words(r"""perfect full max(?:imum)? min(?:imum)? possible higher highest lower lowest top better
     best no not \w+n['’]t claimed requested demanded expected previous original prior высш\w+ максимальн\w+ прежн\w+
     лучш\w+""")
-"""Words right before ``a score of 5`` that make it no verdict."""
 
+# How a judge begins a sentence that gives a level.
 FIRST_PERSON = _words(r"""(?:i|we)(?:\s(?:would|will|shall|do|can))? i['’](?:d|ll|m) i\sam we['’]d я(?:\sбы)?""")
-"""How a judge begins a sentence that gives a level."""
 
-GIVES = _words(r"""giv(?:e|ing) say consider find classify settle\son score rate grade assign award choose pick select
-    prefer label judge call mark vote\sfor go\swith""")
-"""What the judge does in such a sentence."""
+# What the judge does in such a sentence.
+GIVES = _words(r"""giv(?:e|ing) say consider find classify settle\son score rate grade assign award choose pick
+    select prefer label judge call mark vote\sfor go\swith""")
 
+# The same in Russian, where it needs no pronoun.
 GIVES_RU = _words(r"""выставляю поставил[аи]?\sбы оценил[аи]?\sбы поставлю поставил[аи]? ставлю оцениваю оценю
     оценил[аи]? выбираю присваиваю даю предпочитаю""")
-"""The same in Russian, where it needs no pronoun."""
 
+# What a sentence says of the level that it begins with: ``A is better``, ``4 is fair``.
 BETTER = "better|best|stronger|strongest|superior|preferable|preferred|favou?red|winner"
 FITTING = r"fair|appropriate|justified|suitable|warranted|reasonable|adequate|fitting|right(?=\s(?:score|rating|grade))"
-"""What a sentence says of the level that it begins with: ``A is better``, ``4 is fair``."""
 
+# What was judged, beside `KINDS`: ``The reply is harmful``.
 JUDGED = "reply|statement|comment|content|message|claim|summary|translation|conversation|sentence|post|review|quality"
-"""What was judged, beside `KINDS`: ``The reply is harmful``."""
 
+# What may stand between ``is`` and a verdict.
 SURELY = _words(r"""clearly definitely therefore thus indeed overall very obviously completely fully entirely simply
     much far slightly still the an?""")
-"""What may stand between ``is`` and a verdict."""
 
+# What the judged answer does in a sentence that gives a level.
 EARNS = _words(r"""
     (?:gets?|earns?|deserves?|receives?|merits?|warrants?)\s(?:an?|the)(?:\s(?:\w{1,12}\s)?(?:score|rating|grade|mark)\sof)?
     заслуживает(?:\sоценки)? получает\sоценку (?:this|that|it)(?:\sis|['’]s|\smakes\sit)\sa(?:\ssolid|\sclear)?""")
-"""What the judged answer does in a sentence that gives a level."""
 
+# Marks around a judge's thinking, as patterns: what opens and what ends it; last the channels of gpt-oss.
 _THOUGHT = r"(?:\w{1,20}[:_-]|ant)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|analysis|scratchpad|reflection|monologue)"
 THINKING = (
     (rf"<\|?(?!end_){_THOUGHT}(?:\s[^<>]{{0,80}})?\|?>", rf"<(?:/\|?|\|/|\|end_(?:of_)?){_THOUGHT}\|?>"),
@@ -217,36 +217,36 @@ THINKING = (
     ),
     ("\\A(?-i:analysis(?=[A-Z]|[\\s\\S]*assistantfinal))", "assistantfinal"),
 )
-"""Marks around a judge's thinking, as patterns: what opens and what ends it; last the channels of gpt-oss."""
 
+# Marks around a reply that some servers leave in it.
 LEFT_OVER = (
     "<\\|(?:begin|end)_of_(?:solution|box)\\|>|<\\|(?:START|END)_RESPONSE\\|>"
     "|(?:<\\|(?:end|return|im_end|eot_id|endoftext|end_of_text)\\|>|</s>|<end_of_turn>|<eos>)(?=\\s*\\Z)"
 )
-"""Marks around a reply that some servers leave in it."""
 
+# Characters without width; joiners within a word belong to its spelling.
 INVISIBLE = (
     "[\\u00ad\\u180e\\u200b\\u200e\\u200f\\u202a-\\u202e\\u2060-\\u2064\\u2066-\\u2069\\ufeff]"
     "|(?<=\\d)\\ufe0f?\\u20e3|(?<![^\\W\\d_])[\\u200c\\u200d]|[\\u200c\\u200d](?![^\\W\\d_])"
 )
-"""Characters without width; joiners within a word belong to its spelling."""
 
+# The line below a guard model's verdict: ``S1,S10``.
 GUARD_CATEGORIES = r"\s*[A-Z]{1,3}\d{1,2}(?:\s*,\s*[A-Z]{1,3}\d{1,2}){0,30}\s*\Z"
-"""The line below a guard model's verdict: ``S1,S10``."""
 
+# Finish reasons, in lower case, of a reply that a limit cut off: asked again, it would be cut off again.
 CUT = _words(r"""context_length_exceeded incomplete length limit max_completion_tokens max_length max_output_tokens
     max_tokens model_context_window_exceeded model_length repetition token_limit""")
-"""Finish reasons, in lower case, of a reply that a limit cut off: asked again, it would be cut off again."""
 
+# Finish reasons, in lower case, of a reply that the server or the model refused.
 WITHHELD = _words(r"""blocklist content_filter content_filtered guardrail_intervened prohibited_content recitation
     refusal safety sensitive spii""")
-"""Finish reasons, in lower case, of a reply that the server or the model refused."""
 
-ENDED = _words(r"""</s> <|eot_id|> <|im_end|> <|return|> complete completed done end end_of_turn end_turn endoftext eos
-    eos_token finish finish_reason_stop finish_reason_unspecified finished function_call none normal null ok stop
-    stop_sequence stop_token stop_word succeeded success tool_call tool_calls tool_use unknown unspecified word""")
-"""Finish reasons, in lower case, of a whole reply, or that say nothing. After any other one it broke off."""
+# Finish reasons, in lower case, of a whole reply, or that say nothing. After any other one it broke off.
+ENDED = _words(r"""</s> <|eot_id|> <|im_end|> <|return|> complete completed done end end_of_turn end_turn endoftext
+    eos eos_token finish finish_reason_stop finish_reason_unspecified finished function_call none normal null ok
+    stop stop_sequence stop_token stop_word succeeded success tool_call tool_calls tool_use unknown unspecified word""")
 
+# How a short text that declines begins.
 REFUSES = (
     r"\W{0,3}(?:(?:i['’]?m|i am)\s+(?:very\s+|so\s+|really\s+)?(?:sorry|unable|not\s+able)"
     r"|sorry\b|i\s+apologi[sz]e|unfortunately,?\s+i\s+(?:can|am|must|will)"
@@ -254,24 +254,21 @@ REFUSES = (
     r"|as\s+an\s+ai\b|извините|простите|приношу\s+извинения|к\s+сожалению,?\s+я"
     r"|я\s+(?:не\s+могу|не\s+в\s+состоянии|вынужден|отказываюсь))"
 )
-"""How a short text that declines begins."""
 
+# Words of a line that introduces what another speaker wrote.
 THEIRS = (
-    r"\b(?:wr(?:ote|ites?|itten)|sa(?:id|ys?|ying)|stat(?:es?|ed)|claim(?:s|ed)?|reads?|contain(?:s|ed)?|end(?:s|ed)|"
-    r"quot\w+|outputs?|repl(?:y|ies|ied)|answer(?:s|ed)|respon(?:se|ds?|ded)|return(?:s|ed)|g[ai]ves?|asks?|asked|"
-    r"its|their|candidate\w*|assistant\w*|student\w*|author\w*|submission|user\w*|пиш\w+|напис\w+|сказ\w+|говор\w+|цит\w+|"
-    r"утвержда\w+|кандидат\w*|содерж\w+|прос[ия]\w+|автор\w*|модел\w+)\b"
+    rf"{REPORTS}\b|\b(?:response|its|their|(?:candidate|assistant|student|author|user|submiss|кандидат|автор|модел)\w*)"
 )
-"""Words of a line that introduces what another speaker wrote."""
 
+# Words of a line that introduces a judge's own verdict.
 MINE = (
     r"\b(?:my|i (?:give|rate|score|grade|judge|conclude|assign|award|decide|choose|say)|"
     r"evaluat\w+|assess\w+|verdict|scor\w+|rat(?:e|ed|ing)|grad(?:e|ed|ing)|judge?ments?|json|conclusion|"
     r"here(?: you are| you go| it is)?(?=\s*[:：])|requested|мо[йяеё]|итог\w*|оценк\w+|оценива\w+|вердикт\w*|"
     r"результат\w*|вывод\w*|запрошенн\w+)\b"
 )
-"""Words of a line that introduces a judge's own verdict."""
 
+# Endings of a line that are the judge's own words although they name another speaker: ``JSON output:``.
 _JUDGED = r"(?:candidate|assistant|student|user|author|submission|answer|reply|response|output)"
 ABOUT = (
     r"(?:\b(?:(?:evaluation|assessment|scor(?:e|ing)|rating|grad(?:e|ing)) (?:of|for|on)|verdict (?:for|on))"
@@ -280,16 +277,16 @@ ABOUT = (
     r"|^\W{0,8}(?:final |evaluation )?(?:output|result)"
     r"|\b(?:my|json|structured|requested)(?: json)? (?:output|response|result|object))(?=\W*$)"
 )
-"""Endings of a line that are the judge's own words although they name another speaker: ``JSON output:``."""
 
+# Parts of the names of elements and keys that hold another speaker's words: <candidate>, [expected].
+THEIR_PARTS = "quot|candidate|student|submission|example|expected|reference|previous|human|gold"
+
+# Parts of the names that a judge gives to its own parts: <student_score>, [Start of evaluation].
 OWN_PARTS = "scor|rating|grad|eval|assess|verdict|judg|feedback|reason|expla|analy|review"
-"""Parts of the names that a judge gives to its own parts: <student_score>, [Start of evaluation]."""
 
+# Each opening mark with a mark that closes it; all of the package knows quotation marks from here. The first pair
+# with a mark shows how it is used most often: ``»`` closes, and seldom opens.
 PAIRS = (
     *('""', "''", "＂＂", "“”", "„“", "„”", "‟”", "””", "‘’", "‚‘", "‚’"),
     *("«»", "»«", "‹›", "›‹", "「」", "『』", "《》", "〝〞", "〝〟", "❝❞", "❛❜"),
 )
-"""Each opening mark with a mark that closes it; all of the package knows quotation marks from here.
-
-The first pair with a mark shows how it is used most often: ``»`` closes, and seldom opens.
-"""

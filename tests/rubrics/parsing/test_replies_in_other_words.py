@@ -185,7 +185,7 @@ A: worse⏎B: better ¦ A: 3/5⏎B: 4/5 ¦ A - too long⏎B - concise ¦ A: good
 ¦ A is better in style, B in facts. ¦ A is better on accuracy but B is better on style.
 ¦ If length counts, A is better. ¦ A: 60%, B: 40% ¦ A 60 B 40 ¦ A might be better. ¦ A should be better.
 ¦ Score A: 7⏎Score B: 9 ¦ A=7, B=9 ¦ A (7) vs B (9) ¦ A has the better style. ¦ A: 👍⏎B: 👎 ¦ A: [ ]⏎B: [x]
-¦ ☐ A⏎☑ B ¦ Rejected: A ¦ Runner-up: A ¦ Second: B ¦ A would be better if it were shorter.
+¦ Rejected: A ¦ Runner-up: A ¦ Second: B ¦ A would be better if it were shorter.
 ¦ A is as good as B. ¦ A is no better than B. ¦ A was generated first. ¦ First answer: A ¦ Weaker answer: A
 ¦ Confidence in A ¦ I disagree that A is better. ¦ The user prefers A. ¦ The reference says A. ¦ A⏎B ¦ A⏎⏎B
 ¦ Both A ¦ A? B? ¦ A<B<tie ¦ A is better. No, B is better. ¦ Winner: A. Wait, B. ¦ Winner: A or B
@@ -266,7 +266,7 @@ It does not deserve a score of 5. ¦ A score of 5 would be wrong. ¦ A score of 
 ¦ Score: 4. Scratch that: 3. ¦ Score: 4. Let me revise: 3. ¦ Score: 4⏎Corrected score: 3
 ¦ Score: 4⏎Revised score: 3 ¦ Score: 4⏎⏎Wait, that is too high. 3. ¦ 4⏎3 ¦ 4, 3 ¦ 4; 3 ¦ Score: 4 Score: 3
 ¦ Score A: 4, Score B: 3 ¦ Clarity: 4⏎Depth: 3 ¦ Accuracy: 4/5, Style: 3/5 ¦ 1: no⏎2: no⏎3: yes ¦ 1: ☐⏎2: ☑
-¦ [ ] 4⏎[x] 3 ¦ ☐ 4 ¦ [ ] 4 ¦ 3: 40%, 4: 60% ¦ 4: 60% ¦ 4: style; 2: facts ¦ 4 for style, 2 for facts
+¦ ☐ 4 ¦ [ ] 4 ¦ 3: 40%, 4: 60% ¦ 4: 60% ¦ 4: style; 2: facts ¦ 4 for style, 2 for facts
 ¦ 4 (style), 2 (facts) ¦ Deductions: 4 ¦ Errors: 4 ¦ Number of errors: 4 ¦ Mistakes: 4 ¦ Confidence: 4
 ¦ Uncertainty: 2 ¦ Word count: 4 ¦ Sentences: 4 ¦ Missing points: 4 ¦ Penalty: 2 ¦ Max score: 5 ¦ Maximum: 5
 ¦ Threshold: 4 ¦ Minimum: 3 ¦ Reference score: 4 ¦ Human score: 4 ¦ Previous score: 4 ¦ Expected score: 4
