@@ -98,7 +98,7 @@ class Worklist:
             remarks = _lists_in_texts(column_of, columns)
             cells_by_input = shown_columns(rubric, columns)
             inputs = inputs_by_item(cells_by_input, len(frame))
-            ids = frame["item_id"].tolist() if ids is None else list(ids)  # by which the user knows the items, too
+            ids = list(ids) or frame["item_id"].tolist()  # by which the user knows the items, too
             skipped, more = _check_inputs(ids, cells_by_input, inputs, spec)
             for text in () if quiet else (*remarks, *more):
                 warnings.warn(text, EvalkitWarning, stacklevel=3)
