@@ -73,6 +73,7 @@ class _Expectation(JudgeFields):
     min_score: MinScore | None = None
     min_points: MinPoints | None = None
     rubric: str | None = None
+    criteria: str | None = None
     rubric_version: str | None = None
 
     @property
@@ -81,7 +82,7 @@ class _Expectation(JudgeFields):
         return (self.rubric or "requirement") if self.type == CRITERIA else self.type
 
     @property
-    def criteria(self) -> tuple[str, ...]:
+    def with_floors(self) -> tuple[str, ...]:
         """The criteria that `min_score` names; none if it is a number for the whole rubric."""
         return tuple(self.min_score) if isinstance(self.min_score, dict) else ()
 
@@ -117,7 +118,7 @@ class Expected(_WithChecks):
     def _fits(self) -> Expected:
         given, allowed = self.of_check, CHECKS[self.type].fields if self.type in CHECKS else {}
         if self.type in CHECKS:
-            fields = (*JudgeFields.model_fields, "min_score", "min_points", "rubric", "rubric_version")
+            fields = (*JudgeFields.model_fields, "min_score", "min_points", "rubric", "criteria", "rubric_version")
             judged = [name for name in fields if getattr(self, name) is not None]
             if judged:
                 fact = f"{self.type} is a check without a judge"
@@ -126,7 +127,7 @@ class Expected(_WithChecks):
                 raise ValueError(f"{self.type} needs exactly one of {', '.join(allowed)}")
         if self.type == CRITERIA and (self.min_points is None or self.min_score is not None):
             raise ValueError("criteria needs min_points (a share of the points), and has no min_score")
-        of_criteria = [] if self.type in (CRITERIA, *CHECKS) else ["min_points", "rubric"]
+        of_criteria = [] if self.type in (CRITERIA, *CHECKS) else ["min_points", "rubric", "criteria"]
         wrong = sorted(
             [*(given.keys() - allowed.keys()), *(name for name in of_criteria if getattr(self, name) is not None)]
         )

@@ -24,12 +24,16 @@ _SOURCES = ("live", "cache", "trace")
 _SHOWN = ("points", "possible", "score", "low", "high", "coverage", "n_criteria", "n_scored")
 
 
-def criteria_of(traces: Mapping[str, Trace]) -> dict[str, pd.DataFrame | str]:
-    """For each name the trace's own criteria as `explode_criteria` makes them, or why they cannot be judged."""
-    cells = {key: [trace.item[name] for name in COLUMNS if not is_missing(trace.item.get(name))]
-             for key, trace in traces.items()}  # fmt: skip
+def criteria_of(traces: Mapping[str, tuple[Trace, str | None]]) -> dict[str, pd.DataFrame | str]:
+    """For each name the trace's own criteria as `explode_criteria` makes them, or why they cannot be judged.
+
+    They are what the trace has under the name beside it, else under one of `COLUMNS`.
+    """
+    cells = {key: [trace.item[field] for field in ([own] if own else COLUMNS) if not is_missing(trace.item.get(field))]
+             for key, (trace, own) in traces.items()}  # fmt: skip
     items = [(key, {"item_id": key, "criteria": filled[0]}) for key, filled in cells.items() if filled]
-    lacking = dict.fromkeys(cells, "the trace has no criteria; add them as its field criteria, or under meta.inputs")
+    advice = "; add them as its field criteria, or under meta.inputs; `criteria: NAME` in the test names another field"
+    lacking = {key: f"the trace has no {own or 'criteria'}{advice}" for key, (_, own) in traces.items()}
     return {**lacking, **_each(items, _exploded)}
 
 

@@ -18,10 +18,10 @@ from evalkit.lighteval.metric_settings import Declared, MetricSettings
 from evalkit.lighteval.metrics import ProgressLog, RubricScore, judge_rows
 from evalkit.rubrics import Scale
 from evalkit.rubrics.item_criteria import COLUMNS, criteria_in, explode_criteria, refuse_other_scales
+from evalkit.rubrics.rubric import OWN_CRITERIA as OWN
 from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.stats.aggregation.item_points import points
 
-OWN = "criteria"
 _FIGURES, _COUNTS = ("points", "possible", "low", "high", "renormalised"), ("n_criteria", "n_open")
 
 

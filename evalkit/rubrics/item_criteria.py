@@ -13,15 +13,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from evalkit.core.strict_json import DuplicateKeyError, without_duplicates
 from evalkit.errors import EvalkitError, InputError, counted, guess, listed
 from evalkit.rubrics.given_scales import scale_of
-from evalkit.rubrics.rubric import REQUIREMENT, Rubric
+from evalkit.rubrics.rubric import OWN_CRITERIA, REQUIREMENT, Rubric
 from evalkit.rubrics.scales import Scale
 from evalkit.tables.items import ItemsLike, as_frame, as_items, canonical, is_missing
 from evalkit.tables.lists_in_texts import list_in
@@ -66,7 +67,17 @@ _POINTS_IN_TEXT = re.compile(
     rf"|(?::|(?<!\d)[–—-])\s*[+−-]?\s*{_PLAIN}{_UNIT})\W*$)",
     re.IGNORECASE | re.DOTALL)  # fmt: skip
 _MISSING = ("nan", "none", "n/a", "na", "<na>")  # as tables write them
-_NEXT_IN_LINE = re.compile(r"(?:\s|\\n)2[.):]\s|<li\b")
+# A list that is one text, by its first two marks; at the start of the text, or anywhere in a line
+_SEVERAL = re.compile(
+    r"\s*(?:\W{0,3}(?:(?:requirement|criterion)\s)?\(?1([.):])\s.*?(?:\s|\\n)\W{0,3}(?:(?:requirement|criterion)\s)?2\1\s"
+    r"|\(?a([.)])\s.*?\n\s*\(?b\2\s|([-*•])\s.*?\n[ \t]*\3\s|<(?:[ou]l|li)\b.*<li\b)",
+    re.IGNORECASE | re.DOTALL)  # fmt: skip
+_WITHIN_LINE = re.compile(
+    r"(?:\(|.*\s)?1([.):])\s.*(?:\s|\\n)\(?2\1\s|\s*<(?:[ou]l|li)\b|.*\s•\s|(?:[^|${}]*\w\w[^|${}]*\|){2}[^|${}]*\w\w",
+    re.DOTALL)  # fmt: skip
+_MARK_IN_LINE = re.compile(r"(?:^|[;,|]?\s+)(?=(\(?)(\d{1,3})([.):])\s)")
+_ESCAPED_BREAK = re.compile(r"(?:\\r)?\\n(?=\s*(?:\(?\d{1,4}[.):]|[-*•])\s)")
+_HEADING = re.compile(r"#{1,6}\s|(\*\*|__).+\1:?$|[^.!?]{1,60}:$|total\b|[-=*_]{3,}$", re.IGNORECASE)
 COLUMNS = ("criteria", "rubrics", "requirements", "checklist", "rubric_items")
 _MADE = ("of_item", "requirement", "points", "sign", "wording", "axis", "requires", "parent", "scale")
 _JSON = re.compile(r"""\{|\[\s*(?:[\[{"']|$)|"(?:[^"\\]|\\.)*"$|(?:null|true|false|-?[\d.]+)$""")  # or meant to be
@@ -194,19 +205,41 @@ def with_rows(
     """
     if not rubric.has_requirements:
         return items, item_id
-    frame, column = as_frame(items), (inputs or {}).get(REQUIREMENT, REQUIREMENT)
-    names = {*map(str, frame.columns)}
-    if column in names and any(map(_is_list, frame[column])):
-        advice = f"make a row of each with ek.explode_criteria(items, {column!r})"
-        raise InputError(f"the column {column!r} holds lists, but a requirement is one statement; {advice}")
-    if column in names or REQUIREMENT in (inputs or {}) or not names & {*COLUMNS}:
+    frame, inputs = as_frame(items), inputs or {}
+    names, column, own = {*map(str, frame.columns)}, inputs.get(REQUIREMENT, REQUIREMENT), inputs.get(OWN_CRITERIA)
+    if own is not None and REQUIREMENT in inputs:
+        raise InputError("inputs= maps 'criteria' (all of an item) and 'requirement' (one of a row); keep one of them")
+    if own is not None and "of_item" not in names and len(frame):
+        return explode_criteria(items, own, item_id=item_id), None
+    if column in names:
+        refuse_lists(frame[column], f"the column {column!r}", column)
+    if column in names or REQUIREMENT in inputs or not names & {*COLUMNS}:
         return items, item_id
     return explode_criteria(items, item_id=item_id), None
 
 
-def _is_list(cell: Any) -> bool:
-    is_text_of_list = isinstance(cell, str) and cell.startswith(("[", "(")) and list_in(cell) is not None
-    return is_text_of_list or isinstance(cell, (Mapping, list, tuple, np.ndarray))
+def refuse_lists(cells: Iterable[Any], what: str, name: str, option: str = "inputs") -> None:
+    """Raise for a requirement that is plainly several; `name` is that of the column, which `option` maps."""
+    if (cell := next(filter(_is_several, cells), None)) is not None:
+        fact = f"{what} holds lists ({str(cell)[:60]!r}), but a requirement is one statement"
+        advice = f"map it as the items' criteria, which become rows: {option}={{'criteria': {name!r}}}"
+        advice += f" (--input criteria={name}), or call ek.explode_criteria(items, {name!r})" * (option == "inputs")
+        raise InputError(f"{fact}; {advice}")
+
+
+def _is_several(cell: Any) -> bool:
+    if not isinstance(cell, str):
+        return _is_list(cell)
+    try:
+        return _SEVERAL.match(cell) is not None or (cell.lstrip()[:1] in ("[", "(", "{") and _is_list(_read(cell)))
+    except DuplicateKeyError:
+        return True
+    except (ValueError, RecursionError):
+        return False
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (Mapping, list, tuple, np.ndarray))
 
 
 def lint_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str | None = None) -> pd.DataFrame:
@@ -348,15 +381,15 @@ def _entries(cell: Any) -> list[Any]:
         cell = cell.tolist()
     if isinstance(cell, str):
         written, text = cell.lstrip("\ufeff"), cell.lstrip("\ufeff").strip()
-        if (cell := list_in(text)) is None:
+        try:
+            cell = _read(text)
+        except (ValueError, RecursionError) as problem:
             if not _JSON.match(text):
                 return _lines(written)
-            try:
-                cell = json.loads(text)
-            except (ValueError, RecursionError) as problem:
-                raise InputError(f"its criteria look like JSON, but are not: {problem}") from None
-            if isinstance(cell, str):
-                return _entries(cell)
+            advice = "write them with json.dumps, each key once, or give a list"
+            raise InputError(f"its criteria look like JSON, but cannot be read: {problem}; {advice}") from None
+        if isinstance(cell, str):
+            return _entries(cell)
     if isinstance(cell, Mapping):
         return _entries_of_mapping({name: value for name, value in cell.items() if not is_missing(value)})
     if is_missing(cell):
@@ -364,6 +397,16 @@ def _entries(cell: Any) -> list[Any]:
     if not isinstance(cell, Sequence):
         raise InputError(f"its criteria are of type {type(cell).__name__}; give a list, JSON text or numbered lines")
     return list(cell)
+
+
+def _read(text: str) -> Any:
+    """A text of JSON, or of a list as Python prints it; ValueError or RecursionError for any other."""
+    try:
+        return json.loads(text, object_pairs_hook=without_duplicates)
+    except (ValueError, RecursionError) as problem:
+        if isinstance(problem, DuplicateKeyError) or (value := list_in(text)) is None:
+            raise
+        return value
 
 
 def _entries_of_mapping(cell: Mapping[Any, Any]) -> list[Any]:
@@ -382,9 +425,19 @@ def _entries_of_mapping(cell: Mapping[Any, Any]) -> list[Any]:
 
 def _lines(text: str) -> list[str]:
     """The criteria of numbered or bulleted lines; other lines, and deeper ones, belong to the criterion before them."""
+    if "\n" not in text.strip():
+        text = _ESCAPED_BREAK.sub("\n", text)
+        marks = [match.groups() for match in _MARK_IN_LINE.finditer(text)]
+        if len(marks) > 2 and marks == [(marks[0][0], str(number + 1), marks[0][2]) for number in range(len(marks))]:
+            text = _MARK_IN_LINE.sub("\n", text)
     markers = [(len(match[1].expandtabs()), match.span()) for match in _NUMBERED.finditer(text)]
     starts = [span for indent, span in markers if indent < markers[0][0] + _INDENT]
-    if len(starts) < 2 and _NEXT_IN_LINE.search(text):
+    ends = [start for start, _ in starts[1:]] + [len(text)]
+    pieces = [text[start:end].strip() for (_, start), end in zip(starts, ends[: len(starts)], strict=True)]
+    numbers = [int(re.sub(r"\D", "", text[start:end]) or -1) for start, end in starts]
+    last_ones = [(number + 1, piece) for number, piece in zip(numbers, pieces, strict=True) if number + 1 not in numbers]
+    is_in_line = any(number and re.search(rf"\s\(?{number}[.):]\s", piece) for number, piece in last_ones)
+    if is_in_line or (len(starts) < 2 and _WITHIN_LINE.match(text)):
         raise InputError(f"its criteria are a list within one line ({text[:60]!r}); give a list, or one per line")
     if not starts:
         text = text.strip()
@@ -393,8 +446,12 @@ def _lines(text: str) -> list[str]:
         return [text] if text else []
     if before := text[: starts[0][0]].strip():
         raise InputError(f"its numbered criteria begin with a line without number ({before[:60]!r}); number or drop it")
-    ends = [start for start, _ in starts[1:]] + [len(text)]
-    return [text[start:end].strip() for (_, start), end in zip(starts, ends, strict=True)]
+    for before, line in (pair for piece in pieces for pair in pairwise(piece.split("\n"))):
+        is_apart = not before.strip() or _HEADING.match(line.strip())
+        if is_apart and line.strip() and len(line) - len(line.lstrip()) < markers[0][0] + _INDENT:
+            fact = f"its numbered criteria have a line that belongs to none of them ({line.strip()[:60]!r})"
+            raise InputError(f"{fact}; drop it, indent what goes on, or give axes as a list of mappings")
+    return pieces
 
 
 def _flat(
@@ -404,7 +461,7 @@ def _flat(
     for number, entry in enumerate(entries, start=1):
         entry_fields = {"text": entry} if isinstance(entry, str) else entry
         if isinstance(entry, str) and entry.strip().startswith(('{"', "{'")):
-            entry_fields = (list_in(f"[{entry}]") or [None])[0]
+            entry_fields = next(iter(_entries(f"[{entry}]")), None)
         if not isinstance(entry_fields, Mapping):
             fact = f"criterion {number} is {str(entry)[:40]!r}, of type {type(entry).__name__}"
             raise InputError(f"{fact}; give a text or a mapping, or whole JSON of one")
@@ -453,6 +510,8 @@ def _criterion(fields: Mapping[str, Any], number: str, place: int) -> tuple[Item
     if len(fields) > 1:
         text = _statement(fields, text, where)
     statement = str(canonical(text)).strip()
+    if _SEVERAL.match(statement):
+        raise InputError(f"{where} is several in one text ({statement[:60]!r}); give each an entry of its own")
     mark = None if values["points"] is not None else _POINTS_IN_TEXT.match(f"{statement[:50]}\0{statement[-50:]}")
     if mark and mark["bare"] != str(place):  # [1], [2] … number them
         fact = f"{where} has no points, but its text has what may be its points ({statement[:60]!r})"
@@ -553,6 +612,8 @@ def _circle(given: Mapping[str, tuple[str, ...]]) -> list[str]:
 def _notes(criteria: Sequence[ItemCriterion]) -> Iterator[tuple[str, str]]:
     if not any(criterion.points > 0 for criterion in criteria):
         yield "", "no criterion has positive points: the item has no score"
+    if len(criteria) == 1 and re.search(r"; | \| ", criteria[0].text):
+        yield "", "one criterion, with ';' or '|' between parts: if it is several, give a list, or number them, one per line"
     for criterion in criteria:
         own_notes = {
             criterion.mistyped: criterion.mistyped,

@@ -294,10 +294,11 @@ def check_names(inputs: Mapping[str, str], rubric: Rubric) -> None:
         raise ConfigError(
             f"inputs= maps only inputs of the rubric; pass the column of ids as item_id={inputs['item_id']!r}"
         )
-    if unknown := [name for name in inputs if name not in rubric.input_names]:
+    allowed = rubric.mapped_names
+    if unknown := [name for name in inputs if name not in allowed]:
         raise ConfigError(
             f"inputs= names {listed(unknown)}, which rubric {rubric.id!r} does not have; "
-            f"{guess(unknown[0], rubric.input_names)}its inputs: {listed(rubric.input_names, most=30)}"
+            f"{guess(unknown[0], allowed)}its inputs: {listed(allowed, most=30)}"
         )
 
 
