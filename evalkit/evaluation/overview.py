@@ -118,6 +118,7 @@ def _points(evaluation: Evaluation) -> Iterator[Section]:
         yield from [("", [], [problem])] if problem else []
         return
     by_axis = points_in_groups(evaluation, by="axis").dropna(subset="axis")
+    by_axis["axis"] = by_axis["axis"].replace("all", "the axis 'all'")
     rows, notes, tables = [], [], [table.assign(axis="all"), *([by_axis] if len(by_axis) else [])]
     for row in pd.concat(map(summarize, tables)).head(_MOST_AXES).to_dict("records"):
         rows.append({

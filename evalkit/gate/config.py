@@ -5,10 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, create_model, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from evalkit.core.judge_settings import JUDGE_SETTINGS, NOT_SENT
+from evalkit.core.validation_errors import explain
 from evalkit.errors import ConfigError, listed
 from evalkit.gate.checks import CHECKS, one_or_more
 
@@ -199,6 +210,12 @@ class GateConfig(_Strict):
     profile: str | None = None
     folder: Path = Field(default=Path(), exclude=True)
     name: str = Field(default="", exclude=True)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as problem:
+            raise ConfigError(f"the configuration: {explain(problem, GateConfig)}") from problem
 
     @model_validator(mode="after")
     def _distinct(self) -> GateConfig:

@@ -110,7 +110,7 @@ def measure_points(
         of_floor = [entry for entry, axis in zip(judgments, rows["axis"], strict=True) if name in (_WHOLE, axis)]
         n_split = sum(len({*judgment.samples}) > 1 for judgment in of_floor)
         reasons = _reasons([entry for entry in of_floor if not _is_known(entry)])
-        why = f" ({', '.join(f'{reason} {n}' for reason, n in sorted(reasons.items()))})" if reasons else ""
+        why = f" (samples: {', '.join(f'{reason} {n}' for reason, n in sorted(reasons.items()))})" if reasons else ""
         if row["n_open"]:
             text += f"; {row['n_open']} unscored{why}"
         elif status == "pass" and n_split:

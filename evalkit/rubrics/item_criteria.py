@@ -48,19 +48,27 @@ _CHILDREN = ("sub_tasks", "children")
 _FIELDS = (*chain(*_NAMES.values()), *_CHILDREN, "tags")
 # Fields that may say what a criterion is worth, or between which answers a judge chooses, and are not read.
 _WORTH = re.compile(r"importance|priority|severity|weight(?:s|_class|ing)|(?:weight_)?percentage|score|pts|marks|value|"
-                    r"credit|max_?(?:score|points|marks)|point(?:_value)?")  # fmt: skip
+                    r"credit|max_?(?:score|points|marks)|point(?:_value)?|worth|must(?:_have)?|required|optional|mandatory|"
+                    r"bonus|critical")  # fmt: skip
 _LEVELS = re.compile(r"levels|options|choices|ratings|score_?ranges?|scoring_criteria|score_?\d+(?:_description)?")
 _NEGATIVE = re.compile(r"(?:is_)?(?:negative|penalty|pitfall)|polarity|sign")
+_WANTED = re.compile(r"(?:expected|correct|desired|gold)(?:_answer)?|answer|should")  # no: an answer should not do it
 _POSITIVE = {"false", "0", "no", "positive", "+", "+1", "sign1", "polarity1"}
 _KIND = re.compile(r"negative|detrimental|pitfall|penalty|deduction", re.IGNORECASE)
 _KIND_FIELD = re.compile(r"(?:(?:criteri(?:on|a)|rubric)_)?(?:type|kind|category|polarity)")
 _SIGNED, _PLAIN, _UNIT = r"[+−-]\s*\d+(?:\.\d+)?", r"\d+(?:\.\d+)?", r"\s*(?:points?|pts?\.?|marks?)\b"
+_IMPORTANT = rf"{_KIND.pattern}|essential|important|optional|critical|mandatory|required|bonus|must(?:[ -]have)?|nice[ -]to[ -]have"
 # [5 points] …, (+3) …, -2: …, 5 points: …
 # [5] …, Pitfall: …, or nothing but 5
 # … points: 5 (not: three points: 1) a 2) b), … (+3) (not: x = (-2)), … (5 pts), … - 5 points (not: 4-5 points)
+# (essential) …, Must: …, weight=3 …, +5 Names …, 5pts …, Award 3 points …; … [Bonus], … (weight: 3), … (80/100)
 _POINTS_IN_TEXT = re.compile(
     rf"[\[(]\s*(?:{_SIGNED}(?:{_UNIT}|\s*%)?|{_PLAIN}(?:{_UNIT}|\s*%))\s*[\])]|(?:{_SIGNED}(?:{_UNIT})?|{_PLAIN}{_UNIT})\s*:"
-    rf"|\[(?P<bare>{_PLAIN})\]\s|[+−-]?{_PLAIN}\0|(?:{_KIND.pattern}|essential|important|optional)(?: criteri\w+)?\s*:"
+    rf"|\[(?P<bare>{_PLAIN})\]\s|[+−-]?{_PLAIN}\0|(?:{_IMPORTANT})(?: criteri\w+)?\s*:"
+    rf"|[\[(](?:{_IMPORTANT})[\])]|(?:{_IMPORTANT})\s*(?::|[–—-]\s)|[\[(]?w(?:eight)?\s*[:=]\s*\d|{_SIGNED}\s+(?-i:[A-Z])"
+    rf"|{_PLAIN}\s*pts\b|(?:award|deduct|subtract|give|add)\s+(?:up to\s+)?{_PLAIN}{_UNIT}"
+    rf"|.*[\[(](?:{_IMPORTANT}|{_PLAIN}\s*/\s*(?:5|10+)|(?:w|weight|importance|priority|score|max(?:imum)?|out of)\s*[:= ]\s*"
+    rf"(?:\d[\d./]*|high|medium|low|{_IMPORTANT}))\s*[\])]\W*$"
     rf"|.*(?:(?:\bpoints|\n\s*weight)[\"']?\s*[:=]\s*[\"']?(?!1[.)](?!\d))[+−-]?\d"
     rf"|[\[(]\s*[+−-]?\s*{_PLAIN}{_UNIT}\s*[\])]"
     rf"|(?:(?<![=≈<>≤≥])(?<![=≈<>≤≥] )[\[(]\s*{_SIGNED}\s*[\])]"
@@ -435,7 +443,9 @@ def _lines(text: str) -> list[str]:
     ends = [start for start, _ in starts[1:]] + [len(text)]
     pieces = [text[start:end].strip() for (_, start), end in zip(starts, ends[: len(starts)], strict=True)]
     numbers = [int(re.sub(r"\D", "", text[start:end]) or -1) for start, end in starts]
-    last_ones = [(number + 1, piece) for number, piece in zip(numbers, pieces, strict=True) if number + 1 not in numbers]
+    last_ones = [
+        (number + 1, piece) for number, piece in zip(numbers, pieces, strict=True) if number + 1 not in numbers
+    ]
     is_in_line = any(number and re.search(rf"\s\(?{number}[.):]\s", piece) for number, piece in last_ones)
     if is_in_line or (len(starts) < 2 and _WITHIN_LINE.match(text)):
         raise InputError(f"its criteria are a list within one line ({text[:60]!r}); give a list, or one per line")
@@ -486,11 +496,13 @@ def _names_among(keys: tuple[str, ...]) -> tuple[dict[str, list[str]], str, list
     """For each field its names among the keys of a mapping; what was mistyped; and what may count, but is not read."""
     free = [name for name in _FIELDS if name not in keys]
     unread = {key: hint for key in keys if key not in _FIELDS and (hint := guess(key, free))}
+    unread = {key: hint for key, hint in unread.items() if not key.endswith("_weight")}
     mistyped = "; ".join(f"its field {key!r} is not read; {hint.strip()}" for key, hint in unread.items())
     fields = {field: [name for name in names if name in keys] for field, names in _NAMES.items()}
     fields["points"] = fields["points"] or [key for key in keys if key.endswith("_weight")]
     worth = [key for key in keys if _WORTH.fullmatch(key) or (key in unread and guess(key, _NAMES["points"]))]
-    return fields, mistyped, [*worth, *filter(_LEVELS.fullmatch, keys), *filter(_NEGATIVE.fullmatch, keys)]
+    others = (_LEVELS, _NEGATIVE, _WANTED)
+    return fields, mistyped, [*worth, *(key for like in others for key in keys if like.fullmatch(key))]
 
 
 def _criterion(fields: Mapping[str, Any], number: str, place: int) -> tuple[ItemCriterion, str | None]:
@@ -506,7 +518,8 @@ def _criterion(fields: Mapping[str, Any], number: str, place: int) -> tuple[Item
     text = values["text"]
     where = f"criterion {id_text(values['id']) if values['id'] is not None else number}"
     if not isinstance(text, str) or not text.strip():
-        raise InputError(f"{where} has no text, as in {listed(_NAMES['text'])} (fields: {listed(fields, most=12)})")
+        fact = f"{where} has no text, as in {listed(_NAMES['text'], most=10)} (fields: {listed(fields, most=12)})"
+        raise InputError(f"{fact}; give a list of texts, or of mappings such as {{'text': …, 'points': …, 'axis': …}}")
     if len(fields) > 1:
         text = _statement(fields, text, where)
     statement = str(canonical(text)).strip()
@@ -554,12 +567,14 @@ def _refuse_unread(fields: Mapping[str, Any], worth: Sequence[str], values: Mapp
     unread += [name for name in filter(_KIND_FIELD.fullmatch, fields) if _KIND.fullmatch(str(fields[name]).strip())
                and (values["points"] is None or name not in _NAMES["axis"])]  # fmt: skip
     for name in unread:
-        field, value = "scale" if _LEVELS.fullmatch(name) else "points", str(fields[name]).casefold()
-        is_sign, is_lost = _NEGATIVE.fullmatch(name) or _KIND_FIELD.fullmatch(name), values[field] is None
-        is_lost = not {value, name + value} & _POSITIVE and values["sign"] > 0 if is_sign else is_lost
+        field, value = "scale" if _LEVELS.fullmatch(name) else "points", str(fields[name]).strip().casefold()
+        is_sign, is_wanted = _NEGATIVE.fullmatch(name) or _KIND_FIELD.fullmatch(name), _WANTED.fullmatch(name)
+        is_negative = value in ("no", "false", "0", "n") if is_wanted else not {value, name + value} & _POSITIVE
+        is_lost = is_negative and values["sign"] > 0 if is_sign or is_wanted else values[field] is None
         if is_lost and name not in _NAMES["text"]:
             fact = f"{where} has {field} {values[field]!r}, but the field {name!r} ({value[:40]!r}), which is not read"
-            raise InputError(f"{fact}; if it counts, give {field} (negative ones for a failure); else drop it")
+            failure = " (negative ones for a failure)" * (field == "points")
+            raise InputError(f"{fact}; if it counts, give {field}{failure}; else drop it")
 
 
 def _axis_in(tags: Any, where: str) -> Any:
@@ -613,12 +628,16 @@ def _notes(criteria: Sequence[ItemCriterion]) -> Iterator[tuple[str, str]]:
     if not any(criterion.points > 0 for criterion in criteria):
         yield "", "no criterion has positive points: the item has no score"
     if len(criteria) == 1 and re.search(r"; | \| ", criteria[0].text):
-        yield "", "one criterion, with ';' or '|' between parts: if it is several, give a list, or number them, one per line"
+        yield (
+            "",
+            "one criterion, with ';' or '|' between parts: if it is several, give a list, or number them, one per line",
+        )
     for criterion in criteria:
         own_notes = {
             criterion.mistyped: criterion.mistyped,
             "has a scale of its own: judge it with rubric.edit('requirement', scale=...)": criterion.scale is not None,
             "requires itself, which changes nothing": criterion.id in criterion.requires,
+            "is one word: write what is true of an answer, or not": re.fullmatch(r"[^\W\d_]{5,}\W?", criterion.text),
             f"words a failure, but has {criterion.points:g} points: should they be negative?": (
                 criterion.points > 0 and _FAILURE.match(criterion.text)
             ),

@@ -49,7 +49,9 @@ class Reward:
         places = {*rubric.input_names, *spec.inputs.values(), *(COLUMNS if rubric.has_requirements else ())}
         if self._own is not None:
             if self._own not in columns:
-                raise InputError(f"reward: no column {self._own!r}, which inputs= names; the data have {listed(columns)}")
+                raise InputError(
+                    f"reward: no column {self._own!r}, which inputs= names; the data have {listed(columns)}"
+                )
             columns = {name: column for name, column in columns.items() if name not in COLUMNS} | {
                 OWN_CRITERIA: columns[self._own]
             }

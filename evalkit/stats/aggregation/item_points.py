@@ -132,6 +132,8 @@ def points(
 
 def _exploded(items: ItemsLike) -> pd.DataFrame:
     frame = as_frame(items)
+    if "of_item" in frame.index.names and "of_item" not in frame.columns:
+        frame = frame.assign(of_item=frame.index.get_level_values("of_item"))
     if "of_item" not in frame.columns:
         frame = explode_criteria(items)
     if lost := [name for name in _EXPLODED if name not in frame.columns]:
