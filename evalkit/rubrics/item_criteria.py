@@ -57,7 +57,8 @@ _POSITIVE = {"false", "0", "no", "positive", "+", "+1", "sign1", "polarity1"}
 _KIND = re.compile(r"negative|detrimental|pitfall|penalty|deduction", re.IGNORECASE)
 _KIND_FIELD = re.compile(r"(?:(?:criteri(?:on|a)|rubric)_)?(?:type|kind|category|polarity)")
 _SIGNED, _PLAIN, _UNIT = r"[+−-]\s*\d+(?:\.\d+)?", r"\d+(?:\.\d+)?", r"\s*(?:points?|pts?\.?|marks?)\b"
-_IMPORTANT = rf"{_KIND.pattern}|essential|important|optional|critical|mandatory|required|bonus|must(?:[ -]have)?|nice[ -]to[ -]have"
+_IMPORTANT = (rf"{_KIND.pattern}|essential|important|optional|critical|mandatory|required|bonus"
+              "|must(?:[ -]have)?|nice[ -]to[ -]have")  # fmt: skip
 # [5 points] …, (+3) …, -2: …, 5 points: …
 # [5] …, Pitfall: …, or nothing but 5
 # … points: 5 (not: three points: 1) a 2) b), … (+3) (not: x = (-2)), … (5 pts), … - 5 points (not: 4-5 points)
@@ -67,8 +68,8 @@ _POINTS_IN_TEXT = re.compile(
     rf"|\[(?P<bare>{_PLAIN})\]\s|[+−-]?{_PLAIN}\0|(?:{_IMPORTANT})(?: criteri\w+)?\s*:"
     rf"|[\[(](?:{_IMPORTANT})[\])]|(?:{_IMPORTANT})\s*(?::|[–—-]\s)|[\[(]?w(?:eight)?\s*[:=]\s*\d|{_SIGNED}\s+(?-i:[A-Z])"
     rf"|{_PLAIN}\s*pts\b|(?:award|deduct|subtract|give|add)\s+(?:up to\s+)?{_PLAIN}{_UNIT}"
-    rf"|.*[\[(](?:{_IMPORTANT}|{_PLAIN}\s*/\s*(?:5|10+)|(?:w|weight|importance|priority|score|max(?:imum)?|out of)\s*[:= ]\s*"
-    rf"(?:\d[\d./]*|high|medium|low|{_IMPORTANT}))\s*[\])]\W*$"
+    rf"|.*[\[(](?:{_IMPORTANT}|{_PLAIN}\s*/\s*(?:5|10+)|(?:w|weight|importance|priority|score|max(?:imum)?|out of)"
+    rf"\s*[:= ]\s*(?:\d[\d./]*|high|medium|low|{_IMPORTANT}))\s*[\])]\W*$"
     rf"|.*(?:(?:\bpoints|\n\s*weight)[\"']?\s*[:=]\s*[\"']?(?!1[.)](?!\d))[+−-]?\d"
     rf"|[\[(]\s*[+−-]?\s*{_PLAIN}{_UNIT}\s*[\])]"
     rf"|(?:(?<![=≈<>≤≥])(?<![=≈<>≤≥] )[\[(]\s*{_SIGNED}\s*[\])]"
@@ -240,10 +241,8 @@ def _is_several(cell: Any) -> bool:
         return _is_list(cell)
     try:
         return _SEVERAL.match(cell) is not None or (cell.lstrip()[:1] in ("[", "(", "{") and _is_list(_read(cell)))
-    except DuplicateKeyError:
-        return True
-    except (ValueError, RecursionError):
-        return False
+    except (ValueError, RecursionError) as problem:
+        return isinstance(problem, DuplicateKeyError)
 
 
 def _is_list(value: Any) -> bool:
@@ -443,10 +442,8 @@ def _lines(text: str) -> list[str]:
     ends = [start for start, _ in starts[1:]] + [len(text)]
     pieces = [text[start:end].strip() for (_, start), end in zip(starts, ends[: len(starts)], strict=True)]
     numbers = [int(re.sub(r"\D", "", text[start:end]) or -1) for start, end in starts]
-    last_ones = [
-        (number + 1, piece) for number, piece in zip(numbers, pieces, strict=True) if number + 1 not in numbers
-    ]
-    is_in_line = any(number and re.search(rf"\s\(?{number}[.):]\s", piece) for number, piece in last_ones)
+    ends_of = [(number + 1, piece) for number, piece in zip(numbers, pieces, strict=True) if number + 1 not in numbers]
+    is_in_line = any(number and re.search(rf"\s\(?{number}[.):]\s", piece) for number, piece in ends_of)
     if is_in_line or (len(starts) < 2 and _WITHIN_LINE.match(text)):
         raise InputError(f"its criteria are a list within one line ({text[:60]!r}); give a list, or one per line")
     if not starts:
@@ -495,14 +492,13 @@ def _flat(
 def _names_among(keys: tuple[str, ...]) -> tuple[dict[str, list[str]], str, list[str]]:
     """For each field its names among the keys of a mapping; what was mistyped; and what may count, but is not read."""
     free = [name for name in _FIELDS if name not in keys]
-    unread = {key: hint for key in keys if key not in _FIELDS and (hint := guess(key, free))}
-    unread = {key: hint for key, hint in unread.items() if not key.endswith("_weight")}
+    others = {*keys} - {*_FIELDS, *(key for key in keys if key.endswith("_weight"))}
+    unread = {key: hint for key in keys if key in others and (hint := guess(key, free))}
     mistyped = "; ".join(f"its field {key!r} is not read; {hint.strip()}" for key, hint in unread.items())
     fields = {field: [name for name in names if name in keys] for field, names in _NAMES.items()}
     fields["points"] = fields["points"] or [key for key in keys if key.endswith("_weight")]
     worth = [key for key in keys if _WORTH.fullmatch(key) or (key in unread and guess(key, _NAMES["points"]))]
-    others = (_LEVELS, _NEGATIVE, _WANTED)
-    return fields, mistyped, [*worth, *(key for like in others for key in keys if like.fullmatch(key))]
+    return fields, mistyped, [*worth, *(k for like in (_LEVELS, _NEGATIVE, _WANTED) for k in keys if like.fullmatch(k))]
 
 
 def _criterion(fields: Mapping[str, Any], number: str, place: int) -> tuple[ItemCriterion, str | None]:
@@ -628,10 +624,7 @@ def _notes(criteria: Sequence[ItemCriterion]) -> Iterator[tuple[str, str]]:
     if not any(criterion.points > 0 for criterion in criteria):
         yield "", "no criterion has positive points: the item has no score"
     if len(criteria) == 1 and re.search(r"; | \| ", criteria[0].text):
-        yield (
-            "",
-            "one criterion, with ';' or '|' between parts: if it is several, give a list, or number them, one per line",
-        )
+        yield "", "one criterion, with ';' or '|' between parts: if it is several, give a list, or number their lines"
     for criterion in criteria:
         own_notes = {
             criterion.mistyped: criterion.mistyped,

@@ -48,13 +48,9 @@ class Reward:
         began, spec, rubric = time.monotonic(), self._spec, self._spec.rubric
         places = {*rubric.input_names, *spec.inputs.values(), *(COLUMNS if rubric.has_requirements else ())}
         if self._own is not None:
-            if self._own not in columns:
-                raise InputError(
-                    f"reward: no column {self._own!r}, which inputs= names; the data have {listed(columns)}"
-                )
-            columns = {name: column for name, column in columns.items() if name not in COLUMNS} | {
-                OWN_CRITERIA: columns[self._own]
-            }
+            if (own := columns.get(self._own)) is None:
+                raise InputError(f"reward: the data have no column {self._own!r}, which inputs= names")
+            columns = {**{name: columns[name] for name in columns.keys() - {*COLUMNS}}, OWN_CRITERIA: own}
         cells = {name: [*column] for name, column in columns.items() if name in places and column is not None}
         if unlike := [
             name for name, column in {"prompts": prompts, **cells}.items() if len(column) != len(completions)
