@@ -75,10 +75,8 @@ def heading(evaluation: Evaluation) -> str:
     number, of_item = counted(len(evaluation.items), "item"), evaluation.items.get("of_item")
     if rubric.has_requirements and of_item is not None:
         number = f"{counted(len(of_item), 'criterion', 'criteria')} of {counted(of_item.nunique(), 'item')}"
-    line = (
-        f"{rubric.id}@{rubric.label}: {number}{unique}, "
-        f"judged by {', '.join(evaluation.judges)}, {_samples(evaluation)} each"
-    )
+    judged = f"judged by {', '.join(evaluation.judges)}, {_samples(evaluation)} each"
+    line = f"{rubric.id}@{rubric.label}: {number}{unique}, {judged}"
     stand_in = spec is not None and not all(judge.is_llm for judge in spec.judges)
     return line + ("\n(fake judges are evalkit's embedded stand-in, not an LLM)" if stand_in else "")
 

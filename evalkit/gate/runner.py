@@ -183,9 +183,8 @@ def run_gate(
     for number, (part, traces_found) in enumerate(every):
         part.traces = {f"{number}.{index}": trace for index, trace in enumerate(traces_found)}
     of_criteria = [part for part, _ in every if part.expected.type == CRITERIA]
-    own_criteria = criteria_of({
-        key: (trace, part.expected.criteria) for part in of_criteria for key, trace in part.traces.items()
-    })  # fmt: skip
+    pairs = {key: (trace, part.expected.criteria) for part in of_criteria for key, trace in part.traces.items()}
+    own_criteria = criteria_of(pairs)
     for part, _ in every:
         part.take(own_criteria)
     tasks = [task for mine in parts for part in mine for task in part.tasks if task.resolved is not None]
@@ -298,11 +297,11 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
                 named = f"the judge ({task.resolved.sources['judge']})"
                 fact = f"{named} has no model, so it cannot be called; pass {options.flag('judge-model')} MODEL"
                 raise ConfigError(f"{fact}, set VERDICT_JUDGE_MODEL, or use a profile")
-            error = (
-                f"no judgment by {rubric.id}@{rubric.version} is recorded in {options.place(task.trace.line)}, and no "
-                f"judge is named, so the cache cannot be searched: name one with {options.flag('judge')}"
+            fact = (
+                f"no judgment by {rubric.id}@{rubric.version} is recorded in {options.place(task.trace.line)}, and no"
             )
-            error = _with_rejected(task, error)
+            advice = f"name one with {options.flag('judge')}"
+            error = _with_rejected(task, f"{fact} judge is named, so the cache cannot be searched: {advice}")
             task.judgment = Judgment(rubric.id, rubric.version, error=error, reasons={"not_recorded": 1})
     if options.refresh and any(not task.resolved.live for task in tasks):
         flag, judge = options.flag("drift" if options.drift else "judge-refresh"), options.flag("judge")

@@ -110,9 +110,8 @@ def judge_metric(
         fact = "compares two answers, but LightEval scores one model at a time"
         raise ConfigError(f"rubric {declared.rubric.id!r} {fact}; use a pointwise rubric")
     if name is not None and (not isinstance(name, str) or not name.strip()):
-        raise ConfigError(
-            f"name={name!r} is not a valid name for a metric; pass a string, or omit it to use the rubric's id"
-        )
+        advice = "pass a string, or omit it to use the rubric's id"
+        raise ConfigError(f"name={name!r} is not a valid name for a metric; {advice}")
     check_rubric(declared.rubric)
     inputs = declared.rubric.mapped_names
     if wrong := [one for one in fields or {} if one not in inputs]:
@@ -135,9 +134,8 @@ def jury_metric(rubric: Any, **given: Any) -> SampleLevelMetric:
     metric = judge_metric(rubric, **given)
     score: Any = metric.sample_level_fn
     if len(score.declared.settings.get("judges") or ()) == 1:
-        raise ConfigError(
-            "a jury needs two or more judges, but judges= names only one; use judge_metric for a single judge"
-        )
+        fact = "a jury needs two or more judges, but judges= names only one"
+        raise ConfigError(f"{fact}; use judge_metric for a single judge")
     score.declared = replace(score.declared, modes=("deterministic", "jury"))
     return metric
 
@@ -348,10 +346,6 @@ def _check_ready(judge: Judge) -> None:
     try:
         check_ready(judge)
     except JudgeError as problem:
-        raise JudgeError(
-            problem.fact,
-            judge=judge.name,
-            variable=problem.variable,
-            advice="set this variable, or name another one as api_key_env where this judge is defined (scoring "
-            "config, profile or task)",
-        ) from None
+        advice = "set this variable, or name another one as api_key_env where this judge is defined"
+        advice += " (scoring config, profile or task)"
+        raise JudgeError(problem.fact, judge=judge.name, variable=problem.variable, advice=advice) from None

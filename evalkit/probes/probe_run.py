@@ -105,10 +105,9 @@ class ProbeRun:
         """
         spec, builder = self.spec, self.spec.prompt_builders[judge]
         if spec.is_grouped:
-            raise ConfigError(
-                f"criteria_per_call={spec.criteria_per_call!r} of the profile asks for several criteria at once, but "
-                "this probe attacks one criterion at a time; pass the rubric and the judges without the profile"
-            )
+            fact = f"criteria_per_call={spec.criteria_per_call!r} of the profile asks for several criteria at once, but"
+            advice = "pass the rubric and the judges without the profile"
+            raise ConfigError(f"{fact} this probe attacks one criterion at a time; {advice}")
         rubric = spec.rubric
         if len(rubric.criteria) > 1:
             rubric = rubric.edit(criteria=(rubric.criterion(criterion),))
@@ -119,15 +118,13 @@ class ProbeRun:
         """Raise unless the rubric judges one text, in the column `field`, which every item has."""
         rubric = self.spec.rubric
         if rubric.mode == "pairwise":
-            raise ConfigError(
-                f"{probe} changes a single answer, but rubric {rubric.id!r} compares two; use probe_position, or a "
-                "pointwise rubric"
-            )
+            fact = f"{probe} changes a single answer, but rubric {rubric.id!r} compares two"
+            raise ConfigError(f"{fact}; use probe_position, or a pointwise rubric")
         if field not in rubric.input_names:
-            raise ConfigError(
-                f"{probe} changes the input {field!r}, but rubric {rubric.id!r} has only "
-                f"{listed(rubric.input_names)}; pass field= with the name of the input that contains the judged text"
+            fact = (
+                f"{probe} changes the input {field!r}, but rubric {rubric.id!r} has only {listed(rubric.input_names)}"
             )
+            raise ConfigError(f"{fact}; pass field= with the name of the input that contains the judged text")
         values = self.items[field] if field in self.items.columns else pd.Series(dtype=object)
         wrong = [key for key, value in zip(self.items["item_id"], values, strict=False) if not isinstance(value, str)]
         if wrong:

@@ -78,12 +78,11 @@ _POINTS_IN_TEXT = re.compile(
 _MISSING = ("nan", "none", "n/a", "na", "<na>")  # as tables write them
 # A list that is one text, by its first two marks; at the start of the text, or anywhere in a line
 _SEVERAL = re.compile(
-    r"\s*(?:\W{0,3}(?:(?:requirement|criterion)\s)?\(?1([.):])\s.*?(?:\s|\\n)\W{0,3}(?:(?:requirement|criterion)\s)?2\1\s"
-    r"|\(?a([.)])\s.*?\n\s*\(?b\2\s|([-*•])\s.*?\n[ \t]*\3\s|<(?:[ou]l|li)\b.*<li\b)",
-    re.IGNORECASE | re.DOTALL)  # fmt: skip
+    r"(?is)\s*(?:\W{0,3}(?:(?:requirement|criterion)\s)?\(?1([.):])\s.*?(?:\s|\\n)\W{0,3}(?:(?:requirement|criterion)\s)?2\1\s"
+    r"|\(?a([.)])\s.*?\n\s*\(?b\2\s|([-*•])\s.*?\n[ \t]*\3\s|<(?:[ou]l|li)\b.*<li\b)")  # fmt: skip
 _WITHIN_LINE = re.compile(
-    r"(?:\(|.*\s)?1([.):])\s.*(?:\s|\\n)\(?2\1\s|\s*<(?:[ou]l|li)\b|.*\s•\s|(?:[^|${}]*\w\w[^|${}]*\|){2}[^|${}]*\w\w",
-    re.DOTALL)  # fmt: skip
+    r"(?s)(?:\(|.*\s)?1([.):])\s.*(?:\s|\\n)\(?2\1\s|\s*<(?:[ou]l|li)\b|.*\s•\s|(?:[^|${}]*\w\w[^|${}]*\|){2}[^|${}]*\w\w"
+)
 _MARK_IN_LINE = re.compile(r"(?:^|[;,|]?\s+)(?=(\(?)(\d{1,3})([.):])\s)")
 _ESCAPED_BREAK = re.compile(r"(?:\\r)?\\n(?=\s*(?:\(?\d{1,4}[.):]|[-*•])\s)")
 _HEADING = re.compile(r"#{1,6}\s|(\*\*|__).+\1:?$|[^.!?]{1,60}:$|total\b|[-=*_]{3,}$", re.IGNORECASE)
@@ -93,9 +92,8 @@ _JSON = re.compile(r"""\{|\[\s*(?:[\[{"']|$)|"(?:[^"\\]|\\.)*"$|(?:null|true|fal
 _NUMBERED = re.compile(r"^([ \t]*)(?:\(?\d{1,4}[.):]|[-*•])[ \t]+", re.MULTILINE)
 _WORD = re.compile(r"\w+")
 _NEGATION = re.compile(r"(?:\b(?:not|no|never|without|cannot)|n['’]t)\b", re.IGNORECASE)
-_FAILURE = re.compile(
-    r"\W*(?:the \w+ )?(?:fails? to|failed to|does(?: not|n['’]t)|omits?|neglects?|lacks?)\b", re.IGNORECASE
-)
+_FAILURE = re.compile(r"\W*(?:the \w+ )?(?:fails? to|failed to|does(?: not|n['’]t)|omits?|neglects?|lacks?)\b",
+                      re.IGNORECASE)  # fmt: skip
 _ALIKE = 0.8
 _INDENT = 2  # spaces that make a line one below the line before it
 _DEEPEST = 100  # levels of a tree
@@ -328,9 +326,7 @@ def _items_and_cells(items: ItemsLike, name: str | None, item_id: str | None) ->
         name = next(iter(present), None)
         if len(present) > 1:
             fact = f"the items have the columns {listed(present)}, which may all hold their criteria"
-            raise InputError(
-                f"{fact}; drop or rename all but one, or make the rows with ek.explode_criteria(items, column)"
-            )
+            raise InputError(f"{fact}; name one, as in inputs={{'criteria': {present[0]!r}}}, or drop all but one")
     if name is None or name not in names:
         hint = guess(name, names) if name else ""
         purpose = f"{name!r}" if name else f"for the criteria ({listed(COLUMNS)})"
@@ -442,8 +438,8 @@ def _lines(text: str) -> list[str]:
     ends = [start for start, _ in starts[1:]] + [len(text)]
     pieces = [text[start:end].strip() for (_, start), end in zip(starts, ends[: len(starts)], strict=True)]
     numbers = [int(re.sub(r"\D", "", text[start:end]) or -1) for start, end in starts]
-    ends_of = [(number + 1, piece) for number, piece in zip(numbers, pieces, strict=True) if number + 1 not in numbers]
-    is_in_line = any(number and re.search(rf"\s\(?{number}[.):]\s", piece) for number, piece in ends_of)
+    nexts = zip((number + 1 for number in numbers), pieces, strict=True)
+    is_in_line = any(at and at not in numbers and re.search(rf"\s\(?{at}[.):]\s", piece) for at, piece in nexts)
     if is_in_line or (len(starts) < 2 and _WITHIN_LINE.match(text)):
         raise InputError(f"its criteria are a list within one line ({text[:60]!r}); give a list, or one per line")
     if not starts:
@@ -626,19 +622,17 @@ def _notes(criteria: Sequence[ItemCriterion]) -> Iterator[tuple[str, str]]:
     if len(criteria) == 1 and re.search(r"; | \| ", criteria[0].text):
         yield "", "one criterion, with ';' or '|' between parts: if it is several, give a list, or number their lines"
     for criterion in criteria:
+        is_failure = criterion.points > 0 and _FAILURE.match(criterion.text)
         own_notes = {
             criterion.mistyped: criterion.mistyped,
             "has a scale of its own: judge it with rubric.edit('requirement', scale=...)": criterion.scale is not None,
             "requires itself, which changes nothing": criterion.id in criterion.requires,
             "is one word: write what is true of an answer, or not": re.fullmatch(r"[^\W\d_]{5,}\W?", criterion.text),
-            f"words a failure, but has {criterion.points:g} points: should they be negative?": (
-                criterion.points > 0 and _FAILURE.match(criterion.text)
-            ),
+            f"words a failure, but has {criterion.points:g} points: should they be negative?": is_failure,
         }
         yield from ((f"#{criterion.id}", note) for note, holds in own_notes.items() if holds)
-    words = [
-        ({*_WORD.findall(entry.text.casefold())}, bool(_NEGATION.search(entry.text))) for entry in criteria[:_COMPARED]
-    ]
+    texts = [criterion.text for criterion in criteria[:_COMPARED]]
+    words = [({*_WORD.findall(text.casefold())}, bool(_NEGATION.search(text))) for text in texts]
     for second, (later_words, own_not) in enumerate(words):
         for first, (earlier_words, other_not) in enumerate(words[:second]):
             fewer, more = sorted((len(later_words), len(earlier_words)))

@@ -126,10 +126,8 @@ class Rubric(FileModel):
                 raise ValueError(f"a pairwise rubric needs the inputs answer_a and answer_b; add {lost}")
             for criterion in self.criteria:
                 if criterion.level != "nominal" or not {"A", "B"} <= set(criterion.scale.codes) <= {"A", "B", "tie"}:
-                    raise ValueError(
-                        f"criterion {criterion.name!r} of a pairwise rubric must have level='nominal' and the codes "
-                        "A, B and, optionally, tie"
-                    )
+                    fact = f"criterion {criterion.name!r} of a pairwise rubric must have level='nominal' and the codes"
+                    raise ValueError(f"{fact} A, B and, optionally, tie")
         return self
 
     # -- what it holds

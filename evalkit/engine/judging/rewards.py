@@ -52,12 +52,10 @@ class Reward:
                 raise InputError(f"reward: the data have no column {self._own!r}, which inputs= names")
             columns = {**{name: columns[name] for name in columns.keys() - {*COLUMNS}}, OWN_CRITERIA: own}
         cells = {name: [*column] for name, column in columns.items() if name in places and column is not None}
-        if unlike := [
-            name for name, column in {"prompts": prompts, **cells}.items() if len(column) != len(completions)
-        ]:
-            raise InputError(
-                f"reward: there are {len(completions)} completions, but not as many values of {listed(unlike)}"
-            )
+        n_completions = len(completions)
+        if unlike := [name for name, column in {"prompts": prompts, **cells}.items() if len(column) != n_completions]:
+            fact = f"reward: there are {n_completions} completions, but not as many values of {listed(unlike)}"
+            raise InputError(fact)
         is_own = rubric.has_requirements and REQUIREMENT not in {*cells, *spec.inputs}
         rows, reasons, problems = dict[str, dict[str, Any]](), Counter[str](), list[str]()
         for number, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):

@@ -412,9 +412,9 @@ def _check_inputs(
             n_items = counted(len(ids), "item has", "items have")
             fact = f"{len(missing)} of {n_items} no {name!r}, which rubric {spec.rubric.id!r} needs"
             advice = (
-                "fill it (an empty text counts as a value, an empty cell of a CSV file does not), leave these items out"
+                "fill it (an empty text counts as a value, an empty cell of a CSV file does not), leave these items"
             )
-            advice += ", or pass on_missing='skip' (--on-missing skip) to count them as unscored"
+            advice += " out, or pass on_missing='skip' (--on-missing skip) to count them as unscored"
             raise InputError(f"{fact}: item {listed([ids[number] for number in missing])}; {advice}")
         skipped.update(dict.fromkeys(missing, SKIPPED[0]))
     for number in skipped:

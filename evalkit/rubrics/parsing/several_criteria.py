@@ -29,9 +29,7 @@ _SPACE = re.compile(r"\s*")
 _NUMBER = r"(?:requirement|criterion|criteria|statement|item|number|no|req|[rqc])?[\W_]*0*(\d{1,4})"
 _NUMBERED = re.compile(rf"\W*{_NUMBER}\W*", re.IGNORECASE)
 _VERDICT_LINE = re.compile(
-    rf"[\s*_`|#(\[-]*{_NUMBER}[*_`]*(?:\s?[:=]|[.)\]]+[*_`]*(?=\s)|\s[–—|-](?=\s))[\s*_`]*([^\W_].*|-\d.*)",
-    re.IGNORECASE,
-)
+    rf"(?i)[\s*_`|#(\[-]*{_NUMBER}[*_`]*(?:\s?[:=]|[.)\]*_`]+(?=\s)|\s[–—|-](?=\s))[\s*_`]*([^\W_].*|-\d.*)")  # fmt: skip
 _CORRECTS = re.compile(
     r"\b(?:correct(?:ion|ed)|wait|actually|revis|updat|chang|reconsider|reflect|mistake|misread)", re.IGNORECASE
 )

@@ -148,10 +148,8 @@ def _exploded(items: ItemsLike) -> pd.DataFrame:
     wrong = ~((np.abs(weights) >= 1e-9) & (np.abs(weights) <= 1e9))
     if wrong.any():
         first = rows.iloc[int(wrong.argmax())]
-        fact = (
-            f"{counted(int(wrong.sum()), 'criterion has', 'criteria have')} points that are 0, no number or beyond 1e9"
-        )
-        raise InputError(f"{fact}; the first: {first['item_id']!r} has {first['points']}")
+        fact = f"{counted(int(wrong.sum()), 'criterion has', 'criteria have')} points that are 0, no number or beyond"
+        raise InputError(f"{fact} 1e9; the first: {first['item_id']!r} has {first['points']}")
     return rows.assign(points=weights)
 
 

@@ -187,10 +187,8 @@ def _with_columns(frame: pd.DataFrame, by: list[str], items: pd.DataFrame | None
     extra = [column for column in by if column not in frame.columns]
     lost = [column for column in extra if items is None or column not in items.columns]
     if lost:
-        raise InputError(
-            f"by= contains {listed(lost)}, but neither the scores nor the items have a column of that name; "
-            "pass items= with that column, or add it to the scores"
-        )
+        fact = f"by= contains {listed(lost)}, but neither the scores nor the items have a column of that name"
+        raise InputError(f"{fact}; pass items= with that column, or add it to the scores")
     ids = frame["item_id"].astype("str")
     return frame.assign(**{column: ids.map(items[column]) for column in extra if items is not None})
 
