@@ -29,9 +29,10 @@ _SPACE = re.compile(r"\s*")
 _NUMBER = r"(?:requirement|criterion|criteria|statement|item|number|no|req|[rqc])?[\W_]*0*(\d{1,4})"
 _NUMBERED = re.compile(rf"\W*{_NUMBER}\W*", re.IGNORECASE)
 _VERDICT_LINE = re.compile(
-    rf"(?i)[\s*_`|#(\[-]*{_NUMBER}[*_`]*(?:\s?[:=]|[.)\]*_`]+(?=\s)|\s[–—|-](?=\s))[\s*_`]*([^\W_].*|-\d.*)")  # fmt: skip
+    rf"(?i)[\s*_`|#([-]*{_NUMBER}[*_`]*(?:\s?[:=]|[.)\]*_`]+(?=\s)|\s[–—|-](?=\s))[\s*_`]*([^\W_].*|-\d.*)"
+)
 _CORRECTS = re.compile(
-    r"\b(?:correct(?:ion|ed)|wait|actually|revis|updat|chang|reconsider|reflect|mistake|misread)", re.IGNORECASE
+    r"(?i)\b(?:correct(?:ion|ed)|wait|actually|revis|updat|chang|reconsider|reflect|mistake|misread)"
 )
 _ESCAPED = re.compile(r"\\([\\'\"abfnrtuUxN\n])|\\")
 _IDS = ("criterion", "requirement", "number", "name", "id", "index", "key")
