@@ -79,7 +79,7 @@ _MISSING = ("nan", "none", "n/a", "na", "<na>")  # as tables write them
 # A list that is one text, by its first two marks; at the start of the text, or anywhere in a line
 _SEVERAL = re.compile(
     r"(?is)\s*(?:\W{0,3}(?:(?:requirement|criterion)\s)?\(?1([.):])\s.*?(?:\s|\\n)\W{0,3}(?:(?:requirement|criterion)\s)?2\1\s"
-    r"|\(?a([.)])\s.*?\n\s*\(?b\2\s|([-*•])\s.*?\n[ \t]*\3\s|<(?:[ou]l|li)\b.*<li\b)")  # fmt: skip
+    r"|\(?a([.)])\s.*?\n\s*\(?b\2\s|[-*•]\s.*?(?:\n|\\n)[ \t]*[-*•]\s|<(?:[ou]l|li)\b.*<li\b)")  # fmt: skip
 _WITHIN_LINE = re.compile(
     r"(?s)(?:\(|.*\s)?1([.):])\s.*(?:\s|\\n)\(?2\1\s|\s*<(?:[ou]l|li)\b|.*\s•\s|(?:[^|${}]*\w\w[^|${}]*\|){2}[^|${}]*\w\w"
 )
