@@ -208,7 +208,8 @@ def with_rows(
     Raises
     ------
     InputError
-        For requirements that are lists, which one prompt would ask as one.
+        For requirements that are lists, which one prompt would ask as one, and for both `requirement` and `criteria`
+        in `inputs`.
     """
     if not rubric.has_requirements:
         return items, item_id
@@ -262,12 +263,13 @@ def lint_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str
 
         - an ``error`` makes `explode_criteria` raise: a cell that is no list of criteria, an empty text, points that
           are 0 or no finite number, an id that occurs twice, ``requires`` or ``parent`` that is unknown or goes in a
-          circle, a ``scale`` that is none, several axes or texts; and, without points or scale, what may be these under
-          another name (``importance``, ``max_score``, ``ratings``) or in the text ("[5 points] Names ...");
+          circle, a ``scale`` that is none, several axes or texts, a list as one criterion, a key that JSON gives twice;
+          and, without points or scale, what may be these under another name (``importance``, ``max_score``,
+          ``ratings``) or in the text ("[5 points] Names ...", "Names ... (weight: 3)");
         - a ``note`` may be meant: no positive points (the item has no score), two criteria that read almost alike (of
           unlike sign, or one of them negated: they contradict each other), wording against the sign ("Fails to ..."
-          with positive points), a scale of its own, a field with almost the name of one that is read. Of more than
-          300 criteria of an item, only the first 300 are compared.
+          with positive points), a scale of its own, a field with almost the name of one that is read, one word, one
+          text with semicolons in place of a list. Of more than 300 criteria, only the first 300 are compared.
 
     Examples
     --------
