@@ -29,11 +29,11 @@ def criteria_of(traces: Mapping[str, tuple[Trace, str | None]]) -> dict[str, pd.
 
     They are what the trace has under the name beside it, else under one of `COLUMNS`.
     """
-    cells = {key: [trace.item[field] for field in ([own] if own else COLUMNS) if not is_missing(trace.item.get(field))]
-             for key, (trace, own) in traces.items()}  # fmt: skip
+    cells = {key: [cell for field in ([name] if name else COLUMNS) if not is_missing(cell := trace.item.get(field))]
+             for key, (trace, name) in traces.items()}  # fmt: skip
     items = [(key, {"item_id": key, "criteria": filled[0]}) for key, filled in cells.items() if filled]
     advice = "; add them as its field criteria, or under meta.inputs; `criteria: NAME` in the test names another field"
-    lacking = {key: f"the trace has no {own or 'criteria'}{advice}" for key, (_, own) in traces.items()}
+    lacking = {key: f"the trace has no {name or 'criteria'}{advice}" for key, (_, name) in traces.items()}
     return {**lacking, **_each(items, _exploded)}
 
 

@@ -75,11 +75,11 @@ def items_of(docs: Sequence[Any], responses: Iterable[Any], rubric: Rubric, fiel
 
 def check_fields(docs: Iterable[Any], rubric: Rubric, fields: Fields) -> None:
     """Raise if a document lacks an input of the rubric; called before a model is loaded."""
-    own = fields.get(REQUIREMENT) if rubric.has_requirements else None
+    key = fields.get(REQUIREMENT) if rubric.has_requirements else None
     for doc in docs:
         row = {name: _input(doc, name, fields) for name in rubric.input_names} | {"answer": ""}
-        if isinstance(own, str):
-            refuse_lists([row[REQUIREMENT]], f"{_where(doc)}: {own!r}", own, "fields")
+        if isinstance(key, str):
+            refuse_lists([row[REQUIREMENT]], f"{_where(doc)}: {key!r}", key, "fields")
         if _shows_answer_last(rubric, fields):
             row["conversation"] = []
         _check({name: value for name, value in row.items() if value is not None}, doc, rubric)

@@ -214,11 +214,12 @@ def with_rows(
     if not rubric.has_requirements:
         return items, item_id
     frame, inputs = as_frame(items), inputs or {}
-    names, column, own = {*map(str, frame.columns)}, inputs.get(REQUIREMENT, REQUIREMENT), inputs.get(OWN_CRITERIA)
-    if own is not None and REQUIREMENT in inputs:
+    names, criteria = {*map(str, frame.columns)}, inputs.get(OWN_CRITERIA)
+    column = inputs.get(REQUIREMENT, REQUIREMENT)
+    if criteria is not None and REQUIREMENT in inputs:
         raise InputError("inputs= maps 'criteria' (all of an item) and 'requirement' (one of a row); keep one of them")
-    if own is not None and "of_item" not in names and len(frame):
-        return explode_criteria(items, own, item_id=item_id), None
+    if criteria is not None and "of_item" not in names and len(frame):
+        return explode_criteria(items, criteria, item_id=item_id), None
     if column in names:
         refuse_lists(frame[column], f"the column {column!r}", column)
     if column in names or REQUIREMENT in inputs or not names & {*COLUMNS}:
@@ -441,7 +442,9 @@ def _lines(text: str) -> list[str]:
     pieces = [text[start:end].strip() for (_, start), end in zip(starts, ends[: len(starts)], strict=True)]
     numbers = [int(re.sub(r"\D", "", text[start:end]) or -1) for start, end in starts]
     nexts = zip((number + 1 for number in numbers), pieces, strict=True)
-    is_in_line = any(at and at not in numbers and re.search(rf"\s\(?{at}[.):]\s", piece) for at, piece in nexts)
+    is_in_line = any(
+        next_ and next_ not in numbers and re.search(rf"\s\(?{next_}[.):]\s", piece) for next_, piece in nexts
+    )
     if is_in_line or (len(starts) < 2 and _WITHIN_LINE.match(text)):
         raise InputError(f"its criteria are a list within one line ({text[:60]!r}); give a list, or one per line")
     if not starts:
@@ -490,8 +493,8 @@ def _flat(
 def _names_among(keys: tuple[str, ...]) -> tuple[dict[str, list[str]], str, list[str]]:
     """For each field its names among the keys of a mapping; what was mistyped; and what may count, but is not read."""
     free = [name for name in _FIELDS if name not in keys]
-    others = {*keys} - {*_FIELDS, *(key for key in keys if key.endswith("_weight"))}
-    unread = {key: hint for key in keys if key in others and (hint := guess(key, free))}
+    unknown = {*keys} - {*_FIELDS, *(key for key in keys if key.endswith("_weight"))}
+    unread = {key: hint for key in keys if key in unknown and (hint := guess(key, free))}
     mistyped = "; ".join(f"its field {key!r} is not read; {hint.strip()}" for key, hint in unread.items())
     fields = {field: [name for name in names if name in keys] for field, names in _NAMES.items()}
     fields["points"] = fields["points"] or [key for key in keys if key.endswith("_weight")]

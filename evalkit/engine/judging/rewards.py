@@ -48,9 +48,9 @@ class Reward:
         began, spec, rubric = time.monotonic(), self._spec, self._spec.rubric
         places = {*rubric.input_names, *spec.inputs.values(), *(COLUMNS if rubric.has_requirements else ())}
         if self._own is not None:
-            if (own := columns.get(self._own)) is None:
+            if (cells_of := columns.get(self._own)) is None:
                 raise InputError(f"reward: the data have no column {self._own!r}, which inputs= names")
-            columns = {**{name: columns[name] for name in columns.keys() - {*COLUMNS}}, OWN_CRITERIA: own}
+            columns = {**{name: columns[name] for name in columns.keys() - {*COLUMNS}}, OWN_CRITERIA: cells_of}
         cells = {name: [*column] for name, column in columns.items() if name in places and column is not None}
         n_completions = len(completions)
         if unlike := [name for name, column in {"prompts": prompts, **cells}.items() if len(column) != n_completions]:

@@ -117,8 +117,8 @@ def _parts(text: str, group: tuple[str, ...], cut: bool) -> _Parts:
     parts = _found(body, group, cut)
     if not (parts.own or cut) and (as_json := _as_json(body)) != body:
         parts = _found(as_json, group, cut)
-    if not parts.own and (own := _numbered_lines(body, group, cut)):
-        parts = _Parts(own, parts.lost)
+    if not parts.own and (verdicts := _numbered_lines(body, group, cut)):
+        parts = _Parts(verdicts, parts.lost)
     if not parts.own and parts.lost == "unreadable" and is_refusal(body):
         return _Parts((), "refused")
     numbers = {name for name, _ in parts.own}
@@ -182,8 +182,8 @@ def _numbered_lines(body: str, group: tuple[str, ...], cut: bool) -> Entries:
     lines = [_VERDICT_LINE.fullmatch(line.strip()) for line in body.split("\n") if line.strip()]
     if "{" in body or not all(map(str.isdecimal, group)) or not all(lines):
         return []
-    own = [(line[1], json.dumps(line[2].rstrip(" |"))) for line in lines if line]
-    return own[:-1] if cut else own
+    verdicts = [(line[1], json.dumps(line[2].rstrip(" |"))) for line in lines if line]
+    return verdicts[:-1] if cut else verdicts
 
 
 def _named(whole: str, entries: Entries, name_of: Callable[[str], str | None]) -> Entries:
