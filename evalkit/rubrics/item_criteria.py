@@ -442,9 +442,7 @@ def _lines(text: str) -> list[str]:
     pieces = [text[start:end].strip() for (_, start), end in zip(starts, ends[: len(starts)], strict=True)]
     numbers = [int(re.sub(r"\D", "", text[start:end]) or -1) for start, end in starts]
     nexts = zip((number + 1 for number in numbers), pieces, strict=True)
-    is_in_line = any(
-        next_ and next_ not in numbers and re.search(rf"\s\(?{next_}[.):]\s", piece) for next_, piece in nexts
-    )
+    is_in_line = any(n and n not in numbers and re.search(rf"\s\(?{n}[.):]\s", piece) for n, piece in nexts)
     if is_in_line or (len(starts) < 2 and _WITHIN_LINE.match(text)):
         raise InputError(f"its criteria are a list within one line ({text[:60]!r}); give a list, or one per line")
     if not starts:
