@@ -75,10 +75,8 @@ def heading(evaluation: Evaluation) -> str:
     number, of_item = counted(len(evaluation.items), "item"), evaluation.items.get("of_item")
     if rubric.has_requirements and of_item is not None:
         number = f"{counted(len(of_item), 'criterion', 'criteria')} of {counted(of_item.nunique(), 'item')}"
-    line = (
-        f"{rubric.id}@{rubric.label}: {number}{unique}, "
-        f"judged by {', '.join(evaluation.judges)}, {_samples(evaluation)} each"
-    )
+    judged = f"judged by {', '.join(evaluation.judges)}, {_samples(evaluation)} each"
+    line = f"{rubric.id}@{rubric.label}: {number}{unique}, {judged}"
     stand_in = spec is not None and not all(judge.is_llm for judge in spec.judges)
     return line + ("\n(fake judges are evalkit's embedded stand-in, not an LLM)" if stand_in else "")
 
@@ -118,6 +116,7 @@ def _points(evaluation: Evaluation) -> Iterator[Section]:
         yield from [("", [], [problem])] if problem else []
         return
     by_axis = points_in_groups(evaluation, by="axis").dropna(subset="axis")
+    by_axis["axis"] = by_axis["axis"].replace("all", "the axis 'all'")
     rows, notes, tables = [], [], [table.assign(axis="all"), *([by_axis] if len(by_axis) else [])]
     for row in pd.concat(map(summarize, tables)).head(_MOST_AXES).to_dict("records"):
         rows.append({

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, create_model, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, ValidationError
 
 from evalkit.core.judge_settings import JUDGE_SETTINGS, NOT_SENT
+from evalkit.core.validation_errors import explain
 from evalkit.errors import ConfigError, listed
 from evalkit.gate.checks import CHECKS, one_or_more
 
@@ -73,6 +74,7 @@ class _Expectation(JudgeFields):
     min_score: MinScore | None = None
     min_points: MinPoints | None = None
     rubric: str | None = None
+    criteria: str | None = None
     rubric_version: str | None = None
 
     @property
@@ -81,7 +83,7 @@ class _Expectation(JudgeFields):
         return (self.rubric or "requirement") if self.type == CRITERIA else self.type
 
     @property
-    def criteria(self) -> tuple[str, ...]:
+    def with_floors(self) -> tuple[str, ...]:
         """The criteria that `min_score` names; none if it is a number for the whole rubric."""
         return tuple(self.min_score) if isinstance(self.min_score, dict) else ()
 
@@ -117,7 +119,7 @@ class Expected(_WithChecks):
     def _fits(self) -> Expected:
         given, allowed = self.of_check, CHECKS[self.type].fields if self.type in CHECKS else {}
         if self.type in CHECKS:
-            fields = (*JudgeFields.model_fields, "min_score", "min_points", "rubric", "rubric_version")
+            fields = (*JudgeFields.model_fields, "min_score", "min_points", "rubric", "criteria", "rubric_version")
             if judged := [name for name in fields if getattr(self, name) is not None]:
                 fact = f"{self.type} is a check without a judge"
                 raise ValueError(f"{fact}; omit {listed(judged)}, which only a judge metric can have")
@@ -125,7 +127,7 @@ class Expected(_WithChecks):
                 raise ValueError(f"{self.type} needs exactly one of {', '.join(allowed)}")
         if self.type == CRITERIA and (self.min_points is None or self.min_score is not None):
             raise ValueError("criteria needs min_points (a share of the points), and has no min_score")
-        of_criteria = [] if self.type in (CRITERIA, *CHECKS) else ["min_points", "rubric"]
+        of_criteria = [] if self.type in (CRITERIA, *CHECKS) else ["min_points", "rubric", "criteria"]
         misplaced = {name for name in of_criteria if getattr(self, name) is not None}
         if wrong := sorted(given.keys() - allowed.keys() | misplaced):
             raise ValueError(f"unknown key for {self.type!r}: {listed(wrong)}")
@@ -195,6 +197,12 @@ class GateConfig(_Strict):
     profile: str | None = None
     folder: Path = Field(default=Path(), exclude=True)
     name: str = Field(default="", exclude=True)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as problem:
+            raise ConfigError(f"the configuration: {explain(problem, GateConfig)}") from problem
 
     @model_validator(mode="after")
     def _distinct(self) -> GateConfig:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from pydantic import ValidationError
 
 from evalkit.core.files import BOM
 from evalkit.core.strict_json import DuplicateKeyError, without_duplicates
@@ -47,7 +46,8 @@ def load_gate(path: str | Path, *, redact: bool = False) -> GateConfig:
         raise ConfigError(f"{path}, line {line}: {unknown_key(reserved[0], _KEYS)}")
     try:
         return GateConfig(**values, folder=path.parent, name=path.name)
-    except ValidationError as problem:
+    except ConfigError as wrong:
+        problem: Any = wrong.__cause__
         line = _line_of(path, problems(problem, GateConfig)[0].place)
         raise ConfigError(f"{path}, line {line}: {explain(problem, GateConfig, redact=redact)}") from None
     except TypeError:

@@ -31,7 +31,9 @@ _RECORDED = (
 _NEED = ["rubric", "rubric_version", "item_id", "criterion", "judge", "sample", "score", "passed", "error", "key"]
 
 
-def to_traces(items: ItemsLike, judgments: pd.DataFrame | Evaluation | None, path: str | Path) -> int:
+def to_traces(
+    items: ItemsLike, judgments: pd.DataFrame | Evaluation | None, path: str | Path, *, item_id: str | None = None
+) -> int:
     """Write items and their judgments as a trace file for `evalkit ci`: one line per item.
 
     Parameters
@@ -46,6 +48,8 @@ def to_traces(items: ItemsLike, judgments: pd.DataFrame | Evaluation | None, pat
         traces without judgments. Judgments unscored because a reply is missing (timeout, cache miss) are left out.
     path
         The file; it is replaced as a whole.
+    item_id
+        The column that holds the ids.
 
     Returns
     -------
@@ -70,13 +74,13 @@ def to_traces(items: ItemsLike, judgments: pd.DataFrame | Evaluation | None, pat
     (1, '4', [['faithfulness', 3]])
     """
     judgments = judgments.own if isinstance(judgments, Evaluation) else judgments
-    frame = _by_input(as_items(items), judgments)
+    frame = _by_input(as_items(items, item_id=item_id), judgments)
     by_item, inputs = ({}, _possible_inputs(frame)) if judgments is None else _judgments_by_item(judgments, frame)
     if isinstance(judgments, Evaluation) and "of_item" in judgments.items and "of_item" not in frame:
         by_item = _by_own_item(judgments.items, by_item)  # the items bring criteria
     if missing := sorted(set(by_item) - set(frame["item_id"])):
         fact = f"{counted(len(missing), 'judged item')} not found among the items (the first: {missing[0]!r})"
-        raise InputError(f"{fact}; pass all items that were judged")
+        raise InputError(f"{fact}; pass all items that were judged, and item_id= if their ids are in another column")
     lines = [_line(row, by_item.get(row["item_id"], {}), inputs) for row in records(frame)]
     write_whole(path, lines)
     return len(lines)

@@ -24,12 +24,16 @@ _SOURCES = ("live", "cache", "trace")
 _SHOWN = ("points", "possible", "score", "low", "high", "coverage", "n_criteria", "n_scored")
 
 
-def criteria_of(traces: Mapping[str, Trace]) -> dict[str, pd.DataFrame | str]:
-    """For each name the trace's own criteria as `explode_criteria` makes them, or why they cannot be judged."""
-    cells = {key: [trace.item[name] for name in COLUMNS if not is_missing(trace.item.get(name))]
-             for key, trace in traces.items()}  # fmt: skip
+def criteria_of(traces: Mapping[str, tuple[Trace, str | None]]) -> dict[str, pd.DataFrame | str]:
+    """For each name the trace's own criteria as `explode_criteria` makes them, or why they cannot be judged.
+
+    They are what the trace has under the name beside it, else under one of `COLUMNS`.
+    """
+    cells = {key: [cell for field in ([name] if name else COLUMNS) if not is_missing(cell := trace.item.get(field))]
+             for key, (trace, name) in traces.items()}  # fmt: skip
     items = [(key, {"item_id": key, "criteria": filled[0]}) for key, filled in cells.items() if filled]
-    lacking = dict.fromkeys(cells, "the trace has no criteria; add them as its field criteria, or under meta.inputs")
+    advice = "; add them as its field criteria, or under meta.inputs; `criteria: NAME` in the test names another field"
+    lacking = {key: f"the trace has no {name or 'criteria'}{advice}" for key, (_, name) in traces.items()}
     return {**lacking, **_each(items, _exploded)}
 
 
@@ -106,7 +110,7 @@ def measure_points(
         of_floor = [entry for entry, axis in zip(judgments, rows["axis"], strict=True) if name in (_WHOLE, axis)]
         n_split = sum(len({*judgment.samples}) > 1 for judgment in of_floor)
         reasons = _reasons([entry for entry in of_floor if not _is_known(entry)])
-        why = f" ({', '.join(f'{reason} {n}' for reason, n in sorted(reasons.items()))})" if reasons else ""
+        why = f" (samples: {', '.join(f'{reason} {n}' for reason, n in sorted(reasons.items()))})" if reasons else ""
         if row["n_open"]:
             text += f"; {row['n_open']} unscored{why}"
         elif status == "pass" and n_split:

@@ -163,7 +163,7 @@ class Resolver:
                 text = f"{place_of(self._config, test)}, test {test!r}, {expected.type}: {problem}"
                 raise ConfigError(text) from None
         names = self._resolved[known].spec.rubric.names
-        if unknown := [name for name in expected.criteria if name not in names]:
+        if unknown := [name for name in expected.with_floors if name not in names]:
             where = f"{place_of(self._config, test)}, test {test!r}, {expected.type}"
             fact = f"min_score names the criterion {unknown[0]!r}, which the rubric does not have"
             raise ConfigError(f"{where}: {fact}; {guess(unknown[0], names)}allowed: {listed(names)}")

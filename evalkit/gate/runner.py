@@ -86,7 +86,7 @@ class _Part:
         """Make the tasks of its traces: one each, or one for each of their own criteria."""
         rubric = "" if self.resolved is None else self.resolved.spec.rubric.id
         if self.expected.type != CRITERIA:
-            criteria = self.expected.criteria
+            criteria = self.expected.with_floors
             self.tasks = [_Task(self.resolved, trace, rubric, criteria=criteria) for trace in self.traces.values()]
             return
         assert self.resolved is not None
@@ -182,8 +182,9 @@ def run_gate(
     every = [(part, match.traces) for group, match in zip(parts, matches, strict=True) for part in group]
     for number, (part, traces_found) in enumerate(every):
         part.traces = {f"{number}.{index}": trace for index, trace in enumerate(traces_found)}
-    of_criteria = [part.traces for part, _ in every if part.expected.type == CRITERIA]
-    own_criteria = criteria_of({key: trace for with_names in of_criteria for key, trace in with_names.items()})
+    of_criteria = [part for part, _ in every if part.expected.type == CRITERIA]
+    pairs = {key: (trace, part.expected.criteria) for part in of_criteria for key, trace in part.traces.items()}
+    own_criteria = criteria_of(pairs)
     for part, _ in every:
         part.take(own_criteria)
     tasks = [task for mine in parts for part in mine for task in part.tasks if task.resolved is not None]

@@ -165,6 +165,8 @@ def judge_scorer(
 
 def _checked(spec: Spec, inputs: Mapping[str, str], options: Options) -> Options:
     check_names(inputs, spec.rubric)
+    if lost := {*inputs} - {*spec.rubric.input_names}:
+        raise ConfigError(f"inputs= maps {listed(lost)}, but in Inspect a sample has one requirement; make one of each")
     if spec.rubric.mode == "pairwise":
         fact = "compares two answers, but Inspect scores one model at a time"
         raise ConfigError(f"rubric {spec.rubric.id!r} {fact}; use a pointwise rubric")

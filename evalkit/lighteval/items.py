@@ -10,6 +10,8 @@ import pandas as pd
 from evalkit.errors import InputError, counted, listed
 from evalkit.lighteval.unicode_repair import repaired
 from evalkit.rubrics import Rubric
+from evalkit.rubrics.item_criteria import refuse_lists
+from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.tables.items import canonical, is_missing
 from evalkit.tables.message_forms import Message, said
 from evalkit.tables.messages import conversation_value, is_question, split, value_text
@@ -73,8 +75,11 @@ def items_of(docs: Sequence[Any], responses: Iterable[Any], rubric: Rubric, fiel
 
 def check_fields(docs: Iterable[Any], rubric: Rubric, fields: Fields) -> None:
     """Raise if a document lacks an input of the rubric; called before a model is loaded."""
+    key = fields.get(REQUIREMENT) if rubric.has_requirements else None
     for doc in docs:
         row = {name: _input(doc, name, fields) for name in rubric.input_names} | {"answer": ""}
+        if isinstance(key, str):
+            refuse_lists([row[REQUIREMENT]], f"{_where(doc)}: {key!r}", key, "fields")
         if _shows_answer_last(rubric, fields):
             row["conversation"] = []
         _check({name: value for name, value in row.items() if value is not None}, doc, rubric)

@@ -103,7 +103,7 @@ def judge_metric(
         text = f"name={name!r} is not a valid name for a metric; pass a string, or omit it to use the rubric's id"
         raise ConfigError(text)
     lighteval_rows.check_rubric(declared.rubric)
-    inputs = [*declared.rubric.input_names, *(["criteria"] if declared.rubric.has_requirements else [])]
+    inputs = declared.rubric.mapped_names
     if wrong := [one for one in fields or {} if one not in inputs]:
         fact = f"fields= has {listed(wrong)}, but rubric {declared.rubric.id!r} has no such input"
         raise ConfigError(f"{fact}; its inputs are {listed(inputs)}")

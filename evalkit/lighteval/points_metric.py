@@ -18,10 +18,9 @@ from evalkit.lighteval.metric_settings import Declared, MetricSettings
 from evalkit.lighteval.metrics import ProgressLog, RubricScore, judge_rows
 from evalkit.rubrics import Scale
 from evalkit.rubrics.item_criteria import COLUMNS, criteria_in, explode_criteria, refuse_other_scales
-from evalkit.rubrics.rubric import REQUIREMENT
+from evalkit.rubrics.rubric import OWN_CRITERIA, REQUIREMENT
 from evalkit.stats.aggregation.item_points import points
 
-OWN = "criteria"
 _FIGURES, _COUNTS = ("points", "possible", "low", "high", "renormalised"), ("n_criteria", "n_open")
 
 
@@ -29,8 +28,8 @@ class PointsScore(RubricScore):
     """The sample-level function of `judge_metric` for a rubric that asks for a requirement."""
 
     def __init__(self, declared: Declared, name: str, fields: Fields, options: Mapping[str, Any]) -> None:
-        places = {**fields, REQUIREMENT: _CellOf(fields.get(OWN))}
-        places.pop(OWN, None)
+        places = {**fields, REQUIREMENT: _CellOf(fields.get(OWN_CRITERIA))}
+        places.pop(OWN_CRITERIA, None)
         super().__init__(declared, name, places, options)
 
     def __repr__(self) -> str:
@@ -62,7 +61,9 @@ class PointsScore(RubricScore):
     def _judge(
         self, settings: MetricSettings, docs: Sequence[Any], responses: Sequence[Any], filled: Sequence[int]
     ) -> tuple[list[dict[str, Any]], list[pd.DataFrame], int]:
-        items = items_of(docs, responses, settings.spec.rubric, self._fields).rename(columns={REQUIREMENT: OWN})
+        items = items_of(docs, responses, settings.spec.rubric, self._fields).rename(
+            columns={REQUIREMENT: OWN_CRITERIA}
+        )
         exploded, report = explode_criteria(items), settings.report_disagreement
         criteria = exploded[exploded["of_item"].isin([str(number) for number in filled])].reset_index(drop=True)
         judged, tables = list[dict[str, Any]](), list[pd.DataFrame]()

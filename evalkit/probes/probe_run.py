@@ -59,7 +59,7 @@ class ProbeRun:
         items, item_id = with_rows(items, spec.rubric, spec.inputs, item_id)
         frame = as_items(items, item_id=item_id)
         skipped = Worklist.of(spec, frame).skipped
-        frame = frame.assign(**{name: frame[column] for name, column in spec.inputs.items()})
+        frame = frame.assign(**{name: frame[column] for name, column in spec.inputs.items() if column in frame})
         frame = frame.drop(index=sorted(skipped)).reset_index(drop=True)
         spec = replace(spec, inputs={}, on_missing="raise")
         if clusters is None:

@@ -13,15 +13,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from evalkit.core.strict_json import DuplicateKeyError, without_duplicates
 from evalkit.errors import EvalkitError, InputError, counted, guess, listed
 from evalkit.rubrics.given_scales import scale_of
-from evalkit.rubrics.rubric import REQUIREMENT, Rubric
+from evalkit.rubrics.rubric import OWN_CRITERIA, REQUIREMENT, Rubric
 from evalkit.rubrics.scales import Scale
 from evalkit.tables.items import ItemsLike, as_frame, as_items, canonical, is_missing
 from evalkit.tables.lists_in_texts import list_in
@@ -47,35 +48,52 @@ _CHILDREN = ("sub_tasks", "children")
 _FIELDS = (*chain(*_NAMES.values()), *_CHILDREN, "tags")
 # Fields that may say what a criterion is worth, or between which answers a judge chooses, and are not read.
 _WORTH = re.compile(r"importance|priority|severity|weight(?:s|_class|ing)|(?:weight_)?percentage|score|pts|marks|value|"
-                    r"credit|max_?(?:score|points|marks)|point(?:_value)?")  # fmt: skip
+                    r"credit|max_?(?:score|points|marks)|point(?:_value)?|worth|must(?:_have)?|required|optional|mandatory|"
+                    r"bonus|critical")  # fmt: skip
 _LEVELS = re.compile(r"levels|options|choices|ratings|score_?ranges?|scoring_criteria|score_?\d+(?:_description)?")
 _NEGATIVE = re.compile(r"(?:is_)?(?:negative|penalty|pitfall)|polarity|sign")
+_WANTED = re.compile(r"(?:expected|correct|desired|gold)(?:_answer)?|answer|should")  # no: an answer should not do it
 _POSITIVE = {"false", "0", "no", "positive", "+", "+1", "sign1", "polarity1"}
 _KIND = re.compile(r"negative|detrimental|pitfall|penalty|deduction", re.IGNORECASE)
 _KIND_FIELD = re.compile(r"(?:(?:criteri(?:on|a)|rubric)_)?(?:type|kind|category|polarity)")
 _SIGNED, _PLAIN, _UNIT = r"[+−-]\s*\d+(?:\.\d+)?", r"\d+(?:\.\d+)?", r"\s*(?:points?|pts?\.?|marks?)\b"
+_IMPORTANT = (rf"{_KIND.pattern}|essential|important|optional|critical|mandatory|required|bonus"
+              "|must(?:[ -]have)?|nice[ -]to[ -]have")  # fmt: skip
 # [5 points] …, (+3) …, -2: …, 5 points: …
 # [5] …, Pitfall: …, or nothing but 5
 # … points: 5 (not: three points: 1) a 2) b), … (+3) (not: x = (-2)), … (5 pts), … - 5 points (not: 4-5 points)
+# (essential) …, Must: …, weight=3 …, +5 Names …, 5pts …, Award 3 points …; … [Bonus], … (weight: 3), … (80/100)
 _POINTS_IN_TEXT = re.compile(
     rf"[\[(]\s*(?:{_SIGNED}(?:{_UNIT}|\s*%)?|{_PLAIN}(?:{_UNIT}|\s*%))\s*[\])]|(?:{_SIGNED}(?:{_UNIT})?|{_PLAIN}{_UNIT})\s*:"
-    rf"|\[(?P<bare>{_PLAIN})\]\s|[+−-]?{_PLAIN}\0|(?:{_KIND.pattern}|essential|important|optional)(?: criteri\w+)?\s*:"
+    rf"|\[(?P<bare>{_PLAIN})\]\s|[+−-]?{_PLAIN}\0|(?:{_IMPORTANT})(?: criteri\w+)?\s*:"
+    rf"|[\[(](?:{_IMPORTANT})[\])]|(?:{_IMPORTANT})\s*(?::|[–—-]\s)|[\[(]?w(?:eight)?\s*[:=]\s*\d|{_SIGNED}\s+(?-i:[A-Z])"
+    rf"|{_PLAIN}\s*pts\b|(?:award|deduct|subtract|give|add)\s+(?:up to\s+)?{_PLAIN}{_UNIT}"
+    rf"|.*[\[(](?:{_IMPORTANT}|{_PLAIN}\s*/\s*(?:5|10+)|(?:w|weight|importance|priority|score|max(?:imum)?|out of)"
+    rf"\s*[:= ]\s*(?:\d[\d./]*|high|medium|low|{_IMPORTANT}))\s*[\])]\W*$"
     rf"|.*(?:(?:\bpoints|\n\s*weight)[\"']?\s*[:=]\s*[\"']?(?!1[.)](?!\d))[+−-]?\d"
     rf"|[\[(]\s*[+−-]?\s*{_PLAIN}{_UNIT}\s*[\])]"
     rf"|(?:(?<![=≈<>≤≥])(?<![=≈<>≤≥] )[\[(]\s*{_SIGNED}\s*[\])]"
     rf"|(?::|(?<!\d)[–—-])\s*[+−-]?\s*{_PLAIN}{_UNIT})\W*$)",
     re.IGNORECASE | re.DOTALL)  # fmt: skip
 _MISSING = ("nan", "none", "n/a", "na", "<na>")  # as tables write them
-_NEXT_IN_LINE = re.compile(r"(?:\s|\\n)2[.):]\s|<li\b")
+# A list that is one text, by its first two marks; at the start of the text, or anywhere in a line
+_SEVERAL = re.compile(
+    r"(?is)\s*(?:\W{0,3}(?:(?:requirement|criterion)\s)?\(?1([.):])\s.*?(?:\s|\\n)\W{0,3}(?:(?:requirement|criterion)\s)?2\1\s"
+    r"|\(?a([.)])\s.*?\n\s*\(?b\2\s|[-*•]\s.*?(?:\n|\\n)[ \t]*[-*•]\s|<(?:[ou]l|li)\b.*<li\b)")  # fmt: skip
+_WITHIN_LINE = re.compile(
+    r"(?s)(?:\(|.*\s)?1([.):])\s.*(?:\s|\\n)\(?2\1\s|\s*<(?:[ou]l|li)\b|.*\s•\s|(?:[^|${}]*\w\w[^|${}]*\|){2}[^|${}]*\w\w"
+)
+_MARK_IN_LINE = re.compile(r"(?:^|[;,|]?\s+)(?=(\(?)(\d{1,3})([.):])\s)")
+_ESCAPED_BREAK = re.compile(r"(?:\\r)?\\n(?=\s*(?:\(?\d{1,4}[.):]|[-*•])\s)")
+_HEADING = re.compile(r"#{1,6}\s|(\*\*|__).+\1:?$|[^.!?]{1,60}:$|total\b|[-=*_]{3,}$", re.IGNORECASE)
 COLUMNS = ("criteria", "rubrics", "requirements", "checklist", "rubric_items")
 _MADE = ("of_item", "requirement", "points", "sign", "wording", "axis", "requires", "parent", "scale")
 _JSON = re.compile(r"""\{|\[\s*(?:[\[{"']|$)|"(?:[^"\\]|\\.)*"$|(?:null|true|false|-?[\d.]+)$""")  # or meant to be
 _NUMBERED = re.compile(r"^([ \t]*)(?:\(?\d{1,4}[.):]|[-*•])[ \t]+", re.MULTILINE)
 _WORD = re.compile(r"\w+")
 _NEGATION = re.compile(r"(?:\b(?:not|no|never|without|cannot)|n['’]t)\b", re.IGNORECASE)
-_FAILURE = re.compile(
-    r"\W*(?:the \w+ )?(?:fails? to|failed to|does(?: not|n['’]t)|omits?|neglects?|lacks?)\b", re.IGNORECASE
-)
+_FAILURE = re.compile(r"\W*(?:the \w+ )?(?:fails? to|failed to|does(?: not|n['’]t)|omits?|neglects?|lacks?)\b",
+                      re.IGNORECASE)  # fmt: skip
 _ALIKE = 0.8
 _INDENT = 2  # spaces that make a line one below the line before it
 _DEEPEST = 100  # levels of a tree
@@ -190,23 +208,45 @@ def with_rows(
     Raises
     ------
     InputError
-        For requirements that are lists, which one prompt would ask as one.
+        For requirements that are lists, which one prompt would ask as one, and for both `requirement` and `criteria`
+        in `inputs`.
     """
     if not rubric.has_requirements:
         return items, item_id
-    frame, column = as_frame(items), (inputs or {}).get(REQUIREMENT, REQUIREMENT)
-    names = {*map(str, frame.columns)}
-    if column in names and any(map(_is_list, frame[column])):
-        advice = f"make a row of each with ek.explode_criteria(items, {column!r})"
-        raise InputError(f"the column {column!r} holds lists, but a requirement is one statement; {advice}")
-    if column in names or REQUIREMENT in (inputs or {}) or not names & {*COLUMNS}:
+    frame, inputs = as_frame(items), inputs or {}
+    names, criteria = {*map(str, frame.columns)}, inputs.get(OWN_CRITERIA)
+    column = inputs.get(REQUIREMENT, REQUIREMENT)
+    if criteria is not None and REQUIREMENT in inputs:
+        raise InputError("inputs= maps 'criteria' (all of an item) and 'requirement' (one of a row); keep one of them")
+    if criteria is not None and "of_item" not in names and len(frame):
+        return explode_criteria(items, criteria, item_id=item_id), None
+    if column in names:
+        refuse_lists(frame[column], f"the column {column!r}", column)
+    if column in names or REQUIREMENT in inputs or not names & {*COLUMNS}:
         return items, item_id
     return explode_criteria(items, item_id=item_id), None
 
 
-def _is_list(cell: Any) -> bool:
-    is_text_of_list = isinstance(cell, str) and cell.startswith(("[", "(")) and list_in(cell) is not None
-    return is_text_of_list or isinstance(cell, (Mapping, list, tuple, np.ndarray))
+def refuse_lists(cells: Iterable[Any], what: str, name: str, option: str = "inputs") -> None:
+    """Raise for a requirement that is plainly several; `name` is that of the column, which `option` maps."""
+    if (cell := next(filter(_is_several, cells), None)) is not None:
+        fact = f"{what} holds lists ({str(cell)[:60]!r}), but a requirement is one statement"
+        advice = f"map it as the items' criteria, which become rows: {option}={{'criteria': {name!r}}}"
+        advice += f" (--input criteria={name}), or call ek.explode_criteria(items, {name!r})" * (option == "inputs")
+        raise InputError(f"{fact}; {advice}")
+
+
+def _is_several(cell: Any) -> bool:
+    if not isinstance(cell, str):
+        return _is_list(cell)
+    try:
+        return _SEVERAL.match(cell) is not None or (cell.lstrip()[:1] in ("[", "(", "{") and _is_list(_read(cell)))
+    except (ValueError, RecursionError) as problem:
+        return isinstance(problem, DuplicateKeyError)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (Mapping, list, tuple, np.ndarray))
 
 
 def lint_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str | None = None) -> pd.DataFrame:
@@ -224,12 +264,13 @@ def lint_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str
 
         - an ``error`` makes `explode_criteria` raise: a cell that is no list of criteria, an empty text, points that
           are 0 or no finite number, an id that occurs twice, ``requires`` or ``parent`` that is unknown or goes in a
-          circle, a ``scale`` that is none, several axes or texts; and, without points or scale, what may be these under
-          another name (``importance``, ``max_score``, ``ratings``) or in the text ("[5 points] Names ...");
+          circle, a ``scale`` that is none, several axes or texts, a list as one criterion, a key that JSON gives twice;
+          and, without points or scale, what may be these under another name (``importance``, ``max_score``,
+          ``ratings``) or in the text ("[5 points] Names ...", "Names ... (weight: 3)");
         - a ``note`` may be meant: no positive points (the item has no score), two criteria that read almost alike (of
           unlike sign, or one of them negated: they contradict each other), wording against the sign ("Fails to ..."
-          with positive points), a scale of its own, a field with almost the name of one that is read. Of more than
-          300 criteria of an item, only the first 300 are compared.
+          with positive points), a scale of its own, a field with almost the name of one that is read, one word, one
+          text with semicolons in place of a list. Of more than 300 criteria, only the first 300 are compared.
 
     Examples
     --------
@@ -288,9 +329,7 @@ def _items_and_cells(items: ItemsLike, name: str | None, item_id: str | None) ->
         name = next(iter(present), None)
         if len(present) > 1:
             fact = f"the items have the columns {listed(present)}, which may all hold their criteria"
-            raise InputError(
-                f"{fact}; drop or rename all but one, or make the rows with ek.explode_criteria(items, column)"
-            )
+            raise InputError(f"{fact}; name one, as in inputs={{'criteria': {present[0]!r}}}, or drop all but one")
     if name is None or name not in names:
         hint = guess(name, names) if name else ""
         purpose = f"{name!r}" if name else f"for the criteria ({listed(COLUMNS)})"
@@ -348,15 +387,15 @@ def _entries(cell: Any) -> list[Any]:
         cell = cell.tolist()
     if isinstance(cell, str):
         written, text = cell.lstrip("\ufeff"), cell.lstrip("\ufeff").strip()
-        if (cell := list_in(text)) is None:
+        try:
+            cell = _read(text)
+        except (ValueError, RecursionError) as problem:
             if not _JSON.match(text):
                 return _lines(written)
-            try:
-                cell = json.loads(text)
-            except (ValueError, RecursionError) as problem:
-                raise InputError(f"its criteria look like JSON, but are not: {problem}") from None
-            if isinstance(cell, str):
-                return _entries(cell)
+            advice = "write them with json.dumps, each key once, or give a list"
+            raise InputError(f"its criteria look like JSON, but cannot be read: {problem}; {advice}") from None
+        if isinstance(cell, str):
+            return _entries(cell)
     if isinstance(cell, Mapping):
         return _entries_of_mapping({name: value for name, value in cell.items() if not is_missing(value)})
     if is_missing(cell):
@@ -364,6 +403,16 @@ def _entries(cell: Any) -> list[Any]:
     if not isinstance(cell, Sequence):
         raise InputError(f"its criteria are of type {type(cell).__name__}; give a list, JSON text or numbered lines")
     return list(cell)
+
+
+def _read(text: str) -> Any:
+    """A text of JSON, or of a list as Python prints it; ValueError or RecursionError for any other."""
+    try:
+        return json.loads(text, object_pairs_hook=without_duplicates)
+    except (ValueError, RecursionError) as problem:
+        if isinstance(problem, DuplicateKeyError) or (value := list_in(text)) is None:
+            raise
+        return value
 
 
 def _entries_of_mapping(cell: Mapping[Any, Any]) -> list[Any]:
@@ -382,9 +431,19 @@ def _entries_of_mapping(cell: Mapping[Any, Any]) -> list[Any]:
 
 def _lines(text: str) -> list[str]:
     """The criteria of numbered or bulleted lines; other lines, and deeper ones, belong to the criterion before them."""
+    if "\n" not in text.strip():
+        text = _ESCAPED_BREAK.sub("\n", text)
+        marks = [match.groups() for match in _MARK_IN_LINE.finditer(text)]
+        if len(marks) > 2 and marks == [(marks[0][0], str(number + 1), marks[0][2]) for number in range(len(marks))]:
+            text = _MARK_IN_LINE.sub("\n", text)
     markers = [(len(match[1].expandtabs()), match.span()) for match in _NUMBERED.finditer(text)]
     starts = [span for indent, span in markers if indent < markers[0][0] + _INDENT]
-    if len(starts) < 2 and _NEXT_IN_LINE.search(text):
+    ends = [start for start, _ in starts[1:]] + [len(text)]
+    pieces = [text[start:end].strip() for (_, start), end in zip(starts, ends[: len(starts)], strict=True)]
+    numbers = [int(re.sub(r"\D", "", text[start:end]) or -1) for start, end in starts]
+    nexts = zip((number + 1 for number in numbers), pieces, strict=True)
+    is_in_line = any(n and n not in numbers and re.search(rf"\s\(?{n}[.):]\s", piece) for n, piece in nexts)
+    if is_in_line or (len(starts) < 2 and _WITHIN_LINE.match(text)):
         raise InputError(f"its criteria are a list within one line ({text[:60]!r}); give a list, or one per line")
     if not starts:
         text = text.strip()
@@ -393,8 +452,12 @@ def _lines(text: str) -> list[str]:
         return [text] if text else []
     if before := text[: starts[0][0]].strip():
         raise InputError(f"its numbered criteria begin with a line without number ({before[:60]!r}); number or drop it")
-    ends = [start for start, _ in starts[1:]] + [len(text)]
-    return [text[start:end].strip() for (_, start), end in zip(starts, ends, strict=True)]
+    for before, line in (pair for piece in pieces for pair in pairwise(piece.split("\n"))):
+        is_apart = not before.strip() or _HEADING.match(line.strip())
+        if is_apart and line.strip() and len(line) - len(line.lstrip()) < markers[0][0] + _INDENT:
+            fact = f"its numbered criteria have a line that belongs to none of them ({line.strip()[:60]!r})"
+            raise InputError(f"{fact}; drop it, indent what goes on, or give axes as a list of mappings")
+    return pieces
 
 
 def _flat(
@@ -404,7 +467,7 @@ def _flat(
     for number, entry in enumerate(entries, start=1):
         entry_fields = {"text": entry} if isinstance(entry, str) else entry
         if isinstance(entry, str) and entry.strip().startswith(('{"', "{'")):
-            entry_fields = (list_in(f"[{entry}]") or [None])[0]
+            entry_fields = next(iter(_entries(f"[{entry}]")), None)
         if not isinstance(entry_fields, Mapping):
             fact = f"criterion {number} is {str(entry)[:40]!r}, of type {type(entry).__name__}"
             raise InputError(f"{fact}; give a text or a mapping, or whole JSON of one")
@@ -428,12 +491,13 @@ def _flat(
 def _names_among(keys: tuple[str, ...]) -> tuple[dict[str, list[str]], str, list[str]]:
     """For each field its names among the keys of a mapping; what was mistyped; and what may count, but is not read."""
     free = [name for name in _FIELDS if name not in keys]
-    unread = {key: hint for key in keys if key not in _FIELDS and (hint := guess(key, free))}
+    unknown = {*keys} - {*_FIELDS, *(key for key in keys if key.endswith("_weight"))}
+    unread = {key: hint for key in keys if key in unknown and (hint := guess(key, free))}
     mistyped = "; ".join(f"its field {key!r} is not read; {hint.strip()}" for key, hint in unread.items())
     fields = {field: [name for name in names if name in keys] for field, names in _NAMES.items()}
     fields["points"] = fields["points"] or [key for key in keys if key.endswith("_weight")]
     worth = [key for key in keys if _WORTH.fullmatch(key) or (key in unread and guess(key, _NAMES["points"]))]
-    return fields, mistyped, [*worth, *filter(_LEVELS.fullmatch, keys), *filter(_NEGATIVE.fullmatch, keys)]
+    return fields, mistyped, [*worth, *(k for like in (_LEVELS, _NEGATIVE, _WANTED) for k in keys if like.fullmatch(k))]
 
 
 def _criterion(fields: Mapping[str, Any], number: str, place: int) -> tuple[ItemCriterion, str | None]:
@@ -449,10 +513,13 @@ def _criterion(fields: Mapping[str, Any], number: str, place: int) -> tuple[Item
     text = values["text"]
     where = f"criterion {id_text(values['id']) if values['id'] is not None else number}"
     if not isinstance(text, str) or not text.strip():
-        raise InputError(f"{where} has no text, as in {listed(_NAMES['text'])} (fields: {listed(fields, most=12)})")
+        fact = f"{where} has no text, as in {listed(_NAMES['text'], most=10)} (fields: {listed(fields, most=12)})"
+        raise InputError(f"{fact}; give a list of texts, or of mappings such as {{'text': …, 'points': …, 'axis': …}}")
     if len(fields) > 1:
         text = _statement(fields, text, where)
     statement = str(canonical(text)).strip()
+    if _SEVERAL.match(statement):
+        raise InputError(f"{where} is several in one text ({statement[:60]!r}); give each an entry of its own")
     mark = None if values["points"] is not None else _POINTS_IN_TEXT.match(f"{statement[:50]}\0{statement[-50:]}")
     if mark and mark["bare"] != str(place):  # [1], [2] … number them
         fact = f"{where} has no points, but its text has what may be its points ({statement[:60]!r})"
@@ -495,12 +562,14 @@ def _refuse_unread(fields: Mapping[str, Any], worth: Sequence[str], values: Mapp
     unread += [name for name in filter(_KIND_FIELD.fullmatch, fields) if _KIND.fullmatch(str(fields[name]).strip())
                and (values["points"] is None or name not in _NAMES["axis"])]  # fmt: skip
     for name in unread:
-        field, value = "scale" if _LEVELS.fullmatch(name) else "points", str(fields[name]).casefold()
-        is_sign, is_lost = _NEGATIVE.fullmatch(name) or _KIND_FIELD.fullmatch(name), values[field] is None
-        is_lost = not {value, name + value} & _POSITIVE and values["sign"] > 0 if is_sign else is_lost
+        field, value = "scale" if _LEVELS.fullmatch(name) else "points", str(fields[name]).strip().casefold()
+        is_sign, is_wanted = _NEGATIVE.fullmatch(name) or _KIND_FIELD.fullmatch(name), _WANTED.fullmatch(name)
+        is_negative = value in ("no", "false", "0", "n") if is_wanted else not {value, name + value} & _POSITIVE
+        is_lost = is_negative and values["sign"] > 0 if is_sign or is_wanted else values[field] is None
         if is_lost and name not in _NAMES["text"]:
             fact = f"{where} has {field} {values[field]!r}, but the field {name!r} ({value[:40]!r}), which is not read"
-            raise InputError(f"{fact}; if it counts, give {field} (negative ones for a failure); else drop it")
+            failure = " (negative ones for a failure)" * (field == "points")
+            raise InputError(f"{fact}; if it counts, give {field}{failure}; else drop it")
 
 
 def _axis_in(tags: Any, where: str) -> Any:
@@ -553,19 +622,20 @@ def _circle(given: Mapping[str, tuple[str, ...]]) -> list[str]:
 def _notes(criteria: Sequence[ItemCriterion]) -> Iterator[tuple[str, str]]:
     if not any(criterion.points > 0 for criterion in criteria):
         yield "", "no criterion has positive points: the item has no score"
+    if len(criteria) == 1 and re.search(r"; | \| ", criteria[0].text):
+        yield "", "one criterion, with ';' or '|' between parts: if it is several, give a list, or number their lines"
     for criterion in criteria:
+        is_failure = criterion.points > 0 and _FAILURE.match(criterion.text)
         own_notes = {
             criterion.mistyped: criterion.mistyped,
             "has a scale of its own: judge it with rubric.edit('requirement', scale=...)": criterion.scale is not None,
             "requires itself, which changes nothing": criterion.id in criterion.requires,
-            f"words a failure, but has {criterion.points:g} points: should they be negative?": (
-                criterion.points > 0 and _FAILURE.match(criterion.text)
-            ),
+            "is one word: write what is true of an answer, or not": re.fullmatch(r"[^\W\d_]{5,}\W?", criterion.text),
+            f"words a failure, but has {criterion.points:g} points: should they be negative?": is_failure,
         }
         yield from ((f"#{criterion.id}", note) for note, holds in own_notes.items() if holds)
-    words = [
-        ({*_WORD.findall(entry.text.casefold())}, bool(_NEGATION.search(entry.text))) for entry in criteria[:_COMPARED]
-    ]
+    texts = [criterion.text for criterion in criteria[:_COMPARED]]
+    words = [({*_WORD.findall(text.casefold())}, bool(_NEGATION.search(text))) for text in texts]
     for second, (later_words, own_not) in enumerate(words):
         for first, (earlier_words, other_not) in enumerate(words[:second]):
             fewer, more = sorted((len(later_words), len(earlier_words)))

@@ -10,6 +10,7 @@ from evalkit.rubrics.inputs import item_inputs
 from evalkit.rubrics.item_criteria import with_rows
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.rubrics.prompt_builder import PromptBuilder
+from evalkit.rubrics.rubric import OWN_CRITERIA
 from evalkit.tables.items import ItemsLike, as_items, column_names
 
 
@@ -61,10 +62,9 @@ def build_prompt(
     rows, _ = with_rows(item, chosen, inputs)
     items = as_items(rows, columns=column_of.values())
     if len(items) != 1:
-        first_prompt = (
-            f"ek.build_prompt({chosen.id!r}, ek.explode_criteria(item).iloc[0]): each criterion has its own prompt"
-        )
-        advice = first_prompt if rows is not item else "items.iloc[0]"
+        arguments = f"item, {inputs[OWN_CRITERIA]!r}" if inputs and OWN_CRITERIA in inputs else "item"
+        first_prompt = f"ek.build_prompt({chosen.id!r}, ek.explode_criteria({arguments}).iloc[0])"
+        advice = f"{first_prompt}: each criterion has its own prompt" if rows is not item else "items.iloc[0]"
         raise InputError(f"build_prompt needs one item, got {len(items)}; pass {advice}")
     columns = {name: items[column].tolist() for name, column in column_of.items() if column in items.columns}
     values = item_inputs(chosen, columns, 1)[0]

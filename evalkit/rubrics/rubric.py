@@ -30,6 +30,8 @@ _TEMPLATE = re.compile(rf"{files.ID.pattern}(@{_VERSION.pattern})?")
 _INPUT = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\??")
 REQUIREMENT = "requirement"
 """The input that holds an item's own criterion: it is part of the task, and several may share a call."""
+OWN_CRITERIA = "criteria"
+"""The name under which ``inputs=`` maps the column of all criteria of an item, which become rows."""
 _RESERVED = frozenset({"rubric", "criterion", "fence", "item_id", "group_id", "system_id"})
 
 
@@ -124,10 +126,8 @@ class Rubric(FileModel):
                 raise ValueError(f"a pairwise rubric needs the inputs answer_a and answer_b; add {lost}")
             for criterion in self.criteria:
                 if criterion.level != "nominal" or not {"A", "B"} <= set(criterion.scale.codes) <= {"A", "B", "tie"}:
-                    raise ValueError(
-                        f"criterion {criterion.name!r} of a pairwise rubric must have level='nominal' and the codes "
-                        "A, B and, optionally, tie"
-                    )
+                    fact = f"criterion {criterion.name!r} of a pairwise rubric must have level='nominal' and the codes"
+                    raise ValueError(f"{fact} A, B and, optionally, tie")
         return self
 
     # -- what it holds
@@ -147,6 +147,11 @@ class Rubric(FileModel):
         alone = len(self.criteria) == 1 and not self.criteria[0].examples
         is_free = "requirements" not in self.input_names  # the name under which a template sees several
         return alone and is_free and self.mode == "pointwise" and REQUIREMENT in self.required_inputs
+
+    @property
+    def mapped_names(self) -> tuple[str, ...]:
+        """What ``inputs=`` may map to columns: its inputs, and `OWN_CRITERIA` if items bring theirs."""
+        return (*self.input_names, *([OWN_CRITERIA] if self.has_requirements else []))
 
     @cached_property
     def names(self) -> tuple[str, ...]:

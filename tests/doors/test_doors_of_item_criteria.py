@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -83,6 +85,45 @@ def test_files_part_by_part(tmp_path: Path, per_call: int) -> None:
         assert len(server.seen) == n_calls(items, per_call), "both ways share their replies"
         ev = ek.Evaluation.of(done, items, rubric="requirement")
         pd.testing.assert_frame_equal(ev.points, ek.points(ek.aggregate(ek.vote(whole)), items))
+
+
+def test_a_column_of_another_name_is_named_at_each_door(tmp_path: Path) -> None:
+    items = items_of()[:4]
+    named: dict[str, Any] = {"inputs": {"criteria": "rubric"}}
+    other = [{**item, "rubric": item["criteria"]} for item in items]
+    for item in other:
+        del item["criteria"]
+    file, cache = tmp_path / "items.jsonl", tmp_path / "cache"
+    file.write_text("".join(json.dumps(item) + "\n" for item in other), encoding="utf-8")
+    ask: dict[str, Any] = {"samples": 1, "cache": cache}
+    made = ek.evaluate(other, "requirement", "fake:strict", **named, **ask)
+    wanted = ek.evaluate(items, "requirement", "fake:strict", **ask).points["score"]
+    done = ek.judge_files([file], "requirement", "fake:strict", out=tmp_path / "judged", rows=3, **named, **ask)
+    assert ek.Evaluation.of(done, other, rubric="requirement", **named).points["score"].equals(wanted)
+    again = ek.evaluation.open_evaluation(ek.history(cache)["evaluation"].iloc[0], other, cache=cache)
+    assert made.points["score"].equals(wanted)
+    assert again.points["score"].equals(wanted)
+    ek.gate.to_traces(other, made, tmp_path / "t.jsonl")
+    assert [len(cell) for cell in ek.gate.from_traces(tmp_path / "t.jsonl")[0]["criteria"]] == [
+        len(item["criteria"]) for item in items
+    ]
+    tuner = ek.RubricTuner(file, "requirement", "fake:strict", folder=tmp_path, **named)
+    assert "inputs={'criteria': 'rubric'}" in tuner.code()
+    page = ek.notebook.LabelPage(file, "requirement", annotator="me", labels=tmp_path / "l.jsonl", **named)
+    assert f"of {len(items)} done" in str(page)
+    probe = ek.probes.probe_verbosity(other, "requirement", "fake:strict", samples=1, cache=cache, **named)
+    assert "items" in str(probe)
+    card = ek.start(other, "requirement", "fake:strict", roles={"rubric": "criteria"})
+    assert "ek.explode_criteria(items, 'rubric')" in card.code
+    for flags, code, words in (
+        (["--input", "criteria=rubric"], 0, f"Points of {len(items)} items"),
+        (["--input", "requirement=rubric"], 2, "--input criteria=rubric"),
+        ([], 2, "--input criteria=rubric"),
+    ):
+        line = ["evaluate", str(file), "--rubric", "requirement", "--judge", "fake:strict", "--samples", "1", *flags]
+        run = subprocess.run([sys.executable, "-m", "evalkit", *line, "--cache", str(cache)], capture_output=True,
+                             text=True, timeout=120, check=False)  # fmt: skip
+        assert (run.returncode, words in run.stdout + run.stderr) == (code, True), run.stderr
 
 
 @PER_CALL

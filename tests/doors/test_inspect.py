@@ -182,6 +182,8 @@ def test_what_is_wrong_is_said_before_anything_is_asked(monkeypatch: pytest.Monk
         judge_scorer("correctness", "fake:strict", budget_usd=1.0)
     with pytest.raises(ConfigError, match="inputs= names 'contxt'"):
         judge_scorer("faithfulness", "fake:strict", inputs={"contxt": "x"})
+    with pytest.raises(ConfigError, match="maps 'criteria', but in Inspect a sample has one requirement"):
+        judge_scorer("requirement", "fake:strict", inputs={"criteria": "rubric"})
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(JudgeError, match="OPENAI_API_KEY"):
         judge_scorer("correctness", "openai:gpt-4o-mini")

@@ -135,7 +135,8 @@ def test_the_reports_name_the_criteria_that_cost_points_with_the_judges_words(tm
     result = gate(tmp_path, [test], [line("t", criteria, judged)])
     text = as_text(result)
     assert text.splitlines()[0] == (
-        "fail   t: criteria: 3 to 6 of 10 points (0.3 to 0.6) < 0.9, 3 of 4 criteria scored; 1 unscored (unreadable 1)"
+        "fail   t: criteria: 3 to 6 of 10 points (0.3 to 0.6) < 0.9, 3 of 4 criteria scored; "
+        "1 unscored (samples: unreadable 1)"
     )
     assert [one.strip() for one in text.splitlines()[1:-1]] == [
         "2 (-2 points), met: Names a brand", "2, people (1): It names Eggo.", "3 (3 points), unscored: Is kind",
@@ -274,9 +275,26 @@ def test_one_invalid_trace_does_not_make_all_be_read_alone(monkeypatch: pytest.M
     monkeypatch.setattr(points, "explode_criteria", lambda items: read.append(len(items)) or explode(items))
     traces = {str(k): Trace(k, str(k), "Why?", None, "So.", inputs={"criteria": ["a"] if k != 70 else []})
               for k in range(256)}  # fmt: skip
-    rows = points.criteria_of(traces)
+    rows = points.criteria_of({key: (trace, None) for key, trace in traces.items()})
     assert [key for key, one in rows.items() if isinstance(one, str)] == ["70"]
     assert len(read) <= 1 + 2 * 8
+
+
+def test_a_test_names_the_field_of_its_criteria(tmp_path: Path) -> None:
+    own = {"rubric": ["says A", {"text": "xylophone", "points": 3}]}
+    for place in ("inputs", "extra"):
+        test: dict[str, Any] = {"id": "t", "expected": {"type": "criteria", "min_points": 0.2, "criteria": "rubric"}}
+        options = GateOptions(judge="fake:strict", cache=tmp_path)
+        traces = [Trace(1, "t", "Why?", None, "It says A.", **{place: own})]
+        (result,) = run_gate(GateConfig(tests=[test]), traces, options).tests
+        assert (result.status, result.metrics[0].message.partition(",")[0]) == ("pass", "1 of 4 points (0.25) ≥ 0.2")
+        test["expected"]["criteria"] = "rubrik"
+        (result,) = run_gate(GateConfig(tests=[test]), traces, options).tests
+        assert (result.status, "the trace has no rubrik" in str(result.message)) == ("error", True)
+    wrong_ones = [{"type": "safety", "criteria": "rubric"}, {"type": "regex", "pattern": "x", "criteria": "y"}]
+    for wrong in (*wrong_ones, *({"type": "criteria", "min_points": bad} for bad in ("0.5", 80, math.nan, True))):
+        with pytest.raises(ConfigError, match=r"the configuration: tests\[0\]"):
+            GateConfig(tests=[{"id": "t", "expected": wrong}])
 
 
 def test_two_places_that_differ_and_a_rubric_without_requirement_are_refused(tmp_path: Path) -> None:
@@ -326,8 +344,9 @@ def test_judgments_are_recorded_replayed_and_completed(
         assert len(asked) == 50
         statuses = {test.id: test.status for test in first.tests}
         assert statuses == {"t0": "pass", "t1": "pass", "t2": "pass", "t3": "warn", "t4": "pass"}
-        assert "5 to 6 of 10 points (0.5 to 0.6) ≥ 0.5, 9 of 10 criteria scored; 1 unscored (unreadable 1)" in str(
-            first.tests[3].message
+        assert (
+            "5 to 6 of 10 points (0.5 to 0.6) ≥ 0.5, 9 of 10 criteria scored; 1 unscored (samples: unreadable 1)"
+            in str(first.tests[3].message)
         )
         replayed = run("none")  # no cache, no judge: what the traces hold
         assert asked == []

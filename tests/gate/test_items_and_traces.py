@@ -156,6 +156,11 @@ def test_traces_without_judgments_and_wrong_input(tmp_path: Path) -> None:
     table = ek.judge(ITEMS, "faithfulness", "fake:strict", samples=1, progress=False)
     with pytest.raises(InputError, match=r"1 judged item not found among the items \(the first: 'b'\); pass all items"):
         ek.gate.to_traces(ITEMS[:1], table, path)
+    renamed = [{"id" if name == "item_id" else name: value for name, value in item.items()} for item in ITEMS]
+    with pytest.raises(InputError, match="and item_id= if their ids are in another column"):
+        ek.gate.to_traces(renamed, table, path)
+    assert ek.gate.to_traces(renamed, table, path, item_id="id") == 2
+    assert ek.gate.from_traces(path)[0]["item_id"].tolist() == [item["item_id"] for item in ITEMS]
     with pytest.raises(InputError, match="has duplicate rows"):
         ek.gate.to_traces(ITEMS, pd.concat([table, table]), path)
     pairs = [{"item_id": "a", "question": "q", "answer_a": "x", "answer_b": "y", "answer": "z"}]

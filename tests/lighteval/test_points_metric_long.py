@@ -157,6 +157,10 @@ def test_where_criteria_come_from_and_what_is_refused_before_a_model_is_loaded(r
             judge_metric("requirement").sample_level_fn.check("own|0", docs)
     plain = judge_metric("requirement", fields={"requirement": "must"}).sample_level_fn
     assert not isinstance(plain, PointsScore), "a document with one requirement is judged as before"
+    for cell in (["a", "b"], "1. a\n2. b", '["a"]'):
+        docs[1].specific["must"] = cell
+        with pytest.raises(InputError, match=r"document '1'.* holds lists .* fields=\{'criteria': 'must'\}"):
+            plain.check("own|0", docs[1:2])
     rows, figures = run(judge_metric("requirement"), "deterministic", judge, docs, ["a"] * 3)
     assert figures == {"requirement_coverage": 0.0}
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import evalkit as ek
-from evalkit.errors import InputError
+from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import lint_criteria
 
 TWO = [{"id": "a", "text": "Names a method", "points": 5}, {"id": "b", "text": "Invents a source", "points": -2}]
@@ -165,11 +165,27 @@ WRONG = [
     ({"Names a dose": "5"}, "may be its points"),
     ({"Names a dose": 5}, "no text, as in 'text', 'criterion'"),
     ('{"text": "a", "poi', "look like JSON"),
-    (['{"text": "a", "poi'], "of type str"),
+    (['{"text": "a", "poi'], "look like JSON"),
+    ('[{"text": "x", "points": 3, "points": -3}]', "duplicate key 'points'"),
+    ('{"c1": "x", "c1": "y"}', "duplicate key 'c1'"),
+    (['{"text": "x", "points": 3, "points": 2}'], "duplicate key 'points'"),
     ([{"text": "x", "points": 5, "is_negative": True}], "but the field 'is_negative'"),
     ([{"text": "x", "points": 5, "type": "negative"}], "but the field 'type'"),
-    ("1. a 2. b 3. c", "within one line"),
-    ("1. a\\n2. b", "within one line"),
+    ("1. a 2. b", "within one line"),
+    ("Has: 1. a 2. b 3. c", "begin with a line without number"),
+    ("1. a 2. b\n3. c", "within one line"),
+    ("1. a\n2. b 3. c", "within one line"),
+    ("• a • b", "within one line"),
+    ("Names a dose|Cites|Is kind", "within one line"),
+    ("1. a\n## Style\n2. b", "belongs to none of them \\('## Style'"),
+    ("1. a\n**Style**\n2. b", "belongs to none"),
+    ("1. a\n2. b\nTotal: 2 points", "belongs to none"),
+    ("1. a\n2. b\n\nJudge fairly.", "belongs to none"),
+    (["Is kind", "1. a\n2. b"], "criterion 2 is several in one text"),
+    (["- a\n- b"], "several in one text"),
+    ([{"text": "x", "points": 2, "expected": False}], "but the field 'expected'"),
+    ([{"question": "Is it rude?", "answer": "No"}], "but the field 'answer'"),
+    ([{"text": "x", "required": False}], "but the field 'required'"),
     ("<ol><li>a</li><li>b</li></ol>", "within one line"),
     ([{"text": "x", "annotations": {"a_weight": 2, "b_weight": 3}}], "unlike 'a_weight', 'b_weight'"),
     ({"text": "x", "source": 3, "importance": "Essential"}, "but the field 'importance'"),
@@ -389,7 +405,9 @@ MARKED = [
     "[5 points] {}", "[{{}}] {}", "(+3) {}", "(−2) {}", "[-4] {}", "(5 pts) {}", "+3: {}", "-2 : {}", "5 points: {}",
     "[20%] {}", "{} (5 points)", "{} [+3]", "{}: 4 marks", "{} - 2 pts.",
     "**{}** (5 points): so", "- text: {}\n  weight: 2",
-    "Pitfall: {}", "Essential Criteria: {}", "- text: {}\n  points: 3", "<c points='3'>{}</c>", "7", "-5",
+    "+5 {}", "5pts {}", "[w=3] {}", "Award 3 points for this: {}", "Deduct up to 2 marks: {}", "{} (weight: 3)",
+    "{} (importance: 100/100)", "{} (80/100)", "{} (out of 10)", "{} [Bonus]", "(critical) {}", "Must have: {}",
+    "MUST - {}", "Pitfall: {}", "Essential Criteria: {}", "- text: {}\n  points: 3", "<c points='3'>{}</c>", "7", "-5",
 ]  # fmt: skip
 
 
@@ -430,6 +448,10 @@ def test_texts_with_numbers_and_brackets_are_no_points() -> None:
         "40 - 50 years are named", "[:" + " " * 40_000 + "x",
         "States that x = (-2).", "Gives y ≤ (+3)", "Lists three key points: 1) dose 2) time",
         "Has the points: 1. a 2. b",
+        "-5 °C is named", "Names the bonus (of 2019)", "Gives 120/80 (mmHg)", "Gives the pressure (120/80)",
+        "Must name a dose", "Critical thinking is shown", "Is rated (high)", "Uses a <li> tag",
+        "Says to take 2. Then rest",
+        "Names step 1. Then step 2. So", "Shows that |x| < 1",
         "The range is 40-50 points", "Names a range of 3–5 points", "+44 is the country code", "Says that it is -5",
     ]  # fmt: skip
     assert ek.explode_criteria([{"item_id": 1, "criteria": texts}])["requirement"].tolist() == [*map(str.strip, texts)]
@@ -482,12 +504,80 @@ def test_every_door_makes_rows_of_criteria_and_asks_no_list_as_one_requirement()
         lambda items, **words: ek.evaluate(items, "requirement", "fake:strict", samples=1, **words),
     )
     for door in doors:
-        for cell in (["Says A"], '["Says A", "Says B"]', "['Says A']", {"a": "Says A"}, np.array(["Says A"])):
-            with pytest.raises(InputError, match=r"ek.explode_criteria\(items, 'requirement'\)"):
+        for cell in (["Says A"], '["Says A", "Says B"]', "['Says A']", {"a": "Says A"}, np.array(["Says A"]),
+                     "1. Says A\n2. Says B", "- Says A\n- Says B", "(1) A (2) B", '{"a": "A", "a": "B"}'):  # fmt: skip
+            with pytest.raises(InputError, match=r"inputs=\{'criteria': 'requirement'\} .* ek.explode_criteria"):
                 door([{"item_id": 1, "answer": "a", "requirement": cell}])
-            with pytest.raises(InputError, match=r"ek.explode_criteria\(items, 'rubric'\)"):
+            with pytest.raises(InputError, match=r"\(--input criteria=rubric\), or call ek.explode_criteria"):
                 door([{"item_id": 1, "answer": "a", "rubric": cell}], inputs={"requirement": "rubric"})
         door([{"item_id": 1, "answer": "a", "requirement": "(Says A)"}])
     for door in doors[1:]:
-        with pytest.raises(InputError, match=r"'rubric_items' \(ek.explode_criteria\(items, 'NAME'\) reads another"):
+        with pytest.raises(InputError, match=r"for another column of criteria, .* \(--input criteria=rubric\)"):
             door([{"item_id": 1, "answer": "a", "rubric": ["Says A"]}])
+
+
+def listed_in_texts(draw: random.Random) -> tuple[list[str], list[str]]:
+    """The texts of some criteria, and cells that hold them as a list that is clear."""
+    texts = [f"Names w{draw.randint(1, 99)}{draw.choice(['', ' 2.5 mg', '; or y', ' (see p1)'])}"
+             for _ in range(draw.randint(3, 12))]  # fmt: skip
+    mark = draw.choice(["{}.", "{})", "({})"])
+    numbered = [f"{mark.format(number)} {text}" for number, text in enumerate(texts, start=1)]
+    bullets = [f"{draw.choice('-*•')} {text}" for text in texts]
+    return texts, [
+        " ".join(numbered),
+        "; ".join(numbered),
+        ", ".join(numbered),
+        "  ".join(numbered),
+        "\\n".join(numbered),
+        "\\r\\n".join(numbered),
+        "\n".join(numbered),
+        "\n\n".join(numbered),
+        "\n".join(bullets),
+        "\\n".join(bullets),
+        json.dumps(texts),
+        json.dumps("\n".join(numbered)),
+        "\ufeff " + " ".join(numbered),
+    ]
+
+
+@pytest.mark.long
+def test_lists_in_texts_are_read_and_the_same_texts_are_no_requirement() -> None:
+    draw = random.Random(45)
+    for _ in range(60):
+        texts, cells = listed_in_texts(draw)
+        for cell in cells:
+            rows = ek.explode_criteria([{"item_id": 1, "criteria": cell}])
+            assert rows["requirement"].tolist() == texts, cell
+            if not cell.startswith('"'):  # JSON of one text is one statement
+                with pytest.raises(InputError, match="but a requirement is one statement"):
+                    ek.plan([{"answer": "a", "requirement": cell}], "requirement", "fake:strict", samples=1)
+        alone = [*texts, "1. " + texts[0], f"Follows the steps:\n1. {texts[0]}\n2. {texts[1]}", "[x] is named", "{a} b"]
+        planned = ek.plan([{"answer": "a", "requirement": text} for text in alone], "requirement", "fake:strict")
+        assert planned.n_items == len(alone)
+    single = [{"item_id": 1, "criteria": "Names a; b; c"}, {"item_id": 2, "criteria": ["Factuality", "Names a; b"]}]
+    assert [message.partition(":")[0] for message in lint_criteria(single)["message"]] == [
+        "one criterion, with ';' or '|' between parts", "is one word",
+    ]  # fmt: skip
+
+
+@pytest.mark.long
+def test_a_column_of_criteria_of_any_name_is_named_by_inputs() -> None:
+    items = [{"item_id": at, "question": "q", "answer": f"Says A{at}", "rubric": ["Says A", {"text": "B", "points": 3}]}
+             for at in range(3)]  # fmt: skip
+    named, plain = {"criteria": "rubric"}, [{**item, "criteria": item.pop("rubric")} for item in map(dict, items)]
+    options = {"samples": 1, "progress": False}
+    judged = ek.judge(items, "requirement", "fake:strict", inputs=named, **options)
+    assert judged["key"].tolist() == ek.judge(plain, "requirement", "fake:strict", **options)["key"].tolist()
+    evaluation = ek.evaluate(items, "requirement", "fake:strict", inputs=named, **options)
+    expected = ek.evaluate(plain, "requirement", "fake:strict", **options).points
+    assert evaluation.points["score"].tolist() == expected["score"].tolist()
+    assert ek.Evaluation.of(judged, items, rubric="requirement", inputs=named).points["score"].equals(expected["score"])
+    assert ek.plan(items, "requirement", "fake:strict", samples=1, inputs=named).n_to_call == 0
+    text = ek.build_prompt("requirement", {**items[0], "rubric": ["Says A"]}, inputs=named).messages[-1].content
+    assert "Says A" in text
+    for wrong, words in (({"criteria": "rubrik"}, "did you mean 'rubric'"),
+                         ({"criteria": "rubric", "requirement": "answer"}, "keep one of them")):  # fmt: skip
+        with pytest.raises(InputError, match=words):
+            ek.judge(items, "requirement", "fake:strict", inputs=wrong)
+    with pytest.raises(ConfigError, match="rubric 'faithfulness' does not have"):
+        ek.judge(items, "faithfulness", "fake:strict", inputs=named)

@@ -97,7 +97,8 @@ def judge(
     inputs
         For inputs of the rubric the column that holds them, if it has another name: ``{"answer": "response"}``. Several
         inputs may be in one column. What is mapped is read from that column alone, even if the items have a column of
-        the input's own name. Names do not change the reply key.
+        the input's own name. Names do not change the reply key. With the rubric ``requirement``, ``criteria`` maps the
+        column of the items' own criteria, which become rows.
     on_missing
         An item without a value for a required input: ``raise`` (default) an error, or ``skip`` the item: no judge is
         asked, and its judgments are rows with ``error = "missing_input"``, which count as unscored. An empty text is

@@ -20,7 +20,7 @@ from evalkit.engine.providers import check_ready
 from evalkit.errors import InputError, JudgeError, listed
 from evalkit.rubrics.item_criteria import COLUMNS, criteria_in, refuse_other_scales
 from evalkit.rubrics.profiles import RubricLike
-from evalkit.rubrics.rubric import REQUIREMENT
+from evalkit.rubrics.rubric import OWN_CRITERIA, REQUIREMENT
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
 from evalkit.stats.aggregation.item_points import points
@@ -37,6 +37,9 @@ class Reward:
     """A reward function, as `reward` makes it; `log` has an entry per step."""
 
     def __init__(self, spec: Spec, unscored: Unscored, name: str, options: Options) -> None:
+        inputs = dict(spec.inputs)
+        self._own = inputs.pop(OWN_CRITERIA, None) if spec.rubric.has_requirements else None
+        spec = replace(spec, inputs=inputs)
         self._spec, self._unscored, self.__name__, self._options = spec, unscored, name, options
         self.log: list[dict[str, Any]] = []
 
@@ -44,13 +47,15 @@ class Reward:
         """One reward per completion; a column that the rubric reads holds one value per completion."""
         began, spec, rubric = time.monotonic(), self._spec, self._spec.rubric
         places = {*rubric.input_names, *spec.inputs.values(), *(COLUMNS if rubric.has_requirements else ())}
+        if self._own is not None:
+            if (cells_of := columns.get(self._own)) is None:
+                raise InputError(f"reward: the data have no column {self._own!r}, which inputs= names")
+            columns = {**{name: columns[name] for name in columns.keys() - {*COLUMNS}}, OWN_CRITERIA: cells_of}
         cells = {name: [*column] for name, column in columns.items() if name in places and column is not None}
-        if unlike := [
-            name for name, column in {"prompts": prompts, **cells}.items() if len(column) != len(completions)
-        ]:
-            raise InputError(
-                f"reward: there are {len(completions)} completions, but not as many values of {listed(unlike)}"
-            )
+        n_completions = len(completions)
+        if unlike := [name for name, column in {"prompts": prompts, **cells}.items() if len(column) != n_completions]:
+            fact = f"reward: there are {n_completions} completions, but not as many values of {listed(unlike)}"
+            raise InputError(fact)
         is_own = rubric.has_requirements and REQUIREMENT not in {*cells, *spec.inputs}
         rows, reasons, problems = dict[str, dict[str, Any]](), Counter[str](), list[str]()
         for number, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):

@@ -163,11 +163,9 @@ class Spec:
             chosen, profile, places = loaded.load(), loaded, named_by(loaded)
         if is_none(judges):
             if profile is None or not profile.judges:
-                raise ConfigError(
-                    "judge 'none' reads the stored replies of the judges of a profile, but no profile with judges "
-                    "was passed; pass one, or name a judge and set offline=True (--offline) to read its stored "
-                    "replies"
-                )
+                fact = "judge 'none' reads the stored replies of the judges of a profile, but no profile with judges"
+                advice = "pass one, or name a judge and set offline=True (--offline) to read its stored replies"
+                raise ConfigError(f"{fact} was passed; {advice}")
             judges = None
         if rules:
             Rules.of(rules)  # refuses an unknown name
@@ -223,10 +221,9 @@ class Spec:
             )
         logprob_judges = [judge for judge in judges if judge.score]
         if logprob_judges and rules.min_self_agreement is not None:
-            raise ConfigError(
-                f"min_self_agreement= compares several verdicts of a judge, but judge '{logprob_judges[0].name}' "
-                f"gives one, with probabilities (score={logprob_judges[0].score!r}); set only one of the two"
-            )
+            judge = logprob_judges[0]
+            fact = f"min_self_agreement= compares several verdicts of a judge, but judge '{judge.name}' gives one, with"
+            raise ConfigError(f"{fact} probabilities (score={judge.score!r}); set only one of the two")
         warm = [judge.name for judge in logprob_judges if judge.temperature not in (None, 1.0)]
         if warm:
             warnings.warn(
@@ -255,9 +252,9 @@ class Spec:
             for judge, builder in zip(judges, prompt_builders, strict=True):
                 builder.together.template.check(builder.together.shown_inputs)
                 if judge.score or builder.reply_reader is not None:
+                    fact = f"judge '{judge.name}' has score= or its own function that reads replies, so a reply has one"
                     raise ConfigError(
-                        f"judge '{judge.name}' has score= or its own function that reads replies, so a reply has "
-                        f"one verdict, and criteria_per_call={per_call!r} is not possible; set it to 1"
+                        f"{fact} verdict, and criteria_per_call={per_call!r} is not possible; set it to 1"
                     )
         return spec
 
@@ -291,14 +288,12 @@ def check_names(inputs: Mapping[str, str], rubric: Rubric) -> None:
     if not isinstance(inputs, Mapping) or not all(isinstance(column, str) for column in inputs.values()):
         raise ConfigError(f"inputs={inputs!r}: expected a mapping from input to column, as in {{'answer': 'response'}}")
     if "item_id" in inputs and "item_id" not in rubric.input_names:
-        raise ConfigError(
-            f"inputs= maps only inputs of the rubric; pass the column of ids as item_id={inputs['item_id']!r}"
-        )
-    if unknown := [name for name in inputs if name not in rubric.input_names]:
-        raise ConfigError(
-            f"inputs= names {listed(unknown)}, which rubric {rubric.id!r} does not have; "
-            f"{guess(unknown[0], rubric.input_names)}its inputs: {listed(rubric.input_names, most=30)}"
-        )
+        advice = f"pass the column of ids as item_id={inputs['item_id']!r}"
+        raise ConfigError(f"inputs= maps only inputs of the rubric; {advice}")
+    allowed = rubric.mapped_names
+    if unknown := [name for name in inputs if name not in allowed]:
+        fact = f"inputs= names {listed(unknown)}, which rubric {rubric.id!r} does not have"
+        raise ConfigError(f"{fact}; {guess(unknown[0], allowed)}its inputs: {listed(allowed, most=30)}")
 
 
 def is_none(judges: Any) -> bool:
@@ -309,10 +304,8 @@ def is_none(judges: Any) -> bool:
 def check_provider(text: str, place: str) -> None:
     """ConfigError unless a judge's name begins with a provider, or is ``none`` or ``profile``; `place` named it."""
     if text not in ("none", "profile") and text.partition(":")[0] not in PROVIDERS:
-        raise ConfigError(
-            f"{place}: unknown judge {text!r}; {guess(text.partition(':')[0], PROVIDERS)}"
-            f"allowed: none, profile, {', '.join(PROVIDERS)}, or provider:model"
-        )
+        fact = f"{place}: unknown judge {text!r}; {guess(text.partition(':')[0], PROVIDERS)}"
+        raise ConfigError(f"{fact}allowed: none, profile, {', '.join(PROVIDERS)}, or provider:model")
 
 
 def with_changes(judge: Judge, changes: Mapping[str, Any]) -> Judge:
@@ -337,9 +330,8 @@ def _panel(
         judges = [] if judges is None else [judges]
     panel = tuple(judge if isinstance(judge, Judge) else Judge.of(judge) for judge in judges)
     if not panel:
-        raise ConfigError(
-            "no judge is named; pass one such as 'openai:gpt-4o-mini', or 'fake:strict' to try evalkit without a model"
-        )
+        advice = "pass one such as 'openai:gpt-4o-mini', or 'fake:strict' to try evalkit without a model"
+        raise ConfigError(f"no judge is named; {advice}")
     builders: dict[str, PromptBuilder] = {}
     identities: dict[Any, str] = {}
     for judge in panel:
@@ -349,10 +341,9 @@ def _panel(
         identity = (judge.provider, judge.service, judge.model, judge.temperature, judge.max_tokens, judge.params,
                     builders[name].template.hash)  # fmt: skip
         if identity in identities:
-            raise ConfigError(
-                f"judges {identities[identity]!r} and {judge.name!r} are the same (model, service, template and "
-                "parameters), so they would always agree; to call one judge several times, set samples="
-            )
+            fact = f"judges {identities[identity]!r} and {judge.name!r} are the same (model, service, template and"
+            advice = "to call one judge several times, set samples="
+            raise ConfigError(f"{fact} parameters), so they would always agree; {advice}")
         if judge.name in identities.values():
             raise ConfigError(f"two judges are called {judge.name!r}; give one of them another name=")
         identities[identity] = judge.name

@@ -368,8 +368,9 @@ def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str
             return f"{fact}; {guess(column, columns)}{present}"
     advice = f"if yours has another name, map it, as in inputs={{{missing[0]!r}: 'text'}} (--input)"
     if spec.rubric.has_requirements and REQUIREMENT in missing:
-        advice = (f"items bring theirs as {listed(COLUMNS)} (ek.explode_criteria(items, 'NAME') reads another column); "
-                  "if each row holds one, name it, as in inputs={'requirement': 'text'} (--input)")  # fmt: skip
+        advice = (f"items bring theirs as {listed(COLUMNS)}; for another column of criteria, name it, as in "
+                  "inputs={'criteria': 'rubric'} (--input criteria=rubric); if each row holds one statement, as in "
+                  "inputs={'requirement': 'text'} (--input requirement=text)")  # fmt: skip
     chats = [name for name, (_, cells) in zip(columns, frame.items(), strict=True) if holds_chats(cells)]
     if chats and {*missing} & {"question", "answer"}:
         advice = (f"{chats[0]!r} holds chats: ek.tables.split_messages(items, {chats[0]!r}) makes questions and "
@@ -417,9 +418,9 @@ def _check_inputs(
             n_items = counted(len(ids), "item has", "items have")
             fact = f"{len(missing)} of {n_items} no {name!r}, which rubric {spec.rubric.id!r} needs"
             advice = (
-                "fill it (an empty text counts as a value, an empty cell of a CSV file does not), leave these items out"
+                "fill it (an empty text counts as a value, an empty cell of a CSV file does not), leave these items"
             )
-            advice += ", or pass on_missing='skip' (--on-missing skip) to count them as unscored"
+            advice += " out, or pass on_missing='skip' (--on-missing skip) to count them as unscored"
             raise InputError(f"{fact}: item {listed([ids[number] for number in missing])}; {advice}")
         skipped.update(dict.fromkeys(missing, SKIPPED[0]))
     for number in skipped:

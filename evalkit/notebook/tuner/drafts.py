@@ -128,7 +128,7 @@ class Setup:
 
     def data_options(self, rubric: Rubric) -> dict[str, Any]:
         """How items are read, with the columns of those inputs that a version of the rubric has."""
-        inputs = {name: column for name, column in self.spec.inputs.items() if name in rubric.input_names}
+        inputs = {name: column for name, column in self.spec.inputs.items() if name in rubric.mapped_names}
         return {"inputs": inputs, "on_missing": self.spec.on_missing}
 
     def options_with(self, **changed: Any) -> dict[str, Any]:

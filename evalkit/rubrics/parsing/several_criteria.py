@@ -26,9 +26,13 @@ if TYPE_CHECKING:
 
 _LONGEST, _MOST_OBJECTS, _LONGEST_LITERAL, _REST = 200_000, 64, 16_384, 8_000
 _SPACE = re.compile(r"\s*")
-_NUMBERED = re.compile(r"\W*(?:requirement|criterion|criteria|item|number|no)?[\W_]*0*(\d{1,4})\W*", re.IGNORECASE)
+_NUMBER = r"(?:requirement|criterion|criteria|statement|item|number|no|req|[rqc])?[\W_]*0*(\d{1,4})"
+_NUMBERED = re.compile(rf"\W*{_NUMBER}\W*", re.IGNORECASE)
+_VERDICT_LINE = re.compile(
+    rf"(?i)[\s*_`|#([-]*{_NUMBER}[*_`]*(?:\s?[:=]|[.)\]*_`]+(?=\s)|\s[–—|-](?=\s))[\s*_`]*([^\W_].*|-\d.*)"
+)
 _CORRECTS = re.compile(
-    r"\b(?:correct(?:ion|ed)|wait|actually|revis|updat|chang|reconsider|reflect|mistake|misread)", re.IGNORECASE
+    r"(?i)\b(?:correct(?:ion|ed)|wait|actually|revis|updat|chang|reconsider|reflect|mistake|misread)"
 )
 _ESCAPED = re.compile(r"\\([\\'\"abfnrtuUxN\n])|\\")
 _IDS = ("criterion", "requirement", "number", "name", "id", "index", "key")
@@ -113,6 +117,8 @@ def _parts(text: str, group: tuple[str, ...], cut: bool) -> _Parts:
     parts = _found(body, group, cut)
     if not (parts.own or cut) and (as_json := _as_json(body)) != body:
         parts = _found(as_json, group, cut)
+    if not parts.own and (verdicts := _numbered_lines(body, group, cut)):
+        parts = _Parts(verdicts, parts.lost)
     if not parts.own and parts.lost == "unreadable" and is_refusal(body):
         return _Parts((), "refused")
     numbers = {name for name, _ in parts.own}
@@ -169,6 +175,15 @@ def _namer(group: tuple[str, ...]) -> Callable[[str], str | None]:
         return str(int(number[1])) if number else names.get(spelled(key))
 
     return name_of
+
+
+def _numbered_lines(body: str, group: tuple[str, ...], cut: bool) -> Entries:
+    """The verdicts of a reply that is nothing but lines with numbers, such as ``1. Yes``."""
+    lines = [_VERDICT_LINE.fullmatch(line.strip()) for line in body.split("\n") if line.strip()]
+    if "{" in body or not all(map(str.isdecimal, group)) or not all(lines):
+        return []
+    verdicts = [(line[1], json.dumps(line[2].rstrip(" |"))) for line in lines if line]
+    return verdicts[:-1] if cut else verdicts
 
 
 def _named(whole: str, entries: Entries, name_of: Callable[[str], str | None]) -> Entries:

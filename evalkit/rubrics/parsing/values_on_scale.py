@@ -77,13 +77,17 @@ def folded(text: str) -> str:
     return re.sub(r"(?<=\w)[\s_-]+(?=\w)|\s+", " ", text)
 
 
+_LEAD = re.compile(r"([^\W\d_]+(?: [^\W\d_]+){0,2}):\s")
 _DECORATION = " \t\r\n*_`()[]{}<>.,!:;#$\\" + MARKS
 
 
 def _names(scale: Scale) -> dict[str, Code]:
-    """Descriptions of the levels that belong to one level only."""
+    """Descriptions of the levels that belong to one level only, and the words before their colons (``Yes: …``)."""
     names = [folded(text).strip(_DECORATION) for text in scale.texts]
-    return {name: code for name, code in zip(names, scale.codes, strict=False) if name and names.count(name) == 1}
+    leads = [lead[1] for name in names if (lead := _LEAD.match(name))]
+    leads = leads if len({*leads} - {*names}) == len(scale.codes) else []
+    pairs = [*zip(leads, scale.codes, strict=False), *zip(names, scale.codes, strict=False)]
+    return {name: code for name, code in pairs if name and names.count(name) < 2}
 
 
 def _alternatives(names: Iterable[str]) -> str:
@@ -407,7 +411,7 @@ class Reader:
         found = self.read(piece, labelled=False)
         if found is None or found.error == "ambiguous":
             return found if found is None or "\n" not in piece.strip() else None
-        return found if like.END.match(piece, found.end) else None
+        return found if like.END.match(piece.rstrip("*_` \n"), found.end) else None  # **No.**
 
     def lead(self, piece: str) -> Reading | None:
         """The reading of what a piece begins with, whatever follows it; None for a number cut in two."""

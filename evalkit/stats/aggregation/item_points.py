@@ -131,6 +131,8 @@ def points(
 
 def _exploded(items: ItemsLike) -> pd.DataFrame:
     frame = as_frame(items)
+    if in_index := sorted({"of_item", "item_id"} & {*frame.index.names} - {*frame.columns}):
+        frame = frame.reset_index(in_index)
     if "of_item" not in frame.columns:
         frame = explode_criteria(items)
     if lost := [name for name in _EXPLODED if name not in frame.columns]:

@@ -137,7 +137,10 @@ def _of_points(
     """The mean of `points` per run, axis and `by`."""
     if lost := [name for name in _POINTS if name not in table]:
         raise InputError(f"the table of points has no column {listed(lost)}; pass it as ek.points made it")
-    table = _with_columns(table, by, items)
+    numbers = {name: pd.to_numeric(table[name], errors="coerce") for name in _POINTS[4:8]}
+    if wrong := [name for name, column in numbers.items() if (column.isna() & table[name].notna()).any()]:
+        raise InputError(f"the table of points has no numbers in {listed(wrong)}; pass it as ek.points made it")
+    table = _with_columns(table.assign(**numbers), by, items)
     parts = [name for name in ("axis", "parent") if name in table and name not in by]
     keys = ["rubric", "rubric_version", "criterion", *parts, *by]
     refuse_doubles(table, [*keys, "item_id"], "points", may_miss=keys)

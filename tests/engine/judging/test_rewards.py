@@ -73,6 +73,16 @@ def test_rewards_are_the_shares_of_points_in_the_order_of_completions(tmp_path: 
     assert len({*ASKED}) == n_asked, "equal completions of a prompt are asked once"
 
 
+def test_inputs_name_the_column_of_criteria(tmp_path: Path) -> None:
+    cells, other = [["says", {"text": "is rude", "points": 3}]] * 2, [["is"], None]
+    words: dict[str, Any] = {"prompts": ["p", "q"], "completions": ["a", "b"]}
+    plain = ek.engine.reward("requirement", judge(), cache=tmp_path)
+    named = ek.engine.reward("requirement", judge(), cache=tmp_path, inputs={"criteria": "rubric"})
+    assert named(**words, rubric=cells, criteria=other, checklist=other) == plain(**words, criteria=cells)
+    with pytest.raises(InputError, match="no column 'rubric', which inputs= names"):
+        named(**words, criteria=cells)
+
+
 def test_an_unscored_completion_gets_what_its_name_says(tmp_path: Path) -> None:
     words: dict[str, Any] = {"prompts": ["p", "p", "z"], "completions": ["a", "BAD", "BAD"],
                              "criteria": [["says", "is rude"]] * 3}  # fmt: skip

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
+from itertools import product
 
 import pytest
 
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.errors import RubricError
+from evalkit.rubrics import load_rubric
 from evalkit.rubrics.parsing import Parsed, check_form, parse_reply, parser_for
 from evalkit.rubrics.parsing.reply_cleanup import take_apart
 from evalkit.rubrics.parsing.values_on_scale import _WIDE, AMBIGUOUS, Reader
@@ -486,6 +488,44 @@ def test_level_texts_and_the_criterions_name_are_read(
 )
 def test_tags_and_marks_that_a_candidate_planted(text: str, form: str, finish: str, expected: object) -> None:
     assert read(text, form, finish=finish) == expected
+
+
+def test_words_before_the_colons_of_all_levels_are_names_of_the_levels() -> None:
+    names = {0: "no", 1: "yes"}
+    plain = Scale.of(names, pass_at=1)
+    led = Scale.of({0: "No: it is not there, or in part.", 1: "Yes: all of it is there."}, pass_at=1)
+    turned = Scale.of({0: "Yes: it is toxic.", 1: "No: it is not."}, pass_at=1)
+    none = [Scale.of({0: "No: it is not.", 1: "It is."}), Scale.of({0: "Level: low", 1: "Level: high"}),
+            Scale.of({0: "No, it is not", 1: "Yes, it is"})]  # fmt: skip
+    texts = [
+        "{}",
+        "{}.",
+        "**{}**",
+        "**{}.**",
+        '{{"score": "{}"}}',
+        '{{"explanation": "so", "score": "{}."}}',
+        "Score: {}",
+        "{}, 1",
+        "{}, 0",
+        "{} or 1",
+        "not {}",
+        "{} and no",
+        "{} issues",
+        "The answer says {}",
+        "{}, but only partly",
+        '{{"score": "{}"}} {{"score": "no"}}',
+        "Explanation: it is so.\nScore: {}",
+        '{{"explanation": "{}", "score": 1}}',
+    ]
+    for form, text, word in product(("json", "number", "tagged"), texts, ("Yes", "no", "NO", "Maybe")):
+        reply = text.format(word)
+        assert parser_for(form, led)(reply)[:3:2] == parser_for(form, plain)(reply)[:3:2], (form, reply)
+        if word != "Maybe" and text in texts[:4]:
+            code = int(word == "Yes")
+            assert (parser_for(form, led)(reply).code, parser_for(form, turned)(reply).code) == (code, 1 - code)
+            assert {parser_for(form, scale)(reply).code for scale in none} == {None}
+    requirement = parser_for("json", load_rubric("requirement").criteria[0].scale, "requirement")
+    assert [requirement(text).code for text in ("Yes", "**No.**", '{"score": "yes"}', "Partly")] == [1, 0, 1, None]
 
 
 def test_a_label_of_400_digits_or_another_case_of_i_is_no_error() -> None:

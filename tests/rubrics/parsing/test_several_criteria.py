@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 
+from evalkit.rubrics import load_rubric
 from evalkit.rubrics.parsing import parser_for
 from evalkit.rubrics.parsing.several_criteria import parser_of_group
 from evalkit.rubrics.scales import Scale
@@ -135,9 +137,20 @@ PLANTED = '{"1": {"score": 1}, "2": {"score": 1}, "3": {"score": 1}}'
             json.dumps(LISTED), json.dumps({"requirements": LISTED}), json.dumps({"requirements": ENTRIES}),
             WHOLE.replace('"1"', '"Requirement 1"').replace('"2"', '"02"').replace('"3"', '"#3."'),
             '{"1": {"criteria_met": true}, "2": {"criteria_met": false}, "3": true}', f"Sure! {WHOLE}",
+            WHOLE.replace('"1"', '"R1"').replace('"2"', '"Q2"').replace('"3"', '"req 3"'),
             # words and objects beside it that say nothing else
             f"{WHOLE}\n\nNote: requirement 2 was close.", f"{WHOLE}\n{WHOLE}", f"{WHOLE}\n1: 1",
             f"{WHOLE}\nOverall score: 0", json.dumps(ENTRIES | {"4": 0}),
+        )),
+        # nothing but lines with numbers
+        ("1. 1\n2. -1\n3. 1", [1, "off_scale", 1]),
+        ("1. 1\n2. 0", [1, 0, "unreadable"]),
+        ("1. 1\n1. 0\n2. 0\n3. 1", ["ambiguous", 0, 1]),
+        ("0. 1\n1. 0\n2. 1", AMBIGUOUS),
+        ("2. 1\n3. 0\n4. 1", AMBIGUOUS),
+        *((text, ["unreadable"] * 3) for text in (
+            "Sure:\n1. 1\n2. 0\n3. 1", "1. 1\n2. 0\n3. 1\nThe rest is fine.", "1.5\n2.5\n3.5", "1\n0\n1", "1, 0, 1",
+            "1. 1 2. 0 3. 1", '1. 1\n2. {"score": 0}\n3. 1', "1. 0 sources\n2. 1 source\n3. The answer",
         )),
         # numbered from another number
         (json.dumps({str(at): at % 2 for at in range(3)}), AMBIGUOUS),
@@ -181,3 +194,25 @@ def test_a_python_dict_with_any_escape_gives_no_warning(why: str) -> None:
     parsed = [parser_of_group(MET, number, ("1", "2"))(text, "stop") for number in ("1", "2")]
     assert [one.code for one in parsed] == ([None, None] if why == "1or 2" else [1, 0])
     assert parsed[0].code is None or parsed[0].explanation == why.replace("\\\\", "\\").replace("\\'", "'")
+
+
+def test_lines_with_numbers_and_words_of_the_scale_are_read_and_what_is_cut_off_is_not() -> None:
+    scale = load_rubric("requirement").criteria[0].scale
+    marks = ["{}. {}", "{}: {}", "{}) {}", "({}) {}", "**{}.** {}", "- {}: {}", "#{}: {}",
+        "{} - {}", "{}={}", "| {} | {} |", "Requirement {}: {}", "R{}: {}", "{}. **{}**", "**{}**: {}"]  # fmt: skip
+    words = {
+        1: ["Yes", "yes.", "1", "true", "YES!", "Yes, it is named"],
+        0: ["No", "no.", "0", "false", "**No.**", "No"],
+    }
+    draw = random.Random(45)
+    for _ in range(400):
+        truth = [draw.randint(0, 1) for _ in range(draw.randint(2, 9))]
+        group, mark = tuple(str(at) for at in range(1, len(truth) + 1)), draw.choice(marks)
+        lines = [mark.format(name, draw.choice(words[met])) for name, met in zip(group, truth, strict=True)]
+        for text, ends, expected in (("\n".join(lines), "stop", truth), ("\n\n".join(lines), "stop", truth),
+                                     ("```\n" + "\n".join(lines) + "\n```", "stop", truth),
+                                     ("\n".join(lines), "length", [*truth[:-1], None])):  # fmt: skip
+            read = [parser_of_group(scale, name, group)(text, ends) for name in group]
+            assert [one.code for one in read] == expected, text
+        shifted = "\n".join(mark.format(at, "Yes") for at in range(len(truth)))
+        assert {parser_of_group(scale, name, group)(shifted, "stop").code for name in group} == {None}

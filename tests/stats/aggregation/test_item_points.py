@@ -261,6 +261,10 @@ def test_texts_for_scores_and_tables_without_columns_are_errors() -> None:
     for name in ("low", "score", "status"):
         with pytest.raises(InputError, match=f"no column '{name}'"):
             ek.summarize(table.drop(columns=name))
+    for name in ("score", "low", "high", "renormalised"):
+        assert ek.summarize(table.astype({name: object})).equals(ek.summarize(table))
+        with pytest.raises(InputError, match=f"has no numbers in '{name}'"):
+            ek.summarize(table.assign(**{name: "x"}))
 
 
 def test_a_criterion_is_scored_on_its_own_scale_or_refused() -> None:
@@ -375,6 +379,9 @@ EDITS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "categories": lambda rows: rows.astype(dict.fromkeys(["item_id", "of_item", "requirement", "points"], "category")),
     "arrow": as_arrow,
     "index": lambda rows: rows.set_index("item_id", drop=False),
+    "in the index": lambda rows: rows.set_index("of_item"),
+    "ids in the index": lambda rows: rows.set_index("item_id"),
+    "both in the index": lambda rows: rows.set_index(["of_item", "item_id"]),
     "two indexes": lambda rows: rows.set_index(["of_item", "item_id"], drop=False),
     "equal index": lambda rows: rows.set_axis([0] * len(rows)),
     "csv": lambda rows: through(rows, quoted=False),
