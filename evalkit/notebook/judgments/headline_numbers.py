@@ -19,8 +19,10 @@ from evalkit.evaluation.item_scores import CRITERIA_MET, of_criteria, score_tile
 from evalkit.evaluation.suggestions.edit_effects import change_of
 from evalkit.notebook.judgments.item_table import Row, implied_verdict
 from evalkit.notebook.labelling.label_log import ENOUGH_LABELS, drop_new_annotators, labels_on_scale
+from evalkit.rubrics import Rubric
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.judge_alignment import align
+from evalkit.stats.alignment.label_values import read_label
 from evalkit.stats.comparison.comparison_table import chance_sentences
 from evalkit.stats.notes import notes_of, with_facts
 
@@ -154,11 +156,22 @@ def change_from(
     return change_of(evaluation, against, dev, criterion, repeats)
 
 
-def jury_alignment(evaluation: Evaluation | None, labels: pd.DataFrame, criterion: str) -> pd.Series | None:
-    """The row of `align` for the jury, on the dev labels that count; None without labels on its scale."""
+def jury_alignment(
+    evaluation: Evaluation | None, labels: pd.DataFrame, criterion: str, by: Rubric | None = None
+) -> pd.Series | None:
+    """The row of `align` for the jury, on the dev labels that count; None without labels on its scale.
+
+    Labels count by the pass rule of `by`, the version shown, as in `compare` with it.
+    """
     if evaluation is None or criterion not in evaluation.rubric.names:
         return None
     dev, _ = _counted(evaluation, labels, criterion)
+    if by is not None and criterion in by.names:
+        own, other = (rubric.criterion(criterion).scale for rubric in (evaluation.rubric, by))
+        if own.has_rule and other.has_rule and (own.pass_at, own.pass_if) != (other.pass_at, other.pass_if):
+            dev = labels_on_scale(dev, criterion, by)
+            verdicts = {label: getattr(read_label(label, other), "passed", None) for label in dev["label"].unique()}
+            dev = dev.assign(label=[str(verdicts[label]).lower() for label in dev["label"]])
     scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
     dev = dev.loc[dev["item_id"].isin(scores["item_id"])]
     if scores.empty or dev.empty:

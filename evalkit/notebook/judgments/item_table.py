@@ -171,16 +171,13 @@ def rows_of(
     truth = annotators_of(used, ids, scale, kinds, criterion).together("majority").kind
     scores = _by_item(evaluation.scores, criterion, ids)
     now = kinds_of(scores, scale, kinds)
-    last, truths = None, (truth, truth)
+    last, truth_of_both = None, truth
     if against is not None and criterion in against.rubric.names:
         other = against.rubric.criterion(criterion).scale
         if other.has_rule == scale.has_rule:
             last = kinds_of(_by_item(against.scores, criterion, ids), scale, kinds)
             shared = labels_on_scale(used, criterion, evaluation.rubric, against.rubric)  # as `change_from`
-            people = [
-                annotators_of(shared, ids, rule, kinds, criterion).together("majority") for rule in (other, scale)
-            ]
-            truths = people[0].kind, people[1].kind
+            truth_of_both = annotators_of(shared, ids, scale, kinds, criterion).together("majority").kind
     votes = _votes(evaluation, criterion)
     apart = list(records(_by_item(evaluation.disagreement, criterion, ids)[["disagreement", "split"]]))
     texts, columns = row_texts(evaluation), _item_columns(evaluation, set(labels["annotator"].astype(str)))
@@ -210,7 +207,7 @@ def rows_of(
             split=apart[at]["split"],
             change=""
             if last is None or (item in unasked and min(last[at], now[at]) < 0)
-            else _change(int(last[at]), int(now[at]), (int(truths[0][at]), int(truths[1][at])), scale),
+            else _change(int(last[at]), int(now[at]), int(truth_of_both[at]), scale),
             people_passed=bool(truth[at]) if scale.has_rule and truth[at] >= 0 else None,
             wrong=None if truth[at] < 0 or now[at] < 0 else bool(truth[at] != now[at]),
             conflicts={
@@ -268,12 +265,12 @@ def _not_asked(evaluation: Evaluation, criterion: str) -> set[str]:
     return set(judgments.loc[(judgments["criterion"] == criterion) & judgments["error"].isin(NOT_ASKED), "item_id"])
 
 
-def _change(last: int, now: int, truths: tuple[int, int], scale: Scale) -> str:
-    """In words; `truths` are people's verdicts by the pass rule of each version."""
-    if scale.has_rule and min(last, now, *truths) >= 0 and (last == truths[0]) != (now == truths[1]):
-        return "fixed" if now == truths[1] else "broke"
+def _change(last: int, now: int, truth: int, scale: Scale) -> str:
+    """In words; `truth` is people's verdict by the pass rule of the version shown."""
     if last == now:
         return ""
+    if scale.has_rule and min(last, now, truth) >= 0:
+        return "fixed" if now == truth else "broke"
     if last < 0 or now < 0:
         return f"{'verdict' if scale.has_rule else 'label'} {'lost' if now < 0 else 'appeared'}"
     if not scale.has_rule:

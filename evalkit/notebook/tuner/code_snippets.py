@@ -80,9 +80,12 @@ def _evaluating(name: str, version: Version, items: str, session: Session, label
 
 
 def judge_code(judge: Judge) -> str:
-    """A judge as Python: a short string where that is enough, else with the fields that differ from their defaults."""
+    """A judge as Python: a short string where that is enough, else with the fields that differ from their defaults.
+
+    Its address is always there: where a variable of the environment has another one, the calls would go elsewhere.
+    """
     short = f"{judge.provider}:{judge.model}"
-    if judge.ask is None and Judge.of(short) == judge:
+    if judge.ask is None and Judge.of(short) == judge and judge.base_url is None:
         return repr(short)
     values = judge_dict(judge)
     if judge.ask is not None:
@@ -92,7 +95,7 @@ def judge_code(judge: Judge) -> str:
     changed = {name: value for name, value in values.items() if name in plain and value != plain[name]}
     for name in sorted(changed, key=["api_key_env", "service"].count, reverse=True):  # those that follow from others
         fewer = {key: value for key, value in changed.items() if key != name}
-        if Judge.of({"provider": judge.provider, "model": judge.model} | fewer) == judge:
+        if name != "base_url" and Judge.of({"provider": judge.provider, "model": judge.model} | fewer) == judge:
             changed = fewer
     more = "".join(f", {name}={value!r}" for name, value in changed.items())
     return f"ek.Judge({judge.provider!r}, {judge.model!r}{more})"

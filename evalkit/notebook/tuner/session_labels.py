@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,8 @@ class Labels:
         The labels, and which item comes next.
     looks
         The last looks at held-out labels, as plain values: the keys of the version shown and of the one compared with,
-        and the criterion -> the figures in words, the difference of the two, the number of the look, and a digest of
-        labels and verdicts; and of a test by which `improve` kept the version its items.
+        and the criterion -> the figures in words, the difference of the two, the number of the look, when it was and
+        of how many labels, and a digest of labels and verdicts; of a test by which `improve` kept the version its items.
     """
 
     def __init__(self, setup: Setup, history: History, path: Path, labels: LabelsLike | None, annotator: str) -> None:
@@ -108,12 +109,18 @@ class Labels:
     def last_look(
         self, about: str, evaluation: Evaluation | None, criterion: str, against: Evaluation | None
     ) -> dict[str, Any]:
-        """A look at held-out labels, if labels and verdicts are still those that it was made of; else empty."""
+        """A look at held-out labels; `since` says when it was, if labels or verdicts are others now; empty without."""
         look = self.looks.get(about, {})
         if not look or evaluation is None:
             return {}
-        _, figures = self._held_out(evaluation, criterion, against, look.get("items"))
-        return look if look.get("figures") == figures else {}
+        hidden, figures = self._held_out(evaluation, criterion, against, look.get("items"))
+        if look.get("figures") == figures:
+            return look
+        n_new = len(hidden) - look.get("n_labels", len(hidden))
+        n_changed = f"{counted(abs(n_new), 'label')} {'were' if abs(n_new) > 1 else 'was'}"
+        change = f"{n_changed} {'added' if n_new > 0 else 'taken away'}" if n_new else "labels or verdicts changed"
+        at = "".join(f" on {look[name][:10]}" for name in ("at",) if name in look)
+        return look | {"since": f", made{at} before {change}: look again to count them"}
 
     def _held_out(
         self, evaluation: Evaluation, criterion: str, against: Evaluation | None, items: list[str] | None = None
@@ -149,7 +156,7 @@ class Labels:
             When nothing is held out.
         """
         take_part(self.used(criterion, evaluation), HELD_OUT)  # raises where nothing is held out
-        if last := self.last_look(about, evaluation, criterion, against):
+        if (last := self.last_look(about, evaluation, criterion, against)) and "since" not in last:
             words: dict[str, str] = last["words"]
             return words
         scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
@@ -175,8 +182,13 @@ class Labels:
             "compared": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}{twins}",
             "looks": f"look {number}{', the test of Improve' if tested else ''}",
         }
-        values = {"difference": None if difference is None else asdict(difference), "items": tested_items}
+        values: dict[str, Any] = {
+            "difference": None if difference is None else asdict(difference),
+            "items": tested_items,
+        }
+        values |= {"n_labels": len(hidden), "at": datetime.now(UTC).isoformat(timespec="seconds")}
         with self._history.lock:
+            self.looks.pop(about, None)  # the last one comes last
             self.looks[about] = {"words": words, **values, "number": number, "figures": figures}
             self._history.save()
         return words

@@ -28,7 +28,7 @@ from evalkit.notebook.tuner.session_labels import Labels
 from evalkit.notebook.tuner.version_history import History, Memo, Version, rebase
 from evalkit.notebook.tuner.version_runs import Runs, Stopped
 from evalkit.stats.alignment.label_splits import HELD_OUT
-from evalkit.stats.comparison.comparison_table import chance_sentences
+from evalkit.stats.comparison.comparison_table import SAME, chance_sentences
 
 ROUNDS, MAX_EDITS = 3, 3
 """Of `improve` in the tuner."""
@@ -326,6 +326,8 @@ def _effect(row: Mapping[str, Any]) -> dict[str, str]:
     sign = "+" if not pd.isna(row["effect"]) and row["effect"] > 0 else ""
     changed = "NA verdicts" if pd.isna(row["changed"]) else counted(row["changed"], "verdict")
     alone = "95 % interval of these two versions alone; the sentence above widens it for all that were tried"
+    is_known = row["floor_source"] in (SAME, "measured")  # else the strip says it, also if it is measured later
+    chance = f" · {chance_sentences(row)}" * is_known
     looks = f"; look {row['n_looks']} at these labels" if held else ""
     return {
         "part": "held-out" if held else "dev",
@@ -334,6 +336,6 @@ def _effect(row: Mapping[str, Any]) -> dict[str, str]:
         "interval": "" if held or pd.isna(row["effect_low"]) else alone,
         "counts": f"▲ {row['fixed']} fixed ▼ {row['broke']} broke",
         "coverage": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}{looks}",
-        "changed": f"{changed} changed, unlabelled items included · {chance_sentences(row)}",
+        "changed": f"{changed} changed, unlabelled items included{chance}",
         "mark": "better" if row["fixed"] > row["broke"] else "worse" if row["broke"] > row["fixed"] else "",
     }

@@ -65,8 +65,9 @@ class TunerController:
             for name in names:
                 setattr(self.widget, name, PAYLOADS[name](self.session, *messages.get(name, ())))
             if "figures" in names:
-                about = self.session.runs.against, self.session.runs.current
-                self.widget.price = self.session.repeats.price() if about in self.session.repeats.prices else ""
+                session, criterion = self.session, self.session.shown_criterion
+                about = session.runs.against, session.runs.current, criterion
+                self.widget.price = session.repeats.price(criterion) if about in session.repeats.prices else ""
                 self.plan_tries()
 
     def _load(self, key: str) -> None:
@@ -137,7 +138,7 @@ class TunerController:
 
         def show() -> None:
             if self.widget.figures["measure"]:
-                price = self.session.repeats.price()
+                price = self.session.repeats.price(self.session.shown_criterion)
                 with self.session.history.lock:
                     self.widget.price = price
             self.session.runs.plan_again()
@@ -174,7 +175,7 @@ class TunerController:
             "run": lambda _: self._start_run(),
             "again": lambda _: self._start_run(refresh="unscored"),
             "stop": lambda _: self.session.runs.stop(),
-            "measure": lambda _: self._start_judging(lambda: self.session.repeats.measure(self.show_progress)),
+            "measure": self._start_measuring,
             "undo_edit": lambda _: self._undo_edit(),
             "redo_edit": lambda _: self._undo_edit(redo=True),
             "note": self._set_note,
@@ -244,6 +245,10 @@ class TunerController:
     def _start_trying(self, message: Mapping[str, Any]) -> None:
         number = int(message["number"])
         self._start_judging(lambda: self.session.suggestions.try_edit(number, self.show_progress), "suggestions")
+
+    def _start_measuring(self, _: Any) -> None:
+        criterion = self.session.shown_criterion  # the one on which it was pressed
+        self._start_judging(lambda: self.session.repeats.measure(self.show_progress, criterion))
 
     def _start_judging(self, run: Callable[[], str], *more: str) -> None:
         self._start("run", "reading the cache …", lambda: self._draw_run(run(), *more))
@@ -398,7 +403,7 @@ class TunerController:
         self._status(text=f"frozen as {path}: a judge for ek.load_profile, evalkit ci and pytest. Nothing was asked.")
 
     def _look_held_out(self, message: Mapping[str, Any]) -> None:
-        looks = self.session.look.get("words", {}).get("looks", "")
+        looks = self.session.look_words.get("looks", "")
         if message.get("seen", looks) != looks:
             return  # a second click would count another look
         self.session.look_held_out()

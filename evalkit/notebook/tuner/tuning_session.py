@@ -37,6 +37,7 @@ from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.stats.comparison.comparison_table import SAME
+from evalkit.stats.comparison.decisions import is_same
 from evalkit.tables.items import ItemsLike
 
 
@@ -217,7 +218,7 @@ class Session(Memo):
         if now is None or last is None:
             return None
         repeats = self.repeats.of(self.runs.against)
-        about = (now, last, criterion, log.n_edits, repeats is None)
+        about = (now, last, criterion, log.n_edits, repeats is None, self.repeats.measured(self.runs.against))
 
         def compare() -> tuple[pd.Series | None, str]:
             row, why = numbers.change_from(last, now, self.labels.used(criterion, now), criterion, repeats)
@@ -232,7 +233,7 @@ class Session(Memo):
     def floor_missing(self) -> bool:
         """Whether measuring the noise floor of the version compared with would show more than is known."""
         row, _ = self.change() or (None, "")
-        is_measured = self.shown_criterion in self.repeats.sizes.get(self.runs.against, {})
+        is_measured = self.shown_criterion in self.repeats.measured(self.runs.against)
         if row is None or is_measured or pd.isna(row["change_p"]):
             return False
         return row["floor_source"] not in (SAME, "measured")
@@ -273,9 +274,11 @@ class Session(Memo):
             labels = log.counted
             return int(hash_pandas_object(labels[(labels["criterion"] == criterion).to_numpy()], index=False).sum())
 
-        about = (evaluation, self.once(f"labels {criterion}", log.n_edits, labels_hash))
+        about = (evaluation, shown := self.evaluation, self.once(f"labels {criterion}", log.n_edits, labels_hash))
         return self.once(
-            f"alignment {key} {criterion}", about, lambda: numbers.jury_alignment(evaluation, log.counted, criterion)
+            f"alignment {key} {criterion}",
+            about,
+            lambda: numbers.jury_alignment(evaluation, log.counted, criterion, shown.rubric if shown else None),
         )
 
     @property
@@ -369,15 +372,36 @@ class Session(Memo):
 
     @property
     def look(self) -> dict[str, Any]:
-        """The last look at these held-out labels with the two versions shown (see `Labels`); empty without one."""
+        """The last look at held-out labels with the two versions shown (see `Labels`); empty without one."""
         about, evaluation, against = self._looked_at, self.evaluation, self._against
         state = evaluation, against, self.labels.log.n_edits, about, self.labels.looks.get(about)
         last = self.labels.last_look
         return self.once("look", state, lambda: last(about, evaluation, self.shown_criterion, against))
 
     @property
+    def look_words(self) -> dict[str, str]:
+        """The last look in words; empty without one."""
+        look = self.look
+        return {**look["words"], "looks": look["words"]["looks"] + look.get("since", "")} if look else {}
+
+    @property
     def _looked_at(self) -> str:
-        return f"{self.runs.current} {self.runs.against} {self.shown_criterion}"
+        """The key of the last look with the two versions shown, or with two that judge the criterion as they do."""
+        name, versions = self.shown_criterion, self.history.versions
+
+        def judged(*keys: str) -> list[Any]:
+            return [versions[key].judges_by(name) if key in versions else None for key in keys]
+
+        shown = judged(self.runs.current, self.runs.against)
+        alike = [about for about in self.labels.looks if about.split(" ", 2)[2] == name]
+        alike = [about for about in alike if judged(*about.split(" ", 2)[:2]) == shown]
+        return alike[-1] if alike else f"{self.runs.current} {self.runs.against} {name}"
+
+    @property
+    def is_same(self) -> bool:
+        """Whether replies and verdicts of the two versions shown are the same: no look can tell one from the other."""
+        row, _ = self.change() or (None, "")
+        return row is not None and is_same(row)
 
     @property
     def _against(self) -> Evaluation | None:
@@ -385,5 +409,16 @@ class Session(Memo):
         return last if last is not None and self.shown_criterion in last.rubric.names else None
 
     def look_held_out(self) -> dict[str, str]:
-        """Agreement of the jury with the held-out labels (see `Labels.look_held_out`)."""
+        """Agreement of the jury with the held-out labels (see `Labels.look_held_out`).
+
+        Raises
+        ------
+        InputError
+            As that, and if the two versions shown have the same replies and verdicts: such a look is not counted.
+        """
+        if self.is_same:
+            raise InputError(
+                f"the two versions shown have the same replies and verdicts on {self.shown_criterion!r}: held-out "
+                "labels cannot tell them apart, and nothing was looked at; compare with another version, or with none"
+            )
         return self.labels.look_held_out(self._looked_at, self.runs.loaded(), self.shown_criterion, self._against)

@@ -69,6 +69,20 @@ class Version:
         """The rubric's version as tables show it: ``v1``, or ``v1+1a2b3c4d`` when edited."""
         return self.rubric.label
 
+    def asks(self, criterion: str) -> tuple[Any, ...] | None:
+        """What judges are asked about a criterion, and how often; None without it."""
+        if criterion not in self.rubric.names:
+            return None
+        judges = tuple(judge.identity for judge in self.judges)
+        return self.rubric.prompt_hashes[criterion], self.rubric.template, judges, self.samples
+
+    def judges_by(self, criterion: str) -> tuple[Any, ...] | None:
+        """All that decides the verdicts on a criterion: versions that have the same judge it alike; None without it."""
+        if (asks := self.asks(criterion)) is None:
+            return None
+        weights = tuple(judge.weight for judge in self.judges)
+        return *asks, self.rubric.criterion(criterion).scale.to_json(), weights, self.aggregate
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for the file."""
         judges = [judge_dict(judge) for judge in self.judges]

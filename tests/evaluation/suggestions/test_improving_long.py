@@ -505,7 +505,7 @@ class TestTuner:
         # a second pair of versions has not been looked at, and the screen says how many looks there were
         again.edit("c", scale={0: "not so"})
         again.run()
-        assert "not looked at with these two versions; 1 look at them so far" in str(
+        assert "against v1; 1 look at them so far" in str(
             again.state["figures"]["decision"]
         ) or (again.state["figures"]["decision"]["kind"] != "keep")
         again.session.look_held_out()
