@@ -43,7 +43,7 @@ CLEARLY = 0.1
 """An edit is taken if chance alone would give its gain on the dev labels at most one time in ten."""
 _OWN = ("refresh", "run", "max_calls", "replies", "adopt")
 _MEASURED = ["agreement_before", "agreement_after", "changed", "chance_up_to", "notes"]
-_SPARE = 1.25
+SPARE = 1.25
 """The share of the expected price of the held-out items that is set aside for them: prices are estimates."""
 
 
@@ -203,12 +203,12 @@ def _price(run: SearchRun, tested: list[str]) -> float:
     """US$ to set aside for judging the held-out items with another wording."""
     start = run.evaluation.rubric
     other = start.edit(run.criterion, description=f"{start.criterion(run.criterion).description} (edited)")
-    price = plan_worklist(run.worklist(other, tested), cache=run.options.cache).usd * _SPARE
+    price = plan_worklist(run.worklist(other, tested), cache=run.options.cache).usd * SPARE
     budget = run.options.budget_usd or 0.0
     if not math.isnan(price) and price > budget:
         raise ConfigError(
             f"budget_usd={budget:g} is too small: judging the {len(tested)} held-out items will cost about "
-            f"{money(price)}; raise it, or pass look=False"
+            f"{money(price)}; raise it (in the tuner: 'Spend at most' under Jury), or pass look=False"
         )
     return 0.0 if math.isnan(price) else price
 

@@ -204,12 +204,13 @@ def _people(
     for title, one, place in figures:
         value = figure(row[one], row[f"{one}_low"], row[f"{one}_high"])
         moved, mark = _moved(row, last, one, name)
-        tiles.append(Tile(title, value, compared + _without_interval(row, one) + who_and_how, moved, mark, place))
+        tiles.append(Tile(title, value, compared + without_interval(row, one) + who_and_how, moved, mark, place))
         who_and_how = ""  # the first tile shows it for both
     if pd.isna(row["accuracy_people"]):
         tiles.append(Tile("People among themselves", "NA", "only one annotator", place="people"))
     else:
-        value = f"{figure(row['accuracy_people'])}, κ {figure(row['kappa_people'])}"
+        n_both = int((labels.groupby("item_id", observed=True)["annotator"].nunique() > 1).sum())
+        value = f"{figure(row['accuracy_people'])}, κ {figure(row['kappa_people'])} on {counted(n_both, 'item')}"
         note = counted(row["n_annotators"], "annotator")
         tiles.append(Tile("People among themselves", value, note, place="people"))
     return tiles
@@ -230,7 +231,7 @@ def _who_and_how(labels: pd.DataFrame) -> list[str]:
     return words
 
 
-def _without_interval(row: pd.Series, one: str) -> str:
+def without_interval(row: pd.Series, one: str) -> str:
     """Why a figure has no interval, from the notes of `align`."""
     if pd.isna(row[one]) or not pd.isna(row[f"{one}_low"]):
         return ""

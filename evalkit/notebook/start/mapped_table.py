@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -87,6 +88,29 @@ def _one_row_per_item(table: pd.DataFrame, roles: ColumnRoles) -> pd.DataFrame:
             "name of a column; rename them"
         )
     return people
+
+
+def people_of(labels: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Column of labels -> the person whose it is, where its name is that of a person and of the criterion.
+
+    Only where another criterion has a column of that person: who labelled two criteria is one annotator, not two.
+
+    Examples
+    --------
+    >>> people_of({"sells": ["Dana sells", "Ravi (sells)", "gold"], "plain": ["plain_Dana"], "tone": ["Eve tone"]})
+    {'Dana sells': 'Dana', 'plain_Dana': 'Dana'}
+    """
+    rests: dict[str, tuple[str, str]] = {}
+    for criterion, columns in labels.items():
+        name = r"[\W_]+".join(map(re.escape, re.split(r"[\W_]+", criterion)))
+        for column in columns:
+            rest = re.sub(rf"^{name}[\W_]+|[\W_]+{name}[\W_]*$", "", column, flags=re.IGNORECASE).strip()
+            if rest and rest != column:
+                rests[column] = rest, criterion
+    shared = Counter(rest for rest, _ in {*rests.values()})
+    twice = {rest for (rest, _), n in Counter(rests.values()).items() if n > 1}  # two columns of one person
+    own = {column for columns in labels.values() for column in columns if column not in rests}
+    return {column: rest for column, (rest, _) in rests.items() if shared[rest] > 1 and rest not in twice | own}
 
 
 def role_problems(roles: ColumnRoles, rubric: Rubric, names: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ from evalkit.engine import Plan
 from evalkit.errors import ConfigError
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.edits import Edit
+from evalkit.notebook.labelling.label_log import labels_on_scale
 from evalkit.notebook.tuner.code_snippets import session_code
 from evalkit.notebook.tuner.tuner_controller import TunerController
 from evalkit.notebook.tuner.tuner_html import page_html, page_text
@@ -166,14 +167,18 @@ class RubricTuner(NotebookWidget):
 
     @property
     def labels(self) -> pd.DataFrame:
-        """All labels, including those entered in the tuner.
+        """All labels that the version shown can have, including those entered in the tuner.
+
+        Labels of a level that it does not have are left out (they count again when such a version is shown).
 
         Beside the columns of a labels table: `part` (``dev`` or ``held-out``), and how each label was drawn: `source`
         (``given``, ``random``, ``disputed``, ``picked``, ``adjudicated``), `probability`, `blind`, `round`. Figures use
         given and random ones; those with weights also disputed ones (see `corpus_estimate`). Those that other processes
         wrote to the same file are among them.
         """
-        return self.session.label_log.table
+        table, rubric = self.session.label_log.table, self.session.shown_rubric
+        others = table[~table["criterion"].isin(rubric.names).to_numpy()]
+        return pd.concat([others, *(labels_on_scale(table, name, rubric) for name in rubric.names)]).sort_index()
 
     def __getattr__(self, name: str) -> Any:
         if name not in _TABLES:

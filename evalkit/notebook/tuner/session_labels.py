@@ -17,6 +17,7 @@ from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import groups_of, joined_to_dev
 from evalkit.evaluation.suggestions.edit_effects import change_of
+from evalkit.notebook.judgments.headline_numbers import without_interval
 from evalkit.notebook.labelling.label_log import LabelEdit, LabelLog, drop_new_annotators, labels_on_scale
 from evalkit.notebook.labelling.label_queue import LabelQueue
 from evalkit.notebook.tuner.drafts import Setup
@@ -27,6 +28,7 @@ from evalkit.stats.alignment.held_out_log import ItemSet, append_log, look_key, 
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, take_part
 from evalkit.stats.comparison.decisions import Difference
+from evalkit.stats.notes import with_facts
 from evalkit.tables.schemas import LABEL_KEY
 
 
@@ -42,7 +44,7 @@ class Labels:
     looks
         The last looks at held-out labels, as plain values: the keys of the version shown and of the one compared with,
         and the criterion -> the figures in words, the difference of the two, the number of the look, when it was and
-        of how many labels, and a digest of labels and verdicts; of a test by which `improve` kept the version its items.
+        of how many labels, and a digest of labels and verdicts; of a test that kept the version its items.
     """
 
     def __init__(self, setup: Setup, history: History, path: Path, labels: LabelsLike | None, annotator: str) -> None:
@@ -168,7 +170,7 @@ class Labels:
         if not tested and look_key(look) not in looks_at(read_log(self._cache), criterion, items):
             append_log(self._cache, [look], [items])
         number = tested or looks_at(read_log(self._cache), criterion, items)[look_key(look)]
-        row = align(scores, hidden, clusters=evaluation.clusters).iloc[0]
+        row = with_facts(align)(scores, hidden, clusters=evaluation.clusters).iloc[0]
         change = None
         if against is not None and criterion in against.rubric.names:
             on_both = labels_on_scale(hidden, criterion, against.rubric)
@@ -179,7 +181,8 @@ class Labels:
         words = {
             "agreement": figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"]),
             "kappa": figure(row["kappa"], row["kappa_low"], row["kappa_high"]),
-            "compared": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}{twins}",
+            "compared": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}{twins}"
+            f"{without_interval(row, 'accuracy') or without_interval(row, 'kappa')}",
             "looks": f"look {number}{', the test of Improve' if tested else ''}",
         }
         values: dict[str, Any] = {
@@ -214,7 +217,7 @@ def _missing(last: Mapping[str, Mapping[str, int]], now: Mapping[str, Mapping[st
     notes = []
     for criterion, people in last.items():
         gone = {who: n for who, n in people.items() if not now.get(criterion, {}).get(who)}
-        if gone:
+        if gone and sum(people.values()) > sum(now.get(criterion, {}).values()):  # else under another name
             words = f"{counted(sum(gone.values()), 'label')} of {', '.join(gone)} for {criterion!r}"
             what_to_do = "pass their columns as labels again (on the card: the role 'label: …')"
             notes.append(

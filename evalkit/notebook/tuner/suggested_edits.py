@@ -21,7 +21,7 @@ from evalkit.evaluation import Evaluation, improve
 from evalkit.evaluation.suggestions.edit_effects import effects_of_look, measure_edit
 from evalkit.evaluation.suggestions.edits import Edit
 from evalkit.evaluation.suggestions.improvement import Improvement
-from evalkit.evaluation.suggestions.improving import untestable
+from evalkit.evaluation.suggestions.improving import SPARE, untestable
 from evalkit.evaluation.suggestions.suggesting import highest_prices, suggest_edits
 from evalkit.notebook.tuner.drafts import Drafts, Setup, over_limit, run_price
 from evalkit.notebook.tuner.session_labels import Labels
@@ -189,6 +189,10 @@ class Suggestions:
         if unedited:  # they are asked for with the draft, not again with each edit
             usd_once = self._setup.plan(replace(start, rubric=start.rubric.edit(criteria=unedited)), ids).usd
         usd_edit = max(edited.usd - (usd_once if unedited else 0.0), 0.0)  # stays NaN without a price
+        usd_test = usd_edit / len(ids) * n_held * SPARE
+        if left_usd is not None and draft.usd + usd_test > left_usd:
+            needs = f"judging the draft and its test take about {money(draft.usd + usd_test)}"
+            return "", f"Improve needs more than the limit leaves ({money(left_usd)}): {needs}. Raise it under Jury."
         usd = draft.usd + usd_edit / len(ids) * (ROUNDS * MAX_EDITS * n_dev + n_held)
         price = "price unknown" if math.isnan(usd) else f"up to about {money(usd)}" if usd else "free"
         if over_limit(usd, left_usd):
