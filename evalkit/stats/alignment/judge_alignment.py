@@ -561,7 +561,9 @@ def _reasons(
             none.setdefault(ends.reason, []).append(name)
     if TOO_LITTLE in none and len(references) > 1:
         given = [people.kind[(people.kind >= 0) & counted] for people in references]
-        others = [(len(kinds) - int(np.bincount(kinds).max(initial=0)), len(kinds), at) for at, kinds in enumerate(given)]
+        others = [
+            (len(kinds) - int(np.bincount(kinds).max(initial=0)), len(kinds), at) for at, kinds in enumerate(given)
+        ]
         few, n, at = min(others)
         who = panel.annotators.names[at] if len(references) == len(panel.annotators.names) else "an annotator"
         none[f"{TOO_LITTLE} ({who}: {few} of {n})"] = none.pop(TOO_LITTLE)

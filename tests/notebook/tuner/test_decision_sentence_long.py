@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import evalkit as ek
+from evalkit.errors import InputError
 from evalkit.notebook.judgments.item_table import Query, page_of
 from evalkit.notebook.tuner.decision_sentence import decision_of, decision_texts, n_tried, running
 from evalkit.notebook.tuner.tuner_payload import figures_payload
@@ -411,3 +412,102 @@ def test_same_replies_under_other_rules_weights_and_aggregates(tmp_path: Path) -
         assert in_words[:2] == decision.verdict.split()[:2], change
         kinds.add(f"{change} {decision.kind}")
     assert len(kinds) >= 4, kinds
+
+
+def two_criteria(folder: Path, rng: random.Random, n: int = 120) -> tuple[Session, list[dict[str, list[int]]]]:
+    """Three versions, each an edit of one criterion of the first or of none, and the verdicts of each by criterion."""
+
+    def criteria(texts: dict[str, str]) -> list[dict[str, Any]]:
+        scales = {name: {0: "no", 1: f"{name} {text}"} for name, text in texts.items()}
+        return [{"name": name, "description": "?", "scale": scale, "pass_at": 1} for name, scale in scales.items()]
+
+    texts = [{"a": "v1", "b": "v1"}, {"a": "better", "b": "v1"}, {"a": "better", "b": "better"}]
+    first = ek.Rubric(id="two", inputs=["answer"], criteria=criteria(texts[0]))
+    truth = {name: [rng.randrange(2) for _ in range(n)] for name in "ab"}
+    said = {(name, text): [one ^ (rng.random() < share) for one in truth[name]]
+            for name in "ab" for text, share in (("v1", 0.4), ("better", rng.choice([0.05, 0.3])))}  # fmt: skip
+
+    def ask(prompt: Any) -> str:
+        name, text = prompt.texts[1].split()
+        return json.dumps({"score": int(said[name, text][int(prompt.inputs["answer"].split()[1])])})
+
+    rows = [(f"i{at}", name, who, str(truth[name][at] ^ (rng.random() < 0.1)))
+            for name in "ab" for who in ("ann", "ben", "eve") for at in range(n)]  # fmt: skip
+    given = pd.DataFrame(rows, columns=["item_id", "criterion", "annotator", "label"])
+    items = pd.DataFrame({"item_id": [f"i{at}" for at in range(n)], "answer": [f"text {at}" for at in range(n)]})
+    judge = ek.Judge.function(ask, name="f", version=str(folder))
+    session = Session(items, first, [judge], samples=1, folder=folder, cache=folder, labels=given)
+    for names in texts:
+        edits = criteria(names)
+        session.drafts.edit(lambda base, _draft, edits=edits: rebase(base, first.edit(criteria=edits).to_dict()))
+        session.run()
+    return session, [{name: said[name, text] for name, text in names.items()} for names in texts]
+
+
+def test_looks_count_per_criterion_and_decide_until_the_next_one(tmp_path: Path) -> None:
+    """Versions x criteria x labels x looks in random order; what was looked at is known from a plain list."""
+    n_same = n_since = 0
+    for seed in range(2):
+        rng = random.Random(seed)
+        session, verdicts = two_criteria(tmp_path / str(seed), rng)
+        keys, numbers = list(session.history.versions), dict[Any, int]()
+        last: dict[Any, Any] = {}
+        for who in ("ben", "eve"):
+            session.labels.count_annotator(who, counts=False)
+        people = {"ann"}
+        for _ in range(16):
+            now, against = rng.sample(range(3), 2)
+            session.criterion = name = rng.choice("ab")
+            session.runs.show(keys[now], keys[against])
+            if rng.random() < 0.2 and (who := rng.choice(["ben", "eve"])):
+                people ^= {who}
+                session.labels.count_annotator(who, counts=who in people)
+            sides = tuple(map(tuple, (verdicts[now][name], verdicts[against][name])))
+            decision = decision_of(session)
+            assert decision is not None
+            if sides[0] == sides[1]:
+                assert (decision.kind, f"the same verdicts on {name!r}" in decision.then) == ("same", True)
+                with pytest.raises(InputError, match="nothing was looked at"):
+                    session.look_held_out()
+                assert decision_of(session) == decision
+                n_same += 1
+                continue
+            if (name, sides) in last:  # the result does not vanish
+                number, difference, before, was_dropped = last[name, sides]
+                assert (session.look["number"], session.look["difference"]) == (number, difference)
+                assert (decision.kind == "held-out") == was_dropped
+                assert "not looked at" not in str(decision)
+                is_other = before != frozenset(people)
+                assert ("look again" in session.look.get("since", "")) == is_other
+                if is_other and len(before) != len(people):
+                    more = len(people) - len(before)
+                    word = "added" if more > 0 else "taken away"
+                    assert f"labels were {word}" in session.look["since"]
+                    n_since += 1
+            elif decision.kind == "keep":
+                assert "held-out labels: not looked at with" in decision.reason
+            if rng.random() < 0.5:
+                session.look_held_out()
+                number = numbers.setdefault((name, sides, frozenset(people)), 0)
+                numbers[name, sides, frozenset(people)] = number or sum(key[0] == name for key in numbers)
+                assert session.look["number"] == numbers[name, sides, frozenset(people)]
+                after = decision_of(session)
+                assert after is not None
+                dropped = after.kind == "held-out"
+                last[name, sides] = session.look["number"], session.look["difference"], frozenset(people), dropped
+    assert min(n_same, n_since) >= 2
+
+
+def test_chance_is_measured_of_what_is_asked_and_on_the_criterion_shown(tmp_path: Path) -> None:
+    session, _ = two_criteria(tmp_path, random.Random(1), n=60)
+    (first, second, third), repeats = session.history.versions, session.repeats
+    session.runs.show(third, first)  # both criteria are asked in another way
+    assert repeats.price("a").startswith("at most 60 requests on 60 items")
+    assert repeats.price().startswith("at most 120 requests on 60 items")
+    repeats.sizes[second] = {"a": 60, "b": 60}
+    assert repeats.measured(first) == {"b": 60}, "the first two ask b alike"
+    assert repeats.measured(third) == {"a": 60}
+    repeats.prices.clear()
+    assert (repeats.price("b"), repeats.price("a")[:19]) == ("", "at most 60 requests")
+    with pytest.raises(InputError, match="nothing to measure"):
+        repeats.measure(criterion="b")
