@@ -100,17 +100,21 @@ def people_of(labels: Mapping[str, Sequence[str]]) -> dict[str, str]:
     >>> people_of({"sells": ["Dana sells", "Ravi (sells)", "gold"], "plain": ["plain_Dana"], "tone": ["Eve tone"]})
     {'Dana sells': 'Dana', 'plain_Dana': 'Dana'}
     """
-    rests: dict[str, tuple[str, str]] = {}
-    for criterion, columns in labels.items():
-        name = r"[\W_]+".join(map(re.escape, re.split(r"[\W_]+", criterion)))
-        for column in columns:
-            rest = re.sub(rf"^{name}[\W_]+|[\W_]+{name}[\W_]*$", "", column, flags=re.IGNORECASE).strip()
-            if rest and rest != column:
-                rests[column] = rest, criterion
-    shared = Counter(rest for rest, _ in {*rests.values()})
-    twice = {rest for (rest, _), n in Counter(rests.values()).items() if n > 1}  # two columns of one person
-    own = {column for columns in labels.values() for column in columns if column not in rests}
-    return {column: rest for column, (rest, _) in rests.items() if shared[rest] > 1 and rest not in twice | own}
+    names = {criterion: r"[\W_]+".join(map(re.escape, re.split(r"[\W_]+", criterion))) for criterion in labels}
+    rests = {
+        column: re.sub(rf"(?i)^{names[criterion]}[\W_]+|[\W_]+{names[criterion]}[\W_]*$", "", column).strip()
+        for criterion, columns in labels.items()
+        for column in columns
+    }
+    criteria = {
+        rest: [of for of, columns in labels.items() for one in columns if rests[one] == rest]
+        for rest in {*rests.values()}
+    }
+    return {
+        column: rest
+        for column, rest in rests.items()
+        if rest not in ("", column) and len(criteria[rest]) == len({*criteria[rest]}) > 1
+    }
 
 
 def role_problems(roles: ColumnRoles, rubric: Rubric, names: Sequence[str]) -> list[str]:

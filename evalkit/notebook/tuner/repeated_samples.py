@@ -47,12 +47,12 @@ class RepeatedSamples:
 
     def measured(self, key: str) -> dict[str, int]:
         """On how many items each criterion of a version was measured, also as one of another that asks the same."""
-        versions = self._history.versions
-        sizes: dict[str, int] = {}
-        for other in [*(self.sizes.keys() & versions.keys()) - {key}, key]:
-            for name, size in self.sizes.get(other, {}).items():
-                if (asks := versions[key].asks(name)) is not None and asks == versions[other].asks(name):
-                    sizes[name] = size
+        versions, sizes = self._history.versions, dict[str, int]()
+        for other in [*versions, key]:  # its own come last
+            same = [
+                name for name in self.sizes.get(other, {}) if versions[key].asks(name) == versions[other].asks(name)
+            ]
+            sizes |= {name: self.sizes[other][name] for name in same}
         return sizes
 
     def _criteria(self, criterion: str) -> list[str]:

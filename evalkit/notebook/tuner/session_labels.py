@@ -122,7 +122,8 @@ class Labels:
         n_changed = f"{counted(abs(n_new), 'label')} {'were' if abs(n_new) > 1 else 'was'}"
         change = f"{n_changed} {'added' if n_new > 0 else 'taken away'}" if n_new else "labels or verdicts changed"
         at = "".join(f" on {look[name][:10]}" for name in ("at",) if name in look)
-        return look | {"since": f", made{at} before {change}: look again to count them"}
+        since = f", made{at} before {change}: look again to count them"
+        return look | {"since": since, "words": {**look["words"], "looks": look["words"]["looks"] + since}}
 
     def _held_out(
         self, evaluation: Evaluation, criterion: str, against: Evaluation | None, items: list[str] | None = None

@@ -175,7 +175,9 @@ class TunerController:
             "run": lambda _: self._start_run(),
             "again": lambda _: self._start_run(refresh="unscored"),
             "stop": lambda _: self.session.runs.stop(),
-            "measure": self._start_measuring,
+            "measure": lambda _: self._start_judging(
+                partial(self.session.repeats.measure, self.show_progress, self.session.shown_criterion)
+            ),
             "undo_edit": lambda _: self._undo_edit(),
             "redo_edit": lambda _: self._undo_edit(redo=True),
             "note": self._set_note,
@@ -245,10 +247,6 @@ class TunerController:
     def _start_trying(self, message: Mapping[str, Any]) -> None:
         number = int(message["number"])
         self._start_judging(lambda: self.session.suggestions.try_edit(number, self.show_progress), "suggestions")
-
-    def _start_measuring(self, _: Any) -> None:
-        criterion = self.session.shown_criterion  # the one on which it was pressed
-        self._start_judging(lambda: self.session.repeats.measure(self.show_progress, criterion))
 
     def _start_judging(self, run: Callable[[], str], *more: str) -> None:
         self._start("run", "reading the cache …", lambda: self._draw_run(run(), *more))
@@ -403,7 +401,7 @@ class TunerController:
         self._status(text=f"frozen as {path}: a judge for ek.load_profile, evalkit ci and pytest. Nothing was asked.")
 
     def _look_held_out(self, message: Mapping[str, Any]) -> None:
-        looks = self.session.look_words.get("looks", "")
+        looks = self.session.look.get("words", {}).get("looks", "")
         if message.get("seen", looks) != looks:
             return  # a second click would count another look
         self.session.look_held_out()

@@ -379,12 +379,6 @@ class Session(Memo):
         return self.once("look", state, lambda: last(about, evaluation, self.shown_criterion, against))
 
     @property
-    def look_words(self) -> dict[str, str]:
-        """The last look in words; empty without one."""
-        look = self.look
-        return {**look["words"], "looks": look["words"]["looks"] + look.get("since", "")} if look else {}
-
-    @property
     def _looked_at(self) -> str:
         """The key of the last look with the two versions shown, or with two that judge the criterion as they do."""
         name, versions = self.shown_criterion, self.history.versions
@@ -393,8 +387,8 @@ class Session(Memo):
             return [versions[key].judges_by(name) if key in versions else None for key in keys]
 
         shown = judged(self.runs.current, self.runs.against)
-        alike = [about for about in self.labels.looks if about.split(" ", 2)[2] == name]
-        alike = [about for about in alike if judged(*about.split(" ", 2)[:2]) == shown]
+        looks = [(about, *about.split(" ", 2)) for about in self.labels.looks]
+        alike = [about for about, *keys, of in looks if of == name and judged(*keys) == shown]
         return alike[-1] if alike else f"{self.runs.current} {self.runs.against} {name}"
 
     @property
@@ -417,8 +411,6 @@ class Session(Memo):
             As that, and if the two versions shown have the same replies and verdicts: such a look is not counted.
         """
         if self.is_same:
-            raise InputError(
-                f"the two versions shown have the same replies and verdicts on {self.shown_criterion!r}: held-out "
-                "labels cannot tell them apart, and nothing was looked at; compare with another version, or with none"
-            )
+            why = f"both versions have the same replies and verdicts on {self.shown_criterion!r}"
+            raise InputError(f"{why}, so nothing was looked at; compare with another version, or with none")
         return self.labels.look_held_out(self._looked_at, self.runs.loaded(), self.shown_criterion, self._against)

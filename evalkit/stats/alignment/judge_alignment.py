@@ -564,9 +564,9 @@ def _reasons(
         others = [
             (len(kinds) - int(np.bincount(kinds).max(initial=0)), len(kinds), at) for at, kinds in enumerate(given)
         ]
-        few, n, at = min(others)
-        who = panel.annotators.names[at] if len(references) == len(panel.annotators.names) else "an annotator"
-        none[f"{TOO_LITTLE} ({who}: {few} of {n})"] = none.pop(TOO_LITTLE)
+        n_few, n_given, at = min(others)
+        person = panel.annotators.names[at] if len(references) == len(panel.annotators.names) else "an annotator"
+        none[f"{TOO_LITTLE} ({person}: {n_few} of {n_given})"] = none.pop(TOO_LITTLE)
     return reasons + [Note(why, tuple(names), "interval") for why, names in none.items()]
 
 

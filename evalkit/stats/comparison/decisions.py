@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import pandas as pd
+
 from evalkit.core.formatting import figure
 from evalkit.errors import counted
 from evalkit.stats.alignment.held_out_tests import alpha_of
@@ -16,21 +18,8 @@ MATTERS = 0.03
 """A difference in agreement within ± this share of items does not matter."""
 _ALPHA, _POWER = 0.05, 0.8
 _FEWEST_MORE, _MOST = 10, 1_000_000
-Kind = Literal[
-    "running",
-    "stopped",
-    "no answer",
-    "no labels",
-    "one version",
-    "held-out",
-    "chance",
-    "rule",
-    "one verdict",
-    "keep",
-    "drop",
-    "same",
-    "open",
-]
+_Early = Literal["running", "stopped", "no answer", "no labels", "one version", "held-out", "chance"]
+Kind = _Early | Literal["rule", "one verdict", "keep", "drop", "same", "open"]
 Action = Literal["", "run", "measure", "queue"]
 
 
@@ -211,7 +200,8 @@ def decide(row: Any, about: Circumstances = _NONE) -> Decision:
         return _not_confirmed(about.held_out, wide, about)
     if (hidden is not None or not wide.low <= 0 <= wide.high) and (by_rules := _by_rules(row, wide, alpha, about)):
         return by_rules
-    if (wide.low > 0 or hidden is not None) and row.get("n_rarer", _MOST) < FEWEST_OTHERS:
+    is_one_sided = row["against"] == "labels" and row.get("n_rarer", FEWEST_OTHERS) < FEWEST_OTHERS
+    if is_one_sided and (wide.low > 0 or hidden is not None):
         return _one_sided(row, wide, about)
     if hidden is not None and wide.low <= 0:  # what nobody tuned on decides
         on_hidden = _of_100(row["against"], hidden, about.last)
@@ -235,7 +225,8 @@ def decide(row: Any, about: Circumstances = _NONE) -> Decision:
 
 def is_same(row: Any) -> bool:
     """Whether the replies are the same, and what follows from them."""
-    return row["floor_source"] == SAME and not (row["fixed"] or row["broke"] or (row["n_verdicts"] and row["changed"]))
+    moved = [row[name] for name in ("fixed", "broke", "changed")]  # NA where nothing could be
+    return bool(row["floor_source"] == SAME) and not any(pd.notna(n) and n > 0 for n in moved)
 
 
 def _by_rules(row: Any, wide: Difference, alpha: float, about: Circumstances) -> Decision | None:
@@ -253,12 +244,10 @@ def _by_rules(row: Any, wide: Difference, alpha: float, about: Circumstances) ->
 
 def _one_sided(row: Any, wide: Difference, about: Circumstances) -> Decision:
     """People, or the jury, have one verdict for nearly all: what always says it would agree as well."""
-    n = int(row["n_rarer"])
-    verdict = "Cannot tell: one verdict for nearly all items."
-    then = f"{wide.text} against {about.last}."
-    reason = f"people, or {about.now}, have another verdict on {n} of {counted(wide.n, 'item')} only"
+    reason = f"people, or {about.now}, have another verdict on {row['n_rarer']} of {counted(wide.n, 'item')} only"
     advice = "a judge that always gives one verdict would agree as well: label items that should get the other"
-    return Decision("one verdict", verdict, then, _sentences(reason, advice, _tried(about)), "queue")
+    verdict, words = "Cannot tell: one verdict for nearly all items.", _sentences(reason, advice, _tried(about))
+    return Decision("one verdict", verdict, f"{wide.text} against {about.last}.", words, "queue")
 
 
 def _at_look(difference: Difference, look: int) -> Difference:

@@ -314,9 +314,8 @@ def test_sentences_about_chance():
         "The replies changed more than by chance, p <0.001."
     )
     grouped = chance_sentences(row | {"n_clusters": 12})  # the interval is of groups, so their number is named
-    assert grouped.startswith(
-        "Asking the same prompt again changes 0 to 12 (measured: 0.25 [0.15, 0.38] of 30 items; 12 different texts or groups). "
-    )
+    measured = "Asking the same prompt again changes 0 to 12 (measured: 0.25 [0.15, 0.38] of 30 items"
+    assert grouped.startswith(f"{measured}; 12 different texts or groups). ")
     grouped = chance_sentences(row | {"n_clusters": 12, "floor_source": "range", "floor": float("nan")})
     assert "changes 0 to 12 (not measured: all that the samples allow; 12 different texts or groups). " in grouped
     row |= {"floor_source": None, "chance_up_to": float("nan"), "change_p": 0.3}
