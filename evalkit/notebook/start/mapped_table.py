@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 import pandas as pd
 
@@ -100,20 +101,23 @@ def people_of(labels: Mapping[str, Sequence[str]]) -> dict[str, str]:
     >>> people_of({"sells": ["Dana sells", "Ravi (sells)", "gold"], "plain": ["plain_Dana"], "tone": ["Eve tone"]})
     {'Dana sells': 'Dana', 'plain_Dana': 'Dana'}
     """
-    names = {criterion: r"[\W_]+".join(map(re.escape, re.split(r"[\W_]+", criterion))) for criterion in labels}
-    rests = {
-        column: re.sub(rf"(?i)^{names[criterion]}[\W_]+|[\W_]+{names[criterion]}[\W_]*$", "", column).strip()
-        for criterion, columns in labels.items()
-        for column in columns
-    }
-    criteria = {
-        rest: [of for of, columns in labels.items() for one in columns if rests[one] == rest]
-        for rest in {*rests.values()}
+    of_person: dict[str, dict[str, list[str]]] = {}
+    for criterion, columns in labels.items():
+        name = r"[\W_]+".join(map(re.escape, re.split(r"[\W_]+", criterion)))
+        for column in columns:
+            person = re.sub(rf"(?i)^{name}[\W_]+|[\W_]+{name}[\W_]*$", "", column).strip()
+            of_person.setdefault(person, {}).setdefault(criterion, []).append(column)
+    single = {
+        person: [*chain.from_iterable(own.values())]
+        for person, own in of_person.items()
+        if max(map(len, own.values())) == 1
     }
     return {
-        column: rest
-        for column, rest in rests.items()
-        if rest not in ("", column) and len(criteria[rest]) == len({*criteria[rest]}) > 1
+        column: person
+        for person, own in single.items()
+        if person and len(own) > 1
+        for column in own
+        if column != person
     }
 
 

@@ -71,17 +71,15 @@ class Version:
 
     def asks(self, criterion: str) -> tuple[Any, ...] | None:
         """What judges are asked about a criterion, and how often; None without it."""
-        if criterion not in self.rubric.names:
-            return None
         judges = tuple(judge.identity for judge in self.judges)
-        return self.rubric.prompt_hashes[criterion], self.rubric.template, judges, self.samples
+        asked = self.rubric.prompt_hashes.get(criterion)
+        return None if asked is None else (asked, self.rubric.template, judges, self.samples)
 
     def judges_by(self, criterion: str) -> tuple[Any, ...] | None:
         """All that decides the verdicts on a criterion: versions that have the same judge it alike; None without it."""
-        if (asks := self.asks(criterion)) is None:
-            return None
+        rules = [one.scale.to_json() for one in self.rubric.criteria if one.name == criterion]
         weights = tuple(judge.weight for judge in self.judges)
-        return *asks, self.rubric.criterion(criterion).scale.to_json(), weights, self.aggregate
+        return (self.asks(criterion), *rules, weights, self.aggregate) if rules else None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for the file."""
