@@ -116,13 +116,13 @@ UNMEASURED = {"floor_source": "range", "chance_up_to": 30.0}
         # nothing is kept where one verdict for all would agree as well, nor by one of two pass rules alone
         (row(0.13, 0.06, 0.21, n_rarer=2), TUNED, "one verdict", "Cannot tell: one verdict for nearly all items.",
          "+0.13 [0.06, 0.21] against v4.",
-         ("People, or v5, have another verdict on 2 of 100 items only. A judge that always gives one verdict would agree "
-          "as well: label items that should get the other."), "queue"),
+         ("People, or v5, have another verdict on 2 of 100 items only. A judge that always gives one verdict would "
+          "agree as well: label items that should get the other."), "queue"),
         (row(0.13, 0.06, 0.21, effect_by_before_rule=-0.1, effect_by_before_rule_low=-0.2,
              effect_by_before_rule_high=0.0), TUNED, "rule", "Cannot tell: it depends on the pass rule.",
          ("People's labels by the rule of v5: +0.13 [0.06, 0.21] against v4; by that of v4: −0.10 [−0.20, 0.00]."),
-         ("15 verdicts changed (14 fixed, 1 broke); asking again changes 0 to 9. Labels cannot say which rule is right: "
-          "choose it by what passing is to mean. To compare wordings, give both versions one rule."), ""),
+         ("15 verdicts changed (14 fixed, 1 broke); asking again changes 0 to 9. Labels cannot say which rule is "
+          "right: choose it by what passing is to mean. To compare wordings, give both versions one rule."), ""),
         (row(math.nan, math.nan, math.nan), TUNED, "no labels", "Cannot tell: no difference can be computed.",
          "Too few labelled items have a verdict in both v5 and v4.", "", ""),
         (row(0.1, 0.05, 0.15, against="verdicts"), TUNED, "no labels", "Cannot tell: no difference can be computed.",
