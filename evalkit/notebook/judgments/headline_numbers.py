@@ -167,10 +167,11 @@ def jury_alignment(
         return None
     dev, _ = _counted(evaluation, labels, criterion)
     if by is not None and criterion in by.names:
-        own, other = (rubric.criterion(criterion).scale for rubric in (evaluation.rubric, by))
-        if own.has_rule and other.has_rule and (own.pass_at, own.pass_if) != (other.pass_at, other.pass_if):
+        scales = [rubric.criterion(criterion).scale for rubric in (evaluation.rubric, by)]
+        rules = {(scale.pass_at, scale.pass_if) for scale in scales}
+        if all(scale.has_rule for scale in scales) and len(rules) > 1:
             dev = labels_on_scale(dev, criterion, by)
-            verdicts = {label: getattr(read_label(label, other), "passed", None) for label in dev["label"].unique()}
+            verdicts = {label: getattr(read_label(label, scales[1]), "passed", None) for label in dev["label"].unique()}
             dev = dev.assign(label=[str(verdicts[label]).lower() for label in dev["label"]])
     scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
     dev = dev.loc[dev["item_id"].isin(scores["item_id"])]

@@ -107,16 +107,11 @@ def people_of(labels: Mapping[str, Sequence[str]]) -> dict[str, str]:
         for column in columns:
             person = re.sub(rf"(?i)^{name}[\W_]+|[\W_]+{name}[\W_]*$", "", column).strip()
             of_person.setdefault(person, {}).setdefault(criterion, []).append(column)
-    single = {
-        person: [*chain.from_iterable(own.values())]
-        for person, own in of_person.items()
-        if max(map(len, own.values())) == 1
-    }
     return {
         column: person
-        for person, own in single.items()
-        if person and len(own) > 1
-        for column in own
+        for person, by_criterion in of_person.items()
+        if person and len(by_criterion) > 1 and max(map(len, by_criterion.values())) == 1
+        for column in chain.from_iterable(by_criterion.values())
         if column != person
     }
 

@@ -120,9 +120,9 @@ class StartCard(NotebookWidget):
         lines += [f"judges = [{', '.join(map(judge_code, self.judges))}]", "tuner = ek.RubricTuner("]
         lines += ["    items,", "    rubric,", "    judges,"]
         if self._people:
-            made = f"labels = ek.extract_labels(items, {self.labels!r}, rubric=rubric)"
-            named = f"labels['annotator'] = labels['annotator'].astype(str).replace({self._people!r})"
-            lines[-4:-4] = [made, named, f"items = items.drop(columns={self._label_columns!r})"]
+            reading = f"labels = ek.extract_labels(items, {self.labels!r}, rubric=rubric)"
+            naming = f"labels['annotator'] = labels['annotator'].astype(str).replace({self._people!r})"
+            lines[-4:-4] = [reading, naming, f"items = items.drop(columns={self._label_columns!r})"]
         for name, value in self._arguments().items():
             text = repr(str(value) if isinstance(value, Path) else value)
             lines.append(f"    {name}={'labels' if isinstance(value, pd.DataFrame) else text},")
@@ -322,8 +322,8 @@ class StartCard(NotebookWidget):
         self.problems += [*off_scale.values(), *filter(None, [self._rubric_problem, self._judges_problem])]
         self.notes += [str(one.message) for one in said]
         for who in dict.fromkeys(self._people.values()):
-            own = [repr(column) for column, person in self._people.items() if person == who]
-            self.notes.append(f"{', '.join(own)}: labels of {who}")
+            columns_of_person = [repr(column) for column, person in self._people.items() if person == who]
+            self.notes.append(f"{', '.join(columns_of_person)}: labels of {who}")
         if self._n_skipped:
             lacking = f"{self._n_skipped} of {counted(len(self.items), 'item lacks', 'items lack')}"
             self.notes.append(f"{lacking} a required input: they count as unscored (on_missing='skip')")

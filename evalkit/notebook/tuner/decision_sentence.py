@@ -254,7 +254,7 @@ def _leaner(session: Session, evaluation: Evaluation, on: str) -> str:
     versions, runs, criterion = session.history.versions, session.runs, session.shown_criterion
     pair = [(versions[runs.current], evaluation), (versions[runs.against], runs.compared or evaluation)]
     costs = [side.judgments.loc[(side.judgments["criterion"] == criterion).to_numpy(), "cost_usd"] for _, side in pair]
-    (less, cheap), (more, dear) = sorted((cost.sum(), one.name) for cost, (one, _) in zip(costs, pair, strict=True))
+    (less, cheap), (more, dear) = sorted((cost.sum(), it.name) for cost, (it, _) in zip(costs, pair, strict=True))
     is_whole = all(cost.notna().all() for cost in costs)  # else the part that was asked is cheaper
     if is_whole and 0 < less <= 0.95 * more:
         return f"Keep the cheaper one{on}, {cheap}: its replies cost {money(less)} where {dear} cost {money(more)}."

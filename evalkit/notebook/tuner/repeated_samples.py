@@ -48,11 +48,9 @@ class RepeatedSamples:
     def measured(self, key: str) -> dict[str, int]:
         """On how many items each criterion of a version was measured, also as one of another that asks the same."""
         versions, sizes = self._history.versions, dict[str, int]()
-        for other in [*versions, key]:  # its own come last
-            same = [
-                name for name in self.sizes.get(other, {}) if versions[key].asks(name) == versions[other].asks(name)
-            ]
-            sizes |= {name: self.sizes[other][name] for name in same}
+        for alike in [*versions, key]:  # its own come last
+            measured = self.sizes.get(alike, {}).items()
+            sizes |= {name: n for name, n in measured if versions[key].asks(name) == versions[alike].asks(name)}
         return sizes
 
     def _criteria(self, criterion: str) -> list[str]:

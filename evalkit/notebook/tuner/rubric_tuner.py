@@ -177,8 +177,8 @@ class RubricTuner(NotebookWidget):
         wrote to the same file are among them.
         """
         table, rubric = self.session.label_log.table, self.session.shown_rubric
-        others = table[~table["criterion"].isin(rubric.names).to_numpy()]
-        return pd.concat([others, *(labels_on_scale(table, name, rubric) for name in rubric.names)]).sort_index()
+        of_no_scale = table[~table["criterion"].isin(rubric.names).to_numpy()]
+        return pd.concat([of_no_scale, *(labels_on_scale(table, name, rubric) for name in rubric.names)]).sort_index()
 
     def __getattr__(self, name: str) -> Any:
         if name not in _TABLES:

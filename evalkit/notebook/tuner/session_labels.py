@@ -121,8 +121,8 @@ class Labels:
         n_new = len(hidden) - look.get("n_labels", len(hidden))
         n_changed = f"{counted(abs(n_new), 'label')} {'were' if abs(n_new) > 1 else 'was'}"
         change = f"{n_changed} {'added' if n_new > 0 else 'taken away'}" if n_new else "labels or verdicts changed"
-        at = "".join(f" on {look[name][:10]}" for name in ("at",) if name in look)
-        since = f", made{at} before {change}: look again to count them"
+        day = f" on {look['at'][:10]}" if "at" in look else ""
+        since = f", made{day} before {change}: look again to count them"
         return look | {"since": since, "words": {**look["words"], "looks": look["words"]["looks"] + since}}
 
     def _held_out(

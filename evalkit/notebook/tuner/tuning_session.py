@@ -274,11 +274,11 @@ class Session(Memo):
             labels = log.counted
             return int(hash_pandas_object(labels[(labels["criterion"] == criterion).to_numpy()], index=False).sum())
 
-        about = (evaluation, shown := self.evaluation, self.once(f"labels {criterion}", log.n_edits, labels_hash))
+        about = (evaluation, now := self.evaluation, self.once(f"labels {criterion}", log.n_edits, labels_hash))
         return self.once(
             f"alignment {key} {criterion}",
             about,
-            lambda: numbers.jury_alignment(evaluation, log.counted, criterion, shown.rubric if shown else None),
+            lambda: numbers.jury_alignment(evaluation, log.counted, criterion, now.rubric if now else None),
         )
 
     @property
@@ -386,9 +386,9 @@ class Session(Memo):
         def judged(*keys: str) -> list[Any]:
             return [versions[key].judges_by(name) if key in versions else None for key in keys]
 
-        shown = judged(self.runs.current, self.runs.against)
+        judged_now = judged(self.runs.current, self.runs.against)
         looks = [(about, *about.split(" ", 2)) for about in self.labels.looks]
-        alike = [about for about, *keys, of in looks if of == name and judged(*keys) == shown]
+        alike = [about for about, *keys, of in looks if of == name and judged(*keys) == judged_now]
         return alike[-1] if alike else f"{self.runs.current} {self.runs.against} {name}"
 
     @property

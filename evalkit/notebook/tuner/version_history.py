@@ -72,12 +72,12 @@ class Version:
     def asks(self, criterion: str) -> tuple[Any, ...] | None:
         """What judges are asked about a criterion, and how often; None without it."""
         judges = tuple(judge.identity for judge in self.judges)
-        asked = self.rubric.prompt_hashes.get(criterion)
-        return None if asked is None else (asked, self.rubric.template, judges, self.samples)
+        prompt = self.rubric.prompt_hashes.get(criterion)
+        return None if prompt is None else (prompt, self.rubric.template, judges, self.samples)
 
     def judges_by(self, criterion: str) -> tuple[Any, ...] | None:
         """All that decides the verdicts on a criterion: versions that have the same judge it alike; None without it."""
-        rules = [one.scale.to_json() for one in self.rubric.criteria if one.name == criterion]
+        rules = [rule.scale.to_json() for rule in self.rubric.criteria if rule.name == criterion]
         weights = tuple(judge.weight for judge in self.judges)
         return (self.asks(criterion), *rules, weights, self.aggregate) if rules else None
 

@@ -560,13 +560,11 @@ def _reasons(
         if ends is not None and ends.reason is not None and not np.isnan(value):
             none.setdefault(ends.reason, []).append(name)
     if TOO_LITTLE in none and len(references) > 1:
-        given = [people.kind[(people.kind >= 0) & counted] for people in references]
-        others = [
-            (len(kinds) - int(np.bincount(kinds).max(initial=0)), len(kinds), at) for at, kinds in enumerate(given)
-        ]
-        n_few, n_given, at = min(others)
-        person = panel.annotators.names[at] if len(references) == len(panel.annotators.names) else "an annotator"
-        none[f"{TOO_LITTLE} ({person}: {n_few} of {n_given})"] = none.pop(TOO_LITTLE)
+        answers = [people.kind[(people.kind >= 0) & counted] for people in references]
+        few = [(len(kinds) - int(np.bincount(kinds).max(initial=0)), number) for number, kinds in enumerate(answers)]
+        n_few, number = min(few)
+        person = panel.annotators.names[number] if len(references) == len(panel.annotators.names) else "an annotator"
+        none[f"{TOO_LITTLE} ({person}: {n_few} of {len(answers[number])})"] = none.pop(TOO_LITTLE)
     return reasons + [Note(why, tuple(names), "interval") for why, names in none.items()]
 
 

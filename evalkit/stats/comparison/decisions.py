@@ -232,14 +232,14 @@ def is_same(row: Any) -> bool:
 def _by_rules(row: Any, wide: Difference, alpha: float, about: Circumstances) -> Decision | None:
     """Of two pass rules: labels cannot say which is right, so a difference counts if it is there by both."""
     d, low, high = (float(row.get(f"effect_by_before_rule{end}", math.nan)) for end in ("", "_low", "_high"))
-    other = replace(wide, d=d, low=low, high=high).at(alpha)
-    if math.isnan(low) or (other.low > 0 and wide.low > 0) or (other.high < 0 and wide.high < 0):
+    by_last = replace(wide, d=d, low=low, high=high).at(alpha)
+    if math.isnan(low) or (by_last.low > 0 and wide.low > 0) or (by_last.high < 0 and wide.high < 0):
         return None
     then = f"People's labels by the rule of {about.now}: {wide.text} against {about.last}; by that of {about.last}: "
     reason = "labels cannot say which rule is right: choose it by what passing is to mean"
     advice = "to compare wordings, give both versions one rule"
     sentences = _sentences(_moved(row), reason, advice, _tried(about))
-    return Decision("rule", "Cannot tell: it depends on the pass rule.", f"{then}{other.text}.", sentences)
+    return Decision("rule", "Cannot tell: it depends on the pass rule.", f"{then}{by_last.text}.", sentences)
 
 
 def _one_sided(row: Any, wide: Difference, about: Circumstances) -> Decision:
