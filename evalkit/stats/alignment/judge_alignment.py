@@ -561,10 +561,10 @@ def _reasons(
             none.setdefault(ends.reason, []).append(name)
     if TOO_LITTLE in none and len(references) > 1:
         answers = [people.kind[(people.kind >= 0) & counted] for people in references]
-        few = [(len(kinds) - int(np.bincount(kinds).max(initial=0)), number) for number, kinds in enumerate(answers)]
-        n_few, number = min(few)
+        rarer = [(len(kinds) - int(np.bincount(kinds).max(initial=0)), number) for number, kinds in enumerate(answers)]
+        n_rarer, number = min(rarer)
         person = panel.annotators.names[number] if len(references) == len(panel.annotators.names) else "an annotator"
-        none[f"{TOO_LITTLE} ({person}: {n_few} of {len(answers[number])})"] = none.pop(TOO_LITTLE)
+        none[f"{TOO_LITTLE} ({person}: {n_rarer} of {len(answers[number])})"] = none.pop(TOO_LITTLE)
     return reasons + [Note(why, tuple(names), "interval") for why, names in none.items()]
 
 
