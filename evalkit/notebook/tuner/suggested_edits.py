@@ -330,7 +330,9 @@ def _effect(row: Mapping[str, Any]) -> dict[str, str]:
     sign = "+" if not pd.isna(row["effect"]) and row["effect"] > 0 else ""
     changed = "NA verdicts" if pd.isna(row["changed"]) else counted(row["changed"], "verdict")
     alone = "95 % interval of these two versions alone; the sentence above widens it for all that were tried"
-    is_known = row["floor_source"] in (SAME, "measured")  # else the strip says it, also if it is measured later
+    is_known = row["floor_source"] in (SAME, "measured") or pd.isna(
+        row["change_p"]
+    )  # else the strip says it, also if it is measured later
     chance = f" · {chance_sentences(row)}" * is_known
     looks = f"; look {row['n_looks']} at these labels" if held else ""
     return {
