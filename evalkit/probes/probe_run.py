@@ -77,7 +77,7 @@ class ProbeRun:
         """The judgments of these items, within the rest of the budget."""
         options = replace(self.options, **changes)
         # replies recorded for an item with the changed text are stored under the item's own id
-        ids = items[_ORIGIN].tolist() if _ORIGIN in items.columns else None
+        ids = items[_ORIGIN].tolist() if _ORIGIN in items.columns else ()
         worklist = Worklist.of(spec or self.spec, items, ids=ids)
         judgments = judge_worklist(worklist, options.since(self.began), budget=self.budget)
         if spec is None and not self.spec.exact and len(judgments):  # recorded samples are taken as they are

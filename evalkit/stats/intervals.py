@@ -31,7 +31,7 @@ FEWEST_OTHERS = 3
 """Under this number of clusters with an answer other than the most frequent one, kappas, correlations and alpha have
 no interval: in simulations the jackknife then covers 20-85 %, however many items there are."""
 
-TOO_LITTLE = "nearly all answers of a judge or an annotator are the same"
+TOO_LITTLE = "under 3 answers of a judge or annotator are unlike most"
 
 _TAIL = 0.975
 _MOST_CLUSTERS, _RANDOM_GROUPS = 2000, 200
@@ -131,7 +131,7 @@ def jackknife(value: float, leave_out: Floats, *, transform: Transform = "atanh"
         None with the reason for an undefined θ, one at its bound, fewer than two clusters, a figure that is
         undefined in over 5 % of the G resamples, at its bound in one (all errors are in one cluster), or the same in
         all of them (kappa if one side is constant): there is then no measure of its error. Undefined without any one
-        cluster: ``nearly all answers of a judge or an annotator are the same``.
+        cluster: ``under 3 answers of a judge or annotator are unlike most``.
 
     Examples
     --------

@@ -185,16 +185,16 @@ def test_a_distance_has_an_interval_above_zero():
     made = jackknife(0.2, np.array([0.05, 0.2, 0.4]), transform="log")
     assert 0 < made.low < 0.2 < made.high
     assert jackknife(0.0, np.array([0.1, 0.2]), transform="log").reason == "the figure is at the end of its range"
-    assert jackknife(0.2, np.full(5, math.nan)).reason == "nearly all answers of a judge or an annotator are the same"
+    assert jackknife(0.2, np.full(5, math.nan)).reason == "under 3 answers of a judge or annotator are unlike most"
 
 
 @pytest.mark.parametrize(
     ("person", "clusters", "expected"),
     [
         ([0, 0, 0] + [1] * 27, None, None),
-        ([0, 0] + [1] * 28, None, "nearly all answers of a judge or an annotator are the same"),
+        ([0, 0] + [1] * 28, None, "under 3 answers of a judge or annotator are unlike most"),
         # three rare answers, but two of them in one cluster
-        ([0, 0, 0] + [1] * 27, [0, 0, *range(1, 29)], "nearly all answers of a judge or an annotator are the same"),
+        ([0, 0, 0] + [1] * 27, [0, 0, *range(1, 29)], "under 3 answers of a judge or annotator are unlike most"),
         ([0, 0, 0, 0] + [1] * 26, [0, 0, *range(1, 29)], None),
     ],
 )

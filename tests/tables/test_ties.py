@@ -502,7 +502,7 @@ def test_figures_of_a_class_have_intervals_only_where_it_is_seen():
     assert row["f1_tie"] == pytest.approx(2 * 1 / (1 + 2))
     assert row[["f1_tie_low", "macro_f1_low", "balanced_accuracy_low"]].isna().all()
     assert (
-        "no interval of f1_tie, macro_f1, balanced_accuracy: nearly all answers of a judge or an annotator are the same"
+        "no interval of f1_tie, macro_f1, balanced_accuracy: under 3 answers of a judge or annotator are unlike most"
         in row["notes"]
     )
     with pytest.raises(ConfigError, match=r"criterion 'c' does not have: 'f1_C'; its classes: 'A', 'B', 'tie'"):

@@ -208,7 +208,7 @@ def _price(run: SearchRun, tested: list[str]) -> float:
     if not math.isnan(price) and price > budget:
         raise ConfigError(
             f"budget_usd={budget:g} is too small: judging the {len(tested)} held-out items will cost about "
-            f"{money(price)}; raise it, or pass look=False"
+            f"{money(price)}; raise it (in the tuner: 'Spend at most' under Jury), or pass look=False"
         )
     return 0.0 if math.isnan(price) else price
 

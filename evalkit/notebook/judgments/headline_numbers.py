@@ -19,8 +19,10 @@ from evalkit.evaluation.item_scores import CRITERIA_MET, of_criteria, score_tile
 from evalkit.evaluation.suggestions.edit_effects import change_of
 from evalkit.notebook.judgments.item_table import Row, implied_verdict
 from evalkit.notebook.labelling.label_log import ENOUGH_LABELS, drop_new_annotators, labels_on_scale
+from evalkit.rubrics import Rubric
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.judge_alignment import align
+from evalkit.stats.alignment.label_values import read_label
 from evalkit.stats.comparison.comparison_table import chance_sentences
 from evalkit.stats.notes import notes_of, with_facts
 
@@ -152,11 +154,23 @@ def change_from(
     return change_of(evaluation, against, dev, criterion, repeats)
 
 
-def jury_alignment(evaluation: Evaluation | None, labels: pd.DataFrame, criterion: str) -> pd.Series | None:
-    """The row of `align` for the jury, on the dev labels that count; None without labels on its scale."""
+def jury_alignment(
+    evaluation: Evaluation | None, labels: pd.DataFrame, criterion: str, by: Rubric | None = None
+) -> pd.Series | None:
+    """The row of `align` for the jury, on the dev labels that count; None without labels on its scale.
+
+    Labels count by the pass rule of `by`, the version shown, as in `compare` with it.
+    """
     if evaluation is None or criterion not in evaluation.rubric.names:
         return None
     dev, _ = _counted(evaluation, labels, criterion)
+    if by is not None and criterion in by.names:
+        scales = [rubric.criterion(criterion).scale for rubric in (evaluation.rubric, by)]
+        rules = {(scale.pass_at, scale.pass_if) for scale in scales}
+        if all(scale.has_rule for scale in scales) and len(rules) > 1:
+            dev = labels_on_scale(dev, criterion, by)
+            verdicts = {label: getattr(read_label(label, scales[1]), "passed", None) for label in dev["label"].unique()}
+            dev = dev.assign(label=[str(verdicts[label]).lower() for label in dev["label"]])
     scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
     dev = dev.loc[dev["item_id"].isin(scores["item_id"])]
     if scores.empty or dev.empty:
@@ -189,12 +203,13 @@ def _people(
     for title, one, place in figures:
         value = figure(row[one], row[f"{one}_low"], row[f"{one}_high"])
         moved, mark = _moved(row, last, one, name)
-        tiles.append(Tile(title, value, compared + _without_interval(row, one) + who_and_how, moved, mark, place))
+        tiles.append(Tile(title, value, compared + without_interval(row, one) + who_and_how, moved, mark, place))
         who_and_how = ""  # the first tile shows it for both
     if pd.isna(row["accuracy_people"]):
         tiles.append(Tile("People among themselves", "NA", "only one annotator", place="people"))
     else:
-        value = f"{figure(row['accuracy_people'])}, κ {figure(row['kappa_people'])}"
+        n_both = int((labels.groupby("item_id", observed=True)["annotator"].nunique() > 1).sum())
+        value = f"{figure(row['accuracy_people'])}, κ {figure(row['kappa_people'])} on {counted(n_both, 'item')}"
         note = counted(row["n_annotators"], "annotator")
         tiles.append(Tile("People among themselves", value, note, place="people"))
     return tiles
@@ -215,7 +230,7 @@ def _who_and_how(labels: pd.DataFrame) -> list[str]:
     return words
 
 
-def _without_interval(row: pd.Series, one: str) -> str:
+def without_interval(row: pd.Series, one: str) -> str:
     """Why a figure has no interval, from the notes of `align`."""
     if pd.isna(row[one]) or not pd.isna(row[f"{one}_low"]):
         return ""

@@ -61,9 +61,6 @@ class Row:
         Whether a reply of a judge has no score.
     item_columns
         Value, as text, of each column of the items with few different values (see `_item_columns`).
-    moved
-        Whether the jury's verdict (its label, without a pass rule) is another one; with another pass rule an item may
-        be fixed or broken without it.
     item, points
         Of a row that is one criterion of an item: the item, and its points in words.
     """
@@ -88,7 +85,6 @@ class Row:
     item: str = ""
     points: str = ""
     counted: dict[str, str] = field(default_factory=dict)
-    moved: bool = False
 
     @property
     def urgency(self) -> float:
@@ -101,7 +97,7 @@ FILTERS: dict[str, Callable[[Row], bool]] = {
     "all": lambda row: True,  # noqa: ARG005
     "wrong": lambda row: bool(row.wrong),
     "split": lambda row: bool(row.split),
-    "changed": lambda row: row.moved,
+    "changed": lambda row: bool(row.change),
     "broke": lambda row: row.change == "broke",
     "fixed": lambda row: row.change == "fixed",
     "tied": lambda row: row.status == "tied",
@@ -175,14 +171,13 @@ def rows_of(
     truth = annotators_of(used, ids, scale, kinds, criterion).together("majority").kind
     scores = _by_item(evaluation.scores, criterion, ids)
     now = kinds_of(scores, scale, kinds)
-    last, truths = None, (truth, truth)
+    last, truth_of_both = None, truth
     if against is not None and criterion in against.rubric.names:
         other = against.rubric.criterion(criterion).scale
         if other.has_rule == scale.has_rule:
             last = kinds_of(_by_item(against.scores, criterion, ids), scale, kinds)
             shared = labels_on_scale(used, criterion, evaluation.rubric, against.rubric)  # as `change_from`
-            people = [annotators_of(shared, ids, rule, kinds, criterion) for rule in (other, scale)]
-            truths = people[0].together("majority").kind, people[1].together("majority").kind
+            truth_of_both = annotators_of(shared, ids, scale, kinds, criterion).together("majority").kind
     votes = _votes(evaluation, criterion)
     apart = list(records(_by_item(evaluation.disagreement, criterion, ids)[["disagreement", "split"]]))
     texts, columns = row_texts(evaluation), _item_columns(evaluation, set(labels["annotator"].astype(str)))
@@ -194,12 +189,6 @@ def rows_of(
     without_score = judgments["error"].notna() & ~judgments["error"].isin(ENGINE_REASONS)
     unasked = {item for shown in (evaluation, against) if shown is not None for item in _not_asked(shown, criterion)}
     unread = set(judgments.loc[(without_score & (judgments["criterion"] == criterion)).to_numpy(), "item_id"])
-    changes = [
-        ""
-        if last is None or (item in unasked and min(last[at], now[at]) < 0)
-        else _change(int(last[at]), int(now[at]), (int(truths[0][at]), int(truths[1][at])), scale)
-        for at, item in enumerate(ids)
-    ]
     return [
         Row(
             item_id=item,
@@ -216,8 +205,9 @@ def rows_of(
             votes=votes.get(item, ()),
             apart=apart[at]["disagreement"],
             split=apart[at]["split"],
-            change=changes[at],
-            moved=bool(changes[at]) and last is not None and bool(last[at] != now[at]),
+            change=""
+            if last is None or (item in unasked and min(last[at], now[at]) < 0)
+            else _change(int(last[at]), int(now[at]), int(truth_of_both[at]), scale),
             people_passed=bool(truth[at]) if scale.has_rule and truth[at] >= 0 else None,
             wrong=None if truth[at] < 0 or now[at] < 0 else bool(truth[at] != now[at]),
             conflicts={
@@ -275,12 +265,12 @@ def _not_asked(evaluation: Evaluation, criterion: str) -> set[str]:
     return set(judgments.loc[(judgments["criterion"] == criterion) & judgments["error"].isin(NOT_ASKED), "item_id"])
 
 
-def _change(last: int, now: int, truths: tuple[int, int], scale: Scale) -> str:
-    """In words; `truths` are people's verdicts by the pass rule of each version."""
-    if scale.has_rule and min(last, now, *truths) >= 0 and (last == truths[0]) != (now == truths[1]):
-        return "fixed" if now == truths[1] else "broke"
+def _change(last: int, now: int, truth: int, scale: Scale) -> str:
+    """In words; `truth` is people's verdict by the pass rule of the version shown."""
     if last == now:
         return ""
+    if scale.has_rule and min(last, now, truth) >= 0:
+        return "fixed" if now == truth else "broke"
     if last < 0 or now < 0:
         return f"{'verdict' if scale.has_rule else 'label'} {'lost' if now < 0 else 'appeared'}"
     if not scale.has_rule:

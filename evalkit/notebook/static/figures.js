@@ -19,7 +19,7 @@ function figuresPart(ctx) {
       ? `<span>held-out: agreement <b>${esc(held.agreement)}</b>, kappa <b>${esc(held.kappa)}</b> (${esc(held.compared)}; ${esc(held.looks)})</span>`
       : "<span>Figures use the dev labels. Held-out labels stay hidden until you look at them; each look is counted.</span>";
     const split = !tiles.length ? "" : figures.split
-      ? `<div class="ekw-held" role="status">${looked} <button data-do="held_out" data-key="held_out">Look at held-out labels</button></div>`
+      ? `<div class="ekw-held" role="status">${looked}${figures.same ? "" : ' <button data-do="held_out" data-key="held_out">Look at held-out labels</button>'}</div>`
       : figures.cells?.length ? '<div class="ekw-held">You tune on all labels: with fewer than 50 labelled items, none are held out.</div>' : "";
     const strays = figures.other_texts ? `<div class="ekw-held">${counted(figures.other_texts, "label")} in the file ${figures.other_texts === 1 ? "belongs" : "belong"} to other texts and ${figures.other_texts === 1 ? "does" : "do"} not count.</div>` : "";
     const off = figures.off_scale ? `<div class="ekw-held">${counted(figures.off_scale, "label")} of this criterion ${figures.off_scale === 1 ? "is" : "are"} not on its present scale, or of levels that had other codes, and ${figures.off_scale === 1 ? "does" : "do"} not count.</div>` : "";

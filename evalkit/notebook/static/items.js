@@ -67,9 +67,9 @@ function itemsPart(ctx) {
     const slot = (who, label, text = short(label)) => { const about = `${esc(who)}: ${esc(label)}${outside(who) ? ", not in the figures" : ""}`; return `<span class="ekw-human ${outside(who) ? "ekw-out" : ""}" title="${about}"><span class="ekw-sr">${about}</span><span aria-hidden="true">${esc(text)}</span></span>`; };
     if (annotators.length < 4) return annotators.map((who) => (who in row.people ? slot(who, row.people[who]) : '<span class="ekw-human ekw-nil"></span>')).join("");
     if (!given.length) return "";
-    const most = given.map(([, label]) => [given.filter(([, other]) => other === label).length, label]).sort(([one], [other]) => other - one)[0];
-    const tied = given.some(([, label]) => label !== most[1] && given.filter(([, other]) => other === label).length === most[0]);
-    return `${slot(given.map(([who, label]) => `${who} ${label}`).join(", "), most[1], tied ? "≠" : undefined)} <small>${most[0]}:${given.length - most[0]}</small>`;
+    const counts = [...new Set(given.map(([, label]) => label))].map((label) => [given.filter(([, other]) => other === label).length, label]).sort(([one], [other]) => other - one);
+    const [[n, label], next] = counts, isTie = next?.[0] === n; // of a tie, no label is the most frequent
+    return `${slot(given.map(([who, one]) => `${who} ${one}`).join(", "), isTie ? "tie" : label, isTie ? "=" : short(label))} <small>${isTie ? counts.map(([one]) => one).join(":") : `${n}:${given.length - n}`}</small>`;
   }
   function text(row, page, chosen) {
     const id = row.item_id.length > 20 ? `${row.item_id.slice(0, 9)}…${row.item_id.slice(-9)}` : row.item_id, name = `<span class="ekw-id" title="${esc(row.item_id)}">${esc(id)}</span>`;

@@ -80,9 +80,12 @@ def _evaluating(name: str, version: Version, items: str, session: Session, label
 
 
 def judge_code(judge: Judge) -> str:
-    """A judge as Python: a short string where that is enough, else with the fields that differ from their defaults."""
+    """A judge as Python: a short string where that is enough, else with the fields that differ from their defaults.
+
+    Its address is always there: where a variable of the environment has another one, the calls would go elsewhere.
+    """
     short = f"{judge.provider}:{judge.model}"
-    if judge.ask is None and not judge.base_url and Judge.of(short) == judge:
+    if judge.ask is None and Judge.of(short) == judge and judge.base_url is None:
         return repr(short)
     values = judge_dict(judge)
     if judge.ask is not None:

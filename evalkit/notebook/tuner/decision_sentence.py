@@ -191,31 +191,32 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
     has_held, n_labelled = bool((~is_dev).any()), of_criterion["item_id"].nunique()
     points = {key: one for key, one in session.points().items() if one.value is not None and _answered(session, key)}
     looks = [one["number"] for key, one in session.labels.looks.items() if key.split(" ", 2)[2:] == [row["criterion"]]]
-    is_stale = not session.look and session.looked_at in session.labels.looks
-    unseen = "changed since they were looked at: look again" if is_stale else "not looked at"
-    so_far = f" with these two versions; {counted(max(looks), 'look')} at them so far" if looks else ""
+    on = f" on {row['criterion']!r}" * (len(evaluation.rubric.names) > 1)
+    so_far = f" with {now} against {last}; {counted(max(looks), 'look')} at them{on} so far" if looks else ""
     sizes = {one["n_verdicts"] for key in (runs.current, runs.against) if (one := session.alignment(key)) is not None}
-    pairs = f"{counted(row['n_paired'], 'item')} compared"
+    pairs = f"{counted(row['n_paired'], 'dev item')} compared"
     pairs *= bool(sizes - {row["n_paired"]})
     scales = [side.rubric.criterion(row["criterion"]).scale for side in (evaluation, runs.compared) if side]
     is_new_rule = len({(scale.pass_at, scale.pass_if) for scale in scales}) > 1
-    own_rules = "people's labels count by the pass rule of each version" * is_new_rule
+    one_rule = f"people's labels count by the pass rule of {now}, for {last} too" * is_new_rule
     best = max(points, key=lambda key: points[key].value or 0.0, default="")
     about = Circumstances(
         now,
         last,
         n_versions=n_tried(session),
         labels="the labels that you tune on",
-        unseen=f"held-out labels: {unseen}{so_far}" if has_held else "no labels are held out",
+        unseen=f"held-out labels: not looked at{so_far}" if has_held else "no labels are held out",
         n_items=len(session.items),
         dev_share=of_criterion.loc[is_dev, "item_id"].nunique() / n_labelled if has_held else 1.0,
         seconds=session.seconds_per_label(),
         held_out=(Difference(**look["difference"]), look["number"]) if has_held and look.get("difference") else None,
         is_tested=bool(look.get("items")),
-        pairs="; ".join(filter(None, (pairs, own_rules))),
+        looked=look.get("since", ""),
+        on=on,
+        pairs="; ".join(filter(None, (pairs, one_rule))),
         worst=_broken_cell(session),
         best="" if best in ("", runs.current) else f"the best so far is {versions[best].name} ({points[best].text})",
-        leaner=_leaner(session, evaluation),
+        leaner=_leaner(session, evaluation, on),
     )
     return decide(row, about)
 
@@ -228,14 +229,7 @@ def _answered(session: Session, key: str) -> bool:
 
 def n_tried(session: Session) -> int:
     """How many versions were tried on the criterion shown: those that judge it alike count once."""
-    name, tried = session.shown_criterion, set()
-    for version in session.history.versions.values():
-        if name in version.rubric.names:
-            criterion = version.rubric.criterion(name)
-            judges = tuple((judge.identity, judge.weight) for judge in version.judges)
-            key = version.rubric.prompt_hashes[name], criterion.scale.to_json(), judges, version.samples
-            tried.add((*key, version.aggregate))
-    return len(tried)
+    return len({version.judges_by(session.shown_criterion) for version in session.history.versions.values()} - {None})
 
 
 def _broken_cell(session: Session) -> str:
@@ -248,18 +242,19 @@ def _broken_cell(session: Session) -> str:
     return f", {n} of them people {words[people]}, jury {words[jury]}"
 
 
-def _leaner(session: Session, evaluation: Evaluation) -> str:
+def _leaner(session: Session, evaluation: Evaluation, on: str) -> str:
     """Which of two versions is cheaper, else which one's criterion is shorter, and by how much."""
-    versions, runs = session.history.versions, session.runs
+    versions, runs, criterion = session.history.versions, session.runs, session.shown_criterion
     pair = [(versions[runs.current], evaluation), (versions[runs.against], runs.compared or evaluation)]
-    (less, cheap), (more, dear) = sorted((ev.judgments["cost_usd"].sum(), version.name) for version, ev in pair)
-    is_whole = all(ev.judgments["cost_usd"].notna().all() for _, ev in pair)  # else the part that was asked is cheaper
+    costs = [side.judgments.loc[(side.judgments["criterion"] == criterion).to_numpy(), "cost_usd"] for _, side in pair]
+    (less, cheap), (more, dear) = sorted((cost.sum(), it.name) for cost, (it, _) in zip(costs, pair, strict=True))
+    is_whole = all(cost.notna().all() for cost in costs)  # else the part that was asked is cheaper
     if is_whole and 0 < less <= 0.95 * more:
-        return f"Keep the cheaper one, {cheap}: its replies cost {money(less)} where {dear} cost {money(more)}."
-    (few, short), (many, _) = sorted((_length(version, session.shown_criterion), version.name) for version, _ in pair)
+        return f"Keep the cheaper one{on}, {cheap}: its replies cost {money(less)} where {dear} cost {money(more)}."
+    (few, short), (many, _) = sorted((_length(version, criterion), version.name) for version, _ in pair)
     if few == many:
-        return "Keep either: they are of the same length and price."
-    return f"Keep the shorter one, {short}: {many - few:,} characters less."
+        return f"Keep either: they are of the same length and price{on}."
+    return f"Keep the shorter one{on}, {short}: {many - few:,} characters less."
 
 
 def _length(version: Version, criterion: str) -> int:

@@ -76,7 +76,8 @@ def over_limit(usd: float, left_usd: float | None) -> str:
     >>> over_limit(0.97, 0.05), over_limit(0.02, 0.05), over_limit(0.97, None)
     (', over the limit: US$ 0.05 left', '', '')
     """
-    return "" if left_usd is None or not usd > left_usd else f", {OVER}: US$ {left_usd:.2f} left"
+    digits = 4 if left_usd is not None and f"{usd:.2f}" == f"{left_usd:.2f}" else 2  # else it reads as enough
+    return "" if left_usd is None or not usd > left_usd else f", {OVER}: US$ {left_usd:.{digits}f} left"
 
 
 @dataclass(frozen=True, slots=True)

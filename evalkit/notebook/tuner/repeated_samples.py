@@ -31,7 +31,7 @@ class RepeatedSamples:
         On how many items each criterion of a version was measured.
     prices
         What measuring it would ask and cost, in words and in US$, and how precise it is, where that was planned, by
-        the two versions.
+        the two versions and the criterion.
     """
 
     def __init__(self, setup: Setup, history: History, drafts: Drafts, runs: Runs) -> None:
@@ -41,35 +41,31 @@ class RepeatedSamples:
             key: size if isinstance(size, dict) else dict.fromkeys(names.get(key, ()), size)
             for key, size in history.state.get("floor_sizes", {}).items()
         }
-        self.prices: dict[tuple[str, str], tuple[str, float, str]] = {}
-        self._tables: dict[str, pd.DataFrame] = {}
+        self.prices: dict[tuple[str, str, str], tuple[str, float, str]] = {}
+        self._tables: dict[str, pd.DataFrame | None] = {}
         history.parts.append(lambda: {"floor_sizes": self.sizes})
 
-    @property
-    def _criteria(self) -> list[str]:
-        """The criteria that the two versions shown ask in other ways, and that are not measured."""
+    def measured(self, key: str) -> dict[str, int]:
+        """On how many items each criterion of a version was measured, also as one of another that asks the same."""
+        versions, sizes = self._history.versions, dict[str, int]()
+        for alike in [*versions, key]:  # its own come last
+            measured = self.sizes.get(alike, {}).items() if {alike, key} <= versions.keys() else ()
+            sizes |= {name: n for name, n in measured if versions[key].asks(name) == versions[alike].asks(name)}
+        return sizes
+
+    def _criteria(self, criterion: str) -> list[str]:
+        """The criterion (empty: all), if the two versions shown ask it in other ways and it is not measured."""
         now, last = self._runs.evaluation, self._runs.compared
         if now is None or last is None:
             return []
         measured = self.measured(self._runs.against)
         common = [name for name in last.rubric.names if name in now.rubric.names and name not in measured]
-        return [name for name in common if not same_prompts(now, last, name)]
+        return [name for name in common if criterion in ("", name) and not same_prompts(now, last, name)]
 
-    def measured(self, key: str) -> dict[str, int]:
-        """Criterion -> on how many items it was measured, for this version or one whose judges were asked the same."""
-        versions, sizes = self._history.versions, dict[str, int]()
-        for measured_key, measured_sizes in self.sizes.items():
-            pair = [versions[one] for one in (key, measured_key) if one in versions]
-            juries = {(*(judge.identity for judge in version.judges), version.samples) for version in pair}
-            if len(pair) == 2 and len(juries) == 1:
-                hashes = [version.rubric.prompt_hashes for version in pair]
-                sizes |= {name: n for name, n in measured_sizes.items() if hashes[0].get(name) == hashes[1].get(name)}
-        return sizes
-
-    def price(self) -> str:
+    def price(self, criterion: str = "") -> str:
         """What `measure` would ask and cost; makes no calls."""
-        last, about = self._runs.compared, (self._runs.against, self._runs.current)
-        if last is not None and about not in self.prices and (criteria := self._criteria):
+        last, about = self._runs.compared, (self._runs.against, self._runs.current, criterion)
+        if last is not None and about not in self.prices and (criteria := self._criteria(criterion)):
             plan = plan_again(last, criteria=criteria, n_items=len(self._setup.items))  # the most that it may take
             width = expected_half_width(last, plan.n_items, criteria)
             precision = f"; ends early at ± {100 * HALF_WIDTH:.0f} points"
@@ -82,8 +78,10 @@ class RepeatedSamples:
         text, usd, precision = self.prices.get(about, ("", 0.0, ""))
         return f"{text}{over_limit(usd, self._drafts.left_usd)}{precision}"
 
-    def measure(self, on_progress: Callable[[Any], object] | None = None) -> str:
+    def measure(self, on_progress: Callable[[Any], object] | None = None, criterion: str = "") -> str:
         """Sample the version compared with again, to measure what chance changes; returns the text of the status line.
+
+        Only for a criterion, if one is named; judges that answer several in one reply are asked for all.
 
         Replies are kept and never bought twice, also after a stop. The floor is that of the items of which all replies
         are there. They must be nine of ten that were drawn: fewer would not be drawn at random.
@@ -95,10 +93,10 @@ class RepeatedSamples:
         JudgeError, CacheError, ConfigError
             As `sample_again`, and ConfigError if that would pass the spending limit.
         """
-        key, last, criteria = self._runs.against, self._runs.compared, self._criteria
+        key, last, criteria = self._runs.against, self._runs.compared, self._criteria(criterion)
         if last is None or not criteria:
             raise InputError("nothing to measure; choose a version to compare with that judges asked in another way")
-        if OVER in (price := self.price()):
+        if OVER in (price := self.price(criterion)):
             raise ConfigError(f"measuring chance takes {price}; raise 'Spend at most' under Jury (budget_usd)")
 
         def report(progress: Any) -> None:
@@ -121,7 +119,7 @@ class RepeatedSamples:
             return f"chance is not measured yet: {missing}; measure again, and pay only for the rest"
         with self._history.lock:
             self.sizes[key] = self.sizes.get(key, {}) | dict.fromkeys(again["criterion"].astype(str).unique(), n_items)
-            self.forget()
+            self._tables.clear()
             self._history.save()
         left_out = f" of {n_items}; {missing}" if n_lost else ""
         return f"chance measured on {counted(n_items - n_lost, 'item')}{left_out}"
@@ -136,6 +134,7 @@ class RepeatedSamples:
             ]
             if any(_items_lost(table) > _MOST_LOST * table["item_id"].nunique() for table in tables):
                 self.sizes.pop(key, None)  # other items, or pruned replies
+                self._tables[key] = None
             elif tables:
                 self._tables[key] = pd.concat(tables, ignore_index=True)
             elif (again := evaluation.repeats) is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import groups_of, joined_to_dev
 from evalkit.evaluation.suggestions.edit_effects import change_of
+from evalkit.notebook.judgments.headline_numbers import without_interval
 from evalkit.notebook.labelling.label_log import LabelEdit, LabelLog, drop_new_annotators, labels_on_scale
 from evalkit.notebook.labelling.label_queue import LabelQueue
 from evalkit.notebook.tuner.drafts import Setup
@@ -26,6 +28,7 @@ from evalkit.stats.alignment.held_out_log import ItemSet, append_log, look_key, 
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, take_part
 from evalkit.stats.comparison.decisions import Difference
+from evalkit.stats.notes import with_facts
 from evalkit.tables.schemas import LABEL_KEY
 
 
@@ -42,8 +45,8 @@ class Labels:
         What may not be meant in the inputs of the items.
     looks
         The last looks at held-out labels, as plain values: the keys of the version shown and of the one compared with,
-        and the criterion -> the figures in words, the difference of the two, the number of the look, and a digest of
-        labels and verdicts; and of a test by which `improve` kept the version its items.
+        and the criterion -> the figures in words, the difference of the two, the number of the look, when it was and
+        of how many labels, and a digest of labels and verdicts; of a test that kept the version its items.
     """
 
     def __init__(self, setup: Setup, history: History, path: Path, labels: LabelsLike | None, annotator: str) -> None:
@@ -107,12 +110,19 @@ class Labels:
     def last_look(
         self, about: str, evaluation: Evaluation | None, criterion: str, against: Evaluation | None
     ) -> dict[str, Any]:
-        """A look at held-out labels, if labels and verdicts are still those that it was made of; else empty."""
+        """A look at held-out labels; `since` says when it was, if labels or verdicts are others now; empty without."""
         look = self.looks.get(about, {})
         if not look or evaluation is None:
             return {}
-        _, figures = self._held_out(evaluation, criterion, against, look.get("items"))
-        return look if look.get("figures") == figures else {}
+        hidden, figures = self._held_out(evaluation, criterion, against, look.get("items"))
+        if look.get("figures") == figures:
+            return look
+        n_new = len(hidden) - look.get("n_labels", len(hidden))
+        n_changed = f"{counted(abs(n_new), 'label')} {'were' if abs(n_new) > 1 else 'was'}"
+        change = f"{n_changed} {'added' if n_new > 0 else 'taken away'}" if n_new else "labels or verdicts changed"
+        day = f" on {look['at'][:10]}" if "at" in look else ""
+        since = f", made{day} before {change}: look again to count them"
+        return look | {"since": since, "words": {**look["words"], "looks": look["words"]["looks"] + since}}
 
     def _held_out(
         self, evaluation: Evaluation, criterion: str, against: Evaluation | None, items: list[str] | None = None
@@ -147,7 +157,7 @@ class Labels:
             When nothing is held out.
         """
         take_part(self.used(criterion, evaluation), HELD_OUT)  # raises where nothing is held out
-        if last := self.last_look(about, evaluation, criterion, against):
+        if (last := self.last_look(about, evaluation, criterion, against)) and "since" not in last:
             words: dict[str, str] = last["words"]
             return words
         scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
@@ -159,7 +169,7 @@ class Labels:
         if not tested and look_key(look) not in looks_at(read_log(self._cache), criterion, items):
             append_log(self._cache, [look], [items])
         number = tested or looks_at(read_log(self._cache), criterion, items)[look_key(look)]
-        row = align(scores, hidden, clusters=evaluation.clusters).iloc[0]
+        row = with_facts(align)(scores, hidden, clusters=evaluation.clusters).iloc[0]
         change = None
         if against is not None and criterion in against.rubric.names:
             on_both = labels_on_scale(self.used(criterion, evaluation), criterion, against.rubric)
@@ -170,11 +180,17 @@ class Labels:
         words = {
             "agreement": figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"]),
             "kappa": figure(row["kappa"], row["kappa_low"], row["kappa_high"]),
-            "compared": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}{twins}",
+            "compared": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}{twins}"
+            f"{without_interval(row, 'accuracy') or without_interval(row, 'kappa')}",
             "looks": f"look {number}{', the test of Improve' if tested else ''}",
         }
-        values = {"difference": None if difference is None else asdict(difference), "items": tested_items}
+        values: dict[str, Any] = {
+            "difference": None if difference is None else asdict(difference),
+            "items": tested_items,
+        }
+        values |= {"n_labels": len(hidden), "at": datetime.now(UTC).isoformat(timespec="seconds")}
         with self._history.lock:
+            self.looks.pop(about, None)  # the last one comes last
             self.looks[about] = {"words": words, **values, "number": number, "figures": figures}
             self._history.save()
         return words
@@ -200,7 +216,7 @@ def _missing(last: Mapping[str, Mapping[str, int]], now: Mapping[str, Mapping[st
     notes = []
     for criterion, people in last.items():
         gone = {who: n for who, n in people.items() if not now.get(criterion, {}).get(who)}
-        if gone:
+        if gone and sum(people.values()) > sum(now.get(criterion, {}).values()):  # else under another name
             words = f"{counted(sum(gone.values()), 'label')} of {', '.join(gone)} for {criterion!r}"
             fact = f"{words} were in the last session and are missing now, so they count in no figure"
             notes.append(f"{fact}: pass their columns as labels again (on the card: the role 'label: …').")

@@ -28,7 +28,7 @@ from evalkit.notebook.tuner.session_labels import Labels
 from evalkit.notebook.tuner.version_history import History, Memo, Version, rebase
 from evalkit.notebook.tuner.version_runs import Runs, Stopped
 from evalkit.stats.alignment.label_splits import HELD_OUT
-from evalkit.stats.comparison.comparison_table import chance_sentences
+from evalkit.stats.comparison.comparison_table import SAME, chance_sentences
 
 ROUNDS, MAX_EDITS = 3, 3
 """Of `improve` in the tuner."""
@@ -189,10 +189,10 @@ class Suggestions:
         if unedited:  # they are asked for with the draft, not again with each edit
             usd_once = self._setup.plan(replace(start, rubric=start.rubric.edit(criteria=unedited)), ids).usd
         usd_edit = max(edited.usd - (usd_once if unedited else 0.0), 0.0)  # stays NaN without a price
-        test_usd = SPARE * usd_edit / len(ids) * n_held
-        if over_limit(test_usd, left_usd):
-            lack = f"needs {money(test_usd)} for its test alone, and the limit leaves {money(left_usd or 0.0)}"
-            return "", f"Improve {lack}: raise 'Spend at most' under Jury."
+        usd_test = usd_edit / len(ids) * n_held * SPARE
+        if left_usd is not None and draft.usd + usd_test > left_usd:
+            needs = f"judging the draft and its test take about {money(draft.usd + usd_test)}"
+            return "", f"Improve needs more than the limit leaves ({money(left_usd)}): {needs}. Raise it under Jury."
         usd = draft.usd + usd_edit / len(ids) * (ROUNDS * MAX_EDITS * n_dev + n_held)
         price = "price unknown" if math.isnan(usd) else f"up to about {money(usd)}" if usd else "free"
         if over_limit(usd, left_usd):
@@ -330,6 +330,10 @@ def _effect(row: Mapping[str, Any]) -> dict[str, str]:
     sign = "+" if not pd.isna(row["effect"]) and row["effect"] > 0 else ""
     changed = "NA verdicts" if pd.isna(row["changed"]) else counted(row["changed"], "verdict")
     alone = "95 % interval of these two versions alone; the sentence above widens it for all that were tried"
+    is_known = row["floor_source"] in (SAME, "measured") or pd.isna(
+        row["change_p"]
+    )  # else the strip says it, also if it is measured later
+    chance = f" · {chance_sentences(row)}" * is_known
     looks = f"; look {row['n_looks']} at these labels" if held else ""
     return {
         "part": "held-out" if held else "dev",
@@ -338,6 +342,6 @@ def _effect(row: Mapping[str, Any]) -> dict[str, str]:
         "interval": "" if held or pd.isna(row["effect_low"]) else alone,
         "counts": f"▲ {row['fixed']} fixed ▼ {row['broke']} broke",
         "coverage": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}{looks}",
-        "changed": f"{changed} changed, unlabelled items included · {chance_sentences(row)}",
+        "changed": f"{changed} changed, unlabelled items included{chance}",
         "mark": "better" if row["fixed"] > row["broke"] else "worse" if row["broke"] > row["fixed"] else "",
     }

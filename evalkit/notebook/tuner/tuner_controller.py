@@ -66,8 +66,9 @@ class TunerController:
             for name in names:
                 setattr(self.widget, name, PAYLOADS[name](self.session, *messages.get(name, ())))
             if "figures" in names:
-                about = self.session.runs.against, self.session.runs.current
-                self.widget.price = self.session.repeats.price() if about in self.session.repeats.prices else ""
+                session, criterion = self.session, self.session.shown_criterion
+                about = session.runs.against, session.runs.current, criterion
+                self.widget.price = session.repeats.price(criterion) if about in session.repeats.prices else ""
                 self.plan_tries()
 
     def _load(self, key: str) -> None:
@@ -138,7 +139,7 @@ class TunerController:
 
         def show() -> None:
             if self.widget.figures["measure"]:
-                price = self.session.repeats.price()
+                price = self.session.repeats.price(self.session.shown_criterion)
                 with self.session.history.lock:
                     self.widget.price = price
             self.session.runs.plan_again()
@@ -179,7 +180,9 @@ class TunerController:
             "part": lambda _: self._start_run(self._part),
             "again": lambda _: self._start_run(refresh="unscored"),
             "stop": lambda _: self.session.runs.stop(),
-            "measure": lambda _: self._start_judging(lambda: self.session.repeats.measure(self.show_progress)),
+            "measure": lambda _: self._start_judging(
+                partial(self.session.repeats.measure, self.show_progress, self.session.shown_criterion)
+            ),
             "undo_edit": lambda _: self._undo_edit(),
             "redo_edit": lambda _: self._undo_edit(redo=True),
             "note": self._set_note,

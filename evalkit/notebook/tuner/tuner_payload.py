@@ -100,6 +100,7 @@ def figures_payload(session: Session) -> dict[str, Any]:
         "cells": [asdict(cell) for cell in session.cells()],
         "split": bool(labels.log.table.loc[labels.log.table["criterion"] == criterion, "part"].eq("held-out").any()),
         "held_out": session.look.get("words", {}),
+        "same": session.is_same,
         "other_texts": labels.log.n_other_texts,
         "off_scale": session.n_off_scale,
         "other_criteria": _other_criteria(session),

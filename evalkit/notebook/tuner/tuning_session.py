@@ -37,6 +37,7 @@ from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.stats.comparison.comparison_table import SAME
+from evalkit.stats.comparison.decisions import is_same
 from evalkit.tables.items import ItemsLike
 
 
@@ -217,7 +218,7 @@ class Session(Memo):
         if now is None or last is None:
             return None
         repeats = self.repeats.of(self.runs.against)
-        about = (now, last, criterion, log.n_edits, repeats is None)
+        about = (now, last, criterion, log.n_edits, repeats is None, self.repeats.measured(self.runs.against))
 
         def compare() -> tuple[pd.Series | None, str]:
             row, why = numbers.change_from(last, now, self.labels.used(criterion, now), criterion, repeats)
@@ -269,9 +270,12 @@ class Session(Memo):
             labels = log.counted
             return int(hash_pandas_object(labels[(labels["criterion"] == criterion).to_numpy()], index=False).sum())
 
-        about = (evaluation, self.once(f"labels {criterion}", log.n_edits, labels_hash))
-        name = f"alignment {key} {criterion}"
-        return self.once(name, about, lambda: numbers.jury_alignment(evaluation, log.counted, criterion))
+        about = (evaluation, now := self.evaluation, self.once(f"labels {criterion}", log.n_edits, labels_hash))
+        return self.once(
+            f"alignment {key} {criterion}",
+            about,
+            lambda: numbers.jury_alignment(evaluation, log.counted, criterion, now.rubric if now else None),
+        )
 
     @property
     def n_off_scale(self) -> int:
@@ -362,16 +366,30 @@ class Session(Memo):
 
     @property
     def look(self) -> dict[str, Any]:
-        """The last look at these held-out labels with the two versions shown (see `Labels`); empty without one."""
-        about, evaluation, against = self.looked_at, self.evaluation, self._against
+        """The last look at held-out labels with the two versions shown (see `Labels`); empty without one."""
+        about, evaluation, against = self._looked_at, self.evaluation, self._against
         state = evaluation, against, self.labels.log.n_edits, about, self.labels.looks.get(about)
         last = self.labels.last_look
         return self.once("look", state, lambda: last(about, evaluation, self.shown_criterion, against))
 
     @property
-    def looked_at(self) -> str:
-        """The key of the look at held-out labels with the two versions shown (see `Labels`)."""
-        return f"{self.runs.current} {self.runs.against} {self.shown_criterion}"
+    def _looked_at(self) -> str:
+        """The key of the last look with the two versions shown, or with two that judge the criterion as they do."""
+        name, versions = self.shown_criterion, self.history.versions
+
+        def judged(*keys: str) -> list[Any]:
+            return [versions[key].judges_by(name) if key in versions else None for key in keys]
+
+        judged_now = judged(self.runs.current, self.runs.against)
+        looks = [(about, *about.split(" ", 2)) for about in self.labels.looks]
+        alike = [about for about, *keys, of in looks if of == name and judged(*keys) == judged_now]
+        return alike[-1] if alike else f"{self.runs.current} {self.runs.against} {name}"
+
+    @property
+    def is_same(self) -> bool:
+        """Whether replies and verdicts of the two versions shown are the same: no look can tell one from the other."""
+        row, _ = self.change() or (None, "")
+        return row is not None and is_same(row)
 
     @property
     def _against(self) -> Evaluation | None:
@@ -379,5 +397,14 @@ class Session(Memo):
         return last if last is not None and self.shown_criterion in last.rubric.names else None
 
     def look_held_out(self) -> dict[str, str]:
-        """Agreement of the jury with the held-out labels (see `Labels.look_held_out`)."""
-        return self.labels.look_held_out(self.looked_at, self.runs.loaded(), self.shown_criterion, self._against)
+        """Agreement of the jury with the held-out labels (see `Labels.look_held_out`).
+
+        Raises
+        ------
+        InputError
+            As that, and if the two versions shown have the same replies and verdicts: such a look is not counted.
+        """
+        if self.is_same:
+            why = f"both versions have the same replies and verdicts on {self.shown_criterion!r}"
+            raise InputError(f"{why}, so nothing was looked at; compare with another version, or with none")
+        return self.labels.look_held_out(self._looked_at, self.runs.loaded(), self.shown_criterion, self._against)

@@ -535,8 +535,11 @@ def _reasons(
         if ends is not None and ends.reason is not None and not np.isnan(value):
             none.setdefault(ends.reason, []).append(name)
     if TOO_LITTLE in none and len(references) > 1:
-        fewest = min(int((people.kind >= 0).sum()) for people in references)
-        none[f"{TOO_LITTLE} (fewest labels of an annotator: {fewest})"] = none.pop(TOO_LITTLE)
+        answers = [people.kind[(people.kind >= 0) & counted] for people in references]
+        rarer = [(len(kinds) - int(np.bincount(kinds).max(initial=0)), number) for number, kinds in enumerate(answers)]
+        n_rarer, number = min(rarer)
+        person = panel.annotators.names[number] if len(references) == len(panel.annotators.names) else "an annotator"
+        none[f"{TOO_LITTLE} ({person}: {n_rarer} of {len(answers[number])})"] = none.pop(TOO_LITTLE)
     return reasons + [Note(why, tuple(names), "interval") for why, names in none.items()]
 
 

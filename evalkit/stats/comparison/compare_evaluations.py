@@ -37,13 +37,13 @@ from evalkit.tables.schemas import LABEL_KEY
 _COLUMNS = (
     "count: n_common n_clusters; number: n_clusters_effective; count: n_scored n_verdicts; Int64: changed",
     "count: n_asked_again",
-    "number: change_p change_p_holm chance_up_to floor±; text: floor_source; Int64: fixed broke; count: n_paired",
-    "text: against",
+    "number: change_p change_p_holm chance_up_to floor±; text: floor_source; Int64: n_floor fixed broke",
+    "count: n_paired; Int64: n_rarer; number: effect_by_before_rule±; text: against",
     "number: effect± mcnemar_p mcnemar_p_holm mean_difference difference_low difference_high difference_sd item_change",
     "number: sign_flip_p sign_flip_p_holm score_difference±; text: notes",
 )
 
-_EACH_RULE = ": people's labels count by those of each side"
+_ONE_RULE = ": people's labels count by those of after"
 _OF_POINTS = ("rubric", "criterion", "possible", "renormalised")
 
 
@@ -104,14 +104,20 @@ def compare(
         - `change_p`: the p of both sides' samples being draws of one judge, the samples of each item and judge permuted
           between the sides (exact; 1,999 draws); NA for one sample each;
         - `floor`, `floor_low`, `floor_high`: the share of items 0-1 whose verdict fresh samples of the first prompt
-          change, ``measured`` on twice the samples, with its 95 % interval. Without these it is the ``range`` that the
-          samples of one judge allow (of three samples nearly useless), and `floor` is NA. `floor_source` shows which;
+          change, ``measured`` on twice the samples of `n_floor` items, with its 95 % interval. Without these it is the
+          ``range`` that the samples of one judge allow (of three samples nearly useless), and `floor` is NA.
+          `floor_source` shows which;
         - `chance_up_to`: the number of items that chance alone changes, up to the .975 binomial quantile at
           `floor_high`: `changed` above it is more than chance explains;
         - `fixed`, `broke`, `against` (``labels`` or ``verdicts``; without pass rule ``distances``: scores that came
           nearer to people's and that moved away from it, an equal distance is neither; NA for nominal criteria and
           without labels), `effect` = (fixed − broke)/n with a cluster interval (Agresti and Min 2005), n being the
-          `n_paired` items that could be fixed or broken, `mcnemar_p` (mid-p);
+          `n_paired` items that could be fixed or broken, `mcnemar_p` (mid-p). Labels count by the pass rule of `after`,
+          so that only verdicts can be fixed or broken; `effect_by_before_rule`: by that of `before`, if it is another.
+          Where the two disagree, no decision says which side to keep;
+        - `n_rarer`: in how many clusters of these people, or the judges of `after`, have another verdict than their
+          most frequent one, whichever are fewer: under 3, no decision says to keep `after`, since a judge with one
+          verdict for everything would agree as well;
         - `mean_difference` of `score_norm` (after − before) on the `n_scored` items with a score on both sides, with a
           cluster interval, `sign_flip_p` by clusters;
         - `score_difference` with its interval: the same in the units of the score, where both sides have one scale;
@@ -242,7 +248,7 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     row |= {"n_verdicts": int(has_kinds.sum()), "changed": changed}
     notes: Notes = []
     if a.scale.to_json() != b.scale.to_json():
-        notes.append(f"the scales or pass rules differ{_EACH_RULE * (options.labels is not None)}")
+        notes.append(f"the scales or pass rules differ{_ONE_RULE * (options.labels is not None)}")
     if set(a.judgments["judge"].unique()) != set(b.judgments["judge"].unique()):
         notes.append("scored by other judges before and after")
     if silent := int((~has_kinds).sum()):
@@ -251,7 +257,7 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
         notes.append(text)
     row |= _sampling(a, b, common, options)
     notes += row.pop("note", None), options.note
-    row |= {"n_paired": 0} | _fixed(a, b, (kind_a, kind_b), common, units, options.labels, notes)
+    row |= {"n_paired": 0, "n_rarer": None} | _fixed(a, b, (kind_a, kind_b), common, units, options.labels, notes)
     row |= _difference(a, b, common, units, notes)
     note_few_clusters(units, notes)
     return row | {"notes": notes}
@@ -280,7 +286,7 @@ def _sampling(a: Part, b: Part, common: pd.Index, options: _Options) -> dict[str
         return row | {"note": floors.NO_REPEATS}
     row |= _spread(a, b, again.judges, common[~np.isnan(b.norms(common) - a.norms(common))])
     floor = _floor(a, b, again.judges, options)
-    row |= figure_row("floor", floor.rate, floor.ends) | {"floor_source": floor.source}
+    row |= figure_row("floor", floor.rate, floor.ends) | {"floor_source": floor.source, "n_floor": floor.n_items}
     return row | {"chance_up_to": floors.chance_limit(len(again.items), floor), "note": floor.note}
 
 
@@ -339,17 +345,37 @@ def _fixed(
     has_kinds = (kind_a >= 0) & (kind_b >= 0)
     row: dict[str, Any] = {"fixed": 0, "broke": 0, "against": "labels" if labels is not None else "verdicts"}
     if labels is not None:
-        truths = [people_of(side, labels, common).kind for side in (a, b)]  # each by its own pass rule, as in `align`
-        is_known = np.minimum(*truths) >= 0
+        # by one pass rule: what only reads the labels in another way makes no verdict better
+        truth = people_of(b, labels, common).kind
+        if (a.scale.pass_at, a.scale.pass_if) != (b.scale.pass_at, b.scale.pass_if):
+            row |= _by_rule_of_before(people_of(a, labels, common).kind, kinds, units)
+        is_known = truth >= 0
         silent = int((has_kinds & ~is_known).sum())
         has_kinds = has_kinds & is_known
         if silent and has_kinds.any():
             notes.append(f"{counted(silent, 'item')} without a label or with tied labels: neither fixed nor broken")
-        kind_a, kind_b = ((kind == truth).astype(np.int64) for kind, truth in zip(kinds, truths, strict=True))
+        kind_a, kind_b = ((kind == truth).astype(np.int64) for kind in kinds)
+        row["n_rarer"] = _n_rarer(truth[has_kinds], kinds[1][has_kinds], units=units[has_kinds])
     if not has_kinds.any():
         notes.append(Note("no item has a verdict on both sides" + " and a label" * (labels is not None), ("effect",)))
         return row
     return row | _effect((kind_b - kind_a)[has_kinds].astype(np.float64), units[has_kinds], notes)
+
+
+def _by_rule_of_before(truth: Ints, kinds: tuple[Ints, Ints], units: Ints) -> dict[str, Any]:
+    """The same difference where people's labels count by the other pass rule: which rule is right no label can say."""
+    is_known = np.minimum(truth, np.minimum(*kinds)) >= 0
+    right_a, right_b = ((kind == truth)[is_known].astype(np.float64) for kind in kinds)
+    if not is_known.any():
+        return {}
+    ends = change_interval(right_b - right_a, units[is_known])
+    return figure_row("effect_by_before_rule", float((right_b - right_a).mean()), ends)
+
+
+def _n_rarer(*sides: Ints, units: Ints) -> int:
+    """The fewest clusters in which one of the sides has another verdict than its most frequent one."""
+    usual = [side == np.bincount(side).argmax() for side in sides if len(side)]
+    return min((len(np.unique(units[~is_usual])) for is_usual in usual), default=0)
 
 
 def _effect(steps: Floats, units: Ints, notes: Notes) -> dict[str, Any]:

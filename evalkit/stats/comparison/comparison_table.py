@@ -68,9 +68,9 @@ def chance_sentences(row: Any) -> str:
         if row["floor_source"] == "measured":
             has_floor = "floor" in row and not np.isnan(row["floor"])
             floor = figure(row["floor"], row["floor_low"], row["floor_high"]) if has_floor else ""
-            source = f"measured: {floor} of items" if has_floor else "measured"
+            source = f"measured: {floor} of {counted(int(row['n_floor']), 'item')}" if has_floor else "measured"
         if row["n_clusters"] < row["n_common"]:
-            source += f"; {counted(row['n_clusters'], 'independent group or text', 'independent groups or texts')}"
+            source += f"; {row['n_clusters']} different texts or groups"
         limit = f"Asking the same prompt again changes 0 to {row['chance_up_to']:.0f} ({source})"
     than = "more than by chance" if _p(row) <= _LEVEL else "no more than by chance"
     return f"{limit}. The replies changed {than}, p {p_value(_p(row))}."

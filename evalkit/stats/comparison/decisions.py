@@ -6,18 +6,20 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import pandas as pd
+
 from evalkit.core.formatting import figure
 from evalkit.errors import counted
 from evalkit.stats.alignment.held_out_tests import alpha_of
 from evalkit.stats.comparison.comparison_table import SAME
+from evalkit.stats.intervals import FEWEST_OTHERS
 
 MATTERS = 0.03
 """A difference in agreement within ± this share of items does not matter."""
 _ALPHA, _POWER = 0.05, 0.8
 _FEWEST_MORE, _MOST = 10, 1_000_000
-Kind = Literal[
-    "running", "stopped", "no answer", "no labels", "one version", "held-out", "chance", "keep", "drop", "same", "open"
-]
+_Early = Literal["running", "stopped", "no answer", "no labels", "one version", "held-out", "chance"]
+Kind = _Early | Literal["rule", "one verdict", "keep", "drop", "same", "open"]
 Action = Literal["", "run", "measure", "queue"]
 
 
@@ -113,6 +115,8 @@ class Circumstances:
     held_out, is_tested
         The difference on the held-out labels, if they were looked at, and which look at them it was; whether that look
         was a test that kept the version.
+    looked, on
+        When the look was, if labels or verdicts have changed since; on which criterion, if the rubric has several.
     pairs
         Which items the two are compared on, if they have verdicts on others too.
     worst, best, leaner
@@ -130,6 +134,8 @@ class Circumstances:
     seconds: float | None = None
     held_out: tuple[Difference, int] | None = None
     is_tested: bool = False
+    looked: str = ""
+    on: str = ""
     pairs: str = ""
     worst: str = ""
     best: str = ""
@@ -185,17 +191,21 @@ def decide(row: Any, about: Circumstances = _NONE) -> Decision:
         return Decision("no labels", "Cannot tell: no difference can be computed.", then)
     alpha = alpha_for(about.n_versions)
     wide, hidden = plain.at(alpha), None if about.held_out is None else _at_look(*about.held_out)
-    moved = row["fixed"] or row["broke"] or (row["n_verdicts"] and row["changed"]) or (hidden is not None and hidden.d)
-    if row["floor_source"] == SAME and not moved:
+    if is_same(row):  # whatever was looked at
         noun = "scores" if row["against"] == "distances" else "verdicts"
-        then = f"{about.now} and {about.last} have the same replies, and the same {noun}."
+        then = f"{about.now} and {about.last} have the same replies, and the same {noun}{about.on}."
         reason = " ".join(filter(None, (about.leaner, _sentences(about.pairs))))
         return Decision("same", "No difference that matters.", then, reason)
     if about.held_out is not None and hidden is not None and hidden.low <= 0 and not about.is_tested:
         return _not_confirmed(about.held_out, wide, about)
+    if (hidden is not None or not wide.low <= 0 <= wide.high) and (by_rules := _by_rules(row, wide, alpha, about)):
+        return by_rules
+    is_one_sided = row["against"] == "labels" and row.get("n_rarer", FEWEST_OTHERS) < FEWEST_OTHERS
+    if is_one_sided and (wide.low > 0 or hidden is not None):
+        return _one_sided(row, wide, about)
     if hidden is not None and wide.low <= 0:  # what nobody tuned on decides
         on_hidden = _of_100(row["against"], hidden, about.last)
-        then = f"On the held-out labels, {on_hidden[:1].lower()}{on_hidden[1:]}"
+        then = f"On the held-out labels of {counted(hidden.n, 'item')}, {on_hidden[:1].lower()}{on_hidden[1:]}"
         reason = _sentences(_moved(row), f"on {about.labels}: {wide.text}{_seen(about)}")
         return Decision("keep", f"Keep {about.now}.", then, reason)
     if hidden is None and wide.low > 0 and _may_be_chance(row):
@@ -213,6 +223,33 @@ def decide(row: Any, about: Circumstances = _NONE) -> Decision:
     return _open(wide, alpha, int(row["n_common"]), about)
 
 
+def is_same(row: Any) -> bool:
+    """Whether the replies are the same, and what follows from them."""
+    moved = [row[name] for name in ("fixed", "broke", "changed")]  # NA where nothing could be
+    return bool(row["floor_source"] == SAME) and not any(pd.notna(n) and n > 0 for n in moved)
+
+
+def _by_rules(row: Any, wide: Difference, alpha: float, about: Circumstances) -> Decision | None:
+    """Of two pass rules: labels cannot say which is right, so a difference counts if it is there by both."""
+    d, low, high = (float(row.get(f"effect_by_before_rule{end}", math.nan)) for end in ("", "_low", "_high"))
+    by_last = replace(wide, d=d, low=low, high=high).at(alpha)
+    if math.isnan(low) or (by_last.low > 0 and wide.low > 0) or (by_last.high < 0 and wide.high < 0):
+        return None
+    then = f"People's labels by the rule of {about.now}: {wide.text} against {about.last}; by that of {about.last}: "
+    reason = "labels cannot say which rule is right: choose it by what passing is to mean"
+    advice = "to compare wordings, give both versions one rule"
+    sentences = _sentences(_moved(row), reason, advice, _tried(about))
+    return Decision("rule", "Cannot tell: it depends on the pass rule.", f"{then}{by_last.text}.", sentences)
+
+
+def _one_sided(row: Any, wide: Difference, about: Circumstances) -> Decision:
+    """People, or the jury, have one verdict for nearly all: what always says it would agree as well."""
+    reason = f"people, or {about.now}, have another verdict on {row['n_rarer']} of {counted(wide.n, 'item')} only"
+    advice = "a judge that always gives one verdict would agree as well: label items that should get the other"
+    verdict, words = "Cannot tell: one verdict for nearly all items.", _sentences(reason, advice, _tried(about))
+    return Decision("one verdict", verdict, f"{wide.text} against {about.last}.", words, "queue")
+
+
 def _at_look(difference: Difference, look: int) -> Difference:
     """A difference on held-out labels, at the level that the number of looks at them leaves (see `alpha_of`)."""
     return difference.at(2 * alpha_of(look))  # of a one-sided test
@@ -221,8 +258,9 @@ def _at_look(difference: Difference, look: int) -> Difference:
 def _not_confirmed(held_out: tuple[Difference, int], wide: Difference, about: Circumstances) -> Decision:
     hidden = _at_look(*held_out)
     word = "is worse" if hidden.high < 0 else "is not shown to be better"
-    then = f"On the held-out labels it {word} than {about.last} ({hidden.text})."
-    looks = f"this was look {held_out[1]} at the held-out labels, and each look makes the test stricter"
+    then = f"On the held-out labels of {counted(hidden.n, 'item')} it {word} than {about.last} ({hidden.text})."
+    looks = f"this was look {held_out[1]} at the held-out labels{about.on}{about.looked}"
+    looks += ", and each look makes the test stricter" * (not about.looked)
     reason = _sentences(f"on {about.labels}: {wide.text}", looks, _tried(about))
     return Decision("held-out", f"Do not keep {about.now}.", then, reason)
 
@@ -294,7 +332,7 @@ def _seen(about: Circumstances) -> str:
     held_out = about.unseen
     if about.held_out is not None:
         who = "the test of Improve on the held-out labels kept" if about.is_tested else "the held-out labels confirm"
-        held_out = f"{who} it ({_at_look(*about.held_out).text}, look {about.held_out[1]})"
+        held_out = f"{who} it ({_at_look(*about.held_out).text}, look {about.held_out[1]}{about.looked})"
     return "".join(f"; {words}" for words in (held_out, _tried(about)) if words)
 
 

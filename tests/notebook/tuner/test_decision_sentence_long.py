@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 from pathlib import Path
@@ -12,6 +13,7 @@ import pandas as pd
 import pytest
 
 import evalkit as ek
+from evalkit.errors import InputError
 from evalkit.notebook.judgments.item_table import Query, page_of
 from evalkit.notebook.tuner.decision_sentence import decision_of, decision_texts, n_tried, running
 from evalkit.notebook.tuner.tuner_payload import figures_payload
@@ -166,14 +168,16 @@ def test_held_out_labels_confirm_or_do_not(tmp_path: Path, fixed_held_out: bool,
     assert "onfirm" not in str(first)
     for about in ("x y overall c", "x  c"):  # the keys of two versions, or of one, and a criterion
         session.labels.looks[about] = {"number": 3}
-        assert "with these two versions; 3 looks" not in str(decision_of(session)) or about == "x  c"
+        assert "against v1; 3 looks" not in str(decision_of(session)) or about == "x  c"
     session.labels.looks.clear()
     session.look_held_out()
     decision = decision_of(session)
     assert decision is not None
     if kind == "held-out":
         assert decision.verdict.startswith("Do not keep v1.")
-        assert decision.then.startswith("On the held-out labels it is not shown to be better than v1 (0.00 [")
+        assert decision.then.startswith(
+            "On the held-out labels of 75 items it is not shown to be better than v1 (0.00 ["
+        )
         assert "This was look 1 at the held-out labels" in decision.reason
     else:
         assert decision.kind == first.kind
@@ -184,7 +188,7 @@ def test_held_out_labels_confirm_or_do_not(tmp_path: Path, fixed_held_out: bool,
     session.runs.show(session.runs.against, session.runs.current)
     other = decision_of(session)
     assert other is not None
-    assert "n the held-out labels it" not in str(other), "the look was at the other version"
+    assert "n the held-out labels of" not in str(other), "the look was at the other version"
     session.runs.show(session.runs.against, session.runs.current)
     assert decision_of(session) == decision
     look = session.look
@@ -292,7 +296,7 @@ def test_a_few_calls_that_failed_change_no_decision_after_save_and_restart(
     assert str(decision_of(restarted.session)).startswith("Not finished: 30 of 60 judgments.")
 
 
-def test_fixed_and_broken_are_by_each_versions_own_pass_rule(tmp_path: Path) -> None:
+def test_fixed_and_broken_are_by_the_pass_rule_of_the_version_shown(tmp_path: Path) -> None:
     """Passing from 2 on, then from 1 on; people say 1, 1, 0, 2 and the jury 1, 0, 1, 1."""
     items = table(4)
     ek.record(items, RUBRIC, JUDGE, [["1"], ["0"], ["1"], ["1"]], overwrite=True)
@@ -304,17 +308,19 @@ def test_fixed_and_broken_are_by_each_versions_own_pass_rule(tmp_path: Path) -> 
     session.run()
     session.drafts.edit(lambda base, _: rebase(base, RUBRIC.edit("c", pass_at=1).to_dict()))
     session.run()
-    # i0 fails and then passes for both; i1 passes now for people alone, i2 for the jury alone, i3 at last for both
-    assert [row.change for row in session.rows()] == ["now passes", "broke", "broke", "fixed"]
+    # people pass i0, i1 and i3 by the new rule; the jury fails all, then passes i0, i2 and i3
+    assert [row.change for row in session.rows()] == ["fixed", "", "broke", "fixed"]
     row, _ = session.change() or (None, "")
     assert row is not None
-    assert (row["fixed"], row["broke"], row["changed"], row["n_paired"]) == (1, 2, 3, 4)
+    assert (row["fixed"], row["broke"], row["changed"], row["n_paired"]) == (2, 1, 3, 4)
+    # by the old rule people pass i3 alone
+    assert row["effect_by_before_rule"] == pytest.approx((1 - 2) / 4)
     moved = [session.alignment(key)["accuracy"] for key in (session.runs.against, session.runs.current)]  # type: ignore[index]
     assert moved[1] - moved[0] == pytest.approx(row["effect"])
 
 
 def test_same_replies_under_other_rules_weights_and_aggregates(tmp_path: Path) -> None:
-    """A sentence about them rests on verdicts against people: each version's own rule, in strip, chips and sentence."""
+    """A sentence about them rests on verdicts against people, by the newer rule, in strip, chips and sentence."""
     rng, kinds = random.Random(41), set[str]()
     for at in range(12):
         n, levels, n_judges = rng.choice([25, 40]), rng.choice([3, 5]), rng.choice([1, 2, 3])
@@ -366,21 +372,23 @@ def test_same_replies_under_other_rules_weights_and_aggregates(tmp_path: Path) -
         decision = decision_of(session)
         assert row is not None
         assert decision is not None
-        right: list[dict[str, bool]] = []
         on_both = [one for one in people if change != "level" or one[-1] != str(levels - 1)]
-        for side in (before, after):
-            passes = side.rubric.criterion("c").scale.passed
-            verdicts = dict(side.scores.loc[side.scores["passed"].notna(), ["item_id", "passed"]].to_numpy().tolist())
-            said: dict[str, list[bool | None]] = {}
-            for item, _, _, label in on_both:
-                said.setdefault(item, []).append(passes(int(label)))
-            truth = {item: 2 * sum(map(bool, of_item)) > len(of_item) for item, of_item in said.items()
-                     if 2 * sum(map(bool, of_item)) != len(of_item)}  # fmt: skip
-            right.append({item: bool(verdicts[item]) == truth[item] for item in truth.keys() & verdicts.keys()})
-        both = right[0].keys() & right[1].keys()
-        fixed = sum(right[1][item] and not right[0][item] for item in both)
-        broke = sum(right[0][item] and not right[1][item] for item in both)
-        assert (row["fixed"], row["broke"], row["n_paired"]) == (fixed, broke, len(both)), change
+        sides = [side.scores.loc[side.scores["passed"].notna(), ["item_id", "passed"]] for side in (before, after)]
+        verdicts = [dict(table.to_numpy().tolist()) for table in sides]
+
+        def counts(rule: ek.Rubric, said: Any = on_both, passed: Any = verdicts) -> tuple[int, int, int]:
+            """Fixed, broke and compared, with people's labels by the rule of one version for both."""
+            votes: dict[str, list[int]] = {}
+            for item, _, _, label in said:
+                votes.setdefault(item, []).append(1 if rule.criterion("c").scale.passed(int(label)) else -1)
+            truth = {item: sum(of_item) > 0 for item, of_item in votes.items() if sum(of_item)}
+            both = truth.keys() & passed[0].keys() & passed[1].keys()
+            moved = [item for item in both if passed[0][item] != passed[1][item]]
+            n_fixed = sum(passed[1][item] == truth[item] for item in moved)
+            return n_fixed, len(moved) - n_fixed, len(both)
+
+        fixed, broke, n_both = counts(after.rubric)
+        assert (row["fixed"], row["broke"], row["n_paired"]) == (fixed, broke, n_both), change
         chips = [one.change for one in session.rows()]
         assert (chips.count("fixed"), chips.count("broke")) == (fixed, broke), change
         n_moved = sum(one.moved and one.change[:7] not in ("verdict", "label a", "label l") for one in session.rows())
@@ -388,12 +396,17 @@ def test_same_replies_under_other_rules_weights_and_aggregates(tmp_path: Path) -
         if change == "level":
             session.runs.show(session.runs.against, session.runs.current)  # and back
             back = [one.change for one in session.rows()]
-            assert (back.count("fixed"), back.count("broke")) == (broke, fixed)
+            assert (back.count("broke"), back.count("fixed")) == counts(before.rubric)[:2]  # now by the other rule
             continue
         is_same = decision.then.endswith("have the same replies, and the same verdicts.")
         assert is_same == (not fixed and not broke and not row["changed"])
         is_new_rule = "rule" in change or change == "set"
-        assert ("by the pass rule of each version" in decision.reason) == is_new_rule
+        assert ("labels count by the pass rule of v1.1, for v1 too" in decision.reason) == is_new_rule
+        other = counts(before.rubric)
+        # never by one reading of the labels alone
+        assert (fixed - broke) * (other[0] - other[1]) > 0 or decision.kind not in ("keep", "drop")
+        by_other_rule = pytest.approx((other[0] - other[1]) / other[2] if is_new_rule else math.nan, nan_ok=True)
+        assert row["effect_by_before_rule"] == by_other_rule
         given_to = {"labels": given, "rows": "jury"}
         of_compare = ek.compare(before, after, across_modes=True, **given_to)
         assert (of_compare.table["fixed"].item(), of_compare.table["broke"].item()) == (fixed, broke)
@@ -401,3 +414,102 @@ def test_same_replies_under_other_rules_weights_and_aggregates(tmp_path: Path) -
         assert in_words[:2] == decision.verdict.split()[:2], change
         kinds.add(f"{change} {decision.kind}")
     assert len(kinds) >= 4, kinds
+
+
+def two_criteria(folder: Path, rng: random.Random, n: int = 120) -> tuple[Session, list[dict[str, list[int]]]]:
+    """Three versions, each an edit of one criterion of the first or of none, and the verdicts of each by criterion."""
+
+    def criteria(texts: dict[str, str]) -> list[dict[str, Any]]:
+        scales = {name: {0: "no", 1: f"{name} {text}"} for name, text in texts.items()}
+        return [{"name": name, "description": "?", "scale": scale, "pass_at": 1} for name, scale in scales.items()]
+
+    texts = [{"a": "v1", "b": "v1"}, {"a": "better", "b": "v1"}, {"a": "better", "b": "better"}]
+    first = ek.Rubric(id="two", inputs=["answer"], criteria=criteria(texts[0]))
+    truth = {name: [rng.randrange(2) for _ in range(n)] for name in "ab"}
+    said = {(name, text): [one ^ (rng.random() < share) for one in truth[name]]
+            for name in "ab" for text, share in (("v1", 0.4), ("better", rng.choice([0.05, 0.3])))}  # fmt: skip
+
+    def ask(prompt: Any) -> str:
+        name, text = prompt.texts[1].split()
+        return json.dumps({"score": int(said[name, text][int(prompt.inputs["answer"].split()[1])])})
+
+    rows = [(f"i{at}", name, who, str(truth[name][at] ^ (rng.random() < 0.1)))
+            for name in "ab" for who in ("ann", "ben", "eve") for at in range(n)]  # fmt: skip
+    given = pd.DataFrame(rows, columns=["item_id", "criterion", "annotator", "label"])
+    items = pd.DataFrame({"item_id": [f"i{at}" for at in range(n)], "answer": [f"text {at}" for at in range(n)]})
+    judge = ek.Judge.function(ask, name="f", version=str(folder))
+    session = Session(items, first, [judge], samples=1, folder=folder, cache=folder, labels=given)
+    for names in texts:
+        edits = criteria(names)
+        session.drafts.edit(lambda base, _draft, edits=edits: rebase(base, first.edit(criteria=edits).to_dict()))
+        session.run()
+    return session, [{name: said[name, text] for name, text in names.items()} for names in texts]
+
+
+def test_looks_count_per_criterion_and_decide_until_the_next_one(tmp_path: Path) -> None:
+    """Versions x criteria x labels x looks in random order; what was looked at is known from a plain list."""
+    n_same = n_since = 0
+    for seed in range(2):
+        rng = random.Random(seed)
+        session, verdicts = two_criteria(tmp_path / str(seed), rng)
+        keys, numbers = list(session.history.versions), dict[Any, int]()
+        last: dict[Any, Any] = {}
+        for who in ("ben", "eve"):
+            session.labels.count_annotator(who, counts=False)
+        people = {"ann"}
+        for _ in range(16):
+            now, against = rng.sample(range(3), 2)
+            session.criterion = name = rng.choice("ab")
+            session.runs.show(keys[now], keys[against])
+            if rng.random() < 0.2 and (who := rng.choice(["ben", "eve"])):
+                people ^= {who}
+                session.labels.count_annotator(who, counts=who in people)
+            sides = tuple(map(tuple, (verdicts[now][name], verdicts[against][name])))
+            decision = decision_of(session)
+            assert decision is not None
+            if sides[0] == sides[1]:
+                assert (decision.kind, f"the same verdicts on {name!r}" in decision.then) == ("same", True)
+                with pytest.raises(InputError, match="nothing was looked at"):
+                    session.look_held_out()
+                assert decision_of(session) == decision
+                n_same += 1
+                continue
+            if (name, sides) in last:  # the result does not vanish
+                number, difference, before, was_dropped = last[name, sides]
+                assert (session.look["number"], session.look["difference"]) == (number, difference)
+                assert (decision.kind == "held-out") == was_dropped
+                assert "not looked at" not in str(decision)
+                is_other = before != frozenset(people)
+                assert ("look again" in session.look.get("since", "")) == is_other
+                if is_other and len(before) != len(people):
+                    more = len(people) - len(before)
+                    word = "added" if more > 0 else "taken away"
+                    assert f"labels were {word}" in session.look["since"]
+                    n_since += 1
+            elif decision.kind == "keep":
+                assert "held-out labels: not looked at with" in decision.reason
+            if rng.random() < 0.5:
+                session.look_held_out()
+                number = numbers.setdefault((name, sides, frozenset(people)), 0)
+                numbers[name, sides, frozenset(people)] = number or sum(key[0] == name for key in numbers)
+                assert session.look["number"] == numbers[name, sides, frozenset(people)]
+                after = decision_of(session)
+                assert after is not None
+                dropped = after.kind == "held-out"
+                last[name, sides] = session.look["number"], session.look["difference"], frozenset(people), dropped
+    assert min(n_same, n_since) >= 2
+
+
+def test_chance_is_measured_of_what_is_asked_and_on_the_criterion_shown(tmp_path: Path) -> None:
+    session, _ = two_criteria(tmp_path, random.Random(1), n=60)
+    (first, second, third), repeats = session.history.versions, session.repeats
+    session.runs.show(third, first)  # both criteria are asked in another way
+    assert repeats.price("a").startswith("at most 60 requests on 60 items")
+    assert repeats.price().startswith("at most 120 requests on 60 items")
+    repeats.sizes[second] = {"a": 60, "b": 60}
+    assert repeats.measured(first) == {"b": 60}, "the first two ask b alike"
+    assert repeats.measured(third) == {"a": 60}
+    repeats.prices.clear()
+    assert (repeats.price("b"), repeats.price("a")[:19]) == ("", "at most 60 requests")
+    with pytest.raises(InputError, match="nothing to measure"):
+        repeats.measure(criterion="b")

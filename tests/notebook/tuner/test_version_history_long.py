@@ -308,18 +308,16 @@ def test_measuring_chance_can_be_stopped_and_goes_on_for_the_rest(tmp_path, coun
 
 def test_sentences_about_chance():
     row = {"floor_source": "measured", "chance_up_to": 12.0, "change_p": 0.0005, "floor": 0.25, "floor_low": 0.15}
-    row |= {"floor_high": 0.38, "n_common": 40, "n_clusters": 40}
+    row |= {"floor_high": 0.38, "n_floor": 30, "n_common": 40, "n_clusters": 40}
     assert chance_sentences(row) == (
-        "Asking the same prompt again changes 0 to 12 (measured: 0.25 [0.15, 0.38] of items). "
+        "Asking the same prompt again changes 0 to 12 (measured: 0.25 [0.15, 0.38] of 30 items). "
         "The replies changed more than by chance, p <0.001."
     )
     grouped = chance_sentences(row | {"n_clusters": 12})  # the interval is of groups, so their number is named
-    assert grouped.startswith(
-        "Asking the same prompt again changes 0 to 12 (measured: 0.25 [0.15, 0.38] of items; 12 independent groups or "
-        "texts). "
-    )
+    measured = "Asking the same prompt again changes 0 to 12 (measured: 0.25 [0.15, 0.38] of 30 items"
+    assert grouped.startswith(f"{measured}; 12 different texts or groups). ")
     grouped = chance_sentences(row | {"n_clusters": 12, "floor_source": "range", "floor": float("nan")})
-    assert "changes 0 to 12 (not measured: all that the samples allow; 12 independent groups or texts). " in grouped
+    assert "changes 0 to 12 (not measured: all that the samples allow; 12 different texts or groups). " in grouped
     row |= {"floor_source": None, "chance_up_to": float("nan"), "change_p": 0.3}
     assert chance_sentences(row) == (
         "How many change when the same prompt is asked again: not measured. "

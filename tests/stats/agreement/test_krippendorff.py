@@ -359,7 +359,7 @@ def test_items_taken_some_at_a_time_have_the_same_alpha(monkeypatch):
 @pytest.mark.parametrize("level", PRINTED)
 def test_alpha_has_an_interval_if_two_judges_vary(level):
     varies, same = [1, 2, 1, 2, 2, 1, 3, 1, 1, 2], [1] * 10
-    reason = "no interval of alpha_single: nearly all answers of a judge or an annotator are the same"
+    reason = "no interval of alpha_single: under 3 answers of a judge or annotator are unlike most"
     for ratings, is_missing in (([varies, same, same], True), ([varies, same, varies[::-1]], False)):
         row = reliability(table_of(ratings, level, [1, 2, 3])).iloc[0]
         assert np.isfinite(row["alpha_single"])

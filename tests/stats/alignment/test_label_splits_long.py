@@ -153,7 +153,7 @@ def test_a_constant_side_has_kappa_zero_without_an_interval():
     row = one([1] * 12, {"ann": [1, 0] * 6}, BINARY)
     assert row["kappa"] == 0
     assert math.isnan(row["kappa_low"])
-    assert "kappa, quadratic_kappa: nearly all answers of a judge or an annotator are the same" in row["notes"]
+    assert "kappa, quadratic_kappa: under 3 answers of a judge or annotator are unlike most" in row["notes"]
 
 
 # -- parts of labels
