@@ -91,19 +91,19 @@ def take_rows_by(
     for column in by:
         apart = apart + f" ({column} " + source[column].map(key_text).astype("str") + ")"
     frame, keys = take_rows(source.assign(item_id=apart), name, **options)
-    own = Keys.of_items(source)
-    others = {key: cells for key, cells in keys.values.items() if key != "item_id"}
+    ids_of_user = Keys.of_items(source).values
+    values = {key: cells for key, cells in keys.values.items() if key != "item_id"} | ids_of_user
     own_columns = {column: source[column].array for column in by if column not in _KEYS}
-    return frame.assign(item_id=ids.array, **own_columns), replace(keys, values=others | own.values, of_item={})
+    return frame.assign(item_id=ids.array, **own_columns), replace(keys, values=values, of_item={})
 
 
 def check_by(function: str, by: Iterable[Any], source: Any) -> None:
     """InputError for groups by a column of the user's whose name means something else in evalkit's tables."""
     is_own = {*_SCALED} <= names_in(source)
-    if taken := [name for name in by if name in (_SCALED if is_own else _TAKEN)]:
+    if clashes := [name for name in by if name in (_SCALED if is_own else _TAKEN)]:
         raise InputError(
-            f"{function}: by= names the column {taken[0]!r}, which means something else in evalkit's tables; rename "
-            f"yours, as in table.rename(columns={{{taken[0]!r}: 'my_{taken[0]}'}})"
+            f"{function}: by= names the column {clashes[0]!r}, which means something else in evalkit's tables; rename "
+            f"yours, as in table.rename(columns={{{clashes[0]!r}: 'my_{clashes[0]}'}})"
         )
 
 

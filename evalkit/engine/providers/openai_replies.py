@@ -178,8 +178,8 @@ def _refusal(message: Mapping[str, Any] | None, secret: Secret) -> str | None:
     if not message:
         return None
     content = message.get("content")
-    parts = content if isinstance(content, list) else []
-    words = [part.get("refusal") for part in parts if isinstance(part, dict) and part.get("type") == "refusal"]
+    entries = [entry for entry in content if isinstance(entry, dict)] if isinstance(content, list) else []
+    words = [entry.get("refusal") for entry in entries if entry.get("type") == "refusal"]
     return _text(message.get("refusal") or next(filter(None, words), None), secret)
 
 
