@@ -99,10 +99,10 @@ def summarize(
     scores = one_table(parts_of(scores, lambda part: aggregate(vote(part))))
     by, columns_there = [by] if isinstance(by, str) else list(by or []), names_in(scores)
     check_by("summarize", by, scores)
-    if named := [name for name in by if name in " ".join(_FIGURES).split()]:
+    if clashes := [name for name in by if name in " ".join(_FIGURES).split()]:
         raise InputError(
-            f"by= names the column {named[0]!r}, and the result has a column of that name; rename yours, as in "
-            f"scores.rename(columns={{{named[0]!r}: 'my_{named[0]}'}})"
+            f"by= names the column {clashes[0]!r}, and the result has a column of that name; rename yours, as in "
+            f"scores.rename(columns={{{clashes[0]!r}: 'my_{clashes[0]}'}})"
         )
     of_items = None if items is None else as_items(items).set_index("item_id")
     if clusters is None and of_items is not None and "group_id" in of_items:
