@@ -19,6 +19,7 @@ import orjson
 
 from evalkit.errors import InputError
 from evalkit.tables.items import canonical
+from evalkit.tables.message_fields import as_messages, fields_beside, kind_of_files
 
 Message = dict[str, Any]
 
@@ -26,10 +27,8 @@ _SPEAKERS = {"assistant", "ai", "model"}
 _OTHERS = {"user", "human", "system", "developer", "tool", "function"}
 _RESULT_ROLES = ("tool", "function")
 _ONLY_TEXTS = {str}
-_ACTS = {"tool_calls", "function_call", "tool_call_id", "refusal", "audio", "reasoning_content"}
+_ACTS = {"tool_calls", "function_call", "tool_call_id", "refusal", "audio", "reasoning_content", "parts"}
 _BARE = {"role", "name", "id", "model", "source"}
-_EMPTIABLE = {*_ACTS, "reasoning", "annotations", "name"}  # a table with a column for each has empty ones
-_EMPTY: tuple[Any, ...] = ("", [], {})
 _TEXTS = {"text", "input_text", "output_text"}
 _CALLS = {"tool_use", "server_tool_use", "mcp_tool_use", "tool_call", "function_call"}
 _RESULTS = {"tool_call_response", "function_call_output"}
@@ -49,26 +48,43 @@ _MEDIA_TYPE = re.compile(
     r"(?:application|audio|chemical|font|haptics|image|message|model|multipart|text|video|x-\w+)/[\w.+-]+\s*(?:;|$)"
     r"|(?:image|audio|video|png|jpe?g|gif|webp|pdf|wav|mp[34])$", re.IGNORECASE)  # fmt: skip
 _TEXT_TYPE = re.compile(r"text/|application/(?:[\w.+-]*(?:json|xml|yaml|javascript)|x-www-form)")
-_ATTACHED = ("experimental_attachments", "attachments", "images", "videos")
+_BLOCKS, _REPEATS = ("parts", "content_blocks"), ("thought", "action", "text", "message", "response", "output", "raw")
 # parts without a type, by the name of their one field: Bedrock, Gemini, Haystack
 _WRAPPED = {
     "toolUse": "tool_use", "toolResult": "tool_result", "tool_call": "tool_call", "tool_call_result": "tool_result",
-    "toolInvocation": "tool_call", "reasoningContent": "reasoning", "reasoningText": "reasoning",
+    "toolInvocation": "tool_call", **dict.fromkeys(("functionCall", "function_call"), "function_call"),
+    **dict.fromkeys(("functionResponse", "function_response"), "tool_result"), "reasoningContent": "reasoning", "reasoningText": "reasoning",
     **dict.fromkeys(("inlineData", "inline_data", "fileData", "file_data"), "file"),
     **{name: name for name in ("image", "audio", "video", "document")},
 }  # fmt: skip
 _BESIDE = {"thought", "thoughtSignature", "thought_signature", "videoMetadata", "video_metadata"}
 _RENAMED = {"toolUseId": "id", "toolCallId": "id", "toolName": "name", "tool_name": "name"}
-# what Inspect and providers note about a message: not part of what was said, and a judge must not know who answered
-_NOTED = {"id", "model"}
 _ORIGINS = {"input", "generate", "operator"}
 _ANSWERED = {"type", "status", "usage", "stop_reason", "stop_sequence"}
+_THINKING = ("thinking", "reasoning", "redacted_thinking")
+_THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 _SEALED = {"signature", "encrypted_content", "encrypted_stdout", "internal", "cache_control"}
-_DATA = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w.=+-]+)*;base64,([\w+/=%-]{32,})", re.ASCII)
-# how base64 of PNG, JPEG, GIF and WebP starts; such a picture may stand in the JSON text of a tool's result
+_DATA = re.compile(r"data:([\w.+-]+\\?/[\w.+-]+)(?:;[\w.=+-]+)*;base64,((?:[\w+/=%-]|\\/){32,})", re.ASCII)
+# how base64 of files starts, which may stand in the JSON text of a tool's result, perhaps with its escapes
+_MAGIC = {
+    "image": r"iVBORw0KGgo|@9j@|R0lGOD|SUkqA|TU0AK|Qk[\w+/]{6}AAAA|AAAA[\w+/]{2}Z0eXB(?:hdmlm|oZWlj|taWYx)|UklG[\w+/]{7}XRUJQ",
+    "audio": r"SUQz|(?<!:)@@(?:uQ|uS|sQ|tQ|NE|OE|Pk|Ms)|T2dnUw|ZkxhQ|UklG[\w+/]{7}XQVZF|AAAA[\w+/]{2}Z0eXBNNE",
+    "video": r"AAAA[\w+/]{2}Z0eXB|GkXfo|UklG[\w+/]{7}BVkkg",
+    "file": r"JVBERi0|UEsDB|UEsFB|0M8R4KGx|H4sIA|N3q8ry|UmFyIR|e1xydG|U1FMaXRl|UEFSMR",
+}
 _LANGFUSE = re.compile(r"@@@langfuseMedia:type=([^|@]*)\|([^@]*)@@@")
-_PICTURE = re.compile(r"(?<![\w+/-])(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR)(?:[\w+/-]{52,}\s?)+(?:[\w+/-]*={1,2})?", re.ASCII)
-_STARTS = ("base64,", "iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "@@@langfuseMedia:")
+_ESCAPED = r"(?:\\/|\\u00(?:2[bBfF]|3[dD])|%2[bBfF])"
+_RUN, _END = rf"[\w+/-]*(?:{_ESCAPED}[\w+/-]*)*", r"(?:\s|\\[rn])"
+_LONG = rf"(?=(?:[\w+/-]|{_ESCAPED}){{45}})"
+_FILE = re.compile(
+    r"(?:(?<![\w+/-])|(?<=\\[nrt]))(?:"
+    + "|".join(f"(?P<{kind}>{starts})" for kind, starts in _MAGIC.items()).replace("@", r"(?:\\?/|\\u002[fF])")
+    + rf"){_LONG}{_RUN}(?:{_END}{{1,4}}{_LONG}{_RUN})*(?:{_END}{{0,4}}[\w+/-]*={{1,2}})?", re.ASCII)  # fmt: skip
+_STARTS = (
+    "base64,", "iVBORw0KGgo", "/9j", "R0lGOD", "UklG", "@@@langfuseMedia:", "SUkqA", "TU0AK", "AAAA", "SUQz", "/uQ", "/uS", "/sQ",
+    "/tQ", "/NE", "/OE", "/Pk", "/Ms", "T2dnUw", "ZkxhQ", "GkXfo", "JVBERi0", "UEsDB", "UEsFB", "0M8R4KGx", "H4sIA", "N3q8ry",
+    "UmFyIR", "e1xydG", "U1FMaXRl", "UEFSMR", "u002",
+)  # fmt: skip
 _NO_ADDRESS = ("type", "detail", "source_type", "modality", "kind", "block_type")
 _SHORTEST = 48  # characters of the shortest of these
 _MEDIA = {"image": "image", "audio": "audio", "video": "video", "application/pdf": "file"}
@@ -99,7 +115,11 @@ def shown_value(value: Any) -> Any:
 
 def is_plain_text(text: str) -> bool:
     """Whether a text holds no image or file."""
-    return len(text) < _SHORTEST or not any(start in text for start in _STARTS)
+    if len(text) >= _SHORTEST:
+        for start in _STARTS:  # not by `any`, which takes twice as long, here and for each input of each call
+            if start in text:
+                return False
+    return True
 
 
 def is_plain(values: list[Any]) -> bool:
@@ -138,7 +158,7 @@ def is_unseen(part: Any) -> bool:
 
 def read_messages(values: Sequence[Any]) -> list[Message] | None:
     """Messages in the one form; None if these are no messages."""
-    values = [one for one in values if one is not None]
+    values = as_messages([one for one in values if one is not None])
     if not _are_messages(values):
         return None
     reader = _Reader()
@@ -201,12 +221,7 @@ class _Reader:
 
     def read(self, message: Mapping[str, Any]) -> Iterator[Message]:
         """The messages that one message stands for: text, calls and results are one each, in their order."""
-        content, role = message.get("content", ""), message["role"]
-        further = {
-            name: value
-            for name, value in message.items()
-            if name not in ("role", "content", *_NOTED) and not (name in _EMPTIABLE and value in _EMPTY)
-        }
+        content, role, further = message.get("content", ""), message["role"], fields_beside(message)
         if str(further.get("source")) in _ORIGINS:
             del further["source"]
         if further.get("type") == "message":  # an answer of a provider, as it came
@@ -216,11 +231,15 @@ class _Reader:
             return
         if not _ids(further.get("tool_call_id")) and "tool_call_id" in further:
             further["call"] = further.pop("tool_call_id")
-        is_ai_sdk = type(content) is list and any("toolCallId" in block for block in content if type(block) is dict)
-        if (role.lower() in _RESULT_ROLES and not is_ai_sdk) or "tool_call_id" in further:
-            yield self._result(role, further, content)
+        blocks = [one for name in _BLOCKS for one in _listed(further.pop(name, []))]
+        blocks += [_typed({"toolResult": one}) for one in _listed(further.pop("tool_responses", []))]
+        content = _once(content, blocks)
+        holds_results = any(_is_result_block(_kind(_typed(block))) for block in _listed(content))
+        if (role.lower() in _RESULT_ROLES and not holds_results) or "tool_call_id" in further:
+            marks = [mark for mark in _marks_in(further) if not isinstance(content, list) or mark not in content]
+            yield self._result(role, further, [*marks, *(content if isinstance(content, list) else [content])])
             return
-        before, after = self._taken(further)
+        before, after = self._taken(further, content)
         marks = [mark for mark in _marks_in(further) if not isinstance(content, list) or mark not in content]
         if _is_content_of_texts(content) and not (before or after or marks):
             made = [_Part(role, whole=content)]
@@ -238,11 +257,9 @@ class _Reader:
         for one in made:
             yield one.result if one.result is not None else one.message
 
-    def _taken(self, further: dict[str, Any]) -> tuple[list[Any], list[Any]]:
-        """What stands in fields beside the content, as parts before it and calls after it."""
-        thought = [
-            further.pop(name) for name in ("reasoning_content", "reasoning") if isinstance(further.get(name), str)
-        ]
+    def _taken(self, further: dict[str, Any], content: Any) -> tuple[list[Any], list[Any]]:
+        """What stands in fields beside the content and not in it, too: parts before it and calls after it."""
+        thought = [further.pop(key) for key in _THOUGHTS if isinstance(further.get(key), str)]
         # the same thoughts once more, with signatures
         noted = [further.pop(name) for name in ("reasoning_details", "thinking_blocks") if name in further]
         for blocks in noted if not thought else ():
@@ -255,8 +272,14 @@ class _Reader:
             before.append(text if isinstance(text, str) else {"type": "audio", "audio": audio})
             del further["audio"]
         invoked = further.pop("toolInvocations", None)  # calls of the AI SDK 4, with their results
-        before += [{"toolInvocation": call} for call in (invoked if isinstance(invoked, list) else [])]
-        return before, _calls_in(further)
+        before += [{"toolInvocation": call} for call in _listed(invoked)]
+        calls = _calls_in(further)
+        known = [*map(_typed, _listed(content)), *calls]
+        told = _squashed([part for part in known if text_of(part) is not None] or content) + str(known)
+        for name in [name for name, value in further.items() if name in _REPEATS and isinstance(value, str)]:
+            if _squashed(further[name]) in told or further[name].strip() in str(known):
+                del further[name]
+        return _new(before, _listed(content)), _new(calls, _listed(content))
 
     def _split(self, role: str, parts: Sequence[Any]) -> Iterator[_Part]:
         now = _Part(role)
@@ -285,23 +308,18 @@ class _Reader:
     def _call(self, call: Any) -> Message:
         if not isinstance(call, Mapping):
             call = {"name": call} if isinstance(call, str) else {"arguments": call}
-        inner = next((call[one] for one in ("function", "custom") if isinstance(call.get(one), Mapping)), call)
-        name = call["function"] if isinstance(call.get("function"), str) else inner.get("name", "")
-        arguments: Any = next((inner[one] for one in ("arguments", "args", "input", "parameters") if one in inner), {})
-        if inner is not call and inner is call.get("custom"):
-            arguments = {"input": arguments}
+        name, arguments = _name_and_arguments(call)
         number = str(len(self._names) + 1)
         for one in _ids(call.get("call_id", call.get("id"))):
             self._numbers[one] = number
-        name = _clean(name) if isinstance(name, str) else ""
         self._names[number] = self._open[number] = name
-        made: Message = {"id": number, "name": name, "arguments": {} if arguments is None else shown_value(arguments)}
+        made: Message = {"id": number, "name": name, "arguments": shown_value(arguments)}
         error = call.get("parse_error", call.get("error"))
         return made | {"error": _clean(error)} if error and isinstance(error, str) else made
 
     def _result(self, role: str, further: Mapping[str, Any], content: Any) -> Message:
         ids = _ids(further.get("tool_call_id"))
-        name = further.get("function", further.get("name"))
+        name = next((further[key] for key in ("function", "name", "tool_name") if key in further), None)
         if not ids:  # a result without an id answers the first open call of its name
             ids = [number for number, called in self._open.items() if called == name][:1]
         numbers = [self._numbers.get(one, one) for one in ids]
@@ -316,7 +334,7 @@ class _Reader:
             made["name"] = _clean(name)
         if error := further.get("error") or further.get("is_error"):
             made["error"] = _error(error)
-        known = {"tool_call_id", "function", "name", "error", "is_error"}
+        known = {"tool_call_id", "function", "name", "tool_name", "error", "is_error"}
         rest = {key: value for key, value in further.items() if key not in known}
         calls = [self._call(call) for call in _calls_in(rest)]
         made |= ({"tool_calls": calls} if calls else {}) | {key: shown_value(one) for key, one in rest.items()}
@@ -354,11 +372,62 @@ class _Part:
 
 def _calls_in(further: dict[str, Any]) -> list[Any]:
     """The calls in the fields of a message, which they are taken out of."""
-    given = further.pop("tool_calls", [])
-    if isinstance(given, str):
-        given = _parsed(given)
-    calls = [*(given if isinstance(given, list) else [given])]
-    return [*calls, further.pop("function_call")] if "function_call" in further else calls
+    calls: list[Any] = []
+    for name in [name for name in ("tool_calls", "invalid_tool_calls", "function_call") if name in further]:
+        value = further.pop(name)
+        value = _parsed(value) if isinstance(value, str) and name == "tool_calls" else value
+        calls += _new(value if isinstance(value, list) else [value], calls)
+    return calls
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _squashed(parts: Any) -> str:
+    """The texts of a content without their spaces."""
+    texts = [_reasoning(part) or text_of(part) or "" for part in (parts if isinstance(parts, list) else [parts])]
+    return "".join("".join(texts).split())
+
+
+def _once(content: Any, blocks: list[Any]) -> Any:
+    """A content and the blocks that hold it once more, perhaps with calls."""
+    blocks = [_typed(block) for block in blocks if _kind(block) != "step_start"]
+    if not blocks:
+        return content
+    held = [*blocks, *(block.get("content") for block in blocks if isinstance(block, Mapping))]
+    if isinstance(content, list):
+        blocks = [*content, *_new(blocks, content)]
+    elif _squashed(content) not in _squashed(held):
+        blocks = [content, *_new(blocks, [content])]
+    texts = [text_of(block) for block in blocks]
+    return blocks if None in texts else "\n".join(map(str, texts))
+
+
+def _new(parts: list[Any], known: list[Any]) -> list[Any]:
+    """The parts that are not known yet: calls and results by their ids, the rest by what they hold."""
+    return [part for part in parts if not any(_is_same(_typed(part), _typed(other)) for other in known)]
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if not isinstance(one, Mapping) or not isinstance(other, Mapping) or text_of(one) is not None:
+        return bool(told := _squashed(one)) and told == _squashed(other) if text_of(one) is not None else one == other
+    kinds = [_is_result_block(_kind(part)) for part in (one, other)]
+    ids = [next(iter(_ids(part.get("call_id", part.get("tool_use_id", part.get("id"))))), "") for part in (one, other)]
+    if all(ids) or all(kinds):
+        return ids[0] == ids[1] and kinds[0] == kinds[1]
+    if any(_kind(part) in _THINKING for part in (one, other)):
+        return _kind(one) in _THINKING and _kind(other) in _THINKING and _squashed(one) == _squashed(other)
+    are_calls = all(_kind(part) in _CALLS or part.keys() & {"function", "arguments", "args"} for part in (one, other))
+    return one == other or (are_calls and _name_and_arguments(one) == _name_and_arguments(other))
+
+
+def _name_and_arguments(call: Mapping[str, Any]) -> tuple[str, Any]:
+    inner = next((call[one] for one in ("function", "custom") if isinstance(call.get(one), Mapping)), call)
+    name = call["function"] if isinstance(call.get("function"), str) else inner.get("name", "")
+    arguments: Any = next((inner[one] for one in ("arguments", "args", "input", "parameters") if one in inner), {})
+    arguments = {"input": arguments} if inner is not call and inner is call.get("custom") else arguments
+    return _clean(name) if isinstance(name, str) else "", {} if arguments is None else arguments
 
 
 def _parsed(text: str) -> Any:
@@ -381,9 +450,23 @@ def _is_result_block(kind: str) -> bool:
 
 
 def _typed(part: Any) -> Any:
-    """A part that is wrapped in a field with the name of its type as one with this type."""
+    """A part as one of a known type: wrapped in a field with the name of its type, or one of a UI's messages."""
     if not isinstance(part, Mapping):
         return part
+    kind, text = _kind(part), part.get("text", part.get("content"))
+    if kind in _TEXTS and isinstance(text, Mapping) and isinstance(text.get("value"), str):  # OpenAI's threads
+        return {"type": "text", "text": text["value"]}
+    if kind in (*_TEXTS, "reasoning") and isinstance(text, str):  # OpenTelemetry
+        return part if "text" in part else {"type": kind, "text": text}
+    if isinstance(text, str) and part.get("thought") is True:  # Gemini
+        return {"type": "reasoning", "text": text}
+    if kind == "tool_invocation" and isinstance(part.get("toolInvocation"), Mapping):
+        return _typed({"toolInvocation": part["toolInvocation"]})
+    if kind == "dynamic_tool" or (kind.startswith("tool_") and {"toolCallId", "state"} <= part.keys()):  # AI SDK 5
+        ended = {"result": part.get("output", "")} if part.keys() & {"output", "errorText"} else {}
+        error = {"error": part["errorText"]} if part.get("errorText") else {}
+        call = {"type": "tool_call", "id": part.get("toolCallId"), "name": part.get("toolName", part["type"][5:])}
+        return call | {"arguments": part.get("input", part.get("rawInput", {}))} | ended | error
     name = "" if "type" in part else next((field for field in _WRAPPED if isinstance(part.get(field), Mapping)), "")
     is_block = name and (_WRAPPED[name] != name or {"format", "source"} <= part[name].keys())
     is_wrapped = is_block and part.keys() <= {name, *_BESIDE}
@@ -435,7 +518,7 @@ def _parts(part: Any, *, told: bool = False) -> list[Any]:
         return _parts(text)
     if kind == "refusal":
         return _parts(typed.get("refusal"))
-    if kind in ("thinking", "reasoning", "redacted_thinking"):
+    if kind in _THINKING:
         return [{"type": "reasoning", "text": _reasoning(typed)}]
     if kind in ("document", "search_result") and (inner := _texts_of_document(typed)):
         return inner
@@ -523,13 +606,9 @@ def _unseen_part(part: Mapping[str, Any], *, anyway: bool = False) -> Mapping[st
 
 def _marks_in(further: Mapping[str, Any]) -> list[Any]:
     """Marks of the fields of a message that hold images or files, as its attachments: they are part of what is said."""
-    kinds = {name: unseen(shown_value(value)) for name, value in further.items()}
-    for name in _ATTACHED:
-        for attached in further[name] if isinstance(further.get(name), list) and not kinds[name] else ():
-            if isinstance(attached, Mapping) and any(map(attached.get, _ADDRESSES)):
-                kinds[name] = (_unseen_part(attached, anyway=True) or {"type": "file"})["type"]
-            elif isinstance(attached, str) and attached and name in ("images", "videos"):
-                kinds[name] = name[:-1]
+    listed = [pair for value in further.values() if isinstance(value, Mapping) for pair in value.items() if _listed(pair[1])]
+    kinds = {name: kind_of_files(name, value) for name, value in listed}
+    kinds |= {name: unseen(shown_value(value)) or kind_of_files(name, value) for name, value in further.items()}
     return [{"type": kind, "unseen": f"in {name[:40]}"} for name, kind in kinds.items() if kind]
 
 
@@ -571,10 +650,11 @@ def _cut_data(text: str) -> Any:
     """A text with images and recordings in it as parts, these as marks; the text if it holds none."""
     parts: list[Any] = []
     end = 0
-    matches = (*_DATA.finditer(text), *_PICTURE.finditer(text), *_LANGFUSE.finditer(text))
+    matches = (*_DATA.finditer(text), *_FILE.finditer(text), *_LANGFUSE.finditer(text))
     for match in sorted(matches, key=re.Match.start):
-        media, data = ("image", match[0].rstrip()) if match.re is _PICTURE else match.groups()
-        kind = _MEDIA.get(media, _MEDIA.get(media.partition("/")[0], "file" if match.re is _LANGFUSE else None))
+        media, data = (str(match.lastgroup), match[0].rstrip()) if match.re is _FILE else match.groups()
+        main = media.partition("/")[0].strip("\\")
+        kind = media if match.re is _FILE else _MEDIA.get(media, _MEDIA.get(main, None if main == "font" else "file"))
         if kind is None or match.start() < end:
             continue
         if match.start() > end:
