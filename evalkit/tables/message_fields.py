@@ -33,9 +33,9 @@ _ENDINGS = re.compile(
 _ABOUT = {"metadata", "meta", "extra", "extras", "extra_info", "info", "attributes", "custom", "annotations_by"}
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 _WORDS = ("text", "content", "snippet", "page_content", "transcript", "excerpt")
-_NO_NEWS: dict[str, Sequence[str]] = {"status": ("success", "completed", "in_progress", "done", "finished")}
+_READ = ("role", "content", "additional_kwargs")
 _ROLES = {"AIMessageChunk": "ai", **{role: role for role in ("ai", "human", "system", "tool", "user", "assistant")}}
-_NO_NEWS["type"] = ("message", "chat", *_ROLES)
+_NO_NEWS = {"status": "success completed in_progress done finished".split(), "type": ["message", "chat", *_ROLES]}
 _ITEM = re.compile(r"(?:\w+_)?call(?:_output)?|reasoning|mcp_\w+|item_reference|compaction|tool_search_output")
 _ASKED_OF_TOOL = ("arguments", "input", "action", "code", "queries", "operation")
 _GIVEN_BY_TOOL = ("output", "outputs", "results", "result")
@@ -52,10 +52,9 @@ def fields_beside(message: Mapping[str, Any]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for name, given in fields:
         plain = _plain_name(name)
-        if name in ("role", "content", "additional_kwargs") or (_NOTES.fullmatch(plain) and not _FILES.fullmatch(plain)):
-            continue
+        is_noted = name in _READ or (_NOTES.fullmatch(plain) and not _FILES.fullmatch(plain))
         value = fields_beside(given) if plain in _ABOUT and isinstance(given, Mapping) else given
-        if value not in _EMPTY and str(value) not in _NO_NEWS.get(name, ()):
+        if not is_noted and value not in _EMPTY and str(value) not in _NO_NEWS.get(name, ()):
             kept[name] = value
     return kept
 
@@ -65,46 +64,34 @@ def kind_of_files(name: str, value: Any) -> str | None:
     match = _FILES.fullmatch(_plain_name(name))
     if match is None or isinstance(value, bool) or value in _EMPTY:
         return None
-    is_document = "doc" in match[0]
-    if all(_is_words(one, is_document) for one in (value if isinstance(value, list) else [value])):
-        return None
-    kind = match["path"] or next(kind for kind, text in match.groupdict().items() if text)
-    ending = _ENDINGS.search(str(value)) if kind == "file" else None
-    return ending.lastgroup if ending else kind
-
-
-def _is_words(value: Any, is_document: bool) -> bool:
-    if isinstance(value, Mapping):
-        return any(isinstance(value.get(name), str) and len(value[name].split()) > 1 for name in _WORDS)
-    return is_document and isinstance(value, str) and len(value.split()) > 3
+    for one in value if isinstance(value, list) else [value]:
+        texts = [one.get(key) for key in _WORDS] if isinstance(one, Mapping) else [one if "doc" in match[0] else None]
+        if not any(isinstance(text, str) and len(text.split()) > 1 + ("doc" in match[0]) for text in texts):
+            kind = match["path"] or str(match.lastgroup)
+            ending = _ENDINGS.search(str(value)) if kind == "file" else None
+            return ending.lastgroup if ending else kind
+    return None
 
 
 def as_messages(values: Sequence[Any]) -> Sequence[Any]:
-    """Messages with a role and a content, of what OpenAI's Responses API, LangChain and UIs keep instead."""
-    if not all(isinstance(one, Mapping) and (isinstance(one.get("role"), str) or _stands_for(one)) for one in values):
-        return values
-    return [one if isinstance(one.get("role"), str) else _as_message(one) for one in values]
+    """Messages with a role, where OpenAI's Responses API and agents or LangChain keep items with a type instead."""
+    messages = [one if isinstance(one, Mapping) and "role" in one else _as_message(one) for one in values]
+    return values if None in messages else messages
 
 
-def _stands_for(item: Mapping[str, Any]) -> bool:
-    kind = item.get("type")
-    if not isinstance(kind, str):
-        return False
-    return ("content" in item or "data" in item or "message" in item) if kind in _ROLES else bool(_ITEM.fullmatch(kind))
-
-
-def _as_message(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    kind = str(item["type"])
+def _as_message(item: Any) -> Mapping[str, Any] | None:
+    kind = str(item.get("type")) if isinstance(item, Mapping) else ""
     if kind in _ROLES:
         inner = next((item[name] for name in ("data", "message") if isinstance(item.get(name), Mapping)), item)
-        return {**inner, "role": inner.get("role", _ROLES[kind])}
-    fields = {**item, "id": item.get("call_id", item.get("callId", item.get("id")))}
-    result = {"result": fields.pop(name) for name in _GIVEN_BY_TOOL if name in fields}
+        return {"role": _ROLES[kind], **inner} if "content" in inner else None
+    if not _ITEM.fullmatch(kind):
+        return None
+    part = {"id": item.get("call_id", item.get("callId", item.get("id")))}
+    results = [item[name] for name in _GIVEN_BY_TOOL if name in item] + ([""] if item.get("error") else [])
     if kind.endswith("output"):
-        return {"role": "assistant", "content": [{"type": "tool_result", "id": fields["id"], "content": result.get("result")}]}
-    if kind.endswith("call"):
-        told = next((fields[name] for name in _ASKED_OF_TOOL if name in fields), {})
-        call = {"type": "tool_call", "id": fields["id"], "name": item.get("name", kind.removesuffix("_call"))}
-        error = {"error": item["error"]} if item.get("error") else {}
-        return {"role": "assistant", "content": [call | {"arguments": told} | (result or error and {"result": ""}) | error]}
-    return {"role": "assistant", "content": [item]}
+        part |= {"type": "tool_result", "content": results[0] if results else ""}
+    elif kind.endswith("call"):
+        told = next((item[name] for name in _ASKED_OF_TOOL if name in item), {})
+        part |= {"type": "tool_call", "name": item.get("name", kind.removesuffix("_call")), "arguments": told}
+        part |= {"result": results[0], "error": item.get("error")} if results else {}
+    return {"role": "assistant", "content": [part if "type" in part else item]}

@@ -11,6 +11,7 @@ could disagree.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -27,10 +28,11 @@ _SPEAKERS = {"assistant", "ai", "model"}
 _OTHERS = {"user", "human", "system", "developer", "tool", "function"}
 _RESULT_ROLES = ("tool", "function")
 _ONLY_TEXTS = {str}
-_ACTS = {"tool_calls", "function_call", "tool_call_id", "refusal", "audio", "reasoning_content", "parts"}
+_ACTS = {"tool_calls", "function_call", "tool_call_id", "refusal", "audio", "reasoning_content", "parts", "blocks"}
 _BARE = {"role", "name", "id", "model", "source"}
 _TEXTS = {"text", "input_text", "output_text"}
 _CALLS = {"tool_use", "server_tool_use", "mcp_tool_use", "tool_call", "function_call"}
+_CALLED = {*_CALLS, "function", "custom", ""}
 _RESULTS = {"tool_call_response", "function_call_output"}
 _KINDS = {
     **dict.fromkeys(("image", "image_url", "input_image", "image_data", "image_file", "image_embeds"), "image"),
@@ -48,12 +50,14 @@ _MEDIA_TYPE = re.compile(
     r"(?:application|audio|chemical|font|haptics|image|message|model|multipart|text|video|x-\w+)/[\w.+-]+\s*(?:;|$)"
     r"|(?:image|audio|video|png|jpe?g|gif|webp|pdf|wav|mp[34])$", re.IGNORECASE)  # fmt: skip
 _TEXT_TYPE = re.compile(r"text/|application/(?:[\w.+-]*(?:json|xml|yaml|javascript)|x-www-form)")
-_BLOCKS, _REPEATS = ("parts", "content_blocks"), ("thought", "action", "text", "message", "response", "output", "raw")
+_BLOCKS = ("parts", "content_blocks", "blocks")
+_REPEATS = ("thought", "action", "text", "message", "response", "output", "raw")
 # parts without a type, by the name of their one field: Bedrock, Gemini, Haystack
 _WRAPPED = {
     "toolUse": "tool_use", "toolResult": "tool_result", "tool_call": "tool_call", "tool_call_result": "tool_result",
     "toolInvocation": "tool_call", **dict.fromkeys(("functionCall", "function_call"), "function_call"),
-    **dict.fromkeys(("functionResponse", "function_response"), "tool_result"), "reasoningContent": "reasoning", "reasoningText": "reasoning",
+    **dict.fromkeys(("functionResponse", "function_response"), "tool_result"),
+    **dict.fromkeys(("reasoningContent", "reasoningText"), "reasoning"),
     **dict.fromkeys(("inlineData", "inline_data", "fileData", "file_data"), "file"),
     **{name: name for name in ("image", "audio", "video", "document")},
 }  # fmt: skip
@@ -67,7 +71,7 @@ _SEALED = {"signature", "encrypted_content", "encrypted_stdout", "internal", "ca
 _DATA = re.compile(r"data:([\w.+-]+\\?/[\w.+-]+)(?:;[\w.=+-]+)*;base64,((?:[\w+/=%-]|\\/){32,})", re.ASCII)
 # how base64 of files starts, which may stand in the JSON text of a tool's result, perhaps with its escapes
 _MAGIC = {
-    "image": r"iVBORw0KGgo|@9j@|R0lGOD|SUkqA|TU0AK|Qk[\w+/]{6}AAAA|AAAA[\w+/]{2}Z0eXB(?:hdmlm|oZWlj|taWYx)|UklG[\w+/]{7}XRUJQ",
+    "image": r"iVBORw0KGgo|@9j@|R0lGOD|SUkqA|TU0AK|Qk[\w+/]{6}AAAA|AAAA..Z0eXB(?:hdmlm|oZWlj|taWYx)|UklG[\w+/]{7}XRUJQ",
     "audio": r"SUQz|(?<!:)@@(?:uQ|uS|sQ|tQ|NE|OE|Pk|Ms)|T2dnUw|ZkxhQ|UklG[\w+/]{7}XQVZF|AAAA[\w+/]{2}Z0eXBNNE",
     "video": r"AAAA[\w+/]{2}Z0eXB|GkXfo|UklG[\w+/]{7}BVkkg",
     "file": r"JVBERi0|UEsDB|UEsFB|0M8R4KGx|H4sIA|N3q8ry|UmFyIR|e1xydG|U1FMaXRl|UEFSMR",
@@ -81,21 +85,21 @@ _FILE = re.compile(
     + "|".join(f"(?P<{kind}>{starts})" for kind, starts in _MAGIC.items()).replace("@", r"(?:\\?/|\\u002[fF])")
     + rf"){_LONG}{_RUN}(?:{_END}{{1,4}}{_LONG}{_RUN})*(?:{_END}{{0,4}}[\w+/-]*={{1,2}})?", re.ASCII)  # fmt: skip
 _STARTS = (
-    "base64,", "iVBORw0KGgo", "/9j", "R0lGOD", "UklG", "@@@langfuseMedia:", "SUkqA", "TU0AK", "AAAA", "SUQz", "/uQ", "/uS", "/sQ",
-    "/tQ", "/NE", "/OE", "/Pk", "/Ms", "T2dnUw", "ZkxhQ", "GkXfo", "JVBERi0", "UEsDB", "UEsFB", "0M8R4KGx", "H4sIA", "N3q8ry",
-    "UmFyIR", "e1xydG", "U1FMaXRl", "UEFSMR", "u002",
-)  # fmt: skip
+    "base64, @@@langfuseMedia: iVBORw0KGgo /9j R0lGOD UklG SUkqA TU0AK AAAA SUQz /uQ /uS /sQ /tQ /NE /OE /Pk /Ms T2dnUw ZkxhQ "
+    "GkXfo JVBERi0 UEsDB UEsFB 0M8R4KGx H4sIA N3q8ry UmFyIR e1xydG U1FMaXRl UEFSMR u002").split()  # fmt: skip
 _NO_ADDRESS = ("type", "detail", "source_type", "modality", "kind", "block_type")
-_SHORTEST = 48  # characters of the shortest of these
+_SHORTEST, _SHORTEST_WORD = 48, 40  # characters of the shortest text that may hold one, and of its longest word
 _MEDIA = {"image": "image", "audio": "audio", "video": "video", "application/pdf": "file"}
 _BASE64 = re.compile(r"[\w+/-]{64,}={0,2}", re.ASCII)
 
 
-def shown_value(value: Any) -> Any:
+def shown_value(value: Any, depth: int = 0) -> Any:
     """A canonical value as it is hashed and shown: conversations in one form, and marks in place of images and files.
 
-    A value without any of these is returned as it is.
+    A value without any of these is returned as it is; what is nested more than 99 deep becomes a JSON text.
     """
+    if depth > 99 and isinstance(value, (list, Mapping)):
+        value = json.dumps(value, ensure_ascii=False)  # orjson would refuse it
     if isinstance(value, str):
         return value if is_plain_text(value) else _cut_data(value)
     if isinstance(value, list):
@@ -103,23 +107,21 @@ def shown_value(value: Any) -> Any:
             return value
         if (messages := read_messages(value)) is not None:
             return messages
-        shown = [shown_value(element) for element in value]
+        shown = [shown_value(element, depth + 1) for element in value]
         return value if all(one is other for one, other in zip(shown, value, strict=True)) else shown
     if isinstance(value, Mapping):
         if (part := _unseen_part(value)) is not None:
             return part
-        fields = {name: shown_value(field) for name, field in value.items()}
+        fields = {name: shown_value(field, depth + 1) for name, field in value.items()}
         return value if all(fields[name] is value[name] for name in fields) else fields
     return value
 
 
 def is_plain_text(text: str) -> bool:
     """Whether a text holds no image or file."""
-    if len(text) >= _SHORTEST:
-        for start in _STARTS:  # not by `any`, which takes twice as long, here and for each input of each call
-            if start in text:
-                return False
-    return True
+    if len(text) < _SHORTEST or max(map(len, text.split()), default=0) < _SHORTEST_WORD:
+        return True
+    return not any(start in text for start in _STARTS)
 
 
 def is_plain(values: list[Any]) -> bool:
@@ -239,6 +241,7 @@ class _Reader:
             marks = [mark for mark in _marks_in(further) if not isinstance(content, list) or mark not in content]
             yield self._result(role, further, [*marks, *(content if isinstance(content, list) else [content])])
             return
+        role = "tool" if role == "function" else role
         before, after = self._taken(further, content)
         marks = [mark for mark in _marks_in(further) if not isinstance(content, list) or mark not in content]
         if _is_content_of_texts(content) and not (before or after or marks):
@@ -274,12 +277,11 @@ class _Reader:
         invoked = further.pop("toolInvocations", None)  # calls of the AI SDK 4, with their results
         before += [{"toolInvocation": call} for call in _listed(invoked)]
         calls = _calls_in(further)
-        known = [*map(_typed, _listed(content)), *calls]
-        told = _squashed([part for part in known if text_of(part) is not None] or content) + str(known)
-        for name in [name for name, value in further.items() if name in _REPEATS and isinstance(value, str)]:
-            if _squashed(further[name]) in told or further[name].strip() in str(known):
-                del further[name]
-        return _new(before, _listed(content)), _new(calls, _listed(content))
+        known = [part for part in map(_typed, _listed(content)) if _kind(part)]
+        told = _squashed(content) + "".join(str([*known, *calls]).split())
+        for name in [key for key in _REPEATS if isinstance(further.get(key), str) and _squashed(further[key]) in told]:
+            del further[name]
+        return _new(before, known), _new(calls, known)
 
     def _split(self, role: str, parts: Sequence[Any]) -> Iterator[_Part]:
         now = _Part(role)
@@ -393,13 +395,11 @@ def _squashed(parts: Any) -> str:
 def _once(content: Any, blocks: list[Any]) -> Any:
     """A content and the blocks that hold it once more, perhaps with calls."""
     blocks = [_typed(block) for block in blocks if _kind(block) != "step_start"]
-    if not blocks:
-        return content
-    held = [*blocks, *(block.get("content") for block in blocks if isinstance(block, Mapping))]
-    if isinstance(content, list):
+    results = [block.get("content") for block in blocks if isinstance(block, Mapping)]
+    if isinstance(content, list) and blocks:
         blocks = [*content, *_new(blocks, content)]
-    elif _squashed(content) not in _squashed(held):
-        blocks = [content, *_new(blocks, [content])]
+    elif not blocks or _squashed(content) not in _squashed([*blocks, *results]):
+        return [content, *_new(blocks, [content])] if blocks else content
     texts = [text_of(block) for block in blocks]
     return blocks if None in texts else "\n".join(map(str, texts))
 
@@ -410,16 +410,15 @@ def _new(parts: list[Any], known: list[Any]) -> list[Any]:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    if not isinstance(one, Mapping) or not isinstance(other, Mapping) or text_of(one) is not None:
-        return bool(told := _squashed(one)) and told == _squashed(other) if text_of(one) is not None else one == other
-    kinds = [_is_result_block(_kind(part)) for part in (one, other)]
+    if text_of(one) is not None or _kind(one) in _THINKING:
+        return _kind(one) == _kind(other) and "" != _squashed(one) == _squashed(other)
+    is_result = _is_result_block(_kind(one))
+    if not all(isinstance(part, Mapping) and (is_result or _kind(part) in _CALLED) for part in (one, other)):
+        return bool(one == other)
     ids = [next(iter(_ids(part.get("call_id", part.get("tool_use_id", part.get("id"))))), "") for part in (one, other)]
-    if all(ids) or all(kinds):
-        return ids[0] == ids[1] and kinds[0] == kinds[1]
-    if any(_kind(part) in _THINKING for part in (one, other)):
-        return _kind(one) in _THINKING and _kind(other) in _THINKING and _squashed(one) == _squashed(other)
-    are_calls = all(_kind(part) in _CALLS or part.keys() & {"function", "arguments", "args"} for part in (one, other))
-    return one == other or (are_calls and _name_and_arguments(one) == _name_and_arguments(other))
+    if is_result or all(ids):
+        return is_result == _is_result_block(_kind(other)) and ids[0] == ids[1]
+    return _name_and_arguments(one) == _name_and_arguments(other)
 
 
 def _name_and_arguments(call: Mapping[str, Any]) -> tuple[str, Any]:
@@ -606,8 +605,8 @@ def _unseen_part(part: Mapping[str, Any], *, anyway: bool = False) -> Mapping[st
 
 def _marks_in(further: Mapping[str, Any]) -> list[Any]:
     """Marks of the fields of a message that hold images or files, as its attachments: they are part of what is said."""
-    listed = [pair for value in further.values() if isinstance(value, Mapping) for pair in value.items() if _listed(pair[1])]
-    kinds = {name: kind_of_files(name, value) for name, value in listed}
+    inner = [pair for value in further.values() if isinstance(value, Mapping) for pair in value.items()]
+    kinds = {name: kind_of_files(name, value) for name, value in inner if _listed(value) and not unseen(shown_value(value))}
     kinds |= {name: unseen(shown_value(value)) or kind_of_files(name, value) for name, value in further.items()}
     return [{"type": kind, "unseen": f"in {name[:40]}"} for name, kind in kinds.items() if kind]
 

@@ -173,6 +173,24 @@ def split(
     return {"question": question, "answer": shown, "conversation": [*before, *turn] or None}
 
 
+def without_answer(conversation: list[Any], question: Any, answer: Any) -> list[Any]:
+    """A conversation of an item without the answer, and its question, that the item has as inputs of their own.
+
+    It stays as it is where the answer does not follow the question, or nothing else would be left of it.
+    """
+    told = words(answer) if isinstance(answer, str) else ""
+    if not told or not any(isinstance(one, dict) and words(one.get("content")) == told for one in conversation):
+        return conversation
+    messages = forms.read_messages(conversation) or []
+    at, is_there = _place_of_answer(messages, None)
+    asked = [words(one["content"]) for one in messages[:at] if is_question(one)][-1:]
+    is_asked = question is None or asked == [words(question)]
+    if not (is_there and is_asked and words(messages[at]["content"]) == told):
+        return conversation
+    inputs = ("answer", "conversation", *(() if question is None else ("question",)))
+    return split(messages, inputs, answer=answer)["conversation"] or []
+
+
 def _place_of_answer(messages: Sequence[Message], answer: str | None) -> tuple[int, bool]:
     """The number of the message that is the answer and True, or of the message that follows it and False."""
     roles = forms.speakers(messages)
@@ -380,11 +398,13 @@ def _of_log(value: Mapping[str, Any]) -> Any:
         messages = [{"role": "user", "content": value["input"]}]  # OpenAI's Responses API
     if messages is None:
         return value
-    answers, is_open = _answers_beside(value), "choices" in value or not _is_answered(messages)
-    if answers is None and is_open:
+    last = next((_named(one) for one in reversed(messages) if isinstance(one, Mapping)), {})
+    end = (forms.read_messages([last]) or [last])[-1]
+    is_open = "choices" in value or last.get("role") in _ASKING or bool({"tool_calls", "tool_call_id"} & end.keys())
+    if (answers := _answers_beside(value)) is None and is_open:
         return value  # shown whole, not without its answer
-    last = max((n for n, one in enumerate(messages) if isinstance(one, Mapping) and one.get("role") == "user"), default=-1)
-    told = [_gist([one]) for one in messages[last + 1 :]]
+    start = max((n for n, one in enumerate(messages) if isinstance(one, Mapping) and one.get("role") == "user"), default=0)
+    told = [_gist([one]) for one in messages[start:]]
     messages = [*messages, *(one for one in answers or [] if is_open and _gist([one]) not in told)]
     for name in [name for name in reversed(_SYSTEMS) if value.get(name)]:
         text = value[name]
@@ -392,15 +412,6 @@ def _of_log(value: Mapping[str, Any]) -> Any:
         messages = messages if _gist([rules]) in map(_gist, [[one] for one in messages[:1]]) else [rules, *messages]
     attached = value.get("attachments")
     return _with_attachments(messages, attached) if isinstance(attached, Mapping) else messages
-
-
-def _is_answered(messages: Sequence[Any]) -> bool:
-    """Whether the assistant's words end the messages: not the user's, and no call or result."""
-    last = next((_named(message) for message in reversed(messages) if message is not None), None)
-    if not isinstance(last, Mapping) or last.get("role") in _ASKING:
-        return not isinstance(last, Mapping) and bool(messages)
-    found = forms.read_messages([last])
-    return found is None or not (forms.is_result(found[-1]) or "tool_calls" in found[-1])
 
 
 def _gist(values: Sequence[Any]) -> Any:
