@@ -65,6 +65,7 @@ _BESIDE = {"thought", "thoughtSignature", "thought_signature", "videoMetadata", 
 _RENAMED = {"toolUseId": "id", "toolCallId": "id", "toolName": "name", "tool_name": "name"}
 _ORIGINS = {"input", "generate", "operator"}
 _ANSWERED = {"type", "status", "usage", "stop_reason", "stop_sequence"}
+_CALL_FIELDS = ("tool_calls", "invalid_tool_calls", "function_call")
 _THINKING = ("thinking", "reasoning", "redacted_thinking")
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 _SEALED = {"signature", "encrypted_content", "encrypted_stdout", "internal", "cache_control"}
@@ -236,14 +237,16 @@ class _Reader:
         blocks = [one for name in _BLOCKS for one in _listed(further.pop(name, []))]
         blocks += [_typed({"toolResult": one}) for one in _listed(further.pop("tool_responses", []))]
         content = _once(content, blocks)
-        holds_results = any(_is_result_block(_kind(_typed(block))) for block in _listed(content))
-        if (role.lower() in _RESULT_ROLES and not holds_results) or "tool_call_id" in further:
-            marks = [mark for mark in _marks_in(further) if not isinstance(content, list) or mark not in content]
+        results = [one for one in map(_typed, _listed(content)) if _is_result_block(_kind(one)) and {"id", "name"} & one.keys()]
+        are_results = bool(results) and len(results) == len(content)
+        if (role.lower() in _RESULT_ROLES and not are_results) or "tool_call_id" in further:
+            beside = {name: value for name, value in further.items() if name not in _CALL_FIELDS}
+            marks = [mark for mark in _marks_in(beside) if mark not in _listed(content)]
             yield self._result(role, further, [*marks, *(content if isinstance(content, list) else [content])])
             return
         role = "tool" if role == "function" else role
         before, after = self._taken(further, content)
-        marks = [mark for mark in _marks_in(further) if not isinstance(content, list) or mark not in content]
+        marks = [mark for mark in _marks_in(further) if mark not in _listed(content)]
         if _is_content_of_texts(content) and not (before or after or marks):
             made = [_Part(role, whole=content)]
         else:
@@ -257,6 +260,7 @@ class _Reader:
             made.append(_Part(role))
         first = next((one for one in made if one.result is None), made[0])
         first.further = {name: shown_value(value) for name, value in further.items()}
+        first.result = first.result and {**first.further, **first.result}
         for one in made:
             yield one.result if one.result is not None else one.message
 
@@ -278,7 +282,8 @@ class _Reader:
         before += [{"toolInvocation": call} for call in _listed(invoked)]
         calls = _calls_in(further)
         known = [part for part in map(_typed, _listed(content)) if _kind(part)]
-        told = _squashed(content) + "".join(str([*known, *calls]).split())
+        acts = [part for part in (*known, *calls) if isinstance(part, Mapping) and _kind(part) in _CALLED]
+        told = _squashed(content) + "".join(str(list(map(_name_and_arguments, acts))).split())
         for name in [key for key in _REPEATS if isinstance(further.get(key), str) and _squashed(further[key]) in told]:
             del further[name]
         return _new(before, known), _new(calls, known)
@@ -375,7 +380,7 @@ class _Part:
 def _calls_in(further: dict[str, Any]) -> list[Any]:
     """The calls in the fields of a message, which they are taken out of."""
     calls: list[Any] = []
-    for name in [name for name in ("tool_calls", "invalid_tool_calls", "function_call") if name in further]:
+    for name in [name for name in _CALL_FIELDS if name in further]:
         value = further.pop(name)
         value = _parsed(value) if isinstance(value, str) and name == "tool_calls" else value
         calls += _new(value if isinstance(value, list) else [value], calls)
