@@ -94,4 +94,7 @@ def _as_message(item: Any) -> Mapping[str, Any] | None:
         told = next((item[name] for name in _ASKED_OF_TOOL if name in item), {})
         part |= {"type": "tool_call", "name": item.get("name", kind.removesuffix("_call")), "arguments": told}
         part |= {"result": results[0], "error": item.get("error")} if results else {}
-    return {"role": "assistant", "content": [part if "type" in part else item]}
+    if "type" not in part:
+        return {"role": "assistant", "content": [item]}
+    known = ("type", "id", "call_id", "callId", "name", "status", "error", *_ASKED_OF_TOOL, *_GIVEN_BY_TOOL)
+    return {"role": "assistant", "content": [part], **{name: one for name, one in item.items() if name not in known}}

@@ -404,8 +404,8 @@ def _of_log(value: Mapping[str, Any]) -> Any:
     if (answers := _answers_beside(value)) is None and is_open:
         return value  # shown whole, not without its answer
     start = max((n for n, one in enumerate(messages) if isinstance(one, Mapping) and one.get("role") == "user"), default=0)
-    told = [_gist([one]) for one in messages[start:]]
-    messages = [*messages, *(one for one in answers or [] if is_open and _gist([one]) not in told)]
+    told = [gist for one in messages[start:] for gist in _gist([one])]
+    messages = [*messages, *(one for one in answers or [] if is_open and not all(gist in told for gist in _gist([one])))]
     for name in [name for name in reversed(_SYSTEMS) if value.get(name)]:
         text = value[name]
         rules = {"role": "system", **(text if isinstance(text, Mapping) else {"content": text})}
