@@ -35,7 +35,8 @@ _EMPTY: tuple[Any, ...] = (None, "", [], {})
 _WORDS = ("text", "content", "snippet", "page_content", "transcript", "excerpt")
 _READ = ("role", "content", "additional_kwargs")
 _ROLES = {"AIMessageChunk": "ai", **{role: role for role in ("ai", "human", "system", "tool", "user", "assistant")}}
-_NO_NEWS = {"status": "success completed in_progress done finished".split(), "type": ["message", "chat", *_ROLES]}
+_NO_NEWS = {"status": "success completed in_progress done finished".split(), "type": ["message", "chat", *_ROLES],
+            "source": ["input", "generate", "operator"]}  # fmt: skip
 _ITEM = re.compile(r"(?:\w+_)?call(?:_output)?|reasoning|mcp_\w+|item_reference|compaction|tool_search_output")
 _ASKED_OF_TOOL = ("arguments", "input", "action", "code", "queries", "operation")
 _GIVEN_BY_TOOL = ("output", "outputs", "results", "result")

@@ -30,7 +30,7 @@ _RESULT_ROLES = ("tool", "function")
 _ONLY_TEXTS = {str}
 _ACTS = {"tool_calls", "function_call", "tool_call_id", "refusal", "audio", "reasoning_content", "parts", "blocks"}
 _BARE = {"role", "name", "id", "model", "source"}
-_TEXTS = {"text", "input_text", "output_text"}
+_TEXTS = {"text", "input_text", "output_text", "summary_text", "reasoning_text"}
 _CALLS = {"tool_use", "server_tool_use", "mcp_tool_use", "tool_call", "function_call"}
 _CALLED = {*_CALLS, "function", "custom", ""}
 _RESULTS = {"tool_call_response", "function_call_output"}
@@ -63,8 +63,6 @@ _WRAPPED = {
 }  # fmt: skip
 _BESIDE = {"thought", "thoughtSignature", "thought_signature", "videoMetadata", "video_metadata"}
 _RENAMED = {"toolUseId": "id", "toolCallId": "id", "toolName": "name", "tool_name": "name"}
-_ORIGINS = {"input", "generate", "operator"}
-_ANSWERED = {"type", "status", "usage", "stop_reason", "stop_sequence"}
 _CALL_FIELDS = ("tool_calls", "invalid_tool_calls", "function_call")
 _THINKING = ("thinking", "reasoning", "redacted_thinking")
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
@@ -120,9 +118,8 @@ def shown_value(value: Any, depth: int = 0) -> Any:
 
 def is_plain_text(text: str) -> bool:
     """Whether a text holds no image or file."""
-    if len(text) < _SHORTEST or max(map(len, text.split()), default=0) < _SHORTEST_WORD:
-        return True
-    return not any(start in text for start in _STARTS)
+    is_short = len(text) < _SHORTEST or max(map(len, text.split()), default=0) < _SHORTEST_WORD
+    return is_short or not any(start in text for start in _STARTS)
 
 
 def is_plain(values: list[Any]) -> bool:
@@ -208,9 +205,8 @@ def _are_messages(values: Sequence[Any]) -> bool:
     said_or_done = [bool("content" in one or _ACTS & one.keys()) for one in values]
     bare = [one.keys() <= _BARE for one in values]
     known = [one["role"].lower() in _SPEAKERS | _OTHERS for one in values]
-    if not any(said_or_done):  # contents that are null are not in the mapping
-        return all(map(min, bare, known))
-    return all(map(max, said_or_done, bare, known))
+    # contents that are null are not in the mapping
+    return all(map(max, said_or_done, bare, known)) if any(said_or_done) else all(map(min, bare, known))
 
 
 class _Reader:
@@ -225,10 +221,6 @@ class _Reader:
     def read(self, message: Mapping[str, Any]) -> Iterator[Message]:
         """The messages that one message stands for: text, calls and results are one each, in their order."""
         content, role, further = message.get("content", ""), message["role"], fields_beside(message)
-        if str(further.get("source")) in _ORIGINS:
-            del further["source"]
-        if further.get("type") == "message":  # an answer of a provider, as it came
-            further = {name: value for name, value in further.items() if name not in _ANSWERED}
         if not further and isinstance(content, str) and is_plain_text(content) and role.lower() not in _RESULT_ROLES:
             yield {"role": role, "content": content}  # most messages are
             return
@@ -237,27 +229,20 @@ class _Reader:
         blocks = [one for name in _BLOCKS for one in _listed(further.pop(name, []))]
         blocks += [_typed({"toolResult": one}) for one in _listed(further.pop("tool_responses", []))]
         content = _once(content, blocks)
-        results = [one for one in map(_typed, _listed(content)) if _is_result_block(_kind(one)) and {"id", "name"} & one.keys()]
-        are_results = bool(results) and len(results) == len(content)
+        typed = [*map(_typed, _listed(content))]
+        are_results = typed and all(_is_result_block(_kind(one)) and {"id", "name"} & one.keys() for one in typed)
         if (role.lower() in _RESULT_ROLES and not are_results) or "tool_call_id" in further:
             beside = {name: value for name, value in further.items() if name not in _CALL_FIELDS}
             marks = [mark for mark in _marks_in(beside) if mark not in _listed(content)]
-            yield self._result(role, further, [*marks, *(content if isinstance(content, list) else [content])])
+            yield self._result(role, further, [*marks, *(_listed(content) or [content])])
             return
         role = "tool" if role == "function" else role
         before, after = self._taken(further, content)
         marks = [mark for mark in _marks_in(further) if mark not in _listed(content)]
-        if _is_content_of_texts(content) and not (before or after or marks):
-            made = [_Part(role, whole=content)]
-        else:
-            parts = content if isinstance(content, list) else [content] if content != "" or not before else []
-            made = list(self._split(role, [*marks, *before, *parts]))
-        if after:
-            if not made or made[-1].result is not None:
-                made.append(_Part(role))
-            made[-1].calls += map(self._call, after)  # after those among the parts
-        if not made:
-            made.append(_Part(role))
+        parts = content if isinstance(content, list) else [content] if content != "" or not before else []
+        parts = [*marks, *before, *parts, *after]
+        is_text = content and parts == content and all(text_of(one) is not None and shown_value(one) is one for one in parts)
+        made = ([_Part(role, whole=content)] if is_text else list(self._split(role, parts))) or [_Part(role)]
         first = next((one for one in made if one.result is None), made[0])
         first.further = {name: shown_value(value) for name, value in further.items()}
         first.result = first.result and {**first.further, **first.result}
@@ -286,7 +271,7 @@ class _Reader:
         told = _squashed(content) + "".join(str(list(map(_name_and_arguments, acts))).split())
         for name in [key for key in _REPEATS if isinstance(further.get(key), str) and _squashed(further[key]) in told]:
             del further[name]
-        return _new(before, known), _new(calls, known)
+        return _new(before, known), [{**call, "type": "tool_call"} for call in _new(calls, known)]
 
     def _split(self, role: str, parts: Sequence[Any]) -> Iterator[_Part]:
         now = _Part(role)
@@ -312,9 +297,7 @@ class _Reader:
         if now:
             yield now
 
-    def _call(self, call: Any) -> Message:
-        if not isinstance(call, Mapping):
-            call = {"name": call} if isinstance(call, str) else {"arguments": call}
+    def _call(self, call: Mapping[str, Any]) -> Message:
         name, arguments = _name_and_arguments(call)
         number = str(len(self._names) + 1)
         for one in _ids(call.get("call_id", call.get("id"))):
@@ -383,7 +366,9 @@ def _calls_in(further: dict[str, Any]) -> list[Any]:
     for name in [name for name in _CALL_FIELDS if name in further]:
         value = further.pop(name)
         value = _parsed(value) if isinstance(value, str) and name == "tool_calls" else value
-        calls += _new(value if isinstance(value, list) else [value], calls)
+        given = [one if isinstance(one, Mapping) else {"name" if isinstance(one, str) else "arguments": one}
+                 for one in (value if isinstance(value, list) else [value])]  # fmt: skip
+        calls += _new(given, calls)
     return calls
 
 
@@ -458,19 +443,16 @@ def _typed(part: Any) -> Any:
     if not isinstance(part, Mapping):
         return part
     kind, text = _kind(part), part.get("text", part.get("content"))
-    if kind in _TEXTS and isinstance(text, Mapping) and isinstance(text.get("value"), str):  # OpenAI's threads
-        return {"type": "text", "text": text["value"]}
-    if kind in (*_TEXTS, "reasoning") and isinstance(text, str):  # OpenTelemetry
-        return part if "text" in part else {"type": kind, "text": text}
-    if isinstance(text, str) and part.get("thought") is True:  # Gemini
-        return {"type": "reasoning", "text": text}
+    text = text.get("value") if isinstance(text, Mapping) else text  # as OpenAI's threads; OpenTelemetry has a content
+    if isinstance(text, str) and (kind in (*_TEXTS, "reasoning") or part.get("thought") is True):  # of Gemini
+        return part if kind and part.get("text") == text else {"type": kind or "reasoning", "text": text}
     if kind == "tool_invocation" and isinstance(part.get("toolInvocation"), Mapping):
         return _typed({"toolInvocation": part["toolInvocation"]})
     if kind == "dynamic_tool" or (kind.startswith("tool_") and {"toolCallId", "state"} <= part.keys()):  # AI SDK 5
-        ended = {"result": part.get("output", "")} if part.keys() & {"output", "errorText"} else {}
-        error = {"error": part["errorText"]} if part.get("errorText") else {}
+        ended = {"result": part.get("output", ""), "error": part.get("errorText")}
         call = {"type": "tool_call", "id": part.get("toolCallId"), "name": part.get("toolName", part["type"][5:])}
-        return call | {"arguments": part.get("input", part.get("rawInput", {}))} | ended | error
+        call["arguments"] = part.get("input", part.get("rawInput", {}))
+        return call | (ended if part.keys() & {"output", "errorText"} else {})
     name = "" if "type" in part else next((field for field in _WRAPPED if isinstance(part.get(field), Mapping)), "")
     is_block = name and (_WRAPPED[name] != name or {"format", "source"} <= part[name].keys())
     is_wrapped = is_block and part.keys() <= {name, *_BESIDE}
@@ -491,11 +473,6 @@ def _clean(text: str) -> str:
     """A text that can hold no parts, with its images cut out."""
     shown = shown_value(text)
     return text if shown is text else "".join(text_of(part) or f"({part['unseen']})" for part in shown)
-
-
-def _is_content_of_texts(content: Any) -> bool:
-    parts = content if isinstance(content, list) else []
-    return bool(parts) and all(text_of(part) is not None and shown_value(part) is part for part in parts)
 
 
 def _content(parts: list[Any], *, beside: bool = False) -> Any:
@@ -534,18 +511,13 @@ def _parts(part: Any, *, told: bool = False) -> list[Any]:
 def _reasoning(part: Any) -> str:
     if not isinstance(part, Mapping):
         return _clean(part) if isinstance(part, str) else ""
-    for name in ("text", "thinking", "reasoning", "summary"):
+    for name in ("text", "thinking", "reasoning", "summary", "content"):
         value = part.get(name)
         if isinstance(value, list):
-            value = "\n".join(text for one in value if (text := _summary(one)))
+            value = "\n".join(filter(None, map(text_of, value)))
         if isinstance(value, str) and value and not (name == "reasoning" and part.get("redacted")):
             return _clean(value)
     return ""
-
-
-def _summary(part: Any) -> str:
-    text = part.get("text") if isinstance(part, Mapping) else part
-    return text if isinstance(text, str) else ""
 
 
 def _texts_of_document(part: Mapping[str, Any]) -> list[Any]:
