@@ -90,10 +90,9 @@ def factorized(column: pd.Series, key: str) -> tuple[Ints, Any]:
     """As `pandas.factorize`; InputError for cells that are lists or objects, and so are no keys."""
     try:
         return pd.factorize(column)
-    except TypeError:
-        wrong = next(one for one in column if getattr(one, "__hash__", None) is None)
-        text = f"column {key!r} has a {type(wrong).__name__} in a cell, {str(wrong)[:40]}; keep one text or number in each"
-        raise InputError(f"{text}, as table.explode({key!r}) does") from None
+    except TypeError as problem:  # unhashable type: 'list'
+        kind = str(problem).rpartition(" ")[2].strip("'")
+        raise InputError(f"column {key!r} has a {kind} in a cell; keep one text or number in each") from None
 
 
 def _key_numbers(frame: pd.DataFrame, keys: Sequence[str], may_miss: Sequence[str]) -> Ints:

@@ -1,4 +1,4 @@
-"""What the fields of a message hold, by their names, whoever wrote them: words, files, or notes that no judge may see."""
+"""What the fields of a message hold, by their names, whoever wrote them: words, files, or notes for no judge to see."""
 
 from __future__ import annotations
 
@@ -30,16 +30,15 @@ _NOTES = re.compile(
 _ENDINGS = re.compile(
     r"(?P<image>\bimage/|\.(?:png|jpe?g|gif|webp|bmp|tiff?|heic|avif)\b)|(?P<audio>\baudio/|\.(?:mp3|wav|ogg|flac|m4a)\b)"
     r"|(?P<video>\bvideo/|\.(?:mp4|mov|webm|avi)\b)", re.IGNORECASE)  # fmt: skip
-_ABOUT = {"metadata", "meta", "extra", "extras", "extra_info", "info", "attributes", "custom", "annotations_by"}
+_ABOUT = {"metadata", "meta", "extra", "extras", "extra_info", "info", "attributes", "custom"}
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
-_WORDS = ("text", "content", "snippet", "page_content", "transcript", "excerpt")
-_READ = ("role", "content", "additional_kwargs")
+_WORDS, _READ = ("text", "content", "snippet", "page_content", "transcript"), ("role", "content", "additional_kwargs")
 _ROLES = {"AIMessageChunk": "ai", **{role: role for role in ("ai", "human", "system", "tool", "user", "assistant")}}
-_NO_NEWS = {"status": "success completed in_progress done finished".split(), "type": ["message", "chat", *_ROLES],
+_NO_NEWS = {"status": ["success", "completed", "in_progress", "done"], "type": ["message", "chat", *_ROLES],
             "source": ["input", "generate", "operator"]}  # fmt: skip
 _ITEM = re.compile(r"(?:\w+_)?call(?:_output)?|reasoning|mcp_\w+|item_reference|compaction|tool_search_output")
-_ASKED_OF_TOOL = ("arguments", "input", "action", "code", "queries", "operation")
-_GIVEN_BY_TOOL = ("output", "outputs", "results", "result")
+_INS = ("arguments", "input", "action", "code", "queries", "operation")
+_OUTS = ("output", "outputs", "results", "result")
 
 
 def _plain_name(name: str) -> str:
@@ -53,7 +52,7 @@ def fields_beside(message: Mapping[str, Any]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for name, given in fields:
         plain = _plain_name(name)
-        is_noted = name in _READ or (_NOTES.fullmatch(plain) and not _FILES.fullmatch(plain))
+        is_noted = (name in _READ and "role" in message) or (_NOTES.fullmatch(plain) and not _FILES.fullmatch(plain))
         value = fields_beside(given) if plain in _ABOUT and isinstance(given, Mapping) else given
         if not is_noted and value not in _EMPTY and str(value) not in _NO_NEWS.get(name, ()):
             kept[name] = value
@@ -88,14 +87,13 @@ def _as_message(item: Any) -> Mapping[str, Any] | None:
     if not _ITEM.fullmatch(kind):
         return None
     part = {"id": item.get("call_id", item.get("callId", item.get("id")))}
-    results = [item[name] for name in _GIVEN_BY_TOOL if name in item] + ([""] if item.get("error") else [])
+    results = [item[name] for name in _OUTS if name in item] + ([""] if item.get("error") else [])
     if kind.endswith("output"):
         part |= {"type": "tool_result", "content": results[0] if results else ""}
     elif kind.endswith("call"):
-        told = next((item[name] for name in _ASKED_OF_TOOL if name in item), {})
+        told: Any = next((item[name] for name in _INS if name in item), {})
         part |= {"type": "tool_call", "name": item.get("name", kind.removesuffix("_call")), "arguments": told}
         part |= {"result": results[0], "error": item.get("error")} if results else {}
-    if "type" not in part:
-        return {"role": "assistant", "content": [item]}
-    known = ("type", "id", "call_id", "callId", "name", "status", "error", *_ASKED_OF_TOOL, *_GIVEN_BY_TOOL)
-    return {"role": "assistant", "content": [part], **{name: one for name, one in item.items() if name not in known}}
+    known = ("type", "id", "call_id", "callId", "name", "error", "status", *_INS, *_OUTS) if len(part) > 1 else item
+    rest = {name: one for name, one in item.items() if name not in known}
+    return {"role": "assistant", "content": [part if len(part) > 1 else item], **rest}

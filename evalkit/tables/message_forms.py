@@ -84,8 +84,9 @@ _FILE = re.compile(
     + "|".join(f"(?P<{kind}>{starts})" for kind, starts in _MAGIC.items()).replace("@", r"(?:\\?/|\\u002[fF])")
     + rf"){_LONG}{_RUN}(?:{_END}{{1,4}}{_LONG}{_RUN})*(?:{_END}{{0,4}}[\w+/-]*={{1,2}})?", re.ASCII)  # fmt: skip
 _STARTS = (
-    "base64, @@@langfuseMedia: iVBORw0KGgo /9j R0lGOD UklG SUkqA TU0AK AAAA SUQz /uQ /uS /sQ /tQ /NE /OE /Pk /Ms T2dnUw ZkxhQ "
-    "GkXfo JVBERi0 UEsDB UEsFB 0M8R4KGx H4sIA N3q8ry UmFyIR e1xydG U1FMaXRl UEFSMR u002").split()  # fmt: skip
+    "base64,", "@@@langfuseMedia:", "iVBORw0KGgo", "/9j", "R0lGOD", "UklG", "SUkqA", "TU0AK", "AAAA", "SUQz", "/uQ",
+    "/uS", "/sQ", "/tQ", "/NE", "/OE", "/Pk", "/Ms", "T2dnUw", "ZkxhQ", "GkXfo", "JVBERi0", "UEsDB", "UEsFB", "0M8R4KGx",
+    "H4sIA", "N3q8ry", "UmFyIR", "e1xydG", "U1FMaXRl", "UEFSMR", "u002")  # fmt: skip
 _NO_ADDRESS = ("type", "detail", "source_type", "modality", "kind", "block_type")
 _SHORTEST, _SHORTEST_WORD = 48, 40  # characters of the shortest text that may hold one, and of its longest word
 _MEDIA = {"image": "image", "audio": "audio", "video": "video", "application/pdf": "file"}
@@ -241,7 +242,7 @@ class _Reader:
         marks = [mark for mark in _marks_in(further) if mark not in _listed(content)]
         parts = content if isinstance(content, list) else [content] if content != "" or not before else []
         parts = [*marks, *before, *parts, *after]
-        is_text = content and parts == content and all(text_of(one) is not None and shown_value(one) is one for one in parts)
+        is_text = parts == (content or 0) and all(text_of(one) is not None and shown_value(one) is one for one in parts)
         made = ([_Part(role, whole=content)] if is_text else list(self._split(role, parts))) or [_Part(role)]
         first = next((one for one in made if one.result is None), made[0])
         first.further = {name: shown_value(value) for name, value in further.items()}
@@ -259,12 +260,10 @@ class _Reader:
         before: list[Any] = [{"type": "reasoning", "text": text} for text in dict.fromkeys(thought) if text.strip()]
         if isinstance(further.get("refusal"), str):
             before.append({"type": "text", "text": further.pop("refusal")})
-        if isinstance(audio := further.get("audio"), Mapping):
-            text = audio.get("transcript")
-            before.append(text if isinstance(text, str) else {"type": "audio", "audio": audio})
-            del further["audio"]
-        invoked = further.pop("toolInvocations", None)  # calls of the AI SDK 4, with their results
-        before += [{"toolInvocation": call} for call in _listed(invoked)]
+        if isinstance(audio := further.get("audio"), Mapping) and isinstance(audio.get("transcript"), str):
+            before.append(further.pop("audio")["transcript"])
+        # calls of the AI SDK 4, with their results
+        before += [{"toolInvocation": call} for call in _listed(further.pop("toolInvocations", None))]
         calls = _calls_in(further)
         known = [part for part in map(_typed, _listed(content)) if _kind(part)]
         acts = [part for part in (*known, *calls) if isinstance(part, Mapping) and _kind(part) in _CALLED]
@@ -276,23 +275,19 @@ class _Reader:
     def _split(self, role: str, parts: Sequence[Any]) -> Iterator[_Part]:
         now = _Part(role)
         for part in map(_typed, parts):
-            kind = _kind(part)
-            if kind in _CALLS:
-                answered = {"tool_call_id": part.get("id")} | (_chosen(part, "error") if "result" in part else {})
-                now.calls.append(self._call({name: one for name, one in part.items() if name not in answered}))
-                if "result" in part:  # Inspect has the result of a server's tool in the call
-                    yield now
-                    yield _Part(role, result=self._result("tool", answered, part["result"]))
-                    now = _Part(role)
-            elif _is_result_block(kind):
+            is_call = _kind(part) in _CALLS
+            has_result = _is_result_block(_kind(part)) or (is_call and "result" in part)
+            if now.calls and not is_call and not has_result:
+                yield now
+                now = _Part(role)
+            if is_call:
+                now.calls.append(self._call({**part, "error": None} if has_result else part))
+            if has_result:  # also in a call, where Inspect has the result of a server's tool
                 if now:
                     yield now
                 yield _Part(role, result=self._result("tool", *_result_block(part)))
                 now = _Part(role)
-            else:
-                if now.calls:
-                    yield now
-                    now = _Part(role)
+            elif not is_call:
                 now.parts += _parts(part, told=True)
         if now:
             yield now
@@ -537,7 +532,7 @@ def _result_block(part: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
     """Fields and content of a result that stands among the parts of a message."""
     known = next((part[name] for name in ("tool_use_id", "call_id", "id") if _ids(part.get(name))), None)
     content = next((part[name] for name in ("content", "output", "response", "result") if name in part), "")
-    return {"tool_call_id": known} | _chosen(part, "is_error", "name"), content
+    return {"tool_call_id": known} | _chosen(part, "is_error", "name", "error"), content
 
 
 def _chosen(part: Mapping[str, Any], *names: str) -> dict[str, Any]:
@@ -582,8 +577,8 @@ def _unseen_part(part: Mapping[str, Any], *, anyway: bool = False) -> Mapping[st
 
 def _marks_in(further: Mapping[str, Any]) -> list[Any]:
     """Marks of the fields of a message that hold images or files, as its attachments: they are part of what is said."""
-    inner = [pair for value in further.values() if isinstance(value, Mapping) for pair in value.items()]
-    kinds = {name: kind_of_files(name, value) for name, value in inner if _listed(value) and not unseen(shown_value(value))}
+    held = [one for value in further.values() if isinstance(value, Mapping) for one in value.items() if _listed(one[1])]
+    kinds = {name: kind_of_files(name, value) for name, value in held if not unseen(shown_value(value))}
     kinds |= {name: unseen(shown_value(value)) or kind_of_files(name, value) for name, value in further.items()}
     return [{"type": kind, "unseen": f"in {name[:40]}"} for name, kind in kinds.items() if kind]
 

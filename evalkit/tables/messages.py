@@ -398,14 +398,14 @@ def _of_log(value: Mapping[str, Any]) -> Any:
         messages = [{"role": "user", "content": value["input"]}]  # OpenAI's Responses API
     if messages is None:
         return value
-    last = next((_named(one) for one in reversed(messages) if isinstance(one, Mapping)), {})
+    last: Any = next((_named(one) for one in reversed(messages) if isinstance(one, Mapping)), {})
     end = (forms.read_messages([last]) or [last])[-1]
     is_open = "choices" in value or last.get("role") in _ASKING or bool({"tool_calls", "tool_call_id"} & end.keys())
     if (answers := _answers_beside(value)) is None and is_open:
         return value  # shown whole, not without its answer
-    start = max((n for n, one in enumerate(messages) if isinstance(one, Mapping) and one.get("role") == "user"), default=0)
-    told = [gist for one in messages[start:] for gist in _gist([one])]
-    messages = [*messages, *(one for one in answers or [] if is_open and not all(gist in told for gist in _gist([one])))]
+    asked = [n for n, one in enumerate(messages) if isinstance(one, Mapping) and one.get("role") == "user"] or [0]
+    told = [gist for one in messages[asked[-1] :] for gist in _gist([one])]
+    messages = messages + [one for one in answers or [] if is_open and not all(gist in told for gist in _gist([one]))]
     for name in [name for name in reversed(_SYSTEMS) if value.get(name)]:
         text = value[name]
         rules = {"role": "system", **(text if isinstance(text, Mapping) else {"content": text})}
