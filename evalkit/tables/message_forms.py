@@ -85,8 +85,8 @@ _FILE = re.compile(
     + rf"){_LONG}{_RUN}(?:{_END}{{1,4}}{_LONG}{_RUN})*(?:{_END}{{0,4}}[\w+/-]*={{1,2}})?", re.ASCII)  # fmt: skip
 _STARTS = (
     "base64,", "@@@langfuseMedia:", "iVBORw0KGgo", "/9j", "R0lGOD", "UklG", "SUkqA", "TU0AK", "AAAA", "SUQz", "/uQ",
-    "/uS", "/sQ", "/tQ", "/NE", "/OE", "/Pk", "/Ms", "T2dnUw", "ZkxhQ", "GkXfo", "JVBERi0", "UEsDB", "UEsFB", "0M8R4KGx",
-    "H4sIA", "N3q8ry", "UmFyIR", "e1xydG", "U1FMaXRl", "UEFSMR", "u002")  # fmt: skip
+    "/uS", "/sQ", "/tQ", "/NE", "/OE", "/Pk", "/Ms", "T2dnUw", "ZkxhQ", "GkXfo", "JVBERi0", "UEsDB", "UEsFB",
+    "0M8R4KGx", "H4sIA", "N3q8ry", "UmFyIR", "e1xydG", "U1FMaXRl", "UEFSMR", "u002")  # fmt: skip
 _NO_ADDRESS = ("type", "detail", "source_type", "modality", "kind", "block_type")
 _SHORTEST, _SHORTEST_WORD = 48, 40  # characters of the shortest text that may hold one, and of its longest word
 _MEDIA = {"image": "image", "audio": "audio", "video": "video", "application/pdf": "file"}
