@@ -50,7 +50,7 @@ def shown_columns(rubric: Declared, columns: Mapping[str, Sequence[Any]]) -> dic
         rows = zip(talks, cells_by_input.get("question", repeat(None)), answers, strict=False)
         rest = [without_answer(*row) if isinstance(row[0], list) else row[0] for row in rows]
         none = repeat(None) if "conversation?" in rubric.inputs else talks
-        cells_by_input["conversation"] = [one or other for one, other in zip(rest, none, strict=False)]
+        cells_by_input["conversation"] = [talk or instead for talk, instead in zip(rest, none, strict=False)]
     return cells_by_input
 
 

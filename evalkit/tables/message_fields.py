@@ -49,14 +49,14 @@ def fields_beside(message: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a message beside its role and content, without notes about it and without empty ones."""
     inner = message.get("additional_kwargs")
     fields = [*(inner.items() if isinstance(inner, Mapping) else ()), *message.items()]
-    kept: dict[str, Any] = {}
-    for name, given in fields:
+    beside: dict[str, Any] = {}
+    for name, raw in fields:
         plain = _plain_name(name)
         is_noted = (name in _READ and "role" in message) or (_NOTES.fullmatch(plain) and not _FILES.fullmatch(plain))
-        value = fields_beside(given) if plain in _ABOUT and isinstance(given, Mapping) else given
+        value = fields_beside(raw) if plain in _ABOUT and isinstance(raw, Mapping) else raw
         if not is_noted and value not in _EMPTY and str(value) not in _NO_NEWS.get(name, ()):
-            kept[name] = value
-    return kept
+            beside[name] = value
+    return beside
 
 
 def kind_of_files(name: str, value: Any) -> str | None:
@@ -64,8 +64,10 @@ def kind_of_files(name: str, value: Any) -> str | None:
     match = _FILES.fullmatch(_plain_name(name))
     if match is None or isinstance(value, bool) or value in _EMPTY:
         return None
-    for one in value if isinstance(value, list) else [value]:
-        texts = [one.get(key) for key in _WORDS] if isinstance(one, Mapping) else [one if "doc" in match[0] else None]
+    for item in value if isinstance(value, list) else [value]:
+        texts = (
+            [item.get(key) for key in _WORDS] if isinstance(item, Mapping) else [item if "doc" in match[0] else None]
+        )
         if not any(isinstance(text, str) and len(text.split()) > 1 + ("doc" in match[0]) for text in texts):
             kind = match["path"] or str(match.lastgroup)
             ending = _ENDINGS.search(str(value)) if kind == "file" else None
@@ -75,7 +77,7 @@ def kind_of_files(name: str, value: Any) -> str | None:
 
 def as_messages(values: Sequence[Any]) -> Sequence[Any]:
     """Messages with a role, where OpenAI's Responses API and agents or LangChain keep items with a type instead."""
-    messages = [one if isinstance(one, Mapping) and "role" in one else _as_message(one) for one in values]
+    messages = [item if isinstance(item, Mapping) and "role" in item else _as_message(item) for item in values]
     return values if None in messages else messages
 
 
@@ -86,14 +88,14 @@ def _as_message(item: Any) -> Mapping[str, Any] | None:
         return {"role": _ROLES[kind], **inner} if "content" in inner else None
     if not _ITEM.fullmatch(kind):
         return None
-    part = {"id": item.get("call_id", item.get("callId", item.get("id")))}
+    block = {"id": item.get("call_id", item.get("callId", item.get("id")))}
     results = [item[name] for name in _OUTS if name in item] + ([""] if item.get("error") else [])
     if kind.endswith("output"):
-        part |= {"type": "tool_result", "content": results[0] if results else ""}
+        block |= {"type": "tool_result", "content": results[0] if results else ""}
     elif kind.endswith("call"):
-        told: Any = next((item[name] for name in _INS if name in item), {})
-        part |= {"type": "tool_call", "name": item.get("name", kind.removesuffix("_call")), "arguments": told}
-        part |= {"result": results[0], "error": item.get("error")} if results else {}
-    known = ("type", "id", "call_id", "callId", "name", "error", "status", *_INS, *_OUTS) if len(part) > 1 else item
-    rest = {name: one for name, one in item.items() if name not in known}
-    return {"role": "assistant", "content": [part if len(part) > 1 else item], **rest}
+        asked_for: Any = next((item[name] for name in _INS if name in item), {})
+        block |= {"type": "tool_call", "name": item.get("name", kind.removesuffix("_call")), "arguments": asked_for}
+        block |= {"result": results[0], "error": item.get("error")} if results else {}
+    names = ("type", "id", "call_id", "callId", "name", "error", "status", *_INS, *_OUTS) if len(block) > 1 else item
+    rest = {name: value for name, value in item.items() if name not in names}
+    return {"role": "assistant", "content": [block if len(block) > 1 else item], **rest}

@@ -265,30 +265,30 @@ class _Reader:
         # calls of the AI SDK 4, with their results
         before += [{"toolInvocation": call} for call in _listed(further.pop("toolInvocations", None))]
         calls = _calls_in(further)
-        known = [part for part in map(_typed, _listed(content)) if _kind(part)]
-        acts = [part for part in (*known, *calls) if isinstance(part, Mapping) and _kind(part) in _CALLED]
-        told = _squashed(content) + "".join(str(list(map(_name_and_arguments, acts))).split())
-        for name in [key for key in _REPEATS if isinstance(further.get(key), str) and _squashed(further[key]) in told]:
+        typed = [block for block in map(_typed, _listed(content)) if _kind(block)]
+        acts = [block for block in (*typed, *calls) if isinstance(block, Mapping) and _kind(block) in _CALLED]
+        words = _squashed(content) + "".join(str(list(map(_name_and_arguments, acts))).split())
+        for name in [key for key in _REPEATS if isinstance(further.get(key), str) and _squashed(further[key]) in words]:
             del further[name]
-        return _new(before, known), [{**call, "type": "tool_call"} for call in _new(calls, known)]
+        return _new(before, typed), [{**call, "type": "tool_call"} for call in _new(calls, typed)]
 
     def _split(self, role: str, parts: Sequence[Any]) -> Iterator[_Part]:
         now = _Part(role)
-        for part in map(_typed, parts):
-            is_call = _kind(part) in _CALLS
-            has_result = _is_result_block(_kind(part)) or (is_call and "result" in part)
+        for block in map(_typed, parts):
+            is_call = _kind(block) in _CALLS
+            has_result = _is_result_block(_kind(block)) or (is_call and "result" in block)
             if now.calls and not is_call and not has_result:
                 yield now
                 now = _Part(role)
             if is_call:
-                now.calls.append(self._call({**part, "error": None} if has_result else part))
+                now.calls.append(self._call({**block, "error": None} if has_result else block))
             if has_result:  # also in a call, where Inspect has the result of a server's tool
                 if now:
                     yield now
-                yield _Part(role, result=self._result("tool", *_result_block(part)))
+                yield _Part(role, result=self._result("tool", *_result_block(block)))
                 now = _Part(role)
             elif not is_call:
-                now.parts += _parts(part, told=True)
+                now.parts += _parts(block, told=True)
         if now:
             yield now
 
@@ -361,9 +361,9 @@ def _calls_in(further: dict[str, Any]) -> list[Any]:
     for name in [name for name in _CALL_FIELDS if name in further]:
         value = further.pop(name)
         value = _parsed(value) if isinstance(value, str) and name == "tool_calls" else value
-        given = [one if isinstance(one, Mapping) else {"name" if isinstance(one, str) else "arguments": one}
-                 for one in (value if isinstance(value, list) else [value])]  # fmt: skip
-        calls += _new(given, calls)
+        calls_here = [call if isinstance(call, Mapping) else {"name" if isinstance(call, str) else "arguments": call}
+                 for call in (value if isinstance(value, list) else [value])]  # fmt: skip
+        calls += _new(calls_here, calls)
     return calls
 
 
@@ -373,7 +373,7 @@ def _listed(value: Any) -> list[Any]:
 
 def _squashed(parts: Any) -> str:
     """The texts of a content without their spaces."""
-    texts = [_reasoning(part) or text_of(part) or "" for part in (parts if isinstance(parts, list) else [parts])]
+    texts = [_reasoning(block) or text_of(block) or "" for block in (parts if isinstance(parts, list) else [parts])]
     return "".join("".join(texts).split())
 
 
@@ -391,25 +391,25 @@ def _once(content: Any, blocks: list[Any]) -> Any:
 
 def _new(parts: list[Any], known: list[Any]) -> list[Any]:
     """The parts that are not known yet: calls and results by their ids, the rest by what they hold."""
-    return [part for part in parts if not any(_is_same(_typed(part), _typed(other)) for other in known)]
+    return [block for block in parts if not any(_is_same(_typed(block), _typed(earlier)) for earlier in known)]
 
 
 def _is_same(one: Any, other: Any) -> bool:
     if text_of(one) is not None or _kind(one) in _THINKING:
         return _kind(one) == _kind(other) and "" != _squashed(one) == _squashed(other)
     is_result = _is_result_block(_kind(one))
-    if not all(isinstance(part, Mapping) and (is_result or _kind(part) in _CALLED) for part in (one, other)):
+    if not all(isinstance(call, Mapping) and (is_result or _kind(call) in _CALLED) for call in (one, other)):
         return bool(one == other)
-    ids = [next(iter(_ids(part.get("call_id", part.get("tool_use_id", part.get("id"))))), "") for part in (one, other)]
+    ids = [next(iter(_ids(call.get("call_id", call.get("tool_use_id", call.get("id"))))), "") for call in (one, other)]
     if is_result or all(ids):
         return is_result == _is_result_block(_kind(other)) and ids[0] == ids[1]
     return _name_and_arguments(one) == _name_and_arguments(other)
 
 
 def _name_and_arguments(call: Mapping[str, Any]) -> tuple[str, Any]:
-    inner = next((call[one] for one in ("function", "custom") if isinstance(call.get(one), Mapping)), call)
+    inner = next((call[key] for key in ("function", "custom") if isinstance(call.get(key), Mapping)), call)
     name = call["function"] if isinstance(call.get("function"), str) else inner.get("name", "")
-    arguments: Any = next((inner[one] for one in ("arguments", "args", "input", "parameters") if one in inner), {})
+    arguments: Any = next((inner[key] for key in ("arguments", "args", "input", "parameters") if key in inner), {})
     arguments = {"input": arguments} if inner is not call and inner is call.get("custom") else arguments
     return _clean(name) if isinstance(name, str) else "", {} if arguments is None else arguments
 
@@ -577,8 +577,8 @@ def _unseen_part(part: Mapping[str, Any], *, anyway: bool = False) -> Mapping[st
 
 def _marks_in(further: Mapping[str, Any]) -> list[Any]:
     """Marks of the fields of a message that hold images or files, as its attachments: they are part of what is said."""
-    held = [one for value in further.values() if isinstance(value, Mapping) for one in value.items() if _listed(one[1])]
-    kinds = {name: kind_of_files(name, value) for name, value in held if not unseen(shown_value(value))}
+    inner = [it for value in further.values() if isinstance(value, Mapping) for it in value.items() if _listed(it[1])]
+    kinds = {name: kind_of_files(name, value) for name, value in inner if not unseen(shown_value(value))}
     kinds |= {name: unseen(shown_value(value)) or kind_of_files(name, value) for name, value in further.items()}
     return [{"type": kind, "unseen": f"in {name[:40]}"} for name, kind in kinds.items() if kind]
 

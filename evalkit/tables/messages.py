@@ -90,7 +90,7 @@ def messages_of(cell: Any) -> list[Message]:
         value = _of_log(value)
     if value in (None, []) or (isinstance(value, str) and not value.strip()):
         return []
-    found = forms.read_messages([_named(one) for one in value]) if isinstance(value, list) else None
+    found = forms.read_messages([_named(message) for message in value]) if isinstance(value, list) else None
     if found is None:
         got = str(cell)[:60]
         raise InputError(f"expected a list of messages with role and content, got {got!r}; rewrite it in OpenAI's form")
@@ -178,14 +178,14 @@ def without_answer(conversation: list[Any], question: Any, answer: Any) -> list[
 
     It stays as it is where the answer does not follow the question, or nothing else would be left of it.
     """
-    told = words(answer) if isinstance(answer, str) else ""
-    if not told or not any(isinstance(one, dict) and words(one.get("content")) == told for one in conversation):
+    text = words(answer) if isinstance(answer, str) else ""
+    if not text or not any(isinstance(turn, dict) and words(turn.get("content")) == text for turn in conversation):
         return conversation
     messages = forms.read_messages(conversation) or []
-    at, is_there = _place_of_answer(messages, None)
-    asked = [words(one["content"]) for one in messages[:at] if is_question(one)][-1:]
-    is_asked = question is None or asked == [words(question)]
-    if not (is_there and is_asked and words(messages[at]["content"]) == told):
+    number, is_there = _place_of_answer(messages, None)
+    questions = [words(turn["content"]) for turn in messages[:number] if is_question(turn)][-1:]
+    is_asked = question is None or questions == [words(question)]
+    if not (is_there and is_asked and words(messages[number]["content"]) == text):
         return conversation
     inputs = ("answer", "conversation", *(() if question is None else ("question",)))
     return split(messages, inputs, answer=answer)["conversation"] or []
@@ -232,15 +232,15 @@ def _told(message: Message) -> Any:
     value, fields = forms.said(message["content"]), further(message)
     if not value:  # nothing is said by a speaker with a name, either
         fields.pop("name", None)
-    parts = [part for part in value if part != ""] if isinstance(value, list) else [value] if value else []
+    parts = [block for block in value if block != ""] if isinstance(value, list) else [value] if value else []
     value = [*parts, as_json(fields)] if fields else value
     return value if isinstance(value, str) or forms.unseen(value) else content_text(value)
 
 
 def further(message: Message) -> Message:
     """The fields of a message in the one form that are shown as JSON."""
-    known = ("role", "content", "tool_calls", *(_OF_RESULTS if forms.is_result(message) else ()))
-    return {name: value for name, value in message.items() if name not in known}
+    names = ("role", "content", "tool_calls", *(_OF_RESULTS if forms.is_result(message) else ()))
+    return {name: value for name, value in message.items() if name not in names}
 
 
 def is_question(message: Message) -> bool:
@@ -398,26 +398,30 @@ def _of_log(value: Mapping[str, Any]) -> Any:
         messages = [{"role": "user", "content": value["input"]}]  # OpenAI's Responses API
     if messages is None:
         return value
-    last: Any = next((_named(one) for one in reversed(messages) if isinstance(one, Mapping)), {})
+    last: Any = next((_named(turn) for turn in reversed(messages) if isinstance(turn, Mapping)), {})
     end = (forms.read_messages([last]) or [last])[-1]
     is_open = "choices" in value or last.get("role") in _ASKING or bool({"tool_calls", "tool_call_id"} & end.keys())
     if (answers := _answers_beside(value)) is None and is_open:
         return value  # shown whole, not without its answer
-    asked = [n for n, one in enumerate(messages) if isinstance(one, Mapping) and one.get("role") == "user"] or [0]
-    told = [gist for one in messages[asked[-1] :] for gist in _gist([one])]
-    messages = messages + [one for one in answers or [] if is_open and not all(gist in told for gist in _gist([one]))]
+    users = [n for n, turn in enumerate(messages) if isinstance(turn, Mapping) and turn.get("role") == "user"] or [0]
+    gists = [gist for turn in messages[users[-1] :] for gist in _gist([turn])]
+    messages = messages + [
+        turn for turn in answers or [] if is_open and not all(gist in gists for gist in _gist([turn]))
+    ]
     for name in [name for name in reversed(_SYSTEMS) if value.get(name)]:
         text = value[name]
         rules = {"role": "system", **(text if isinstance(text, Mapping) else {"content": text})}
-        messages = messages if _gist([rules]) in map(_gist, [[one] for one in messages[:1]]) else [rules, *messages]
+        messages = messages if _gist([rules]) in map(_gist, [[turn] for turn in messages[:1]]) else [rules, *messages]
     attached = value.get("attachments")
     return _with_attachments(messages, attached) if isinstance(attached, Mapping) else messages
 
 
 def _gist(values: Sequence[Any]) -> Any:
     """What messages say and do, however they are written."""
-    found = forms.read_messages(values) or []
-    return [(words(one["content"]), one.get("tool_calls")) if words(one["content"]) else one for one in found] or values
+    turns = forms.read_messages(values) or []
+    return [
+        (words(turn["content"]), turn.get("tool_calls")) if words(turn["content"]) else turn for turn in turns
+    ] or values
 
 
 def _answers_beside(value: Mapping[str, Any]) -> list[Any] | None:
