@@ -270,6 +270,8 @@ class _Reader:
         words = _squashed(content) + "".join(str(list(map(_name_and_arguments, acts))).split())
         for name in [key for key in _REPEATS if isinstance(further.get(key), str) and _squashed(further[key]) in words]:
             del further[name]
+        if "parsed" in further and isinstance(content, str) and further["parsed"] == _parsed(content):
+            del further["parsed"]
         return _new(before, typed), [{**call, "type": "tool_call"} for call in _new(calls, typed)]
 
     def _split(self, role: str, parts: Sequence[Any]) -> Iterator[_Part]:

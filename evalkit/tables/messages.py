@@ -93,7 +93,8 @@ def messages_of(cell: Any) -> list[Message]:
     found = forms.read_messages([_named(message) for message in value]) if isinstance(value, list) else None
     if found is None:
         got = str(cell)[:60]
-        raise InputError(f"expected a list of messages with role and content, got {got!r}; rewrite it in OpenAI's form")
+        advice = "rewrite it in OpenAI's form, as LangChain's convert_to_openai_messages does"
+        raise InputError(f"expected a list of messages with role and content, got {got!r}; {advice}")
     return found
 
 
@@ -159,7 +160,11 @@ def split(
     elif is_there:
         mine = turn[place]
         calls = {"role": mine["role"], "content": "", "tool_calls": mine.get("tool_calls")}
-        later = [one for one in turn[place + 1 :] if one["role"] != mine["role"] or one["content"] or len(one) > 2]
+        later = [
+            one
+            for one in turn[place + 1 :]
+            if one["role"] != mine["role"] or str(one["content"]).strip() or len(one) > 2
+        ]
         after = [*([calls] if calls["tool_calls"] else []), *later]
         earlier = turn[:place]
         if answer is not None and words(mine["content"]) != words(answer):  # the rest of it stands amid calls
@@ -452,10 +457,11 @@ def _named(message: Any) -> Any:
     """A message in the form ``{"from": "human", "value": …}`` as one with role and content."""
     if not isinstance(message, Mapping) or "from" not in message or "role" in message:
         return message
-    role, value = str(message["from"]), message.get("value", "")
+    role, value = str(message["from"]), message.get("value", message.get("content", ""))
     if role in ("function_call", "tool_call"):
         try:
             return {"role": "assistant", "content": "", "tool_calls": [dict(orjson.loads(value))]}
         except (ValueError, TypeError):
             pass
-    return {"role": _ROLES.get(role, role), "content": value}
+    rest = {name: field for name, field in message.items() if name not in ("from", "value")}
+    return {**rest, "role": _ROLES.get(role, role), "content": value}
