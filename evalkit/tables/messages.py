@@ -15,6 +15,7 @@ import pandas as pd
 from evalkit.errors import InputError
 from evalkit.tables import message_forms as forms
 from evalkit.tables.items import canonical, is_missing
+from evalkit.tables.message_fields import kind_of_files
 from evalkit.tables.message_forms import Message
 
 QUESTION: Message = {"role": "question", "content": "(The question, which is shown apart, stood here.)"}
@@ -417,6 +418,8 @@ def _of_log(value: Mapping[str, Any]) -> Any:
         text = value[name]
         rules = {"role": "system", **(text if isinstance(text, Mapping) else {"content": text})}
         messages = messages if _gist([rules]) in map(_gist, [[turn] for turn in messages[:1]]) else [rules, *messages]
+    files = {name: field for name, field in value.items() if isinstance(field, list) and kind_of_files(name, field)}
+    messages = [{"role": "user", "content": "", **files}, *messages] if files else messages
     attached = value.get("attachments")
     return _with_attachments(messages, attached) if isinstance(attached, Mapping) else messages
 

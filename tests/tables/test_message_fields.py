@@ -204,7 +204,8 @@ def test_files_beside_a_question_an_answer_and_a_result_are_never_judged(fields:
     result = {"role": "tool", "tool_call_id": "c0", "content": "r"}
     for talk in ([user("Q", **fields), {"role": "assistant", "content": "A"}],
                  [user("Q"), {"role": "assistant", "content": "A", **fields}],
-                 [user("Q"), done, result | fields, {"role": "assistant", "content": "A"}]):  # fmt: skip
+                 [user("Q"), done, result | fields, {"role": "assistant", "content": "A"}],
+                 {"messages": [user("Q"), {"role": "assistant", "content": "A"}], "files": ["a.pdf"]}):  # fmt: skip
         with pytest.warns(ek.errors.EvalkitWarning, match="an image or a file"):
             table = ek.judge(apart(talk), "helpfulness", "fake:strict", samples=1, progress=False)
         assert table["error"].astype(str).str.startswith("unseen_").all()
@@ -257,6 +258,8 @@ def test_an_answer_in_the_conversation_of_an_item_is_shown_once():
     assert str(ek.build_prompt("helpfulness", [item | {"conversation": [asked, answered]}])) == str(
         ek.build_prompt("helpfulness", [without])
     )
+    log = [{"from": "human", "value": "Q", "mood": "weary"}, {"from": "gpt", "value": "A", "score": 3}]
+    assert apart(log)[["question", "answer"]].to_numpy().tolist() == [['Q\n{\n  "mood": "weary"\n}', "A"]]
     # the same words as an answer to another question stay
     item = {"question": "Again?", "answer": "One.", "conversation": earlier}
     assert str(ek.build_prompt("helpfulness", [item])).count("One.") == 2
