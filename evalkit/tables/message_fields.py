@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-. ]")
@@ -45,15 +46,20 @@ def _plain_name(name: str) -> str:
     return _HUMP.sub("_", name).lower().strip("_")
 
 
+@lru_cache(4096)
+def _is_note(name: str) -> bool:
+    return bool(_NOTES.fullmatch(_plain_name(name))) and not _FILES.fullmatch(_plain_name(name))
+
+
 def fields_beside(message: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a message beside its role and content, without notes about it and without empty ones."""
     inner = message.get("additional_kwargs")
     fields = [*(inner.items() if isinstance(inner, Mapping) else ()), *message.items()]
     beside: dict[str, Any] = {}
     for name, raw in fields:
-        plain = _plain_name(name)
-        is_noted = (name in _READ and "role" in message) or (_NOTES.fullmatch(plain) and not _FILES.fullmatch(plain))
-        value = fields_beside(raw) if plain in _ABOUT and isinstance(raw, Mapping) else raw
+        is_about = isinstance(raw, Mapping) and _plain_name(name) in _ABOUT
+        value = fields_beside(raw) if is_about else raw
+        is_noted = (name in _READ and "role" in message) or _is_note(name)
         if not is_noted and value not in _EMPTY and str(value) not in _NO_NEWS.get(name, ()):
             beside[name] = value
     return beside
