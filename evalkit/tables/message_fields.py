@@ -21,7 +21,7 @@ _NOTES = re.compile(
     r"|response_metadata|(?:\w+_)?usage(?:_\w+)?|(?:\w+_)?tokens?(?:_count\w*)?|(?:\w+_)?(?:latency|duration|costs?)(?:_\w+)?"
     r"|id|uuid|(?:\w+_)?(?:message|msg|parent|run|trace|span|thread|session|conversation|chat|request|response|turn|step"
     r"|generation|completion|item|observation|user)_(?:uu)?id|children\w*|object|index|done|example|weight|trainable|lc_\w+"
-    r"|(?:finish|stop)_reason|stop_sequence|logprobs|cache_control|(?:\w+_)?timestamps?|date|datetime|time"
+    r"|(?:\w+_)?(?:finish|stop)_reason|stop_sequence|lang(?:uage)?|locale|time_?zone|user_agent|logprobs|cache_control|(?:\w+_)?timestamps?|date|datetime|time"
     r"|(?:create|update|sent|start|end|complete|finish)(?:e?d)?(?:_(?:at|time|date|on))|created|updated"
     r"|(?:\w+_)?(?:feedbacks?|scores?|ratings?|rated|verdicts?|rewards?|grades?|graded|thumbs?|upvote[sd]?|downvote[sd]?"
     r"|votes?|annotators?|assessments?|evaluations?|evals?|judge?ments?|dislike[sd]?|stars|csat|nps|reactions?|emojis"
@@ -31,7 +31,7 @@ _NOTES = re.compile(
 _ENDINGS = re.compile(
     r"(?P<image>\bimage/|\.(?:png|jpe?g|gif|webp|bmp|tiff?|heic|avif)\b)|(?P<audio>\baudio/|\.(?:mp3|wav|ogg|flac|m4a)\b)"
     r"|(?P<video>\bvideo/|\.(?:mp4|mov|webm|avi)\b)", re.IGNORECASE)  # fmt: skip
-_ABOUT = {"metadata", "meta", "extra", "extras", "extra_info", "info", "attributes", "custom"}
+ABOUT = {"metadata", "meta", "extra", "extras", "extra_info", "info", "attributes", "custom"}
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 _WORDS, _READ = ("text", "content", "snippet", "page_content", "transcript"), ("role", "content", "additional_kwargs")
 _ROLES = {"AIMessageChunk": "ai", **{role: role for role in ("ai", "human", "system", "tool", "user", "assistant")}}
@@ -57,7 +57,7 @@ def fields_beside(message: Mapping[str, Any]) -> dict[str, Any]:
     fields = [*(inner.items() if isinstance(inner, Mapping) else ()), *message.items()]
     beside: dict[str, Any] = {}
     for name, raw in fields:
-        is_about = isinstance(raw, Mapping) and _plain_name(name) in _ABOUT
+        is_about = isinstance(raw, Mapping) and _plain_name(name) in ABOUT
         value = fields_beside(raw) if is_about else raw
         is_noted = (name in _READ and "role" in message) or _is_note(name)
         if not is_noted and value not in _EMPTY and str(value) not in _NO_NEWS.get(name, ()):

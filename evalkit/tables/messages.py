@@ -15,7 +15,7 @@ import pandas as pd
 from evalkit.errors import InputError
 from evalkit.tables import message_forms as forms
 from evalkit.tables.items import canonical, is_missing
-from evalkit.tables.message_fields import kind_of_files
+from evalkit.tables.message_fields import ABOUT, kind_of_files
 from evalkit.tables.message_forms import Message
 
 QUESTION: Message = {"role": "question", "content": "(The question, which is shown apart, stood here.)"}
@@ -235,9 +235,9 @@ def _without_words(message: Message) -> Message:
 
 def _told(message: Message) -> Any:
     """What is said in a message, with the fields beside it: a text, or a list if images or files stand in it."""
-    value, fields = forms.said(message["content"]), further(message)
-    if not value:  # nothing is said by a speaker with a name, either
-        fields.pop("name", None)
+    value = forms.said(message["content"])
+    # who speaks, and what a program noted of it, is no part of what is said
+    fields = {name: field for name, field in further(message).items() if name not in ("name", *ABOUT)}
     parts = [block for block in value if block != ""] if isinstance(value, list) else [value] if value else []
     value = [*parts, as_json(fields)] if fields else value
     return value if isinstance(value, str) or forms.unseen(value) else content_text(value)
