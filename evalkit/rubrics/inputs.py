@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from evalkit.errors import RubricError
 from evalkit.tables.items import input_text, is_missing
 from evalkit.tables.message_forms import is_plain_text, shown_value
-from evalkit.tables.messages import QUESTION, conversation_value
+from evalkit.tables.messages import QUESTION, conversation_value, without_answer
 
 _QUESTIONS = ("question", "prompt", "instruction", "query", "conversation")
 BEFORE_ANSWER = (*_QUESTIONS, "context", "contexts", "source", "document", "documents")
@@ -45,6 +45,12 @@ def shown_columns(rubric: Declared, columns: Mapping[str, Sequence[Any]]) -> dic
                 for value in columns[name]
             ]
             cells_by_input[name] = [None if cell in ("", []) else cell for cell in cells] if optional else cells
+    if {"answer", "conversation"} <= cells_by_input.keys():
+        talks, answers = cells_by_input["conversation"], cells_by_input["answer"]
+        rows = zip(talks, cells_by_input.get("question", repeat(None)), answers, strict=False)
+        rest = [without_answer(*row) if isinstance(row[0], list) else row[0] for row in rows]
+        none = repeat(None) if "conversation?" in rubric.inputs else talks
+        cells_by_input["conversation"] = [talk or instead for talk, instead in zip(rest, none, strict=False)]
     return cells_by_input
 
 

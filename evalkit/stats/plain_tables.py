@@ -24,7 +24,7 @@ from evalkit.rubrics.row_scales import MEANS, NO_ENDS, PAIR_SCORES, Measures, an
 from evalkit.rubrics.scales import code_text, has_thousands, number
 from evalkit.stats.result_tables import CRITERION_KEY
 from evalkit.tables import schemas
-from evalkit.tables.grouping import Flags, Floats, Objects, group
+from evalkit.tables.grouping import Flags, Floats, Objects, factorized, group
 from evalkit.tables.items import is_missing
 
 _KEYS = [*schemas.VOTE_KEY, "annotator", "system_id"]
@@ -235,7 +235,7 @@ def _text_keys(frame: pd.DataFrame, *, plain: bool) -> tuple[pd.DataFrame, Keys]
 
 def _refuse_alike(column: pd.Series, key: str) -> None:
     """InputError for texts that are one number, as "1" and "1.0" are."""
-    texts = {text for text in column.unique() if isinstance(text, str)}
+    texts = {text for text in factorized(column, key)[1] if isinstance(text, str)}
     alike = next((text for text in texts if _WHOLE.fullmatch(text) and text.partition(".")[0] in texts), None)
     if alike is not None:
         fact = f"column {key!r} has both {alike.partition('.')[0]!r} and {alike!r}, which are one value"

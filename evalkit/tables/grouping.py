@@ -86,6 +86,15 @@ def group(frame: pd.DataFrame, keys: Sequence[str], *, may_miss: Sequence[str] =
     return Groups(codes, first)
 
 
+def factorized(column: pd.Series, key: str) -> tuple[Ints, Any]:
+    """As `pandas.factorize`; InputError for cells that are lists or objects, and so are no keys."""
+    try:
+        return pd.factorize(column)
+    except TypeError as problem:  # unhashable type: 'list'
+        kind = str(problem).rpartition(" ")[2].strip("'")
+        raise InputError(f"column {key!r} has a {kind} in a cell; keep one text or number in each") from None
+
+
 def _key_numbers(frame: pd.DataFrame, keys: Sequence[str], may_miss: Sequence[str]) -> Ints:
     """A number of each row, equal where all keys are."""
     numbers, n_numbers = np.zeros(len(frame), dtype=np.int64), 1
@@ -94,7 +103,7 @@ def _key_numbers(frame: pd.DataFrame, keys: Sequence[str], may_miss: Sequence[st
         if isinstance(column.dtype, pd.CategoricalDtype):
             found, n_values = column.cat.codes.to_numpy(), len(column.cat.categories)
         else:
-            found, seen = pd.factorize(column)
+            found, seen = factorized(column, key)
             n_values = len(seen)
         missing = found < 0
         if missing.any():

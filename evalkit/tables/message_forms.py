@@ -11,6 +11,7 @@ could disagree.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ import orjson
 
 from evalkit.errors import InputError
 from evalkit.tables.items import canonical
+from evalkit.tables.message_fields import as_messages, fields_beside, kind_of_files
 
 Message = dict[str, Any]
 
@@ -26,12 +28,11 @@ _SPEAKERS = {"assistant", "ai", "model"}
 _OTHERS = {"user", "human", "system", "developer", "tool", "function"}
 _RESULT_ROLES = ("tool", "function")
 _ONLY_TEXTS = {str}
-_ACTS = {"tool_calls", "function_call", "tool_call_id", "refusal", "audio", "reasoning_content"}
+_ACTS = {"tool_calls", "function_call", "tool_call_id", "refusal", "audio", "reasoning_content", "parts", "blocks"}
 _BARE = {"role", "name", "id", "model", "source"}
-_EMPTIABLE = {*_ACTS, "reasoning", "annotations", "name"}  # a table with a column for each has empty ones
-_EMPTY: tuple[Any, ...] = ("", [], {})
-_TEXTS = {"text", "input_text", "output_text"}
+_TEXTS = {"text", "input_text", "output_text", "summary_text", "reasoning_text"}
 _CALLS = {"tool_use", "server_tool_use", "mcp_tool_use", "tool_call", "function_call"}
+_CALLED = {*_CALLS, "function", "custom", ""}
 _RESULTS = {"tool_call_response", "function_call_output"}
 _KINDS = {
     **dict.fromkeys(("image", "image_url", "input_image", "image_data", "image_file", "image_embeds"), "image"),
@@ -49,37 +50,56 @@ _MEDIA_TYPE = re.compile(
     r"(?:application|audio|chemical|font|haptics|image|message|model|multipart|text|video|x-\w+)/[\w.+-]+\s*(?:;|$)"
     r"|(?:image|audio|video|png|jpe?g|gif|webp|pdf|wav|mp[34])$", re.IGNORECASE)  # fmt: skip
 _TEXT_TYPE = re.compile(r"text/|application/(?:[\w.+-]*(?:json|xml|yaml|javascript)|x-www-form)")
-_ATTACHED = ("experimental_attachments", "attachments", "images", "videos")
+_BLOCKS = ("parts", "content_blocks", "blocks")
+_REPEATS = ("thought", "action", "text", "message", "response", "output", "raw")
 # parts without a type, by the name of their one field: Bedrock, Gemini, Haystack
 _WRAPPED = {
     "toolUse": "tool_use", "toolResult": "tool_result", "tool_call": "tool_call", "tool_call_result": "tool_result",
-    "toolInvocation": "tool_call", "reasoningContent": "reasoning", "reasoningText": "reasoning",
+    "toolInvocation": "tool_call", **dict.fromkeys(("functionCall", "function_call"), "function_call"),
+    **dict.fromkeys(("functionResponse", "function_response"), "tool_result"),
+    **dict.fromkeys(("reasoningContent", "reasoningText"), "reasoning"),
     **dict.fromkeys(("inlineData", "inline_data", "fileData", "file_data"), "file"),
     **{name: name for name in ("image", "audio", "video", "document")},
 }  # fmt: skip
 _BESIDE = {"thought", "thoughtSignature", "thought_signature", "videoMetadata", "video_metadata"}
 _RENAMED = {"toolUseId": "id", "toolCallId": "id", "toolName": "name", "tool_name": "name"}
-# what Inspect and providers note about a message: not part of what was said, and a judge must not know who answered
-_NOTED = {"id", "model"}
-_ORIGINS = {"input", "generate", "operator"}
-_ANSWERED = {"type", "status", "usage", "stop_reason", "stop_sequence"}
+_CALL_FIELDS = ("tool_calls", "invalid_tool_calls", "function_call")
+_THINKING = ("thinking", "reasoning", "redacted_thinking")
+_THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 _SEALED = {"signature", "encrypted_content", "encrypted_stdout", "internal", "cache_control"}
-_DATA = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w.=+-]+)*;base64,([\w+/=%-]{32,})", re.ASCII)
-# how base64 of PNG, JPEG, GIF and WebP starts; such a picture may stand in the JSON text of a tool's result
+_DATA = re.compile(r"data:([\w.+-]+\\?/[\w.+-]+)(?:;[\w.=+-]+)*;base64,((?:[\w+/=%-]|\\/){32,})", re.ASCII)
+# how base64 of files starts, which may stand in the JSON text of a tool's result, perhaps with its escapes
+_MAGIC = {
+    "image": r"iVBORw0KGgo|@9j@|R0lGOD|SUkqA|TU0AK|Qk[\w+/]{6}AAAA|AAAA..Z0eXB(?:hdmlm|oZWlj|taWYx)|UklG[\w+/]{7}XRUJQ",
+    "audio": r"SUQz|(?<!:)@@(?:uQ|uS|sQ|tQ|NE|OE|Pk|Ms)|T2dnUw|ZkxhQ|UklG[\w+/]{7}XQVZF|AAAA[\w+/]{2}Z0eXBNNE",
+    "video": r"AAAA[\w+/]{2}Z0eXB|GkXfo|UklG[\w+/]{7}BVkkg",
+    "file": r"JVBERi0|UEsDB|UEsFB|0M8R4KGx|H4sIA|N3q8ry|UmFyIR|e1xydG|U1FMaXRl|UEFSMR",
+}
 _LANGFUSE = re.compile(r"@@@langfuseMedia:type=([^|@]*)\|([^@]*)@@@")
-_PICTURE = re.compile(r"(?<![\w+/-])(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR)(?:[\w+/-]{52,}\s?)+(?:[\w+/-]*={1,2})?", re.ASCII)
-_STARTS = ("base64,", "iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "@@@langfuseMedia:")
+_ESCAPED = r"(?:\\/|\\u00(?:2[bBfF]|3[dD])|%2[bBfF])"
+_RUN, _END = rf"[\w+/-]*(?:{_ESCAPED}[\w+/-]*)*", r"(?:\s|\\[rn])"
+_LONG = rf"(?=(?:[\w+/-]|{_ESCAPED}){{45}})"
+_FILE = re.compile(
+    r"(?:(?<![\w+/-])|(?<=\\[nrt]))(?:"
+    + "|".join(f"(?P<{kind}>{starts})" for kind, starts in _MAGIC.items()).replace("@", r"(?:\\?/|\\u002[fF])")
+    + rf"){_LONG}{_RUN}(?:{_END}{{1,4}}{_LONG}{_RUN})*(?:{_END}{{0,4}}[\w+/-]*={{1,2}})?", re.ASCII)  # fmt: skip
+_STARTS = (
+    "base64,", "@@@langfuseMedia:", "iVBORw0KGgo", "/9j", "R0lGOD", "UklG", "SUkqA", "TU0AK", "AAAA", "SUQz", "/uQ",
+    "/uS", "/sQ", "/tQ", "/NE", "/OE", "/Pk", "/Ms", "T2dnUw", "ZkxhQ", "GkXfo", "JVBERi0", "UEsDB", "UEsFB",
+    "0M8R4KGx", "H4sIA", "N3q8ry", "UmFyIR", "e1xydG", "U1FMaXRl", "UEFSMR", "u002")  # fmt: skip
 _NO_ADDRESS = ("type", "detail", "source_type", "modality", "kind", "block_type")
-_SHORTEST = 48  # characters of the shortest of these
+_SHORTEST, _SHORTEST_WORD = 48, 40  # characters of the shortest text that may hold one, and of its longest word
 _MEDIA = {"image": "image", "audio": "audio", "video": "video", "application/pdf": "file"}
 _BASE64 = re.compile(r"[\w+/-]{64,}={0,2}", re.ASCII)
 
 
-def shown_value(value: Any) -> Any:
+def shown_value(value: Any, depth: int = 0) -> Any:
     """A canonical value as it is hashed and shown: conversations in one form, and marks in place of images and files.
 
-    A value without any of these is returned as it is.
+    A value without any of these is returned as it is; what is nested more than 99 deep becomes a JSON text.
     """
+    if depth > 99 and isinstance(value, (list, Mapping)):
+        value = json.dumps(value, ensure_ascii=False)  # orjson would refuse it
     if isinstance(value, str):
         return value if is_plain_text(value) else _cut_data(value)
     if isinstance(value, list):
@@ -87,23 +107,20 @@ def shown_value(value: Any) -> Any:
             return value
         if (messages := read_messages(value)) is not None:
             return messages
-        shown = [shown_value(element) for element in value]
+        shown = [shown_value(element, depth + 1) for element in value]
         return value if all(one is other for one, other in zip(shown, value, strict=True)) else shown
     if isinstance(value, Mapping):
         if (part := _unseen_part(value)) is not None:
             return part
-        fields = {name: shown_value(field) for name, field in value.items()}
+        fields = {name: shown_value(field, depth + 1) for name, field in value.items()}
         return value if all(fields[name] is value[name] for name in fields) else fields
     return value
 
 
 def is_plain_text(text: str) -> bool:
     """Whether a text holds no image or file."""
-    if len(text) >= _SHORTEST:
-        for start in _STARTS:  # not by `any`, which takes twice as long, here and for each input of each call
-            if start in text:
-                return False
-    return True
+    is_short = len(text) < _SHORTEST or max(map(len, text.split()), default=0) < _SHORTEST_WORD
+    return is_short or not any(start in text for start in _STARTS)
 
 
 def is_plain(values: list[Any]) -> bool:
@@ -142,7 +159,7 @@ def is_unseen(part: Any) -> bool:
 
 def read_messages(values: Sequence[Any]) -> list[Message] | None:
     """Messages in the one form; None if these are no messages."""
-    values = [one for one in values if one is not None]
+    values = as_messages([one for one in values if one is not None])
     if not _are_messages(values):
         return None
     reader = _Reader()
@@ -189,9 +206,8 @@ def _are_messages(values: Sequence[Any]) -> bool:
     said_or_done = [bool("content" in one or _ACTS & one.keys()) for one in values]
     bare = [one.keys() <= _BARE for one in values]
     known = [one["role"].lower() in _SPEAKERS | _OTHERS for one in values]
-    if not any(said_or_done):  # contents that are null are not in the mapping
-        return all(map(min, bare, known))
-    return all(map(max, said_or_done, bare, known))
+    # contents that are null are not in the mapping
+    return all(map(max, said_or_done, bare, known)) if any(said_or_done) else all(map(min, bare, known))
 
 
 class _Reader:
@@ -205,46 +221,38 @@ class _Reader:
 
     def read(self, message: Mapping[str, Any]) -> Iterator[Message]:
         """The messages that one message stands for: text, calls and results are one each, in their order."""
-        content, role = message.get("content", ""), message["role"]
-        further = {
-            name: value
-            for name, value in message.items()
-            if name not in ("role", "content", *_NOTED) and not (name in _EMPTIABLE and value in _EMPTY)
-        }
-        if str(further.get("source")) in _ORIGINS:
-            del further["source"]
-        if further.get("type") == "message":  # an answer of a provider, as it came
-            further = {name: value for name, value in further.items() if name not in _ANSWERED}
+        content, role, further = message.get("content", ""), message["role"], fields_beside(message)
         if not further and isinstance(content, str) and is_plain_text(content) and role.lower() not in _RESULT_ROLES:
             yield {"role": role, "content": content}  # most messages are
             return
         if not _ids(further.get("tool_call_id")) and "tool_call_id" in further:
             further["call"] = further.pop("tool_call_id")
-        is_ai_sdk = type(content) is list and any("toolCallId" in block for block in content if type(block) is dict)
-        if (role.lower() in _RESULT_ROLES and not is_ai_sdk) or "tool_call_id" in further:
-            yield self._result(role, further, content)
+        blocks = [one for name in _BLOCKS for one in _listed(further.pop(name, []))]
+        blocks += [_typed({"toolResult": one}) for one in _listed(further.pop("tool_responses", []))]
+        content = _once(content, blocks)
+        typed = [*map(_typed, _listed(content))]
+        are_results = typed and all(_is_result_block(_kind(one)) and {"id", "name"} & one.keys() for one in typed)
+        if (role.lower() in _RESULT_ROLES and not are_results) or "tool_call_id" in further:
+            beside = {name: value for name, value in further.items() if name not in _CALL_FIELDS}
+            marks = [mark for mark in _marks_in(beside) if mark not in _listed(content)]
+            yield self._result(role, further, [*marks, *(_listed(content) or [content])])
             return
-        before, after = self._taken(further)
-        marks = [mark for mark in _marks_in(further) if not isinstance(content, list) or mark not in content]
-        if _is_content_of_texts(content) and not (before or after or marks):
-            made = [_Part(role, whole=content)]
-        else:
-            parts = content if isinstance(content, list) else [content] if content != "" or not before else []
-            made = list(self._split(role, [*marks, *before, *parts]))
-        if after:
-            if not made or made[-1].result is not None:
-                made.append(_Part(role))
-            made[-1].calls += map(self._call, after)  # after those among the parts
-        if not made:
-            made.append(_Part(role))
+        role = "tool" if role == "function" else role
+        before, after = self._taken(further, content)
+        marks = [mark for mark in _marks_in(further) if mark not in _listed(content)]
+        parts = content if isinstance(content, list) else [content] if content != "" or not before else []
+        parts = [*marks, *before, *parts, *after]
+        is_text = parts == (content or 0) and all(text_of(one) is not None and shown_value(one) is one for one in parts)
+        made = ([_Part(role, whole=content)] if is_text else list(self._split(role, parts))) or [_Part(role)]
         first = next((one for one in made if one.result is None), made[0])
         first.further = {name: shown_value(value) for name, value in further.items()}
+        first.result = first.result and {**first.further, **first.result}
         for one in made:
             yield one.result if one.result is not None else one.message
 
-    def _taken(self, further: dict[str, Any]) -> tuple[list[Any], list[Any]]:
-        """What stands in fields beside the content, as parts before it and calls after it."""
-        thought = [further.pop(key) for key in ("reasoning_content", "reasoning") if isinstance(further.get(key), str)]
+    def _taken(self, further: dict[str, Any], content: Any) -> tuple[list[Any], list[Any]]:
+        """What stands in fields beside the content and not in it, too: parts before it and calls after it."""
+        thought = [further.pop(key) for key in _THOUGHTS if isinstance(further.get(key), str)]
         # the same thoughts once more, with signatures
         noted = [further.pop(name) for name in ("reasoning_details", "thinking_blocks") if name in further]
         for blocks in noted if not thought else ():
@@ -252,57 +260,53 @@ class _Reader:
         before: list[Any] = [{"type": "reasoning", "text": text} for text in dict.fromkeys(thought) if text.strip()]
         if isinstance(further.get("refusal"), str):
             before.append({"type": "text", "text": further.pop("refusal")})
-        if isinstance(audio := further.get("audio"), Mapping):
-            text = audio.get("transcript")
-            before.append(text if isinstance(text, str) else {"type": "audio", "audio": audio})
-            del further["audio"]
-        invoked = further.pop("toolInvocations", None)  # calls of the AI SDK 4, with their results
-        before += [{"toolInvocation": call} for call in (invoked if isinstance(invoked, list) else [])]
-        return before, _calls_in(further)
+        if isinstance(audio := further.get("audio"), Mapping) and isinstance(audio.get("transcript"), str):
+            before.append(further.pop("audio")["transcript"])
+        # calls of the AI SDK 4, with their results
+        before += [{"toolInvocation": call} for call in _listed(further.pop("toolInvocations", None))]
+        calls = _calls_in(further)
+        typed = [block for block in map(_typed, _listed(content)) if _kind(block)]
+        acts = [block for block in (*typed, *calls) if isinstance(block, Mapping) and _kind(block) in _CALLED]
+        words = _squashed(content) + "".join(str(list(map(_name_and_arguments, acts))).split())
+        for name in [key for key in _REPEATS if isinstance(further.get(key), str) and _squashed(further[key]) in words]:
+            del further[name]
+        if "parsed" in further and isinstance(content, str) and further["parsed"] == _parsed(content):
+            del further["parsed"]
+        return _new(before, typed), [{**call, "type": "tool_call"} for call in _new(calls, typed)]
 
     def _split(self, role: str, parts: Sequence[Any]) -> Iterator[_Part]:
         now = _Part(role)
-        for part in map(_typed, parts):
-            if (kind := _kind(part)) in _CALLS:
-                answered = {"tool_call_id": part.get("id")} | (_chosen(part, "error") if "result" in part else {})
-                now.calls.append(self._call({name: one for name, one in part.items() if name not in answered}))
-                if "result" in part:  # Inspect has the result of a server's tool in the call
-                    yield now
-                    yield _Part(role, result=self._result("tool", answered, part["result"]))
-                    now = _Part(role)
-            elif _is_result_block(kind):
+        for block in map(_typed, parts):
+            is_call = _kind(block) in _CALLS
+            has_result = _is_result_block(_kind(block)) or (is_call and "result" in block)
+            if now.calls and not is_call and not has_result:
+                yield now
+                now = _Part(role)
+            if is_call:
+                now.calls.append(self._call({**block, "error": None} if has_result else block))
+            if has_result:  # also in a call, where Inspect has the result of a server's tool
                 if now:
                     yield now
-                yield _Part(role, result=self._result("tool", *_result_block(part)))
+                yield _Part(role, result=self._result("tool", *_result_block(block)))
                 now = _Part(role)
-            else:
-                if now.calls:
-                    yield now
-                    now = _Part(role)
-                now.parts += _parts(part, told=True)
+            elif not is_call:
+                now.parts += _parts(block, told=True)
         if now:
             yield now
 
-    def _call(self, call: Any) -> Message:
-        if not isinstance(call, Mapping):
-            call = {"name": call} if isinstance(call, str) else {"arguments": call}
-        inner = next((call[one] for one in ("function", "custom") if isinstance(call.get(one), Mapping)), call)
-        name = call["function"] if isinstance(call.get("function"), str) else inner.get("name", "")
-        arguments: Any = next((inner[one] for one in ("arguments", "args", "input", "parameters") if one in inner), {})
-        if inner is not call and inner is call.get("custom"):
-            arguments = {"input": arguments}
+    def _call(self, call: Mapping[str, Any]) -> Message:
+        name, arguments = _name_and_arguments(call)
         number = str(len(self._names) + 1)
         for one in _ids(call.get("call_id", call.get("id"))):
             self._numbers[one] = number
-        name = _clean(name) if isinstance(name, str) else ""
         self._names[number] = self._open[number] = name
-        made: Message = {"id": number, "name": name, "arguments": {} if arguments is None else shown_value(arguments)}
+        made: Message = {"id": number, "name": name, "arguments": shown_value(arguments)}
         error = call.get("parse_error", call.get("error"))
         return made | {"error": _clean(error)} if error and isinstance(error, str) else made
 
     def _result(self, role: str, further: Mapping[str, Any], content: Any) -> Message:
         ids = _ids(further.get("tool_call_id"))
-        name = further.get("function", further.get("name"))
+        name = next((further[key] for key in ("function", "name", "tool_name") if key in further), None)
         if not ids:  # a result without an id answers the first open call of its name
             ids = [number for number, called in self._open.items() if called == name][:1]
         numbers = [self._numbers.get(one, one) for one in ids]
@@ -317,7 +321,7 @@ class _Reader:
             made["name"] = _clean(name)
         if error := further.get("error") or further.get("is_error"):
             made["error"] = _error(error)
-        known = {"tool_call_id", "function", "name", "error", "is_error"}
+        known = {"tool_call_id", "function", "name", "tool_name", "error", "is_error"}
         rest = {key: value for key, value in further.items() if key not in known}
         calls = [self._call(call) for call in _calls_in(rest)]
         made |= ({"tool_calls": calls} if calls else {}) | {key: shown_value(one) for key, one in rest.items()}
@@ -355,11 +359,61 @@ class _Part:
 
 def _calls_in(further: dict[str, Any]) -> list[Any]:
     """The calls in the fields of a message, which they are taken out of."""
-    given = further.pop("tool_calls", [])
-    if isinstance(given, str):
-        given = _parsed(given)
-    calls = [*(given if isinstance(given, list) else [given])]
-    return [*calls, further.pop("function_call")] if "function_call" in further else calls
+    calls: list[Any] = []
+    for name in [name for name in _CALL_FIELDS if name in further]:
+        value = further.pop(name)
+        value = _parsed(value) if isinstance(value, str) and name == "tool_calls" else value
+        calls_here = [call if isinstance(call, Mapping) else {"name" if isinstance(call, str) else "arguments": call}
+                 for call in (value if isinstance(value, list) else [value])]  # fmt: skip
+        calls += _new(calls_here, calls)
+    return calls
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _squashed(parts: Any) -> str:
+    """The texts of a content without their spaces."""
+    texts = [_reasoning(block) or text_of(block) or "" for block in (parts if isinstance(parts, list) else [parts])]
+    return "".join("".join(texts).split())
+
+
+def _once(content: Any, blocks: list[Any]) -> Any:
+    """A content and the blocks that hold it once more, perhaps with calls."""
+    blocks = [_typed(block) for block in blocks if _kind(block) != "step_start"]
+    results = [block.get("content") for block in blocks if isinstance(block, Mapping)]
+    if isinstance(content, list) and blocks:
+        blocks = [*content, *_new(blocks, content)]
+    elif not blocks or _squashed(content) not in _squashed([*blocks, *results]):
+        return [content, *_new(blocks, [content])] if blocks else content
+    texts = [text_of(block) for block in blocks]
+    return blocks if None in texts else "\n".join(map(str, texts))
+
+
+def _new(parts: list[Any], known: list[Any]) -> list[Any]:
+    """The parts that are not known yet: calls and results by their ids, the rest by what they hold."""
+    return [block for block in parts if not any(_is_same(_typed(block), _typed(earlier)) for earlier in known)]
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if text_of(one) is not None or _kind(one) in _THINKING:
+        return _kind(one) == _kind(other) and "" != _squashed(one) == _squashed(other)
+    is_result = _is_result_block(_kind(one))
+    if not all(isinstance(call, Mapping) and (is_result or _kind(call) in _CALLED) for call in (one, other)):
+        return bool(one == other)
+    ids = [next(iter(_ids(call.get("call_id", call.get("tool_use_id", call.get("id"))))), "") for call in (one, other)]
+    if is_result or all(ids):
+        return is_result == _is_result_block(_kind(other)) and ids[0] == ids[1]
+    return _name_and_arguments(one) == _name_and_arguments(other)
+
+
+def _name_and_arguments(call: Mapping[str, Any]) -> tuple[str, Any]:
+    inner = next((call[key] for key in ("function", "custom") if isinstance(call.get(key), Mapping)), call)
+    name = call["function"] if isinstance(call.get("function"), str) else inner.get("name", "")
+    arguments: Any = next((inner[key] for key in ("arguments", "args", "input", "parameters") if key in inner), {})
+    arguments = {"input": arguments} if inner is not call and inner is call.get("custom") else arguments
+    return _clean(name) if isinstance(name, str) else "", {} if arguments is None else arguments
 
 
 def _parsed(text: str) -> Any:
@@ -382,9 +436,20 @@ def _is_result_block(kind: str) -> bool:
 
 
 def _typed(part: Any) -> Any:
-    """A part that is wrapped in a field with the name of its type as one with this type."""
+    """A part as one of a known type: wrapped in a field with the name of its type, or one of a UI's messages."""
     if not isinstance(part, Mapping):
         return part
+    kind, text = _kind(part), part.get("text", part.get("content"))
+    text = text.get("value") if isinstance(text, Mapping) else text  # as OpenAI's threads; OpenTelemetry has a content
+    if isinstance(text, str) and (kind in (*_TEXTS, "reasoning") or part.get("thought") is True):  # of Gemini
+        return part if kind and part.get("text") == text else {"type": kind or "reasoning", "text": text}
+    if kind == "tool_invocation" and isinstance(part.get("toolInvocation"), Mapping):
+        return _typed({"toolInvocation": part["toolInvocation"]})
+    if kind == "dynamic_tool" or (kind.startswith("tool_") and {"toolCallId", "state"} <= part.keys()):  # AI SDK 5
+        ended = {"result": part.get("output", ""), "error": part.get("errorText")}
+        call = {"type": "tool_call", "id": part.get("toolCallId"), "name": part.get("toolName", part["type"][5:])}
+        call["arguments"] = part.get("input", part.get("rawInput", {}))
+        return call | (ended if part.keys() & {"output", "errorText"} else {})
     name = "" if "type" in part else next((field for field in _WRAPPED if isinstance(part.get(field), Mapping)), "")
     is_block = name and (_WRAPPED[name] != name or {"format", "source"} <= part[name].keys())
     is_wrapped = is_block and part.keys() <= {name, *_BESIDE}
@@ -405,11 +470,6 @@ def _clean(text: str) -> str:
     """A text that can hold no parts, with its images cut out."""
     shown = shown_value(text)
     return text if shown is text else "".join(text_of(part) or f"({part['unseen']})" for part in shown)
-
-
-def _is_content_of_texts(content: Any) -> bool:
-    parts = content if isinstance(content, list) else []
-    return bool(parts) and all(text_of(part) is not None and shown_value(part) is part for part in parts)
 
 
 def _content(parts: list[Any], *, beside: bool = False) -> Any:
@@ -436,7 +496,7 @@ def _parts(part: Any, *, told: bool = False) -> list[Any]:
         return _parts(text)
     if kind == "refusal":
         return _parts(typed.get("refusal"))
-    if kind in ("thinking", "reasoning", "redacted_thinking"):
+    if kind in _THINKING:
         return [{"type": "reasoning", "text": _reasoning(typed)}]
     if kind in ("document", "search_result") and (inner := _texts_of_document(typed)):
         return inner
@@ -448,18 +508,13 @@ def _parts(part: Any, *, told: bool = False) -> list[Any]:
 def _reasoning(part: Any) -> str:
     if not isinstance(part, Mapping):
         return _clean(part) if isinstance(part, str) else ""
-    for name in ("text", "thinking", "reasoning", "summary"):
+    for name in ("text", "thinking", "reasoning", "summary", "content"):
         value = part.get(name)
         if isinstance(value, list):
-            value = "\n".join(text for one in value if (text := _summary(one)))
+            value = "\n".join(filter(None, map(text_of, value)))
         if isinstance(value, str) and value and not (name == "reasoning" and part.get("redacted")):
             return _clean(value)
     return ""
-
-
-def _summary(part: Any) -> str:
-    text = part.get("text") if isinstance(part, Mapping) else part
-    return text if isinstance(text, str) else ""
 
 
 def _texts_of_document(part: Mapping[str, Any]) -> list[Any]:
@@ -479,7 +534,7 @@ def _result_block(part: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
     """Fields and content of a result that stands among the parts of a message."""
     known = next((part[name] for name in ("tool_use_id", "call_id", "id") if _ids(part.get(name))), None)
     content = next((part[name] for name in ("content", "output", "response", "result") if name in part), "")
-    return {"tool_call_id": known} | _chosen(part, "is_error", "name"), content
+    return {"tool_call_id": known} | _chosen(part, "is_error", "name", "error"), content
 
 
 def _chosen(part: Mapping[str, Any], *names: str) -> dict[str, Any]:
@@ -524,13 +579,9 @@ def _unseen_part(part: Mapping[str, Any], *, anyway: bool = False) -> Mapping[st
 
 def _marks_in(further: Mapping[str, Any]) -> list[Any]:
     """Marks of the fields of a message that hold images or files, as its attachments: they are part of what is said."""
-    kinds = {name: unseen(shown_value(value)) for name, value in further.items()}
-    for name in _ATTACHED:
-        for attached in further[name] if isinstance(further.get(name), list) and not kinds[name] else ():
-            if isinstance(attached, Mapping) and any(map(attached.get, _ADDRESSES)):
-                kinds[name] = (_unseen_part(attached, anyway=True) or {"type": "file"})["type"]
-            elif isinstance(attached, str) and attached and name in ("images", "videos"):
-                kinds[name] = name[:-1]
+    inner = [it for value in further.values() if isinstance(value, Mapping) for it in value.items() if _listed(it[1])]
+    kinds = {name: kind_of_files(name, value) for name, value in inner if not unseen(shown_value(value))}
+    kinds |= {name: unseen(shown_value(value)) or kind_of_files(name, value) for name, value in further.items()}
     return [{"type": kind, "unseen": f"in {name[:40]}"} for name, kind in kinds.items() if kind]
 
 
@@ -572,10 +623,11 @@ def _cut_data(text: str) -> Any:
     """A text with images and recordings in it as parts, these as marks; the text if it holds none."""
     parts: list[Any] = []
     end = 0
-    matches = (*_DATA.finditer(text), *_PICTURE.finditer(text), *_LANGFUSE.finditer(text))
+    matches = (*_DATA.finditer(text), *_FILE.finditer(text), *_LANGFUSE.finditer(text))
     for match in sorted(matches, key=re.Match.start):
-        media, data = ("image", match[0].rstrip()) if match.re is _PICTURE else match.groups()
-        kind = _MEDIA.get(media, _MEDIA.get(media.partition("/")[0], "file" if match.re is _LANGFUSE else None))
+        media, data = (str(match.lastgroup), match[0].rstrip()) if match.re is _FILE else match.groups()
+        main = media.partition("/")[0].strip("\\")
+        kind = media if match.re is _FILE else _MEDIA.get(media, _MEDIA.get(main, None if main == "font" else "file"))
         if kind is None or match.start() < end:
             continue
         if match.start() > end:

@@ -15,6 +15,7 @@ import pandas as pd
 from evalkit.errors import InputError
 from evalkit.tables import message_forms as forms
 from evalkit.tables.items import canonical, is_missing
+from evalkit.tables.message_fields import ABOUT, kind_of_files
 from evalkit.tables.message_forms import Message
 
 QUESTION: Message = {"role": "question", "content": "(The question, which is shown apart, stood here.)"}
@@ -24,7 +25,9 @@ ANSWER: Message = {"role": "answer", "content": "(The answer, which is shown apa
 
 _ROLES = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bot": "assistant", "observation": "tool"}
 _COLUMNS = ("question", "answer", "conversation")
-_ASKING, _ANSWERS = ("user", "human", "system", "developer"), ("choices", "response", "output", "completion")
+_ASKING, _ANSWERS = ("user", "human", "system", "developer", "tool"), ("choices", "response", "output", "completion")
+_LOGS = ("messages", "traj", "conversation", "conversations", "contents", "input")
+_SYSTEMS = ("system", "instructions", "system_prompt", "systemPrompt", "system_instruction", "systemInstruction")
 _SPEAKER_LINE = re.compile(
     r"^[ \t]*\**(user|assistant|system|tool|human|ai|bot|agent|customer|client|model|student|teacher)\**[ \t]*:\**",
     re.IGNORECASE | re.MULTILINE,
@@ -88,10 +91,11 @@ def messages_of(cell: Any) -> list[Message]:
         value = _of_log(value)
     if value in (None, []) or (isinstance(value, str) and not value.strip()):
         return []
-    found = forms.read_messages([_named(one) for one in value]) if isinstance(value, list) else None
+    found = forms.read_messages([_named(message) for message in value]) if isinstance(value, list) else None
     if found is None:
         got = str(cell)[:60]
-        raise InputError(f"expected a list of messages with role and content, got {got!r}; rewrite it in OpenAI's form")
+        advice = "rewrite it in OpenAI's form, as LangChain's convert_to_openai_messages does"
+        raise InputError(f"expected a list of messages with role and content, got {got!r}; {advice}")
     return found
 
 
@@ -143,9 +147,9 @@ def split(
     end = next((n for n in range(at + is_there, len(messages)) if is_question(messages[n])), len(messages))
     shown: Any = answer
     if answer is None and forms.speakers(messages):
-        shown = _told(messages[at]["content"]) if is_there else ""
+        shown = _told(messages[at]) if is_there else ""
     elif is_there and words(messages[at]["content"]) == words(answer):
-        shown = _told(messages[at]["content"])
+        shown = _told(messages[at])
     before, turn = list(messages[: asked + 1]), list(messages[asked + 1 : end])
     place = at - asked - 1
     if "answer" not in wanted:
@@ -155,7 +159,12 @@ def split(
     elif is_there:
         mine = turn[place]
         calls = {"role": mine["role"], "content": "", "tool_calls": mine.get("tool_calls")}
-        after = [*([calls] if calls["tool_calls"] else []), *turn[place + 1 :]]
+        later = [
+            one
+            for one in turn[place + 1 :]
+            if one["role"] != mine["role"] or str(one["content"]).strip() or len(one) > 2
+        ]
+        after = [*([calls] if calls["tool_calls"] else []), *later]
         earlier = turn[:place]
         if answer is not None and words(mine["content"]) != words(answer):  # the rest of it stands amid calls
             earlier = [
@@ -164,8 +173,26 @@ def split(
         turn = earlier + ([ANSWER, *after] if after else [])
     if before and asked >= 0 and "question" in wanted:
         before[-1:] = [QUESTION] if turn else []
-    question = None if asked < 0 else _told(messages[asked]["content"])
+    question = None if asked < 0 else _told(messages[asked])
     return {"question": question, "answer": shown, "conversation": [*before, *turn] or None}
+
+
+def without_answer(conversation: list[Any], question: Any, answer: Any) -> list[Any]:
+    """A conversation of an item without the answer, and its question, that the item has as inputs of their own.
+
+    It stays as it is where the answer does not follow the question, or nothing else would be left of it.
+    """
+    text = words(answer) if isinstance(answer, str) else ""
+    if not text or not any(isinstance(turn, dict) and words(turn.get("content")) == text for turn in conversation):
+        return conversation
+    messages = forms.read_messages(conversation) or []
+    number, is_there = _place_of_answer(messages, None)
+    questions = [words(turn["content"]) for turn in messages[:number] if is_question(turn)][-1:]
+    is_asked = question is None or questions == [words(question)]
+    if not (is_there and is_asked and words(messages[number]["content"]) == text):
+        return conversation
+    inputs = ("answer", "conversation", *(() if question is None else ("question",)))
+    return split(messages, inputs, answer=answer)["conversation"] or []
 
 
 def _place_of_answer(messages: Sequence[Message], answer: str | None) -> tuple[int, bool]:
@@ -184,7 +211,8 @@ def _place_of_answer(messages: Sequence[Message], answer: str | None) -> tuple[i
         return len(messages), False
     # of the assistant's last turn, what it said last; if it only called tools, it said nothing at the end of the turn
     start = max((n for n, one in enumerate(messages[: mine[-1]]) if is_question(one)), default=-1)
-    spoken = [n for n in mine if n > start and (forms.said(messages[n]["content"]) or "tool_calls" not in messages[n])]
+    spoken = [n for n in mine if n > start and str(forms.said(messages[n]["content"])).strip()]
+    spoken = spoken or [n for n in mine if n > start and "tool_calls" not in messages[n]]
     if spoken:
         return spoken[-1], True
     return next((n for n in range(mine[-1], len(messages)) if is_question(messages[n])), len(messages)), False
@@ -202,10 +230,20 @@ def _without_words(message: Message) -> Message:
     return {**message, "content": kept or ""}
 
 
-def _told(content: Any) -> Any:
-    """What is said in a content: a text, or a list if images or files stand in it."""
-    value = forms.said(content)
+def _told(message: Message) -> Any:
+    """What is said in a message, with the fields beside it: a text, or a list if images or files stand in it."""
+    value = forms.said(message["content"])
+    # who speaks, and what a program noted of it, is no part of what is said
+    fields = {name: field for name, field in further(message).items() if name not in ("name", *ABOUT)}
+    parts = [block for block in value if block != ""] if isinstance(value, list) else [value] if value else []
+    value = [*parts, as_json(fields)] if fields else value
     return value if isinstance(value, str) or forms.unseen(value) else content_text(value)
+
+
+def further(message: Message) -> Message:
+    """The fields of a message in the one form that are shown as JSON."""
+    names = ("role", "content", "tool_calls", *(_OF_RESULTS if forms.is_result(message) else ()))
+    return {name: value for name, value in message.items() if name not in names}
 
 
 def is_question(message: Message) -> bool:
@@ -227,17 +265,12 @@ def turns(messages: Sequence[Message]) -> Iterator[tuple[int, str, str]]:
     names = {call["id"]: call["name"] for message in messages for call in message.get("tool_calls", [])}
     for at, message in enumerate(messages, 1):
         calls = message.get("tool_calls", [])
-        further = {
-            name: value
-            for name, value in message.items()
-            if name not in ("role", "content", "tool_calls") and not (forms.is_result(message) and name in _OF_RESULTS)
-        }
-        blocks = list(_blocks(message, names))
-        if not blocks and (further or not calls):
+        fields, blocks = further(message), list(_blocks(message, names))
+        if not blocks and (fields or not calls):
             blocks = [(str(message["role"]), "")]
-        if further:
+        if fields:
             heading, text = blocks[0]
-            blocks[0] = heading, f"{text}\n{as_json(further)}"
+            blocks[0] = heading, f"{text}\n{as_json(fields)}"
         yield from ((at, *block) for block in blocks)
         for call in calls:
             yield at, f"{message['role']}: call {call['id']}, {call['name']}", _called(call)
@@ -358,23 +391,44 @@ def value_text(value: Any, name: str = "") -> str:
 
 def _of_log(value: Mapping[str, Any]) -> Any:
     """The messages of a log's object, with Anthropic's system prompt and Inspect's attachments in their places."""
-    messages = value.get("messages", value.get("traj"))
-    if not isinstance(messages, list):
+    messages = next((value[name] for name in _LOGS if isinstance(value.get(name), list)), None)
+    if messages is None and isinstance(value.get("output"), list) and isinstance(value.get("input"), str):
+        messages = [{"role": "user", "content": value["input"]}]  # OpenAI's Responses API
+    if messages is None:
         return value
-    last = next((message for message in reversed(messages) if message is not None), None)
-    if isinstance(last, Mapping) and ("choices" in value or last.get("role") in _ASKING):
-        if (answers := _answers_beside(value)) is None:
-            return value  # shown whole, not without its answer
-        messages = [*messages, *answers]
-    if value.get("system"):
-        messages = [{"role": "system", "content": value["system"]}, *messages]
+    last: Any = next((_named(turn) for turn in reversed(messages) if isinstance(turn, Mapping)), {})
+    end = (forms.read_messages([last]) or [last])[-1]
+    is_open = "choices" in value or last.get("role") in _ASKING or bool({"tool_calls", "tool_call_id"} & end.keys())
+    if (answers := _answers_beside(value)) is None and is_open:
+        return value  # shown whole, not without its answer
+    users = [n for n, turn in enumerate(messages) if isinstance(turn, Mapping) and turn.get("role") == "user"] or [0]
+    gists = [gist for turn in messages[users[-1] :] for gist in _gist([turn])]
+    messages = messages + [
+        turn for turn in answers or [] if is_open and not all(gist in gists for gist in _gist([turn]))
+    ]
+    for name in [name for name in reversed(_SYSTEMS) if value.get(name)]:
+        text = value[name]
+        rules = {"role": "system", **(text if isinstance(text, Mapping) else {"content": text})}
+        messages = messages if _gist([rules]) in map(_gist, [[turn] for turn in messages[:1]]) else [rules, *messages]
+    files = {name: field for name, field in value.items() if isinstance(field, list) and kind_of_files(name, field)}
+    messages = [{"role": "user", "content": "", **files}, *messages] if files else messages
     attached = value.get("attachments")
     return _with_attachments(messages, attached) if isinstance(attached, Mapping) else messages
+
+
+def _gist(values: Sequence[Any]) -> Any:
+    """What messages say and do, however they are written."""
+    turns = forms.read_messages(values) or []
+    return [
+        (words(turn["content"]), turn.get("tool_calls")) if words(turn["content"]) else turn for turn in turns
+    ] or values
 
 
 def _answers_beside(value: Mapping[str, Any]) -> list[Any] | None:
     """The answer that a log's object has beside its messages, if any; None if it cannot be told."""
     answer: Any = next((value[name] for name in _ANSWERS if value.get(name)), [])
+    if isinstance(answer, list) and len(answer) > 0 and "choices" not in value and forms.read_messages(answer):
+        return answer
     answer = answer.get("choices", answer) if isinstance(answer, Mapping) else answer
     answer = answer[0] if isinstance(answer, list) and len(answer) == 1 else answer
     answer = answer.get("message", answer.get("text", answer)) if isinstance(answer, Mapping) else answer
@@ -398,10 +452,11 @@ def _named(message: Any) -> Any:
     """A message in the form ``{"from": "human", "value": …}`` as one with role and content."""
     if not isinstance(message, Mapping) or "from" not in message or "role" in message:
         return message
-    role, value = str(message["from"]), message.get("value", "")
+    role, value = str(message["from"]), message.get("value", message.get("content", ""))
     if role in ("function_call", "tool_call"):
         try:
             return {"role": "assistant", "content": "", "tool_calls": [dict(orjson.loads(value))]}
         except (ValueError, TypeError):
             pass
-    return {"role": _ROLES.get(role, role), "content": value}
+    rest = {name: field for name, field in message.items() if name not in ("from", "value")}
+    return {**rest, "role": _ROLES.get(role, role), "content": value}

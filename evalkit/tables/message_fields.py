@@ -1,0 +1,107 @@
+"""What the fields of a message hold, by their names, whoever wrote them: words, files, or notes for no judge to see."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-. ]")
+_FILES = re.compile(
+    r"(?:experimental_|input_|inline_|user_|uploaded_|attached_|generated_|output_)?"
+    r"(?:(?P<image>image|img|photo|picture|screenshot)|(?P<audio>audio|voice_(?:message|note)|recording)|(?P<video>video)"
+    r"|(?P<file>file|attachment|media|document|doc|upload|pdf|blob))s?(?:_(?:url|uri|id|data|base64|b64|ref|file|list))?s?"
+    r"|(?P<path>image|audio|video)_paths?"
+)
+# who answered; what the program noted about it; what people or judges thought of it
+_NOTES = re.compile(
+    r"models?|model_\w+|(?:base|chat|language|ai|llm|completion|default|generator)_model(?:_\w+)?|llm\w*|engine|endpoint"
+    r"|deployment\w*|provider\w*|generator|(?:generated|answered|written)_by|system_fingerprint|service_tier"
+    r"|response_metadata|(?:\w+_)?usage(?:_\w+)?|(?:\w+_)?tokens?(?:_count\w*)?|(?:\w+_)?(?:latency|duration|costs?)(?:_\w+)?"
+    r"|id|uuid|(?:\w+_)?(?:message|msg|parent|run|trace|span|thread|session|conversation|chat|request|response|turn|step"
+    r"|generation|completion|item|observation|user)_(?:uu)?id|children\w*|object|index|done|example|weight|trainable|lc_\w+"
+    r"|(?:\w+_)?(?:finish|stop)_reason|stop_sequence|lang(?:uage)?|locale|time_?zone|user_agent|logprobs|cache_control|(?:\w+_)?timestamps?|date|datetime|time"
+    r"|(?:create|update|sent|start|end|complete|finish)(?:e?d)?(?:_(?:at|time|date|on))|created|updated"
+    r"|(?:\w+_)?(?:feedbacks?|scores?|ratings?|rated|verdicts?|rewards?|grades?|graded|thumbs?|upvote[sd]?|downvote[sd]?"
+    r"|votes?|annotators?|assessments?|evaluations?|evals?|judge?ments?|dislike[sd]?|stars|csat|nps|reactions?|emojis"
+    r"|correctness)(?:_\w+)?|(?:\w+_)?labels?|(?:is_)?(?:liked|correct|incorrect|accepted|rejected|preferred|chosen"
+    r"|approved|helpful|flagged|passed)|rank|preference|review_(?:result|count)|annotation|human_\w+"
+)
+_ENDINGS = re.compile(
+    r"(?P<image>\bimage/|\.(?:png|jpe?g|gif|webp|bmp|tiff?|heic|avif)\b)|(?P<audio>\baudio/|\.(?:mp3|wav|ogg|flac|m4a)\b)"
+    r"|(?P<video>\bvideo/|\.(?:mp4|mov|webm|avi)\b)", re.IGNORECASE)  # fmt: skip
+ABOUT = {"metadata", "meta", "extra", "extras", "extra_info", "info", "attributes", "custom"}
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
+_WORDS, _READ = ("text", "content", "snippet", "page_content", "transcript"), ("role", "content", "additional_kwargs")
+_ROLES = {"AIMessageChunk": "ai", **{role: role for role in ("ai", "human", "system", "tool", "user", "assistant")}}
+_NO_NEWS = {"status": ["success", "completed", "in_progress", "done"], "type": ["message", "chat", *_ROLES],
+            "source": ["input", "generate", "operator"]}  # fmt: skip
+_ITEM = re.compile(r"(?:\w+_)?call(?:_output)?|reasoning|mcp_\w+|item_reference|compaction|tool_search_output")
+_INS = ("arguments", "input", "action", "code", "queries", "operation")
+_OUTS = ("output", "outputs", "results", "result")
+
+
+def _plain_name(name: str) -> str:
+    return _HUMP.sub("_", name).lower().strip("_")
+
+
+@lru_cache(4096)
+def _is_note(name: str) -> bool:
+    return bool(_NOTES.fullmatch(_plain_name(name))) and not _FILES.fullmatch(_plain_name(name))
+
+
+def fields_beside(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a message beside its role and content, without notes about it and without empty ones."""
+    inner = message.get("additional_kwargs")
+    fields = [*(inner.items() if isinstance(inner, Mapping) else ()), *message.items()]
+    beside: dict[str, Any] = {}
+    for name, raw in fields:
+        is_about = isinstance(raw, Mapping) and _plain_name(name) in ABOUT
+        value = fields_beside(raw) if is_about else raw
+        is_noted = (name in _READ and "role" in message) or _is_note(name)
+        if not is_noted and value not in _EMPTY and str(value) not in _NO_NEWS.get(name, ()):
+            beside[name] = value
+    return beside
+
+
+def kind_of_files(name: str, value: Any) -> str | None:
+    """``image``, ``audio``, ``video`` or ``file`` if a field holds such things by its name; None if it holds words."""
+    match = _FILES.fullmatch(_plain_name(name))
+    if match is None or isinstance(value, bool) or value in _EMPTY:
+        return None
+    for item in value if isinstance(value, list) else [value]:
+        texts = (
+            [item.get(key) for key in _WORDS] if isinstance(item, Mapping) else [item if "doc" in match[0] else None]
+        )
+        if not any(isinstance(text, str) and len(text.split()) > 1 + ("doc" in match[0]) for text in texts):
+            kind = match["path"] or str(match.lastgroup)
+            ending = _ENDINGS.search(str(value)) if kind == "file" else None
+            return ending.lastgroup if ending else kind
+    return None
+
+
+def as_messages(values: Sequence[Any]) -> Sequence[Any]:
+    """Messages with a role, where OpenAI's Responses API and agents or LangChain keep items with a type instead."""
+    messages = [item if isinstance(item, Mapping) and "role" in item else _as_message(item) for item in values]
+    return values if None in messages else messages
+
+
+def _as_message(item: Any) -> Mapping[str, Any] | None:
+    kind = str(item.get("type")) if isinstance(item, Mapping) else ""
+    if kind in _ROLES:
+        inner = next((item[name] for name in ("data", "message") if isinstance(item.get(name), Mapping)), item)
+        return {"role": _ROLES[kind], **inner} if "content" in inner else None
+    if not _ITEM.fullmatch(kind):
+        return None
+    block = {"id": item.get("call_id", item.get("callId", item.get("id")))}
+    results = [item[name] for name in _OUTS if name in item] + ([""] if item.get("error") else [])
+    if kind.endswith("output"):
+        block |= {"type": "tool_result", "content": results[0] if results else ""}
+    elif kind.endswith("call"):
+        asked_for: Any = next((item[name] for name in _INS if name in item), {})
+        block |= {"type": "tool_call", "name": item.get("name", kind.removesuffix("_call")), "arguments": asked_for}
+        block |= {"result": results[0], "error": item.get("error")} if results else {}
+    names = ("type", "id", "call_id", "callId", "name", "error", "status", *_INS, *_OUTS) if len(block) > 1 else item
+    rest = {name: value for name, value in item.items() if name not in names}
+    return {"role": "assistant", "content": [block if len(block) > 1 else item], **rest}
