@@ -391,7 +391,9 @@ def test_same_replies_under_other_rules_weights_and_aggregates(tmp_path: Path) -
         assert (row["fixed"], row["broke"], row["n_paired"]) == (fixed, broke, n_both), change
         chips = [one.change for one in session.rows()]
         assert (chips.count("fixed"), chips.count("broke")) == (fixed, broke), change
-        n_moved = sum(one.moved and one.change[:7] not in ("verdict", "label a", "label l") for one in session.rows())
+        n_moved = sum(
+            bool(one.change) and one.change[:7] not in ("verdict", "label a", "label l") for one in session.rows()
+        )
         assert n_moved == row["changed"], change
         if change == "level":
             session.runs.show(session.runs.against, session.runs.current)  # and back

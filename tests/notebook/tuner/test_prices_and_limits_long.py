@@ -190,7 +190,7 @@ def test_prices_are_of_the_labels_and_of_the_draft_as_they_are_now(tmp_path):
         jury = {"active": {"y": 1}, "samples": 1, "aggregate": "mean"}
         left_usd = tuner.session.setup.left_usd(1e6)
         do(tuner, do="jury", **jury, budget_usd=str(1e6 - left_usd + 0.001))
-        assert "for its test alone, and the limit leaves US$ 0.0010" in tuner.state["suggestions"]["improve_lack"]
+        assert "needs more than the limit leaves (US$ 0.0010)" in tuner.state["suggestions"]["improve_lack"]
         do(tuner, do="jury", **jury, budget_usd="")
         tuner.edit("a", description="Is a so, in other words?")
         assert tuner.wait_idle(300)
