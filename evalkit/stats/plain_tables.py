@@ -248,7 +248,8 @@ def _with_what_stays(frame: pd.DataFrame, keys: Keys, *, carry: bool) -> tuple[p
     for name, advice in _OF_ITEM.items():
         if not carry or name not in frame:
             continue
-        pairs = frame[["item_id", name]].drop_duplicates()
+        factorized(frame[name], name)  # an error for cells that are lists
+        pairs = frame[["item_id", name]].dropna().drop_duplicates()
         several = pairs["item_id"].duplicated().to_numpy()
         if several.any():
             item = pairs.loc[several, "item_id"].iloc[0]

@@ -520,6 +520,10 @@ def test_groups_stay_with_their_items():
     assert by_items["n_clusters"].tolist() == [20]
     with pytest.raises(InputError, match=r"item '0' has several values in the column 'group_id' \('9', '0'\)"):
         ek.vote(table.assign(group_id=[9, *table["group_id"][1:]]), scale=[0, 1, 2])
+    gaps = ek.vote(table.assign(group_id=table["group_id"].where(table.index % 3 > 0)), scale=[0, 1, 2])
+    assert gaps.drop_duplicates("item_id")["group_id"].tolist() == [item // 3 for item in range(60)]
+    with pytest.raises(InputError, match="column 'group_id' has a list in a cell"):
+        ek.vote(table.assign(group_id=[["g"]] * len(table)), scale=[0, 1, 2])
 
 
 def test_groups_of_rows_by_a_column_whose_name_evalkit_uses():

@@ -194,7 +194,7 @@ def _check_candidate(start: Rubric, candidate: Rubric, criterion: str) -> None:
     scales = [rubric.criterion(criterion).scale for rubric in (start, candidate)]
     if candidate.content_hash == start.content_hash:
         raise InputError("candidate= is the same rubric as that of the evaluation; pass one with another wording")
-    levels = [(scale.codes, scale.pass_at, scale.pass_if) for scale in scales]
+    levels = [(scale.codes, scale.pass_at, scale.pass_if, scale.better) for scale in scales]
     if levels[0] != levels[1]:
         raise InputError(f"candidate= has other levels or another pass rule for {criterion!r}; change only the wording")
 

@@ -166,7 +166,7 @@ def jury_alignment(
     dev, _ = _counted(evaluation, labels, criterion)
     if by is not None and criterion in by.names:
         scales = [rubric.criterion(criterion).scale for rubric in (evaluation.rubric, by)]
-        rules = {(scale.pass_at, scale.pass_if) for scale in scales}
+        rules = {(scale.pass_at, scale.pass_if, scale.better) for scale in scales}
         if all(scale.has_rule for scale in scales) and len(rules) > 1:
             dev = labels_on_scale(dev, criterion, by)
             verdicts = {label: getattr(read_label(label, scales[1]), "passed", None) for label in dev["label"].unique()}

@@ -197,7 +197,7 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
     pairs = f"{counted(row['n_paired'], 'dev item')} compared"
     pairs *= bool(sizes - {row["n_paired"]})
     scales = [side.rubric.criterion(row["criterion"]).scale for side in (evaluation, runs.compared) if side]
-    is_new_rule = len({(scale.pass_at, scale.pass_if) for scale in scales}) > 1
+    is_new_rule = len({(scale.pass_at, scale.pass_if, scale.better) for scale in scales}) > 1
     one_rule = f"people's labels count by the pass rule of {now}, for {last} too" * is_new_rule
     best = max(points, key=lambda key: points[key].value or 0.0, default="")
     about = Circumstances(

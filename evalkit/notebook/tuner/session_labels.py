@@ -138,7 +138,7 @@ class Labels:
             if side is not None and criterion in side.rubric.names:
                 scale = side.rubric.criterion(criterion).scale
                 table = side.scores[["item_id", "criterion", "score", "passed"]]
-                judged.append(table.assign(rule=str((scale.pass_at, scale.pass_if))))
+                judged.append(table.assign(rule=str((scale.pass_at, scale.pass_if, scale.better))))
         is_here = [table["item_id"].isin(hidden["item_id"]) & (table["criterion"] == criterion) for table in judged]
         return hidden, _digest(hidden, *[table[rows] for table, rows in zip(judged, is_here, strict=True)])
 

@@ -347,7 +347,8 @@ def _fixed(
     if labels is not None:
         # by one pass rule: what only reads the labels in another way makes no verdict better
         truth = people_of(b, labels, common).kind
-        if (a.scale.pass_at, a.scale.pass_if) != (b.scale.pass_at, b.scale.pass_if):
+        rules = {(scale.pass_at, scale.pass_if, scale.better) for scale in (a.scale, b.scale)}
+        if len(rules) > 1:
             row |= _by_rule_of_before(people_of(a, labels, common).kind, kinds, units)
         is_known = truth >= 0
         silent = int((has_kinds & ~is_known).sum())

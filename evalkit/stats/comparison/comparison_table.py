@@ -68,7 +68,9 @@ def chance_sentences(row: Any) -> str:
         if row["floor_source"] == "measured":
             has_floor = "floor" in row and not np.isnan(row["floor"])
             floor = figure(row["floor"], row["floor_low"], row["floor_high"]) if has_floor else ""
-            source = f"measured: {floor} of {counted(int(row['n_floor']), 'item')}" if has_floor else "measured"
+            n_items = row.get("n_floor")  # not in tables of before
+            items = "items" if n_items is None or pd.isna(n_items) else counted(int(n_items), "item")
+            source = f"measured: {floor} of {items}" if has_floor else "measured"
         if row["n_clusters"] < row["n_common"]:
             source += f"; {row['n_clusters']} different texts or groups"
         limit = f"Asking the same prompt again changes 0 to {row['chance_up_to']:.0f} ({source})"

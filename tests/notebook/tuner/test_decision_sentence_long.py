@@ -344,10 +344,12 @@ def test_same_replies_under_other_rules_weights_and_aggregates(tmp_path: Path) -
             if rng.random() < 0.8
         ]
         given = pd.DataFrame(people, columns=["item_id", "criterion", "annotator", "label"])
-        change = rng.choice(["rule", "set", "weight", "aggregate", "rule and aggregate", "level"])
+        change = rng.choice(["rule", "set", "weight", "aggregate", "rule and aggregate", "level", "better"])
         second = first
         if "rule" in change:
             second = first.edit("c", pass_at=rng.randrange(1, levels - 1))
+        elif change == "better":
+            second = first.edit("c", better="low")
         elif change == "set":
             second = first.edit("c", pass_at=None, pass_if=rng.sample(range(levels), rng.randrange(1, levels)))
         elif change == "level":
@@ -402,7 +404,7 @@ def test_same_replies_under_other_rules_weights_and_aggregates(tmp_path: Path) -
             continue
         is_same = decision.then.endswith("have the same replies, and the same verdicts.")
         assert is_same == (not fixed and not broke and not row["changed"])
-        is_new_rule = "rule" in change or change == "set"
+        is_new_rule = "rule" in change or change in ("set", "better")
         assert ("labels count by the pass rule of v1.1, for v1 too" in decision.reason) == is_new_rule
         other = counts(before.rubric)
         # never by one reading of the labels alone
