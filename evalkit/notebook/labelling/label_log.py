@@ -340,6 +340,8 @@ class LabelLog:
 
     def add_form(self, annotator: str, edits: Mapping[_Question, LabelEdit], rubric: Rubric | None = None) -> None:
         """As `add`, for several items and criteria, by one write."""
+        if rubric is not None:  # of a draft, which no version has yet
+            self.add_scales(rubric)
         for (item_id, criterion), edit in edits.items():
             if item_id not in self._texts:
                 raise InputError(f"item {item_id!r} not found; only items of this session can be labelled")
@@ -410,9 +412,13 @@ class LabelLog:
         labels = self._that_count() if source in _COUNTED else self.last()
         return {key[:2]: edit for key, edit in labels.items() if key[2] == annotator}
 
-    def labelled(self, criterion: str, annotator: str, source: str) -> set[str]:
-        """The items of `given_by` for a criterion."""
-        return {item for item, name in self.given_by(annotator, source) if name == criterion}
+    def labelled(self, criterion: str, annotator: str, source: str, scale: Scale | None = None) -> set[str]:
+        """The items of `given_by` for a criterion; with a scale those whose label is on it."""
+        given = {item: edit for (item, name), edit in self.given_by(annotator, source).items() if name == criterion}
+        fits = {
+            pair: scale is None or _is_on(*pair, scale) for pair in {(str(e.label), e.levels) for e in given.values()}
+        }
+        return {item for item, edit in given.items() if fits[str(edit.label), edit.levels]}
 
     def last_queued(self, criterion: str, annotator: str, source: str) -> tuple[str, str] | None:
         """The last item labelled from this source of the label queue, and its label."""

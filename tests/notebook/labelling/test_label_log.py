@@ -177,6 +177,19 @@ def test_a_draw_of_other_items_leaves_the_queue_usable(tmp_path: Path) -> None:
     assert [number for number, _ in log_at(log.path).draws["a"]] == [4, 5]
 
 
+def test_labels_by_the_words_of_a_draft_count_and_those_of_moved_levels_come_again(tmp_path: Path) -> None:
+    swapped = Rubric(id="r", inputs=["answer"], criteria=[{"name": "a", "scale": {0: "yes", 1: "no"}}])
+    log = log_at(tmp_path / "l.jsonl")
+    log.add("i0", "a", "ann", LabelEdit("1", "random"), RUBRIC)
+    for item in ("i1", "i2"):  # before the draft has run
+        log.add(item, "a", "ann", LabelEdit("1", "random"), swapped)
+    assert sorted(log.table["item_id"]) == ["i0", "i1", "i2"]
+    queue = LabelQueue(log, TEXTS)
+    turns = [queue.turn("a", "ann", {}, "v1", rubric.criterion("a").scale) for rubric in (RUBRIC, swapped)]
+    assert [turn.n_done for turn in turns] == [1, 2]
+    assert (turns[0].item_id != "i0", turns[1].item_id not in ("i1", "i2")) == (True, True)
+
+
 def test_what_cannot_be_written_does_not_count(tmp_path: Path) -> None:
     folder = tmp_path / "file"
     folder.write_text("not a folder")

@@ -462,6 +462,34 @@ def test_a_version_of_another_notebook_brings_its_scale(tmp_path):
     assert first.label_log.n_other_texts == 0
 
 
+def test_the_queue_and_its_precision_go_by_the_levels_that_are_shown(tmp_path):
+    """Of the draft before its first run, also after a restart; of the version afterwards."""
+    items = [{"item_id": f"i{at:02d}", "answer": f"text {at}"} for at in range(40)]
+    fields = {"name": "a", "scale": {0: "Wrong", 1: "Right"}, "pass_at": 1, "description": "Is it so?"}
+    rubric = ek.Rubric(id="r", inputs=["answer"], criteria=[fields])
+
+    def opened():
+        tuner = ek.RubricTuner(items, rubric, "fake:noisy", samples=1, folder=tmp_path, cache=tmp_path / "c")
+        assert tuner.wait_idle(300)
+        do(tuner, do="queue", source="random", blind=True, open=True)
+        return tuner
+
+    tuner = opened()
+    tuner.edit("a", scale={0: "Right", 1: "Wrong"})
+    assert tuner.wait_idle(300)
+    for number in range(30):
+        item = tuner.state["queue"]["item_id"]
+        do(tuner, do="label_next", item_id=item, criterion="a", label="01"[number % 2], id=str(number))
+    again = opened()
+    assert [one.state["queue"]["n_done"] for one in (tuner, again)] == [30, 30]
+    do(tuner, do="run")
+    assert tuner.state["queue"]["precision"].startswith("30 labels. ")
+    tuner.edit("a", scale={0: "Wrong", 1: "Right"})
+    do(tuner, do="run")
+    assert (tuner.state["figures"]["off_scale"], tuner.state["queue"]["n_done"]) == (30, 0)
+    assert tuner.state["queue"]["precision"].startswith("0 labels that count.")
+
+
 def test_an_item_that_always_fails_leaves_the_unreadable_ones_to_be_asked_again(tmp_path):
     def says(prompt):
         if prompt.inputs["answer"] == "a0":
