@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from bisect import bisect
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
+
+import pandas as pd
 
 from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.core.settings import Options
@@ -104,6 +106,7 @@ class Runs:
             raise ConfigError(f"the run is {over.lstrip(', ')}; raise 'Spend at most' under Jury (budget_usd)")
         self.problems.pop(version.key, None)
         work, end, started = self._setup.worklist(version), RunEnd(""), time.time()
+        part: pd.DataFrame | None = None
 
         def report(progress: Any) -> None:
             nonlocal end
@@ -123,14 +126,17 @@ class Runs:
         with self.running():
             try:
                 if item_ids is not None:
-                    judge_worklist(self._setup.worklist(version, item_ids), options)
+                    part = judge_worklist(self._setup.worklist(version, item_ids), options)
                     raise Stopped  # before the other items
                 evaluation = self._evaluate(work, options)
             except Stopped:
-                evaluation = _mark_stopped(self._evaluate(work), started)
+                evaluation = _mark_stopped(self._evaluate(work), started, part)
                 n_missing = evaluation.cost.n_missing
                 rest = f"press Run to request the remaining {n_missing:,}" if n_missing else "all replies are here"
-                end = RunEnd(f"stopped: {evaluation.cost.n_live:,} replies received; {rest}", stopped=True)
+                head = f"stopped: {evaluation.cost.n_live:,} replies received"
+                if part is not None:  # Run may be over the limit
+                    head, rest = end.text, f"{counted(n_missing, 'reply', 'replies')} still to ask for"
+                end = RunEnd("; ".join(filter(None, (head, rest))), stopped=True)
             finally:
                 self._is_asking = False
                 with self._history.lock, suppress(CacheError):  # a run that was paid for is shown first
@@ -226,16 +232,29 @@ class Runs:
     def fitting(self) -> tuple[list[str], str]:
         """The items that a run of the draft can judge within the spending limit, labelled ones first, and its price.
 
-        No items and no price if none fit, or if nothing would be asked about them; makes no calls.
+        An item's own criteria stay together, as in a prompt of the whole run. No items and no price if none fit, or if
+        nothing would be asked about them; makes no calls.
         """
-        left_usd, version = self._drafts.left_usd, self._drafts.next_version()
-        labelled = {*self._labels.log.counted["item_id"]}
-        ids = sorted(self._setup.items["item_id"].tolist(), key=lambda item: item not in labelled)
+        left_usd, version, items = self._drafts.left_usd, self._drafts.next_version(), self._setup.items
+        labelled, one_prompt = {*self._labels.log.counted["item_id"]}, items["item_id"]
+        if self._setup.spec.per_item and "of_item" in items:
+            one_prompt = items["of_item"]
+        rows_of = items["item_id"].groupby(one_prompt.astype(str).to_numpy(), sort=False).agg(list)
+        groups = sorted(rows_of, key=labelled.isdisjoint)
 
-        def passes(n: int) -> bool:
-            return left_usd is None or not self._setup.plan(version, ids[:n]).usd <= left_usd
+        def usd_of(n: int) -> float:
+            return self._setup.plan(version, [*chain.from_iterable(groups[:n])]).usd
 
-        ids = ids[: bisect(range(1, len(ids)), False, key=passes)]
+        (low, low_usd), (high, high_usd), n_tries = (0, 0.0), (len(groups), usd_of(len(groups))), 0
+        while left_usd is not None and high - low > 1 and high_usd > left_usd:
+            # prices are nearly even: each plan of thousands of items takes seconds
+            share = (left_usd - low_usd) / (high_usd - low_usd) if n_tries < 3 or n_tries % 2 else 0.5
+            middle, n_tries = min(max(low + int((high - low) * share), low + 1), high - 1), n_tries + 1
+            if (usd := usd_of(middle)) > left_usd:
+                high, high_usd = middle, usd
+            else:
+                low, low_usd = middle, usd
+        ids = [*chain.from_iterable(groups[:low])]
         price = run_price(self._setup.plan(version, ids)) if ids else ""
         return (ids, price) if price else ([], "")
 
@@ -301,10 +320,11 @@ class Runs:
             self._history.save()
 
 
-def _mark_stopped(evaluation: Evaluation, started: float) -> Evaluation:
+def _mark_stopped(evaluation: Evaluation, started: float, part: pd.DataFrame | None = None) -> Evaluation:
     """The evaluation of a stopped run, from the cache.
 
-    Judgments that were not made have the error ``stopped``. Replies received after its start were paid in it.
+    Judgments that were not made have the error ``stopped``, or that of the run of a part. Replies received after its
+    start were paid in it.
     """
     judgments = evaluation.judgments
     keys = {key: bytes.fromhex(key) for key in judgments["key"].dropna().unique()}
@@ -312,6 +332,11 @@ def _mark_stopped(evaluation: Evaluation, started: float) -> Evaluation:
     paid_for = [key for key, code in keys.items() if code in bought]
     live = judgments["key"].isin(paid_for) & judgments["source"].eq("cache")
     why = judgments["error"].astype(object).replace("cache_miss", "stopped")
+    if part is not None:
+        keys_of_both = [table[schemas.JUDGMENT_KEY].astype(str) for table in (part, judgments)]
+        index, rows = map(pd.MultiIndex.from_frame, keys_of_both)
+        reasons = part["error"].astype(object).set_axis(index).reindex(rows).fillna("stopped").set_axis(why.index)
+        why = why.mask(why.eq("stopped"), reasons)
     source = judgments["source"].astype(object).mask(live.to_numpy(dtype=bool), "live")
     marked = judgments.assign(error=schemas.categorical(why), source=schemas.categorical(source))
     return replace(evaluation, judged=marked)
