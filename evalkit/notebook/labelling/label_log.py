@@ -103,7 +103,7 @@ def labels_on_scales(labels: pd.DataFrame, *rubrics: Rubric) -> pd.DataFrame:
         for name in rubric.names:
             is_on = labels.index.isin(labels_on_scale(labels, name, rubric).index)
             labels = labels[(labels["criterion"] != name).to_numpy() | is_on]
-    return labels.reset_index(drop=True)
+    return labels
 
 
 def drop_new_annotators(labels: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:

@@ -179,7 +179,7 @@ class RubricTuner(NotebookWidget):
         if n_off := len(table) - len(labels):
             fact = f"{counted(n_off, 'label is', 'labels are')} not on the scale of the version shown"
             warnings.warn(f"{fact}: left out, as in its figures", EvalkitWarning, stacklevel=2)
-        return labels
+        return labels.reset_index(drop=True)
 
     def __getattr__(self, name: str) -> Any:
         if name not in _TABLES:
