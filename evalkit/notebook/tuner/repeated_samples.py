@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -50,8 +51,15 @@ class RepeatedSamples:
         versions, sizes = self._history.versions, dict[str, int]()
         for alike in [*versions, key]:  # its own come last
             measured = self.sizes.get(alike, {}).items() if {alike, key} <= versions.keys() else ()
-            sizes |= {name: n for name, n in measured if versions[key].asks(name) == versions[alike].asks(name)}
+            sizes |= {name: n for name, n in measured if self._asked(key, name) == self._asked(alike, name)}
         return sizes
+
+    def _asked(self, key: str, name: str) -> list[Any]:
+        """What the judges of a version are asked in the prompt that holds a criterion, and maybe others."""
+        version = self._history.versions[key]
+        names, groups = version.rubric.names, replace(self._setup.spec, rubric=version.rubric).groups
+        group = groups[names.index(name)] if name in names else ()
+        return [version.asks(names[number]) for number in group] or [key]
 
     def _criteria(self, criterion: str) -> list[str]:
         """The criterion (empty: all), if the two versions shown ask it in other ways and it is not measured."""
@@ -133,7 +141,9 @@ class RepeatedSamples:
                 for size in sorted(set(measured.values()))
             ]
             if any(_items_lost(table) > _MOST_LOST * table["item_id"].nunique() for table in tables):
-                self.sizes.pop(key, None)  # other items, or pruned replies
+                for alike, sizes in self.sizes.items():  # other items, or pruned replies
+                    lost = [name for name in sizes if self._asked(key, name) == self._asked(alike, name)]
+                    self.sizes[alike] = {name: n for name, n in sizes.items() if name not in lost}
                 self._tables[key] = None
             elif tables:
                 self._tables[key] = pd.concat(tables, ignore_index=True)
