@@ -26,7 +26,7 @@ tuner"""
 
 CHANCE = re.compile(
     r"from v1(\.\d)?( · [^·]* a verdict)? · Asking the same prompt again changes 0 to \d+ "
-    r"\(measured: 0\.\d\d \[.*\] of items(; \d+ independent groups or texts)?\)\. "
+    r"\(measured: 0\.\d\d \[.*\] of items(; \d+ different texts or groups)?\)\. "
     r"The replies changed (no )?more than by chance, p [<\d.]+"
 )
 
