@@ -415,10 +415,7 @@ class LabelLog:
     def labelled(self, criterion: str, annotator: str, source: str, scale: Scale | None = None) -> set[str]:
         """The items of `given_by` for a criterion; with a scale those whose label is on it."""
         given = {item: edit for (item, name), edit in self.given_by(annotator, source).items() if name == criterion}
-        fits = {
-            pair: scale is None or _is_on(*pair, scale) for pair in {(str(e.label), e.levels) for e in given.values()}
-        }
-        return {item for item, edit in given.items() if fits[str(edit.label), edit.levels]}
+        return {item for item, edit in given.items() if scale is None or _is_on(str(edit.label), edit.levels, scale)}
 
     def last_queued(self, criterion: str, annotator: str, source: str) -> tuple[str, str] | None:
         """The last item labelled from this source of the label queue, and its label."""

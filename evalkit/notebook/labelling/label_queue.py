@@ -77,13 +77,9 @@ class LabelQueue:
         self._skipped = [*(one for one in self._skipped if one != key), key]
 
     def turn(
-        self,
-        criterion: str,
-        annotator: str,
-        disagreements: Mapping[str, float],
-        version: str,
+        self, criterion: str, annotator: str, disagreements: Mapping[str, float], version: str,
         scale: Scale | None = None,
-    ) -> Turn:
+    ) -> Turn:  # fmt: skip
         """What this annotator labels next, given the disagreement of judges at the version shown.
 
         Items whose label is not on its scale come again.

@@ -41,8 +41,8 @@ def session_code(session: Session, items: str = "items") -> str:
     compared, counted = session.history.versions.get(session.runs.against), [""] * 3
     if len(labels := session.labels.log.counted):
         path, counted = session.labels.log.path.with_suffix(".csv"), [", labels=labels"] * 3
-        pair = [labels_on_scales(labels, version.rubric).index for version in (shown, compared or shown)]
-        is_on, was_on = (labels.index.isin(rows) for rows in pair)
+        kept = (labels_on_scales(labels, version.rubric) for version in (shown, compared or shown))
+        is_on, was_on = (labels.index.isin(rows.index) for rows in kept)
         if (is_on != was_on).any():
             labels = labels.assign(on=np.where(is_on & was_on, "both", np.where(is_on, "ev", "last")))
             counted = [f", labels=labels[labels['on'] {part}]" for part in ("!= 'last'", "!= 'ev'", "== 'both'")]

@@ -142,8 +142,8 @@ class RepeatedSamples:
             ]
             if any(_items_lost(table) > _MOST_LOST * table["item_id"].nunique() for table in tables):
                 for alike, sizes in self.sizes.items():  # other items, or pruned replies
-                    lost = [name for name in sizes if self._asked(key, name) == self._asked(alike, name)]
-                    self.sizes[alike] = {name: n for name, n in sizes.items() if name not in lost}
+                    rest = [name for name in sizes if self._asked(key, name) != self._asked(alike, name)]
+                    self.sizes[alike] = {name: sizes[name] for name in rest}
                 self._tables[key] = None
             elif tables:
                 self._tables[key] = pd.concat(tables, ignore_index=True)

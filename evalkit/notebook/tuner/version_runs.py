@@ -105,8 +105,7 @@ class Runs:
         if left_usd is not None and (over := over_limit(self._setup.plan(version, item_ids, **changed).usd, left_usd)):
             raise ConfigError(f"the run is {over.lstrip(', ')}; raise 'Spend at most' under Jury (budget_usd)")
         self.problems.pop(version.key, None)
-        work, end, started = self._setup.worklist(version), RunEnd(""), time.time()
-        part: pd.DataFrame | None = None
+        work, end, started, part = self._setup.worklist(version), RunEnd(""), time.time(), None
 
         def report(progress: Any) -> None:
             nonlocal end
@@ -132,11 +131,11 @@ class Runs:
             except Stopped:
                 evaluation = _mark_stopped(self._evaluate(work), started, part)
                 n_missing = evaluation.cost.n_missing
-                rest = f"press Run to request the remaining {n_missing:,}" if n_missing else "all replies are here"
-                head = f"stopped: {evaluation.cost.n_live:,} replies received"
-                if part is not None:  # Run may be over the limit
-                    head, rest = end.text, f"{counted(n_missing, 'reply', 'replies')} still to ask for"
-                end = RunEnd("; ".join(filter(None, (head, rest))), stopped=True)
+                head = f"stopped: {evaluation.cost.n_live:,} replies received" if part is None else end.text
+                # after a part, Run may be over the limit
+                to_do = "press Run to request the remaining {n:,}" if part is None else "{n:,} still to ask for"
+                rest = to_do.format(n=n_missing) if n_missing else "all replies are here"
+                end = RunEnd(f"{head}; {rest}", stopped=True)
             finally:
                 self._is_asking = False
                 with self._history.lock, suppress(CacheError):  # a run that was paid for is shown first
@@ -236,27 +235,25 @@ class Runs:
         nothing would be asked about them; makes no calls.
         """
         left_usd, version, items = self._drafts.left_usd, self._drafts.next_version(), self._setup.items
-        labelled, one_prompt = {*self._labels.log.counted["item_id"]}, items["item_id"]
-        if self._setup.spec.per_item and "of_item" in items:
-            one_prompt = items["of_item"]
-        rows_of = items["item_id"].groupby(one_prompt.astype(str).to_numpy(), sort=False).agg(list)
-        groups = sorted(rows_of, key=labelled.isdisjoint)
+        one_prompt = items["of_item" if self._setup.spec.per_item and "of_item" in items else "item_id"].astype(str)
+        rows_of = items["item_id"].groupby(one_prompt.to_numpy(), sort=False).agg(list)
+        groups = sorted(rows_of, key={*self._labels.log.counted["item_id"]}.isdisjoint)
 
-        def usd_of(n: int) -> float:
-            return self._setup.plan(version, [*chain.from_iterable(groups[:n])]).usd
+        def ids_of(n: int) -> list[str]:
+            return [*chain.from_iterable(groups[:n])]
 
-        (low, low_usd), (high, high_usd), n_tries = (0, 0.0), (len(groups), usd_of(len(groups))), 0
+        high_usd = self._setup.plan(version, ids_of(len(groups))).usd
+        low, low_usd, high, price, n_tries = 0, 0.0, len(groups), "", 0
         while left_usd is not None and high - low > 1 and high_usd > left_usd:
             # prices are nearly even: each plan of thousands of items takes seconds
             share = (left_usd - low_usd) / (high_usd - low_usd) if n_tries < 3 or n_tries % 2 else 0.5
             middle, n_tries = min(max(low + int((high - low) * share), low + 1), high - 1), n_tries + 1
-            if (usd := usd_of(middle)) > left_usd:
-                high, high_usd = middle, usd
+            plan = self._setup.plan(version, ids_of(middle))
+            if plan.usd > left_usd:
+                high, high_usd = middle, plan.usd
             else:
-                low, low_usd = middle, usd
-        ids = [*chain.from_iterable(groups[:low])]
-        price = run_price(self._setup.plan(version, ids)) if ids else ""
-        return (ids, price) if price else ([], "")
+                low, low_usd, price = middle, plan.usd, run_price(plan)
+        return (ids_of(low), price) if price else ([], "")
 
     @property
     def shown_versions(self) -> list[str]:
@@ -333,10 +330,9 @@ def _mark_stopped(evaluation: Evaluation, started: float, part: pd.DataFrame | N
     live = judgments["key"].isin(paid_for) & judgments["source"].eq("cache")
     why = judgments["error"].astype(object).replace("cache_miss", "stopped")
     if part is not None:
-        keys_of_both = [table[schemas.JUDGMENT_KEY].astype(str) for table in (part, judgments)]
-        index, rows = map(pd.MultiIndex.from_frame, keys_of_both)
-        reasons = part["error"].astype(object).set_axis(index).reindex(rows).fillna("stopped").set_axis(why.index)
-        why = why.mask(why.eq("stopped"), reasons)
+        tables = [table.astype(dict.fromkeys(schemas.JUDGMENT_KEY, str)) for table in (part, judgments)]
+        reasons = tables[1].merge(tables[0], how="left", on=schemas.JUDGMENT_KEY)["error_y"].set_axis(why.index)
+        why = why.mask(why.eq("stopped"), reasons.astype(object).fillna("stopped"))
     source = judgments["source"].astype(object).mask(live.to_numpy(dtype=bool), "live")
     marked = judgments.assign(error=schemas.categorical(why), source=schemas.categorical(source))
     return replace(evaluation, judged=marked)
