@@ -50,16 +50,17 @@ class RepeatedSamples:
         """On how many items each criterion of a version was measured, also as one of another that asks the same."""
         versions, sizes = self._history.versions, dict[str, int]()
         for alike in [*versions, key]:  # its own come last
-            measured = self.sizes.get(alike, {}).items() if {alike, key} <= versions.keys() else ()
+            measured = self.sizes.get(alike, {}).items()
             sizes |= {name: n for name, n in measured if self._asked(key, name) == self._asked(alike, name)}
         return sizes
 
     def _asked(self, key: str, name: str) -> list[Any]:
         """What the judges of a version are asked in the prompt that holds a criterion, and maybe others."""
-        version = self._history.versions[key]
-        names, groups = version.rubric.names, replace(self._setup.spec, rubric=version.rubric).groups
-        group = groups[names.index(name)] if name in names else ()
-        return [version.asks(names[number]) for number in group] or [key]
+        version = self._history.versions.get(key)
+        if version is None or name not in version.rubric.names:
+            return [key]
+        group = replace(self._setup.spec, rubric=version.rubric).groups[version.rubric.names.index(name)]
+        return [version.asks(version.rubric.names[number]) for number in group]
 
     def _criteria(self, criterion: str) -> list[str]:
         """The criterion (empty: all), if the two versions shown ask it in other ways and it is not measured."""
@@ -142,8 +143,7 @@ class RepeatedSamples:
             ]
             if any(_items_lost(table) > _MOST_LOST * table["item_id"].nunique() for table in tables):
                 for alike, sizes in self.sizes.items():  # other items, or pruned replies
-                    rest = [name for name in sizes if self._asked(key, name) != self._asked(alike, name)]
-                    self.sizes[alike] = {name: sizes[name] for name in rest}
+                    self.sizes[alike] = {n: sizes[n] for n in sizes if self._asked(key, n) != self._asked(alike, n)}
                 self._tables[key] = None
             elif tables:
                 self._tables[key] = pd.concat(tables, ignore_index=True)

@@ -159,8 +159,7 @@ class TunerController:
             # if planning fails, no plan is shown instead of the last one
             status = {"plan": "", "button": "", "part": ""}
             try:
-                plan = self.session.drafts.plan()
-                left_usd = self.session.drafts.left_usd
+                plan, left_usd = self.session.drafts.plan(), self.session.drafts.left_usd
                 status |= {"plan": plan_line(plan, left_usd), "button": run_price(plan, left_usd)}
             finally:
                 self.draw("notices")

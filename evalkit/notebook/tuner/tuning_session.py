@@ -335,8 +335,8 @@ class Session(Memo):
         """What the annotator labels next in the label queue."""
         about = self.evaluation, self.shown_criterion  # labels change nothing in it, and each label asks for it
         apart = self.once("disagreements", about, lambda: {row.item_id: row.apart or 0.0 for row in self.rows()})
-        scale = self.shown_rubric.criterion(self.shown_criterion).scale
-        return self.labels.queue.turn(self.shown_criterion, self.labels.annotator, apart, self.runs.current, scale)
+        criterion = self.shown_rubric.criterion(self.shown_criterion)
+        return self.labels.queue.turn(criterion, self.labels.annotator, apart, self.runs.current)
 
     def precision(self) -> str:
         """How precisely people's mean is known from the labels drawn at random, in words."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any
 
 import pandas as pd
@@ -130,11 +130,8 @@ class Runs:
                 evaluation = self._evaluate(work, options)
             except Stopped:
                 evaluation = _mark_stopped(self._evaluate(work), started, part)
-                n_missing = evaluation.cost.n_missing
                 head = f"stopped: {evaluation.cost.n_live:,} replies received" if part is None else end.text
-                # after a part, Run may be over the limit
-                to_do = "press Run to request the remaining {n:,}" if part is None else "{n:,} still to ask for"
-                rest = to_do.format(n=n_missing) if n_missing else "all replies are here"
+                rest = f"{n:,} still to ask for" if (n := evaluation.cost.n_missing) else "all replies are here"
                 end = RunEnd(f"{head}; {rest}", stopped=True)
             finally:
                 self._is_asking = False
@@ -239,21 +236,19 @@ class Runs:
         rows_of = items["item_id"].groupby(one_prompt.to_numpy(), sort=False).agg(list)
         groups = sorted(rows_of, key={*self._labels.log.counted["item_id"]}.isdisjoint)
 
-        def ids_of(n: int) -> list[str]:
-            return [*chain.from_iterable(groups[:n])]
-
-        high_usd = self._setup.plan(version, ids_of(len(groups))).usd
+        ids, ends = [*chain.from_iterable(groups)], [0, *accumulate(map(len, groups))]
+        high_usd = self._setup.plan(version, ids).usd
         low, low_usd, high, price, n_tries = 0, 0.0, len(groups), "", 0
         while left_usd is not None and high - low > 1 and high_usd > left_usd:
             # prices are nearly even: each plan of thousands of items takes seconds
             share = (left_usd - low_usd) / (high_usd - low_usd) if n_tries < 3 or n_tries % 2 else 0.5
             middle, n_tries = min(max(low + int((high - low) * share), low + 1), high - 1), n_tries + 1
-            plan = self._setup.plan(version, ids_of(middle))
+            plan = self._setup.plan(version, ids[: ends[middle]])
             if plan.usd > left_usd:
                 high, high_usd = middle, plan.usd
             else:
                 low, low_usd, price = middle, plan.usd, run_price(plan)
-        return (ids_of(low), price) if price else ([], "")
+        return (ids[: ends[low]], price) if price else ([], "")
 
     @property
     def shown_versions(self) -> list[str]:
@@ -328,11 +323,9 @@ def _mark_stopped(evaluation: Evaluation, started: float, part: pd.DataFrame | N
     bought = ReplyStore.open(evaluation.options.cache).get_many(keys.values(), since=started, recorded=False)
     paid_for = [key for key, code in keys.items() if code in bought]
     live = judgments["key"].isin(paid_for) & judgments["source"].eq("cache")
-    why = judgments["error"].astype(object).replace("cache_miss", "stopped")
-    if part is not None:
-        tables = [table.astype(dict.fromkeys(schemas.JUDGMENT_KEY, str)) for table in (part, judgments)]
-        reasons = tables[1].merge(tables[0], how="left", on=schemas.JUDGMENT_KEY)["error_y"].set_axis(why.index)
-        why = why.mask(why.eq("stopped"), reasons.astype(object).fillna("stopped"))
+    errors = {} if part is None else dict(zip(part["key"], part["error"].astype(object).fillna("stopped"), strict=True))
+    lost = [errors.get(key, "stopped") for key in judgments["key"]]
+    why = judgments["error"].astype(object).mask(judgments["error"].eq("cache_miss"), pd.Series(lost, judgments.index))
     source = judgments["source"].astype(object).mask(live.to_numpy(dtype=bool), "live")
     marked = judgments.assign(error=schemas.categorical(why), source=schemas.categorical(source))
     return replace(evaluation, judged=marked)
