@@ -413,8 +413,8 @@ class LabelLog:
 
     def labelled(self, rule: Criterion, annotator: str, source: str) -> set[str]:
         """The items of `given_by` whose label of a criterion is on its scale."""
-        given = [(item, edit) for (item, name), edit in self.given_by(annotator, source).items() if name == rule.name]
-        return {item for item, edit in given if _is_on(str(edit.label), edit.levels, rule.scale)}
+        edits = [(item, edit) for (item, name), edit in self.given_by(annotator, source).items() if name == rule.name]
+        return {item for item, edit in edits if _is_on(str(edit.label), edit.levels, rule.scale)}
 
     def last_queued(self, criterion: str, annotator: str, source: str) -> tuple[str, str] | None:
         """The last item labelled from this source of the label queue, and its label."""

@@ -41,11 +41,11 @@ def session_code(session: Session, items: str = "items") -> str:
     compared, counted = session.history.versions.get(session.runs.against), [""] * 3
     if len(labels := session.labels.log.counted):
         path, counted = session.labels.log.path.with_suffix(".csv"), [", labels=labels"] * 3
-        kept = (labels_on_scales(labels, version.rubric) for version in (shown, compared or shown))
-        is_on, was_on = (labels.index.isin(rows.index) for rows in kept)
+        tables = (labels_on_scales(labels, version.rubric) for version in (shown, compared or shown))
+        is_on, was_on = (labels.index.isin(rows.index) for rows in tables)
         if (is_on != was_on).any():
             labels = labels.assign(on=np.where(is_on & was_on, "both", np.where(is_on, "ev", "last")))
-            counted = [f", labels=labels[labels['on'] {part}]" for part in ("!= 'last'", "!= 'ev'", "== 'both'")]
+            counted = [f", labels=labels[labels['on'] {test}]" for test in ("!= 'last'", "!= 'ev'", "== 'both'")]
         labels[is_on | was_on].to_csv(path, index=False)
         lines += [f"labels = ek.tables.read_table({str(path)!r}, 'labels')", "labels = labels[labels['part'] == 'dev']"]
         labels = session.labels.on_scale(session.shown_criterion, session.evaluation, counted=True)

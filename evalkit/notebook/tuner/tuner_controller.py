@@ -172,9 +172,9 @@ class TunerController:
     def _show_part(self) -> None:
         with suppress(EvalkitError):  # of a draft that was changed meanwhile, and is planned next
             self._part, price = self.session.runs.fitting()
-            part = price and f"Run {counted(len(self._part), 'item')}: {price}"
+            text = price and f"Run {counted(len(self._part), 'item')}: {price}"
             with self.session.history.lock:
-                self.widget.status = {**self.widget.status, "part": part * (OVER in self.widget.status["button"])}
+                self.widget.status = {**self.widget.status, "part": text * (OVER in self.widget.status["button"])}
 
     # -- actions
     def actions(self) -> dict[str, Callable[[Any], object]]:
