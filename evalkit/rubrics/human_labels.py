@@ -163,7 +163,7 @@ def asked_of(rubric: Rubric | None, name: str, label: str | None) -> dict[str, s
     if rubric is None or label is None or name not in rubric.names:
         return {}
     criterion = rubric.criterion(name)
-    levels = (f"{code}: {text[:_LONGEST]}" for code, text in _levels(criterion.scale))
+    levels = (f"{code}: {_brief(text)}" for code, text in _levels(criterion.scale))
     return {QUESTION_HASH: question_hash(criterion), LEVELS: "\n".join(levels)}
 
 
@@ -172,15 +172,21 @@ def is_moved(label: str, levels: object, scale: Scale) -> bool:
 
     So is a label whose level is gone; and one of numbers, or of levels without words, if the scale has other ends.
     """
-    then = dict(line.partition(": ")[::2] for line in levels.splitlines()) if isinstance(levels, str) and levels else {}
-    now = {code: text[:_LONGEST].casefold() for code, text in _levels(scale)}
-    words, codes = ((code, text.casefold()) for code, text in then.items() if text), [*then]
+    lines = [line.partition(": ")[::2] for line in levels.splitlines()] if isinstance(levels, str) else []
+    then = {code: text.casefold() for code, text in lines}
+    now, codes = {code: _brief(text).casefold() for code, text in _levels(scale)}, [*then]
+    came = {text for code, text in now.items() if text and then.get(code) != text}  # where they did not stand
     is_place = scale.level == "interval" or (scale.level == "ordinal" and not any(then.values()))
     return bool(then) and (
-        any(text != now.get(code) and text in now.values() for code, text in words)
+        any(text != now.get(code) and text in came for code, text in then.items())
         or (is_place and (codes[0], codes[-1]) != (scale.labels[0], scale.labels[-1]))
         or (scale.level != "interval" and label in then and label not in now)
     )
+
+
+def _brief(text: str) -> str:
+    """The words of a level, of long ones how they start and a hash of all: many start alike."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} … {digest(text.casefold())[:8]}"
 
 
 def _levels(scale: Scale) -> list[tuple[str, str]]:

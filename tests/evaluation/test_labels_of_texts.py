@@ -146,7 +146,10 @@ def test_a_label_means_what_its_level_said(tmp_path: Path) -> None:
         codes: list[Any] = draw.choice(
             [[0, 1, 2], [1, 2, 3, 4], [-1, 0, 1]] if level == "ordinal" else [["A", "B", "C"]]
         )
-        then = dict(zip(codes, draw.sample(WORDS, len(codes)), strict=True))
+        start = draw.choice(["", "Read all of the answer, with its tables and footnotes, before you decide. " * 4])
+        then = {code: start + text for code, text in zip(codes, draw.sample(WORDS, len(codes)), strict=True)}
+        if level == "ordinal" and draw.random() < 0.4:  # two levels of the same words
+            then[codes[1]] = then[codes[2]]
         answers = [str(draw.choice(codes)) for _ in range(10)]
         items, log = rows(10), tmp_path / f"{attempt}.labels.jsonl"
         label_all(log, items, asked("Is it so?", then, level), answers)
@@ -168,9 +171,10 @@ def test_a_label_means_what_its_level_said(tmp_path: Path) -> None:
                     question = "Is it another thing?"
                 case "spaces":
                     now[one] = f" {now[one]} "
-        place = {text.strip(): str(code) for code, text in now.items()}
+        place = {str(code): text.strip() for code, text in now.items()}
         meant = {str(code): text for code, text in then.items()}
-        is_moved = any(place.get(text, code) != code for code, text in meant.items())
+        came = {text for code, text in place.items() if meant.get(code) != text}
+        is_moved = any(text in came and place.get(code) != text for code, text in meant.items())
         counts = [label in map(str, now) and not is_moved for label in answers]
         is_same = question == "Is it so?" and {code: text.strip() for code, text in now.items()} == then
         rubric = asked(question, now, level)

@@ -25,7 +25,7 @@ import pandas as pd
 
 from evalkit.core.files import held
 from evalkit.errors import CacheError, InputError, counted
-from evalkit.rubrics import Rubric, Scale
+from evalkit.rubrics import Criterion, Rubric, Scale
 from evalkit.rubrics.human_labels import LEVELS, asked_of, is_moved, question_hash, wording_notes
 from evalkit.rubrics.labels_of_tools import cut_lines, log_lines
 from evalkit.stats.alignment.label_splits import DEV, split_labels
@@ -97,13 +97,12 @@ def labels_on_scale(labels: pd.DataFrame, criterion: str, *rubrics: Rubric) -> p
     return mine[np.array([fits[pair] for pair in pairs], dtype=bool)]
 
 
-def labels_on_scales(labels: pd.DataFrame, *rubrics: Rubric) -> pd.DataFrame:
-    """The labels without those of a level that their criterion does not have in one of the rubrics."""
-    for rubric in rubrics:
-        for name in rubric.names:
-            is_on = labels.index.isin(labels_on_scale(labels, name, rubric).index)
-            labels = labels[(labels["criterion"] != name).to_numpy() | is_on]
-    return labels.reset_index(drop=True)
+def labels_on_scales(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
+    """The labels without those of a level that their criterion does not have in the rubric."""
+    for name in rubric.names:
+        is_on = labels.index.isin(labels_on_scale(labels, name, rubric).index)
+        labels = labels[(labels["criterion"] != name).to_numpy() | is_on]
+    return labels
 
 
 def drop_new_annotators(labels: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -340,6 +339,8 @@ class LabelLog:
 
     def add_form(self, annotator: str, edits: Mapping[_Question, LabelEdit], rubric: Rubric | None = None) -> None:
         """As `add`, for several items and criteria, by one write."""
+        if rubric is not None:  # of a draft, which no version has yet
+            self.add_scales(rubric)
         for (item_id, criterion), edit in edits.items():
             if item_id not in self._texts:
                 raise InputError(f"item {item_id!r} not found; only items of this session can be labelled")
@@ -410,9 +411,10 @@ class LabelLog:
         labels = self._that_count() if source in _COUNTED else self.last()
         return {key[:2]: edit for key, edit in labels.items() if key[2] == annotator}
 
-    def labelled(self, criterion: str, annotator: str, source: str) -> set[str]:
-        """The items of `given_by` for a criterion."""
-        return {item for item, name in self.given_by(annotator, source) if name == criterion}
+    def labelled(self, rule: Criterion, annotator: str, source: str) -> set[str]:
+        """The items of `given_by` whose label of a criterion is on its scale."""
+        edits = [(item, edit) for (item, name), edit in self.given_by(annotator, source).items() if name == rule.name]
+        return {item for item, edit in edits if _is_on(str(edit.label), edit.levels, rule.scale)}
 
     def last_queued(self, criterion: str, annotator: str, source: str) -> tuple[str, str] | None:
         """The last item labelled from this source of the label queue, and its label."""

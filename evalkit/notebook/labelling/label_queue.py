@@ -11,7 +11,8 @@ import pandas as pd
 from evalkit.core.settings import check_choice
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
-from evalkit.notebook.labelling.label_log import LabelLog
+from evalkit.notebook.labelling.label_log import LabelLog, labels_on_scale
+from evalkit.rubrics import Criterion
 from evalkit.stats import corpus_estimate
 from evalkit.stats.alignment.corpus_estimates import FEWEST, FigureOption
 from evalkit.stats.alignment.label_draws import poisson_draw
@@ -75,13 +76,16 @@ class LabelQueue:
         key = item_id, criterion, annotator
         self._skipped = [*(one for one in self._skipped if one != key), key]
 
-    def turn(self, criterion: str, annotator: str, disagreements: Mapping[str, float], version: str) -> Turn:
+    def turn(self, rule: Criterion, annotator: str, disagreements: Mapping[str, float], version: str) -> Turn:
         """What this annotator labels next, given the disagreement of judges at the version shown.
+
+        Items whose label is not on the scale of the criterion come again.
 
         Disputed items are drawn in rounds, from items without a label; the next round is drawn when the source is
         chosen again and the last one is labelled.
         """
-        done, is_random = self._log.labelled(criterion, annotator, self.source), self.source == "random"
+        criterion, is_random = rule.name, self.source == "random"
+        done = self._log.labelled(rule, annotator, self.source)
         rounds = self._log.draws.get(criterion, [])
         drawn: Mapping[str, float | None] = dict.fromkeys(self._order)
         if not is_random:  # a page on other items may have noted its draw in the log
@@ -109,7 +113,7 @@ def precision(evaluation: Evaluation | None, labels: pd.DataFrame, criterion: st
     """
     if evaluation is None:
         return ""
-    mine = labels[(labels["criterion"] == criterion).to_numpy()]
+    mine = labels_on_scale(labels, criterion, evaluation.rubric)
     held = mine[(mine["part"] == HELD_OUT).to_numpy()]
     used = (held if len(held) else mine).drop(columns="part")
     scale = evaluation.rubric.criterion(criterion).scale

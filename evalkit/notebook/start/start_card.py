@@ -391,8 +391,9 @@ class StartCard(NotebookWidget):
             if len(labelled := self.roles.columns("label: ")) > 1:
                 fact = f"{listed(labelled, most=30)} are labels of one question"
                 notes.append(f"{fact}: set those that answer another one to 'not used'")
-            counts = Counter(plain_value(text) for name in labelled for text in self._columns[name].texts)
-            rare = [f"{text!r} ({n})" for text, n in counts.items() if text != "" and n <= MOST_OFF * counts.total()]
+            cells = [text for name in labelled for text in self._columns[name].texts if text.strip()]
+            counts = Counter(map(plain_value, cells))
+            rare = [f"{text!r} ({n})" for text, n in counts.items() if n <= MOST_OFF * counts.total()]
             if rare and self.rubric.criteria[0].scale.level == "nominal":
                 notes.append(f"few labels say {', '.join(sorted(rare))}: each is a level of its own, misspelt or not")
         for name, column in self._columns.items():

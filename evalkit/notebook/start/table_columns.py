@@ -140,8 +140,8 @@ class Column:
 
     def fits(self, scale: Scale, most_off: float = 0.0) -> bool:
         """Whether its values are labels on a scale, but for this share; *unsure* is no label, and does not count."""
-        n_off = self.off_scale(scale).total() if self.values else 0
-        return any(label_text(value, scale) for value in self.values) and n_off <= most_off * len(self.texts)
+        n_off, n_given = self.off_scale(scale).total() if self.values else 0, len(self.texts) - self.n_empty
+        return any(label_text(value, scale) for value in self.values) and n_off <= most_off * n_given
 
     def off_scale(self, scale: Scale) -> Counter[str]:
         """Its labels that are not on a scale, without blanks around them, and how often they stand there."""

@@ -6,6 +6,8 @@ from contextlib import suppress
 from dataclasses import asdict, fields
 from pprint import pformat
 
+import numpy as np
+
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Rules, shown_cache
 from evalkit.errors import RubricError
@@ -36,20 +38,23 @@ def session_code(session: Session, items: str = "items") -> str:
         lines += [f"items = ek.load_items({str(session.setup.source)!r})", ""]
     elif items == "items" and session.items_code:
         lines += [*session.items_code, ""]
-    counted, compared = "", session.history.versions.get(session.runs.against)
-    if len(session.labels.log.counted):
-        path = session.labels.log.path.with_suffix(".csv")
-        rubrics = [version.rubric for version in (shown, compared) if version is not None]
-        labels_on_scales(session.labels.log.counted, *rubrics).to_csv(path, index=False)
+    compared, counted = session.history.versions.get(session.runs.against), [""] * 3
+    if len(labels := session.labels.log.counted):
+        path, counted = session.labels.log.path.with_suffix(".csv"), [", labels=labels"] * 3
+        tables = (labels_on_scales(labels, version.rubric) for version in (shown, compared or shown))
+        is_on, was_on = (labels.index.isin(rows.index) for rows in tables)
+        if (is_on != was_on).any():
+            labels = labels.assign(on=np.where(is_on & was_on, "both", np.where(is_on, "ev", "last")))
+            counted = [f", labels=labels[labels['on'] {test}]" for test in ("!= 'last'", "!= 'ev'", "== 'both'")]
+        labels[is_on | was_on].to_csv(path, index=False)
         lines += [f"labels = ek.tables.read_table({str(path)!r}, 'labels')", "labels = labels[labels['part'] == 'dev']"]
-        counted = ", labels=labels"
         labels = session.labels.on_scale(session.shown_criterion, session.evaluation, counted=True)
         if few := drop_new_annotators(labels)[1]:
-            counted = f", labels=labels[~labels['annotator'].isin({few!r})]"
-    lines += _evaluating("ev", shown, items, session, counted)
+            lines.append(f"labels = labels[~labels['annotator'].isin({few!r})]")
+    lines += _evaluating("ev", shown, items, session, counted[0])
     if compared is not None:
-        lines += ["", *_evaluating("last", compared, items, session, counted)]
-        lines.append(f"ek.compare(last, ev{counted}, across_modes=True)")
+        lines += ["", *_evaluating("last", compared, items, session, counted[1])]
+        lines.append(f"ek.compare(last, ev{counted[2]}, across_modes=True)")
     if items == "items" and not session.reads_items:
         lines[:0] = [_expected(session, shown.rubric)]
     return "\n".join(lines) + "\n"

@@ -73,8 +73,7 @@ def _incomplete(judgments: pd.DataFrame, session: Session) -> Decision | None:
     # calls that failed, which a restart finds in no cache
     if judgments.empty or (not missing.any() and lost.mean() <= _MOST_LOST):
         return None
-    missing |= lost
-    n, n_missing = len(judgments), int(missing.sum())
+    n, n_missing = len(judgments), int(judgments["error"].isin(ENGINE_REASONS).sum())
     runs, versions = session.runs, session.history.versions
     last = f"; compare {versions[runs.against].name} when it is whole" if runs.against else ""
     then = f"The figures are of the part of {versions[runs.current].name} that is judged{last}."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -49,9 +50,17 @@ class RepeatedSamples:
         """On how many items each criterion of a version was measured, also as one of another that asks the same."""
         versions, sizes = self._history.versions, dict[str, int]()
         for alike in [*versions, key]:  # its own come last
-            measured = self.sizes.get(alike, {}).items() if {alike, key} <= versions.keys() else ()
-            sizes |= {name: n for name, n in measured if versions[key].asks(name) == versions[alike].asks(name)}
+            measured = self.sizes.get(alike, {}).items()
+            sizes |= {name: n for name, n in measured if self._asked(key, name) == self._asked(alike, name)}
         return sizes
+
+    def _asked(self, key: str, name: str) -> list[Any]:
+        """What the judges of a version are asked in the prompt that holds a criterion, and maybe others."""
+        version = self._history.versions.get(key)
+        if version is None or name not in version.rubric.names:
+            return [key]
+        group = replace(self._setup.spec, rubric=version.rubric).groups[version.rubric.names.index(name)]
+        return [version.asks(version.rubric.names[number]) for number in group]
 
     def _criteria(self, criterion: str) -> list[str]:
         """The criterion (empty: all), if the two versions shown ask it in other ways and it is not measured."""
@@ -133,7 +142,8 @@ class RepeatedSamples:
                 for size in sorted(set(measured.values()))
             ]
             if any(_items_lost(table) > _MOST_LOST * table["item_id"].nunique() for table in tables):
-                self.sizes.pop(key, None)  # other items, or pruned replies
+                for alike, sizes in self.sizes.items():  # other items, or pruned replies
+                    self.sizes[alike] = {n: sizes[n] for n in sizes if self._asked(key, n) != self._asked(alike, n)}
                 self._tables[key] = None
             elif tables:
                 self._tables[key] = pd.concat(tables, ignore_index=True)

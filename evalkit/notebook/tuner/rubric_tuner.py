@@ -175,11 +175,11 @@ class RubricTuner(NotebookWidget):
         wrote to the same file are among them.
         """
         table, shown = self.session.label_log.table, self.session.evaluation
-        labels = labels_on_scales(table, *([] if shown is None else [shown.rubric]))
+        labels = table if shown is None else labels_on_scales(table, shown.rubric)
         if n_off := len(table) - len(labels):
             fact = f"{counted(n_off, 'label is', 'labels are')} not on the scale of the version shown"
             warnings.warn(f"{fact}: left out, as in its figures", EvalkitWarning, stacklevel=2)
-        return labels
+        return labels.reset_index(drop=True)
 
     def __getattr__(self, name: str) -> Any:
         if name not in _TABLES:

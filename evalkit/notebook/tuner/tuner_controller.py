@@ -159,16 +159,22 @@ class TunerController:
             # if planning fails, no plan is shown instead of the last one
             status = {"plan": "", "button": "", "part": ""}
             try:
-                plan = self.session.drafts.plan()
-                left_usd = self.session.drafts.left_usd
+                plan, left_usd = self.session.drafts.plan(), self.session.drafts.left_usd
                 status |= {"plan": plan_line(plan, left_usd), "button": run_price(plan, left_usd)}
-                self._part, price = self.session.runs.fitting() if OVER in status["button"] else ([], "")
-                status["part"] = price and f"Run {counted(len(self._part), 'item')}: {price}"
             finally:
                 self.draw("notices")
                 with self.session.history.lock:
                     self.widget.status = {**self.widget.status, **status}
+                if OVER in status["button"]:
+                    self._jobs.do("part", self._show_part, "plan")
                 self.plan_tries()
+
+    def _show_part(self) -> None:
+        with suppress(EvalkitError):  # of a draft that was changed meanwhile, and is planned next
+            self._part, price = self.session.runs.fitting()
+            text = price and f"Run {counted(len(self._part), 'item')}: {price}"
+            with self.session.history.lock:
+                self.widget.status = {**self.widget.status, "part": text * (OVER in self.widget.status["button"])}
 
     # -- actions
     def actions(self) -> dict[str, Callable[[Any], object]]:

@@ -94,6 +94,7 @@ class Session(Memo):
         history.parts.append(lambda: {"cache": self.last_cache or where})
         self.drafts = drafts = Drafts(setup, history, options.get("budget_usd"))
         self.labels = Labels(setup, history, self.folder / f"{self.name}{LOG}", labels, annotator)
+        self.labels.log.add_scales(drafts.draft)  # by whose words people may have labelled before its first run
         self.runs = Runs(setup, history, drafts, self.labels)
         self.repeats = RepeatedSamples(setup, history, drafts, self.runs)
         self.suggestions = Suggestions(setup, history, drafts, self.labels, self.runs)
@@ -334,7 +335,8 @@ class Session(Memo):
         """What the annotator labels next in the label queue."""
         about = self.evaluation, self.shown_criterion  # labels change nothing in it, and each label asks for it
         apart = self.once("disagreements", about, lambda: {row.item_id: row.apart or 0.0 for row in self.rows()})
-        return self.labels.queue.turn(self.shown_criterion, self.labels.annotator, apart, self.runs.current)
+        criterion = self.shown_rubric.criterion(self.shown_criterion)
+        return self.labels.queue.turn(criterion, self.labels.annotator, apart, self.runs.current)
 
     def precision(self) -> str:
         """How precisely people's mean is known from the labels drawn at random, in words."""

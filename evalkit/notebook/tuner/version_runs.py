@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from bisect import bisect
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate, chain
 from typing import Any
+
+import pandas as pd
 
 from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.core.settings import Options
@@ -103,7 +105,7 @@ class Runs:
         if left_usd is not None and (over := over_limit(self._setup.plan(version, item_ids, **changed).usd, left_usd)):
             raise ConfigError(f"the run is {over.lstrip(', ')}; raise 'Spend at most' under Jury (budget_usd)")
         self.problems.pop(version.key, None)
-        work, end, started = self._setup.worklist(version), RunEnd(""), time.time()
+        work, end, started, part = self._setup.worklist(version), RunEnd(""), time.time(), None
 
         def report(progress: Any) -> None:
             nonlocal end
@@ -123,14 +125,14 @@ class Runs:
         with self.running():
             try:
                 if item_ids is not None:
-                    judge_worklist(self._setup.worklist(version, item_ids), options)
+                    part = judge_worklist(self._setup.worklist(version, item_ids), options)
                     raise Stopped  # before the other items
                 evaluation = self._evaluate(work, options)
             except Stopped:
-                evaluation = _mark_stopped(self._evaluate(work), started)
-                n_missing = evaluation.cost.n_missing
-                rest = f"press Run to request the remaining {n_missing:,}" if n_missing else "all replies are here"
-                end = RunEnd(f"stopped: {evaluation.cost.n_live:,} replies received; {rest}", stopped=True)
+                evaluation = _mark_stopped(self._evaluate(work), started, part)
+                head = f"stopped: {evaluation.cost.n_live:,} replies received" if part is None else end.text
+                rest = f"{n:,} still to ask for" if (n := evaluation.cost.n_missing) else "all replies are here"
+                end = RunEnd(f"{head}; {rest}", stopped=True)
             finally:
                 self._is_asking = False
                 with self._history.lock, suppress(CacheError):  # a run that was paid for is shown first
@@ -226,18 +228,27 @@ class Runs:
     def fitting(self) -> tuple[list[str], str]:
         """The items that a run of the draft can judge within the spending limit, labelled ones first, and its price.
 
-        No items and no price if none fit, or if nothing would be asked about them; makes no calls.
+        An item's own criteria stay together, as in a prompt of the whole run. No items and no price if none fit, or if
+        nothing would be asked about them; makes no calls.
         """
-        left_usd, version = self._drafts.left_usd, self._drafts.next_version()
-        labelled = {*self._labels.log.counted["item_id"]}
-        ids = sorted(self._setup.items["item_id"].tolist(), key=lambda item: item not in labelled)
+        left_usd, version, items = self._drafts.left_usd, self._drafts.next_version(), self._setup.items
+        one_prompt = items["of_item" if self._setup.spec.per_item and "of_item" in items else "item_id"].astype(str)
+        rows_of = items["item_id"].groupby(one_prompt.to_numpy(), sort=False).agg(list)
+        groups = sorted(rows_of, key={*self._labels.log.counted["item_id"]}.isdisjoint)
 
-        def passes(n: int) -> bool:
-            return left_usd is None or not self._setup.plan(version, ids[:n]).usd <= left_usd
-
-        ids = ids[: bisect(range(1, len(ids)), False, key=passes)]
-        price = run_price(self._setup.plan(version, ids)) if ids else ""
-        return (ids, price) if price else ([], "")
+        ids, ends = [*chain.from_iterable(groups)], [0, *accumulate(map(len, groups))]
+        high_usd = self._setup.plan(version, ids).usd
+        low, low_usd, high, price, n_tries = 0, 0.0, len(groups), "", 0
+        while left_usd is not None and high - low > 1 and high_usd > left_usd:
+            # prices are nearly even: each plan of thousands of items takes seconds
+            share = (left_usd - low_usd) / (high_usd - low_usd) if n_tries < 3 or n_tries % 2 else 0.5
+            middle, n_tries = min(max(low + int((high - low) * share), low + 1), high - 1), n_tries + 1
+            plan = self._setup.plan(version, ids[: ends[middle]])
+            if plan.usd > left_usd:
+                high, high_usd = middle, plan.usd
+            else:
+                low, low_usd, price = middle, plan.usd, run_price(plan)
+        return (ids[: ends[low]], price) if price else ([], "")
 
     @property
     def shown_versions(self) -> list[str]:
@@ -301,17 +312,20 @@ class Runs:
             self._history.save()
 
 
-def _mark_stopped(evaluation: Evaluation, started: float) -> Evaluation:
+def _mark_stopped(evaluation: Evaluation, started: float, part: pd.DataFrame | None = None) -> Evaluation:
     """The evaluation of a stopped run, from the cache.
 
-    Judgments that were not made have the error ``stopped``. Replies received after its start were paid in it.
+    Judgments that were not made have the error ``stopped``, or that of the run of a part. Replies received after its
+    start were paid in it.
     """
     judgments = evaluation.judgments
     keys = {key: bytes.fromhex(key) for key in judgments["key"].dropna().unique()}
     bought = ReplyStore.open(evaluation.options.cache).get_many(keys.values(), since=started, recorded=False)
     paid_for = [key for key, code in keys.items() if code in bought]
     live = judgments["key"].isin(paid_for) & judgments["source"].eq("cache")
-    why = judgments["error"].astype(object).replace("cache_miss", "stopped")
+    errors = {} if part is None else dict(zip(part["key"], part["error"].astype(object).fillna("stopped"), strict=True))
+    lost = [errors.get(key, "stopped") for key in judgments["key"]]
+    why = judgments["error"].astype(object).mask(judgments["error"].eq("cache_miss"), pd.Series(lost, judgments.index))
     source = judgments["source"].astype(object).mask(live.to_numpy(dtype=bool), "live")
     marked = judgments.assign(error=schemas.categorical(why), source=schemas.categorical(source))
     return replace(evaluation, judged=marked)

@@ -302,14 +302,16 @@ def test_signs_that_turn_text_around_are_seen_and_ids_with_them_work(new_page, t
     items = [{"item_id": f"{at} {turned}", "answer": f"It is {turned}"} for at in range(3)]
     log = tmp_path / "r.labels.jsonl"
     shown = "\u27e8U+202E\u27e9evil\u27e8U+202C\u27e9 \u27e8U+2066\u27e9x\u27e8U+2069\u27e9 <b>"
-    hidden = "a\u200bb c\u200dd \ufeff \U000e0041 \ufe01\ufe02"
-    kept = "\U0001f469\u200d\U0001f4bb \u0645\u06cc\u200c\u062e \U0001f3f4\U000e0067\U000e0062\U000e007f \u2764\ufe0f"
+    tags = "".join(chr(0xE0000 + ord(sign)) for sign in "gbsct\x7f")
+    hidden = "a\u200bb c\u200dd \ufeff \U000e0041 \ufe01\ufe02 \u0434\u200d\u0430"
+    hidden += " \u00ad\u061c\u1160\u206a\ufff9 \U0001f3f4\U000e0079 "
+    kept = f"\U0001f469\u200d\U0001f4bb \u0645\u06cc\u200c\u062e \U0001f3f4{tags} \u2764\ufe0f"
     page = Screen(
         new_page(), ek.notebook.LabelPage([{"answer": hidden + kept}], rubric, annotator="A", labels=f"{log}l")
     )
     seen = page.page.locator(".ekw-read").inner_text()
-    signs = ["200B", "200D", "FEFF", "E0041", "FE01", "FE02"]
-    assert seen.count("\u27e8U+") == 6
+    signs = ["200B", "200D", "FEFF", "E0041", "FE01", "FE02", "AD", "61C", "1160", "206A", "FFF9", "E0079"]
+    assert seen.count("\u27e8U+") == len(signs) + 1  # U+200D twice
     assert all(f"\u27e8U+{sign}\u27e9" in seen for sign in signs)
     assert kept in seen
     for who, key in (("A", "0"), ("B", "1")):

@@ -350,7 +350,7 @@ def test_measuring_chance_moves_nothing_and_buttons_stand_in_one_line(notebook):
     press(measure)
     expect(measure).to_have_count(0)
     expect(tile(tuner, "Changed")).to_contain_text("(measured: ")
-    expect(tile(tuner, "Changed")).to_contain_text("; 8 groups)")
+    expect(tile(tuner, "Changed")).to_contain_text("; 8 different texts or groups)")
     assert abs(strip.bounding_box()["height"] - high) < 2  # a line of text in the place of the button
     assert page.console_errors == []
 

@@ -169,12 +169,25 @@ def test_a_draw_of_other_items_leaves_the_queue_usable(tmp_path: Path) -> None:
     log.add_draw("a", {"of another page": 0.5, "i2": 0.25}, 4)
     queue = LabelQueue(log, TEXTS)
     queue.set("disputed", blind=True, is_open=True)
-    turn = queue.turn("a", "ann", {}, "v1")
+    turn = queue.turn(RUBRIC.criterion("a"), "ann", {}, "v1")
     assert (turn.item_id, turn.probability, turn.round, turn.n) == ("i2", 0.25, 4, 1)
     log.add("i2", "a", "ann", LabelEdit("1", "disputed", 0.25, True, 4))
     queue.set("disputed", blind=True, is_open=True)
-    assert queue.turn("a", "ann", {"i0": 1.0, "i1": 1.0}, "v1").round == 5
+    assert queue.turn(RUBRIC.criterion("a"), "ann", {"i0": 1.0, "i1": 1.0}, "v1").round == 5
     assert [number for number, _ in log_at(log.path).draws["a"]] == [4, 5]
+
+
+def test_labels_by_the_words_of_a_draft_count_and_those_of_moved_levels_come_again(tmp_path: Path) -> None:
+    swapped = Rubric(id="r", inputs=["answer"], criteria=[{"name": "a", "scale": {0: "yes", 1: "no"}}])
+    log = log_at(tmp_path / "l.jsonl")
+    log.add("i0", "a", "ann", LabelEdit("1", "random"), RUBRIC)
+    for item in ("i1", "i2"):  # before the draft has run
+        log.add(item, "a", "ann", LabelEdit("1", "random"), swapped)
+    assert sorted(log.table["item_id"]) == ["i0", "i1", "i2"]
+    queue = LabelQueue(log, TEXTS)
+    turns = [queue.turn(rubric.criterion("a"), "ann", {}, "v1") for rubric in (RUBRIC, swapped)]
+    assert [turn.n_done for turn in turns] == [1, 2]
+    assert (turns[0].item_id != "i0", turns[1].item_id not in ("i1", "i2")) == (True, True)
 
 
 def test_what_cannot_be_written_does_not_count(tmp_path: Path) -> None:

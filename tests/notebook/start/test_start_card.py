@@ -526,6 +526,24 @@ def test_a_few_labels_off_the_scale_are_left_out_on_request(tmp_path):
     assert "2 of 10 labels" in start(table, "relevancy", folder=tmp_path, roles=dict(card.roles.roles)).problems[0]
 
 
+def test_shares_of_labels_are_of_those_that_were_given(tmp_path):
+    """Cells that are empty texts, as in JSONL, are no labels."""
+    n = 100
+    table = pd.DataFrame({"question": [f"Is number {at} in stock?" for at in range(n)]})
+    table["answer"] = [f"Yes, number {at} ships today." for at in range(n)]
+    for marks, is_proposed in ((["2", "0", "1", "7", "8"], False), (["2", "0", "1", "2", "2"] * 3 + ["7"], True)):
+        table["Kim's rating"] = marks + [""] * (n - len(marks))
+        card = start(table, "relevancy", folder=tmp_path)
+        assert bool(card.roles.columns("label: ") or card.problems) == is_proposed
+    for marks, rare in ((["fine", "bad", "odd"] * 3, []), (["fine", "bad"] * 6 + ["odd"], ["'odd' (1)"])):
+        table["Kim's rating"] = marks + [" "] * (n - len(marks))
+        card = start(table, "new", folder=tmp_path)
+        assert card.roles.roles["Kim's rating"] == "label: quality"
+        assert [note for note in card.notes if note.startswith("few labels say ")] == [
+            f"few labels say {one}: each is a level of its own, misspelt or not" for one in rare
+        ]
+
+
 def test_the_id_may_be_an_index_or_named_as_elsewhere():
     table = pd.DataFrame({"nr": ["b7", "a2"], "code": ["x", "y"], "question": ["Is it?"] * 2, "answer": ["yes", "no"]})
     card = start(table.set_index("nr"), "relevancy")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import random
 import re
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 from servers import judge_server
 
 import evalkit as ek
+from evalkit.core.prompts_and_replies import Reply
 from evalkit.evaluation.freeze_and_calibrate import write_profile
+from evalkit.notebook.tuner.version_runs import Runs
 
 N = 12
 CRITERIA = [
@@ -131,6 +134,90 @@ def test_of_a_run_beyond_the_limit_the_part_that_fits_can_be_bought(tmp_path):
         assert tuner.state["status"]["part"] == ""
         do(tuner, do="run")
         assert (len(server.paid), len(tuner.versions)) == (24, 1)  # nothing is paid twice
+
+
+def test_of_a_part_the_reasons_of_what_failed_are_shown(tmp_path):
+    with judge_server(faults=lambda body: {"status": 404} if body["model"] == "down" else reply(body)) as server:
+        judges = [
+            ek.Judge("openai", name, name=name, base_url=server.url, price=(1000.0, 1000.0), max_tokens=50)
+            for name in ("y", "down")
+        ]
+        tuner = ek.RubricTuner(ITEMS, RUBRIC, judges, labels_of(2), samples=1, folder=tmp_path, cache=tmp_path / "c",
+                               budget_usd=8.0, retries=0)  # fmt: skip
+        assert tuner.wait_idle(300)
+        n = 2 * int(re.match(r"Run (\d+) items: ", tuner.state["status"]["part"])[1])
+        do(tuner, do="part")
+        text = tuner.state["status"]["text"]
+        assert text == f"received {n} replies; {n} calls failed ('down'); {48 - n} still to ask for"
+        errors = tuner.judgments["error"]
+        failed = errors.isin(["server_error", "judge_down"]).sum()
+        assert (failed, errors.eq("stopped").sum()) == (n, 48 - 2 * n)
+        assert "404" in tuner.state["alert"]
+        assert f"Not finished: {n} of 48" in tuner.state["figures"]["decision"]["verdict"]
+
+
+@pytest.mark.parametrize("per_call", ["all", 3])
+def test_the_part_that_fits_holds_whole_items_where_a_prompt_does(tmp_path, per_call):
+    items = [
+        {
+            "item_id": f"i{at}",
+            "question": f"q {at}",
+            "answer": f"text {at}",
+            "criteria": [f"has {c}{at}" for c in "abcd"],
+        }
+        for at in range(10)
+    ]
+    rows = ek.explode_criteria(pd.DataFrame(items), "criteria")
+    n_asked = []
+
+    def own(prompt):
+        n_asked.append(len(set(re.findall(r"has [abcd]\d", str(prompt)))))
+        met = [{"number": number + 1, "explanation": "so", "score": 1} for number in range(n_asked[-1])]
+        return Reply(json.dumps(met if n_asked[-1] > 1 else met[0]), prompt_tokens=100, completion_tokens=10)
+
+    judge = ek.Judge.function(own, name="own", version="1", price=(100.0, 10.0), max_tokens=500)
+    labels = pd.DataFrame(
+        {"item_id": rows["item_id"][::4], "criterion": "requirement", "annotator": "ann", "label": "1"}
+    )
+    tuner = ek.RubricTuner(rows, "requirement", judge, labels, samples=1, criteria_per_call=per_call, folder=tmp_path,
+                           cache=tmp_path / "c")  # fmt: skip
+    assert tuner.wait_idle(300)
+    jury = {"active": {"own": 1}, "samples": 1, "aggregate": "mean"}
+    do(tuner, do="jury", **jury, budget_usd=str(0.8 * tuner.plan().usd))
+    assert tuner.state["status"]["part"].startswith("Run ")
+    do(tuner, do="part")
+    n_part = len(n_asked)
+    do(tuner, do="jury", **jury, budget_usd="")
+    do(tuner, do="run")
+    assert sorted(n_asked) == sorted([4] * 10 if per_call == "all" else [3, 1] * 10), "each prompt once, and whole"
+    assert n_part < len(n_asked)
+
+
+def test_the_part_that_fits_is_the_largest_and_is_found_in_few_plans(tmp_path, monkeypatch):
+    """Whatever the items cost: a list of prices knows the truth."""
+    dice = random.Random(45)
+    for attempt in range(60):
+        n = dice.randint(1, 200)
+        kind = attempt % 3
+        prices = [1.0 if kind == 0 else dice.random() if kind == 1 else dice.choice([0.0, 0.0, 50.0]) for _ in range(n)]
+        left_usd, asked = dice.random() * sum(prices), []
+
+        def plan(_version, ids, prices=prices, asked=asked):
+            asked.append(len(ids))
+            return SimpleNamespace(
+                usd=sum(prices[: len(ids)]), n_to_call=len(ids), n_requests=len(ids), usd_at_most=1.0
+            )
+
+        items = pd.DataFrame({"item_id": [f"i{at}" for at in range(n)]})
+        setup = SimpleNamespace(items=items, spec=SimpleNamespace(per_item=False), plan=plan)
+        drafts = SimpleNamespace(left_usd=left_usd, next_version=lambda: None)
+        log = SimpleNamespace(counted=pd.DataFrame({"item_id": []}))
+        runs = object.__new__(Runs)
+        runs._setup, runs._drafts, runs._labels = setup, drafts, SimpleNamespace(log=log)
+        fits = [size for size in range(n + 1) if sum(prices[:size]) <= left_usd]
+        expected = max(fits) if max(fits) < n else 0  # all fit: no part
+        assert len(runs.fitting()[0]) == expected, (prices, left_usd)
+        assert len(asked) <= (4 if kind == 0 else 20)
 
 
 def test_the_words_of_a_server_stand_once_and_unread_replies_are_asked_again(tmp_path):

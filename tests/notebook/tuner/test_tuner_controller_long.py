@@ -1194,6 +1194,38 @@ def test_the_code_gives_what_is_on_screen(session):
     assert place["made"].table.iloc[0][["changed", "fixed", "broke"]].tolist() == [1, 1, 0]
 
 
+@pytest.mark.parametrize("scale", [{2: None}, {0: "yes", 2: "no"}])
+@pytest.mark.parametrize("is_back", [True, False])
+def test_the_code_uses_for_each_version_the_labels_on_its_scale(tmp_path, scale, is_back):
+    """A removed level, and two that are swapped; the file holds all labels that one of the two versions counts."""
+    levels = {0: "no", 1: "nearly", 2: "yes"}
+    criteria = [{"name": "a", "scale": levels, "pass_at": 1, "description": "Is it so?"}]
+    rubric = ek.Rubric(id="r", inputs=["answer"], criteria=criteria)
+    items = pd.DataFrame({"item_id": [f"i{at:02d}" for at in range(60)], "answer": [f"text {at}" for at in range(60)]})
+    tuner = ek.RubricTuner(items, rubric, "fake:noisy", samples=2, folder=tmp_path, annotator="ann")
+    tuner.run()
+    for at, item in enumerate(items["item_id"]):
+        tuner.session.label(item, "0012"[at % 4])
+    tuner.edit("a", scale=scale)
+    tuner.run()
+    v1, v2 = tuner.session.history.versions
+    tuner.session.runs.show(*((v1, v2) if is_back else (v2, v1)))
+    shown = tuner.session.alignment(tuner.session.runs.current)
+    place = {"items": items}
+    code = tuner.code()
+    last = code.splitlines()[-1]
+    exec(compile(code.replace(last, f"made = {last}"), "code", "exec"), place)
+    if shown is None:
+        assert place["ev"].alignment["n_labelled"].sum() == 0
+    else:
+        names = ["accuracy", "kappa", "n_labelled", "n_verdicts"]
+        row = place["ev"].alignment.iloc[0]
+        pd.testing.assert_series_equal(row[names], shown[names], check_names=False, check_dtype=False)
+    change, _ = tuner.session.change()
+    values = [table.get("n_paired", 0) for table in (place["made"].table.iloc[0], change)]
+    assert values[0] == values[1]
+
+
 def test_the_code_says_which_items_it_needs(session):
     session.run()
     assert session_code(session).splitlines()[0] == (

@@ -292,12 +292,12 @@ class Wavering:
         return Reply(text, prompt_tokens=100, completion_tokens=10)
 
 
-def wavering_tuner(folder, judge, n_labels=0):
+def wavering_tuner(folder, judge, n_labels=0, **options):
     items = [{"item_id": f"i{at:03d}", "answer": f"answer {at}"} for at in range(max(20, n_labels))]
     rows = [(f"i{at:03d}", "one", "ann", "02"[at % 2]) for at in range(n_labels)]
     labels = pd.DataFrame(rows, columns=["item_id", "criterion", "annotator", "label"]) if rows else None
     known = ek.Judge.function(judge, name="own", version="1", price=(1.0, 1.0))
-    made = ek.RubricTuner(items, ek.Rubric(**FIELDS), known, labels, folder=folder, samples=2)
+    made = ek.RubricTuner(items, ek.Rubric(**FIELDS), known, labels, folder=folder, samples=2, **options)
     assert made.wait_idle(300)
     return made
 
@@ -348,6 +348,34 @@ def test_chance_of_a_version_counts_for_others_that_were_asked_the_same(tmp_path
     do(tuner, do="versions", current=third, against=first)
     assert tuner.state["figures"]["measure"]  # that criterion was not
     assert judge.calls == n_calls
+
+
+@pytest.mark.parametrize("per_call", ["all", 2, 1])
+def test_chance_of_prompts_on_several_criteria_is_that_of_the_whole_prompt(tmp_path, per_call):
+    def one(text):
+        return {"explanation": "so", "score": int(text)}
+
+    judge = Wavering()
+    judge.reply = lambda text: Reply(
+        json.dumps({name: one(text) for name in ("one", "two")} | one(text)), prompt_tokens=100, completion_tokens=10
+    )
+    tuner = wavering_tuner(tmp_path, judge, criteria_per_call=per_call, template="default")
+    do(tuner, do="run")
+    for name in ("two", "one"):
+        tuner.edit(name, scale={1: "nearly so"})
+        do(tuner, do="run")
+        do(tuner, do="criterion", name=name)
+        n_calls = judge.calls
+        assert tuner.state["figures"]["measure"]
+        do(tuner, do="measure")
+        assert (judge.calls - n_calls, tuner.state["status"]["text"]) == (40, "chance measured on 20 items")
+        assert not tuner.state["figures"]["measure"]
+    # replies that are gone are asked for again, also where another version was measured
+    repeats, against = tuner.session.repeats, tuner.session.runs.against
+    repeats.sizes = {key: dict.fromkeys(sizes, 20) for key, sizes in repeats.sizes.items()}
+    repeats.forget()
+    repeats._sample = lambda evaluation, *_, **__: evaluation.judgments.assign(error="cache_miss")
+    assert (repeats.of(against), repeats.measured(against)) == (None, {})
 
 
 def test_all_that_was_paid_is_in_history_in_the_cache_and_on_screen(tmp_path):
@@ -460,6 +488,34 @@ def test_a_version_of_another_notebook_brings_its_scale(tmp_path):
     first.runs.show([*first.history.versions][-1])
     assert "zoe" in first.label_log.table["annotator"].tolist()
     assert first.label_log.n_other_texts == 0
+
+
+def test_the_queue_and_its_precision_go_by_the_levels_that_are_shown(tmp_path):
+    """Of the draft before its first run, also after a restart; of the version afterwards."""
+    items = [{"item_id": f"i{at:02d}", "answer": f"text {at}"} for at in range(40)]
+    fields = {"name": "a", "scale": {0: "Wrong", 1: "Right"}, "pass_at": 1, "description": "Is it so?"}
+    rubric = ek.Rubric(id="r", inputs=["answer"], criteria=[fields])
+
+    def opened():
+        tuner = ek.RubricTuner(items, rubric, "fake:noisy", samples=1, folder=tmp_path, cache=tmp_path / "c")
+        assert tuner.wait_idle(300)
+        do(tuner, do="queue", source="random", blind=True, open=True)
+        return tuner
+
+    tuner = opened()
+    tuner.edit("a", scale={0: "Right", 1: "Wrong"})
+    assert tuner.wait_idle(300)
+    for number in range(30):
+        item = tuner.state["queue"]["item_id"]
+        do(tuner, do="label_next", item_id=item, criterion="a", label="01"[number % 2], id=str(number))
+    again = opened()
+    assert [one.state["queue"]["n_done"] for one in (tuner, again)] == [30, 30]
+    do(tuner, do="run")
+    assert tuner.state["queue"]["precision"].startswith("30 labels. ")
+    tuner.edit("a", scale={0: "Wrong", 1: "Right"})
+    do(tuner, do="run")
+    assert (tuner.state["figures"]["off_scale"], tuner.state["queue"]["n_done"]) == (30, 0)
+    assert tuner.state["queue"]["precision"].startswith("0 labels that count.")
 
 
 def test_an_item_that_always_fails_leaves_the_unreadable_ones_to_be_asked_again(tmp_path):
