@@ -172,8 +172,12 @@ def is_moved(label: str, levels: object, scale: Scale) -> bool:
 
     So is a label whose level is gone; and one of numbers, or of levels without words, if the scale has other ends.
     """
-    then = dict(line.partition(": ")[::2] for line in levels.splitlines()) if isinstance(levels, str) and levels else {}
-    now = {code: text[:_LONGEST].casefold() for code, text in _levels(scale)}
+    now = {code: text[:_LONGEST].strip().casefold() for code, text in _levels(scale)}
+    # what strips cells takes the space behind a level without words; a code may hold ": " itself
+    lines = [f"{line.rstrip()} " for line in levels.splitlines()] if isinstance(levels, str) else []
+    known = sorted({label, *now}, key=len, reverse=True)
+    starts = [next((code for code in known if line.startswith(f"{code}: ")), line.partition(": ")[0]) for line in lines]
+    then = {code.rstrip(): line[len(code) + 1 :].strip() for code, line in zip(starts, lines, strict=True)}
     words, codes = ((code, text.casefold()) for code, text in then.items() if text), [*then]
     is_place = scale.level == "interval" or (scale.level == "ordinal" and not any(then.values()))
     return bool(then) and (

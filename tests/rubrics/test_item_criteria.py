@@ -586,7 +586,12 @@ def test_a_column_of_criteria_of_any_name_is_named_by_inputs() -> None:
 
 
 def test_a_text_that_ends_like_points_is_a_criterion_where_its_points_are_given() -> None:
-    for text in ("The result is (3/10)", "Required: the author is named", "Bonus: the year", "Add 5 points of evidence"):
+    for text in (
+        "The result is (3/10)",
+        "Required: the author is named",
+        "Bonus: the year",
+        "Add 5 points of evidence",
+    ):
         for cell in ([text], text, json.dumps([text])):
             with pytest.raises(InputError, match=r"if they are text, give \{'text': .*, 'points': 1\}"):
                 ek.explode_criteria([{"item_id": 1, "criteria": cell}])

@@ -218,7 +218,7 @@ def test_a_call_that_is_stopped_or_too_late_ends_its_connection(short_paths: lis
 def test_who_replaces_aiohttps_way_to_send_gets_the_requests(
     monkeypatch: pytest.MonkeyPatch, short_paths: list[str]
 ) -> None:
-    """As libraries do that answer calls in tests, that record answers, and that trace requests; so does a new aiohttp."""
+    """As libraries do that answer calls in tests, that record answers, or trace requests; so does a newer aiohttp."""
 
     def replaced(*_: Any, **__: Any) -> Any:
         raise aiohttp.ClientError("of the library that replaces it")
