@@ -172,9 +172,13 @@ def is_moved(label: str, levels: object, scale: Scale) -> bool:
 
     So is a label whose level is gone; and one of numbers, or of levels without words, if the scale has other ends.
     """
-    lines = [line.partition(": ")[::2] for line in levels.splitlines()] if isinstance(levels, str) else []
-    then = {code: text.casefold() for code, text in lines}
-    now, codes = {code: _brief(text).casefold() for code, text in _levels(scale)}, [*then]
+    now = {code: _brief(text).strip().casefold() for code, text in _levels(scale)}
+    # what strips cells takes the space behind a level without words; a code may hold ": " itself
+    lines = [f"{line.rstrip()} " for line in levels.splitlines()] if isinstance(levels, str) else []
+    known = sorted({label, *now}, key=len, reverse=True)
+    starts = [next((code for code in known if line.startswith(f"{code}: ")), line.partition(": ")[0]) for line in lines]
+    texts = [line[len(code) + 1 :].strip().casefold() for code, line in zip(starts, lines, strict=True)]
+    then, codes = {code.rstrip(): text for code, text in zip(starts, texts, strict=True)}, [*map(str.rstrip, starts)]
     came = {text for code, text in now.items() if text and then.get(code) != text}  # where they did not stand
     is_place = scale.level == "interval" or (scale.level == "ordinal" and not any(then.values()))
     return bool(then) and (

@@ -79,11 +79,11 @@ _MISSING = ("nan", "none", "n/a", "na", "<na>")  # as tables write them
 # A list that is one text, by its first two marks; at the start of the text, or anywhere in a line
 _SEVERAL = re.compile(
     r"(?is)\s*(?:\W{0,3}(?:(?:requirement|criterion)\s)?\(?1([.):])\s.*?(?:\s|\\n)\W{0,3}(?:(?:requirement|criterion)\s)?2\1\s"
-    r"|\(?a([.)])\s.*?\n\s*\(?b\2\s|[-*•]\s.*?(?:\n|\\n)[ \t]*[-*•]\s|<(?:[ou]l|li)\b.*<li\b)")  # fmt: skip
+    r"|\(?a([.)])\s.*?\n[^\S\n]*\(?b\2\s|[-*•]\s.*?(?:\n|\\n)[ \t]*[-*•]\s|<(?:[ou]l|li)\b.*<li\b)")  # fmt: skip
 _WITHIN_LINE = re.compile(
-    r"(?s)(?:\(|.*\s)?1([.):])\s.*(?:\s|\\n)\(?2\1\s|\s*<(?:[ou]l|li)\b|.*\s•\s|(?:[^|${}]*\w\w[^|${}]*\|){2}[^|${}]*\w\w"
-)
-_MARK_IN_LINE = re.compile(r"(?:^|[;,|]?\s+)(?=(\(?)(\d{1,3})([.):])\s)")
+    "(?s)" + "|".join(rf"(?>(?:\(?|.*?\s)1{mark}\s).*(?:\s|\\n)\(?2{mark}\s" for mark in (r"\.", r"\)", ":"))
+    + r"|\s*<(?:[ou]l|li)\b|.*\s•\s|(?:(?>[^|${}]*?\w\w)[^|${}]*+\|){2}[^|${}]*?\w\w")  # fmt: skip
+_MARK_IN_LINE = re.compile(r"(?:^|(?:[;,|]|(?<!\s))\s++)(?=(\(?)(\d{1,3})([.):])\s)")
 _ESCAPED_BREAK = re.compile(r"(?:\\r)?\\n(?=\s*(?:\(?\d{1,4}[.):]|[-*•])\s)")
 _HEADING = re.compile(r"#{1,6}\s|(\*\*|__).+\1:?$|[^.!?]{1,60}:$|total\b|[-=*_]{3,}$", re.IGNORECASE)
 COLUMNS = ("criteria", "rubrics", "requirements", "checklist", "rubric_items")
@@ -442,7 +442,8 @@ def _lines(text: str) -> list[str]:
     pieces = [text[start:end].strip() for (_, start), end in zip(starts, ends[: len(starts)], strict=True)]
     numbers = [int(re.sub(r"\D", "", text[start:end]) or -1) for start, end in starts]
     nexts = zip((number + 1 for number in numbers), pieces, strict=True)
-    is_in_line = any(n and n not in numbers and re.search(rf"\s\(?{n}[.):]\s", piece) for n, piece in nexts)
+    known = {*numbers}
+    is_in_line = any(n and n not in known and re.search(rf"\s\(?{n}[.):]\s", piece) for n, piece in nexts)
     if is_in_line or (len(starts) < 2 and _WITHIN_LINE.match(text)):
         raise InputError(f"its criteria are a list within one line ({text[:60]!r}); give a list, or one per line")
     if not starts:
@@ -523,7 +524,8 @@ def _criterion(fields: Mapping[str, Any], number: str, place: int) -> tuple[Item
     mark = None if values["points"] is not None else _POINTS_IN_TEXT.match(f"{statement[:50]}\0{statement[-50:]}")
     if mark and mark["bare"] != str(place):  # [1], [2] … number them
         fact = f"{where} has no points, but its text has what may be its points ({statement[:60]!r})"
-        raise InputError(f"{fact}; give them as the field points, without them in the text, or give points=1")
+        advice = f"if they are text, give {{'text': {statement[:20]!r}…, 'points': 1}}"
+        raise InputError(f"{fact}; give them as the field points, without them in the text; {advice}")
     points = 1.0 if values["points"] is None else _points(values["points"], where)
     _refuse_unread(fields, worth, {**values, "sign": points}, where)
     if values["axis"] is None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+_LONGEST_NAME = 100  # longer names are none that a program gives, and slow to match
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-. ]")
 _FILES = re.compile(
     r"(?:experimental_|input_|inline_|user_|uploaded_|attached_|generated_|output_)?"
@@ -43,7 +44,7 @@ _OUTS = ("output", "outputs", "results", "result")
 
 
 def _plain_name(name: str) -> str:
-    return _HUMP.sub("_", name).lower().strip("_")
+    return _HUMP.sub("_", name).lower().strip("_") if len(name) <= _LONGEST_NAME else ""
 
 
 @lru_cache(4096)

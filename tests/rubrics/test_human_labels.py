@@ -9,7 +9,7 @@ import evalkit as ek
 from evalkit import plots, stats
 from evalkit.errors import EvalkitWarning, InputError
 from evalkit.evaluation.suggestions.cases import dev_labels
-from evalkit.rubrics.human_labels import as_labels
+from evalkit.rubrics.human_labels import LEVELS, as_labels, asked_of, is_moved
 
 # both judges of these tests are evalkit's own
 pytestmark = pytest.mark.filterwarnings("ignore:.*share the model family:evalkit.errors.EvalkitWarning")
@@ -211,3 +211,21 @@ def test_load_items_takes_a_table():
     assert ek.load_items(frame.to_dict("records"), item_id="id").to_dict("records") == expected
     with pytest.raises(InputError, match="expected items as"):
         ek.load_items(3)
+
+
+def test_levels_whose_spaces_were_stripped_are_the_levels_that_were_asked_for() -> None:
+    bare, odd = {1: "", 2: "", 3: ""}, {"a": "", "a: b": "one", "c: d": "two: 2", "e": ""}
+    for texts, level in ((bare, "ordinal"), (odd, "nominal"), ({1: "x", 2: "", 3: ""}, "ordinal")):
+        scale = ek.Scale.of(texts, level=level)
+        rubric = ek.Rubric(
+            id="r", inputs=["answer"], criteria=[ek.Criterion(name="x", description="d", level=level, scale=scale)]
+        )
+        for label in scale.labels:
+            levels = asked_of(rubric, "x", label)[LEVELS]
+            stripped = (levels.strip(), "\n".join(map(str.rstrip, levels.split("\n"))), levels.replace("\n", "\r\n"))
+            for form in (levels, *stripped):
+                assert not is_moved(label, form, scale), (label, form)
+                more = ek.Scale.of({**bare, 4: ""}, level="ordinal")
+                assert texts is not bare or is_moved(label, form, more)
+    swapped = ek.Scale.of({"a": "", "a: b": "two: 2", "c: d": "one", "e": ""}, level="nominal")
+    assert is_moved("a: b", "a:\na: b: one\nc: d: two: 2\ne:", swapped)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from contextlib import suppress
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ import pytest
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import lint_criteria
+from evalkit.rubrics.item_criteria import refuse_lists
 
 TWO = [{"id": "a", "text": "Names a method", "points": 5}, {"id": "b", "text": "Invents a source", "points": -2}]
 FORMS = {
@@ -581,3 +583,29 @@ def test_a_column_of_criteria_of_any_name_is_named_by_inputs() -> None:
             ek.judge(items, "requirement", "fake:strict", inputs=wrong)
     with pytest.raises(ConfigError, match="rubric 'faithfulness' does not have"):
         ek.judge(items, "faithfulness", "fake:strict", inputs=named)
+
+
+def test_a_text_that_ends_like_points_is_a_criterion_where_its_points_are_given() -> None:
+    for text in (
+        "The result is (3/10)",
+        "Required: the author is named",
+        "Bonus: the year",
+        "Add 5 points of evidence",
+    ):
+        for cell in ([text], text, json.dumps([text])):
+            with pytest.raises(InputError, match=r"if they are text, give \{'text': .*, 'points': 1\}"):
+                ek.explode_criteria([{"item_id": 1, "criteria": cell}])
+        rows = ek.explode_criteria([{"item_id": 1, "criteria": ["Is short", {"text": text, "points": 1}]}])
+        assert rows[["requirement", "points"]].values.tolist() == [["Is short", 1.0], [text, 1.0]]
+
+
+def test_a_cell_that_is_made_to_be_read_slowly_is_read_in_linear_time() -> None:
+    """No clock: a quadratic step takes minutes."""
+    pieces = ("\n", " ", "; ", "1. ", "1) ", "ab ", "a. \n", "1. a\n", "x y|", "- ", "\\n")
+    for piece in pieces:
+        text = piece * (200_000 // len(piece))
+        for cell in (f"x y{text}z", f"a. {text}z", f"1. {text}z", f"- {text}z"):
+            with suppress(InputError):
+                assert ek.explode_criteria([{"item_id": 1, "criteria": cell}])["requirement"].str.len().sum() < 300_000
+            with suppress(InputError):
+                refuse_lists([cell], "it", "requirement")

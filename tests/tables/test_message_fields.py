@@ -15,7 +15,7 @@ import pytest
 import evalkit as ek
 from evalkit.errors import InputError
 from evalkit.tables import split_messages
-from evalkit.tables.message_fields import kind_of_files
+from evalkit.tables.message_fields import fields_beside, kind_of_files
 from evalkit.tables.message_forms import shown_value, unseen
 from evalkit.tables.messages import messages_of
 
@@ -275,3 +275,10 @@ def test_what_is_nested_very_deep_is_read_and_lists_are_no_keys():
         ek.summarize(scores, by="tags", scale=(0, 2))
     with pytest.raises(InputError, match="column 'item_id' has a list in a cell"):
         ek.summarize(scores.assign(item_id=[["a"], ["b"]]), scale=(0, 2))
+
+
+def test_names_that_are_texts_are_read_in_linear_time_and_are_neither_notes_nor_files():
+    for piece in ("score_", "latency_", "model_", "image_", "a_", "A", "- ", "call_"):
+        for name in (piece * 30_000 + "!", piece * 30_000, f"model_{piece * 30_000}"):
+            assert fields_beside({"role": "user", "content": "x", name: "y"}) == {name: "y"}
+            assert kind_of_files(name, ["y"]) is None

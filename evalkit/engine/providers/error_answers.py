@@ -30,7 +30,7 @@ _TEXTS = ("message", "msg", "detail", "error", "errors", "error_message", "error
           "description", "faultstring", "fault", "title")  # fmt: skip
 _INNER = ("innererror", "inner_error", "details")
 _CODES = ("code", "type", "status", "reason", "error_code", "error_type", *_INNER)
-_LONGEST, _DEEPEST = 2000, 8
+_LONGEST, _DEEPEST, _MOST_TEXTS = 2000, 8, 100
 
 
 def _any(*parts: str) -> re.Pattern[str]:
@@ -169,6 +169,8 @@ _WAIT = re.compile(
 _LONGEST_WAIT_S = 300.0
 _EPOCH_S = 1e9
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_LONGEST_TIME, _MOST_LIMITS = 64, 20  # characters of a header, and limits whose resets are read
+_NOTHING = re.compile(r"\s*0+(?:\.0*)?(?![\d.])")  # "0", "0/60", "0, 0;w=60"; not "0.5"
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+) ?(h|ms|m|us|µs|ns|s)")
 
 
@@ -184,23 +186,27 @@ class ErrorText:
         Its codes and types.
     param
         The parameter that it names in a field of its own, without its path.
+    reset
+        Seconds until a limit is reset, by the headers that a router passes on in its body.
     """
 
     text: str = ""
     codes: tuple[str, ...] = ()
     param: str = ""
+    reset: float | None = None
 
     @classmethod
     def of(cls, body: Any) -> ErrorText:
         """What the JSON value of an answer says; blank if it has no message in any known place."""
-        parts, lines = {"text": list[str](), "code": list[str](), "param": list[str]()}, list[str]()
+        parts, lines = {name: list[str]() for name in ("text", "code", "param", "reset")}, list[str]()
         for kind, value in _walk(body, 0):
             parts[kind].append(value)
-        for text in parts["text"]:
+        for text in parts["text"][:_MOST_TEXTS]:
             line = " ".join(text.split())[:_LONGEST]
             if line and not any(line in earlier for earlier in lines):
                 lines.append(line)
-        return cls(": ".join(lines)[:_LONGEST], tuple(dict.fromkeys(parts["code"])), next(iter(parts["param"]), ""))
+        reset, param = max(map(float, parts["reset"]), default=None), next(iter(parts["param"]), "")
+        return cls(": ".join(lines)[:_LONGEST], tuple(dict.fromkeys(parts["code"])), param, reset)
 
 
 def _walk(value: Any, depth: int) -> Iterator[tuple[str, str]]:
@@ -231,7 +237,7 @@ def _walk_mapping(value: Mapping[str, Any], depth: int) -> Iterator[tuple[str, s
     metadata = value.get("metadata")
     inner = metadata.get("headers") if isinstance(metadata, dict) else None
     if isinstance(inner, dict) and (wait := reset_in({str(name).lower(): str(text) for name, text in inner.items()})):
-        yield "text", f"retry after {wait:.3f} s"
+        yield "reset", str(wait)
     if isinstance(param := value.get("param"), str) and param:
         yield "param", param.split(".")[0].split("[")[0]
     for name in _TEXTS:
@@ -277,7 +283,10 @@ def _json_in(text: str) -> Any:
 
 
 def kind_of(status: int, said: ErrorText, wait: float | None = None) -> ProblemKind:
-    """The kind of an error by its status, codes and text; `wait` are the seconds that it asks to wait."""
+    """The kind of an error by its status, codes and text; `wait` are the seconds that it asks to wait.
+
+    A reset is no such wait: many services state one in every answer, also in that of an account without credit.
+    """
     codes, text = " ".join(said.codes), said.text
     if status in (429, 413) and is_too_large(text):
         return "client_error"
@@ -421,11 +430,11 @@ def _is_out_of_range(text: str, value: Any) -> bool:
     return value > 1 or (value > 0 and bool(bounds) and max(bounds) > value and "only" not in text.lower())
 
 
-def wait_in(headers: Mapping[str, str], text: str = "", status: int = 429) -> float | None:
+def wait_in(headers: Mapping[str, str], text: str = "", *, resets: bool = True) -> float | None:
     """Seconds that the server asks to wait: the longest sensible one of all forms; None if it says nothing.
 
     The forms are ``retry-after-ms``, ``Retry-After`` (seconds, a duration, a date or a Unix time) and the words of the
-    error; if these say nothing at HTTP 429, the reset of a limit of which nothing remains. Up to five minutes are
+    error; with `resets`, if these say nothing, the reset of a limit of which nothing remains. Up to five minutes are
     sensible; a longer wait counts only if it is alone, and a later reset never: part of a limit may be free before.
 
     Examples
@@ -438,7 +447,7 @@ def wait_in(headers: Mapping[str, str], text: str = "", status: int = 429) -> fl
     in_ms = headers.get("retry-after-ms") or headers.get("x-ms-retry-after-ms", "")
     waits = [*_header_seconds(in_ms, 0.001), *_header_seconds(headers.get("retry-after", "")), *_seconds_in(text)]
     sensible = [seconds for seconds in waits if seconds <= _LONGEST_WAIT_S]
-    if status == 429 and not any(waits):
+    if resets and not any(waits):
         sensible += filter(None, [reset_in(headers)])
     return max(sensible if any(sensible) else waits, default=None)
 
@@ -446,20 +455,21 @@ def wait_in(headers: Mapping[str, str], text: str = "", status: int = 429) -> fl
 def reset_in(headers: Mapping[str, str]) -> float | None:
     """Seconds until the last limit of which nothing remains is reset, if that is a sensible wait."""
     waits = [0.0]
-    for name in (name for name in map(str.lower, headers) if "ratelimit" in name and "reset" in name):
-        remaining = headers.get(name.replace("reset", "remaining"), "0").strip()
-        waits += [] if remaining.strip("0").isdecimal() else _header_seconds(headers.get(name, ""))
+    for name in [name for name in map(str.lower, headers) if "ratelimit" in name and "reset" in name][:_MOST_LIMITS]:
+        is_used_up = _NOTHING.match(headers.get(name.replace("reset", "remaining"), "0"))
+        waits += _header_seconds(headers.get(name, "")) if is_used_up else []
     return max(seconds for seconds in waits if seconds <= _LONGEST_WAIT_S) or None
 
 
 def _header_seconds(value: str, unit: float = 1.0) -> list[float]:
     """The seconds in a header: numbers (two, if a proxy adds its own), a duration such as 1m30s, or a date."""
+    value = value.strip() if len(value) <= _LONGEST_TIME else ""
     try:
         seconds = [float(number) * unit for number in value.split(",")]
     except ValueError:
         seconds = [sum(float(number) * _UNITS[unit_name] for number, unit_name in _DURATION.findall(value.lower()))]
-        if not value.strip() or _DURATION.sub("", value.lower()).strip():
-            seconds = _moment(value.strip())
+        if not value or _DURATION.sub("", value.lower()).strip():
+            seconds = _moment(value)
     # a Unix time, which some write in milliseconds
     seconds = [wait / 1000 if wait >= 1000 * _EPOCH_S else wait for wait in seconds if math.isfinite(wait)]
     return [max(0.0, wait - time.time()) if wait >= _EPOCH_S else wait for wait in seconds if wait >= 0]

@@ -326,8 +326,10 @@ def _problem(
     secret: Secret,
 ) -> ProviderError:
     said = replace(said, text=without_texts(said.text, _texts_of(body)))  # what echoes the prompt says nothing
-    detail, wait = _clean(text, secret), wait_in(answer.headers, said.text, status)
+    detail, wait = _clean(text, secret), wait_in(answer.headers, said.text, resets=False)
     kind = kind_of(status, said, wait)
+    if kind == "rate_limited":
+        wait = wait_in(answer.headers, said.text) or said.reset or wait
     # HTTP 4xx for a reply that was written, but is not the JSON that was asked for
     paid = kind == "server_error" and 400 <= status < 500 and status not in (408, 409, 425)
     may_refuse = kind in ("client_error", "unknown_model", "server_error") and not paid

@@ -34,6 +34,8 @@ _SHORT_BYTES = 48 << 10  # with the headers so few that a connection takes them 
 _ERROR_BYTES = 1 << 16
 _GZIP = b"\x1f\x8b"
 _BEFORE = {"authorization": "Bearer "}
+# the versions whose connections `_post` was tested with: it uses more than their documentation promises
+_READ_MINORS, _MINOR = (["3", "12"], ["3", "13"], ["3", "14"]), aiohttp.__version__.split(".")[:2]
 _NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ssl.SSLError)
 
 
@@ -87,7 +89,7 @@ class Transport:
             self._session = session = aiohttp.ClientSession(
                 connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
             )
-            self._direct, is_known = None, aiohttp.__version__.startswith("3.") and self._base.scheme in _SCHEMES
+            self._direct, is_known = None, _MINOR in _READ_MINORS and self._base.scheme in _SCHEMES
             # what only `ClientSession.request` can do
             needs_more = self._proxy or "@" in self._address or session.trace_configs
             if is_known and self._base.host and not needs_more:
@@ -144,6 +146,7 @@ class Transport:
     ) -> _Received:
         """Status, headers and body of the answer."""
         session, is_plain = self._open(), method == "POST" and to is None and _is_as_installed()
+        is_plain = is_plain and "expect" not in map(str.lower, headers)  # what follows waits for the server
         if self._direct is not None and is_plain and isinstance(body, bytes) and len(body) <= _SHORT_BYTES:
             return await self._post(url, headers, body, limit)
         data = io.BytesIO(body) if isinstance(body, bytes) and len(body) > _LARGE_BYTES else body

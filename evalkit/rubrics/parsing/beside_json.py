@@ -64,7 +64,7 @@ _DECLINES = re.compile(
     re.IGNORECASE,
 )
 _ALONE = re.compile(
-    rf"^[ \t]*(?:[`~]{{3,}}[^\n`~]{{0,80}}\n[ \t]*)?{FILL}[ \t,;.]*(?:\r?\n[ \t]*[`~]{{3,}})?[ \t\r]*$", re.MULTILINE
+    rf"^[ \t]*(?:[`~]{{3,}}[^\n`~]{{0,80}}\n[ \t]*)?{FILL}[ \t,;.]*+(?:\r?\n[ \t]*[`~]{{3,}})?[ \t\r]*+$", re.MULTILINE
 )
 BETWEEN = re.compile(r"[\s,;\[]*(?:and\s+)?")
 """What stands between the objects of one list or line, which is given as a whole."""

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 _LONGEST, _MOST_OBJECTS, _LONGEST_LITERAL, _REST = 200_000, 64, 16_384, 8_000
 _SPACE = re.compile(r"\s*")
-_NUMBER = r"(?:requirement|criterion|criteria|statement|item|number|no|req|[rqc])?[\W_]*0*(\d{1,4})"
-_NUMBERED = re.compile(rf"\W*{_NUMBER}\W*", re.IGNORECASE)
+_NUMBER = r"(?:requirement|criterion|criteria|statement|item|number|no|req|[rqc])?[\W_]*+0*(\d{1,4})"
+_NUMBERED = re.compile(rf"\W*+{_NUMBER}\W*", re.IGNORECASE)
 _VERDICT_LINE = re.compile(
-    rf"(?i)[\s*_`|#([-]*{_NUMBER}[*_`]*(?:\s?[:=]|[.)\]*_`]+(?=\s)|\s[–—|-](?=\s))[\s*_`]*([^\W_].*|-\d.*)"
+    rf"(?i)[\s*_`|#([-]*+{_NUMBER}(?:[*_`]*+(?:\s?[:=]|\s[–—|-](?=\s))|[.)\]*_`]++(?=\s))[\s*_`]*+([^\W_].*|-\d.*)"
 )
 _CORRECTS = re.compile(
     r"(?i)\b(?:correct(?:ion|ed)|wait|actually|revis|updat|chang|reconsider|reflect|mistake|misread)"
@@ -179,10 +179,10 @@ def _namer(group: tuple[str, ...]) -> Callable[[str], str | None]:
 
 def _numbered_lines(body: str, group: tuple[str, ...], cut: bool) -> Entries:
     """The verdicts of a reply that is nothing but lines with numbers, such as ``1. Yes``."""
-    lines = [_VERDICT_LINE.fullmatch(line.strip()) for line in body.split("\n") if line.strip()]
-    if "{" in body or not all(map(str.isdecimal, group)) or not all(lines):
+    if "{" in body or not all(map(str.isdecimal, group)):
         return []
-    verdicts = [(line[1], json.dumps(line[2].rstrip(" |"))) for line in lines if line]
+    lines = [_VERDICT_LINE.fullmatch(line.strip()) for line in body.split("\n") if line.strip()]
+    verdicts = [(line[1], json.dumps(line[2].rstrip(" |"))) for line in lines if line] if all(lines) else []
     return verdicts[:-1] if cut else verdicts
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import email.utils
 import json
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 
 import orjson
@@ -414,7 +415,11 @@ def test_the_longest_sensible_wait_counts() -> None:
         ({}, "Limit 30000, Used 29000", None),
     ]:
         assert wait_in(headers, text) == pytest.approx(seconds), (headers, text)
-    assert wait_in({"x-ratelimit-reset-tokens": "20s"}, status=503) is None
+    assert wait_in({"x-ratelimit-reset-tokens": "20s"}, resets=False) is None
+    for remaining, seconds in [(" 0 ", 1.0), ("0/60", 1.0), ("0.0", 1.0), ("0, 0;w=60", 1.0), ("00", 1.0),
+                               *((odd, None) for odd in ("59/60", "59.0", "59, 59;w=60", "0.5", "60", "10;w=1", "-1"))]:  # fmt: skip
+        headers = {"x-ratelimit-reset-requests": "1s", "x-ratelimit-remaining-requests": remaining}
+        assert wait_in(headers) == seconds, remaining
     later = datetime.now(UTC) + timedelta(seconds=50)
     moments = [later.isoformat(), later.strftime("%Y-%m-%dT%H:%M:%SZ"), email.utils.format_datetime(later)]
     moments += [f"{later.timestamp():.0f}", f"{later.timestamp() * 1000:.0f}"]
@@ -422,6 +427,42 @@ def test_the_longest_sensible_wait_counts() -> None:
         for name in ("retry-after", "anthropic-ratelimit-requests-reset", "x-ratelimit-reset"):
             assert wait_in({name: moment}) == pytest.approx(50, abs=15), (name, moment)
         router = {"message": "limited", "code": 429, "metadata": {"headers": {"X-RateLimit-Reset": moment}}}
-        assert wait_in({}, ErrorText.of({"error": router}).text) == pytest.approx(50, abs=15)
+        assert ErrorText.of({"error": router}).reset == pytest.approx(50, abs=15)
+        limited = Answer(429, {}, orjson.dumps({"error": router}), "http://127.0.0.1:1", "/v1")
+        assert problem_of(limited, JUDGE, BODY).retry_after == pytest.approx(50, abs=15)
     details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}]
     assert wait_in({}, ErrorText.of([said("quota", details=details)]).text) == 34.0
+
+
+NO_CREDIT = ("Insufficient balance", "Your credit balance is too low", "You have insufficient funds",
+             "You exceeded your current quota, please check your plan and billing details", "Payment required")  # fmt: skip
+RESETS = [
+    {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "20s"}, {"x-ratelimit-reset-tokens": "20s"},
+    {"x-ratelimit-reset-requests": "20", "x-ratelimit-remaining-requests": "0"}, {"ratelimitbysize-reset": "20"},
+]  # fmt: skip
+
+
+def test_the_reset_of_a_limit_makes_no_lack_of_credit_a_matter_of_waiting() -> None:
+    for text in (*NO_CREDIT, "Rate limit reached"):
+        for headers in (*RESETS, {}):
+            for passed_on in (*RESETS, {}):
+                body = {"error": {"message": text, "metadata": {"headers": passed_on}}}
+                answer = Answer(429, headers, orjson.dumps(body), "http://127.0.0.1:1", "/v1/x")
+                problem = problem_of(answer, JUDGE, BODY)
+                wait = 20.0 if headers or passed_on else None
+                expected = ("quota", None) if text in NO_CREDIT else ("rate_limited", wait)
+                assert (problem.kind, problem.retry_after) == expected, (text, headers, passed_on)
+
+
+def test_an_answer_that_is_made_to_be_read_slowly_is_read_in_linear_time() -> None:
+    for digits in ("1" * 200_000, "1." * 100_000, "0" * 200_000, "1 " * 100_000, "1m" * 100_000 + "!"):
+        value = f"{digits} x"
+        limits = {f"X-RateLimit-Reset-{at}": value for at in range(50_000)}
+        assert ErrorText.of({"error": {"message": "x", "metadata": {"headers": limits}}}) == ErrorText("x")
+        assert wait_in({"retry-after": value, "x-ratelimit-reset": value}) is None
+    names, number = ("message", "msg", "detail", "error", "errors", "description", "fault", "title"), count()
+
+    def tree(depth: int) -> Any:
+        return {name: tree(depth - 1) for name in names} if depth else f"text {next(number):09}"
+
+    assert len(ErrorText.of(tree(5)).text) < 2000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evalkit.rubrics.parsing import parser_for
+from evalkit.rubrics.parsing.several_criteria import parser_of_group
 from evalkit.rubrics.scales import Scale
 
 THREE = Scale.of({0: "invents", 1: "mostly supported", 2: "fully supported"})
@@ -50,3 +51,16 @@ def test_hostile_text_of_two_megabytes_is_read_in_linear_time(form: str) -> None
         text = (piece * (2_000_000 // len(piece) + 1))[:2_000_000]
         found = parse(f"x{text}y")
         assert found.code in (None, 1), piece
+    if form == "json":
+        assert parse(f'{{"score": 1}} {" " * 190_000}y').code == 1
+
+
+@pytest.mark.parametrize("before", ["", "Here.\n", "1. Yes\n", '{"1": {"score": 1}} ', '{"clear": 1}\n'])
+def test_a_hostile_reply_on_several_criteria_is_read_in_linear_time(before: str) -> None:
+    for piece in (*ADVERSARIAL, "|---|", "_", "1*", "1_", "1**", "0", "#", "\t", "| 1 | ", "1) Yes\n", '{"1": 1}'):
+        most = 10_000 if "{" in before and "}" in piece else 190_000  # each of 64 objects may hide what follows it
+        text = (piece * (most // len(piece) + 1))[:most]
+        for group in (("1", "2"), ("clear", "short")):
+            for reply in (before + text, f"{before}{text}\nNothing."):
+                found = parser_of_group(THREE, group[0], group)(reply)
+                assert found.code in (None, 1), (piece, group)
