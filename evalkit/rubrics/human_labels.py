@@ -175,8 +175,8 @@ def is_moved(label: str, levels: object, scale: Scale) -> bool:
     now = {code: _brief(text).strip().casefold() for code, text in _levels(scale)}
     # what strips cells takes the space behind a level without words; a code may hold ": " itself
     lines = [f"{line.rstrip()} " for line in levels.splitlines()] if isinstance(levels, str) else []
-    known = sorted({label, *now}, key=len, reverse=True)
-    starts = [next((code for code in known if line.startswith(f"{code}: ")), line.partition(": ")[0]) for line in lines]
+    all_codes = sorted({label, *now}, key=len, reverse=True)
+    starts = [next((code for code in all_codes if line.startswith(f"{code}: ")), line.partition(": ")[0]) for line in lines]
     texts = [line[len(code) + 1 :].strip().casefold() for code, line in zip(starts, lines, strict=True)]
     then, codes = {code.rstrip(): text for code, text in zip(starts, texts, strict=True)}, [*map(str.rstrip, starts)]
     came = {text for code, text in now.items() if text and then.get(code) != text}  # where they did not stand
