@@ -176,7 +176,8 @@ def is_moved(label: str, levels: object, scale: Scale) -> bool:
     # what strips cells takes the space behind a level without words; a code may hold ": " itself
     lines = [f"{line.rstrip()} " for line in levels.splitlines()] if isinstance(levels, str) else []
     all_codes = sorted({label, *now}, key=len, reverse=True)
-    starts = [next((code for code in all_codes if line.startswith(f"{code}: ")), line.partition(": ")[0]) for line in lines]
+    heads = [(line.partition(": ")[0], line) for line in lines]
+    starts = [next((code for code in all_codes if line.startswith(f"{code}: ")), head) for head, line in heads]
     texts = [line[len(code) + 1 :].strip().casefold() for code, line in zip(starts, lines, strict=True)]
     then, codes = {code.rstrip(): text for code, text in zip(starts, texts, strict=True)}, [*map(str.rstrip, starts)]
     came = {text for code, text in now.items() if text and then.get(code) != text}  # where they did not stand
