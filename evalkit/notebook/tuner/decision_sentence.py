@@ -193,7 +193,7 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
     on = f" on {row['criterion']!r}" * (len(evaluation.rubric.names) > 1)
     so_far = f" with {now} against {last}; {counted(max(looks), 'look')} at them{on} so far" if looks else ""
     sizes = {one["n_verdicts"] for key in (runs.current, runs.against) if (one := session.alignment(key)) is not None}
-    pairs = f"{counted(row['n_paired'], 'dev item')} compared"
+    pairs = f"on {counted(row['n_paired'], 'dev item')}"
     pairs *= bool(sizes - {row["n_paired"]})
     scales = [side.rubric.criterion(row["criterion"]).scale for side in (evaluation, runs.compared) if side]
     is_new_rule = len({(scale.pass_at, scale.pass_if, scale.better) for scale in scales}) > 1
