@@ -34,7 +34,7 @@ def test_the_tuner_in_light_and_dark_before_and_after_drill_down(notebook):
         tuner.locator("summary", has_text=box).first.click()
     tuner.get_by_label("Judge that suggests edits").fill("fake:strict")
     tuner.get_by_role("button", name="Suggest edits").click()
-    tuner.get_by_role("button", name="Try suggestion 1", exact=True).click()
+    tuner.get_by_role("button", name="Try suggestion 1").click()
     expect(tuner.get_by_role("button", name="in the rubric")).to_be_visible()  # its effect is there too
     expect(tuner.get_by_role("button", name="Stop")).to_be_disabled()
     tuner.locator(".ekw-cell:enabled").first.click()
