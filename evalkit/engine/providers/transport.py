@@ -273,7 +273,7 @@ def decompressed(packed: bytes) -> bytearray:
 
 
 def _is_as_installed() -> bool:
-    """Whether nobody replaced aiohttp's way to send a request: a test's mock, or recorded answers, must get it."""
+    """Whether aiohttp's own functions send requests: where a test has put others in their place, those must get them."""
     used = aiohttp.ClientSession.request, aiohttp.ClientSession._request
     return all(type(way) is FunctionType and way.__code__.co_filename == aiohttp.client.__file__ for way in used)
 

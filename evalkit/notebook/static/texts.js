@@ -2,7 +2,7 @@
 const esc = (text) =>
   String(text ?? "").replace(/[&<>"']/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" })[sign]);
 
-// Signs that turn the order of a text around, such as U+202E, and letters that nobody sees stand as their number: else people
+// Signs that turn the order of a text around, such as U+202E, and invisible letters stand as their number: else people
 // read another text than judges. A joiner stays beside the scripts (Hebrew to Mongolian) and emoji that need it, and the tags of a
 // flag that exists (the first group): others would be drawn as a plain flag.
 const TURNS = /(\u{1f3f4}\u{e0067}\u{e0062}(?:\u{e0065}\u{e006e}\u{e0067}|\u{e0073}\u{e0063}\u{e0074}|\u{e0077}\u{e006c}\u{e0073})\u{e007f})|[\u{e0000}-\u{e007f}]+|[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|[\u200c-\u200f]{2,}|(?<![\u0590-\u109f\u1780-\u18af\ufb1d-\ufdff\ufe70-\ufefc\ufe0f\u{1f3fb}-\u{1f3ff}\p{Extended_Pictographic}\u200c-\u200f])[\u200c-\u200f](?![\u0590-\u109f\u1780-\u18af\ufb1d-\ufdff\ufe70-\ufefc\p{Extended_Pictographic}])|[\ufe00-\ufe0f\u{e0100}-\u{e01ef}]{2,}/gu;
