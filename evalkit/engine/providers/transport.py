@@ -273,7 +273,7 @@ def decompressed(packed: bytes) -> bytearray:
 
 
 def _is_as_installed() -> bool:
-    """Whether aiohttp's own functions send requests: where a test has put others in their place, those must get them."""
+    """Whether aiohttp's own functions send requests: others in their place, as in tests, must get all of them."""
     used = aiohttp.ClientSession.request, aiohttp.ClientSession._request
     return all(type(way) is FunctionType and way.__code__.co_filename == aiohttp.client.__file__ for way in used)
 
