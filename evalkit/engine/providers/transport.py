@@ -116,7 +116,7 @@ class Transport:
 
         With `to`, the body of a good answer is written there, whatever its size, and is not in the answer.
 
-        The key is in no variable that a traceback shows: evalkit has none, and those of aiohttp are emptied.
+        The key is in no variable that a traceback shows: the frames that an error comes through are emptied.
 
         Raises
         ------
