@@ -89,6 +89,7 @@ _STARTS = (
     "0M8R4KGx", "H4sIA", "N3q8ry", "UmFyIR", "e1xydG", "U1FMaXRl", "UEFSMR", "u002")  # fmt: skip
 _NO_ADDRESS = ("type", "detail", "source_type", "modality", "kind", "block_type")
 _SHORTEST, _SHORTEST_WORD = 48, 40  # characters of the shortest text that may hold one, and of its longest word
+_MAYBE_LONG = re.compile(rf" [^ ]{{{_SHORTEST_WORD}}}")  # finds any such word, five times as fast as a split
 _MEDIA = {"image": "image", "audio": "audio", "video": "video", "application/pdf": "file"}
 _BASE64 = re.compile(r"[\w+/-]{64,}={0,2}", re.ASCII)
 
@@ -119,8 +120,9 @@ def shown_value(value: Any, depth: int = 0) -> Any:
 
 def is_plain_text(text: str) -> bool:
     """Whether a text holds no image or file."""
-    is_short = len(text) < _SHORTEST or max(map(len, text.split()), default=0) < _SHORTEST_WORD
-    return is_short or not any(start in text for start in _STARTS)
+    if len(text) < _SHORTEST or _MAYBE_LONG.search(" " + text) is None:
+        return True
+    return max(map(len, text.split()), default=0) < _SHORTEST_WORD or not any(start in text for start in _STARTS)
 
 
 def is_plain(values: list[Any]) -> bool:

@@ -17,7 +17,7 @@ import evalkit as ek
 from evalkit.core.reply_keys import digest
 from evalkit.errors import EvalkitWarning, InputError
 from evalkit.rubrics.inputs import item_inputs
-from evalkit.tables import split_messages
+from evalkit.tables import message_forms, split_messages
 from evalkit.tables.items import canonical
 from evalkit.tables.message_forms import read_messages, shown_value, unseen
 from evalkit.tables.messages import messages_of, value_text
@@ -709,3 +709,14 @@ def test_tau_bench_logs_load_and_stand_in_the_prompt_once(published_data: Path):
         rest = [text for heading, text in expected if not (heading == "user" and text == log[-1]["content"])]
         assert sorted([*parts, row["question"], row["answer"]]) == sorted(rest + ([""] if row["answer"] == "" else []))
     assert (n_messages, n_calls, n_results) == (1084, 227, 227)
+
+
+def test_a_text_may_hold_a_file_only_where_a_long_word_and_a_start_of_one_are() -> None:
+    draw, answers = random.Random(5), list[bool]()
+    for _ in range(20_000):
+        pieces = [" ", "\n", "\u2003", "a" * draw.randrange(45), "b" * 9, "é" * 39, "x" * 40, *message_forms._STARTS]
+        text = "".join(draw.choices(pieces, k=draw.randrange(14)))
+        words_are_short = len(text) < 48 or all(len(word) < 40 for word in text.split())
+        answers.append(words_are_short or not any(start in text for start in message_forms._STARTS))
+        assert message_forms.is_plain_text(text) == answers[-1], text
+    assert 4_000 < sum(answers) < 16_000

@@ -229,6 +229,13 @@ class Worklist:
             for number, order in enumerate(orders)
             for around in maker.around(order, samples)
         ]
+        if rows is None and len(cells) == 1:  # most often, and in two thirds of the time
+            ((_, head, tail),) = cells
+            for hashes, item_id in zip(self.hashes, self.ids, strict=True):
+                key_hash = head.copy()
+                key_hash.update((recorded_hash(hashes[0], item_id) if recorded else hashes[0]).encode() + tail)
+                yield key_hash.digest()
+            return
         numbers = count()
         for hashes, item_id in zip(self.hashes, self.ids, strict=True):
             texts = [(recorded_hash(text, item_id) if recorded else text).encode() for text in hashes]
@@ -437,12 +444,13 @@ def _check_inputs(
             f"{listed(hold)}); judges cannot be shown it, so no judge is asked, and the item is unscored"
         )
     for name, cells in columns.items():
-        lengths = map(_length if name in not_texts else len, cells)
-        long = [ids[number] for number, n in enumerate(lengths) if n > _LONG and number not in skipped]
+        lengths = list(map(_length if name in not_texts else len, cells))
+        is_any_long = max(lengths, default=0) > _LONG
+        long = [ids[at] for at, n in enumerate(lengths if is_any_long else ()) if n > _LONG and at not in skipped]
         empty = [
             ids[number]
             for number, cell in enumerate(cells if name in needed else ())
-            if (cell in ("", []) or (type(cell) is str and cell.isspace())) and number not in skipped
+            if (not cell or (type(cell) is str and cell.isspace())) and number not in skipped
         ]
         for items, have, then in (
             (long, "more than a million characters in",
