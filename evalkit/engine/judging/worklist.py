@@ -445,8 +445,8 @@ def _check_inputs(
         )
     for name, cells in columns.items():
         lengths = list(map(_length if name in not_texts else len, cells))
-        is_any_long = max(lengths, default=0) > _LONG
-        long = [ids[at] for at, n in enumerate(lengths if is_any_long else ()) if n > _LONG and at not in skipped]
+        numbered = enumerate(lengths if max(lengths, default=0) > _LONG else ())
+        long = [ids[number] for number, n in numbered if n > _LONG and number not in skipped]
         empty = [
             ids[number]
             for number, cell in enumerate(cells if name in needed else ())
