@@ -197,7 +197,7 @@ class Template:
 
 def _filled(texts: list[str], fence: Callable[[str], str]) -> str:
     """Texts and, between them, fenced inputs."""
-    return "".join([fence(text) if at % 2 else text for at, text in enumerate(texts)])
+    return texts[0] if len(texts) == 1 else "".join([fence(text) if at % 2 else text for at, text in enumerate(texts)])
 
 
 def _line(problem: BaseException, compiled: Any) -> str:

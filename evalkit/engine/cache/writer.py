@@ -60,6 +60,11 @@ _EXPECTED = {
     **dict.fromkeys(("prompt_tokens", "completion_tokens"), _COUNT),
     **dict.fromkeys(("cost_usd", "latency_s", "created"), _AMOUNT),
 }
+_FITS: dict[str, Callable[[Any], bool]] = {
+    _TEXT: lambda value: isinstance(value, str),
+    _COUNT: lambda value: token_count(value) is not None,
+    _AMOUNT: lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf,
+}
 
 
 class Row(NamedTuple):
@@ -95,16 +100,8 @@ def row_of(parts: KeyParts, reply: Reply, *, promoted_from: bytes | None = None)
     if not _SHA256.fullmatch(digest):
         raise InputError(f"input_hash {digest!r} of a reply is not a sha256; expected 64 lower-case hexadecimal digits")
     for name, value in values.items():
-        expected = _EXPECTED.get(name, "")
-        if expected == _TEXT:
-            fits = isinstance(value, str)
-        elif expected == _COUNT:
-            fits = token_count(value) is not None
-        elif expected == _AMOUNT:
-            fits = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
-        else:
-            fits = True
-        if value is not None and not fits:
+        expected = _EXPECTED.get(name)
+        if expected is not None and value is not None and not _FITS[expected](value):
             raise InputError(
                 f"{name} of a reply of {reply.model or 'a judge'} is {type(value).__name__} {str(value)[:40]!r}; "
                 f"expected {expected} or None; nothing was stored"

@@ -83,7 +83,11 @@ def replies_of(
     if (why := _contradiction(answer.content, choices, n)) is not None:
         raise ProviderError("malformed", f"the answer contains {why}", status=answer.status, maybe_paid=True)
     candidates = [_with_message(choice) for choice in choices[:n] if isinstance(choice, dict)]
-    choices = [choice for choice in candidates if _is_reply(choice)]
+    choices, written = [], []
+    for choice in candidates:
+        if (texts := _texts(choice, secret)) is not None:
+            choices.append(choice)
+            written.append(texts)
     if not choices:
         raise _no_reply(candidates, answer, judge, secret)
     tokens = tokens_of(parsed.get("usage"))
@@ -97,12 +101,12 @@ def replies_of(
     created = time.time()
     return [
         Reply(
-            text=_content(choice.get("message"), secret),
-            finish_reason=_finish_reason(choice),
-            refusal=_refusal(choice.get("message"), secret),
+            text=text,
+            finish_reason=finish_reason,
+            refusal=refusal,
             model=_text(model, secret) if isinstance(model, str) else None,
             prompt_tokens=prompt_tokens,
-            completion_tokens=written,
+            completion_tokens=completion_tokens,
             cost_usd=None if cost is None else cost / len(choices),
             latency_s=latency_s,
             created=created,
@@ -111,7 +115,9 @@ def replies_of(
             id=_text(name[:_LONGEST_ID], secret) if isinstance(name, str) and name else None,
             fingerprint=_text(build[:_LONGEST_ID], secret) if isinstance(build, str) and build else None,
         )
-        for choice, rows, (prompt_tokens, written) in zip(choices, logprobs, counts, strict=True)
+        for (text, refusal, finish_reason), rows, (prompt_tokens, completion_tokens) in zip(
+            written, logprobs, counts, strict=True
+        )
     ]
 
 
@@ -137,16 +143,17 @@ def _with_message(choice: Mapping[str, Any]) -> Mapping[str, Any]:
     return choice
 
 
-def _is_reply(choice: Mapping[str, Any]) -> bool:
-    """Whether a choice is a reply, although perhaps an empty one: not if the server lost it before its first word."""
-    message = choice.get("message")
+def _texts(choice: Mapping[str, Any], secret: Secret) -> tuple[str | None, str | None, str | None] | None:
+    """Text, refusal and finish reason of a choice; None if it is no reply: the server lost it before its first word."""
+    message, reason = choice.get("message"), _finish_reason(choice)
     if message is not None and not isinstance(message, dict):
-        return False
-    if message and (_content(message, _NO_KEY) or _refusal(message, _NO_KEY)):
-        return True
-    if (reason := _finish_reason(choice)) is None:
-        return message is not None and not choice.get("error")
-    return not _BROKE_OFF.search(reason)
+        return None
+    text, refusal = _content(message, secret), _refusal(message, secret)
+    if not text and not refusal:
+        is_lost = message is None or choice.get("error") if reason is None else _BROKE_OFF.search(reason)
+        if is_lost:
+            return None
+    return text, refusal, reason
 
 
 def _finish_reason(choice: Mapping[str, Any]) -> str | None:

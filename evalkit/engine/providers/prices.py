@@ -17,6 +17,7 @@ from evalkit.core.providers import PROVIDERS
 
 _CACHED = frozenset({"cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens"})
 _WRITTEN = frozenset({"cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens"})
+_APART = _CACHED | _WRITTEN
 _TICKS_PER_USD = 1e10
 _LISTS = {provider.host: provider.price_list for provider in PROVIDERS.values() if provider.price_list}
 
@@ -162,7 +163,7 @@ def tokens_of(usage: Any) -> Tokens:
     get = usage.get
     prompt, completion, total = map(token_count, (get("prompt_tokens"), get("completion_tokens"), get("total_tokens")))
     details = usage.get("prompt_tokens_details")
-    tables = [usage, *([details] if isinstance(details, dict) else [])]
+    tables = [table for table in (usage, details) if isinstance(table, dict) and not _APART.isdisjoint(table)]
     cached, written = (
         max([token_count(table[name]) or 0 for table in tables for name in names.intersection(table)], default=0)
         for names in (_CACHED, _WRITTEN)

