@@ -51,7 +51,8 @@ class Labels:
 
     def __init__(self, setup: Setup, history: History, path: Path, labels: LabelsLike | None, annotator: str) -> None:
         self._history, self._cache = history, setup.cache
-        self.annotator: str = history.state.get("annotator", annotator)
+        is_same_cell = history.state.get("initial_annotator", "me") == annotator  # else the cell names another person
+        self.annotator: str = history.state.get("annotator", annotator) if is_same_cell else annotator
         self.looks: dict[str, dict[str, Any]] = history.state.get("looks", {})
         items, rubric, worklist = setup.items, setup.spec.rubric, Worklist.of(setup.spec, setup.items, quiet=True)
         texts = text_hashes(rubric, items, setup.spec.inputs)
@@ -70,7 +71,8 @@ class Labels:
             self.log.add_scales(version.rubric)
         self.log.read()
         split_by = {"split_by": "item" if history.was_split else "text"}
-        history.parts.append(lambda: {"annotator": self.annotator, "looks": self.looks} | split_by)
+        names = {"initial_annotator": annotator}
+        history.parts.append(lambda: {"annotator": self.annotator, "looks": self.looks} | names | split_by)
         history.parts.append(lambda: {"given_labels": self._given_labels()})
 
     def _given_labels(self) -> dict[str, dict[str, int]]:
