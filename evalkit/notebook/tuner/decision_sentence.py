@@ -228,7 +228,8 @@ def _answered(session: Session, key: str) -> bool:
 
 def n_tried(session: Session) -> int:
     """How many versions were tried on the criterion shown: those that judge it alike count once."""
-    return len({version.judges_by(session.shown_criterion) for version in session.history.versions.values()} - {None})
+    criterion, versions = session.shown_criterion, session.history.versions.values()
+    return len({session.setup.judges_by(version, criterion) for version in versions} - {None})
 
 
 def _broken_cell(session: Session) -> str:

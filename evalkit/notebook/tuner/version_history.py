@@ -69,18 +69,6 @@ class Version:
         """The rubric's version as tables show it: ``v1``, or ``v1+1a2b3c4d`` when edited."""
         return self.rubric.label
 
-    def asks(self, criterion: str) -> tuple[Any, ...] | None:
-        """What judges are asked about a criterion, and how often; None without it."""
-        judges = tuple(judge.identity for judge in self.judges)
-        prompt = self.rubric.prompt_hashes.get(criterion)
-        return None if prompt is None else (prompt, self.rubric.template, judges, self.samples)
-
-    def judges_by(self, criterion: str) -> tuple[Any, ...] | None:
-        """All that decides the verdicts on a criterion: versions that have the same judge it alike; None without it."""
-        rules = [rule.scale.to_json() for rule in self.rubric.criteria if rule.name == criterion]
-        weights = tuple(judge.weight for judge in self.judges)
-        return (self.asks(criterion), *rules, weights, self.aggregate) if rules else None
-
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for the file."""
         judges = [judge_dict(judge) for judge in self.judges]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
@@ -517,3 +518,57 @@ def test_chance_is_measured_of_what_is_asked_and_on_the_criterion_shown(tmp_path
     assert (repeats.price("b"), repeats.price("a")[:19]) == ("", "at most 60 requests")
     with pytest.raises(InputError, match="nothing to measure"):
         repeats.measure(criterion="b")
+
+
+@pytest.mark.parametrize("per_call", [1, "all"])
+def test_where_a_prompt_holds_several_criteria_an_edit_of_one_is_another_prompt_for_all(
+    tmp_path: Path, per_call: Any
+) -> None:
+    """Versions counted, looks and chance, against a plain list of what each version asks."""
+    n, rng = 130, random.Random(46)
+    truth = [rng.randrange(2) for _ in range(n)]
+    noise = random.Random(47)
+
+    def ask(prompt: Any) -> str:
+        at, right = int(prompt.inputs["answer"].split()[1]), 0.6 if "v0" in prompt.texts[1] else 0.9
+        return json.dumps(
+            {name: {"score": truth[at] ^ (noise.random() > right)} for name in "ab"} | {"score": truth[at]}
+        )
+
+    judge = ek.Judge.function(ask, name="f", version="1", max_tokens=2000)
+    criteria = [{"name": name, "description": f"Is {name} v0?", "scale": {0: "no", 1: "yes"}, "pass_at": 1}
+                for name in "ab"]  # fmt: skip
+    rubric = ek.Rubric(id="two", inputs=["answer"], criteria=criteria)
+    items = pd.DataFrame({"item_id": [f"i{at}" for at in range(n)], "answer": [f"text {at}" for at in range(n)]})
+    given = pd.DataFrame({"item_id": items["item_id"], "criterion": "a", "annotator": "ann", "label": map(str, truth)})
+    options: dict[str, Any] = {"samples": 2, "criteria_per_call": per_call, "folder": tmp_path, "cache": tmp_path}
+    tuner = ek.RubricTuner(items, rubric, judge, given, **options)
+    session, asked = tuner.session, []
+    for step in range(5):
+        texts = [f"v{rng.randrange(2)}" if step else "v0" for _ in "ab"]
+        for name, text in zip("ab", texts, strict=True):
+            tuner.edit(name, description=f"Is {name} {text}?")
+        tuner.run()
+        asked = [*asked, *({tuple(texts)} - {*asked})]
+    assert len(asked) >= 3
+    keys, of_a = list(session.history.versions), [texts if per_call == "all" else texts[0] for texts in asked]
+    assert n_tried(session) == len({*of_a})
+    for now, then in itertools.permutations(range(len(asked)), 2):
+        session.runs.show(keys[now], keys[then])
+        is_same = of_a[now] == of_a[then]
+        decision = decision_of(session)
+        assert decision is not None
+        assert (decision.kind == "same" and "same replies" in decision.then) == is_same
+        if is_same:
+            continue
+        assert session.look == {}  # nothing was looked at with two that ask this
+        if session.floor_missing:
+            assert session.repeats.price("a").startswith("at most ")
+            assert session.repeats.measure(criterion="a").startswith("chance measured on ")
+        assert not session.floor_missing
+        session.look_held_out()
+        look = session.look
+        for one, other in itertools.permutations(range(len(asked)), 2):
+            session.runs.show(keys[one], keys[other])
+            assert (session.look == look) == ((of_a[one], of_a[other]) == (of_a[now], of_a[then]))
+        session.labels.looks.clear()
