@@ -18,7 +18,7 @@ from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import groups_of, joined_to_dev
 from evalkit.evaluation.suggestions.edit_effects import change_of
 from evalkit.notebook.judgments.headline_numbers import without_interval
-from evalkit.notebook.labelling.label_log import LabelEdit, LabelLog, drop_new_annotators, labels_on_scale
+from evalkit.notebook.labelling.label_log import LabelEdit, LabelLog, drop_new_annotators, labels_of, labels_on_scale
 from evalkit.notebook.labelling.label_queue import LabelQueue
 from evalkit.notebook.tuner.drafts import Setup
 from evalkit.notebook.tuner.version_history import History
@@ -98,9 +98,7 @@ class Labels:
 
     def for_rubric(self, rubric: Rubric, *, of_all: bool = False) -> pd.DataFrame | None:
         """The dev labels that the tiles count for a version of the rubric, or None; `of_all`: of new annotators too."""
-        parts = [labels_on_scale(self.log.counted, name, rubric) for name in rubric.names]
-        parts = parts if of_all else [drop_new_annotators(table)[0] for table in parts]
-        labels = pd.concat(parts, ignore_index=True)
+        labels = labels_of(self.log.counted, rubric, of_all=of_all)
         labels = labels.loc[(labels["part"] == DEV).to_numpy(), [*LABEL_KEY, "label"]]
         return None if labels.empty else labels
 

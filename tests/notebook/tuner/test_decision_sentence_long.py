@@ -572,3 +572,72 @@ def test_where_a_prompt_holds_several_criteria_an_edit_of_one_is_another_prompt_
             session.runs.show(keys[one], keys[other])
             assert (session.look == look) == ((of_a[one], of_a[other]) == (of_a[now], of_a[then]))
         session.labels.looks.clear()
+
+
+def test_the_copied_code_counts_the_labels_of_each_version_and_criterion(tmp_path: Path) -> None:
+    """Two criteria, a level that one version lacks, people with few labels of one criterion and many of the other."""
+    kinds = set[bool]()
+    for seed in range(6):
+        rng, n, folder = random.Random(seed), 40, tmp_path / str(seed)
+        said = {(name, at): rng.randrange(3) for name in "ab" for at in range(n)}
+
+        def ask(prompt: Any, said: Any = said) -> str:
+            question = re.search(r"Is ([ab]) up to (\d)", str(prompt))
+            assert question
+            return json.dumps(
+                {"score": min(int(question[2]), said[question[1], int(prompt.inputs["answer"].split()[1])])}
+            )
+
+        def criteria(*highest: int) -> list[dict[str, Any]]:
+            tops = zip("ab", highest, strict=True)
+            return [{"name": name, "description": f"Is {name} up to {top}?", "pass_at": 1,
+                     "scale": dict(enumerate(["no", "nearly", "yes"][: top + 1]))} for name, top in tops]  # fmt: skip
+
+        rubric = ek.Rubric(id="two", inputs=["answer"], criteria=criteria(2, 2))
+        items = pd.DataFrame({"item_id": [f"i{at}" for at in range(n)], "answer": [f"text {at}" for at in range(n)]})
+        people = [(f"i{at}", name, who, str(rng.randrange(3))) for name in "ab" for who in ("ann", "ben", "eve")
+                  for at in rng.sample(range(n), rng.choice([4, 9, 13, 30]))]  # fmt: skip
+        given = pd.DataFrame(people, columns=["item_id", "criterion", "annotator", "label"])
+        judge = ek.Judge.function(ask, name="f", version=str(seed))
+        tuner = ek.RubricTuner(items, rubric, judge, given, samples=1, folder=folder, cache=folder)
+        tuner.run()
+        edited = rubric.edit(criteria=criteria(rng.choice([1, 2]), rng.choice([1, 2])), description=f"of {seed}")
+        tuner.session.drafts.edit(lambda base, _, edited=edited: rebase(base, edited.to_dict()))
+        tuner.run()
+        session, code, place = tuner.session, tuner.code(), {"items": items, "f": judge}
+        assert "# f: the judge 'f' that was passed" in code
+        lines, compare = code.rstrip().rsplit("\n", 1)
+        exec(lines, place, place)
+        compared = eval(compare, place).table
+        for session.criterion in "ab":
+            names = ["accuracy", "accuracy_low", "n_labelled", "n_annotators"]
+            for name, key in (("ev", session.runs.current), ("last", session.runs.against)):
+                figures, table = session.alignment(key), place[name].alignment
+                row = table[(table["criterion"] == session.criterion).to_numpy()].iloc[0]
+                assert figures is not None
+                assert row[names].to_list() == pytest.approx(figures[names].to_list(), nan_ok=True), (seed, name)
+            change, _ = session.change() or (None, "")
+            row = compared[(compared["criterion"] == session.criterion).to_numpy()].iloc[0]
+            assert change is not None
+            names = ["fixed", "broke", "n_paired", "effect", "effect_low"]
+            assert row[names].to_list() == pytest.approx(change[names].to_list(), nan_ok=True), seed
+        kinds.add("labels['of']" in code)
+    assert kinds == {True, False}
+
+
+def test_the_sentence_says_on_how_many_of_the_labelled_items_both_have_a_verdict(tmp_path: Path) -> None:
+    """Two judges tie on the same items in both versions: the verdicts are as many, and not of all labelled items."""
+    rng = random.Random(46)
+    for number in range(4):
+        judges = [ek.Judge("openai", f"t{k}", name=f"t{k}", base_url=f"http://127.0.0.1:9/{number}") for k in range(2)]
+        tied = set(rng.sample(range(N), rng.choice([0, 1, 6])))
+        options: dict[str, Any] = {"samples": 1, "recorded": "use", "folder": tmp_path / str(number)}
+        session, wrong = Session(table(N), RUBRIC, judges, labels(N), **options), [set(range(12)), set(range(3))]
+        for at, places in enumerate(wrong):
+            rubric = RUBRIC if not at else RUBRIC.edit("c", description="v2")
+            replies(rubric, judges[0], places, samples=1)
+            replies(rubric, judges[1], places ^ tied, samples=1)
+            session.drafts.edit(lambda base, _, rubric=rubric: rebase(base, rubric.to_dict()))
+            session.run()
+        words = f"On {N - len(tied)} dev items" if tied else ""
+        assert ("dev items" in str(decision_of(session)), words in str(decision_of(session))) == (bool(tied), True)
