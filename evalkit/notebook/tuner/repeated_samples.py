@@ -16,9 +16,8 @@ from evalkit.evaluation.sampling_again import HALF_WIDTH, expected_half_width, p
 from evalkit.notebook.tuner.drafts import OVER, Drafts, Setup, over_limit, prompt_of
 from evalkit.notebook.tuner.version_history import History
 from evalkit.notebook.tuner.version_runs import Runs, Stopped
-from evalkit.stats.comparison.measured_floors import NOT_ASKED
 
-_LOST, _MOST_LOST = (*NOT_ASKED, *ENGINE_REASONS), 0.1
+_MOST_LOST = 0.1
 _REPLY = ["item_id", "judge", "order", "sample", "label", "error"]
 
 
@@ -117,7 +116,7 @@ class RepeatedSamples:
         finally:
             self.prices.clear()
         n_lost, n_items = _items_lost(again), again["item_id"].nunique()
-        errors = again.loc[again["error"].isin(_LOST).to_numpy(), "error"].astype(str)
+        errors = again.loc[again["error"].isin(ENGINE_REASONS).to_numpy(), "error"].astype(str)
         reasons = ", ".join(f"{n} {str(name).replace('_', ' ')}" for name, n in errors.value_counts().items())
         missing = f"{len(errors)} of {counted(len(again), 'judgment')} missing ({reasons})"
         if n_lost > _MOST_LOST * n_items:
@@ -162,7 +161,7 @@ class RepeatedSamples:
 
 def _items_lost(again: pd.DataFrame) -> int:
     """The number of items of which a reply is missing."""
-    return int(again.loc[again["error"].isin(_LOST).to_numpy(), "item_id"].nunique())
+    return int(again.loc[again["error"].isin(ENGINE_REASONS).to_numpy(), "item_id"].nunique())
 
 
 def same_prompts(one: Evaluation, other: Evaluation, criterion: str) -> bool:

@@ -333,6 +333,7 @@ class TunerController:
     def _choose_criterion(self, message: Mapping[str, Any]) -> None:
         self.session.criterion = message["name"]
         self.session.query = Query()
+        self.session.history.save()
         self.draw("page", "item", "figures", "notices")
 
     def _query(self, message: Mapping[str, Any]) -> None:

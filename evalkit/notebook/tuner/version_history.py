@@ -78,9 +78,10 @@ class Version:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], known: Sequence[Judge] = ()) -> Version:
-        """Read a version back; a judge stored like one of `known` becomes that object (which may hold a key)."""
-        same = {orjson.dumps(judge_dict(judge)): judge for judge in known}
-        judges = tuple(same.get(orjson.dumps(judge)) or Judge.of(judge) for judge in values["judges"])
+        """Read a version back; a judge like one of `known`, of any weight, becomes that one (which may hold a key)."""
+        same = {orjson.dumps(judge_dict(judge) | {"weight": 1}): judge for judge in known}
+        pairs = [(stored, same.get(orjson.dumps(stored | {"weight": 1}))) for stored in values["judges"]]
+        judges = tuple(judge.replace(weight=it["weight"]) if judge else Judge.of(it) for it, judge in pairs)
         base = Rubric(**values["base"])
         rubric, texts = rebase(base, values["rubric"]), {name: values.get(name, "") for name in ("at", "name", "note")}
         return cls(base, rubric, judges, values["samples"], values["aggregate"], **texts)

@@ -707,3 +707,37 @@ def test_what_a_cell_runs_right_after_a_restart_stays_on_screen(tmp_path, monkey
         assert shown == [names[-1], names[-2]]
         assert (figures["current"], figures["against"]) == (runs.current, runs.against)
         assert again.evaluation.rubric.criterion("one").scale[1] == "half"
+
+
+def test_weights_tabs_and_failed_calls_are_the_same_after_a_restart(tmp_path):
+    """Random juries of judges that no file can hold: functions of a cell, of any weight, some of whose calls fail."""
+    for seed in range(3):
+        dice, n_asked, fails = random.Random(seed), count(), [False]
+        items = [{"item_id": f"i{at:02}", "answer": f"answer {at}"} for at in range(20)]
+
+        def ask(prompt, n_asked=n_asked, fails=fails):
+            if next(n_asked) % 4 == 3 and fails[0]:
+                raise TimeoutError("busy")
+            return random.Random(str(prompt)).choice("012")
+
+        judges = [ek.Judge.function(ask, name=name, version="1") for name in "xyz"]
+        options = {"samples": 1, "folder": tmp_path / str(seed), "cache": tmp_path / str(seed), "retries": 0}
+        tuner = ek.RubricTuner(items, ek.Rubric(**FIELDS), judges, **options)
+        for step in range(4):
+            weights = {judge.name: dice.choice([1, 1, 2, 0.5]) for judge in dice.sample(judges, dice.randint(1, 3))}
+            do(tuner, do="jury", active=weights, samples=1, aggregate="mean", budget_usd="")
+            tuner.edit(dice.choice(["one", "two"]), scale={1: f"text {step}"})
+            fails[0] = step == 2
+            do(tuner, do="run")
+            do(tuner, do="criterion", name=dice.choice(["one", "two"]))
+            before, n_before = tuner.state, next(n_asked)
+            tuner = ek.RubricTuner(items, ek.Rubric(**FIELDS), judges, **options)
+            assert tuner.wait_idle(300)
+            after = tuner.state
+            for name in ("criterion", "current", "against", "versions", "agreements", "diff"):
+                assert after["figures"][name] == before["figures"][name], (seed, step, name)
+            marks = [{row["item_id"]: row["change"] for row in state["page"]["rows"]} for state in (before, after)]
+            assert marks[0] == marks[1]
+            juries = [[judge for judge in state["jury"]["judges"] if judge["on"]] for state in (before, after)]
+            assert (juries[1], next(n_asked)) == (juries[0], n_before + 1)
+            assert not [one["text"] for one in after["notices"] if "cannot be shown" in one["text"]]
