@@ -91,10 +91,9 @@ class Labels:
             self.log.set_counting(annotator, counts=counts)
 
     # -- labels that figures use
-    def on_scale(self, criterion: str, evaluation: Evaluation | None, *, counted: bool = False) -> pd.DataFrame:
-        """The labels of a criterion on its scale in an evaluation; `counted`: only those that figures use."""
-        rubrics = [] if evaluation is None else [evaluation.rubric]
-        return labels_on_scale(self.log.counted if counted else self.log.table, criterion, *rubrics)
+    def on_scale(self, criterion: str, evaluation: Evaluation | None) -> pd.DataFrame:
+        """All labels of a criterion on its scale in an evaluation, also those that no figure uses."""
+        return labels_on_scale(self.log.table, criterion, *([] if evaluation is None else [evaluation.rubric]))
 
     def for_rubric(self, rubric: Rubric, *, of_all: bool = False) -> pd.DataFrame | None:
         """The dev labels that the tiles count for a version of the rubric, or None; `of_all`: of new annotators too."""
@@ -103,8 +102,8 @@ class Labels:
         return None if labels.empty else labels
 
     def used(self, criterion: str, evaluation: Evaluation) -> pd.DataFrame:
-        """The labels of judged items that all figures of a version use, dev and held-out."""
-        labels, _ = drop_new_annotators(self.on_scale(criterion, evaluation, counted=True))
+        """The labels of judged items that all figures of a version use, and *Improve*: dev and held-out."""
+        labels, _ = drop_new_annotators(labels_on_scale(self.log.counted, criterion, evaluation.rubric))
         return labels.loc[labels["item_id"].isin(evaluation.scores["item_id"])]
 
     def last_look(

@@ -174,7 +174,7 @@ class Suggestions:
 
     def _improvement(self, evaluation: Evaluation, criterion: str, start: Version) -> tuple[str, str]:
         """What `improve` does and costs, from the draft, in words; and what it lacks, if it cannot run."""
-        labels = self._labels.on_scale(criterion, evaluation, counted=True)
+        labels = self._labels.used(criterion, evaluation)
         if not (labels["part"] == HELD_OUT).any():
             return "", ""
         n_dev, n_held, lack = untestable(evaluation, labels, criterion)
@@ -243,7 +243,7 @@ class Suggestions:
         start = self._drafts.next_version()
 
         def ask(evaluation: Evaluation, base: Version, known: Any, **options: Any) -> SuggestedEdits:
-            labels = self._labels.on_scale(criterion, evaluation, counted=True)
+            labels = self._labels.used(criterion, evaluation)
             if (labels["part"] == HELD_OUT).any() and (lack := untestable(evaluation, labels, criterion)[2]):
                 raise InputError(f"Improve {lack}.")
             options |= {"criterion": criterion, "rounds": ROUNDS, "max_edits": MAX_EDITS, "progress": False}
