@@ -641,3 +641,24 @@ def test_the_sentence_says_on_how_many_of_the_labelled_items_both_have_a_verdict
             session.run()
         words = f"On {N - len(tied)} dev items" if tied else ""
         assert ("dev items" in str(decision_of(session)), words in str(decision_of(session))) == (bool(tied), True)
+
+
+def test_labels_between_levels_are_counted_beside_the_matrix_and_for_each_version(tmp_path: Path) -> None:
+    """Means of people have no verdict by any pass rule; no version loses them from what it is compared with."""
+    rng = random.Random(46)
+    for number in range(3):
+        said = [rng.choice("012") for _ in range(N)]
+        items = table(N)
+        people = [(item, "c", who, rng.choice(["0", "1", "2", "1.5", "0.5", "true", "false"]))
+                  for item in items["item_id"] for who in "xy" if rng.random() < 0.8]  # fmt: skip
+        given = pd.DataFrame(people, columns=["item_id", "criterion", "annotator", "label"])
+        ek.record(items, RUBRIC, JUDGE, [[code] for code in said], overwrite=True)
+        options: dict[str, Any] = {"samples": 1, "recorded": "use", "folder": tmp_path / str(number), "labels": given}
+        session = Session(items, RUBRIC, [JUDGE], **options)
+        session.run()
+        session.drafts.edit(lambda base, _: rebase(base, RUBRIC.edit("c", pass_at=1).to_dict()))
+        session.run()
+        figures, rows = figures_payload(session), [session.alignment(key) for key in session.history.versions]
+        n_means = int(given["label"].isin(["1.5", "0.5"]).sum())
+        assert (figures["between"], sum(cell["n"] for cell in figures["cells"])) == (n_means, len(given) - n_means)
+        assert [row["n_labelled"] for row in rows if row is not None] == [given["item_id"].nunique()] * 2
