@@ -219,10 +219,10 @@ class Drafts:
         if "draft" in state:
             try:
                 self._restore_rubric(state)
-            except RubricError as problem:  # written by another version of evalkit: the rubric of the cell is kept
+            except (RubricError, KeyError) as problem:  # written by another evalkit: the rubric of the cell is kept
                 history.notes.append(f"The last draft cannot be read, so the rubric of the cell is shown: {problem}.")
         if state.get("initial_jury") == self._initial_jury:  # else the cell names another jury, which is kept
-            with suppress(ConfigError):
+            with suppress(ConfigError, KeyError):
                 self._restore_jury(state["jury"])
         history.parts.append(self.state)
 
