@@ -169,8 +169,10 @@ def jury_alignment(
         rules = {(scale.pass_at, scale.pass_if, scale.better) for scale in scales}
         if all(scale.has_rule for scale in scales) and len(rules) > 1:
             dev = labels_on_scale(dev, criterion, by)
-            verdicts = {label: getattr(read_label(label, scales[1]), "passed", None) for label in dev["label"].unique()}
-            dev = dev.assign(label=[str(verdicts[label]).lower() for label in dev["label"]])
+            readings = {label: read_label(label, scales[1]) for label in dev["label"].unique()}
+            passed = {label: reading.passed for label, reading in readings.items() if reading is not None}
+            verdicts = {label: str(verdict).lower() for label, verdict in passed.items() if verdict is not None}
+            dev = dev.assign(label=[verdicts.get(label, label) for label in dev["label"]])  # a mean has no verdict
     scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
     dev = dev.loc[dev["item_id"].isin(scores["item_id"])]
     if scores.empty or dev.empty:

@@ -19,7 +19,6 @@ from evalkit.notebook.judgments.item_details import judged_inputs, level_keys, r
 from evalkit.notebook.labelling.label_log import labels_on_scale
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.label_values import annotators_of, read_label
-from evalkit.stats.comparison.measured_floors import NOT_ASKED
 from evalkit.tables.files import records
 from evalkit.tables.messages import value_text
 
@@ -187,7 +186,7 @@ def rows_of(
     jury = list(records(scores[["label", "passed", "status"]]))
     judgments = evaluation.judgments
     without_score = judgments["error"].notna() & ~judgments["error"].isin(ENGINE_REASONS)
-    unasked = {item for shown in (evaluation, against) if shown is not None for item in _not_asked(shown, criterion)}
+    silent = {item for shown in (evaluation, against) if shown is not None for item in _no_reply(shown, criterion)}
     unread = set(judgments.loc[(without_score & (judgments["criterion"] == criterion)).to_numpy(), "item_id"])
     return [
         Row(
@@ -206,7 +205,7 @@ def rows_of(
             apart=apart[at]["disagreement"],
             split=apart[at]["split"],
             change=""
-            if last is None or (item in unasked and min(last[at], now[at]) < 0)
+            if last is None or (item in silent and min(last[at], now[at]) < 0)
             else _change(int(last[at]), int(now[at]), int(truth_of_both[at]), scale),
             people_passed=bool(truth[at]) if scale.has_rule and truth[at] >= 0 else None,
             wrong=None if truth[at] < 0 or now[at] < 0 else bool(truth[at] != now[at]),
@@ -259,10 +258,10 @@ def _by_item(table: pd.DataFrame, criterion: str, ids: pd.Index) -> pd.DataFrame
     return table[table["criterion"] == criterion].set_index("item_id").reindex(ids)
 
 
-def _not_asked(evaluation: Evaluation, criterion: str) -> set[str]:
-    """The items with judgments that were not asked for, for example because the run was stopped."""
-    judgments = evaluation.judgments
-    return set(judgments.loc[(judgments["criterion"] == criterion) & judgments["error"].isin(NOT_ASKED), "item_id"])
+def _no_reply(evaluation: Evaluation, criterion: str) -> set[str]:
+    """The items with judgments without a reply: the run was stopped, or calls failed, which a restart cannot tell."""
+    judgments = evaluation.judgments[(evaluation.judgments["criterion"] == criterion).to_numpy()]
+    return set(judgments.loc[judgments["error"].isin(ENGINE_REASONS), "item_id"])
 
 
 def _change(last: int, now: int, truth: int, scale: Scale) -> str:

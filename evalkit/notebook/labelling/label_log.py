@@ -105,6 +105,12 @@ def labels_on_scales(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
     return labels
 
 
+def labels_of(labels: pd.DataFrame, rubric: Rubric, *, of_all: bool = False) -> pd.DataFrame:
+    """The labels of a rubric's criteria on their scales; of each criterion, `drop_new_annotators` unless `of_all`."""
+    tables = [labels_on_scale(labels, name, rubric) for name in rubric.names]
+    return pd.concat(tables if of_all else [drop_new_annotators(table)[0] for table in tables])
+
+
 def drop_new_annotators(labels: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """The labels of annotators who gave enough of them, and the names of the others; all labels if no annotator did.
 

@@ -38,7 +38,7 @@ from evalkit.notebook.start.column_roles import (
 from evalkit.notebook.start.mapped_table import label_problems, map_table, people_of, role_problems, role_remarks
 from evalkit.notebook.start.table_columns import Column, plain_value
 from evalkit.notebook.start.table_source import table_expression
-from evalkit.notebook.tuner.code_snippets import judge_code, rubric_code
+from evalkit.notebook.tuner.code_snippets import judge_code, judges_needed, rubric_code
 from evalkit.notebook.tuner.drafts import plan_line
 from evalkit.notebook.tuner.judge_addresses import judge_at, server_of
 from evalkit.notebook.tuner.rubric_tuner import RubricTuner
@@ -120,7 +120,7 @@ class StartCard(NotebookWidget):
     def code(self) -> str:
         """Python that makes the same items and the same tuner, from the file or the expression that `start` got."""
         rubric = repr(self._rubric_file) if self._rubric_file else rubric_code(self.rubric)
-        lines = ["import evalkit as ek", "", *self._items_code(), f"rubric = {rubric}"]
+        lines = [*judges_needed(*self.judges), "import evalkit as ek", "", *self._items_code(), f"rubric = {rubric}"]
         lines += [f"judges = [{', '.join(map(judge_code, self.judges))}]", "tuner = ek.RubricTuner("]
         lines += ["    items,", "    rubric,", "    judges,"]
         if self._people:

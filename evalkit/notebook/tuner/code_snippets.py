@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import asdict, fields
 from pprint import pformat
-
-import numpy as np
 
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Rules, shown_cache
 from evalkit.errors import RubricError
 from evalkit.evaluation.inputs import columns_of
-from evalkit.notebook.labelling.label_log import drop_new_annotators, labels_on_scales
+from evalkit.notebook.labelling.label_log import labels_of
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import DEFAULTS, Version
 from evalkit.rubrics import Rubric, load_rubric
@@ -41,20 +40,21 @@ def session_code(session: Session, items: str = "items") -> str:
     compared, counted = session.history.versions.get(session.runs.against), [""] * 3
     if len(labels := session.labels.log.counted):
         path, counted = session.labels.log.path.with_suffix(".csv"), [", labels=labels"] * 3
-        tables = (labels_on_scales(labels, version.rubric) for version in (shown, compared or shown))
-        is_on, was_on = (labels.index.isin(rows.index) for rows in tables)
-        if (is_on != was_on).any():
-            labels = labels.assign(on=np.where(is_on & was_on, "both", np.where(is_on, "ev", "last")))
-            counted = [f", labels=labels[labels['on'] {test}]" for test in ("!= 'last'", "!= 'ev'", "== 'both'")]
-        labels[is_on | was_on].to_csv(path, index=False)
+        last_rubric = (compared or shown).rubric
+        used, was_used = labels_of(labels, shown.rubric), labels_of(labels, last_rubric)
+        tables = {"ev": used, "last": was_used, "both": labels_of(used, last_rubric, of_all=True)}
+        names = [[name for name in tables if row in tables[name].index] for row in labels.index]
+        labels, names = labels[[*map(bool, names)]], [*filter(None, names)]
+        if any(len(row) < len(tables) for row in names):  # each version has its own
+            labels = labels.assign(of=[*map(" ".join, names)])
+            counted = [f", labels=labels[labels['of'].str.contains({name!r})]" for name in tables]
+        labels.to_csv(path, index=False)
         lines += [f"labels = ek.tables.read_table({str(path)!r}, 'labels')", "labels = labels[labels['part'] == 'dev']"]
-        labels = session.labels.on_scale(session.shown_criterion, session.evaluation, counted=True)
-        if few := drop_new_annotators(labels)[1]:
-            lines.append(f"labels = labels[~labels['annotator'].isin({few!r})]")
     lines += _evaluating("ev", shown, items, session, counted[0])
     if compared is not None:
         lines += ["", *_evaluating("last", compared, items, session, counted[1])]
         lines.append(f"ek.compare(last, ev{counted[2]}, across_modes=True)")
+    lines[:0] = judges_needed(*shown.judges, *(compared.judges if compared else ()))
     if items == "items" and not session.reads_items:
         lines[:0] = [_expected(session, shown.rubric)]
     return "\n".join(lines) + "\n"
@@ -84,6 +84,17 @@ def _evaluating(name: str, version: Version, items: str, session: Session, label
     return [rubric, f"{name} = ek.evaluate({items}, {name}_rubric, {judges}{named}{labels}, adopt=True)"]
 
 
+def judges_needed(*judges: Judge) -> list[str]:
+    """A comment for each judge that code cannot make, as a function of a cell: the variable that it needs."""
+    in_memory = [judge for judge in judges if judge.ask is not None and not judge.import_path]
+    return [f"# {_variable(judge)}: the judge {judge.name!r} that was passed" for judge in dict.fromkeys(in_memory)]
+
+
+def _variable(judge: Judge) -> str:
+    name = re.sub(r"\W", "_", judge.name)
+    return name if name.isidentifier() else f"judge_{name}"
+
+
 def judge_code(judge: Judge) -> str:
     """A judge as Python: a short string where that is enough, else with the fields that differ from their defaults.
 
@@ -93,6 +104,8 @@ def judge_code(judge: Judge) -> str:
     if judge.ask is None and Judge.of(short) == judge and judge.base_url is None:
         return repr(short)
     values = judge_dict(judge)
+    if judge.ask is not None and not judge.import_path:
+        return _variable(judge)
     if judge.ask is not None:
         return f"ek.Judge.of({values!r})"
     plain = {entry.name: entry.default for entry in fields(Judge)}

@@ -192,7 +192,8 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
     looks = [one["number"] for key, one in session.labels.looks.items() if key.split(" ", 2)[2:] == [row["criterion"]]]
     on = f" on {row['criterion']!r}" * (len(evaluation.rubric.names) > 1)
     so_far = f" with {now} against {last}; {counted(max(looks), 'look')} at them{on} so far" if looks else ""
-    sizes = {one["n_verdicts"] for key in (runs.current, runs.against) if (one := session.alignment(key)) is not None}
+    rows = [one for key in (runs.current, runs.against) if (one := session.alignment(key)) is not None]
+    sizes = {one[name] for one in rows for name in ("n_verdicts", "n_labelled")}
     pairs = f"on {counted(row['n_paired'], 'dev item')}"
     pairs *= bool(sizes - {row["n_paired"]})
     scales = [side.rubric.criterion(row["criterion"]).scale for side in (evaluation, runs.compared) if side]
@@ -228,7 +229,8 @@ def _answered(session: Session, key: str) -> bool:
 
 def n_tried(session: Session) -> int:
     """How many versions were tried on the criterion shown: those that judge it alike count once."""
-    return len({version.judges_by(session.shown_criterion) for version in session.history.versions.values()} - {None})
+    criterion, versions = session.shown_criterion, session.history.versions.values()
+    return len({session.setup.judges_by(version, criterion) for version in versions} - {None})
 
 
 def _broken_cell(session: Session) -> str:

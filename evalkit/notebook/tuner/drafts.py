@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,12 @@ def over_limit(usd: float, left_usd: float | None) -> str:
     return "" if left_usd is None or not usd > left_usd else f", {OVER}: US$ {left_usd:.{digits}f} left"
 
 
+def prompt_of(spec: Spec, criterion: str) -> list[str]:
+    """The hashes of what a prompt asks about a criterion, and about the others that it holds."""
+    names, hashes = spec.rubric.names, spec.rubric.prompt_hashes
+    return [hashes[names[number]] for number in spec.groups[names.index(criterion)]]
+
+
 @dataclass(frozen=True, slots=True)
 class Setup:
     """What a session was made with; it does not change.
@@ -146,6 +152,20 @@ class Setup:
             return None
         return max(0.0, budget_usd - float(ReplyStore.open(self.cache).counters.as_dict()["paid_usd"]))
 
+    def asks(self, version: Version, criterion: str) -> tuple[Any, ...] | None:
+        """What judges of a version are asked about a criterion, and how often; None without it."""
+        if criterion not in version.rubric.names:
+            return None
+        judges = tuple(judge.identity for judge in version.judges)
+        prompt = prompt_of(replace(self.spec, rubric=version.rubric), criterion)
+        return (*prompt, version.rubric.template, judges, version.samples)
+
+    def judges_by(self, version: Version, criterion: str) -> tuple[Any, ...] | None:
+        """All that decides the verdicts on a criterion: versions that have the same judge it alike; None without it."""
+        rules = [rule.scale.to_json() for rule in version.rubric.criteria if rule.name == criterion]
+        weights = tuple(judge.weight for judge in version.judges)
+        return (self.asks(version, criterion), *rules, weights, version.aggregate) if rules else None
+
     def plan(self, version: Version, item_ids: Collection[str] | None = None, **changed: Any) -> Plan:
         """The calls and cost of a run of a version now, on all items or on some; makes no calls."""
         options = self.judging(**changed)
@@ -199,10 +219,10 @@ class Drafts:
         if "draft" in state:
             try:
                 self._restore_rubric(state)
-            except RubricError as problem:  # written by another version of evalkit: the rubric of the cell is kept
+            except (RubricError, KeyError) as problem:  # written by another evalkit: the rubric of the cell is kept
                 history.notes.append(f"The last draft cannot be read, so the rubric of the cell is shown: {problem}.")
         if state.get("initial_jury") == self._initial_jury:  # else the cell names another jury, which is kept
-            with suppress(ConfigError):
+            with suppress(ConfigError, KeyError):
                 self._restore_jury(state["jury"])
         history.parts.append(self.state)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -14,12 +13,11 @@ from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.errors import ConfigError, InputError, counted
 from evalkit.evaluation import Evaluation, sample_again
 from evalkit.evaluation.sampling_again import HALF_WIDTH, expected_half_width, plan_again
-from evalkit.notebook.tuner.drafts import OVER, Drafts, Setup, over_limit
+from evalkit.notebook.tuner.drafts import OVER, Drafts, Setup, over_limit, prompt_of
 from evalkit.notebook.tuner.version_history import History
 from evalkit.notebook.tuner.version_runs import Runs, Stopped
-from evalkit.stats.comparison.measured_floors import NOT_ASKED
 
-_LOST, _MOST_LOST = (*NOT_ASKED, *ENGINE_REASONS), 0.1
+_MOST_LOST = 0.1
 _REPLY = ["item_id", "judge", "order", "sample", "label", "error"]
 
 
@@ -54,13 +52,10 @@ class RepeatedSamples:
             sizes |= {name: n for name, n in measured if self._asked(key, name) == self._asked(alike, name)}
         return sizes
 
-    def _asked(self, key: str, name: str) -> list[Any]:
-        """What the judges of a version are asked in the prompt that holds a criterion, and maybe others."""
+    def _asked(self, key: str, name: str) -> object:
+        """What the judges of a version are asked about a criterion; the key where it does not have it."""
         version = self._history.versions.get(key)
-        if version is None or name not in version.rubric.names:
-            return [key]
-        group = replace(self._setup.spec, rubric=version.rubric).groups[version.rubric.names.index(name)]
-        return [version.asks(version.rubric.names[number]) for number in group]
+        return (version and self._setup.asks(version, name)) or key
 
     def _criteria(self, criterion: str) -> list[str]:
         """The criterion (empty: all), if the two versions shown ask it in other ways and it is not measured."""
@@ -121,7 +116,7 @@ class RepeatedSamples:
         finally:
             self.prices.clear()
         n_lost, n_items = _items_lost(again), again["item_id"].nunique()
-        errors = again.loc[again["error"].isin(_LOST).to_numpy(), "error"].astype(str)
+        errors = again.loc[again["error"].isin(ENGINE_REASONS).to_numpy(), "error"].astype(str)
         reasons = ", ".join(f"{n} {str(name).replace('_', ' ')}" for name, n in errors.value_counts().items())
         missing = f"{len(errors)} of {counted(len(again), 'judgment')} missing ({reasons})"
         if n_lost > _MOST_LOST * n_items:
@@ -137,18 +132,19 @@ class RepeatedSamples:
         """Twice the samples of a version, if no judge is a model or it was measured (then from the cache)."""
         if key not in self._tables:
             evaluation, measured = self._runs.load(key), self.measured(key)
-            tables = [
-                self._sample(evaluation, [name for name in measured if measured[name] == size], size, offline=True)
-                for size in sorted(set(measured.values()))
-            ]
+            tables = []
+            for size in sorted(set(measured.values())):
+                names = [name for name in measured if measured[name] == size]
+                again = self._sample(evaluation, names, size, offline=True)
+                tables.append(again[again["criterion"].isin(names).to_numpy()])  # a prompt may hold others
             if any(_items_lost(table) > _MOST_LOST * table["item_id"].nunique() for table in tables):
                 for alike, sizes in self.sizes.items():  # other items, or pruned replies
                     self.sizes[alike] = {n: sizes[n] for n in sizes if self._asked(key, n) != self._asked(alike, n)}
                 self._tables[key] = None
             elif tables:
                 self._tables[key] = pd.concat(tables, ignore_index=True)
-            elif (again := evaluation.repeats) is not None:
-                self._tables[key] = again
+            elif evaluation.repeats is not None:
+                self._tables[key] = evaluation.repeats
         return self._tables.get(key)
 
     def forget(self) -> None:
@@ -165,7 +161,7 @@ class RepeatedSamples:
 
 def _items_lost(again: pd.DataFrame) -> int:
     """The number of items of which a reply is missing."""
-    return int(again.loc[again["error"].isin(_LOST).to_numpy(), "item_id"].nunique())
+    return int(again.loc[again["error"].isin(ENGINE_REASONS).to_numpy(), "item_id"].nunique())
 
 
 def same_prompts(one: Evaluation, other: Evaluation, criterion: str) -> bool:
@@ -173,7 +169,7 @@ def same_prompts(one: Evaluation, other: Evaluation, criterion: str) -> bool:
     # a session has no evaluations of tables, without spec
     specs = [side.spec for side in (one, other) if side.spec is not None]
     templates = [[builder.template.hash for builder in spec.prompt_builders] for spec in specs]
-    questions = [(spec.rubric.prompt_hashes[criterion], spec.judges, spec.samples) for spec in specs]
+    questions = [(prompt_of(spec, criterion), spec.judges, spec.samples) for spec in specs]
     return questions[0] == questions[1] and templates[0] == templates[1]
 
 

@@ -54,7 +54,8 @@ class RubricTuner(NotebookWidget):
         Folder and name of ``<name>.tuner.json`` and ``<name>.labels.jsonl``; by default next to the file of items (else
         in the working directory), named after that file and the rubric's id.
     annotator
-        The name of the person who labels. A new annotator counts in the figures when you say so on screen.
+        The name of the person who labels; one chosen on screen comes back after a restart, unless the cell names
+        another than before. A new annotator counts in the figures when you say so on screen.
     **options
         Other options of `judge`: ``cache``, ``budget_usd`` (here, the limit of the whole session), ``concurrency`` …
         The tuner sets `adopt`, `progress` and `on_progress` itself.
@@ -209,7 +210,7 @@ class RubricTuner(NotebookWidget):
 
         ConfigError, before anything is asked, if the run is expected to pass the spending limit of the session.
         """
-        self._screen.show_run(self.session.run(self._screen.show_progress))
+        self._screen.show_run(lambda: self.session.run(self._screen.show_progress))
 
     def label(self, item_id: str, label: str | float | None, *, criterion: str | None = None) -> None:
         """Set the annotator's label of an item; None removes it."""
@@ -242,7 +243,8 @@ class RubricTuner(NotebookWidget):
 
         The effect is measured on held-out labels too, if there are any; each look at them is counted.
         """
-        self._screen.show_run(self.session.suggestions.try_edit(number, self._screen.show_progress), "suggestions")
+        progress, suggestions = self._screen.show_progress, self.session.suggestions
+        self._screen.show_run(lambda: suggestions.try_edit(number, progress), "suggestions")
 
     def save(self, rubrics_folder: str | Path | None = None) -> Rubric:
         """Save the draft as the next version of its id (see `Rubric.save`), and report it on screen."""

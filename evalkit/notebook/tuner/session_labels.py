@@ -18,7 +18,7 @@ from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import groups_of, joined_to_dev
 from evalkit.evaluation.suggestions.edit_effects import change_of
 from evalkit.notebook.judgments.headline_numbers import without_interval
-from evalkit.notebook.labelling.label_log import LabelEdit, LabelLog, drop_new_annotators, labels_on_scale
+from evalkit.notebook.labelling.label_log import LabelEdit, LabelLog, drop_new_annotators, labels_of, labels_on_scale
 from evalkit.notebook.labelling.label_queue import LabelQueue
 from evalkit.notebook.tuner.drafts import Setup
 from evalkit.notebook.tuner.version_history import History
@@ -51,7 +51,8 @@ class Labels:
 
     def __init__(self, setup: Setup, history: History, path: Path, labels: LabelsLike | None, annotator: str) -> None:
         self._history, self._cache = history, setup.cache
-        self.annotator: str = history.state.get("annotator", annotator)
+        is_same_cell = history.state.get("initial_annotator", "me") == annotator  # else the cell names another person
+        self.annotator: str = history.state.get("annotator", annotator) if is_same_cell else annotator
         self.looks: dict[str, dict[str, Any]] = history.state.get("looks", {})
         items, rubric, worklist = setup.items, setup.spec.rubric, Worklist.of(setup.spec, setup.items, quiet=True)
         texts = text_hashes(rubric, items, setup.spec.inputs)
@@ -70,7 +71,8 @@ class Labels:
             self.log.add_scales(version.rubric)
         self.log.read()
         split_by = {"split_by": "item" if history.was_split else "text"}
-        history.parts.append(lambda: {"annotator": self.annotator, "looks": self.looks} | split_by)
+        names = {"initial_annotator": annotator}
+        history.parts.append(lambda: {"annotator": self.annotator, "looks": self.looks} | names | split_by)
         history.parts.append(lambda: {"given_labels": self._given_labels()})
 
     def _given_labels(self) -> dict[str, dict[str, int]]:
@@ -89,22 +91,19 @@ class Labels:
             self.log.set_counting(annotator, counts=counts)
 
     # -- labels that figures use
-    def on_scale(self, criterion: str, evaluation: Evaluation | None, *, counted: bool = False) -> pd.DataFrame:
-        """The labels of a criterion on its scale in an evaluation; `counted`: only those that figures use."""
-        rubrics = [] if evaluation is None else [evaluation.rubric]
-        return labels_on_scale(self.log.counted if counted else self.log.table, criterion, *rubrics)
+    def on_scale(self, criterion: str, evaluation: Evaluation | None) -> pd.DataFrame:
+        """All labels of a criterion on its scale in an evaluation, also those that no figure uses."""
+        return labels_on_scale(self.log.table, criterion, *([] if evaluation is None else [evaluation.rubric]))
 
     def for_rubric(self, rubric: Rubric, *, of_all: bool = False) -> pd.DataFrame | None:
         """The dev labels that the tiles count for a version of the rubric, or None; `of_all`: of new annotators too."""
-        parts = [labels_on_scale(self.log.counted, name, rubric) for name in rubric.names]
-        parts = parts if of_all else [drop_new_annotators(table)[0] for table in parts]
-        labels = pd.concat(parts, ignore_index=True)
+        labels = labels_of(self.log.counted, rubric, of_all=of_all)
         labels = labels.loc[(labels["part"] == DEV).to_numpy(), [*LABEL_KEY, "label"]]
         return None if labels.empty else labels
 
     def used(self, criterion: str, evaluation: Evaluation) -> pd.DataFrame:
-        """The labels of judged items that all figures of a version use, dev and held-out."""
-        labels, _ = drop_new_annotators(self.on_scale(criterion, evaluation, counted=True))
+        """The labels of judged items that all figures of a version use, and *Improve*: dev and held-out."""
+        labels, _ = drop_new_annotators(labels_on_scale(self.log.counted, criterion, evaluation.rubric))
         return labels.loc[labels["item_id"].isin(evaluation.scores["item_id"])]
 
     def last_look(

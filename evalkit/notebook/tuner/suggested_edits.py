@@ -174,7 +174,7 @@ class Suggestions:
 
     def _improvement(self, evaluation: Evaluation, criterion: str, start: Version) -> tuple[str, str]:
         """What `improve` does and costs, from the draft, in words; and what it lacks, if it cannot run."""
-        labels = self._labels.on_scale(criterion, evaluation, counted=True)
+        labels = self._labels.used(criterion, evaluation)
         if not (labels["part"] == HELD_OUT).any():
             return "", ""
         n_dev, n_held, lack = untestable(evaluation, labels, criterion)
@@ -243,7 +243,7 @@ class Suggestions:
         start = self._drafts.next_version()
 
         def ask(evaluation: Evaluation, base: Version, known: Any, **options: Any) -> SuggestedEdits:
-            labels = self._labels.on_scale(criterion, evaluation, counted=True)
+            labels = self._labels.used(criterion, evaluation)
             if (labels["part"] == HELD_OUT).any() and (lack := untestable(evaluation, labels, criterion)[2]):
                 raise InputError(f"Improve {lack}.")
             options |= {"criterion": criterion, "rounds": ROUNDS, "max_edits": MAX_EDITS, "progress": False}
@@ -297,14 +297,14 @@ class Suggestions:
         if runs.current == version.key and not end.stopped:
             base = edits.rows[number].base or edits.base
             runs.show(version.key, base)
-            before, after = runs.load(base), runs.load(version.key)
-            labels = self._labels.used(edits.criterion, after)
+            before, after, criterion = runs.load(base), runs.load(version.key), edits.rows[number].edit.criterion
+            labels = self._labels.used(criterion, after)
             if (labels["part"] == HELD_OUT).any():
-                about = f"{version.key} {base} {edits.criterion}"
-                self._labels.look_held_out(about, after, edits.criterion, before)
-                measured = effects_of_look(before, after, labels, edits.criterion, self._labels.looks[about]["number"])
+                about = f"{version.key} {base} {criterion}"
+                self._labels.look_held_out(about, after, criterion, before)
+                measured = effects_of_look(before, after, labels, criterion, self._labels.looks[about]["number"])
             else:
-                measured = measure_edit(before, after, labels, criterion=edits.criterion)
+                measured = measure_edit(before, after, labels, criterion=criterion)
             effects: Any = measured.to_dict("records")
             rows = list(edits.rows)
             rows[number] = replace(rows[number], key=version.key, effects=tuple(map(_effect, effects)), base=base)

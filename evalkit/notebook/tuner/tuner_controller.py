@@ -50,7 +50,7 @@ class TunerController:
             self._edit(session.drafts.typed)
         self.draw("draft", "jury", "figures", "page", "suggestions", "notices")
         if session.runs.current:
-            self._jobs.do("restore", lambda: self._show_versions(session.runs.current, session.runs.against))
+            self._jobs.do("restore", self._restore)
             for key in session.runs.shown_versions:
                 self._jobs.do(f"load {key}", partial(self._load, key), "samples")
         self._sum_up()
@@ -70,6 +70,15 @@ class TunerController:
                 about = session.runs.against, session.runs.current, criterion
                 self.widget.price = session.repeats.price(criterion) if about in session.repeats.prices else ""
                 self.plan_tries()
+
+    def _restore(self) -> None:
+        """Draw the two versions of the last session, unless a cell has run others meanwhile."""
+        runs, history = self.session.runs, self.session.history
+        for key in filter(None, (runs.current, runs.against)):
+            runs.load(key)
+        with history.lock:
+            history.save()  # what the cell names now
+        self._draw_versions()
 
     def _load(self, key: str) -> None:
         """Draw the point of a version of an earlier session; one whose replies are gone has none."""
@@ -106,12 +115,15 @@ class TunerController:
         decision = decision_texts(running(progress.done, progress.total, "" if version is None else version.name))
         self._status(running=True, done=done, total=progress.total, text=text, decision=decision)
 
-    def show_run(self, text: str, *more: str) -> None:
-        """Draw the result of a run that was started by a call, and report its end."""
-        text = self._draw_run(text, *more)
-        if not self._running:  # else a run that was started on screen meanwhile goes on
-            self._status(text=text)
-        self._sum_up()
+    def show_run(self, run: Callable[[], str], *more: str) -> None:
+        """Run what a call starts, draw its result and report its end, also that of one that fails or is interrupted."""
+        text = ""
+        try:
+            text = self._draw_run(run(), *more)
+        finally:
+            if not self._running:  # else a run that was started on screen meanwhile goes on
+                self._status(text=text)
+            self._sum_up()
 
     def _draw_run(self, text: str, *more: str) -> str:
         self.session.drop_empty_cell()
@@ -321,6 +333,7 @@ class TunerController:
     def _choose_criterion(self, message: Mapping[str, Any]) -> None:
         self.session.criterion = message["name"]
         self.session.query = Query()
+        self.session.history.save()
         self.draw("page", "item", "figures", "notices")
 
     def _query(self, message: Mapping[str, Any]) -> None:
@@ -365,6 +378,9 @@ class TunerController:
 
     def _show_versions(self, current: str, against: str) -> None:
         self.session.runs.show(current, against)
+        self._draw_versions()
+
+    def _draw_versions(self) -> None:
         self.session.drop_empty_cell()
         self.draw("draft", "page", "figures", "item")
         self._alert_unscored()

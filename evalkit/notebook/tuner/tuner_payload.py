@@ -91,13 +91,15 @@ def figures_payload(session: Session) -> dict[str, Any]:
     versions, criterion = session.history.versions, session.shown_criterion
     current, against = session.runs.current, session.runs.against
     changes = changes_of(versions[against], versions[current]) if against and current else []
+    cells, n_counted = session.cells(), sum(len(row.counted) for row in session.rows())
     return {
         "criteria": list(session.shown_rubric.names),
         "criterion": criterion,
         "agreements": {name: asdict(point) for name, point in session.criterion_agreements().items()},
         "decision": decision_payload(session),
         "tiles": [asdict(tile) for tile in session.tiles()],
-        "cells": [asdict(cell) for cell in session.cells()],
+        "cells": [asdict(cell) for cell in cells],
+        "between": n_counted - sum(cell.n for cell in cells),
         "split": bool(labels.log.table.loc[labels.log.table["criterion"] == criterion, "part"].eq("held-out").any()),
         "held_out": session.look.get("words", {}),
         "same": session.is_same,

@@ -380,7 +380,7 @@ class Session(Memo):
         name, versions = self.shown_criterion, self.history.versions
 
         def judged(*keys: str) -> list[Any]:
-            return [versions[key].judges_by(name) if key in versions else None for key in keys]
+            return [self.setup.judges_by(versions[key], name) if key in versions else None for key in keys]
 
         judged_now = judged(self.runs.current, self.runs.against)
         looks = [(about, *about.split(" ", 2)) for about in self.labels.looks]

@@ -22,6 +22,7 @@ from evalkit.rubrics.profiles import judge_dict
 from evalkit.rubrics.scales import code_text
 
 _SCHEMA = 1
+_UNREADABLE = (RubricError, ConfigError, KeyError, TypeError)
 T = TypeVar("T")
 DEFAULTS = {"description": "", "mode": "pointwise", "layout": "rubric_first", "pass_at": None}
 
@@ -69,18 +70,6 @@ class Version:
         """The rubric's version as tables show it: ``v1``, or ``v1+1a2b3c4d`` when edited."""
         return self.rubric.label
 
-    def asks(self, criterion: str) -> tuple[Any, ...] | None:
-        """What judges are asked about a criterion, and how often; None without it."""
-        judges = tuple(judge.identity for judge in self.judges)
-        prompt = self.rubric.prompt_hashes.get(criterion)
-        return None if prompt is None else (prompt, self.rubric.template, judges, self.samples)
-
-    def judges_by(self, criterion: str) -> tuple[Any, ...] | None:
-        """All that decides the verdicts on a criterion: versions that have the same judge it alike; None without it."""
-        rules = [rule.scale.to_json() for rule in self.rubric.criteria if rule.name == criterion]
-        weights = tuple(judge.weight for judge in self.judges)
-        return (self.asks(criterion), *rules, weights, self.aggregate) if rules else None
-
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for the file."""
         judges = [judge_dict(judge) for judge in self.judges]
@@ -90,9 +79,10 @@ class Version:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], known: Sequence[Judge] = ()) -> Version:
-        """Read a version back; a judge stored like one of `known` becomes that object (which may hold a key)."""
-        same = {orjson.dumps(judge_dict(judge)): judge for judge in known}
-        judges = tuple(same.get(orjson.dumps(judge)) or Judge.of(judge) for judge in values["judges"])
+        """Read a version back; a judge like one of `known`, of any weight, becomes that one (which may hold a key)."""
+        same = {orjson.dumps(judge_dict(judge) | {"weight": 1}): judge for judge in known}
+        pairs = [(stored, same.get(orjson.dumps(stored | {"weight": 1}))) for stored in values["judges"]]
+        judges = tuple(judge.replace(weight=it["weight"]) if judge else Judge.of(it) for it, judge in pairs)
         base = Rubric(**values["base"])
         rubric, texts = rebase(base, values["rubric"]), {name: values.get(name, "") for name in ("at", "name", "note")}
         return cls(base, rubric, judges, values["samples"], values["aggregate"], **texts)
@@ -199,11 +189,13 @@ class History:
         self.was_split = bool(states) and not any(state.get("split_by") == "text" for state in states.values())
         unread = list[str]()
         for stored in values.get("versions", []):
-            if stored["base"]["id"] == rubric_id:
-                try:
+            try:
+                if stored["base"]["id"] == rubric_id:
                     self.versions[stored["key"]] = self.named(Version.from_dict(stored, self.known))
-                except (RubricError, ConfigError) as problem:  # an evalkit with other rules, a judge of that session
-                    unread.append(f"{stored.get('name') or stored['key']} ({problem})")
+            except (
+                _UNREADABLE
+            ) as problem:  # an evalkit with other rules, a judge of that session, a file that was edited
+                unread.append(f"{stored.get('name') or stored.get('key')} ({problem})")
         if unread:
             versions = counted(len(unread), "version is", "versions are")
             self.notes.append(f"{versions} in {self.path.name}, but cannot be shown: {'; '.join(unread)}.")
@@ -237,10 +229,12 @@ class History:
         """Take up what another notebook wrote meanwhile: versions, and under which name it saved one."""
         new = list[str]()
         for values in stored if self.versions else ():
-            version_here = self.versions.get(values["key"])
-            is_new = version_here is None and values["base"]["id"] == next(iter(self.versions.values())).base.id
-            is_saved = values["base"] == values["rubric"] and version_here is not None and version_here.rubric.edited
-            with suppress(RubricError, ConfigError):
+            with suppress(*_UNREADABLE):
+                version_here = self.versions.get(values["key"])
+                is_new = version_here is None and values["base"]["id"] == next(iter(self.versions.values())).base.id
+                is_saved = (
+                    values["base"] == values["rubric"] and version_here is not None and version_here.rubric.edited
+                )
                 if is_new or is_saved:
                     version = Version.from_dict(values, self.known)
                     self.versions[values["key"]] = version if version_here else self.named(version)
@@ -279,7 +273,7 @@ class History:
         """
         file = self._stored()
         self._take_others(file.get("versions", []))
-        others = [stored for stored in file.get("versions", []) if stored["key"] not in self.versions]
+        others = [stored for stored in file.get("versions", []) if stored.get("key") not in self.versions]
         mine = [version.to_dict() for version in self.versions.values()]
         states = {rubric_id: state for rubric_id, state in _states(file).items() if rubric_id != _rubric_id(self.state)}
         values = {"schema": _SCHEMA, "versions": [*others, *mine], "state": self.state, "others": states}

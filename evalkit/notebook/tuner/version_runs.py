@@ -18,7 +18,7 @@ from evalkit.core.settings import Options
 from evalkit.engine import Plan, ReplyStore
 from evalkit.engine.judging.judge import judge_worklist
 from evalkit.engine.judging.worklist import Worklist
-from evalkit.errors import CacheError, ConfigError, InputError, RubricError, counted, listed
+from evalkit.errors import CacheError, ConfigError, EvalkitError, InputError, RubricError, counted, listed
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.evaluating import evaluate_worklist
 from evalkit.evaluation.evaluation_log import log_evaluation
@@ -137,6 +137,8 @@ class Runs:
                 self._is_asking = False
                 with self._history.lock, suppress(CacheError):  # a run that was paid for is shown first
                     self._history.save()
+        with suppress(EvalkitError):  # right after a restart, it is not in memory
+            self.load(self.current)
         with self._history.lock:
             self._add(version, evaluation)
         log = partial(log_evaluation, evaluation, work, options)

@@ -20,7 +20,7 @@ from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import take_part
 from evalkit.stats.alignment.label_values import annotators_of, clusters_for, labels_for, of_items
 from evalkit.stats.comparison import measured_floors as floors
-from evalkit.stats.comparison.comparison_table import JURY, SAME, Comparison
+from evalkit.stats.comparison.comparison_table import APART, JURY, SAME, Comparison
 from evalkit.stats.comparison.decisions import Circumstances, Difference, decide
 from evalkit.stats.comparison.judges_with_new_replies import asked_again
 from evalkit.stats.comparison.possible_floors import range_floor
@@ -38,7 +38,7 @@ _COLUMNS = (
     "count: n_common n_clusters; number: n_clusters_effective; count: n_scored n_verdicts; Int64: changed",
     "count: n_asked_again",
     "number: change_p change_p_holm chance_up_to floor±; text: floor_source; Int64: n_floor fixed broke",
-    "count: n_paired; Int64: n_rarer; number: effect_by_before_rule±; text: against",
+    "count: n_paired n_paired_clusters; Int64: n_rarer; number: effect_by_before_rule±; text: against",
     "number: effect± mcnemar_p mcnemar_p_holm mean_difference difference_low difference_high difference_sd item_change",
     "number: sign_flip_p sign_flip_p_holm score_difference±; text: notes",
 )
@@ -100,7 +100,8 @@ def compare(
           `n_verdicts` of the items with a verdict (without
           pass rule: a label) on both;
         - `changed` of these, NA if there are none; `n_asked_again`: items for which a judge has new replies. Where
-          there is none, `floor_source` is ``same replies``: nothing changed by chance;
+          there is none, `floor_source` is ``same replies``: nothing changed by chance; where no judge has some on both
+          sides (other judges, more samples), ``not asked twice``: the interval of `effect` alone allows for it;
         - `change_p`: the p of both sides' samples being draws of one judge, the samples of each item and judge permuted
           between the sides (exact; 1,999 draws); NA for one sample each;
         - `floor`, `floor_low`, `floor_high`: the share of items 0-1 whose verdict fresh samples of the first prompt
@@ -112,9 +113,9 @@ def compare(
         - `fixed`, `broke`, `against` (``labels`` or ``verdicts``; without pass rule ``distances``: scores that came
           nearer to people's and that moved away from it, an equal distance is neither; NA for nominal criteria and
           without labels), `effect` = (fixed − broke)/n with a cluster interval (Agresti and Min 2005), n being the
-          `n_paired` items that could be fixed or broken, `mcnemar_p` (mid-p). Labels count by the pass rule of `after`,
-          so that only verdicts can be fixed or broken; `effect_by_before_rule`: by that of `before`, if it is another.
-          Where the two disagree, no decision says which side to keep;
+          `n_paired` items (in `n_paired_clusters`) that could be fixed or broken, `mcnemar_p` (mid-p). Labels count by
+          the pass rule of `after`, so that only verdicts can be fixed or broken; `effect_by_before_rule`: by that of
+          `before`, if it is another. Where the two disagree, no decision says which side to keep;
         - `n_rarer`: in how many clusters of these people, or the judges of `after`, have another verdict than their
           most frequent one, whichever are fewer: under 3, no decision says to keep `after`, since a judge with one
           verdict for everything would agree as well;
@@ -257,7 +258,9 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
         notes.append(text)
     row |= _sampling(a, b, common, options)
     notes += row.pop("note", None), options.note
-    row |= {"n_paired": 0, "n_rarer": None} | _fixed(a, b, (kind_a, kind_b), common, units, options.labels, notes)
+    row |= {"n_paired": 0, "n_paired_clusters": 0, "n_rarer": None} | _fixed(
+        a, b, (kind_a, kind_b), common, units, options.labels, notes
+    )
     row |= _difference(a, b, common, units, notes)
     note_few_clusters(units, notes)
     return row | {"notes": notes}
@@ -280,7 +283,8 @@ def _sampling(a: Part, b: Part, common: pd.Index, options: _Options) -> dict[str
     if again.same:
         return row | {"floor_source": SAME, "chance_up_to": 0.0}
     if not again.judges:
-        return row | {"note": "no judge has new replies on both sides: cannot tell change from noise"}
+        note = "no judge has new replies on both sides: cannot tell change from noise"
+        return row | {"floor_source": APART, "note": note}
     row["change_p"] = permuted_samples(again.outcomes)
     if np.isnan(row["change_p"]):
         return row | {"note": floors.NO_REPEATS}
@@ -383,7 +387,8 @@ def _effect(steps: Floats, units: Ints, notes: Notes) -> dict[str, Any]:
     """What became better (steps of 1) and worse (−1), with the test of McNemar."""
     fixed, broke = int((steps > 0).sum()), int((steps < 0).sum())
     row = figure_row("effect", float(steps.mean()), change_interval(steps, units), notes)
-    return row | {"fixed": fixed, "broke": broke, "n_paired": len(steps), "mcnemar_p": mcnemar_midp(fixed, broke)}
+    row |= {"n_paired": len(steps), "n_paired_clusters": len(np.unique(units))}
+    return row | {"fixed": fixed, "broke": broke, "mcnemar_p": mcnemar_midp(fixed, broke)}
 
 
 def _nearer(a: Part, b: Part, common: pd.Index, units: Ints, labels: Any, notes: Notes) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from evalkit.stats.notes import row_notes
 
 JURY = "jury"
 SAME = "same replies"
+APART = "not asked twice"
 _LEVEL = 0.05
 _NOTE = (
     "tests: permuted samples (p by chance), McNemar mid-p (p), sign flips (its p); p-values are corrected over these "

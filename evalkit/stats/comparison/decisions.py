@@ -11,7 +11,7 @@ import pandas as pd
 from evalkit.core.formatting import figure
 from evalkit.errors import counted
 from evalkit.stats.alignment.held_out_tests import alpha_of
-from evalkit.stats.comparison.comparison_table import SAME
+from evalkit.stats.comparison.comparison_table import APART, SAME
 from evalkit.stats.intervals import FEWEST_OTHERS
 
 MATTERS = 0.03
@@ -62,7 +62,7 @@ class Difference:
         d, low, high = (float(row[name]) for name in ("effect", "effect_low", "effect_high"))
         if row["against"] not in ("labels", "distances") or any(map(math.isnan, (d, low, high))):
             return None
-        return cls(d, low, high, int(row["n_paired"]), int(row["n_clusters"]))
+        return cls(d, low, high, int(row["n_paired"]), int(row["n_paired_clusters"]))
 
     def at(self, alpha: float) -> Difference:
         """The same with an interval at another level than .05: the half width is that of t."""
@@ -173,7 +173,7 @@ def decide(row: Any, about: Circumstances = _NONE) -> Decision:
 
     Examples
     --------
-    >>> row = {"effect": 0.13, "effect_low": 0.06, "effect_high": 0.21, "n_paired": 100, "n_clusters": 100}
+    >>> row = {"effect": 0.13, "effect_low": 0.06, "effect_high": 0.21, "n_paired": 100, "n_paired_clusters": 100}
     >>> row |= {"against": "labels", "changed": 15, "n_verdicts": 100, "n_common": 100, "fixed": 14, "broke": 1}
     >>> row |= {"chance_up_to": 9.0, "floor_source": "measured", "change_p": 0.001}
     >>> decision = decide(row, Circumstances("v5", "v4", labels="the labels that you tune on"))
@@ -244,7 +244,9 @@ def _by_rules(row: Any, wide: Difference, alpha: float, about: Circumstances) ->
 
 def _one_sided(row: Any, wide: Difference, about: Circumstances) -> Decision:
     """People, or the jury, have one verdict for nearly all: what always says it would agree as well."""
-    reason = f"people, or {about.now}, have another verdict on {row['n_rarer']} of {counted(wide.n, 'item')} only"
+    noun = "item" if wide.n_clusters == wide.n else "group"
+    few = f"{row['n_rarer']} of {counted(wide.n_clusters, noun)}"
+    reason = f"people, or {about.now}, have another verdict on {few} only"
     advice = "a judge that always gives one verdict would agree as well: label items that should get the other"
     verdict, words = "Cannot tell: one verdict for nearly all items.", _sentences(reason, advice, _tried(about))
     return Decision("one verdict", verdict, f"{wide.text} against {about.last}.", words, "queue")
@@ -268,14 +270,16 @@ def _not_confirmed(held_out: tuple[Difference, int], wide: Difference, about: Ci
 def _may_be_chance(row: Any) -> bool:
     """Whether chance is not measured, and may explain all changed verdicts."""
     is_beyond = row["n_verdicts"] and row["changed"] > row["chance_up_to"]
-    return not is_beyond and row["floor_source"] not in ("measured", SAME)
+    return not is_beyond and row["floor_source"] not in ("measured", SAME, APART)
 
 
 def _chance(row: Any, wide: Difference, about: Circumstances) -> Decision:
     moved = f"{_changed(row)}; how many change when the same prompt is asked again is unknown"
     can_measure = not math.isnan(row["change_p"])
-    one_sample = "with one sample per judge it cannot be measured: run both versions with two samples or more"
-    advice = "measure chance" if can_measure else one_sample
+    advice = "with one sample per judge it cannot be measured: run both versions with two samples or more"
+    if row.get("n_asked_again") == 0:
+        advice = "finished scores do not show it: compare judgments, with two samples or more"
+    advice = "measure chance" if can_measure else advice
     verdict, then = "Cannot tell yet: chance is not measured.", f"{wide.text} against {about.last}."
     return Decision("chance", verdict, then, _sentences(moved, advice, _tried(about)), "measure" if can_measure else "")
 
@@ -320,6 +324,8 @@ def _moved(row: Any) -> str:
     limit = row["chance_up_to"]
     if row["floor_source"] == SAME:
         return f"{_changed(row)}; the replies are the same, so none of that is chance"
+    if row["floor_source"] == APART:
+        return f"{_changed(row)}; no judge gave new replies to both, so the interval alone allows for chance"
     if math.isnan(limit):
         return _changed(row)
     again = f"asking again changes 0 to {limit:.0f}"

@@ -461,6 +461,26 @@ class TestTuner:
         made.run()
         return made
 
+    @pytest.mark.parametrize("n_of_ben", [0, 9, 10, 200])
+    def test_the_labels_are_those_of_the_strip(self, tmp_path, n_of_ben):
+        """An annotator with few labels counts in neither; with more, items on which the two differ test nothing."""
+        evaluation, labels = case(400)
+        others = labels.head(n_of_ben).assign(annotator="ben")
+        others["label"] = ["1" if label == "0" else "0" for label in others["label"].astype(str)]
+        judge = ek.Judge.function(ask, name="j", version="1")
+        both = pd.concat([labels.astype(str), others.astype(str)])
+        tuner = ek.RubricTuner(evaluation.items, RUBRIC, judge, both, samples=1, folder=tmp_path, name="t")
+        tuner.run()
+        assert tuner.wait_idle(300)
+        n_tied = 0 if n_of_ben < 10 else n_of_ben
+        dev, held = re.findall(r"(\d+) (?:dev|held-out) items", tuner.state["suggestions"]["improve"])
+        assert int(dev) + int(held) == 400 - n_tied
+        figures = tuner.session.alignment(tuner.session.runs.current)
+        in_dev = (tuner.labels.drop_duplicates("item_id")["part"] == "dev").sum()
+        tied = tuner.labels[tuner.labels["item_id"].isin(others["item_id"]) & (tuner.labels["part"] == "dev")]
+        assert figures["n_labelled"] == in_dev
+        assert int(dev) == in_dev - (tied["item_id"].nunique() if n_tied else 0)
+
     def test_the_price_is_named_first_and_what_is_kept_is_in_the_draft(self, tmp_path):
         tuner = self.tuner(tmp_path)
         held = int((tuner.labels["part"] == "held-out").sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
@@ -517,3 +518,147 @@ def test_chance_is_measured_of_what_is_asked_and_on_the_criterion_shown(tmp_path
     assert (repeats.price("b"), repeats.price("a")[:19]) == ("", "at most 60 requests")
     with pytest.raises(InputError, match="nothing to measure"):
         repeats.measure(criterion="b")
+
+
+@pytest.mark.parametrize("per_call", [1, "all"])
+def test_where_a_prompt_holds_several_criteria_an_edit_of_one_is_another_prompt_for_all(
+    tmp_path: Path, per_call: Any
+) -> None:
+    """Versions counted, looks and chance, against a plain list of what each version asks."""
+    n, rng = 130, random.Random(46)
+    truth = [rng.randrange(2) for _ in range(n)]
+    noise = random.Random(47)
+
+    def ask(prompt: Any) -> str:
+        at, right = int(prompt.inputs["answer"].split()[1]), 0.6 if "v0" in prompt.texts[1] else 0.9
+        return json.dumps(
+            {name: {"score": truth[at] ^ (noise.random() > right)} for name in "ab"} | {"score": truth[at]}
+        )
+
+    judge = ek.Judge.function(ask, name="f", version="1", max_tokens=2000)
+    criteria = [{"name": name, "description": f"Is {name} v0?", "scale": {0: "no", 1: "yes"}, "pass_at": 1}
+                for name in "ab"]  # fmt: skip
+    rubric = ek.Rubric(id="two", inputs=["answer"], criteria=criteria)
+    items = pd.DataFrame({"item_id": [f"i{at}" for at in range(n)], "answer": [f"text {at}" for at in range(n)]})
+    given = pd.DataFrame({"item_id": items["item_id"], "criterion": "a", "annotator": "ann", "label": map(str, truth)})
+    options: dict[str, Any] = {"samples": 2, "criteria_per_call": per_call, "folder": tmp_path, "cache": tmp_path}
+    tuner = ek.RubricTuner(items, rubric, judge, given, **options)
+    session, asked = tuner.session, []
+    for step in range(5):
+        texts = [f"v{rng.randrange(2)}" if step else "v0" for _ in "ab"]
+        for name, text in zip("ab", texts, strict=True):
+            tuner.edit(name, description=f"Is {name} {text}?")
+        tuner.run()
+        asked = [*asked, *({tuple(texts)} - {*asked})]
+    assert len(asked) >= 3
+    keys, of_a = list(session.history.versions), [texts if per_call == "all" else texts[0] for texts in asked]
+    assert n_tried(session) == len({*of_a})
+    for now, then in itertools.permutations(range(len(asked)), 2):
+        session.runs.show(keys[now], keys[then])
+        is_same = of_a[now] == of_a[then]
+        decision = decision_of(session)
+        assert decision is not None
+        assert (decision.kind == "same" and "same replies" in decision.then) == is_same
+        if is_same:
+            continue
+        assert session.look == {}  # nothing was looked at with two that ask this
+        if session.floor_missing:
+            assert session.repeats.price("a").startswith("at most ")
+            assert session.repeats.measure(criterion="a").startswith("chance measured on ")
+        assert not session.floor_missing
+        session.look_held_out()
+        look = session.look
+        for one, other in itertools.permutations(range(len(asked)), 2):
+            session.runs.show(keys[one], keys[other])
+            assert (session.look == look) == ((of_a[one], of_a[other]) == (of_a[now], of_a[then]))
+        session.labels.looks.clear()
+
+
+def test_the_copied_code_counts_the_labels_of_each_version_and_criterion(tmp_path: Path) -> None:
+    """Two criteria, a level that one version lacks, people with few labels of one criterion and many of the other."""
+    kinds = set[bool]()
+    for seed in range(6):
+        rng, n, folder = random.Random(seed), 40, tmp_path / str(seed)
+        said = {(name, at): rng.randrange(3) for name in "ab" for at in range(n)}
+
+        def ask(prompt: Any, said: Any = said) -> str:
+            question = re.search(r"Is ([ab]) up to (\d)", str(prompt))
+            assert question
+            return json.dumps(
+                {"score": min(int(question[2]), said[question[1], int(prompt.inputs["answer"].split()[1])])}
+            )
+
+        def criteria(*highest: int) -> list[dict[str, Any]]:
+            tops = zip("ab", highest, strict=True)
+            return [{"name": name, "description": f"Is {name} up to {top}?", "pass_at": 1,
+                     "scale": dict(enumerate(["no", "nearly", "yes"][: top + 1]))} for name, top in tops]  # fmt: skip
+
+        rubric = ek.Rubric(id="two", inputs=["answer"], criteria=criteria(2, 2))
+        items = pd.DataFrame({"item_id": [f"i{at}" for at in range(n)], "answer": [f"text {at}" for at in range(n)]})
+        people = [(f"i{at}", name, who, str(rng.randrange(3))) for name in "ab" for who in ("ann", "ben", "eve")
+                  for at in rng.sample(range(n), rng.choice([4, 9, 13, 30]))]  # fmt: skip
+        given = pd.DataFrame(people, columns=["item_id", "criterion", "annotator", "label"])
+        judge = ek.Judge.function(ask, name="f", version=str(seed))
+        tuner = ek.RubricTuner(items, rubric, judge, given, samples=1, folder=folder, cache=folder)
+        tuner.run()
+        edited = rubric.edit(criteria=criteria(rng.choice([1, 2]), rng.choice([1, 2])), description=f"of {seed}")
+        tuner.session.drafts.edit(lambda base, _, edited=edited: rebase(base, edited.to_dict()))
+        tuner.run()
+        session, code, place = tuner.session, tuner.code(), {"items": items, "f": judge}
+        assert "# f: the judge 'f' that was passed" in code
+        lines, compare = code.rstrip().rsplit("\n", 1)
+        exec(lines, place, place)
+        compared = eval(compare, place).table
+        for session.criterion in "ab":
+            names = ["accuracy", "accuracy_low", "n_labelled", "n_annotators"]
+            for name, key in (("ev", session.runs.current), ("last", session.runs.against)):
+                figures, table = session.alignment(key), place[name].alignment
+                row = table[(table["criterion"] == session.criterion).to_numpy()].iloc[0]
+                assert figures is not None
+                assert row[names].to_list() == pytest.approx(figures[names].to_list(), nan_ok=True), (seed, name)
+            change, _ = session.change() or (None, "")
+            row = compared[(compared["criterion"] == session.criterion).to_numpy()].iloc[0]
+            assert change is not None
+            names = ["fixed", "broke", "n_paired", "effect", "effect_low"]
+            assert row[names].to_list() == pytest.approx(change[names].to_list(), nan_ok=True), seed
+        kinds.add("labels['of']" in code)
+    assert kinds == {True, False}
+
+
+def test_the_sentence_says_on_how_many_of_the_labelled_items_both_have_a_verdict(tmp_path: Path) -> None:
+    """Two judges tie on the same items in both versions: the verdicts are as many, and not of all labelled items."""
+    rng = random.Random(46)
+    for number in range(4):
+        judges = [ek.Judge("openai", f"t{k}", name=f"t{k}", base_url=f"http://127.0.0.1:9/{number}") for k in range(2)]
+        tied = set(rng.sample(range(N), rng.choice([0, 1, 6])))
+        options: dict[str, Any] = {"samples": 1, "recorded": "use", "folder": tmp_path / str(number)}
+        session, wrong = Session(table(N), RUBRIC, judges, labels(N), **options), [set(range(12)), set(range(3))]
+        for at, places in enumerate(wrong):
+            rubric = RUBRIC if not at else RUBRIC.edit("c", description="v2")
+            replies(rubric, judges[0], places, samples=1)
+            replies(rubric, judges[1], places ^ tied, samples=1)
+            session.drafts.edit(lambda base, _, rubric=rubric: rebase(base, rubric.to_dict()))
+            session.run()
+        words = f"On {N - len(tied)} dev items" if tied else ""
+        assert ("dev items" in str(decision_of(session)), words in str(decision_of(session))) == (bool(tied), True)
+
+
+def test_labels_between_levels_are_counted_beside_the_matrix_and_for_each_version(tmp_path: Path) -> None:
+    """Means of people have no verdict by any pass rule; no version loses them from what it is compared with."""
+    rng = random.Random(46)
+    for number in range(3):
+        said = [rng.choice("012") for _ in range(N)]
+        items = table(N)
+        people = [(item, "c", who, rng.choice(["0", "1", "2", "1.5", "0.5", "true", "false"]))
+                  for item in items["item_id"] for who in "xy" if rng.random() < 0.8]  # fmt: skip
+        given = pd.DataFrame(people, columns=["item_id", "criterion", "annotator", "label"])
+        ek.record(items, RUBRIC, JUDGE, [[code] for code in said], overwrite=True)
+        options: dict[str, Any] = {"samples": 1, "recorded": "use", "folder": tmp_path / str(number), "labels": given}
+        session = Session(items, RUBRIC, [JUDGE], **options)
+        session.run()
+        session.drafts.edit(lambda base, _: rebase(base, RUBRIC.edit("c", pass_at=1).to_dict()))
+        session.run()
+        figures, rows = figures_payload(session), [session.alignment(key) for key in session.history.versions]
+        n_means = int(given["label"].isin(["1.5", "0.5"]).sum())
+        assert (figures["between"], sum(cell["n"] for cell in figures["cells"])) == (n_means, len(given) - n_means)
+        assert [row["n_labelled"] for row in rows if row is not None] == [given["item_id"].nunique()] * 2

@@ -1362,6 +1362,25 @@ def test_edits_are_suggested_tried_and_found_again(facts, tmp_path):
 FACTS_RUBRIC = ek.load_rubric("correctness")
 
 
+def test_an_edit_that_is_tried_again_is_measured_on_its_own_criterion(tmp_path):
+    """Whatever criterion was asked about since: people say nothing of the other that the jury could agree with."""
+    criteria = [{"name": name, "description": f"Is {name} so?", "scale": {0: "no", 1: "nearly", 2: "yes"}, "pass_at": 2}
+                for name in "ab"]  # fmt: skip
+    rubric = ek.Rubric(id="two", inputs=["answer"], criteria=criteria)
+    items = [{"item_id": f"i{at}", "answer": f"answer {at}"} for at in range(30)]
+    rows = [(f"i{at}", name, "ann", "02"[name == "a" and at % 2 == 0]) for at in range(30) for name in "ab"]
+    given = pd.DataFrame(rows, columns=["item_id", "criterion", "annotator", "label"])
+    session = Session(items, rubric, "fake:noisy", labels=given, samples=1, folder=tmp_path)
+    session.run()
+    session.suggestions.suggest("fake:strict", "a")
+    session.suggestions.try_edit(0)
+    effects = session.suggestions.edits.rows[0].effects
+    session.suggestions.suggest("fake:strict", "b")
+    (number,) = [at for at, row in enumerate(session.suggestions.edits.rows) if row.key]
+    session.suggestions.try_edit(number)
+    assert session.suggestions.edits.rows[number].effects == effects
+
+
 def test_the_same_question_is_another_draw_and_another_version_starts_afresh(facts):
     facts.suggestions.suggest("fake:strict", "correctness")
     first = facts.suggestions.edits

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
+import threading
 from itertools import count
 
 import pandas as pd
@@ -12,12 +15,13 @@ from servers import judge_server
 
 import evalkit as ek
 from evalkit.core.prompts_and_replies import Reply
-from evalkit.errors import CacheError, InputError
+from evalkit.errors import CacheError, InputError, JudgeError
 from evalkit.evaluation.freeze_and_calibrate import write_profile
 from evalkit.notebook.tuner.decision_sentence import decision_of
 from evalkit.notebook.tuner.rubric_form import form_of
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import rebase
+from evalkit.notebook.tuner.version_runs import Runs
 
 ITEMS = [{"item_id": f"i{at}", "answer": f"ITEM-{at % 3}, which is answer {at}"} for at in range(4)]
 FIELDS = {
@@ -625,3 +629,115 @@ def test_chance_with_calls_that_failed_is_of_the_other_items_if_these_are_nine_o
     assert tuner.state["figures"]["decision"]["kind"] != "chance"
     reopened = wavering_tuner(tmp_path, judge)
     assert reopened.state["figures"]["decision"] == tuner.state["figures"]["decision"]
+
+
+def test_a_run_of_a_cell_that_fails_or_is_interrupted_does_not_stay_on_screen(tmp_path):
+    n_asked = count(1)
+
+    def ask(_prompt):
+        if next(n_asked) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return "2"
+
+    asks = ek.Judge.function(ask, name="asks", version="1")
+    down = ek.Judge("openai", "m", base_url="http://127.0.0.1:9/v1", name="down")
+    for judge, error in ((asks, KeyboardInterrupt), (down, JudgeError)):
+        options = {"samples": 2, "retries": 0, "concurrency": 1, "folder": tmp_path / judge.name}
+        tuner = ek.RubricTuner(ITEMS, ek.Rubric(**FIELDS), judge, **options)
+        assert tuner.wait_idle(300)
+        with pytest.raises(error):
+            tuner.run()
+        assert tuner.wait_idle(300)
+        status = tuner.state["status"]
+        assert (status["running"], status.get("decision"), tuner.session.runs.busy) == (False, None, False)
+        assert tuner.plan().n_requests == int(status["button"].split()[0])  # what was received is not asked again
+
+
+def test_labels_are_those_of_the_person_whom_the_cell_names(tmp_path):
+    """A name chosen on screen comes back while the cell stays as it is, and never for another person's cell."""
+    dice = random.Random(46)
+    for number in range(4):
+        folder, in_cell, who, labels_by = tmp_path / str(number), "me", "me", dict[str, str]()
+        for _ in range(8):
+            last, in_cell = in_cell, dice.choice([in_cell, in_cell, "Anna", "Ben", "me"])
+            named = {} if in_cell == "me" else {"annotator": in_cell}
+            tuner = ek.RubricTuner(ITEMS, ek.Rubric(**FIELDS), "fake:strict", folder=folder, **named)
+            assert tuner.wait_idle(300)
+            who = in_cell if in_cell != last else who
+            if dice.random() < 0.4:
+                do(tuner, do="annotator", name=(who := dice.choice(["Eva", "Ben", "Carl"])))
+            item = dice.choice(ITEMS)["item_id"]
+            tuner.label(item, dice.choice("012"), criterion="one")
+            labels_by[f"{item} {who}"] = who
+            assert tuner.state["figures"]["annotator"] == who
+            table = tuner.session.label_log.table
+            assert dict(
+                zip(table["item_id"] + " " + table["annotator"].astype(str), table["annotator"], strict=True)
+            ) == (labels_by)
+
+
+def test_what_a_cell_runs_right_after_a_restart_stays_on_screen(tmp_path, monkeypatch):
+    """The versions of the last session are restored in the background, before or after the run of the cell."""
+    for is_slow in (False, True):
+        folder, is_done = tmp_path / str(is_slow), threading.Event()
+        tuner = tuner_of(folder)
+        for text in ("nearly so", "almost"):
+            tuner.run()
+            tuner.edit("one", scale={1: text})
+        tuner.run()
+        load = Runs.load
+
+        def slow(runs, key, load=load, is_done=is_done):
+            if threading.current_thread() is not threading.main_thread():
+                is_done.wait(300)
+            return load(runs, key)
+
+        with monkeypatch.context() as patched:
+            if is_slow:
+                patched.setattr(Runs, "load", slow)
+            again = ek.RubricTuner(ITEMS, ek.Rubric(**FIELDS), "fake:strict", folder=folder)
+            again.edit("one", scale={1: "half"})
+            again.run()
+            names = [version.name for version in again.session.history.versions.values()]
+            assert again.session.runs.compared is not None  # that of the last session, loaded for it
+            is_done.set()
+            assert again.wait_idle(300)
+        runs, figures = again.session.runs, again.state["figures"]
+        shown = [again.session.history.versions[key].name for key in (runs.current, runs.against)]
+        assert shown == [names[-1], names[-2]]
+        assert (figures["current"], figures["against"]) == (runs.current, runs.against)
+        assert again.evaluation.rubric.criterion("one").scale[1] == "half"
+
+
+def test_weights_tabs_and_failed_calls_are_the_same_after_a_restart(tmp_path):
+    """Random juries of judges that no file can hold: functions of a cell, of any weight, some of whose calls fail."""
+    for seed in range(3):
+        dice, n_asked, fails = random.Random(seed), count(), [False]
+        items = [{"item_id": f"i{at:02}", "answer": f"answer {at}"} for at in range(20)]
+
+        def ask(prompt, n_asked=n_asked, fails=fails):
+            if next(n_asked) % 4 == 3 and fails[0]:
+                raise TimeoutError("busy")
+            return random.Random(str(prompt)).choice("012")
+
+        judges = [ek.Judge.function(ask, name=name, version="1") for name in "xyz"]
+        options = {"samples": 1, "folder": tmp_path / str(seed), "cache": tmp_path / str(seed), "retries": 0}
+        tuner = ek.RubricTuner(items, ek.Rubric(**FIELDS), judges, **options)
+        for step in range(4):
+            weights = {judge.name: dice.choice([1, 1, 2, 0.5]) for judge in dice.sample(judges, dice.randint(1, 3))}
+            do(tuner, do="jury", active=weights, samples=1, aggregate="mean", budget_usd="")
+            tuner.edit(dice.choice(["one", "two"]), scale={1: f"text {step}"})
+            fails[0] = step == 2
+            do(tuner, do="run")
+            do(tuner, do="criterion", name=dice.choice(["one", "two"]))
+            before, n_before = tuner.state, next(n_asked)
+            tuner = ek.RubricTuner(items, ek.Rubric(**FIELDS), judges, **options)
+            assert tuner.wait_idle(300)
+            after = tuner.state
+            for name in ("criterion", "current", "against", "versions", "agreements", "diff"):
+                assert after["figures"][name] == before["figures"][name], (seed, step, name)
+            marks = [{row["item_id"]: row["change"] for row in state["page"]["rows"]} for state in (before, after)]
+            assert marks[0] == marks[1]
+            juries = [[judge for judge in state["jury"]["judges"] if judge["on"]] for state in (before, after)]
+            assert (juries[1], next(n_asked)) == (juries[0], n_before + 1)
+            assert not [one["text"] for one in after["notices"] if "cannot be shown" in one["text"]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import threading
 import time
 from itertools import count
@@ -12,6 +14,7 @@ import pytest
 import evalkit as ek
 from evalkit.core.reply_keys import digest
 from evalkit.notebook.tuner.rubric_form import form_of
+from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import changed_words, rebase
 from evalkit.stats.comparison.comparison_table import chance_sentences
 
@@ -389,3 +392,22 @@ def test_the_price_of_measuring_chance_is_the_most_that_it_may_take(tmp_path, mo
         assert (0 < len(calls) - n_before < 300) is stops, (name, len(calls) - n_before)
         assert len(calls) - n_before <= 300
         assert "asking again changes 0 to" in change(tuner)["brief"]
+
+
+def test_a_session_file_that_was_edited_opens_and_keeps_what_cannot_be_read(tmp_path):
+    """Each key that a version or the state has is taken out in turn."""
+    two_versions(tmp_path)
+    path = next(tmp_path.glob("*.tuner.json"))
+    whole = json.loads(path.read_text())
+    places = [*((1, name) for name in whole["versions"][1]), *((None, name) for name in whole["state"])]
+    for at, name in places:
+        values = copy.deepcopy(whole)
+        del (values["state"] if at is None else values["versions"][at])[name]
+        path.write_text(json.dumps(values))
+        session = Session(ITEMS, RUBRIC, "fake:strict", labels=LABELS, folder=tmp_path, samples=2)
+        is_read = len(session.history.versions) == 2
+        assert is_read or len(session.history.notes) == 1
+        assert is_read == (at is None or name not in ("key", "base", "rubric", "judges", "samples", "aggregate"))
+        session.history.save()
+        n_kept = len(json.loads(path.read_text())["versions"])
+        assert n_kept == 2, (at, name)

@@ -16,6 +16,7 @@ from evalkit.evaluation import plan_again, sample_again
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.comparison.compare_evaluations import compare
 from evalkit.stats.comparison.comparison_table import Comparison
+from evalkit.stats.comparison.decisions import Difference
 from evalkit.stats.comparison.measured_floors import Floor, chance_limit
 from evalkit.stats.comparison.noise_floors import noise_floor
 from evalkit.stats.comparison.possible_floors import flip_rate_range
@@ -731,3 +732,55 @@ def test_samples_without_a_reply_are_no_change(reason: str) -> None:
     assert found["changed"] == 0
     unreadable = only(compare(before, side(rows[:24] + [["!unreadable"] * 3] * 24)))
     assert unreadable["change_p"] < 0.01, "a reply that cannot be read is an outcome"
+
+
+def test_what_no_judge_was_asked_twice_is_decided_by_the_interval_however_many_samples_there_are():
+    """Other judges, a judge more, more samples: asking again measures nothing there, so nothing waits for it."""
+    draw, kinds = np.random.default_rng(46), set()
+    for number in range(60):
+        n, k = 60, int(draw.integers(1, 4))
+        truth = draw.integers(0, 2, n)
+        people = pd.DataFrame({"item_id": [f"i{at:02}" for at in range(n)], "criterion": "c", "annotator": "ann"})
+
+        def says(judge, share, samples, n=n, truth=truth):
+            codes = {(f"i{at:02}", judge): [int(truth[at] ^ (draw.random() < share)) for _ in range(samples)]
+                     for at in range(n)}  # fmt: skip
+            return keyed(judgments(codes, BINARY), judge)
+
+        x, better = says("x", 0.35, k), says("y", draw.choice([0.05, 0.35]), k)
+        more = keyed(pd.concat([x, says("x", 0.1, k).assign(sample=lambda table, k=k: table["sample"] + k)]), "x")
+        change = ("judge", "one more", "samples", "words")[number % 4]
+        after = {"judge": better, "one more": pd.concat([x, better]), "samples": more}.get(
+            change, keyed(says("x", 0.05, k), "in other words")
+        )
+        options = {"labels": people.assign(label=truth.astype(str)), "across_modes": True, "rows": "jury"}
+        row, text = (found := compare(evaluated(x), evaluated(after), **options)).table.iloc[0], found.decisions["c"]
+        is_better, is_worse = row["effect_low"] > 0, row["effect_high"] < 0
+        assert (row["floor_source"] == "not asked twice") == (change != "words")
+        assert ("with one sample per judge" in text.lower()) <= (k == 1 and change == "words")
+        if change != "words":
+            verdict = "Keep 'after'." if is_better else "Do not keep 'after'." if is_worse else ""
+            assert text.startswith(verdict or ("Cannot tell", "No difference")), (change, text)
+            assert ("the interval alone allows for chance" in text) == is_better
+            kinds.add((change, verdict))
+    assert {(change, "Keep 'after'.") for change in ("judge", "samples")} < kinds
+    assert len(kinds) > 4
+
+
+@pytest.mark.parametrize("n_groups", [4, 12, 60])
+def test_the_interval_of_several_versions_is_widened_by_the_groups_of_the_labelled_items(n_groups):
+    """Few groups have labels, many have none: t is that of the labelled ones, as in the interval of two versions."""
+    from scipy.stats import t
+
+    draw = np.random.default_rng(n_groups)
+    codes = [draw.integers(0, 2, 240).tolist() for _ in range(2)]
+    groups = {f"i{at:02}": f"g{at % n_groups if at < 60 else at}" for at in range(240)}
+    people = pd.DataFrame({"item_id": [*groups][:60], "criterion": "c", "annotator": "ann", "label": codes[1][:60]})
+    row = only(compare(side(codes[0]), side(codes[1]), labels=people.astype(str), clusters=groups))
+    assert (row["n_paired"], row["n_paired_clusters"], row["n_clusters"]) == (60, n_groups, n_groups + 180)
+    plain = Difference.of(row)
+    for n_versions in (2, 3, 8):
+        pairs = n_versions * (n_versions - 1) // 2
+        ratio = t.isf(0.025 / pairs, n_groups - 1) / t.isf(0.025, n_groups - 1)
+        wide = plain.at(0.05 / pairs)
+        assert (wide.high - wide.low) / (plain.high - plain.low) == pytest.approx(ratio)

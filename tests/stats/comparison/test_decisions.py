@@ -17,7 +17,13 @@ TUNED = Circumstances("v5", "v4", labels="the labels that you tune on", unseen="
 
 
 def row(d: float, low: float, high: float, n: int = 100, **more: Any) -> dict[str, Any]:
-    values: dict[str, Any] = {"effect": d, "effect_low": low, "effect_high": high, "n_paired": n, "n_clusters": n}
+    values: dict[str, Any] = {
+        "effect": d,
+        "effect_low": low,
+        "effect_high": high,
+        "n_paired": n,
+        "n_paired_clusters": n,
+    }
     values |= {"against": "labels", "changed": 15, "n_verdicts": n, "n_common": n, "fixed": 14, "broke": 1}
     return values | {"chance_up_to": 9.0, "floor_source": "measured", "change_p": 0.001} | more
 
