@@ -170,7 +170,7 @@ def _strong(
     rivals += (Reading(found.begins) for found in own if not _is_read(found) and found.begins is not None)
     if read[0].start > first[1] and 0 not in listed:
         rivals.append(_whole_line(text, reader, first))
-    rivals += (level for level in _alone(text, reader) if level and level.code is not None)
+    rivals += _alone(text, reader)
     if read[-1].end < last[0]:
         rivals.append(None if last[0] in listed else _whole_line(text, reader, last))
     return read[0].beside(rivals), quoted
@@ -284,16 +284,16 @@ def _bare(text: str, reader: Reader, first: tuple[int, int], last: tuple[int, in
     is_tail = last[0] and last[0] not in listed and not is_reported(text[max(0, last[0] - _WINDOW) : last[0]])
     tail = _whole_line(text, reader, last) if is_tail else None
     if head is None:
-        others = (level for level in _alone(text, reader) if level and level.code is not None)
-        return _Found(tail, *last).beside(others) if tail else None
+        return _Found(tail, *last).beside(_alone(text, reader)) if tail else None
     return head.beside([tail, *(_alone(text, reader) if text[head.end : head.end + 1] in ("", "\n", ":", ".") else ())])
 
 
-def _alone(text: str, reader: Reader) -> Iterator[Reading | None]:
+def _alone(text: str, reader: Reader) -> Iterator[Reading]:
     """The levels that stand alone on lines below the first: each may head or end a part of its own."""
     for line in text.split("\n", _MOST_LINES)[1:_MOST_LINES]:
-        if len(line) <= _SHORT_LINE and reader.level(line) is not None:
-            yield reader.whole(line)
+        level = reader.whole(line) if len(line) <= _SHORT_LINE and reader.level(line) is not None else None
+        if level is not None and level.code is not None:
+            yield level
 
 
 def _head(text: str, reader: Reader, first: tuple[int, int]) -> _Found | None:

@@ -260,8 +260,8 @@ class Reader:
             else:
                 joint = like.OWN.match(piece, end)
                 at = joint.end() if joint else end
-                if (told := self._equation(piece, self.level(piece, at))) and told.code == level.code:
-                    return told  # "tie: [[A=B]]"
+                if (equation := self._equation(piece, self.level(piece, at))) and equation.code == level.code:
+                    return equation  # "tie: [[A=B]]"
                 other = self._alone(piece, at) if piece[at : at + 1] != "\n" else None
                 if other is None:
                     break

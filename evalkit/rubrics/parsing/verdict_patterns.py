@@ -344,6 +344,7 @@ ABOUT_THEM = _any_case(word_lists.ABOUT)
 POINTS_BACK = _any_case(
     r"\s{0,4}[-–—^↑(*_]{0,3}\s?(?:(?:this|that|it|these|those|which|so)\s(?:is|was|are|were)\s(?:what|how|the|a|from|quot)"
     r"|(?:is|was|are|were)\s(?:what|how|from|quot)"
+    r"|(?:quoted\s|copied\s|taken\s)?from\s(?:the|its)\s(?:\w{1,20}\s)?(?:answer|response|reply|candidate|submission|text)\W*\Z"
     r"|(?:это|так|вот что)\s)"
 )
 NO_BREAK = _later(r"[^\n]")

