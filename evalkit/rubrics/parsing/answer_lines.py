@@ -209,6 +209,7 @@ def _strong_lines(text: str, reader: Reader, name: str) -> Iterator[tuple[_Found
         yield _Found(reading, start, end, level.code if level else None), kind
 
 
+@lru_cache(maxsize=256)
 def is_reported(before: str, *, is_amid: bool = False) -> bool:
     """Whether a sentence reports, up to here, what another speaker wrote: ``The answer contains the line``."""
     said = like.SUBJECT.sub("", before)

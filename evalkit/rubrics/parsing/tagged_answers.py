@@ -41,8 +41,8 @@ def read_tagged(text: str, reader: Reader, cut: bool) -> Parsed:
             mark = like.NEXT_TAG.search(piece)
             known[piece] = _result(piece[: mark.start()] if mark else piece, reader, closed=mark is not None)
     reading = known[shown[last.end() : last.end() + _PIECE]]
-    reported = [is_reported(shown[max(0, result.start() - _PIECE) : result.start()]) for result in results]
-    if reading is None or all(reported):
+    befores = (shown[max(0, result.start() - _PIECE) : result.start()] for result in results)
+    if reading is None or all(map(is_reported, befores)):
         return Parsed(None, feedback, "unreadable")
     begun = (reader.level(piece) for piece, other in known.items() if other is None)
     after = like.NEXT_TAG.sub("", shown[last.end() + reading.end :], count=1)

@@ -60,7 +60,7 @@ OFF_SCALE = Reading(None, "off_scale")
 AMBIGUOUS = Reading(None, "ambiguous")
 UNREADABLE = Reading(None, "unreadable")
 
-_LONGEST_NAME, _LONGEST_UNUSUAL, _NEAR, _NEAR_END = 60, 120, 90, 40
+_LONGEST_NAME, _LONGEST_UNUSUAL, _NEAR, _NEAR_END, _END_OF_TEXT = 60, 120, 90, 40, 10_000
 _TICKS, _CROSSES, _CIRCLES = "✅✔✓👍", "❌✗✘👎🚫", "🟠🟡🟢🟣🟤🔴🔵"
 _PICTURES = {*map(chr, range(0x1F300, 0x1FB00)), "\ufe0f"}
 # pictures that say nothing: a space stands for each
@@ -303,7 +303,8 @@ class Reader:
         return bool(line) and (self._is_listed(line, level) or self.is_retracted(line, level.code))
 
     def is_retracted(self, text: str, code: Code | None) -> bool:
-        """Whether a text corrects a verdict: to another level, or by another labelled one."""
+        """Whether a text corrects a verdict: to another level, or by another labelled one; of a long one, its ends."""
+        text = text if len(text) <= 2 * _END_OF_TEXT else f"{text[:_END_OF_TEXT]}\n{text[-_END_OF_TEXT:]}"
         return any(like.RETRACTED.search(text[max(0, start - 70) : start]) for start, _ in self._others(text, code))
 
     def is_contradicted(self, text: str, code: Code | None) -> bool:
