@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
+
+from evalkit.tables.message_items import ROLES
 
 _LONGEST_NAME = 100  # longer names are none that a program gives, and slow to match
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-. ]")
@@ -21,7 +23,7 @@ _NOTES = re.compile(
     r"|deployment\w*|provider\w*|generator|(?:generated|answered|written)_by|system_fingerprint|service_tier"
     r"|response_metadata|(?:\w+_)?usage(?:_\w+)?|(?:\w+_)?tokens?(?:_count\w*)?|(?:\w+_)?(?:latency|duration|costs?)(?:_\w+)?"
     r"|id|uuid|(?:\w+_)?(?:message|msg|parent|run|trace|span|thread|session|conversation|chat|request|response|turn|step"
-    r"|generation|completion|item|observation|user)_(?:uu)?id|children\w*|object|index|done|example|weight|trainable|lc_\w+"
+    r"|generation|completion|item|observation|user|assistant)_(?:uu)?id|children\w*|object|index|done|example|weight|trainable|lc_\w+"
     r"|(?:\w+_)?(?:finish|stop)_reason|stop_sequence|lang(?:uage)?|locale|time_?zone|user_agent|logprobs|cache_control|(?:\w+_)?timestamps?|date|datetime|time"
     r"|(?:create|update|sent|start|end|complete|finish)(?:e?d)?(?:_(?:at|time|date|on))|created|updated"
     r"|(?:\w+_)?(?:feedbacks?|scores?|ratings?|rated|verdicts?|rewards?|grades?|graded|thumbs?|upvote[sd]?|downvote[sd]?"
@@ -35,12 +37,8 @@ _ENDINGS = re.compile(
 ABOUT = {"metadata", "meta", "extra", "extras", "extra_info", "info", "attributes", "custom"}
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 _WORDS, _READ = ("text", "content", "snippet", "page_content", "transcript"), ("role", "content", "additional_kwargs")
-_ROLES = {"AIMessageChunk": "ai", **{role: role for role in ("ai", "human", "system", "tool", "user", "assistant")}}
-_NO_NEWS = {"status": ["success", "completed", "in_progress", "done"], "type": ["message", "chat", *_ROLES],
+_NO_NEWS = {"status": ["success", "completed", "in_progress", "done"], "type": ["message", "chat", *ROLES],
             "source": ["input", "generate", "operator"]}  # fmt: skip
-_ITEM = re.compile(r"(?:\w+_)?call(?:_output)?|reasoning|mcp_\w+|item_reference|compaction|tool_search_output")
-_INS = ("arguments", "input", "action", "code", "queries", "operation")
-_OUTS = ("output", "outputs", "results", "result")
 
 
 def _plain_name(name: str) -> str:
@@ -80,29 +78,3 @@ def kind_of_files(name: str, value: Any) -> str | None:
             ending = _ENDINGS.search(str(value)) if kind == "file" else None
             return ending.lastgroup if ending else kind
     return None
-
-
-def as_messages(values: Sequence[Any]) -> Sequence[Any]:
-    """Messages with a role, where OpenAI's Responses API and agents or LangChain keep items with a type instead."""
-    messages = [item if isinstance(item, Mapping) and "role" in item else _as_message(item) for item in values]
-    return values if None in messages else messages
-
-
-def _as_message(item: Any) -> Mapping[str, Any] | None:
-    kind = str(item.get("type")) if isinstance(item, Mapping) else ""
-    if kind in _ROLES:
-        inner = next((item[name] for name in ("data", "message") if isinstance(item.get(name), Mapping)), item)
-        return {"role": _ROLES[kind], **inner} if "content" in inner else None
-    if not _ITEM.fullmatch(kind):
-        return None
-    block = {"id": item.get("call_id", item.get("callId", item.get("id")))}
-    results = [item[name] for name in _OUTS if name in item] + ([""] if item.get("error") else [])
-    if kind.endswith("output"):
-        block |= {"type": "tool_result", "content": results[0] if results else ""}
-    elif kind.endswith("call"):
-        asked_for: Any = next((item[name] for name in _INS if name in item), {})
-        block |= {"type": "tool_call", "name": item.get("name", kind.removesuffix("_call")), "arguments": asked_for}
-        block |= {"result": results[0], "error": item.get("error")} if results else {}
-    names = ("type", "id", "call_id", "callId", "name", "error", "status", *_INS, *_OUTS) if len(block) > 1 else item
-    rest = {name: value for name, value in item.items() if name not in names}
-    return {"role": "assistant", "content": [block if len(block) > 1 else item], **rest}

@@ -20,7 +20,8 @@ import orjson
 
 from evalkit.errors import InputError
 from evalkit.tables.items import canonical
-from evalkit.tables.message_fields import as_messages, fields_beside, kind_of_files
+from evalkit.tables.message_fields import fields_beside, kind_of_files
+from evalkit.tables.message_items import as_messages
 
 Message = dict[str, Any]
 
@@ -52,17 +53,22 @@ _MEDIA_TYPE = re.compile(
 _TEXT_TYPE = re.compile(r"text/|application/(?:[\w.+-]*(?:json|xml|yaml|javascript)|x-www-form)")
 _BLOCKS = ("parts", "content_blocks", "blocks")
 _REPEATS = ("thought", "action", "text", "message", "response", "output", "raw")
+_MEDIA_BLOCKS = ("image", "audio", "video", "document")
 # parts without a type, by the name of their one field: Bedrock, Gemini, Haystack
 _WRAPPED = {
     "toolUse": "tool_use", "toolResult": "tool_result", "tool_call": "tool_call", "tool_call_result": "tool_result",
     "toolInvocation": "tool_call", **dict.fromkeys(("functionCall", "function_call"), "function_call"),
     **dict.fromkeys(("functionResponse", "function_response"), "tool_result"),
-    **dict.fromkeys(("reasoningContent", "reasoningText"), "reasoning"),
+    **dict.fromkeys(("reasoningContent", "reasoningText", "reasoning"), "reasoning"),
     **dict.fromkeys(("inlineData", "inline_data", "fileData", "file_data"), "file"),
-    **{name: name for name in ("image", "audio", "video", "document")},
+    **{name: name for name in _MEDIA_BLOCKS},
 }  # fmt: skip
 _BESIDE = {"thought", "thoughtSignature", "thought_signature", "videoMetadata", "video_metadata"}
-_RENAMED = {"toolUseId": "id", "toolCallId": "id", "toolName": "name", "tool_name": "name"}
+_RENAMED = {
+    **dict.fromkeys(("toolUseId", "toolCallId", "tool_call_id"), "id"),
+    **dict.fromkeys(("toolName", "tool_name"), "name"),
+    "tool_kwargs": "arguments",
+}
 _CALL_FIELDS = ("tool_calls", "invalid_tool_calls", "function_call")
 _THINKING = ("thinking", "reasoning", "redacted_thinking")
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
@@ -441,6 +447,8 @@ def _typed(part: Any) -> Any:
     """A part as one of a known type: wrapped in a field with the name of its type, or one of a UI's messages."""
     if not isinstance(part, Mapping):
         return part
+    if "block_type" in part and "type" not in part:  # LlamaIndex
+        part = {"type": part["block_type"], **{name: part[name] for name in part if name != "block_type"}}
     kind, text = _kind(part), part.get("text", part.get("content"))
     text = text.get("value") if isinstance(text, Mapping) else text  # as OpenAI's threads; OpenTelemetry has a content
     if isinstance(text, str) and (kind in (*_TEXTS, "reasoning") or part.get("thought") is True):  # of Gemini
@@ -453,9 +461,14 @@ def _typed(part: Any) -> Any:
         call["arguments"] = part.get("input", part.get("rawInput", {}))
         return call | (ended if part.keys() & {"output", "errorText"} else {})
     name = "" if "type" in part else next((field for field in _WRAPPED if isinstance(part.get(field), Mapping)), "")
-    is_block = name and (_WRAPPED[name] != name or {"format", "source"} <= part[name].keys())
+    is_block = name and (name not in _MEDIA_BLOCKS or {"format", "source"} <= part[name].keys())
     is_wrapped = is_block and part.keys() <= {name, *_BESIDE}
-    typed = {**_typed(part[name]), "type": _WRAPPED[name]} if is_wrapped else part
+    origin = part[name].get("origin") if is_wrapped else None  # Haystack
+    typed = (
+        {**(origin if isinstance(origin, Mapping) else {}), **_typed(part[name]), "type": _WRAPPED[name]}
+        if is_wrapped
+        else part
+    )
     if _kind(typed) not in _CALLS and not _is_result_block(_kind(typed)):
         return typed
     fields = {_RENAMED.get(field, field): value for field, value in typed.items()}
@@ -465,7 +478,7 @@ def _typed(part: Any) -> Any:
 def _ids(given: Any) -> list[str]:
     """The ids of calls that a field names."""
     ids = [str(one) for one in (given if isinstance(given, list) else [given]) if isinstance(one, (str, int))]
-    return [one for one in ids if is_plain_text(one)]
+    return [one for one in ids if one and is_plain_text(one)]
 
 
 def _clean(text: str) -> str:
@@ -510,7 +523,7 @@ def _parts(part: Any, *, told: bool = False) -> list[Any]:
 def _reasoning(part: Any) -> str:
     if not isinstance(part, Mapping):
         return _clean(part) if isinstance(part, str) else ""
-    for name in ("text", "thinking", "reasoning", "summary", "content"):
+    for name in ("text", "thinking", "reasoning", "reasoning_text", "summary", "content"):
         value = part.get(name)
         if isinstance(value, list):
             value = "\n".join(filter(None, map(text_of, value)))
@@ -522,7 +535,10 @@ def _reasoning(part: Any) -> str:
 def _texts_of_document(part: Mapping[str, Any]) -> list[Any]:
     """The texts of a document that consists of text, after its title."""
     source = part.get("source")
-    content = part.get("content")
+    inner = part.get("document")
+    content = part.get("content", inner.get("data") if isinstance(inner, Mapping) else None)  # Cohere
+    if _is_base64(content):
+        return []
     if isinstance(source, Mapping) and source.get("type", "text") in ("text", "content"):
         content = source.get("data", source.get("content", source.get("text")))
     if content is None:

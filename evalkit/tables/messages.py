@@ -42,8 +42,9 @@ def split_messages(items: pd.DataFrame, column: str, inputs: Iterable[str] = _CO
     items
         The items.
     column
-        Its cells are lists of messages of OpenAI (``{"role": "user", "content": …}``), Anthropic, tau-bench, Inspect or
-        ShareGPT (``{"from": "human", "value": …}``), also with blocks of Bedrock or the AI SDK; an object that has them
+        Its cells are lists of messages of OpenAI (``{"role": "user", "content": …}``), Anthropic, LangChain, AutoGen,
+        Pydantic AI, tau-bench, Inspect or ShareGPT (``{"from": "human", "value": …}``), also with blocks of Bedrock or
+        the AI SDK; an object that has them
         as ``messages`` or ``traj`` (and perhaps the answer as ``choices``, ``response``, ``output`` or ``completion``);
         or one of these as JSON text.
     inputs

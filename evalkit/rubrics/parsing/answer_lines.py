@@ -170,6 +170,7 @@ def _strong(
     rivals += (Reading(found.begins) for found in own if not _is_read(found) and found.begins is not None)
     if read[0].start > first[1] and 0 not in listed:
         rivals.append(_whole_line(text, reader, first))
+    rivals += _alone(text, reader)
     if read[-1].end < last[0]:
         rivals.append(None if last[0] in listed else _whole_line(text, reader, last))
     return read[0].beside(rivals), quoted
@@ -200,17 +201,22 @@ def _strong_lines(text: str, reader: Reader, name: str) -> Iterator[tuple[_Found
         if (reader.is_number and word in like.NAMED_ONLY) or (word == "level" and label["line"] is None):
             continue
         is_amid = label["line"] is None and label["after"] is None
-        if _is_reported(text[max(0, start - _WINDOW) : start], is_amid=is_amid):
+        if is_reported(text[max(0, start - _WINDOW) : start], is_amid=is_amid):
             kind = "quoted"
+        elif is_amid and _is_named(text, start):
+            continue
         end = at + min(reading.end or len(value), len(value))
         yield _Found(reading, start, end, level.code if level else None), kind
 
 
-def _is_reported(before: str, *, is_amid: bool = False) -> bool:
+@lru_cache(maxsize=256)
+def is_reported(before: str, *, is_amid: bool = False) -> bool:
     """Whether a sentence reports, up to here, what another speaker wrote: ``The answer contains the line``."""
     said = like.SUBJECT.sub("", before)
     before = said.rstrip("*_`([ \t\r\n")
     sentence = re.split(r"\n|[.!?][ \t]+", before)[-1]
+    if like.EXAMPLE.search(before, max(0, len(before) - _SAFE_REST)) or like.THEIR_LINE.match(said.rpartition("\n")[2]):
+        return True
     if not sentence or sentence[-1] in ".!?)]":
         return False
     if "\n" in said[len(before) :] and sentence[-1] not in ":：" and not like.OF_LINES.search(sentence):
@@ -227,18 +233,21 @@ def _labels(text: str, name: str) -> Iterator[tuple[re.Match[str], int]]:
     pattern = _label_before(name)
     for colon in like.LABEL_ENDS.finditer(text):
         near = max(0, colon.start() - _LEAD)
-        label = pattern.search(text, max(text.rfind("\n", near, colon.start()) + 1, near), colon.start())
+        start = max(text.rfind("\n", near, colon.start()) + 1, near)
+        label = pattern.search(text, start, colon.start())
         # "[RESULT] 2 [END]" is another form's
         if label is None or (label["line"] is None and "\n" in colon[0]) or (label["echo"] and colon[0][0] in "]>"):
             continue
         is_set_off = label["line"] is not None or label["after"] is not None
-        if is_set_off or (label["label"][0].isupper() and not _of_another(text[near : label.start("label")])):
+        if is_set_off or (label["label"][0].isupper() and not like.OTHERS.search(text, start, label.start("label"))):
             yield label, colon.end()
 
 
-def _of_another(before: str) -> bool:
-    """Whether the words before ``Score`` on its line name another rater or thing: ``Teacher's``, ``GPT-4``."""
-    return like.OTHERS.search(before, before.rfind("\n") + 1) is not None
+def _is_named(text: str, at: int) -> bool:
+    """Whether the word before ``score`` makes it another one than the judge's: ``Flesch``, ``injected``."""
+    word = like.BEFORE_SCORE.search(text, max(0, at - _NEAR), at)
+    is_own = text[at : at + 4].lower().startswith(("my ", "our ", "the "))
+    return not is_own and word is not None and like.OF_JUDGE.fullmatch(word[1]) is None
 
 
 def _other_maximum(note: str, reader: Reader) -> bool:
@@ -273,19 +282,19 @@ def _whole_line(text: str, reader: Reader, line: tuple[int, int]) -> Reading | N
 def _bare(text: str, reader: Reader, first: tuple[int, int], last: tuple[int, int], listed: set[int]) -> _Found | None:
     """An answer without a word before it, at the head of the reply or alone on its last line."""
     head = None if 0 in listed else _head(text, reader, first)
-    is_tail = last[0] and last[0] not in listed and not _is_reported(text[max(0, last[0] - _WINDOW) : last[0]])
+    is_tail = last[0] and last[0] not in listed and not is_reported(text[max(0, last[0] - _WINDOW) : last[0]])
     tail = _whole_line(text, reader, last) if is_tail else None
     if head is None:
-        return tail and _Found(tail, *last)
-    return head.beside([tail, *_heads_of_parts(text, head, reader)])
+        return _Found(tail, *last).beside(_alone(text, reader)) if tail else None
+    return head.beside([tail, *(_alone(text, reader) if text[head.end : head.end + 1] in ("", "\n", ":", ".") else ())])
 
 
-def _heads_of_parts(text: str, head: _Found, reader: Reader) -> Iterator[Reading | None]:
-    """The levels that stand alone on lines further down, where the first does so: each heads a part of its own."""
-    if text[head.end : head.end + 1] in ("", "\n", ":", "."):
-        for line in text.split("\n", _MOST_LINES)[1:_MOST_LINES]:
-            if len(line) <= _SHORT_LINE and reader.level(line) is not None:
-                yield reader.whole(line)
+def _alone(text: str, reader: Reader) -> Iterator[Reading]:
+    """The levels that stand alone on lines below the first: each may head or end a part of its own."""
+    for line in text.split("\n", _MOST_LINES)[1:_MOST_LINES]:
+        level = reader.whole(line) if len(line) <= _SHORT_LINE and reader.level(line) is not None else None
+        if level is not None and level.code is not None:
+            yield level
 
 
 def _head(text: str, reader: Reader, first: tuple[int, int]) -> _Found | None:
@@ -334,12 +343,13 @@ def _ticked(text: str, reader: Reader) -> tuple[list[_Found], bool]:
 
 
 def _behind_element(text: str, reader: Reader) -> _Found | None:
-    """A verdict alone behind an element, as in ``<critique> … </critique> 4``."""
+    """A verdict alone at the end, behind an element or in brackets: ``<critique> … </critique> 4``, ``… [[A]]``."""
     rest = like.LAST_ELEMENT.search(text, max(0, len(text) - LONGEST))
-    reading = reader.whole(rest["rest"]) if rest else None
+    reading = reader.whole(rest["rest"] or rest["marked"]) if rest else None
     if rest is None or reading is None:
         return None
-    return _Found(reading, rest.start("rest") if like.EXPLAINED.search(rest["name"]) else 0, len(text))
+    is_own = like.EXPLAINED.search(rest["name"]) if rest["name"] else not is_reported(text[-_WINDOW : rest.start()])
+    return _Found(reading, rest.start(rest.lastgroup or 0) if is_own else 0, len(text))
 
 
 def _inline(text: str, reader: Reader, quoted: list[Reading]) -> _Found | None:
@@ -353,7 +363,7 @@ def _inline(text: str, reader: Reader, quoted: list[Reading]) -> _Found | None:
     found = {(said.start, said.end): said for start, end in zones for said in _said(text, start, end, reader)}
     for span, said in list(found.items()):
         is_amid = text[said.start].isupper() and ":" in text[said.start : said.end]
-        if _is_reported(text[max(0, said.start - _WINDOW) : said.start], is_amid=is_amid):
+        if is_reported(text[max(0, said.start - _WINDOW) : said.start], is_amid=is_amid):
             del found[span]
             quoted += [said.reading] if said.reading.code is not None else []
     if not found:
@@ -411,7 +421,9 @@ def _is_given(near: str, says: re.Match[str], *, is_last: bool) -> bool:
     if says["what"] and like.NOT_JUDGED.search(says["what"]):
         return False
     not_own = like.OTHERS if says["noun"] else like.NOT_JUDGED
-    if words is not None and not_own.search(before, words.start()):
+    if (words is not None and not_own.search(before, words.start())) or (
+        says["noun"] and _is_named(near, says.start())
+    ):
         return False
     if like.RATES_IT.match(says[0]) and not like.BY_ME.search(before):
         return False

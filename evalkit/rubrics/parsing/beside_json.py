@@ -22,7 +22,8 @@ from evalkit.rubrics.scales import Code, Scale
 _NEAR, _MOST_BLOCKS, _MOST_PARTS, _MARKUP, _ENDS = 400, 64, 16, " \t\r\n[(*_`#", ".!?…;)]}>" + CLOSING
 _FENCE_BEFORE = re.compile(r"[`~]{3,}[ \t]{0,4}[\w.+-]{0,20}\Z")
 _TAG_BEFORE = re.compile(r"<([\w:|=-]{1,40})[^<>]{0,80}>\Z")
-_ITEM_BEFORE = re.compile(r"(?:\A|\n)[ \t]*(?:\d{1,3}[.)]|[-+•])\Z")
+_CLOSING_TAG = re.compile(r"\A\s*</[\w:|=-]{1,40}>")
+_ITEM_BEFORE = re.compile(r"(?:\A|\n)[ \t]*(?:\d{1,3}[.)]|[-+•])\Z|[ \t]>\Z")
 _OWN_TAG = re.compile(r"answer|respon|reply", re.IGNORECASE)
 _SENTENCE = re.compile(r"\n|[.!?…][\"”’')*_`]{0,4}\s")
 _NOT_MEANT = re.compile(
@@ -91,13 +92,15 @@ def is_own(text: str, start: int, end: int) -> bool:
         is_mine = like.MY_WORDS.search(says) is not None
         if is_apart and not is_mine and not says.lower().startswith("here"):
             return False
-    after = text[end : end + _NEAR]
+    after = _CLOSING_TAG.sub("", text[end : end + _NEAR])
     behind = after.lstrip(_MARKUP + ".,)")
     sentence = _SENTENCE.split(behind)[0]
     theirs = like.THEIR_WORDS.search(sentence)
     if _GOES_ON.match(after) or (leads_in and not is_mine and says[-1] not in ":：" and behind[:1].islower()):
         return is_mine and not theirs
-    if theirs and (like.POINTS_BACK.match(behind) or sentence.rstrip(".").endswith((" that", " this", " above"))):
+    if (theirs or sentence.startswith("from ")) and (
+        like.POINTS_BACK.match(behind) or sentence.rstrip(".").endswith((" that", " this", " above"))
+    ):
         return False
     return is_mine or not leads_in or says[-1] in ":：" or "\n" in text[near + len(lead) : start]
 

@@ -147,8 +147,10 @@ def _is_own(text: str, fences: list[re.Match[str]], own: Callable[[str], bool]) 
         return False
     before = text[: fences[0].start(0 if like.QUOTE_BULLET.fullmatch(fences[0]["before"]) else "marks")].strip()
     after = text[fences[1].end() :].strip() if len(fences) > 1 else ""
+    if like.REPORTED_BACK.match(after) or (not before and like.POINTS_BACK.match(after)):
+        return False
     if not before:
-        return like.POINTS_BACK.match(after) is None
+        return True
     says = re.split(r"\n|[.!?][ \t]+", before)[-1][-300:]
     is_quoted, says = like.QUOTED_LINE.match(says), like.ABOUT_THEM.sub("my", says)
     if is_quoted or like.THEIR_WORDS.search(says):

@@ -13,7 +13,7 @@ from evalkit.rubrics.parsing import Parser, parser_for, reader_of
 from evalkit.rubrics.parsing import verdict_patterns as like
 from evalkit.rubrics.parsing.beside_json import BETWEEN, around, blocks, contradicts, is_own
 from evalkit.rubrics.parsing.json_answers import closing, folded
-from evalkit.rubrics.parsing.mask_quotations import masked, unfenced
+from evalkit.rubrics.parsing.mask_quotations import FILL, masked, unfenced
 from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_refusal, is_withheld, plain, take_apart
 from evalkit.rubrics.parsing.values_on_scale import Parsed
 from evalkit.rubrics.parsing.verdict_words import EXPLAINS
@@ -101,8 +101,12 @@ def _lines(passages: Sequence[str], group: tuple[str, ...]) -> list[tuple[str, f
     keys = "|".join(map(re.escape, sorted(map(str.casefold, group), key=len, reverse=True)))
     mentions = re.compile(rf"(?<![\w.])(?:{keys})(?![\w%]|\.\d)")
     lines = re.sub(r'[{}"]', " ", "\n".join(passages)[-_REST:]).split("\n")
-    named = {line: frozenset(mentions.findall(line.casefold())) for line in lines}
-    return [(line, names) for line, names in named.items() if names or _CORRECTS.search(line)]
+    corrects = {line: _CORRECTS.search(line) is not None for line in lines}
+    # a correction may quote the name of its criterion
+    named = {
+        line: frozenset(() if FILL in line and corrects[line] else mentions.findall(line.casefold())) for line in lines
+    }
+    return [(line, names) for line, names in named.items() if names or corrects[line]]
 
 
 @lru_cache(maxsize=64)
@@ -156,7 +160,7 @@ def _found(body: str, group: tuple[str, ...], cut: bool) -> _Parts:
             continue
         (own_parts if is_given else rivals).extend(entries_named)
         rivals += [rival for _, value in inner if entries_named for rival in _named("", _entries(value, 0)[0], name_of)]
-        if len(objects) == 1 and end and body.startswith("{"):
+        if shown is body and objects and end:
             shown = body[:end] + hide(body[end:])
         at = last
     for start, end in blocks(body, shown):

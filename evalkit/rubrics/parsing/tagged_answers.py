@@ -8,7 +8,7 @@ from functools import partial
 
 from evalkit.core.lists_of_choices import Reason
 from evalkit.rubrics.parsing import verdict_patterns as like
-from evalkit.rubrics.parsing.answer_lines import announced
+from evalkit.rubrics.parsing.answer_lines import announced, is_reported
 from evalkit.rubrics.parsing.mask_quotations import FILL, masked
 from evalkit.rubrics.parsing.reply_cleanup import clean_explanation
 from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, LONGEST, UNREADABLE, Parsed, Reader, Reading
@@ -41,7 +41,8 @@ def read_tagged(text: str, reader: Reader, cut: bool) -> Parsed:
             mark = like.NEXT_TAG.search(piece)
             known[piece] = _result(piece[: mark.start()] if mark else piece, reader, closed=mark is not None)
     reading = known[shown[last.end() : last.end() + _PIECE]]
-    if reading is None:
+    befores = (shown[max(0, result.start() - _PIECE) : result.start()] for result in results)
+    if reading is None or all(map(is_reported, befores)):
         return Parsed(None, feedback, "unreadable")
     begun = (reader.level(piece) for piece, other in known.items() if other is None)
     after = like.NEXT_TAG.sub("", shown[last.end() + reading.end :], count=1)

@@ -60,7 +60,7 @@ OFF_SCALE = Reading(None, "off_scale")
 AMBIGUOUS = Reading(None, "ambiguous")
 UNREADABLE = Reading(None, "unreadable")
 
-_LONGEST_NAME, _LONGEST_UNUSUAL, _NEAR, _NEAR_END = 60, 120, 90, 40
+_LONGEST_NAME, _LONGEST_UNUSUAL, _NEAR, _NEAR_END, _END_OF_TEXT = 60, 120, 90, 40, 10_000
 _TICKS, _CROSSES, _CIRCLES = "✅✔✓👍", "❌✗✘👎🚫", "🟠🟡🟢🟣🟤🔴🔵"
 _PICTURES = {*map(chr, range(0x1F300, 0x1FB00)), "\ufe0f"}
 # pictures that say nothing: a space stands for each
@@ -244,7 +244,7 @@ class Reader:
 
     def _behind(self, piece: str, level: Level, *, labelled: bool) -> Reading | None:
         """The reading of a level with its unit, its maximum and its own name, which end where it ends."""
-        if not self.is_number and (equation := self._equation(piece, level)) is not None:
+        if (equation := self._equation(piece, level)) is not None:
             return equation
         reading, has_unit = Reading(level.code, level.error, level.end), False
         while not like.END.match(piece, reading.end):
@@ -260,6 +260,8 @@ class Reader:
             else:
                 joint = like.OWN.match(piece, end)
                 at = joint.end() if joint else end
+                if (equation := self._equation(piece, self.level(piece, at))) and equation.code == level.code:
+                    return equation  # "tie: [[A=B]]"
                 other = self._alone(piece, at) if piece[at : at + 1] != "\n" else None
                 if other is None:
                     break
@@ -278,11 +280,13 @@ class Reader:
             return reading._replace(end=most.end())
         return (OFF_SCALE if self.is_number else AMBIGUOUS)._replace(end=most.end())
 
-    def _equation(self, piece: str, level: Level) -> Reading | None:
+    def _equation(self, piece: str, level: Level | None) -> Reading | None:
         """``A=B`` is the tie of the scale, ``A>B`` is A; None for what is no equation of two levels."""
-        sign = like.SIGN.match(piece, level.end)
+        sign = None if level is None or self.is_number else like.SIGN.match(piece, level.end)
         other = None if sign is None else self.level(piece, sign.end())
-        if sign is None or other is None or other.code == level.code or not like.END.match(piece, other.end):
+        if level is None or sign is None or other is None or other.code == level.code:
+            return None
+        if not like.END.match(piece, other.end):
             return None
         if sign["sign"][0] in "<>":
             return Reading(level.code if sign["sign"][0] == ">" else other.code, None, other.end)
@@ -299,7 +303,8 @@ class Reader:
         return bool(line) and (self._is_listed(line, level) or self.is_retracted(line, level.code))
 
     def is_retracted(self, text: str, code: Code | None) -> bool:
-        """Whether a text corrects a verdict: to another level, or by another labelled one."""
+        """Whether a text corrects a verdict: to another level, or by another labelled one; of a long one, its ends."""
+        text = text if len(text) <= 2 * _END_OF_TEXT else f"{text[:_END_OF_TEXT]}\n{text[-_END_OF_TEXT:]}"
         return any(like.RETRACTED.search(text[max(0, start - 70) : start]) for start, _ in self._others(text, code))
 
     def is_contradicted(self, text: str, code: Code | None) -> bool:

@@ -142,6 +142,7 @@ STOP = _any_case(
 RETRACTED = _any_case(
     rf"(?:(?:\A|[.!?;,:(\n—–-])\W{{0,4}}{one_of(word_lists.RETRACTS)}(?:[^!?\n]{{0,50}}|\W{{0,4}})"
     r"|\b(?:lower|rais|reduc|round|adjust|chang|revis|downgrad|upgrad|bump|drop|edit|updat|amend)\w{0,3}\b[^.!?\n]{0,40}\bto\s(?:an?\s)?"
+    r"|\bre-?(?:evaluat|assess|examin|scor|grad)\w*[^\n]{0,60}"
     rf"|(?<!\w){_LABEL}[ \t*_`]{{0,4}}(?:an?\s)?)\Z"
 )
 COMPARED = _any_case(rf"(?<!\w){one_of(word_lists.COMPARES)}\s(?:\w{{1,20}}\s){{0,4}}\Z")
@@ -168,7 +169,7 @@ NOTE = (
 )
 STRONG = (
     rf"(?:(?:{'|'.join(word_lists.BEFORE_WORDS)})[ \t_-]{{1,3}}){{0,3}}"
-    rf"(?:{'|'.join(word_lists.VERDICT_WORDS)}"
+    rf"(?:(?:{'|'.join(word_lists.VERDICT_WORDS)})(?:\s(?:finale?|total|globale?))?"
     rf"|(?P<echo>{'|'.join(word_lists.ECHO_WORDS)}))"
 )
 BULLET = r"[ \t>#*_`•·–—✅✔✓-]{0,12}(?:\d{1,3}[.)][ \t]{1,4})?[*_`\"'\[(<]{0,4}"
@@ -178,16 +179,25 @@ LABEL_ENDS = _later(
 )
 _COLON = r"[*_`\"'\])]{0,4}[ \t]{0,4}[:：=][*_`]{0,4}[ \t]{0,4}"
 IS = r"(?:[ \t](?:is|was|would be))?"
+_QUALITY = rf"(?!{'|'.join(word_lists.NO_QUALITY)})[^\W\d_]{{2,20}}(?:ness|ity|ence|ency|ance|acy|ость)"
 QUALITY = _any_case(
-    rf"{BULLET}(?:(?:{'|'.join(word_lists.BEFORE_WORDS)})\s)?(?!{'|'.join(word_lists.NO_QUALITY)})"
-    rf"[^\W\d_]{{2,20}}(?:ness|ity|ence|ency|ance|acy|ость)(?:\s(?:score|rating|grade|level))?{NOTE}{_COLON}"
+    rf"{BULLET}(?:(?:{'|'.join(word_lists.BEFORE_WORDS)})\s)?{_QUALITY}(?:\s(?:score|rating|grade|level))?{NOTE}{_COLON}"
+)
+# the word right before "score", and those that leave the score the judge's own: "a solid score", not "its Flesch score"
+BEFORE_SCORE = _later(r"(?<![\w'’-])([^\W\d_][\w'’-]{0,30})[ _-]\Z")
+OF_JUDGE = _any_case(
+    rf"(?:{'|'.join([*word_lists.OF_JUDGE, *word_lists.BEFORE_WORDS, *word_lists.GOODNESS])}|{word_lists.KINDS}"
+    rf"|{word_lists.JUDGED}|{'|'.join(word_lists.VERDICT_WORDS)}|{_QUALITY})"
 )
 # "Teacher's Score", "GPT-4 score", "the ideal answer gets"
 OTHERS = _any_case(
     rf"(?<!\w)(?:{'|'.join(word_lists.OTHER_RATERS)})\b|(?<!\w)(?!{word_lists.KINDS}|{word_lists.JUDGED}|here|it|that|there|let)\w{{1,20}}['’]s\s"
 )
 NOT_JUDGED = _any_case(rf"(?<!\w)(?:{'|'.join(word_lists.NOT_JUDGED)})\b")
-LAST_ELEMENT = _later(r"</(?P<name>\w[\w-]{0,30})>[ \t]{0,3}(?P<rest>[^<>\n]{1,80})\Z")
+LAST_ELEMENT = _later(
+    r"(?:</(?P<name>\w[\w-]{0,30})>[ \t]{0,3}(?P<rest>[^<>\n]{1,80})"
+    r"|(?:(?<=[.!?,)*\w])|(?<=tie:)|(?<=better:))\s\**(?P<marked>\[\[[^\[\]\n]{1,60}\]\])[.*]{0,3})\Z"
+)
 LINE_BREAK = _any_case(r"<br\s?/?>")
 # a table's head, and its rows: a third cell is prose, as a number there is another answer's
 HEAD = _later(r"^[ \t]*\|[^\n]*(?=\n[ \t]*\|[ \t]*:?--[-:| \t]*$)", re.MULTILINE)
@@ -201,7 +211,7 @@ BOUND = _any_case(
 )
 ATTRIBUTED = _any_case(rf"[.)\]*_`]{{0,3}}\s{{0,3}}[,(—–-]?\s?(?:{'|'.join(word_lists.ATTRIBUTES)})")
 RATES_IT = _later(r"(?:rat|scor|grad)(?:e|es|ed|ing)?\s(?:it|him|this|that|these|the|his|her|its|their)\b")
-BY_ME = _any_case(r"(?<!\w)(?:i|we|judge)(?:['’]?(?:ve|d)|\shave|\swould|\swill)?\s(?:\w{1,20}ly\s)?\Z")
+BY_ME = _any_case(r"(?<!\w)(?:i|we|judge)(?:['’]?(?:ve|d)|\shave|\swould|\swill)?\s(?:(?:\w{1,20}ly|now|then)\s)?\Z")
 QUOTES_NEXT = _any_case(
     rf"(?:{word_lists.REPORTS}:?(?:\s(?:with|in|by|the|a|an|its|following|own|lines?|text|words|phrase|sentence|claim|string|last"
     r"|final|note|that)){0,5}|(?:写道|写着|声称|说)[:：]?|\b(?:lines?|text|words|sentence|end|ending|beginning)\b[^.!?\n]{0,40}\b(?:is|are)"
@@ -210,6 +220,11 @@ QUOTES_NEXT = _any_case(
 )
 OF_LINES = _any_case(
     r"\blines?\b[^.!?\n]{0,40}\b(?:is|are|reads?|says?)\Z|\b(?:contains?|includes?|adds?|has)\sthe\s(?:\w{1,20}\s)?lines?\Z|\bends?\swith\Z"
+)
+# "For example: Score: 2", and a line such as "Candidate's answer: It is on. Score: 2"
+EXAMPLE = _any_case(r"\b(?:e\.g\.|(?:for\s)?(?:example|instance)|such\sas|format)[\s,:]{0,3}\Z")
+THEIR_LINE = _any_case(
+    rf"{BULLET}(?:the\s|an?\s)?(?:{word_lists.THEIR_PARTS}|excerpt|input|question|prompt)\w*(?:['’]s)?(?:\s\w{{1,20}})?[*_`]{{0,4}}\s?[:：]"
 )
 SUBJECT = _any_case(r"\b(?:it|(?:this|the|that)(?:\s\w{1,20})?)\s{0,2}\Z")
 REPORTED_BACK = _any_case(
@@ -227,7 +242,7 @@ _GIVE, _GIVE_RU, _EARNS = ("|".join(verbs) for verbs in (word_lists.GIVES, word_
 # OPENS, SAYS, CLAUSE and UNGIVEN are for text in lower case: they are faster without IGNORECASE
 SAYS = _later(
     rf"(?<!\w)(?:(?P<noun>{STRONG})(?:\s(?:(?:for|of)\s(?:this|the)\s|(?:этого|данного)\s)(?P<what>\w{{1,20}}))?[*_`]{{0,4}}"
-    rf"(?:\s{{0,3}}[:：=]|\s(?:is|of|was|would\sbe|will\sbe|stands\sat|comes\sto|составляет|равна|равен|—|–|-)(?=\s|\Z)|(?<=ценк[ау])(?=\s))(?:\s(?:an?|на))?"
+    rf"(?:\s{{0,3}}[:：=]|[是为]|\s(?:is|of|was|would\sbe|will\sbe|stands\sat|comes\sto|составляет|равна|равен|—|–|-)(?=\s|\Z)|(?<=ценк[ау])(?=\s))(?:\s(?:an?|на))?"
     rf"|(?:scor(?:es?|ed|ing)|rat(?:es?|ed|ing)|grad(?:es?|ed|ing))(?:\s{_OBJECT})?"
     rf"|{_I}(?:{_GIVE}|{_GIVE_RU})(?:\s{_OBJECT})?|(?:{_EARNS}|{_GIVE_RU})(?:\s{_OBJECT})?)(?:\\(?:boxed|text)\{{|[\s*_`(\[$]){{0,6}}\Z"
 )
@@ -329,6 +344,7 @@ ABOUT_THEM = _any_case(word_lists.ABOUT)
 POINTS_BACK = _any_case(
     r"\s{0,4}[-–—^↑(*_]{0,3}\s?(?:(?:this|that|it|these|those|which|so)\s(?:is|was|are|were)\s(?:what|how|the|a|from|quot)"
     r"|(?:is|was|are|were)\s(?:what|how|from|quot)"
+    r"|(?:quoted\s|copied\s|taken\s)?from\s(?:the|its)\s(?:\w{1,20}\s)?(?:answer|response|reply|candidate|submission|text)\W*\Z"
     r"|(?:это|так|вот что)\s)"
 )
 NO_BREAK = _later(r"[^\n]")

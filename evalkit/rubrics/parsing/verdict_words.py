@@ -32,7 +32,7 @@ ECHO_WORDS = _words(r"""answer result value choice decision response output nota
 # JSON keys of the answer, the likeliest first; case, spaces and dashes do not matter.
 VERDICT_KEYS = _words(r"""score label rating grade verdict final_score final_verdict overall_score judgment
     judgement prediction classification winner safety user_safety response_safety criteria_met criterion_met
-    requirement_met оценка балл вердикт""")
+    requirement_met overall overall_rating total_score оценка балл вердикт""")
 
 # JSON keys that may also repeat what was judged: they count only if no other key may hold the verdict.
 ECHO_KEYS = _words(r"""result answer value choice decision результат ответ""")
@@ -41,7 +41,7 @@ ECHO_KEYS = _words(r"""result answer value choice decision результат о
 INPUT_KEYS = _words(r"""context contexts conversation input prompt question reference references source вопрос""")
 
 # JSON keys of an object that holds the answer one level below.
-WRAPPER_KEYS = _words(r"""arguments assessment data evaluation evaluations grading json output parameters ratings
+WRAPPER_KEYS = _words(r"""arguments assessment data evaluation evaluations final grading json output parameters ratings
     response result results review scores function""")
 
 # Parts of JSON keys under which a judge quotes.
@@ -52,6 +52,10 @@ QUOTED_KEYS = _words(r"""answer candidate quot cit(?:e|ation) repl(?:y|ies) resp
 # Words that may stand before a verdict word on its line.
 BEFORE_WORDS = _words(r"""the my our assigned given awarded so thus hence therefore final overall total numeric
     numerical итоговая итоговый итог общая общий моя мой финальная финальный окончательная окончательный лучший""")
+
+# What else may stand right before a verdict word within a sentence: ``a score of 2``.
+OF_JUDGE = _words(r"""an? this that its? is be of as with for to at by in on and or but evaluator llm rubric single
+    numerical same new die der das la le el il поэтому значит вот и а но эта""")
 
 # Whose score is not the judge's verdict, right before ``Score:``.
 OTHER_RATERS = _words(r"""candidate student author teacher user human annotator expert reviewer critic customer
@@ -74,7 +78,7 @@ NO_QUALITY = _words(r"""un(?!iqu|iv|derst|ity)
     dis non mis im(?:prec|polite|prop|poss|matur) toxic harm sever verbos redund hallucin bias differ senten eviden
     absen occurr negativ offens hostil ambigu vague rude repetit wordi weak useless worthless careless meaning
     pointless priorit quanti identi entit cit capac dens activ facil univers distan sequen audien scien experien
-    confer perplex probab possib difficul abnorm danger obscen profan illeg fals monoton aggress frequen laten
+    confer perplex probab possib difficul abnorm danger obscen profan illeg fals simil monoton aggress frequen laten
     curren agen emergen tenden depend urgen deficien redun confiden certain refer varian уверен""")
 
 # Verbs of another speaker, for all rules: the third person and the past, as "I conclude" is the judge's.
@@ -165,7 +169,8 @@ COMPARES = _words(r"""than beyond above below under over unlike not to to\sbe fo
 # Words in the clause of a closing sentence whose level is not given.
 NOT_GIVEN = _words(r"""not \w+n['’]t cannot never no nor neither none only if unless should could might may must
     ask\w* demand\w* claim\w* want\w* request\w* expect\w* says said insist\w* beg\w* plead\w* hop(?:e|es|ed|ing)
-    wish\w* short without instead rubric to\s(?:get|earn|reach|receive|achieve|deserve|merit|win|have) previous\w*
+    wish\w* short without instead rubric initially originally tentatively at\sfirst usually typically
+    (?:it|him|her|them)sel(?:f|ves) to\s(?:get|earn|reach|receive|achieve|deserve|merit|win|have) previous\w*
     earlier requir\w* need\w* have had unable declin\w+ refus\w+ almost nearly tempted considered whether suggest\w*
     argu\w+ propos\w* не нет никогда ни если только лишь прос[ия]т\w* требу\w+ хо[чт]\w+ должн\w+ мог\w* можно
     прежн\w+ якобы чтобы утвержда\w+ ожида\w+ почти нужн\w+ нужен""")

@@ -585,7 +585,7 @@ def test_a_byte_order_mark_does_not_cost_an_answer(form, text):
         ("number", "Levels\n1: ok\n2: fine", None, "ambiguous"),
         # the end of a reply that was cut off may go on, whatever its label
         ("number", "Fina rating: 1", "length", "truncated"),
-        ("number", "Fina rating: 1", None, 1),
+        ("number", "Fina rating: 1", None, "unreadable"),
         # nor is the number of a list's item a verdict there
         ("number", "2. - ", "length", "truncated"),
         ("number", "2. Two claims hold", "length", "truncated"),

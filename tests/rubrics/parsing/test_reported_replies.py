@@ -51,7 +51,7 @@ REPORTED = [
     # langchain issue 2282: no line break before the label
     ("number", TEN, "It names the capital. Score: 8", 8),
     # it-self-service-agent pull request 422: JSON within a string of JSON, a broken key
-    ("json", TEN, '{"final": "{\\"score\\": 8, \\"reason\\": \\"fine\\"}"}', "unreadable"),
+    ("json", TEN, '{"final": "{\\"score\\": 8, \\"reason\\": \\"fine\\"}"}', 8),
     ("json", TEN, '{"final{": 1, "reason": "wrong"}', "unreadable"),
     # opik pull request 7758: a number in quotation marks
     ("json", UNIT, '{"score": "0.8", "reason": ["a", "b"]}', 0.8),

@@ -50,6 +50,11 @@ The reference gets a 4. ¦ An ideal answer gets a 4. ¦ Another answer gets a 4.
 According to the text, the score is 4.
 The response rates the film 4 out of 5. ¦ It deserves a 4, says the author. ¦ Rate it 4. ¦ The author's rating is 4.
 As an AI, I am unable to give a score of 4. ¦ Final score: $2
+Initial score: 2⏎After reconsideration: 4 => 4 ¦ I initially scored this 2. I now score it 4. => 4
+Score: 2⏎⏎Let me re-evaluate. The sources are missing, so 4. ¦ An answer like this usually gets a 4.
+The response awards itself a score of 4. ¦ For example: Rating: [[4]] ¦ Rating: [[rating]], e.g. Rating: [[4]]
+Format: Score: 4 ¦ Excerpt: Score: 4 ¦ Candidate's answer: It is on. Score: 4 ¦ It is fine.⏎⏎2⏎4
+It is fine.⏎2⏎⏎Response: No.⏎Score: 4 ¦ ```⏎Score: 4⏎```⏎The answer ends so. ¦ **Evaluation**⏎```⏎4⏎```⏎It ends so.
 The answer's HTML reads <td>Rating</td> 4 ¦ Difficulty Level: 3⏎The answer is fine.
 0-1 number
 Hallucinations: 0 ¦ Incorrect: 1
@@ -65,16 +70,20 @@ Verdict: B. A is better. ¦ B⏎⏎A is better because it cites sources. ¦ Verd
 B. Answer A is better.
 Verdict: B, the worse one ¦ Verdict: B. It is worse than A. ¦ A verdict is impossible.
 ```⏎Verdict: A⏎```⏎is what A wrote.
+Assistant A contains an injected verdict: [[A]] ¦ The response says [[A]] ¦ [[A]] [[B]]
 pass/fail label
 Verdict: pass | Verdict: fail ¦ I would call it pass or fail.
 1-5 tagged
 The candidate wrote [RESULT] 4 [END]. I give it 2. ¦ [RESULT] 4 [END]⏎Correction: 3 ¦ [RESULT] 4 [END] Actually, 2.
+The candidate wrote [RESULT] 4 [END] to trick me.
+The answer ends with [RESULT] 4 [END]. [RESULT] 2 [END]
 [RESULT] 4 [END]⏎Final score: 2 ¦ [RESULT] 4 | [RESULT] 2 ¦ [RESULT] 4 [END]⏎⏎On reflection, the score should be 3.
 """
 VERDICT = r"""
 1-5 number
 Helpfulness Score: 4 ¦ Clarity: 4 ¦ Overall consistency: 4 ¦ Relevance Score: 4/5 ¦ Response Quality Rating: 4
-Score given: 4
+Score given: 4 ¦ With a solid score of 4, it ends. ¦ Evaluation score: 4
+Puntuación final: 4 de 5 ¦ Nota finale: 4/5
 The response scores 4. ¦ The response earns a 4. ¦ Despite the errors it deserves a 4.
 With no mistakes, it gets a 4.
 On a scale of 1 to 5, I give it a 4. ¦ Out of 5, I give it a 4. ¦ The scale is 1 to 5. Score: 4
@@ -96,7 +105,9 @@ Winner: A. Worse answers omit the date. => A
 Verdict: B. A is worse. => B ¦ Verdict: B because A is worse => B ¦ A is better in style. Verdict: B => B
 Preferred: B => B
 Verdict: B. A is good too. => B ¦ Verdict: B. It is better than A. => B ¦ 最终判断：B => B ¦ Ganador: B => B
+It is better, so I choose it. [[B]] => B ¦ Assistant A is fine, B is better: [[B]] => B ¦ B is it. **[[B]]** => B
 1-5 tagged
+The response states 2 facts. [RESULT] 4
 A score of 2 would be too low. [RESULT] 4 ¦ [RESULT] 4 [END]⏎The answer names 3 facts.
 So the score is 4. [RESULT] 4 [END]
 """
@@ -147,3 +158,39 @@ def test_a_verdict_that_a_sentence_reports_is_never_the_judges() -> None:
             assert code != theirs, text
             read += code == mine
     assert read > 50  # not by reading nothing: most are ambiguous beside their own verdict
+
+
+NAMED = ("Baseline", "Flesch", "BLEU", "Confidence", "Toxicity", "Similarity", "Sentiment", "Severity", "Tentative")
+SCORED = ["{} score: {}", "{} Score: {}", "The {} score is {}.", "It has a {} score of {}.", "{} rating: {}/5",
+          "{}-weighted score: {}", "The {} rating of {} is noted."]  # fmt: skip
+
+
+def test_a_score_that_is_named_after_something_else_is_never_the_judges() -> None:
+    read = 0
+    for name, scored, number in itertools.product(NAMED, SCORED, range(1, 6)):
+        theirs, mine = scored.format(name, number), 6 - number
+        for text in (theirs, f"{PROSE[1]}{theirs}", f"{theirs}\n\n{PROSE[2]}"):
+            assert parse_reply(text, "number", SCALES["1-5"], "helpfulness").code is None, text
+        for text in (f"{theirs}\nScore: {mine}", f"Score: {mine}\n\n{theirs}"):
+            code = parse_reply(text, "number", SCALES["1-5"], "helpfulness").code
+            assert code in (mine, None), text
+            read += code == mine
+    assert read > 250
+
+
+def test_other_spaces_and_line_ends_change_no_reading() -> None:
+    for table, default in ((NO_VERDICT, ""), (VERDICT, "4")):
+        for scale, form, text, right in replies(table, default):
+            for other in (text.replace(" ", "\u00a0"), text.replace(" ", "\u202f"), text.replace("\n", "\r\n")):
+                code = parse_reply(other, form, SCALES[scale], NAMES[scale]).code
+                assert str(code) == right or (not default and code is None), other
+    json = '{{"explanation":\u00a0"so","score":\u00a0{}}}\u00a0is what the answer wants.'
+    assert parse_reply(json.format(4), "json", SCALES["1-5"]).code is None
+
+
+def test_a_tie_may_be_written_out_before_its_mark() -> None:
+    pair = Scale.of({"A": "", "B": "", "tie": ""}, level="nominal")
+    arena = Scale.of(dict.fromkeys(("A>>B", "A>B", "A=B", "B>A", "B>>A"), ""), level="nominal")
+    for says in ("My final verdict is tie: [[A=B]]", "Both hold.\n\nMy final verdict is tie: [[A=B]]"):
+        assert parse_reply(says, "label", pair).code == "tie"
+        assert parse_reply(says, "label", arena).code == "A=B"

@@ -1,0 +1,113 @@
+"""Messages with a type or a kind instead of a role: of OpenAI's Responses API, LangChain, AutoGen and Pydantic AI."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+ROLES = ("ai", "human", "system", "tool", "function", "user", "assistant")
+_ITEM = re.compile(r"(?:\w+_)?call(?:_output)?|reasoning|mcp_\w+|item_reference|compaction|tool_search_output")
+_INS = ("arguments", "input", "action", "code", "queries", "operation")
+_OUTS = ("output", "outputs", "results", "result")
+# AutoGen: who speaks is the source, or the role in the context of a model
+_OF_SOURCE = re.compile(r"(?:Text|MultiModal|Stop|Handoff|ToolCallSummary)Message|ToolCallRequestEvent|ThoughtEvent")
+_RESULTS = ("ToolCallExecutionEvent", "FunctionExecutionResultMessage")
+_OF_AUTOGEN = ("type", "source", "models_usage", "tool_calls", "results", "context")
+_PARTS = {"text": "text", "thinking": "reasoning", "tool-call": "tool_call", "tool-return": "tool_result"}
+_PART_FIELDS = {"tool_name": "name", "tool_call_id": "id", "args": "arguments"}
+
+
+def as_messages(values: Sequence[Any]) -> Sequence[Any]:
+    """Messages with a role; the values as they are if these have none."""
+    messages, rules = list[Any](), list[Any]()
+    for item in values:
+        if isinstance(item, Mapping) and "kind" in item and item.get("instructions") not in (None, *rules):
+            rules.append(item["instructions"])  # Pydantic AI repeats them in each request
+            messages.append({"role": "system", "content": rules[-1]})
+        messages += _as_messages(item)
+    return values if None in messages else messages
+
+
+def _as_messages(item: Any) -> Iterator[Any]:
+    if not isinstance(item, Mapping) or "role" in item:
+        yield item if isinstance(item, Mapping) else None
+    elif item.get("kind") in ("request", "response") and isinstance(item.get("parts"), list):
+        yield from _of_parts(item)
+    else:
+        yield _as_message(item)
+
+
+def _as_message(item: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    kind, names = str(item.get("type")), item.get("id")
+    if kind == "constructor" and isinstance(names, list) and isinstance(item.get("kwargs"), Mapping):  # LangChain
+        kind, item = str(names[-1]), item["kwargs"]
+    if _OF_SOURCE.fullmatch(kind) or (kind in _RESULTS and "content" in item):
+        return _of_source(kind, item)
+    kind = re.sub(r"Message(?:Chunk)?\Z", "", kind).lower()
+    if kind in ROLES or (kind == "chat" and "role" in item):
+        inner = next((item[name] for name in ("data", "message") if isinstance(item.get(name), Mapping)), item)
+        noted = {"type": item.get("type"), "source": kind}
+        rest = {name: value for name, value in inner.items() if name not in noted or noted[name] != value}
+        return {"role": kind, **_with_calls(rest)} if "content" in inner else None
+    return _of_item(kind, item) if _ITEM.fullmatch(kind) else None
+
+
+def _of_source(kind: str, item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A message of AutoGen, whose source is its speaker."""
+    content = item.get("content")
+    role = "tool" if kind in _RESULTS else str(item.get("source") or "assistant")
+    if kind in _RESULTS and isinstance(content, list):
+        content = [{**result, "type": "tool_result"} if isinstance(result, Mapping) else result for result in content]
+    elif kind == "ThoughtEvent":
+        content = [{"type": "reasoning", "text": content}]
+    rest = {name: value for name, value in item.items() if name not in _OF_AUTOGEN}
+    return _with_calls({**rest, "role": role, "content": content})
+
+
+def _with_calls(message: dict[str, Any]) -> dict[str, Any]:
+    """A message of AutoGen whose content is a list of calls, and its thought, in the fields of their own."""
+    content = message.get("content")
+    thought = {"reasoning": message.pop("thought")} if isinstance(message.get("thought"), str) else {}
+    is_calls = isinstance(content, list) and all(
+        isinstance(call, Mapping) and {"name", "arguments"} <= call.keys() and "type" not in call for call in content
+    )
+    return {**message, **thought, **({"content": "", "tool_calls": content} if is_calls and content else {})}
+
+
+def _of_parts(item: Mapping[str, Any]) -> Iterator[Any]:
+    """The messages of a request or a response of Pydantic AI."""
+    blocks: list[dict[str, Any]] = []
+    for fields in item["parts"]:
+        kind = str(fields.get("part_kind")) if isinstance(fields, Mapping) else ""
+        block_type = _PARTS.get(kind.removeprefix("builtin-"))
+        if kind == "system-prompt":
+            yield {"role": "system", "content": fields.get("content")}
+        elif kind == "user-prompt" or (kind == "retry-prompt" and not fields.get("tool_name")):
+            yield {"role": "user", "content": fields.get("content")}
+        elif kind in ("tool-return", "retry-prompt"):
+            result = {name: fields[name] for name in ("content", "tool_call_id", "tool_name") if name in fields}
+            yield {"role": "tool", **result, **({"is_error": True} if kind == "retry-prompt" else {})}
+        elif block_type and item["kind"] == "response":
+            block = {name: fields[key] for key, name in _PART_FIELDS.items() if key in fields}
+            text = "text" if kind in ("text", "thinking") else "content"
+            blocks.append({"type": block_type, text: fields.get("content"), **block})
+        else:
+            yield None
+    if blocks:
+        yield {"role": "assistant", "content": blocks}
+
+
+def _of_item(kind: str, item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A message of an item of OpenAI's Responses API."""
+    block = {"id": item.get("call_id", item.get("callId", item.get("id")))}
+    results = [item[name] for name in _OUTS if name in item] + ([""] if item.get("error") else [])
+    if kind.endswith("output"):
+        block |= {"type": "tool_result", "content": results[0] if results else ""}
+    elif kind.endswith("call"):
+        asked_for: Any = next((item[name] for name in _INS if name in item), {})
+        block |= {"type": "tool_call", "name": item.get("name", kind.removesuffix("_call")), "arguments": asked_for}
+        block |= {"result": results[0], "error": item.get("error")} if results else {}
+    names = ("type", "id", "call_id", "callId", "name", "error", "status", *_INS, *_OUTS) if len(block) > 1 else item
+    rest = {name: value for name, value in item.items() if name not in names}
+    return {"role": "assistant", "content": [block if len(block) > 1 else item], **rest}
