@@ -20,7 +20,7 @@ from evalkit.stats.result_tables import cluster_counts, own_clusters, result_tab
 from evalkit.stats.touched_tables import check_by, check_rows, take_rows_by
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
-from evalkit.tables.grouping import ClustersLike, Ints, group, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Ints, by_id, group, refuse_doubles
 from evalkit.tables.items import ItemsLike, as_items
 from evalkit.tables.judgment_folders import FolderLike, one_table, parts_of
 
@@ -194,7 +194,8 @@ def _with_columns(frame: pd.DataFrame, by: list[str], items: pd.DataFrame | None
         fact = f"by= contains {listed(lost)}, but neither the scores nor the items have a column of that name"
         raise InputError(f"{fact}; pass items= with that column, or add it to the scores")
     ids = frame["item_id"].astype("str")
-    return frame.assign(**{column: ids.map(items[column]) for column in extra if items is not None})
+    values = {} if items is None else {name: by_id(items[name], ids, "items") for name in extra}
+    return frame.assign(**{name: ids.map(column) for name, column in values.items()})
 
 
 def _figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
