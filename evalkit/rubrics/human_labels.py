@@ -127,9 +127,12 @@ def as_labels(
             return people
         return of_these_texts(people, items, rubric_of(rubric), inputs or {})
     if items is None:
+        first = repr(next(iter(labels.items()), None))[:60]
         raise InputError(
-            "labels= refers to columns of the items, but the items are not known here; pass the evaluation instead of "
-            f"its tables, or pass labels=ek.extract_labels(items, {dict(labels)!r})"
+            f"labels= is a mapping with {counted(len(labels), 'entry', 'entries')}, such as {first}; "
+            "a mapping names, for each criterion, columns of items, which are not known here. Pass the evaluation "
+            "instead of its tables, or labels=ek.extract_labels(items, {'criterion': ['column']}); labels by item are "
+            "pd.Series(labels)"
         )
     return extract_labels(items, labels, rubric=rubric)
 

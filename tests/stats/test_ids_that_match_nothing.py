@@ -136,6 +136,25 @@ def test_what_is_no_error():
     assert "labels are of" not in notes(ek.align(scores(), pd.concat([people([str(at) for at in range(N)]), other])))
 
 
+def test_names_that_are_nearly_one_are_noted():
+    labels = people([str(at) for at in range(N)])
+    for other in ("C", " c", "C "):
+        made = ek.align(scores(), labels.assign(criterion=["c"] * 14 + [other] * 10))
+        assert made["n_labelled"].tolist() == [14, 14]
+        assert f"10 of 24 labels are of criterion {other!r}, which was not judged" in notes(made)
+    two = scores().assign(criterion="d")
+    made = ek.align(pd.concat([scores(), two]), pd.concat([labels, labels.assign(criterion="e")]))
+    assert "24 of 48 labels are of criterion 'e', which was not judged" in notes(made)
+    for other in ("P", "p ", " P"):
+        made = ek.align(scores(), people([str(at) for at in range(N)], ("p", other)))
+        assert f"annotators 'p', {other!r} count as 2 people" in notes(made)
+    assert "annotators" not in notes(ek.align(scores(), people([str(at) for at in range(N)], ("p", "q"))))
+    items, given = ek.load_example("support")
+    near = given.assign(criterion=["Faithfulness"] * 10 + ["faithfulness"] * 38)
+    made = ek.evaluate(items, "faithfulness", "fake:strict", labels=near, progress=False)
+    assert "10 of 48 labels are of criterion 'Faithfulness', which was not judged" in notes(made.alignment)
+
+
 def test_clusters_that_match_in_part_are_named():
     clusters = {f"{at:02d}": at // 3 for at in range(N)}
     table = scores()

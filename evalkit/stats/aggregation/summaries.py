@@ -97,7 +97,7 @@ def summarize(
     [[1.25, 0.236, 1.908, 0.5, 4.0]]
     """
     scores = one_table(parts_of(scores, lambda part: aggregate(vote(part))))
-    by, columns_there = [by] if isinstance(by, str) else list(by or []), names_in(scores)
+    by, columns_there = [by] if isinstance(by, str) else [*(() if by is None else by)], names_in(scores)
     check_by("summarize", by, scores)
     if clashes := [name for name in by if name in " ".join(_FIGURES).split()]:
         raise InputError(
