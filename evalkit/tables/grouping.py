@@ -105,6 +105,12 @@ def _key_numbers(frame: pd.DataFrame, keys: Sequence[str], may_miss: Sequence[st
         else:
             found, seen = factorized(column, key)
             n_values = len(seen)
+            alike = (
+                pd.Index(map(str, seen)).duplicated() if key in may_miss and seen.dtype == object else np.zeros(0, bool)
+            )
+            if alike.any():
+                fact = f"column {key!r} has two kinds of {str(seen[alike][0])!r}, as a number and a text are"
+                raise InputError(f"{fact}; store them alike, as in table[{key!r}].astype(str)")
         missing = found < 0
         if missing.any():
             if key not in may_miss:

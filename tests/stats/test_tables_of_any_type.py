@@ -244,3 +244,13 @@ def test_by_takes_any_list_of_columns():
     for by in (("g", "h"), pd.Index(["g", "h"]), np.array(["g", "h"], dtype=object), pd.Series(["g", "h"])):
         pd.testing.assert_frame_equal(ek.summarize(table, by=by), expected)
     assert len(ek.summarize(table, by=pd.Index([]))) == 1
+
+
+@pytest.mark.parametrize("values", [[1, "1"], ["True", True], ["1.5", 1.5]])
+def test_groups_that_look_alike_are_an_error(values):
+    scores = ek.aggregate(ek.vote(JUDGED))
+    table = scores.assign(g=pd.Series(values * (len(scores) // 2), dtype=object))
+    labels = table[["item_id"]].assign(label="1")
+    for run in (lambda: ek.summarize(table, by="g"), lambda: ek.align(table, labels, by="g")):
+        with pytest.raises(InputError, match=f"column 'g' has two kinds of '{values[0]}'"):
+            run()
