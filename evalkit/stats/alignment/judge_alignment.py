@@ -576,8 +576,8 @@ def _why_no_scores(pairs: list[Pair], row: Mapping[str, Any]) -> str:
     reasons = dict[str, None]()
     for (judge, people), rows in zip(pairs, common, strict=True):
         sides = {"the judge": judge.score[rows], "people": people.score[rows]}
-        same = [name for name, scores in sides.items() if len(np.unique(np.round(scores, 6))) < 2]
-        all_same = f"all scores of {' and of '.join(same) or 'the judge or of people'} are equal"
+        equal = [name for name, scores in sides.items() if len(np.unique(np.round(scores, 6))) < 2]
+        all_same = f"all scores of {' and of '.join(equal) or 'the judge or of people'} are equal"
         reasons["fewer than three items have both scores" if rows.sum() < _SEVERAL else all_same] = None
     return " or ".join(reasons)
 
