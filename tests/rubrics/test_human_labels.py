@@ -107,6 +107,19 @@ def test_plots_take_a_mapping(evaluation):
             plot(evaluation.votes, MAPPING)
 
 
+@pytest.mark.parametrize("n", [3, 500])
+@pytest.mark.parametrize("label", [2, 2.5, True])
+def test_labels_by_item_are_no_mapping_to_columns(evaluation, items, n, label):
+    by_item = {item: label for item, _ in zip(items["item_id"], range(n), strict=False)} | (
+        {f"i{number}": "2" for number in range(n)} if n > 100 else {}
+    )
+    with pytest.raises(InputError, match=r"mapping with \d+ entries, such as .*; labels by item are a Series") as error:
+        ek.align(evaluation.votes, by_item)
+    assert len(str(error.value)) < 400
+    of_items = pd.Series(dict.fromkeys(items["item_id"], 2))
+    assert ek.align(evaluation.votes, of_items)["n_labelled"].tolist() == [len(items)] * 2
+
+
 def test_a_mapping_is_checked_against_the_scale(evaluation, items):
     wrong = items.assign(ann="seven")
     with pytest.raises(InputError, match="'seven' is not on the scale"):
