@@ -133,7 +133,7 @@ def as_labels(
         ):
             first = repr(next(iter(labels.items())))[:60]
             raise InputError(
-                f"labels= is a mapping with {counted(len(labels), 'entry', 'entries')}, such as {first}; a mapping says "
+                f"labels= is a mapping with {counted(len(labels), 'entry', 'entries')}, as {first}; a mapping says "
                 "for each criterion which columns of the items have its labels; labels by item are a Series: pass "
                 "pd.Series(labels)"
             )

@@ -113,7 +113,7 @@ def test_labels_by_item_are_no_mapping_to_columns(evaluation, items, n, label):
     by_item = {item: label for item, _ in zip(items["item_id"], range(n), strict=False)} | (
         {f"i{number}": "2" for number in range(n)} if n > 100 else {}
     )
-    with pytest.raises(InputError, match=r"mapping with \d+ entries, such as .*; labels by item are a Series") as error:
+    with pytest.raises(InputError, match=r"mapping with \d+ entries, as .*; labels by item are a Series") as error:
         ek.align(evaluation.votes, by_item)
     assert len(str(error.value)) < 400
     of_items = pd.Series(dict.fromkeys(items["item_id"], 2))
