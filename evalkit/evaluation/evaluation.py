@@ -31,7 +31,7 @@ from evalkit.rubrics.inputs import item_inputs, swapped
 from evalkit.rubrics.item_criteria import with_rows
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.stats.aggregation.aggregating import aggregate
-from evalkit.stats.aggregation.combining_criteria import combine
+from evalkit.stats.aggregation.combining_criteria import combine, refuse_other_rubric
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.agreement.reliabilities import reliability
@@ -159,8 +159,8 @@ class Evaluation:
         labels
             Human labels: the long labels table, or for each criterion the item columns with its labels.
         rubric
-            The rubric of the judgments. By default the one that the table names, if it can be loaded and has the
-            table's scales; else criteria without texts, made from the table.
+            The rubric that judged, in the version of the table. By default the one that the table names, if it can be
+            loaded and has the table's scales; else criteria without texts, made from the table.
         vote, ties, min_self_agreement, aggregate, quorum
             Rules of `vote` and `aggregate` (default: mean, mean, over half).
         item_id
@@ -171,8 +171,8 @@ class Evaluation:
         Raises
         ------
         InputError
-            When the table has no rows, several rubrics or versions, or judgments of other items or criteria; for a
-            folder also as `vote`.
+            When the table has no rows, several rubrics or versions, or judgments of other items, criteria, scales or
+            another rubric than the one passed; for a folder also as `vote`.
 
         Examples
         --------
@@ -192,6 +192,9 @@ class Evaluation:
         exploded, _ = with_rows(items, chosen, inputs, item_id)
         frame = frame if exploded is items else as_items(exploded)
         check_judged(rows, frame, chosen)
+        if rubric is not None:
+            advice = "pass the version that judged, or judge with this one: stored replies are not paid for again"
+            refuse_other_rubric(rows, chosen, "judgments", advice)
         check_names(inputs or {}, chosen)
         columns = columns_of(chosen, inputs or {}, frame)
         pages = (frame[at : at + _ROWS] for at in range(0, len(frame), _ROWS))

@@ -24,15 +24,15 @@ def labels_of(given: LabelsLike, items: pd.DataFrame, rubric: Rubric, inputs: Ma
         said = as_labels(given, items, rubric, inputs=inputs)
         if isinstance(given, Mapping):
             return said
-        mine = said[said["criterion"].isin(rubric.names)]
-        if mine.empty and len(said):
+        if len(said) and not said["criterion"].isin(rubric.names).any():
             there = ", ".join(map(str, said["criterion"].unique()))
             raise InputError(
                 f"none of the labels is for a criterion of rubric {rubric.id!r} ({', '.join(rubric.names)}); the "
                 f"labels are for {there}"
             )
-        mine = of_items(mine, items["item_id"], mine["criterion"])
-    made = with_codes(mine[mine["item_id"].isin(items["item_id"])], rubric)
+        people = of_items(said, items["item_id"], pd.Series(rubric.names))
+    mine = people["item_id"].isin(items["item_id"]) & people["criterion"].isin(rubric.names)
+    made = with_codes(people[mine], rubric)
     made.attrs[LOST_IDS] = [*notes]  # for the notes of figures
     return made
 

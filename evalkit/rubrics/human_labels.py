@@ -37,6 +37,7 @@ OF_LOG = ("source", "probability", "blind", "round", TEXT_HASH, QUESTION_HASH, L
 """The columns that labels of a log have more than others."""
 
 _LONGEST = 200  # of the words of a level
+_MOST_CRITERIA = 20  # in a message
 _SIDE = re.compile(r"(?:model|answer|response|output|completion|assistant)[ _]([ab])")
 
 
@@ -127,6 +128,15 @@ def as_labels(
             return people
         return of_these_texts(people, items, rubric_of(rubric), inputs or {})
     if items is None:
+        if len(labels) > _MOST_CRITERIA or not all(
+            isinstance(columns, (str, list, tuple)) for columns in labels.values()
+        ):
+            first = repr(next(iter(labels.items())))[:60]
+            raise InputError(
+                f"labels= is a mapping with {counted(len(labels), 'entry', 'entries')}, as {first}; a mapping says "
+                "for each criterion which columns of the items have its labels; labels by item are a Series: pass "
+                "pd.Series(labels)"
+            )
         raise InputError(
             "labels= refers to columns of the items, but the items are not known here; pass the evaluation instead of "
             f"its tables, or pass labels=ek.extract_labels(items, {dict(labels)!r})"

@@ -31,6 +31,7 @@ from evalkit.tables.schemas import TABLES, check, empty, required_columns
 
 LIST_INPUTS = ("context", "conversation")
 """Inputs that may be lists; in a CSV file they are text."""
+_SEPARATOR = re.compile(rb'"?sep=([,;\t|])"?\r?\n', re.IGNORECASE)
 _FORMS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 
 
@@ -113,6 +114,8 @@ def _objects(path: str | Path, form: str, lines: Iterable[bytes], first_line: in
 
 def _read_csv(path: Path, separator: str) -> pd.DataFrame:
     raw = _read_bytes(path)
+    if excel := _SEPARATOR.match(raw):  # which Excel reads and does not show
+        raw, separator = raw[excel.end() :], excel[1].decode()
     head = re.sub(rb'"[^"]*"', b"", raw.split(b"\n", 1)[0])  # its bare names
     if separator == "," and head.count(b"\t") > head.count(b","):
         separator = "\t"

@@ -105,6 +105,12 @@ def _key_numbers(frame: pd.DataFrame, keys: Sequence[str], may_miss: Sequence[st
         else:
             found, seen = factorized(column, key)
             n_values = len(seen)
+            alike = (
+                pd.Index(map(str, seen)).duplicated() if key in may_miss and seen.dtype == object else np.zeros(0, bool)
+            )
+            if alike.any():
+                fact = f"column {key!r} has two kinds of {str(seen[alike][0])!r}, as a number and a text are"
+                raise InputError(f"{fact}; store them alike, as in table[{key!r}].astype(str)")
         missing = found < 0
         if missing.any():
             if key not in may_miss:
@@ -156,15 +162,27 @@ def clusters_of(item_ids: pd.Series, clusters: ClustersLike | None) -> pd.Series
         return ids
     if isinstance(clusters, str):
         raise InputError(f"clusters={clusters!r} is no mapping; pass items.set_index('item_id')[{clusters!r}]")
-    # not has_duplicates, which keeps a hash table of the index for as long as there is the index
-    if isinstance(clusters, pd.Series) and clusters.index.duplicated().any():
-        raise InputError("clusters has duplicate items in its index; expected one cluster per item_id")
-    given = clusters if isinstance(clusters, pd.Series) else pd.Series(dict(clusters), dtype=object)
-    keys = match_ids(given.index, pd.Index(ids.unique()), "clusters", "item", many=False)
     # The prefix keeps an item's own name apart from a cluster of that name.
-    names = "cluster " + given.set_axis(keys).dropna().astype("str")
-    found = ids.map(names[~names.index.duplicated(keep="last")])
+    found = ids.map("cluster " + by_id(clusters, ids, "clusters").dropna().astype("str"))
     return found.where(found.notna(), ids)
+
+
+def by_id(values: Mapping[Any, Any] | pd.Series, item_ids: pd.Series, what: str) -> pd.Series:
+    """A mapping or Series from items to values, its ids spelled as those of the table (`match_ids`).
+
+    Raises
+    ------
+    InputError
+        When an item is in it twice, or as `match_ids`.
+    """
+    series = values if isinstance(values, pd.Series) else pd.Series(dict(values), dtype=object)
+    series = series.set_axis(
+        match_ids(series.index, pd.Index(item_ids.unique(), dtype="str"), what, "item", many=False)
+    )
+    # not has_duplicates, which keeps a hash table of the index for as long as there is the index
+    if (twice := series.index.duplicated()).any():
+        raise InputError(f"{what} of item {series.index[twice][0]!r} twice; expected one value per item_id")
+    return series
 
 
 ID_NOTES: ContextVar[dict[str, None] | None] = ContextVar("ID_NOTES", default=None)

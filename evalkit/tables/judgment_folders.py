@@ -87,7 +87,10 @@ def read_parts(
 def _files(folder: Path) -> list[Path]:
     """The files of a folder; InputError if `judge_files` was to write more of them."""
     if not folder.is_dir():
-        why = "is a file; read it with evalkit.tables.read_table, or pass" if folder.exists() else "was not found; pass"
+        read = (
+            f"is a file; read it with evalkit.tables.read_table({str(folder)!r}, 'judgments'), where 'votes', 'scores'"
+        )
+        why = f"{read} are other kinds of tables, or pass" if folder.exists() else "was not found; pass"
         raise InputError(f"{folder} {why} a folder of judgments, such as judge_files writes")
     files = sorted(path for path in folder.glob("*.parquet") if not path.name.startswith(("_", ".")))
     tables, manifests = {path.stem for path in files}, {path.stem[1:] for path in folder.glob("_part-*.json")}

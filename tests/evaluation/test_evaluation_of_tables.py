@@ -65,7 +65,7 @@ def test_it_can_be_reported_compared_and_improved(judged, table, tmp_path):
     text = ek.report(made, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "ek.Evaluation.of(judgments, items, rubric=&#39;faithfulness@" in text
     edited = made.rubric.edit("faithfulness", pass_at=1)
-    other = ek.Evaluation.of(table, judged.items, judged.labels, edited)
+    other = ek.evaluate(judged.items, edited, JURY, samples=2, progress=False)
     assert ek.compare(made, other, labels=judged.labels) is not None
     found = ek.suggest_edits(made, "fake:strict")
     assert (found.criterion, found.n_compared > 0) == ("faithfulness", True)
@@ -164,6 +164,33 @@ class TestRubric:
             InputError, match=r"judgments contain the criterion 'kind', which is not among the criteria of rubric"
         ):
             ek.Evaluation.of(table, items, rubric=ek.Rubric(**rubric.to_dict() | {"criteria": rubric.criteria[:1]}))
+
+    def test_another_rubric_than_the_one_that_judged(self):
+        table, items, rubric = self.table()
+        accepted = ek.Evaluation.of(table, items, rubric=rubric)
+        assert accepted.rubric is rubric
+        scale = {0: "no", 1: "half", 2: "yes"}
+        edits = [
+            rubric.edit("good", pass_at=2),
+            rubric.edit("good", scale=scale | {1: "otherwise"}),
+            rubric.edit("good", scale=scale | {3: "more"}),
+            rubric.edit("kind", pass_if=["cold"]),
+            rubric.edit("kind", description="Is it kind?"),
+            ek.Rubric(**rubric.to_dict() | {"id": "yours"}),
+            ek.Rubric(**rubric.to_dict() | {"version": "v8"}),
+        ]
+        for other in edits:
+            for run in (lambda given: ek.Evaluation.of(table, items, rubric=given),
+                        lambda given: ek.combine(accepted.scores, given)):  # fmt: skip
+                with pytest.raises(InputError, match=r"made with rubric 'mine@v7', but the rubric passed is"):
+                    run(other)
+        both = pd.concat([table, self.table(version="v8")[0]])
+        with pytest.raises(InputError, match="made with rubric 'mine@v7', 'mine@v8'"):
+            ek.Evaluation.of(both, items, rubric=rubric)
+        # one name for two contents
+        same_name = ek.Rubric(**rubric.to_dict() | {"criteria": rubric.edit("good", pass_at=2).criteria})
+        with pytest.raises(InputError, match=r"criterion 'good' of the judgments has the scale .*\"pass_at\":1"):
+            ek.Evaluation.of(table, items, rubric=same_name)
 
     def test_no_rows(self):
         table, items, _ = self.table()

@@ -69,6 +69,44 @@ def test_ids_are_compared_by_value():
     assert ek.align(both, people(["1", "1.0", "2", "3"]))["n_labelled"].tolist() == [4, 4]
 
 
+SPELLINGS = {"int": int, "float": float, "text": str, "decimals": lambda at: f"{at}.0"}
+
+
+@pytest.mark.parametrize("spelled", SPELLINGS.values(), ids=SPELLINGS)
+@pytest.mark.parametrize("kind", [dict, pd.Series])
+def test_groups_and_systems_are_those_of_the_item_with_this_value(spelled, kind):
+    values = kind({spelled(at): f"g{at % 3}" for at in range(N)})
+    table = pd.DataFrame({"item_id": [spelled(at) for at in range(N)], "g": [f"g{at % 3}" for at in range(N)]})
+    labels = people([str(at) for at in range(N)])
+    expected = ek.align(scores().assign(g=scores()["item_id"].astype(int).mod(3).map("g{}".format)), labels, by="g")
+    assert expected["n_items"].tolist() == [N // 3] * 6
+    by = ek.align(scores(), labels, by=values)
+    assert by.drop(columns="by").equals(expected.drop(columns="g"))
+    assert by["by"].tolist() == expected["g"].tolist()
+    assert ek.align(scores(), labels, by="g", items=table).equals(expected)
+    assert ek.summarize(ek.aggregate(scores()), by="g", items=table)["n_items"].tolist() == [N // 3] * 3
+    for systems in (values, table.rename(columns={"g": "system_id"})):
+        assert ek.align(scores(), labels, level="system", systems=systems)["n_systems"].tolist() == [3, 3]
+
+
+def test_groups_of_no_item_and_two_of_one_are_errors():
+    labels, other = people([str(at) for at in range(N)]), pd.Series(range(N), index=[f"i{at}" for at in range(N)])
+    twice = pd.Series(range(2 * N), index=[str(at) for at in range(N)] * 2)
+    items = pd.DataFrame({"item_id": other.index, "g": 1})
+    for options in ({"by": other}, {"level": "system", "systems": other}, {"by": "g", "items": items}):
+        with pytest.raises(InputError, match="the items have no item_id in common"):
+            ek.align(scores(), labels, **options)
+    with pytest.raises(InputError, match="items and the items have no item_id in common"):
+        ek.summarize(ek.aggregate(scores()), by="g", items=items)
+    for options in ({"by": twice}, {"level": "system", "systems": twice}, {"clusters": twice}):
+        with pytest.raises(InputError, match=r"of item '0' twice; expected one value per item_id"):
+            ek.align(scores(), labels, **options)
+    with pytest.raises(InputError, match=r"groups of by= of item '1' twice"):
+        ek.align(scores(["1", "2"]), people(["1", "2"]), by={1: 0, "1": 0})
+    half = ek.align(scores(), labels, by={str(at): "first" for at in range(N // 2)})
+    assert half.groupby("by", dropna=False)["n_items"].sum().tolist() == [N, N]
+
+
 def test_under_half_is_an_error_that_shows_both():
     with pytest.raises(InputError, match=r"labels and the items have no item_id in common.*'i0'.*'0'"):
         ek.align(scores(), people([f"i{at}" for at in range(N)]))
@@ -96,6 +134,25 @@ def test_what_is_no_error():
         assert "clusters are" not in notes(ek.summarize(table, clusters=clusters))
     other = people(["x", "y"]).assign(criterion="other")  # of another criterion
     assert "labels are of" not in notes(ek.align(scores(), pd.concat([people([str(at) for at in range(N)]), other])))
+
+
+def test_names_that_are_nearly_one_are_noted():
+    labels = people([str(at) for at in range(N)])
+    for other in ("C", " c", "C "):
+        made = ek.align(scores(), labels.assign(criterion=["c"] * 14 + [other] * 10))
+        assert made["n_labelled"].tolist() == [14, 14]
+        assert f"10 of 24 labels are of criterion {other!r}, which was not judged" in notes(made)
+    two = scores().assign(criterion="d")
+    made = ek.align(pd.concat([scores(), two]), pd.concat([labels, labels.assign(criterion="e")]))
+    assert "24 of 48 labels are of criterion 'e', which was not judged" in notes(made)
+    for other in ("P", "p ", " P"):
+        made = ek.align(scores(), people([str(at) for at in range(N)], ("p", other)))
+        assert f"annotators 'p', {other!r} count as 2 people" in notes(made)
+    assert "annotators" not in notes(ek.align(scores(), people([str(at) for at in range(N)], ("p", "q"))))
+    items, given = ek.load_example("support")
+    near = given.assign(criterion=["Faithfulness"] * 10 + ["faithfulness"] * 38)
+    made = ek.evaluate(items, "faithfulness", "fake:strict", labels=near, progress=False)
+    assert "10 of 48 labels are of criterion 'Faithfulness', which was not judged" in notes(made.alignment)
 
 
 def test_clusters_that_match_in_part_are_named():

@@ -224,3 +224,33 @@ def test_no_row_one_row_and_nothing_scored(name):
             continue
         numbers = made.select_dtypes("number").to_numpy(dtype=float)
         assert not np.isinf(numbers).any()
+
+
+@pytest.mark.parametrize("codes", [[3, 2, 1], ["3", "2", "1"], [2.5, 1.5, 0.5]])
+def test_an_ordered_categorical_of_falling_numbers_has_its_order(codes):
+    for scores in (codes, codes[1:]):
+        cells = pd.Categorical(scores, codes, ordered=True)
+        table = pd.DataFrame({"item_id": range(len(scores)), "judge": "j", "score": cells})
+        made = ek.vote(table)
+        assert made["score"].tolist() == [float(code) for code in scores]
+        assert made["score_norm"].tolist() == [codes.index(code) / 2 for code in scores]
+    rising = ek.vote(table.assign(score=pd.Categorical(scores, codes[::-1], ordered=True)))
+    assert rising["score_norm"].tolist() == [1 - codes.index(code) / 2 for code in scores]
+
+
+def test_by_takes_any_list_of_columns():
+    table = pd.DataFrame({"item_id": range(4), "score": [0, 1, 1, 1], "g": list("xxyy"), "h": list("uvuv")})
+    expected = ek.summarize(table, by=["g", "h"])
+    for by in (("g", "h"), pd.Index(["g", "h"]), np.array(["g", "h"], dtype=object), pd.Series(["g", "h"])):
+        pd.testing.assert_frame_equal(ek.summarize(table, by=by), expected)
+    assert len(ek.summarize(table, by=pd.Index([]))) == 1
+
+
+@pytest.mark.parametrize("values", [[1, "1"], ["True", True], ["1.5", 1.5]])
+def test_groups_that_look_alike_are_an_error(values):
+    scores = ek.aggregate(ek.vote(JUDGED))
+    table = scores.assign(g=pd.Series(values * (len(scores) // 2), dtype=object))
+    labels = table[["item_id"]].assign(label="1")
+    for run in (lambda: ek.summarize(table, by="g"), lambda: ek.align(table, labels, by="g")):
+        with pytest.raises(InputError, match=f"column 'g' has two kinds of '{values[0]}'"):
+            run()

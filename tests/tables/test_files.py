@@ -251,6 +251,10 @@ def test_csv_of_a_spreadsheet_and_lists_in_cells(tmp_path):
     assert read_frame(tmp_path / "a.csv").to_dict("list") == {"item_id": ["1"], "answer": ["one, two"]}
     (tmp_path / "a.csv").write_text('item_id\tanswer, in words\t"a, b; c, d"\n1\t"one, two"\tx\n')
     assert read_frame(tmp_path / "a.csv").iloc[0].tolist() == ["1", "one, two", "x"]
+    for mark in (",", ";", "\t", "|"):  # Excel writes which one it is, and an answer may hold the others
+        for first in (f"sep={mark}\n", f'"sep={mark}"\r\n', f"\ufeffSEP={mark}\n"):
+            (tmp_path / "s.csv").write_text(f'{first}item_id{mark}answer\n1{mark}"a,b;c\td|e"\n', encoding="utf-8")
+            assert read_frame(tmp_path / "s.csv").to_dict("list") == {"item_id": ["1"], "answer": ["a,b;c\td|e"]}
     (tmp_path / "b.csv").write_text('context,answer\n"[""x"", ""y""]","[1]"\n,no\n')
     assert read_frame(tmp_path / "b.csv").to_dict("list") == {"context": [["x", "y"], None], "answer": ["[1]", "no"]}
     (tmp_path / "c.csv").write_text('context\n[see above]\n"[""x""]"\n')

@@ -140,7 +140,9 @@ def judge(
     pandas.DataFrame
         The judgments table, one row per item, criterion, judge, order and sample, in the order of
         the input: `score` (rubric units), `score_norm` (0-1), `label`, `passed`, `explanation`, `error`
-        (why there is no score; NA = scored), `source`, tokens, `cost_usd`, `latency_s`, `key` …
+        (why there is no score; NA = scored), `source`, tokens, `cost_usd`, `latency_s`, `key` … Rows with one
+        `key`, as of items of equal content, share one reply and its cost: the sum is that of
+        ``drop_duplicates("key")``.
 
     Raises
     ------

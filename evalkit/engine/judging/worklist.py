@@ -452,10 +452,12 @@ def _check_inputs(
             for number, cell in enumerate(cells if name in needed else ())
             if (not cell or (type(cell) is str and cell.isspace())) and number not in skipped
         ]
+        gaps = [ids[number] for number, cell in enumerate(cells) if type(cell) is list and {None, ""} & _texts(cell)]
         for items, have, then in (
             (long, "more than a million characters in",
              "few judges read that much, and you pay for all of it; plan shows the cost"),
             (empty, "an empty", "it is judged as an empty text"),
+            (gaps, "a list with a missing or empty element in", "the judge sees it; take it out of the list"),
         ):  # fmt: skip
             if items:
                 n_items = counted(len(ids), "item has", "items have")
@@ -467,6 +469,13 @@ def unseen_input(value: Any) -> Reason | None:
     """Why no judge is asked about an item with this in its inputs: it holds an image or a file; None otherwise."""
     kind = unseen(value)
     return None if kind is None else "unseen_image" if kind == "image" else "unseen_file"
+
+
+def _texts(values: list[Any]) -> set[str | None]:
+    """The texts of a list, without spaces at the ends, and None for what is missing in it."""
+    return {
+        value.strip() if isinstance(value, str) else None for value in values if value is None or type(value) is str
+    }
 
 
 def _length(value: Any) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +13,12 @@ import pandas as pd
 
 from evalkit.core.judges import Judge
 from evalkit.core.settings import WEIGHT, is_weight
-from evalkit.errors import ConfigError, InputError, counted, guess, listed
+from evalkit.errors import ConfigError, EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics import Rubric
 from evalkit.tables.items import id_texts, is_missing
 
+_UNITS = {"s": 1e11, "ms": 1e14, "us": 1e17, "ns": 1e20}  # unit of Unix time -> numbers of after 1973 are below
+_DAY_AND_MONTH = re.compile(r"\s*(\d{1,2})[./-](\d{1,2})[./-]\d{2,4}(?!\d)")
 Column = str | pd.Series | Mapping[Any, Any]
 """A column of the table by name, a Series on its index, or a mapping from item to value."""
 
@@ -67,16 +71,42 @@ class Values:
         return numbers
 
     def times(self) -> pd.Series:
-        """The values as times in UTC."""
-        times = []
+        """The values as times in UTC; all numbers are of one unit, and all texts have day and month in one order."""
+        times, units, day_first = list[Any](), dict[str, int](), self._day_first()
         for index, value in enumerate(self.values):
+            unit: Any = None
+            if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and not is_missing(value):
+                unit = next((unit for unit, end in _UNITS.items() if abs(float(value)) < end), "s")
+                units.setdefault(unit, index)
+            if len(units) > 1:
+                before = self.values[next(iter(units.values()))]
+                fact = f"{value!r} is Unix time in {unit}, and {before!r} is one in {next(iter(units))}, by their size"
+                raise self.error(index, f"{fact}; convert the column to one unit")
             try:
-                numeric = isinstance(value, (int, float, np.number)) and not is_missing(value)
-                times.append(pd.to_datetime(value, unit="s" if numeric else None, utc=True))
+                is_day_first = day_first and isinstance(value, str) and _DAY_AND_MONTH.match(value) is not None
+                times.append(pd.to_datetime(value, unit=unit, utc=True, dayfirst=is_day_first))
             except (ValueError, TypeError, OverflowError):
-                message = f"{value!r} is not a time; expected a date, an ISO string or Unix seconds"
+                message = f"{value!r} is not a time; expected a date, an ISO string, Unix seconds or milliseconds"
                 raise self.error(index, message) from None
         return pd.Series(pd.DatetimeIndex(times, tz="UTC"))
+
+    def _day_first(self) -> bool:
+        """Whether the texts of the column start with the day; InputError where this cannot be known."""
+        places = {True: dict[int, str](), False: dict[int, str](), None: dict[int, str]()}
+        for index, value in enumerate(self.values):
+            if isinstance(value, str) and (match := _DAY_AND_MONTH.match(value)) and match[1] != match[2]:
+                first, second = int(match[1]) > 12, int(match[2]) > 12
+                places[first if first or second else None].setdefault(index, value)
+        if not places[True] and not places[False] and places[None]:
+            fact = f"{next(iter(places[None].values()))!r} may have the day or the month first"
+        elif places[True] and places[False]:
+            fact = (
+                f"{next(iter(places[True].values()))!r} has the day first, {next(iter(places[False].values()))!r} not"
+            )
+        else:
+            return bool(places[True])
+        advice = f"convert the column, as in pd.to_datetime(table[{self.column!r}], dayfirst=True)"
+        raise self.error(min(index for texts in places.values() for index in texts), f"{fact}; {advice}")
 
     def same_for(self, owner: str, owners: Sequence[str], values: Iterable[Any]) -> None:
         """Raise if an item or a judge has two of these values."""
@@ -185,6 +215,7 @@ class Rows:
         given = "sample" if given is None and "sample" in self.frame.columns and not self.has_lists else given
         keys = list(zip(key["item_id"], key["criterion"], key["judge"], key["order"], strict=True))
         if given is None:
+            self._warn_of_copies(keys)
             numbers = pd.Series(range(len(self))) if times is None else times.reset_index(drop=True)
             ordered = pd.Series(keys, dtype=object).loc[numbers.sort_values(kind="stable").index]
             return [int(number) for number in ordered.groupby(ordered).cumcount().sort_index()]
@@ -203,6 +234,16 @@ class Rows:
                 fact = f"the same item, criterion, judge, order and sample as row {self.at[before]}"
                 raise values.error(index, f"{fact}; drop one of the two rows, or give them different sample numbers")
         return [key[-1] for key in first]
+
+    def _warn_of_copies(self, keys: list[Any]) -> None:
+        """Warn where every row is there twice or more, as after a concat, and its copies would be further samples."""
+        firsts = np.unique(self.at, return_index=True)[1]
+        texts = self.frame.astype(str).set_axis(range(self.frame.shape[1]), axis=1).iloc[self.at[firsts]]
+        rows = texts.assign(key=[str((keys[first], self.given.values[first])) for first in firsts])
+        if len(rows) and rows.duplicated(keep=False).all():
+            fact = f"each of the {len(rows)} rows is in the table twice or more, the same in all columns"
+            advice = "equal rows are samples of one judge; remove copies with table.drop_duplicates()"
+            warnings.warn(f"{fact}: {advice}", EvalkitWarning, stacklevel=4)
 
     def refuse_several_systems(self, system: Column | None, inputs: Iterable[str]) -> None:
         """InputError where one item has the answers of several systems, which would be averaged as one."""

@@ -99,8 +99,8 @@ def import_judgments(
     explanation, model, weight
         Further columns of the judgments table.
     confidence, system, group, time
-        Further columns, named `confidence` (number), `system_id`, `group_id` and `time` (UTC; a number is Unix
-        seconds).
+        Further columns, named `confidence` (number), `system_id`, `group_id` and `time` (UTC; numbers are Unix time,
+        in seconds, or by their size in milli-, micro- or nanoseconds).
 
     Returns
     -------
@@ -117,6 +117,11 @@ def import_judgments(
         a preference for a position can explain.
     ConfigError
         For arguments that contradict each other.
+
+    Warns
+    -----
+    EvalkitWarning
+        When rows are numbered and each has an exact copy, as after ``pd.concat([table, table])``.
 
     Examples
     --------

@@ -13,7 +13,7 @@ from evalkit.core.lists_of_choices import MISSING_CRITERIA, MissingCriteria, Rub
 from evalkit.core.settings import WEIGHT, check_choice, is_weight
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Criterion, Rubric, Scale
-from evalkit.rubrics.given_scales import ScaleLike
+from evalkit.rubrics.given_scales import ScaleLike, same_scale
 from evalkit.stats.plain_tables import Keys
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.stats.touched_tables import take_rows
@@ -126,7 +126,7 @@ def _taken(scores: Any, rubric: Rubric | None, scale: ScaleLike | None) -> tuple
     """The scores, their keys and the rubric: the one that is passed, or one of the table's criteria."""
     if rubric is not None:
         frame, keys = take_rows(scores, "scores", need=_NEED, function="combine", scale=scale, fallback=rubric)
-        _refuse_others(frame, rubric)
+        refuse_other_rubric(frame, rubric, "scores", "combine the scores of each version separately, with its rubric")
         return frame, keys, rubric
     frame, keys = take_rows(scores, "scores", need=[*_NEED, *_SCALED], function="combine", scale=scale)
     rubrics = frame[["rubric", "rubric_version"]].drop_duplicates()
@@ -150,16 +150,23 @@ def _taken(scores: Any, rubric: Rubric | None, scale: ScaleLike | None) -> tuple
     return frame, keys, Rubric.model_construct(id="table", inputs=(), criteria=tuple(criteria), mode=mode)
 
 
-def _refuse_others(frame: pd.DataFrame, rubric: Rubric) -> None:
+def refuse_other_rubric(frame: pd.DataFrame, rubric: Rubric, what: str, advice: str) -> None:
+    """InputError for a table that another rubric or version than this made, or one with other scales."""
     versions = frame[["rubric", "rubric_version"]].drop_duplicates()
     labels = [f"{name}@{version}" for name, version in versions.itertuples(index=False)]
     key = f"{rubric.id}@{rubric.label}"
     if any(label != key for label in labels):
-        fact = f"the scores were made with rubric {listed(labels)}, but the rubric passed is {key!r}"
-        raise InputError(f"{fact}; combine the scores of each version separately, with the version that made them")
+        fact = f"the {what} were made with rubric {listed(labels)}, but the rubric passed is {key!r}"
+        raise InputError(f"{fact}; {advice}")
     if unknown := [name for name in frame["criterion"].unique() if name not in rubric.names]:
-        fact = f"rubric {key!r} has no criteria {listed(unknown)}, which are in the scores"
+        fact = f"rubric {key!r} has no criteria {listed(unknown)}, which are in the {what}"
         raise InputError(f"{fact}; it has {listed(rubric.names)}")
+    for name, level, text in frame[["criterion", *_SCALED]].drop_duplicates().astype(str).itertuples(index=False):
+        if not same_scale(Scale.from_json(level, text), scale := rubric.criterion(name).scale):
+            fact = (
+                f"criterion {name!r} of the {what} has the scale {text}, and that of rubric {key!r} {scale.to_json()}"
+            )
+            raise InputError(f"{fact}; {advice}")
 
 
 @dataclass(frozen=True, slots=True)

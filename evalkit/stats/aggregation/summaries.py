@@ -20,7 +20,7 @@ from evalkit.stats.result_tables import cluster_counts, own_clusters, result_tab
 from evalkit.stats.touched_tables import check_by, check_rows, take_rows_by
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
-from evalkit.tables.grouping import ClustersLike, Ints, group, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Ints, by_id, group, refuse_doubles
 from evalkit.tables.items import ItemsLike, as_items
 from evalkit.tables.judgment_folders import FolderLike, one_table, parts_of
 
@@ -97,7 +97,7 @@ def summarize(
     [[1.25, 0.236, 1.908, 0.5, 4.0]]
     """
     scores = one_table(parts_of(scores, lambda part: aggregate(vote(part))))
-    by, columns_there = [by] if isinstance(by, str) else list(by or []), names_in(scores)
+    by, columns_there = [by] if isinstance(by, str) else [*(() if by is None else by)], names_in(scores)
     check_by("summarize", by, scores)
     if clashes := [name for name in by if name in " ".join(_FIGURES).split()]:
         raise InputError(
@@ -194,7 +194,8 @@ def _with_columns(frame: pd.DataFrame, by: list[str], items: pd.DataFrame | None
         fact = f"by= contains {listed(lost)}, but neither the scores nor the items have a column of that name"
         raise InputError(f"{fact}; pass items= with that column, or add it to the scores")
     ids = frame["item_id"].astype("str")
-    return frame.assign(**{column: ids.map(items[column]) for column in extra if items is not None})
+    values = {} if items is None else {name: by_id(items[name], ids, "items") for name in extra}
+    return frame.assign(**{name: ids.map(column) for name, column in values.items()})
 
 
 def _figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:

@@ -120,6 +120,12 @@ Pair = tuple[Answers, Answers]
 """Who is compared with whom, on the same items."""
 
 
+def have_answer(references: Iterable[Answers], of: str) -> Flags:
+    """The items of which a reference has what figures on ``scores``, or else on kinds, compare."""
+    answers = [~np.isnan(people.score) if of == "scores" else people.kind >= 0 for people in references]
+    return np.asarray(np.any(answers, axis=0))
+
+
 def same_rows(counted: Iterable[Flags]) -> bool:
     """Are several judges compared on the same items?"""
     rows = list(counted)

@@ -17,6 +17,7 @@ import pandas as pd
 
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, listed
+from evalkit.rubrics.given_scales import same_scale
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.row_scales import NO_ENDS
 from evalkit.rubrics.scales import Scale
@@ -80,6 +81,8 @@ class Calibration:
     errors
         (criterion, judge) -> the standard error of each value of the map, from which `check` knows how sure it is; of a
         line, one more number: the correlation of the errors at both ends.
+    scales
+        Criterion -> its scale; the maps hold for no other one.
     """
 
     table: pd.DataFrame
@@ -90,6 +93,7 @@ class Calibration:
     key: str | None = None
     fitted_on: frozenset[tuple[str, str]] = field(default=frozenset(), repr=False)
     errors: Mapping[tuple[str, str], list[float]] = field(default_factory=dict, repr=False)
+    scales: Mapping[str, Scale] = field(default_factory=dict, repr=False)
 
     def apply(self, judged: JudgedLike) -> pd.DataFrame:
         """Votes or scores with a column `calibrated`: points without an interval; NA without map or score.
@@ -97,7 +101,8 @@ class Calibration:
         Raises
         ------
         InputError
-            When the table is of another rubric or version, or of none of the judges of the calibration.
+            When the table is of another rubric, version, criterion or scale, or of none of the judges of the
+            calibration.
         """
         frame, _, _ = _checked(judged, schemas.empty("labels"))
         self._check_same(frame)
@@ -208,6 +213,13 @@ class Calibration:
             fact = f"the calibration was fitted on rubric {listed(sorted(fitted))}"
             advice = f"and this table is of {listed(sorted(judged - fitted))}"
             raise InputError(f"{fact}, {advice}; a calibration holds for one version: calibrate again")
+        for name, level, text in frame[["criterion", "level", "scale"]].drop_duplicates().astype(str).to_numpy():
+            if name not in self.scales:
+                fact = f"the calibration was fitted on criterion {listed(self.scales)}, and this table has {name!r}"
+                raise InputError(f"{fact}; pass the rows of the others")
+            if not same_scale(Scale.from_json(level, text), self.scales[name]):
+                fact = f"the calibration was fitted on the scale {self.scales[name].to_json()} of criterion {name!r}"
+                raise InputError(f"{fact}, and this table has {text}; calibrate again")
         judges = set(frame["judge"].astype(str))
         if len(frame) and not judges & {judge for _, judge in self.maps}:
             fact = f"the calibration has no map for judge {listed(sorted(judges))}"
@@ -240,7 +252,9 @@ def fit_calibration(
     maps: dict[tuple[str, str], _Map] = {}
     errors: dict[tuple[str, str], list[float]] = {}
     used: set[tuple[str, str]] = set()
+    scales: dict[str, Scale] = {}
     for panel in panels(frame, fresh, clusters=clusters, kinds=figure):
+        scales[str(panel.head["criterion"])] = panel.scale
         used |= {(str(item), str(panel.head["criterion"])) for item in panel.items[panel.annotators.labelled]}
         for judge in panel.judges:
             head = panel.head | {"judge": judge}
@@ -255,7 +269,14 @@ def fit_calibration(
     table = count_look(table, fresh, cache) if "part" in fresh else table
     date = datetime.now(UTC).date().isoformat()
     return Calibration(
-        table, result_table(points, *_POINTS), figure, maps, date, fitted_on=frozenset(used), errors=errors
+        table,
+        result_table(points, *_POINTS),
+        figure,
+        maps,
+        date,
+        fitted_on=frozenset(used),
+        errors=errors,
+        scales=scales,
     )
 
 

@@ -42,7 +42,7 @@ from evalkit.stats.result_tables import (
     result_table,
 )
 from evalkit.stats.touched_tables import check_by
-from evalkit.tables.grouping import ClustersLike, Flags
+from evalkit.tables.grouping import ClustersLike, Flags, by_id
 from evalkit.tables.items import ItemsLike, as_items
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
@@ -155,13 +155,13 @@ def align(
           `…_as_peer`, against ``mean`` and ``majority``: the judge in the place of each annotator, to compare with
           `…_people`. Neither has an interval: on few items it is as unsure as the judge's figure;
         - `n_items` of the judge, `n_labelled` of them, `n_scored` of these (ties included),
-          `coverage` = n_scored / n_labelled, `n_verdicts` of them with a verdict (without pass rule: a label; a tie is
-          none), `n_annotators`, `n_tied_references`, `n_clusters`, `n_clusters_effective` (n²/Σm² for clusters of m of
-          the n items: fewer than `n_clusters` if these are unequal);
+          `coverage` = n_scored / n_labelled, `n_verdicts` of them with a verdict of judge and people (without pass
+          rule: a label; a tie is none), `n_annotators`, `n_tied_references`, `n_clusters`, `n_clusters_effective`
+          (n²/Σm² for clusters of m of the n items: fewer than `n_clusters` if these are unequal);
         - `ties`, `unscored` as chosen, `n_tied` of the labelled items, `n_left_out` of the labelled items that the
-          figures on verdicts leave out by these choices; `same_items`: are all judges of the criterion compared
-          on the same items, in all figures shown? With ``half`` or ``wrong`` for ties and ``wrong`` for unscored those
-          on verdicts are; those on scores leave out what has no score;
+          figures on verdicts leave out, by these choices or as people give no verdict; `same_items`: are all judges
+          of the criterion compared on the same items, in all figures shown? With ``half`` or ``wrong`` for ties and
+          ``wrong`` for unscored those on verdicts are; those on scores leave out what has no score;
         - `notes`: why something is NA, and what to mind; also where the judge scores the labelled items otherwise than
           all (z over ±3.3), as if they were picked by hand, and, with three judges or more, by how much the best one is
           above the next on the same items (paired, with its interval): the best of several looks better than it is.
@@ -207,7 +207,7 @@ def align(
     if isinstance(by, str) and by not in frame and by in of_items:
         if not of_items[by].map(pd.api.types.is_hashable).all():
             raise InputError(f"by={by!r} is a column of lists or mappings; pass one with a text or number per item")
-        frame = frame.assign(**{by: frame["item_id"].astype("str").map(of_items[by])})
+        frame = frame.assign(**{by: frame["item_id"].astype("str").map(by_id(of_items[by], frame["item_id"], "items"))})
     frame, keys = _with_by(frame, by)
     systems_of = levels.system_names(frame, systems) if systems is not None else None
     options = _Options(reference, counting, level, interval, tuple(agreement.FIGURES if figures is None else figures))
@@ -278,7 +278,7 @@ def _with_by(frame: pd.DataFrame, by: str | Mapping[str, Any] | pd.Series | None
     if not isinstance(by, (str, Mapping, pd.Series)):
         raise InputError(f"by={by!r} is no column and no mapping from item_id to group; pass one column at a time")
     if not isinstance(by, str):
-        groups = {str(item): name for item, name in by.items()}
+        groups = by_id(by, frame["item_id"], "groups of by=")
         return frame.assign(by=frame["item_id"].astype("str").map(groups)), [*CRITERION_KEY, "by"]
     if by not in frame.columns:
         fact = f"by={by!r} is not a column of the table"
@@ -357,11 +357,12 @@ def _classes(panel: Panel, options: _Options) -> dict[str, int]:
 
 
 def _used(panel: Panel, judge: str, options: _Options) -> tuple[Flags, Flags]:
-    """The labelled items that count in figures on verdicts (labels), and in figures on scores."""
+    """The items that count in figures on verdicts (labels), and in figures on scores: both sides have them."""
     answers, was_asked = panel.judges[judge]
-    labelled, ordered = panel.annotators.labelled & was_asked, panel.scale.level != "nominal"
-    counted = options.counting.counted(answers.kind >= 0, answers.tied)
-    return labelled & counted, labelled & ~np.isnan(answers.score) & ordered
+    references = panel.annotators.references(options.reference)
+    counted = options.counting.counted(answers.kind >= 0, answers.tied) & agreement.have_answer(references, "kinds")
+    valued = ~np.isnan(answers.score) & agreement.have_answer(references, "scores")
+    return was_asked & counted, was_asked & valued & (panel.scale.level != "nominal")
 
 
 def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen: str | None) -> dict[str, Any]:
@@ -369,10 +370,11 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     labelled = annotators.labelled & was_asked
     counted, valued = _used(panel, judge, options)
     used, scored = counted | valued, labelled & ((answers.kind >= 0) | ~np.isnan(answers.score) | answers.tied)
+    decided = agreement.have_answer(annotators.references(options.reference), "kinds")
     row: dict[str, Any] = {"n_items": int(was_asked.sum()), "n_labelled": int(labelled.sum())}
     row |= {"n_scored": int(scored.sum())} | cluster_counts(panel.unit[used])
     row |= {"n_tied": int((labelled & answers.tied).sum()), "n_left_out": int((labelled & ~counted).sum())}
-    row["n_verdicts"] = int((labelled & (answers.kind >= 0)).sum())
+    row["n_verdicts"] = int((labelled & (answers.kind >= 0) & decided).sum())
     row["coverage"] = row["n_scored"] / row["n_labelled"] if row["n_labelled"] else np.nan
     notes: Notes = [chosen] if chosen else []
     if n_lost := int((labelled & panel.one_order.get(judge, False)).sum()):
@@ -380,8 +382,11 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     if _FIRST in options.figures:
         row |= _first_rate(panel, judge, labelled, options, notes)
     if not used.any():
-        why = "every labelled item is tied" if row["n_scored"] else "no item has both a label and a score"
-        return row | {"notes": [*notes, why if row["n_labelled"] else "no labels"]}
+        return row | {"notes": [*notes, _nothing_compared(row, means=_are_means(answers, panel))]}
+    kinds = tuple(name for name in ("accuracy", "kappa") if name in options.figures and options.level != "system")
+    if kinds and 0 < (n_open := int((labelled & ~decided).sum())) < row["n_labelled"]:
+        why = "people give no verdict (label) there, but a number between the codes, or tied ones"
+        notes.append(Note(f"{n_open} of {counted_items(row['n_labelled'], 'labelled item')} left out: {why}", kinds))
     references = [people.take(used) for people in annotators.references(options.reference)]
     pairs, at_level = [(answers.take(used), people) for people in references], level.take(used, options.counting)
     if options.level == "group":
@@ -399,7 +404,7 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
         system = level.system[used]
         row["n_systems"] = len(np.unique(system[system >= 0]))
         notes += [f"{int((system < 0).sum())} items have no system"] * bool((system < 0).any())
-    notes += _reasons(figures, panel, references, counted[used], options, means=_are_means(answers, panel))
+    notes += _reasons(figures, row, panel, pairs, counted[used], options, means=_are_means(answers, panel))
     notes += _unequal(references, options)
     f = answers.score if not np.isnan(answers.score).all() else np.where(answers.kind < 0, np.nan, answers.kind)
     if panel.verdicts or panel.scale.level != "nominal":
@@ -407,6 +412,14 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     if options.interval is not None:
         note_few_clusters(panel.unit[used], notes)
     return row | {"notes": notes}
+
+
+def _nothing_compared(row: Mapping[str, Any], *, means: bool) -> str:
+    if not row["n_scored"]:
+        return "no item has both a label and a score" if row["n_labelled"] else "no labels"
+    if row["n_tied"] == row["n_scored"]:
+        return "every labelled item is tied"
+    return MEANS if means else "judge and people have no answers of one kind: verdicts, labels or scores"
 
 
 def _first_rate(panel: Panel, judge: str, labelled: Flags, options: _Options, notes: Notes) -> dict[str, float]:
@@ -502,14 +515,22 @@ def _are_means(answers: Answers, panel: Panel) -> bool:
 
 
 def _reasons(
-    found: Found, panel: Panel, references: list[Answers], counted: Flags, options: _Options, *, means: bool
+    found: Found,
+    row: Mapping[str, Any],
+    panel: Panel,
+    pairs: list[Pair],
+    counted: Flags,
+    options: _Options,
+    *,
+    means: bool,
 ) -> Notes:
     """Why a figure, or its interval, is NA."""
+    references = [people for _, people in pairs]
     missing = {name for name, (value, _) in found.items() if np.isnan(value)}
     between, reasons = options.level == "system", Notes()
     if between:
-        lost = [name for name in ("accuracy", "kappa", *options.extra) if name in missing]
-        reasons += [f"{', '.join(lost)} and false rates: systems have no verdicts"] if lost else []
+        of_kinds = [name for name in ("accuracy", "kappa", *options.extra) if name in missing]
+        reasons += [f"{', '.join(of_kinds)} and false rates: systems have no verdicts"] if of_kinds else []
     elif "accuracy" in missing and panel.scale.is_open and panel.scale.level != "nominal":
         reasons.append(Note(NO_ENDS, ("accuracy", "kappa")))
     elif "accuracy" in missing and means:
@@ -517,16 +538,14 @@ def _reasons(
     elif "accuracy" in missing:
         reasons.append(Note("no item has a verdict (or label) of both judge and people", ("accuracy", "kappa")))
     elif "kappa" in missing:
-        pairs = max(int(((people.kind >= 0) & counted).sum()) for people in references)
-        why = "judge and people always give one and the same answer" if pairs > 1 else "fewer than two items"
+        n_most = max(int(((people.kind >= 0) & counted).sum()) for people in references)
+        why = "judge and people always give one and the same answer" if n_most > 1 else "fewer than two items"
         reasons.append(Note(why, ("kappa",)))
-    numeric = tuple(name for name in _CORRELATIONS if name in missing)
-    if panel.scale.level == "nominal":
-        why = "correlations, mae, bias: a nominal criterion has no scores"
-        reasons += [why] if missing & set(agreement.OF_SCORES) else []
-    elif numeric:
-        few = "there are under three systems" if between else "n < 3"
-        reasons.append(Note(f"all scores of the judge or of people are equal, or {few}", numeric))
+    if lost := tuple(name for name in agreement.OF_SCORES if name in missing):
+        if panel.scale.level == "nominal":
+            reasons.append("correlations, mae, bias: a nominal criterion has no scores")
+        else:
+            reasons.append(Note(_why_no_scores(pairs, row), lost))
     extra = tuple(name for name in options.extra if name in missing)
     if extra and not between:
         reasons.append(Note("people never use a class that the figure needs", extra))
@@ -541,6 +560,26 @@ def _reasons(
         person = panel.annotators.names[number] if len(references) == len(panel.annotators.names) else "an annotator"
         none[f"{TOO_LITTLE} ({person}: {n_rarer} of {len(answers[number])})"] = none.pop(TOO_LITTLE)
     return reasons + [Note(why, tuple(names), "interval") for why, names in none.items()]
+
+
+def _why_no_scores(pairs: list[Pair], row: Mapping[str, Any]) -> str:
+    """Why figures on scores are NA; of several annotators all reasons."""
+    common = [~np.isnan(judge.score) & ~np.isnan(people.score) for judge, people in pairs]
+    if not any(rows.any() for rows in common):
+        return "no item has a score of both judge and people, and labels that are verdicts have none"
+    if "n_groups" in row:
+        return "no group has three items with scores that differ"
+    if row.get("n_systems", _SEVERAL) < _SEVERAL:
+        return "there are under three systems"
+    if "n_systems" in row:
+        return "all mean scores of the judge or of people are equal"
+    reasons = dict[str, None]()
+    for (judge, people), rows in zip(pairs, common, strict=True):
+        sides = {"the judge": judge.score[rows], "people": people.score[rows]}
+        equal = [name for name, scores in sides.items() if len(np.unique(np.round(scores, 6))) < 2]
+        all_same = f"all scores of {' and of '.join(equal) or 'the judge or of people'} are equal"
+        reasons["fewer than three items have both scores" if rows.sum() < _SEVERAL else all_same] = None
+    return " or ".join(reasons)
 
 
 def _framed(rows: list[dict[str, Any]], keys: list[str], options: _Options) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AggregateRule
 from evalkit.errors import ConfigError, EvalkitWarning
 from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.stats.aggregation.aggregating import aggregate, vote_weights
-from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each
+from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each, have_answer
 from evalkit.stats.alignment.independent_judges import effective_judges
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
@@ -185,7 +185,7 @@ class _Comparison:
         answers, was_asked = self.panel.judges[judge]
         on_kinds = self.counting.counted(answers.kind >= 0, answers.tied)
         counted = on_kinds if FIGURES[self.name].of == "kinds" else ~np.isnan(answers.score)
-        return self.panel.annotators.labelled & was_asked & counted
+        return was_asked & counted & have_answer(self.people, FIGURES[self.name].of)
 
     def values(self, judge: str, rows: Flags) -> Floats:
         """The figure of a judge on some items: on all of them, then without each unit."""
@@ -201,7 +201,7 @@ def _rows(
     compared = _Comparison(panel, panel.annotators.references(reference), name, counting)
     judges = [judge for judge in panel.judges if not judge.startswith("\x00")]
     counted = {judge: compared.known(judge) for judge in (_WHOLE, *judges)}
-    common = np.logical_and.reduce([flags for flags in counted.values() if flags.any()] or [panel.annotators.labelled])
+    common = np.logical_and.reduce([flags for flags in counted.values() if flags.any()] or [counted[_WHOLE]])
     same_items = bool(common.any())
     if not same_items:
         common = panel.annotators.labelled

@@ -66,6 +66,9 @@ def labels_for(judged: object, labels: LabelsLike, criteria: Sequence[str] | Non
 def of_items(labels: pd.DataFrame, items: pd.Series, criteria: pd.Series) -> pd.DataFrame:
     """Labels with ids spelled as those of the items; those of no item are noted (`match_ids`) and stay.
 
+    So are criteria that were not judged, if one that was has no labels or nearly their name, and annotators of nearly
+    one name.
+
     Raises
     ------
     InputError
@@ -74,11 +77,30 @@ def of_items(labels: pd.DataFrame, items: pd.Series, criteria: pd.Series) -> pd.
     if (notes := ID_NOTES.get()) is not None:
         notes |= dict.fromkeys(labels.attrs.get(LOST_IDS, ()))
         notes |= dict.fromkeys([_UNCHECKED] if TEXT_HASH in labels else ())
+        notes |= dict.fromkeys(_doubtful_names(labels, [*map(str, criteria.unique())]))
     judged = labels["criterion"].isin(criteria.unique()) & labels["label"].notna()
     item_ids = pd.Index(items.unique(), dtype="str")
     ids = labels["item_id"].astype(object)
     ids[judged] = match_ids(pd.Index(ids[judged]), item_ids, "labels", "item")
     return labels.assign(item_id=ids.astype("str"))
+
+
+def _doubtful_names(labels: pd.DataFrame, judged: list[str]) -> Iterator[str]:
+    names, of_criterion = [str(name) for name in labels["criterion"].unique()], labels["criterion"].astype("str")
+    is_whole, plain = {*judged} <= {*names}, {_plain_name(name) for name in judged}
+    for name in [name for name in names if name not in judged and (not is_whole or _plain_name(name) in plain)]:
+        n = int((of_criterion == name).sum())
+        yield f"{n} of {len(labels)} labels are of criterion {name!r}, which was not judged, and left out"
+    annotators: dict[str, list[str]] = {}
+    for name in map(str, labels["annotator"].unique()):
+        annotators.setdefault(_plain_name(name), []).append(name)
+    for alike in annotators.values():
+        if len(alike) > 1:
+            yield f"annotators {listed(alike)} count as {len(alike)} people"
+
+
+def _plain_name(name: str) -> str:
+    return " ".join(name.casefold().split())
 
 
 def clusters_for(judged: object, clusters: ClustersLike | None) -> ClustersLike | None:

@@ -15,7 +15,7 @@ from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.row_scales import Measures, counted_labels, nearest_labels
-from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each
+from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each, have_answer
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
 from evalkit.stats.alignment.label_values import HasJudgments, clusters_for, labels_for
 from evalkit.stats.intervals import jackknife_groups
@@ -90,7 +90,8 @@ def k_curve(
           the hypergeometric law: expected hits / expected verdicts; NA unless ties and unscored are left out;
         - `phi` 0-1: Φ(k) = σ²_i / (σ²_i + σ²_e/k) of this judge by itself, from items × samples (Brennan 2001; the
           Spearman-Brown formula), on the items with K scored samples. Beyond K it is all there is: `extrapolated`;
-        - `n_items` (labelled, with k samples or more), `n_samples` (K), `n_draws`; `notes`: why something is NA.
+        - `n_items` (with a label that the figure compares, and k samples or more), `n_samples` (K), `n_draws`;
+          `notes`: why something is NA.
 
         Unscored samples are drawn like the others, as they would be met.
 
@@ -232,7 +233,8 @@ def _rows(
                 notes.append("no labels: phi alone")
             else:
                 row |= _figure(name, k, by_k[k], notes, n_max)
-                row |= {"n_items": int((panel.annotators.labelled & (cube.there.sum(axis=1) >= k)).sum())}
+                has_label = have_answer(panel.annotators.references("each"), FIGURES[name].of)
+                row |= {"n_items": int((has_label & (cube.there.sum(axis=1) >= k)).sum())}
                 row["exact"] = _exact(name, k, cube, panel) if exact and name in _SHARES else np.nan
             if phis is None:
                 notes.append(_NO_PHI)

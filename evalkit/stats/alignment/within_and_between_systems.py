@@ -14,7 +14,7 @@ from evalkit.errors import InputError, listed
 from evalkit.stats.alignment import agreement_measures as agreement
 from evalkit.stats.alignment.agreement_measures import Answers, Pair
 from evalkit.stats.intervals import Interval, jackknife, jackknife_groups, percentiles, resamples
-from evalkit.tables.grouping import Floats, Ints
+from evalkit.tables.grouping import Floats, Ints, by_id
 from evalkit.tables.ties import LEFT_OUT, Counting
 
 Found = dict[str, tuple[float, Interval | None]]
@@ -67,15 +67,15 @@ def system_names(frame: pd.DataFrame, systems: Mapping[str, Any] | pd.Series | p
             fact = f"systems={systems!r} is not a column of the table"
             raise InputError(f"{fact}; add the column, or pass items or a mapping from item_id to system")
         systems = frame[["item_id", systems]].set_axis(["item_id", "system_id"], axis=1)
-    elif not isinstance(systems, pd.DataFrame):
-        systems = pd.DataFrame(list(systems.items()), columns=["item_id", "system_id"])
+    if not isinstance(systems, pd.DataFrame):
+        return dict(by_id(systems, frame["item_id"], "systems").dropna().astype(str))
     if missing := [name for name in ("item_id", "system_id") if name not in systems.columns]:
         raise InputError(f"the table systems= has no column {listed(missing)}; it has {listed(systems.columns)}")
-    pairs = systems[["item_id", "system_id"]].dropna().astype(str).drop_duplicates()
+    pairs = systems[["item_id", "system_id"]].dropna().drop_duplicates()
     twice = pairs.loc[pairs["item_id"].duplicated(), "item_id"]
     if len(twice):
         raise InputError(f"item {listed(twice.iloc[:1])} belongs to two systems; give each item_id one system")
-    return dict(zip(pairs["item_id"], pairs["system_id"], strict=True))
+    return system_names(frame, pairs.set_index("item_id")["system_id"])
 
 
 def figures(pairs: list[Pair], level: Level, *, interval: IntervalOption | None) -> Found:

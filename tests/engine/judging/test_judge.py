@@ -311,6 +311,16 @@ class TestChecks:
         assert len(caught) == 1
         assert len(table) == 3 * 2 * 3
 
+    @pytest.mark.parametrize("gap", [None, float("nan"), pd.NA, "", "  "])
+    def test_a_gap_in_a_list_is_judged_with_one_warning(self, gap):
+        rubric = ek.Rubric(id="r", inputs=["answer", "context"], criteria=[{"name": "c", "scale": {0: "n", 1: "y"}}])
+        lists = pd.DataFrame({"a": ["x", "x"], "b": ["y", gap], "c": ["z", "z"]}, dtype=object).to_numpy().tolist()
+        items = pd.DataFrame({"answer": ["one", "two"], "context": lists})
+        with pytest.warns(EvalkitWarning, match=r"1 of 2 items have a list with a missing or empty element") as caught:
+            ek.judge(items, rubric, FAKE, samples=1)
+        assert len(caught) == 1
+        ek.judge(items.head(1), rubric, FAKE, samples=1)
+
     @pytest.mark.long
     def test_a_two_megabyte_answer_is_judged(self):
         with pytest.warns(EvalkitWarning, match="more than a million characters"):

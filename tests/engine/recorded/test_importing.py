@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evalkit as ek
-from evalkit.errors import ConfigError, InputError
+from evalkit.errors import ConfigError, EvalkitWarning, InputError
 from evalkit.tables.schemas import columns_of
 
 RUBRIC = ek.Rubric(
@@ -144,6 +144,56 @@ class TestScores:
         ]  # fmt: skip
         assert table["time"].iloc[0] == pd.Timestamp("2024-05-02", tz="UTC")
 
+    @pytest.mark.parametrize(
+        "written", ["{d:%d.%m.%Y} {h}:00", "{d:%m/%d/%Y}", "{d:%Y-%m-%d}", "{d:%d %b %Y}", "{d:%Y%m%d}"]
+    )
+    @pytest.mark.parametrize("seed", range(3))
+    def test_all_dates_of_a_column_are_read_in_one_order(self, written, seed):
+        draw = np.random.default_rng(seed)
+        dates = [pd.Timestamp("2024-01-20", tz="UTC"), *(pd.Timestamp("2024-01-01", tz="UTC") + pd.to_timedelta(
+            draw.choice(330, 6, replace=False), unit="D"))]  # fmt: skip
+        cells = [written.format(d=date, h=9) for date in dates]
+        rows = pd.DataFrame({"item_id": "a", "mark": 1, "at": cells, "n": range(7)})
+        table = ek.import_judgments(rows, RUBRIC, judge=WHO, score="mark", time="at")
+        assert table["time"].dt.normalize().tolist() == dates
+        assert table["sample"].tolist() == np.argsort(np.argsort(dates)).tolist()
+
+    @pytest.mark.parametrize(
+        ("cells", "why"),
+        [
+            (["1/2/2024", "2/1/2024"], "row 0, column 'at': '1/2/2024' may have the day or the month first; convert"),
+            (["2024-01-02", "02.01.2024"], "row 1, column 'at': '02.01.2024' may have the day or the month first"),
+            (["13.02.2024", "02.13.2024"], "'13.02.2024' has the day first, '02.13.2024' not"),
+            ([1704067200, 1704067200000], "row 1, .* 1704067200000 is Unix time in ms, and 1704067200 is one in s"),
+            ([True, "2024-01-02"], "True is not a time"),
+            ([float("inf")], "inf is not a time"),
+        ],
+    )
+    def test_dates_of_two_orders_and_units_are_errors(self, cells, why):
+        rows = pd.DataFrame({"item_id": "a", "mark": 1, "at": pd.Series(cells, dtype=object), "n": range(len(cells))})
+        with pytest.raises(InputError, match=why):
+            ek.import_judgments(rows, RUBRIC, judge=WHO, score="mark", time="at")
+
+    @pytest.mark.parametrize("factor", [1, 10**3, 10**6, 10**9])
+    def test_unix_time_is_read_by_its_size(self, factor):
+        for now in (1704067200, 4e8):
+            rows = pd.DataFrame({"item_id": "a", "mark": 1, "at": [(now + 60) * factor, now * factor], "n": [0, 1]})
+            table = ek.import_judgments(rows, RUBRIC, judge=WHO, score="mark", time="at")
+            assert [at.timestamp() for at in table["time"]] == [now + 60, now]
+            assert table["sample"].tolist() == [1, 0]
+
+    def test_a_table_that_is_there_twice_is_warned_of(self):
+        rows = pd.DataFrame({"item_id": list("aab"), "who": list("xyx"), "mark": [1, 2, 3]})
+        for table in (pd.concat([rows, rows]), pd.concat([rows] * 3, ignore_index=True).sample(frac=1, random_state=0)):
+            with pytest.warns(EvalkitWarning, match="is in the table twice or more, the same in all columns"):
+                made = ek.import_judgments(table, RUBRIC, judge="who", score="mark")
+            assert len(made) == len(table)
+        for table in (rows, pd.concat([rows, rows]).assign(n=range(6)), pd.concat([rows, rows[:1]]), rows[:0]):
+            ek.import_judgments(table, RUBRIC, judge="who", score="mark")
+        ek.import_judgments(
+            rows[["item_id"]].assign(item_id="a"), RUBRIC, judge=pd.Series(list("xyz")), score=pd.Series([1, 2, 3])
+        )
+
     def test_what_belongs_to_items_and_judgments_comes_along(self):
         rows = pd.DataFrame(
             {"item_id": list("ab"), "sys": ["s", "t"], "mark": [1, 2], "sure": [0.5, None], "m": ["m-1", None]}
@@ -157,6 +207,7 @@ class TestScores:
             ["t", "2", None, None, 3.0, "t"],
         ]
 
+    @pytest.mark.filterwarnings("ignore:each of the")
     @pytest.mark.long
     @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xy"), st.integers(1, 3)), max_size=20))
     def test_rows_keep_their_order_and_are_numbered_within_judge_and_item(self, rows):

@@ -107,6 +107,26 @@ def test_other_versions_and_judges_are_refused():
         made.apply(votes_of([1, 2], PLAIN).assign(judge="other"))
 
 
+OTHER_SCALES = [Scale.of((1, 3)), Scale.of([1, 2, 3, 4]), Scale.of([0, 1, 2]), Scale.of([1, 2, 3], better="low")]
+
+
+@pytest.mark.parametrize("scale", OTHER_SCALES, ids=str)
+def test_other_scales_and_criteria_are_refused(scale):
+    draw = np.random.default_rng(3)
+    codes = draw.integers(1, 3, 120).tolist()
+    made = fitted(codes, codes, Scale.of([1, 2, 3]))
+    votes, labels = votes_of([1, 2], Scale.of([1, 2, 3])), labels_of({"ann": [1, 2]})
+    assert made.apply(votes_of([1, 2], Scale.of({1: "bad", 2: "so", 3: "good"})))["calibrated"].notna().all()
+    plain = pd.DataFrame({"item_id": ["i0", "i1"], "judge": "j", "score": [1, 2]})
+    on_other = ek.vote(plain, scale=scale).assign(rubric="r", criterion="c")
+    uses = (made.apply, made.sets, lambda table: made.check(table, labels.assign(criterion=table["criterion"].iloc[0])))
+    for use in uses:
+        with pytest.raises(InputError, match=r"fitted on the scale .* of criterion 'c', and this table has"):
+            use(on_other)
+        with pytest.raises(InputError, match="fitted on criterion 'c', and this table has 'C'"):
+            use(votes.assign(criterion="C"))
+
+
 def system(draw, n, quality):
     """What people say of a system's answers, and a judge that is right on 9 of 10 but lenient on failures."""
     said = draw.random(n) < quality

@@ -37,7 +37,8 @@ def test_boolean_labels_are_verdicts():
     row = one([5, 4, 3, 1], {"ann": ["true", "True", "false", "true"]})
     assert row["accuracy"] == pytest.approx(0.75)
     assert math.isnan(row["pearson"])
-    assert "pearson, spearman, kendall: all scores of the judge or of people are equal, or n < 3" in row["notes"]
+    why = "no item has a score of both judge and people, and labels that are verdicts have none"
+    assert f"quadratic_kappa, pearson, spearman, kendall, mae, bias: {why}" in row["notes"]
 
 
 def test_scores_use_the_mean_of_samples_and_verdicts_the_vote():
