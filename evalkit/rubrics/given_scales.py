@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import orjson
 
 from evalkit.core.lists_of_choices import LEVELS, Level
@@ -144,6 +145,13 @@ def _of_codes(codes: list[Any], level: Any = None) -> Scale:
         return Scale.of(dict.fromkeys(map(str, codes)), level="nominal")
     is_number = [number(code) is not None for code in codes]
     if all(is_number):
+        steps = np.diff([number(code) for code in codes])
+        if len(steps) and (steps < 0).all():
+            rising = ", ".join(map(str, codes[::-1]))
+            raise ConfigError(
+                f"scale={codes!r} is in descending order, and numbers are read as rising, the highest as best; pass "
+                f"[{rising}] or, if low is better, ek.Scale.of([{rising}], better='low')"
+            )
         return Scale.of(dict.fromkeys(codes), level=level or "ordinal")
     if any(is_number) or not all(isinstance(code, str) for code in codes):
         raise ConfigError(f"scale={codes!r} has numbers and words; pass one kind, or {{code: word, …}}")

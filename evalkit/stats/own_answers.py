@@ -15,11 +15,9 @@ from evalkit.core.own_rules import OwnRule
 from evalkit.errors import ConfigError
 from evalkit.rubrics.row_scales import PAIR_SCORES, Measures, halfway_labels, nearest_labels
 from evalkit.rubrics.scales import Scale, code_text
-from evalkit.stats.result_tables import verdict_codes
+from evalkit.stats.result_tables import GAVE_NONE, verdict_codes
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects
 
-GAVE_NONE = "own_rule"
-"""The reason of what is NA because the function gave NA."""
 _KEPT = -2  # the verdict stays the vote of the samples or judges
 _TINY = 1e-9
 

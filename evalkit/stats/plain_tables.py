@@ -22,7 +22,7 @@ from evalkit.rubrics import Rubric, Scale
 from evalkit.rubrics.given_scales import Known, cell_of, known, open_scale, same_scale, scale_of, scales_of
 from evalkit.rubrics.row_scales import MEANS, NO_ENDS, PAIR_SCORES, Measures, answer_norms, measures, rule_verdicts
 from evalkit.rubrics.scales import code_text, has_thousands, number
-from evalkit.stats.result_tables import CRITERION_KEY
+from evalkit.stats.result_tables import CRITERION_KEY, GAVE_NONE
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Objects, factorized, group
 from evalkit.tables.items import is_missing
@@ -30,7 +30,7 @@ from evalkit.tables.items import is_missing
 _KEYS = [*schemas.VOTE_KEY, "annotator", "system_id"]
 _DEFAULTS = {"rubric": "table", "rubric_version": "v1", "criterion": "score"}
 _MISSING, _JSON = "missing", '{"codes":'
-_NEAR, _WHOLE = 1e-9, re.compile(r"[+-]?\d+\.0+")
+_NEAR, _SAME, _WHOLE = 1e-9, 1e-6, re.compile(r"[+-]?\d+\.0+")
 _OF_ITEM = {
     "system_id": "answers of several systems ({}); give each answer an id of its own, as in "
     "table.assign(item_id=table['item_id'].astype(str) + '/' + table['system_id'].astype(str))",
@@ -38,6 +38,10 @@ _OF_ITEM = {
 }
 OF_OWN = "votes=own"
 """In `options` of scores: they are made of votes whose score and verdict came from a function of the user."""
+OTHERS_LABEL = (
+    "if `label` is not the judge's but people's, rename it, as in table.rename(columns={'label': 'people'}), or drop it"
+)
+"""What to do about a table whose `label` is not that of its `score`."""
 _OWN = re.compile(rf"own=\S|.*\b{OF_OWN}")
 
 
@@ -61,10 +65,12 @@ class Keys:
 
     @classmethod
     def of_items(cls, items: Any, item_id: str | None = None) -> Keys:
-        """The ids of a DataFrame of items in its column `item_id`; other items have ids as texts."""
+        """The ids of a DataFrame of items in its column `item_id`, else its index; other items have ids as texts."""
         name = item_id or "item_id"
-        is_column = isinstance(items, pd.DataFrame) and name in items
-        return _text_keys(items[[name]].set_axis(["item_id"], axis=1), plain=False)[1] if is_column else cls()
+        if not isinstance(items, pd.DataFrame) or (name not in items and items.index.nlevels > 1):
+            return cls()
+        ids = items[name] if name in items else items.index.to_series()
+        return _text_keys(pd.DataFrame({"item_id": ids.array}), plain=False)[1]
 
     @staticmethod
     def _column(column: pd.Series, texts: pd.Index | None, originals: Any, dtype: Any) -> Any:
@@ -106,11 +112,11 @@ def complete(
         return source, Keys()
     _refuse_twice(frame, name)
     is_whole = {*need, "level", "scale"} <= {*frame.columns} and not _is_handwritten(frame)
-    if is_whole and scale is None and fallback is None:
-        return _with_what_stays(*_text_keys(frame, plain=False), carry=name == "votes")
     if not is_whole:
         _refuse_other_steps(frame, name, function)
-    frame, keys = _with_what_stays(*_text_keys(frame, plain=not is_whole), carry=not is_whole or name == "votes")
+    frame, keys = _with_what_stays(*_text_keys(frame, plain=not is_whole))
+    if is_whole and scale is None and fallback is None:
+        return frame, keys
     return _completed(frame, name, function, scale, fallback, is_whole=is_whole), keys
 
 
@@ -242,11 +248,11 @@ def _refuse_alike(column: pd.Series, key: str) -> None:
         raise InputError(f"{fact}; store them alike, as in table[{key!r}].str.removesuffix('.0')")
 
 
-def _with_what_stays(frame: pd.DataFrame, keys: Keys, *, carry: bool) -> tuple[pd.DataFrame, Keys]:
+def _with_what_stays(frame: pd.DataFrame, keys: Keys) -> tuple[pd.DataFrame, Keys]:
     """The table, and keys that know the system and group of each item; InputError for an item with two of one."""
     of_item = dict[str, pd.Series]()
     for name, advice in _OF_ITEM.items():
-        if not carry or name not in frame:
+        if name not in frame:
             continue
         factorized(frame[name], name)  # an error for cells that are lists
         pairs = frame[["item_id", name]].dropna().drop_duplicates()
@@ -378,25 +384,54 @@ class _Answers:
             fact = f"column {values.name!r} has {several} cells with several values; give each a row of its own"
             raise InputError(f"{fact}, as in table.explode({values.name!r}), and number them in a column `sample`")
         scale, cell = measured_on or self._by_type(values, criterion)
+        of_means = [key for key in ("score_norm", "n_samples", "n_judges") if key in self.frame] * may_lie_between
+        if of_means and "score" not in self.frame and scale.level != "nominal":
+            fact = (
+                f"criterion {criterion!r} has `label` and `{of_means[0]}`, but no `score`, of which `label` is only the"
+            )
+            raise InputError(f"{fact} nearest code; keep `score` or, if `label` is the answer, drop {listed(of_means)}")
         self._refuse_other_order(values, scale, criterion)
         self.level[rows], self.scale[rows] = scale.level, cell
         self._put(rows, values, scale, criterion, between=may_lie_between)
         if (np.abs(self.score[rows]) > 1e150).any():
             raise InputError(f"column {values.name!r} has numbers above 1e150, whose squares overflow; rescale them")
-        with_labels = values.name == "score" and "label" in self.frame and scale.level != "nominal"
-        if with_labels and scale.is_open:
-            words = [str(value) for value in self.frame["label"].iloc[rows].dropna().unique()]
-            if words:
-                fact = f"criterion {criterion!r} has numbers in `score` and {listed(words, most=3)} in `label`"
-                advice = "`score` is used, and `label` is not. Pass scale= to check one by the other"
-                warnings.warn(f"{fact}; {advice}, or drop one of the columns", EvalkitWarning, stacklevel=2)
-        if with_labels and not scale.is_open:
-            labels = self.frame["label"].iloc[rows]
-            has_label = labels.notna().to_numpy() & ~np.isnan(self.score[rows])
-            if has_label.any():  # it is compared with the score later
-                rows, scores = rows[has_label], self.score[rows[has_label]]
-                self._put(rows, labels[has_label], scale, criterion, between=may_lie_between)
-                self.score[rows] = scores
+        if values.name == "score" and "label" in self.frame:
+            self._compare_labels(rows, scale, criterion, between=may_lie_between and scale.level == "interval")
+
+    def _compare_labels(self, rows: Any, scale: Scale, criterion: str, *, between: bool) -> None:
+        """Put labels beside the scores that were read: `label` may be a column of people's.
+
+        InputError where the two contradict each other; a warning says which labels are not used.
+        """
+        labels = self.frame["label"].iloc[rows]
+        has_label, has_score = _filled_cells(labels), _filled_cells(self.frame["score"].iloc[rows])
+        if not scale.is_open and (has_label & has_score).any():
+            self._refuse_other_labels(rows[has_label & has_score], scale, criterion, between=between)
+        if scale.is_open and has_label.any():
+            words = [str(value) for value in labels[has_label].unique()]
+            kind = "words" if scale.level == "nominal" else "numbers"
+            fact = f"criterion {criterion!r} has {kind} in `score` and {listed(words, most=3)} in `label`"
+            advice = "`score` is used, and `label` is not. Pass scale= to check one by the other"
+            warnings.warn(f"{fact}; {advice}, or drop one of the columns", EvalkitWarning, stacklevel=2)
+        elif n_unused := int((has_label & ~has_score).sum()):
+            fact = f"criterion {criterion!r} has {counted(n_unused, 'row')} with a `label` and no `score`"
+            advice = "they stay unscored. Drop `label` or, if it is the answer of these rows, fill them in `score`"
+            warnings.warn(f"{fact}; {advice}", EvalkitWarning, stacklevel=2)
+
+    def _refuse_other_labels(self, rows: Any, scale: Scale, criterion: str, *, between: bool) -> None:
+        score, by_score, labels = self.score[rows], self.label[rows], self.frame["label"].iloc[rows]
+        self._put(rows, labels, scale, criterion, between=between)
+        self.score[rows], apart = score, self.label[rows] != by_score
+        if scale.level != "nominal":  # half-way between two codes both are right
+            codes, texts = np.array(scale.codes, dtype=float), self.label[rows]
+            gaps = [np.nan if text is None else float(text) for text in texts] - score
+            apart &= ~(np.abs(gaps) <= np.abs(codes - score[:, None]).min(axis=1) + _SAME * (codes[-1] - codes[0]))
+        if "method" in self.frame:  # of evalkit's own tables, which are checked by their rule
+            apart &= self.frame["method"].iloc[rows].isna().to_numpy()
+        if apart.any():
+            row, n_rows = labels.index[int(apart.argmax())], counted(int(apart.sum()), "such row")
+            cells = f"the score {_shown(self.frame['score'][row])} and the label {_shown(labels[row])}"
+            raise InputError(f"criterion {criterion!r}, {self._row(row)} has {cells} ({n_rows}); {OTHERS_LABEL}")
 
     def _refuse_other_order(self, values: pd.Series, scale: Scale, criterion: str) -> None:
         """InputError for an ordered Categorical whose order is not that of the scale."""
@@ -436,15 +471,14 @@ class _Answers:
         return next(iter(distinct.values()), None)
 
     def _values(self, rows: Any, measured_on: Known | None) -> pd.Series:
-        """The answers: `score`, and `label` where a row (on a nominal scale: any row) has no score."""
+        """The answers: `score`, or `label` if no row has a score. A missing score is not filled from `label`."""
         columns: list[pd.Series] = [self.frame[name].iloc[rows] for name in ("score", "label") if name in self.frame]
-        some = [column for column in columns if column.notna().any()]
-        if len(some) < 2:
-            return (some or columns)[0]
-        score, label = some[0], some[1]
-        if measured_on is not None and measured_on[0].level == "nominal":
-            return label
-        return score if score.notna().all() else score.astype(object).where(score.notna(), label.astype(object))
+        some = [column for column in columns if _filled_cells(column).any()]
+        if len(some) == 2 and measured_on is not None and {"A", "B"} <= {*measured_on[0].codes}:  # scores of pairs
+            label_of: dict[Any, str] = {value: text for text, value in PAIR_SCORES.items()}
+            cells = [label_of.get(_plain_number(value), value) for value in some[0]]
+            return pd.Series(cells, index=some[0].index, name="score", dtype=object)
+        return (some or columns)[0]
 
     def _by_type(self, values: pd.Series, criterion: str) -> Known:
         """The scale that the type of a column says."""
@@ -483,7 +517,14 @@ class _Answers:
         if wrong := [position for position, meaning in enumerate(meanings) if meaning is None]:
             is_wrong = np.isin(codes, wrong)
             self._refuse(values, int(is_wrong.argmax()), int(is_wrong.sum()), scale, criterion)
-        scores = np.array([*(meaning[0] for meaning in meanings if meaning), np.nan], dtype=float)
+        numbers = np.array([*(meaning[0] for meaning in meanings if meaning), np.nan], dtype=float)
+        scores = schemas.as_decimals(numbers)
+        long = scores[np.abs(scores - numbers) > 0]
+        long = long[long != np.round(long, 6)]  # such as thirds
+        if scale.level == "interval" and len(long):
+            fact = f"column {values.name!r} has numbers of 32 bits, such as {long[0]:.8g}, which differ from equal ones"
+            advice = f"round both, as in table[{values.name!r}].round(6)"
+            warnings.warn(f"{fact} of 64 bits in another table; {advice}", EvalkitWarning, stacklevel=2)
         labels = np.array([*(meaning[1] for meaning in meanings if meaning), None], dtype=object)
         self.score[rows], self.label[rows] = scores[codes], labels[codes]
 
@@ -497,7 +538,15 @@ class _Answers:
         several = self.frame["criterion"].nunique() > 1
         advice = "pass the scale of each criterion, as in scale={'criterion': (0, 1), …}, or" if several else "or"
         fact = f"{fact}: {_shown(value)} is not on the scale of criterion {criterion!r}, which is {_written(scale)}"
-        raise InputError(f"{fact} ({n_rows}); clear the cell (NaN is unscored), {advice} correct it")
+        of_others = f"; {OTHERS_LABEL}" if values.name == "label" and "score" in self.frame else ""
+        raise InputError(f"{fact} ({n_rows}); clear the cell (NaN is unscored), {advice} correct it{of_others}")
+
+
+def _filled_cells(column: pd.Series) -> Flags:
+    """Which cells hold anything; blank texts hold nothing."""
+    if column.dtype.kind in "biufc":
+        return column.notna().to_numpy(dtype=bool)
+    return np.array([_is_there(cell) for cell in column], dtype=bool)
 
 
 def _is_scale(cell: Any) -> bool:
@@ -544,9 +593,10 @@ def _plain_number(value: Any) -> float | None:
 
 
 def _meaning(value: Any, scale: Scale, spelled: dict[str, str], *, between: bool) -> tuple[float, str | None] | None:
-    """The score and the label of an answer; None if it is not on the scale."""
+    """The score and the label of an answer; None if it is not on the scale: verdicts are on 0, 1 alone."""
     if not _is_there(value):
         return np.nan, None
+    is_verdict, of_verdicts = _kind(value).startswith("verdict"), {*scale.codes} == {0, 1}
     if scale.level == "nominal":
         code = scale.by_value(value if isinstance(value, (str, bool, int, float, np.generic)) else str(value))
         if code is None:
@@ -559,8 +609,10 @@ def _meaning(value: Any, scale: Scale, spelled: dict[str, str], *, between: bool
         return np.nan, text
     if isinstance(value, str) and not scale.is_open:
         code_named = scale.named(value)
-        value = value if code_named is None else code_named
+        is_verdict, value = is_verdict and code_named is None, value if code_named is None else code_named
         value = {"true": 1, "false": 0}.get(value.strip().casefold(), value) if isinstance(value, str) else value
+    if is_verdict and not (of_verdicts or scale.is_open):
+        return None
     amount = None if isinstance(value, str) and has_thousands(value) else _plain_number(value)
     if amount is None:
         return None
@@ -605,8 +657,22 @@ def _filled(answers: _Answers, name: str, *, pairwise: bool) -> pd.DataFrame:
         columns["n_samples"] = frame.get("n_samples", 1)
     if name == "scores":
         columns["n_judges"] = frame.get("n_judges", 1)
-        columns["status"] = frame.get("status", pd.Series(np.where(answered, "ok", "unscored"), frame.index))
+        columns["status"] = (
+            frame["status"] if "status" in frame else _status(frame.assign(**columns), frame.get("reason"), measured)
+        )
     return frame.assign(**columns)
+
+
+def _status(scores: pd.DataFrame, reason: pd.Series | None, measured: Measures) -> Objects:
+    """The status of scores, as `aggregate` gives it, from their other columns."""
+    has_answer, tied = (
+        scores[["score", "label"]].notna().any(axis=1),
+        schemas.as_booleans(scores["tied"]).eq(other=True),
+    )
+    cut = False if reason is None else reason.isin(["no_majority", GAVE_NONE])
+    lost = tied & (~has_answer | (measured.has_rule & scores["passed"].isna() & ~cut))
+    partial = (scores["n_scored"] < scores["n_judges"]) | cut
+    return np.select([lost, ~has_answer, partial], ["tied", "unscored", "partial"], "ok").astype(object)
 
 
 def _numbered(samples: pd.Series) -> pd.Series:

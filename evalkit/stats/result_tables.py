@@ -20,7 +20,8 @@ CRITERION_KEY = ["rubric", "rubric_version", "criterion"]
 JUDGE_KEY = [*CRITERION_KEY, "judge"]
 JURY = "jury"
 """The judge of scores, in tables by judge."""
-
+GAVE_NONE = "own_rule"
+"""The reason of what is NA because a function of the user gave NA."""
 
 Declared = Mapping[str, str | None] | Iterable[str] | str
 _TYPES = {"text": "category", "count": "int64", "number": "float64"}

@@ -20,7 +20,7 @@ from evalkit.errors import InputError, counted
 from evalkit.rubrics import Rubric, row_scales
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.scales import Scale, code_text, number
-from evalkit.stats.plain_tables import OF_OWN, Keys, complete, key_text, names_in, own_rows, with_index
+from evalkit.stats.plain_tables import OF_OWN, OTHERS_LABEL, Keys, complete, key_text, names_in, own_rows, with_index
 from evalkit.stats.result_tables import CRITERION_KEY, JURY, verdict_codes
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Ints, Objects, refuse_doubles
@@ -35,6 +35,7 @@ _SHOWN = [*schemas.JUDGMENT_KEY[2:], "score", "score_norm", "label", "passed", "
 _TAKEN = [*_SCALED, "score", "score_norm", "label", "passed", "error"]
 _NUMBERS = ["score", "score_norm", "score_sd"]
 _NEAR, _SAME = 0.01, 1e-6  # of the scale's width
+_BESIDE_ERROR, _OTHER_LABEL = "an error stands beside an answer", "label is not the code of score"
 _ROWS = 1_000_000  # checked at a time, which bounds the memory
 
 
@@ -58,7 +59,10 @@ def check_rows(frame: Any, name: str, *, need: Iterable[str] | None = None) -> p
         fact = f"{counted(len(rows), 'row')} of {len(table)} of the {name} table cannot be right"
         why = "; ".join(reason for reason in faults if faults[reason])
         fact = f"{fact}, because {why} (rows {numbers}, from 0; the first: {_cells(table, rows[0])})"
-        raise InputError(f"{fact}. Restore what was changed or, if `score` is right, pass ek.rescore(table)")
+        advice = "Restore what was changed or, if `score` is right, pass ek.rescore(table)"
+        if faults.get(_BESIDE_ERROR):
+            advice += ", which removes answers beside an error: where one is right, clear its `error` first"
+        raise InputError(f"{fact}. {advice}{f'; {OTHERS_LABEL}' if faults.get(_OTHER_LABEL) else ''}")
     return table
 
 
@@ -84,7 +88,7 @@ def take_rows_by(
     options: dict[str, Any] = {"need": list(need), "function": function, "scale": scale}
     source = with_index(source)
     by = [column for column in by if column != "judge" and isinstance(source, pd.DataFrame) and column in source]
-    if not by or "item_id" not in source or {*options["need"], *_SCALED} <= {*source.columns}:
+    if not by or "item_id" not in source:
         return take_rows(source, name, **options)
     ids = source["item_id"].map(key_text, na_action="ignore").astype("str")
     apart = ids
@@ -107,6 +111,26 @@ def check_by(function: str, by: Iterable[Any], source: Any) -> None:
         )
 
 
+def check_points(table: Any) -> None:
+    """InputError for a table of `points` whose `score` is not the share of the points in its own row."""
+    if not {"points", "possible", "renormalised", "score"} <= {*getattr(table, "columns", ())}:
+        return
+    score = table["score"].to_numpy(dtype=np.float64)
+    of_points, near = [table["points"] / table["possible"], table["renormalised"]], np.isnan(score)
+    for share in (column.to_numpy(dtype=np.float64) for column in of_points):
+        for way in (share, np.clip(share, 0, 1)):
+            near |= np.abs(way - score) <= _SAME * np.maximum(1, np.abs(score))
+    if (wrong := ~near).any():
+        row = int(wrong.argmax())
+        fact = (
+            f"{counted(int(wrong.sum()), 'row')} of {len(table)} of the points table cannot be right, because score is"
+        )
+        cells = ", ".join(f"{name} {table[name].iloc[row]}" for name in ("item_id", "score", "points", "possible"))
+        raise InputError(
+            f"{fact} not points / possible (the first, row {row} from 0: {cells}); pass what ek.points made"
+        )
+
+
 def take_votes(
     source: Any, *, need: Iterable[str], function: str, scale: Any = None, by: Sequence[str] = ()
 ) -> tuple[pd.DataFrame, Keys]:
@@ -119,6 +143,7 @@ def take_votes(
     """
     columns_there = names_in(source)
     name, key = ("votes", schemas.VOTE_KEY) if "judge" in columns_there else ("scores", schemas.SCORE_KEY)
+    check_points(source)
     kind_of_part = next(iter({"axis", "parent"} & columns_there), None)
     # points by axis: each axis is compared as a criterion is
     if kind_of_part and {"possible", "renormalised"} <= columns_there:
@@ -146,8 +171,8 @@ def rescore(table: pd.DataFrame, *, scale: ScaleLike | None = None) -> pd.DataFr
     Returns
     -------
     DataFrame
-        The table with `score_norm`, `label` (the nearest code; NA for an exact half), `passed` (by the pass rule) and
-        what says whether a row is scored or tied. A judgment with an `error` loses its score: what was not read never
+        The table with `score_norm`, `label` (the nearest code; NA for an exact half), `passed` (by the pass rule; NA for a
+        vote or score between ordinal codes, which is a mean) and what says whether a row is scored or tied. A judgment with an `error` loses its score: what was not read never
         becomes a number by this. To give it a score of your own, clear its `error`, too.
 
     Raises
@@ -191,14 +216,20 @@ def rescore(table: pd.DataFrame, *, scale: ScaleLike | None = None) -> pd.DataFr
             f"on the scale, the first: {_cells(old, int(off.argmax()))}; correct the column `score`"
         )
     has_answer = ~np.isnan(score) | ~pd.isna(label)
+    ordinal = rows.measured.each([scale.level == "ordinal" for scale in rows.measured.scales]) & (name != "judgments")
+    codes = np.array([np.nan if pd.isna(text) else number(text) for text in label], dtype=float)
+    means = ordinal & ~np.isnan(score) & ~(np.abs(codes - score) <= _SAME)  # their verdict would come from a vote
     new: dict[str, Any] = {"score": score, "score_norm": np.clip(norm, 0, 1), "label": label, "tied": half}
     new["tied_labels"] = row_scales.halfway_labels(score, rows.measured, half)
     if name != "rubric_scores":  # a verdict on all criteria does not follow from their mean
         verdict = np.where(rows.expected & has_answer, rows.verdict, verdict)  # of a distribution: its own
+        verdict[means] = -1
         new["passed"] = np.array([None if code < 0 else code == 1 for code in verdict], dtype=object)
     new["n_scored"] = np.maximum(old.get("n_scored", 0), has_answer)
     if "reason" in old:
-        new["reason"] = np.where(has_answer, np.array([None, "tied"])[half.astype(int)], old["reason"].astype(object))
+        of_answer = np.full(len(old), None, dtype=object)
+        of_answer[means & rows.measured.has_rule], of_answer[half] = row_scales.MEANS, "tied"
+        new["reason"] = np.where(has_answer, of_answer, old["reason"].astype(object))
     new["status"] = np.where(has_answer, "ok", "unscored")
     for key in [key for key in new if key in frame]:
         cells = frame[key].astype(object).to_numpy(copy=True)
@@ -328,9 +359,9 @@ def _faults_of_judgments(rows: _Rows) -> dict[str, Flags]:
         advice = "Restore the judge's answer, or store in `error` why there is none"
         raise InputError(f"{fact}; the first: {_cells(rows.frame, int(lost.argmax()))}. {advice}")
     answer = ~np.isnan(rows.score) | ~np.isnan(rows.norm) | labelled
-    faults = {"an error stands beside an answer": ~scored & answer}
+    faults = {_BESIDE_ERROR: ~scored & answer}
     exact = scored & ~rows.expected
-    faults["label is not the code of score"] = exact & rows.apart & (~nominal | ~np.isnan(rows.score))
+    faults[_OTHER_LABEL] = exact & rows.apart & (~nominal | ~np.isnan(rows.score))
     if (rows.verdict >= 0).any():  # else the table has no verdicts
         by_rule = row_scales.rule_verdicts(rows.score, rows.label, rows.measured)
         faults["passed is not what the pass rule gives"] = exact & (rows.verdict != by_rule)
@@ -342,11 +373,13 @@ def _faults_of_votes(rows: _Rows, name: str) -> dict[str, Flags]:
     frame, score, none = rows.frame, rows.score, pd.Series([None] * len(rows.frame), dtype=object)
     method, options = (frame[key].astype(object) if key in frame else none for key in ("method", "options"))
     loose = {cell: bool(re.search(f"unscored=|{_OF_MAJORITY}", str(cell))) for cell in options.unique()}
-    strict = (method.notna() & method.ne("majority")).to_numpy(bool) & ~options.map(loose).to_numpy(bool)
+    strict = method.ne("majority").to_numpy(bool) & ~options.map(loose).to_numpy(bool)
+    by_rule = strict & method.notna().to_numpy(bool)  # elsewhere a verdict may be the user's
     bound = ~own_rows(frame, name)
     averaged, has_score = ~method.isin(_FITTED).to_numpy(bool), ~np.isnan(score)
     strange, ends = ~rows.known & (rows.measured.nominal | strict), np.zeros(len(frame), dtype=bool)
     strange |= rows.measured.nominal & averaged & has_score & rows.apart
+    lost = ~rows.measured.nominal & by_rule & averaged & bound & ~has_score
     for scale, on_scale in rows.measured.parts():
         if scale.level == "nominal" or scale.is_open:
             continue
@@ -357,11 +390,18 @@ def _faults_of_votes(rows: _Rows, name: str) -> dict[str, Flags]:
         passes = [bool(scale.passed(code)) for code in scale.codes[:: 1 if scale.better == "high" else -1]]
         if scale.has_rule and passes == sorted(passes):  # else the best vote may fail where another passes
             for end in (codes[0], codes[-1]):
-                ends |= certain & bound & (np.abs(score - end) <= near) & (rows.verdict == int(not scale.passed(end)))
+                ends |= (
+                    on_scale
+                    & by_rule
+                    & bound
+                    & (np.abs(score - end) <= near)
+                    & (rows.verdict == int(not scale.passed(end)))
+                )
     unread = frame["n_scored"].eq(0).to_numpy() if "n_scored" in frame else False
     return {
         "there is a verdict and no pass rule": bound & (rows.verdict >= 0) & ~rows.measured.has_rule,
-        "there is a score and n_scored is 0": strict & has_score & unread,
-        "label is not the code of score": strange,
+        "there is a score and n_scored is 0": by_rule & has_score & unread,
+        "there is a label or a verdict, and no score": lost & (~pd.isna(rows.label) | (rows.verdict >= 0)),
+        _OTHER_LABEL: strange,
         "passed contradicts a score at the end of the scale": ends,
     }

@@ -145,6 +145,9 @@ def id_texts(source: Any, name: str | None) -> list[str]:
         text = canonical(value) if isinstance(value, _SCALARS) or value is None else None
         if text is None or isinstance(text, bool) or text == "":
             if isinstance(value, tuple):
+                if name is not None:
+                    advice = f"make one text of them, as in items[{name!r}].map(lambda id: '/'.join(map(str, id)))"
+                    raise InputError(f"row {at} has an invalid id in {where}: {value!r}; {advice}")
                 levels = f" ({listed(source.names)})" if any(source.names) else ""
                 fact = f"the items' index has several levels{levels}, so it is no id of a row"
                 raise InputError(f"{fact}; pass df.reset_index(): then the levels are columns")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from evalkit.errors import InputError, listed
@@ -67,6 +68,7 @@ TABLES = {name: {column: _TYPES[column] for column in columns} for name, columns
 """Table name -> column -> type."""
 
 _OF_SOME = ["score_sd", "score_mass", "score_low", "score_high", "pass_prob", "score_ab", "score_ba"]  # float64
+_MAY_BE_EMPTY = ("item_id", "explanation")  # an empty text is itself there, and no missing value
 _LATER = {  # tables saved before lack them
     "votes": {"tied_labels", "first_rate"},
     "scores": {"tied_labels"},
@@ -99,9 +101,14 @@ def _coerced(column: Any, kind: str) -> Any:
         if isinstance(column, pd.Categorical) or (isinstance(column, pd.Series) and _fits(column, "category")):
             return column
         series = column if isinstance(column, pd.Series) else pd.Series(list(column), dtype=object)
+        if series.dtype == object and pd.api.types.infer_dtype(series, skipna=True) != "string":
+            series = series.map(id_text, na_action="ignore")  # cell by cell: to pandas, 1 and True are one value
+        if series.dtype.kind == "f":
+            series = pd.Series(as_decimals(series.to_numpy(dtype=np.float64, na_value=np.nan)), index=series.index)
         codes, seen = pd.factorize(series)
-        names = pd.Index([id_text(name) for name in seen], dtype="str")
-        return pd.Series(pd.Categorical.from_codes(codes, categories=names), index=series.index)
+        text_codes, names = pd.factorize(np.array([id_text(name) for name in seen], dtype=object))
+        values = pd.Categorical.from_codes(np.append(text_codes, -1)[codes], categories=pd.Index(names, dtype="str"))
+        return pd.Series(values, index=series.index)
     if kind == "text":
         if not isinstance(column, pd.Series):
             return pd.Series(column, dtype="str")
@@ -133,8 +140,41 @@ def id_text(value: Any) -> str:
 def as_booleans(column: pd.Series) -> pd.Series:
     """Verdicts as pandas' boolean; their texts are read, too."""
     words = {"true": True, "false": False}
-    values = column.map(lambda value: words.get(value.lower(), value) if isinstance(value, str) else value)
+    values = column.astype(object).map(
+        lambda value: words.get(value.lower(), value) if isinstance(value, str) else value
+    )
+    if wrong := [value for value in values.dropna().unique() if value not in (0, 1)]:
+        raise InputError(f"{wrong[0]!r} is neither true nor false")
     return values.where(values.notna(), None).astype("boolean")
+
+
+def as_decimals(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Numbers that were stored in 32 bits as the decimals that these stand for: .3, not .30000001192.
+
+    A number of 64 bits is almost never one of 32 bits by chance, so a column that was converted, or joined to one of 64
+    bits, is recognised, too. Whole numbers stay.
+    """
+    with np.errstate(over="ignore"):
+        short = numbers.astype(np.float32)
+    is_short = (short == numbers) & (np.floor(numbers) != numbers)
+    if not is_short.any():
+        return numbers
+    values, codes = np.unique(short[is_short], return_inverse=True)
+    decimals = numbers.copy()
+    decimals[is_short] = values.astype(str).astype(np.float64)[codes]
+    return numbers if np.array_equal(decimals, numbers, equal_nan=True) else decimals
+
+
+def _without_blanks(column: pd.Series) -> pd.Series:
+    """Empty texts as missing values: a CSV file that is read with `keep_default_na=False` has them for these."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        blank = [text for text in column.cat.categories if isinstance(text, str) and not text.strip()]
+        return column.cat.remove_categories(blank) if blank else column
+    if column.dtype == object:
+        is_blank = column.map(lambda value: isinstance(value, str) and not value.strip()).astype(bool)
+    else:
+        is_blank = column.eq("") if isinstance(column.dtype, pd.StringDtype) else pd.Series(data=False)
+    return column.mask(is_blank.fillna(value=False)) if is_blank.any() else column
 
 
 def table(name: str, columns: Mapping[str, Any]) -> pd.DataFrame:
@@ -201,14 +241,22 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
         raise InputError(f"the {name} table has column {listed(sorted(twice))} twice; keep one, or rename the other")
     # pandas would not know whether an index or a column of one name is meant
     plain: pd.DataFrame = frame.reset_index(drop=True) if {*frame.index.names} & {*frame.columns} else frame
-    restored = {}
+    restored = dict[str, Any]()
     for column, kind in (kinds | dict.fromkeys(_OF_SOME, "float64")).items():
-        if column not in plain.columns or _fits(plain[column], kind):
+        if column not in plain.columns:
+            continue
+        given = plain[column]
+        cells = given if column in _MAY_BE_EMPTY else _without_blanks(given)
+        if cells is given and _fits(given, kind):
             continue
         try:
-            restored[column] = _coerced(plain[column], kind)
+            restored[column] = cells if _fits(cells, kind) else _coerced(cells, kind)
         except (TypeError, ValueError) as problem:
             raise InputError(f"column {column!r} of the {name} table is not {kind}: {problem}") from None
+    for column in [name for name in ("score", "score_norm") if name in plain]:
+        numbers = restored.get(column, plain[column]).to_numpy(dtype=np.float64)
+        if (decimals := as_decimals(numbers)) is not numbers:
+            restored[column] = decimals
     return plain.assign(**restored) if restored else plain
 
 

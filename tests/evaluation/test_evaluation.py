@@ -88,7 +88,7 @@ class TestFigures:
     @pytest.mark.parametrize("name", ["judgments", "votes", "scores", "rubric_scores", "summary"])
     def test_tables_have_the_columns_of_their_contract(self, mixed, name):
         assert list(getattr(mixed, name).columns)[: len(columns_of(name))] == columns_of(name)
-        empty = ek.evaluate(pd.DataFrame({"question": [], "answer": []}), rubric(), JURY)
+        empty = ek.evaluate(pd.DataFrame({"item_id": [], "question": [], "answer": []}, dtype="str"), rubric(), JURY)
         pd.testing.assert_series_equal(getattr(empty, name).dtypes == "int64", getattr(mixed, name).dtypes == "int64")
 
     @pytest.mark.long
@@ -213,7 +213,7 @@ class TestLabels:
         assert "Judges against people\nno labels for clear, grade, topic, worth" in text
 
     def test_no_items_take_any_labels(self):
-        empty = pd.DataFrame({"question": [], "answer": []})
+        empty = pd.DataFrame({"item_id": [], "question": [], "answer": []}, dtype="str")
         evaluation = ek.evaluate(empty, rubric(), JURY, labels=self.table(1, 0))
         assert "No items" in str(evaluation)
         assert "<table>" not in evaluation._repr_html_()
@@ -385,7 +385,9 @@ class TestWide:
         assert wide.iloc[0, -1] == "(A is B here) B is fuller"
 
     def test_no_items(self):
-        wide = ek.evaluate(pd.DataFrame({"question": [], "answer": []}), rubric(), JURY).wide()
+        wide = ek.evaluate(
+            pd.DataFrame({"item_id": [], "question": [], "answer": []}, dtype="str"), rubric(), JURY
+        ).wide()
         assert len(wide) == 0
         assert {"clear", "clear_fake:strict_explanation"} < set(wide.columns)
 

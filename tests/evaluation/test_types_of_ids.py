@@ -47,3 +47,20 @@ def test_ids_come_back_as_they_were_and_no_figure_depends_on_them(kind: str, tmp
     assert measure_edit(made, made)["n_labelled"].tolist() == measure_edit(plain, plain)["n_labelled"].tolist()
     assert plan_again(made).n_items == plan_again(plain).n_items
     assert ek.evaluation.sample_again(made)["item_id"].dtype == items["item_id"].dtype
+
+
+@pytest.mark.parametrize("index", [range(3), [7, 5, 6], ["x", "y", "z"], [0.5, 1.0, 2.0], [1, "x", 2]])
+def test_ids_of_the_index_come_back_as_they_were(index: list[object], tmp_path: Path) -> None:
+    items = pd.DataFrame({"question": ["q"] * 3, "answer": ["a", "b", "c"]}, index=pd.Index(index))
+    rubric = ek.Rubric(id="r", inputs=["question", "answer"], criteria=[{"name": "c", "scale": {0: "no", 1: "yes"}}])
+    made = ek.judge(items, rubric, "fake:strict", cache=tmp_path, progress=False)
+    scores = ek.aggregate(ek.vote(made))
+    evaluation = ek.evaluate(items, rubric, ["fake:strict"], cache=tmp_path, progress=False)
+    imported = ek.import_judgments(items.assign(mark=1), rubric, judge="fake:strict", score="mark")
+    for table in (made.drop_duplicates("item_id"), scores, evaluation.scores, imported):
+        if len({*map(type, index)}) > 1:  # of mixed types: texts
+            assert table["item_id"].tolist() == [*map(str, index)]
+            continue
+        assert table["item_id"].dtype == items.index.dtype
+        joined = items.join(table.set_index("item_id")["score"])
+        assert joined["score"].tolist() == table["score"].tolist()

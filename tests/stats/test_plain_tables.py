@@ -17,6 +17,7 @@ import evalkit as ek
 from evalkit.errors import ConfigError, EvalkitWarning, InputError
 
 J = pd.DataFrame({"item_id": [1, 1, 1, 2, 2, 2], "judge": list("abc") * 2, "score": [2, 2, 1, 0, 1, 1]})
+BINARY = ek.Scale.of([0, 1], pass_at=1)
 NO_ENDS = "the scale is not known: pass scale="
 WORDS = ["bad", "ok", "good"]
 
@@ -560,3 +561,57 @@ def test_samples_in_the_index_are_samples():
     table["sample"] = table.groupby(["item_id", "judge"]).cumcount()
     in_index = table.set_index(["item_id", "judge", "sample"])
     assert_frame_equal(ek.reliability(in_index, scale=(0, 2)), ek.reliability(table, scale=(0, 2)))
+
+
+@pytest.mark.parametrize("codes", [[3, 2, 1], ["3", "2", "1"], "3, 2, 1", [1, 0], [2.5, 1.5], range(5, 0, -1)])
+def test_numbers_in_descending_order_are_not_turned_in_silence(codes):
+    with pytest.raises(ConfigError, match=r"descending order.*better='low'"):
+        ek.vote(J, scale=codes)
+    with pytest.raises(ConfigError, match="descending order"):
+        ek.vote(J, scale={"score": codes})
+    assert ek.vote(J, scale=[2, 0, 1])["score_norm"].tolist() == [1, 1, 0.5, 0, 0.5, 0.5]  # as `unique` gives them
+    assert ek.vote(J, scale={2: "", 1: "", 0: ""})["score_norm"].tolist() == [1, 1, 0.5, 0, 0.5, 0.5]
+
+
+def test_verdicts_are_no_codes_of_a_longer_scale():
+    for spell in (bool, str, lambda value: str(value).upper(), np.bool_):
+        for column in ("score", "label"):
+            table = pd.DataFrame({"item_id": [1, 2], "judge": "a", column: [spell(True), spell(False)]})
+            for scale in ([0, 1], (0, 1), {0: "no", 1: "yes"}, [True, False][::-1], BINARY):
+                assert ek.vote(table, scale=scale)["score"].tolist() == [1, 0]
+            for scale in ([0, 1, 2], (0, 100), [1, 2], ek.Scale.of([0, 1, 2], pass_at=1)):
+                with pytest.raises(InputError, match="is not on the scale"):
+                    ek.vote(table, scale=scale)
+    named = pd.DataFrame({"item_id": [1, 2], "judge": "a", "label": ["true", "false"]})
+    assert ek.vote(named, scale={0: "false", 1: "half", 2: "true"})["score"].tolist() == [2, 0]
+
+
+def test_numbers_of_32_bits_are_equal_to_those_of_64():
+    draw = np.random.default_rng(2)
+    table = pd.DataFrame({"item_id": range(40), "judge": "a", "score": np.round(draw.random(40), 3)})
+    for kind in ("float32", "Float32", "float[pyarrow]"):
+        short = table.assign(score=table["score"].astype(kind))
+        joined = pd.concat([table, short.assign(judge="b")])
+        for other in (joined, joined.astype({"score": "float64"}), joined.astype({"score": object})):
+            assert ek.reliability(other, scale=(0, 1))["percent_agreement"].tolist() == [1]
+            assert not ek.disagreement(other, scale=(0, 1))["split"].any()
+        for scale in (None, (0, 1)):
+            assert ek.compare(table.drop(columns="judge"), short.drop(columns="judge"), scale=scale).table[
+                "changed"
+            ].tolist() == [0]
+        people = table[["item_id"]].assign(label=table["score"])
+        assert ek.align(short, people, scale=(0, 1))["accuracy"].tolist() == [1]
+        assert ek.align(table, people.assign(label=short["score"]), scale=(0, 1))["accuracy"].tolist() == [1]
+    thirds = table.assign(score=np.float32(1) / np.float32(3))
+    with pytest.warns(EvalkitWarning, match=r"numbers of 32 bits, such as 0.33333334.*round\(6\)"):
+        ek.vote(thirds, scale=(0, 1))
+
+
+def test_a_side_whose_scale_is_not_known_has_scores():
+    numbers = pd.DataFrame({"item_id": range(6), "score": [0, 1, 1, 0, 1, 1]})
+    row = ek.compare(numbers.astype({"score": bool}), numbers).table.iloc[0]
+    assert row["n_scored"] == 6
+    assert f"mean_difference: {NO_ENDS}" in row["notes"]
+    nothing = ek.compare(numbers.assign(score=np.nan), numbers).table.iloc[0]
+    assert nothing["n_scored"] == 0
+    assert "no item has a score on both sides" in nothing["notes"]

@@ -12,6 +12,7 @@ from pandas.testing import assert_frame_equal
 import evalkit as ek
 from evalkit.errors import InputError
 from evalkit.rubrics import Scale
+from evalkit.rubrics.row_scales import MEANS
 from evalkit.stats.touched_tables import check_rows
 from evalkit.tables import schemas
 
@@ -219,13 +220,14 @@ def test_rescored_tables_are_computed_by_hand_and_pass():
     assert_frame_equal(ek.rescore(made), made)
     own = made.assign(score=made["score"].where(made["item_id"] != "a", 0.0))
     assert ek.rescore(own)["passed"].tolist()[0] is False
-    # votes: .5 is half-way; 1.7 is nearest to 2 and below the pass mark
+    # votes: .5 is half-way, 1.7 is nearest to 2; both are means, and which samples passed is not known
     votes = ek.vote(judgments({(item, "x"): [2] for item in "abc"}))
     votes["score"] = [0.5, 1.7, 2.0]
     fixed = ek.rescore(votes)
     assert fixed["score_norm"].tolist() == [0.25, 0.85, 1.0]
     assert fixed["label"].astype(object).fillna("").tolist() == ["", "2", "2"]
-    assert fixed["passed"].tolist() == [False, False, True]
+    assert fixed["passed"].astype(object).fillna("").tolist() == ["", "", True]
+    assert fixed["reason"].astype(object).fillna("").tolist() == ["tied", MEANS, ""]
     assert fixed["tied"].tolist() == [True, False, False]
     assert fixed["tied_labels"].astype(object).fillna("").tolist() == ['["0","1"]', "", ""]
     scores = ek.aggregate(fixed)
@@ -298,3 +300,38 @@ def test_two_scales_of_one_criterion_are_refused_in_any_order():
             ek.vote(pd.concat(pair))
     spaced = two.assign(scale=two["scale"].astype(str).str.replace(",", ", "), item_id="c")  # the same scale
     assert len(ek.vote(pd.concat([two, spaced]))) == 2
+
+
+def test_a_csv_file_with_empty_texts_is_the_table_that_was_saved(tmp_path):
+    table = drawn(3, n_items=4, without=("pair",))
+    table.to_csv(tmp_path / "j.csv", index=False)
+    read = pd.read_csv(tmp_path / "j.csv", keep_default_na=False, dtype=str)
+    assert_frame_equal(ek.vote(read), ek.vote(table), check_categorical=False)
+    assert_frame_equal(ek.rescore(read)[["score", "label", "passed"]], ek.rescore(table)[["score", "label", "passed"]],
+                       check_categorical=False)  # fmt: skip
+    beside = table.assign(error=table["error"].astype(object).fillna("nothing"))
+    with pytest.raises(
+        InputError, match=r"rescore\(table\), which removes answers beside an error: .* clear its `error`"
+    ):
+        ek.vote(beside)
+
+
+@pytest.mark.parametrize("function", [ek.vote, lambda table: ek.aggregate(ek.vote(table))])
+def test_a_rescored_mean_has_no_verdict(function):
+    draw = np.random.default_rng(5)
+    made = function(judgments({(str(at), "j"): [int(code) for code in draw.integers(0, 3, 3)] for at in range(40)}))
+    changed = draw.random(len(made)) < 0.5
+    score = np.where(changed, draw.choice([0, 1, 2, 0.25, 0.5, 1.4, 1.75], len(made)), made["score"])
+    fixed = ek.rescore(made.assign(score=score))
+    assert fixed["score"].tolist() == score.tolist()
+    for old, row, value in zip(made["passed"], fixed.itertuples(), score, strict=True):
+        recomputed = abs(row.score - made["score"][row.Index]) > 1e-9
+        if recomputed and value % 1:
+            assert pd.isna(row.passed), value
+            assert row.reason == ("tied" if value % 1 == 0.5 else MEANS), value
+        elif recomputed:
+            assert row.passed == (value >= 2), value
+        else:
+            assert pd.isna(row.passed) if pd.isna(old) else row.passed == old
+    scores = fixed if "judge" not in fixed else ek.aggregate(fixed)
+    assert ek.summarize(scores)["n_verdicts"].tolist() == [scores["passed"].notna().sum()]

@@ -281,6 +281,7 @@ class TestIds:
             (["a", ""], "row 1 has an invalid id"),
             (["a", True], "row 1 has an invalid id in column 'item_id': True"),
             (["a", ["b"]], "row 1 has an invalid id"),
+            (["a", (1, 2)], r"row 1 has an invalid id in column 'item_id': \(1, 2\); make one text of them"),
         ],
     )
     def test_faults(self, ids, message):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import random
 from collections.abc import Iterator
 
+import numpy as np
 import pandas as pd
 import pytest
 from table_samples import assert_same, sample
@@ -17,6 +19,7 @@ from evalkit.tables.schemas import (
     SCORE_KEY,
     TABLES,
     VOTE_KEY,
+    as_decimals,
     categorical,
     check,
     columns_of,
@@ -211,3 +214,46 @@ class TestCheck:
     def test_no_frame(self, given):
         with pytest.raises(InputError, match=f"expected a votes table \\(a DataFrame\\), got {type(given).__name__}"):
             check(given, "votes")
+
+
+class TestTextsBesideNumbers:
+    """Columns that `concat` joined from files of which pandas read one as numbers and one as texts."""
+
+    @pytest.mark.parametrize("column", ["label", "annotator", "criterion"])
+    def test_a_number_and_its_text_are_one_value(self, column):
+        for seed in range(20):
+            draw = random.Random(seed)
+            values = [draw.choice([0, 1, 2, 1.5, True, False, None]) for _ in range(12)]
+            texts = [draw.random() < 0.5 for _ in values]
+            words = {True: "true", False: "false"}
+            expected = [None if v is None else words[v] if isinstance(v, bool) else f"{v:g}" for v in values]
+            mixed = [text if is_text else value for text, is_text, value in zip(expected, texts, values, strict=True)]
+            for kind in ("object", "category"):
+                # to pandas, True and 1 are one category
+                if kind == "category" and len({*map(type, mixed)} & {bool, int}) > 1:
+                    continue
+                labels = pd.DataFrame({"item_id": range(12), "criterion": "c", "annotator": "p", "label": "1"})
+                labels[column] = pd.Series(mixed, dtype=object).astype(kind)
+                found = check(labels, "labels")[column]
+                assert [None if pd.isna(value) else value for value in found] == expected, (seed, kind)
+
+    @pytest.mark.parametrize("kind", ["object", "str", "category"])
+    def test_empty_texts_are_missing_values(self, kind):
+        given = sample("judgments")
+        for column in ("error", "label", "order", "key", "source"):
+            blank = given.assign(**{column: pd.Series(["", None, "x"], dtype=kind)})
+            assert check(blank, "judgments")[column].isna().tolist() == [True, True, False], column
+        assert check(given.assign(passed=["", "True", "False"]), "judgments")["passed"].tolist() == [pd.NA, True, False]
+        assert check(given.assign(explanation=["", "x", "y"]), "judgments")["explanation"].tolist() == ["", "x", "y"]
+        with pytest.raises(InputError, match="column 'passed' of the judgments table is not boolean: 'maybe'"):
+            check(given.assign(passed=["maybe", None, "True"]), "judgments")
+
+    def test_numbers_of_32_bits_are_the_decimals_that_were_stored(self):
+        draw = np.random.default_rng(0)
+        decimals = np.round(draw.uniform(-100, 100, 2000), 4)
+        whole = draw.integers(-(2**53), 2**53, 500).astype(np.float64)
+        assert (as_decimals(decimals.astype(np.float32).astype(np.float64)) == decimals).all()
+        for kept in (decimals, whole, draw.normal(size=2000), np.array([np.nan, np.inf, 1e300, 0.5, 2.0**40])):
+            np.testing.assert_array_equal(as_decimals(kept), kept)
+        given = sample("votes").assign(score=np.float32([0.3, 0.7, 0.1]))
+        assert check(given, "votes")["score"].tolist() == [0.3, 0.7, 0.1]

@@ -143,7 +143,8 @@ class Rows:
         name, chosen = ("score", score) if text is None else ("text", text)
         cells = _column(frame, name, chosen, ids).tolist()
         is_list = [isinstance(cell, (list, tuple, np.ndarray)) for cell in cells]
-        lists = [list(cell) if several else [cell] for cell, several in zip(cells, is_list, strict=True)]
+        # an empty list is a missing answer: its item would vanish
+        lists = [(list(cell) or [None]) if several else [cell] for cell, several in zip(cells, is_list, strict=True)]
         rows = np.repeat(np.arange(len(lists)), [len(several) for several in lists])
         column = chosen if isinstance(chosen, str) else name
         values = Values(name, column, [value for several in lists for value in several], rows, frame.index)

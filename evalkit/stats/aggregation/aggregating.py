@@ -23,9 +23,9 @@ from evalkit.rubrics.row_scales import Measures
 from evalkit.stats.aggregation.dawid_skene_scores import posteriors
 from evalkit.stats.agreement.disagreements import item_disagreement
 from evalkit.stats.order_flips import OF_ORDERS
-from evalkit.stats.own_answers import GAVE_NONE, own_answers
+from evalkit.stats.own_answers import own_answers
 from evalkit.stats.plain_tables import key_text
-from evalkit.stats.result_tables import verdict_codes, with_numbers_as_labels
+from evalkit.stats.result_tables import GAVE_NONE, verdict_codes, with_numbers_as_labels
 from evalkit.stats.touched_tables import take_rows, votes_options
 from evalkit.stats.voting import averaged, vote
 from evalkit.tables import schemas

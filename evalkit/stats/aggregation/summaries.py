@@ -17,7 +17,7 @@ from evalkit.stats.intervals import Interval, effective_clusters, mean_interval,
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.plain_tables import Keys, names_in
 from evalkit.stats.result_tables import cluster_counts, own_clusters, result_table, verdict_codes
-from evalkit.stats.touched_tables import check_by, check_rows, take_rows_by
+from evalkit.stats.touched_tables import check_by, check_points, check_rows, take_rows_by
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Ints, by_id, group, refuse_doubles
@@ -140,7 +140,8 @@ def _of_points(
     numbers = {name: pd.to_numeric(table[name], errors="coerce") for name in _POINTS[4:8]}
     if wrong := [name for name, column in numbers.items() if (column.isna() & table[name].notna()).any()]:
         raise InputError(f"the table of points has no numbers in {listed(wrong)}; pass it as ek.points made it")
-    table = _with_columns(table.assign(**numbers), by, items)
+    check_points(table := table.assign(**numbers))
+    table = _with_columns(table, by, items)
     parts = [name for name in ("axis", "parent") if name in table and name not in by]
     keys = ["rubric", "rubric_version", "criterion", *parts, *by]
     refuse_doubles(table, [*keys, "item_id"], "points", may_miss=keys)
@@ -219,8 +220,8 @@ def _figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
     if not is_open and (valued.any() or not by_label):  # what is not valued at 0, and at 1
         row |= {name: float(np.where(valued, norm, end).mean()) for name, end in (("worst", 0), ("best", 1))}
     notes = _notes(row, plain if is_open else unit, [units[valued], units[verdict >= 0]], by_label=by_label)
-    if "reason" in rows and rows["reason"].eq(MEANS).any():
-        notes.append(f"no pass_rate: {MEANS}")
+    if "reason" in rows and (n_means := int(rows["reason"].eq(MEANS).sum())):
+        notes.append(f"no {f'verdict on {n_means} items' if len(passed) else 'pass_rate'}: {MEANS}")
     return row | {"notes": [*notes, _OPEN] if is_open and valued.any() else notes}
 
 

@@ -104,7 +104,11 @@ class Calibration:
             When the table is of another rubric, version, criterion or scale, or of none of the judges of the
             calibration.
         """
-        frame, _, _ = _checked(judged, schemas.empty("labels"))
+        frame, keys = self._applied(judged)
+        return keys.restore(frame)
+
+    def _applied(self, judged: JudgedLike) -> tuple[pd.DataFrame, Keys]:
+        frame, _, keys = _checked(judged, schemas.empty("labels"))
         self._check_same(frame)
         score = frame["score"].to_numpy(dtype=np.float64)
         criterion, judge = (frame[name].astype(str).to_numpy() for name in ("criterion", "judge"))
@@ -112,7 +116,7 @@ class Calibration:
         for (of_criterion, of_judge), (scores, values) in self.maps.items():
             rows = (criterion == of_criterion) & (judge == of_judge) & ~np.isnan(score)
             calibrated[rows] = np.interp(score[rows], scores, values)
-        return frame.assign(calibrated=calibrated)
+        return frame.assign(calibrated=calibrated), keys
 
     def sets(self, judged: JudgedLike) -> pd.DataFrame:
         """The codes that people may give to each item: each set contains a label with a probability of .9 or more.
@@ -138,7 +142,7 @@ class Calibration:
         reach = self.table.set_index(["criterion", "judge"])["residual"].dropna()
         if reach.empty:
             raise InputError(f"sets of codes need {ENOUGH_FOR_SETS} labelled items of a criterion; label more items")
-        frame = self.apply(judged)
+        frame, keys = self._applied(judged)
         rows = []
         names = ("item_id", "criterion", "judge", "calibrated", "level", "scale")
         for item, criterion, judge, value, level, text in zip(*(frame[name].tolist() for name in names), strict=True):
@@ -152,7 +156,7 @@ class Calibration:
             row = {"item_id": item, "criterion": criterion, "judge": judge, "calibrated": value, "codes": cell}
             rows.append(row | {"n_codes": len(codes)})
         types = "text: item_id criterion judge; number: calibrated; text: codes; count: n_codes"
-        return result_table(rows, types).astype({"item_id": "str"})
+        return keys.restore(result_table(rows, types).astype({"item_id": "str"}))
 
     @with_id_notes
     def check(

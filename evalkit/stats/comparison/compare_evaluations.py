@@ -420,18 +420,19 @@ def people_of(part: Part, labels: pd.DataFrame, common: pd.Index) -> Answers:
 
 def _difference(a: Part, b: Part, common: pd.Index, units: Ints, notes: Notes) -> dict[str, float]:
     share, row = b.norms(common) - a.norms(common), dict[str, float]()
-    in_units = b.scores(common) - a.scores(common) if a.scale.codes == b.scale.codes else np.full(len(common), np.nan)
+    apart = b.scores(common) - a.scores(common)
+    in_units = apart if a.scale.codes == b.scale.codes else np.full(len(common), np.nan)
     for name, gap in (("score_difference", in_units), ("mean_difference", share)):
         if (scored := ~np.isnan(gap)).any():
             ends = mean_interval(gap[scored], units[scored])
             row |= figure_row(name, float(gap[scored].mean()), ends, notes if gap is share else Notes())
     gap = in_units if np.isnan(share).all() else share
     scored = ~np.isnan(gap)
-    row["n_scored"] = int(scored.sum())
+    row["n_scored"] = int((scored if scored.any() else ~np.isnan(apart)).sum())
     if scored.any():
         row["sign_flip_p"] = sign_flip(gap[scored], units[scored])
     if gap is not share:
         why = "scores of points have no lower end (see score_difference)" if "possible" in a.rows else NO_ENDS
-        notes.append(Note(why if scored.any() else "no item has a score on both sides", ("mean_difference",)))
+        notes.append(Note(why if row["n_scored"] else "no item has a score on both sides", ("mean_difference",)))
         return row
     return row | {f"difference_{end}": row[f"mean_difference_{end}"] for end in ("low", "high")}

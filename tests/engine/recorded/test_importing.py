@@ -440,3 +440,41 @@ class TestMistakes:
     def test_an_empty_table_is_an_empty_judgments_table(self):
         empty = pd.DataFrame({"item_id": [], "judge": [], "mark": []})
         assert list(ek.import_judgments(empty, RUBRIC, score="mark").columns) == columns_of("judgments")
+
+
+def test_an_empty_list_of_samples_is_a_missing_answer():
+    for column, codes in (("score", [3, 2]), ("text", ["3", "2"])):
+        for empty in ([], (), np.array([])):
+            table = pd.DataFrame({"item_id": [1, 2, 3], "s": pd.Series([codes, empty, codes[:1]], dtype=object)})
+            with pytest.raises(InputError, match="row 1, column 's': the value is missing"):
+                ek.import_judgments(table, RUBRIC, judge=WHO, **{column: "s"})
+            made = ek.import_judgments(table, RUBRIC, judge=WHO, codes={None: "abstained"}, **{column: "s"})
+            assert made["item_id"].tolist() == [1, 1, 2, 3]
+            assert made["error"].astype(object).fillna("").tolist() == ["", "", "abstained", ""]
+
+
+def test_groups_and_systems_of_the_items_stay_in_every_step():
+    draw = np.random.default_rng(3)
+    for _ in range(5):
+        n_items, size = int(draw.integers(20, 60)), int(draw.integers(2, 9))
+        table = pd.DataFrame({"item_id": range(n_items), "judge": "m", "group_id": np.arange(n_items) // size})
+        table["system_id"] = np.where(draw.random(n_items) < 0.5, "x", "y")
+        table["score"] = draw.integers(1, 4, -(-n_items // size))[table["group_id"]]
+        judged = ek.import_judgments(table, RUBRIC, judge="judge", score="score", group="group_id", system="system_id")
+        people = table[["item_id"]].assign(label=draw.integers(1, 4, n_items))
+        votes = ek.vote(judged)
+        scores = ek.aggregate(votes)
+        whole = ek.combine(scores, RUBRIC)
+        for made in (votes, scores, ek.disagreement(votes), whole):
+            assert made["group_id"].astype(int).tolist() == table["group_id"].tolist()
+            assert made["system_id"].tolist() == table["system_id"].tolist()
+        merged = scores.drop(columns=["group_id", "system_id"]).merge(table[["item_id", "group_id"]])
+        for made in (ek.summarize(scores), ek.summarize(whole), ek.summarize(ek.combine(merged, RUBRIC)),
+                     ek.align(votes, people), ek.align(scores, people)):  # fmt: skip
+            assert made["n_clusters"].tolist() == [table["group_id"].nunique()]
+        plain = ek.aggregate(ek.vote(table, scale=RUBRIC))
+        figures = ["mean", "low", "high", "pass_low", "pass_high"]
+        assert ek.summarize(scores)[figures].values.tolist() == ek.summarize(plain)[figures].values.tolist()
+        assert ek.summarize(scores, by="system_id")["n_items"].sum() == n_items
+    two = pd.concat([scores.assign(system_id=name) for name in "xy"])  # an item may have several systems, with by=
+    assert ek.summarize(two, by="system_id")["n_items"].tolist() == [n_items] * 2

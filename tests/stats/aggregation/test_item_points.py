@@ -429,3 +429,24 @@ def test_edited_rows_give_the_figures_of_plain_python_or_an_error() -> None:
     for edit in NOT_POINTS.values():
         with pytest.raises(InputError, match="points that are 0, no number"):
             ek.points(table, edit(rows))
+
+
+def test_points_that_were_edited_are_refused() -> None:
+    items = [{"item_id": f"q{at}", "answer": "x", "criteria": [{"text": "a", "points": 5}, {"text": "b", "points": 3},
+              {"text": "c", "points": -2}]} for at in range(6)]  # fmt: skip
+    rows = ek.explode_criteria(items)
+    draw = np.random.default_rng(0)
+    met = pd.Series(draw.random(len(rows)) < 0.5, dtype="boolean").mask(draw.random(len(rows)) < 0.2)
+    table = pd.DataFrame({"item_id": rows["item_id"], "score": met})
+    for missing in ("na", "not_met", "renormalise"):
+        made = ek.points(table, rows, missing=missing)
+        ek.summarize(made)
+        ek.compare(made, made.assign(score=made["score"].clip(lower=0)))
+        for wrong in (
+            9.0,
+            made["score"] + 0.1,
+            made["score"].where(made.index != made["score"].first_valid_index(), 0.77),
+        ):
+            for function in (ek.summarize, lambda edited, made=made: ek.compare(made, edited)):
+                with pytest.raises(InputError, match="score is not points / possible"):
+                    function(made.assign(score=wrong))

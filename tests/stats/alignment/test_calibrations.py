@@ -261,3 +261,16 @@ def test_freeze_refuses_what_it_was_not_fitted_on(evaluation, tmp_path):
     with pytest.raises(InputError, match="calibrate needs human labels"):
         ek.calibrate(evaluation)
     assert not (tmp_path / "a.yaml").exists()
+
+
+@pytest.mark.parametrize("kind", ["int64", "Int64", "str", "category"])
+def test_calibrated_tables_have_the_ids_of_the_user(kind):
+    draw = np.random.default_rng(1)
+    ids = pd.Series(range(120)).astype(kind)
+    votes = pd.DataFrame({"item_id": ids, "judge": "j", "score": draw.integers(1, 6, 120)})
+    people = pd.DataFrame({"item_id": ids, "label": np.clip(votes["score"] + draw.integers(-1, 2, 120), 1, 5)})
+    judged = ek.vote(votes, scale=PLAIN)
+    calibration = ek.calibrate(judged, people)
+    for made in (calibration.apply(judged), calibration.sets(judged)):
+        assert made["item_id"].dtype == ids.dtype
+        assert len(votes.merge(made, on="item_id")) == 120

@@ -73,7 +73,9 @@ def test_systems_are_ranked_by_the_points_of_their_answers_to_one_prompt() -> No
         assert rates.loc[(one, other), "n_scored"] == 14
     assert set(ek.rank(table)["system"]) == set("xyz")
     assert set(ek.rank(ek.points(met(rows, 5), rows, by="axis"))["criterion"]) == {"a", "b"}
-    again = pd.concat([table, table.assign(item_id=table["item_id"] + " again", score=0.0)])  # two runs each
+    again = pd.concat(
+        [table, table.assign(item_id=table["item_id"] + " again", score=0.0, points=0.0)]
+    )  # two runs each
     doubled = win_rates(again).set_index(["system", "opponent"]).loc[("x", "y")]
     assert doubled["n_scored"] == 14 * 4
     alone = table.assign(group_id=table["item_id"])
