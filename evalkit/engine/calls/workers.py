@@ -348,6 +348,7 @@ class Workers:
         request, run = call.request, self._run
         storing = []
         for sample, key, reply in zip(request.samples, request.keys, replies, strict=False):
+            run.counts.n_bought += 1
             run.counts.n_unpriced += reply.cost_usd is None
             run.counts.cost_usd += reply.cost_usd or 0.0
             try:

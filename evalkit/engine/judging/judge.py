@@ -343,7 +343,8 @@ def _calling(lookup: Lookup) -> Iterator[Callable[[Any], object] | None]:
     try:
         yield on_progress if bar is None else bar.update
         if bar is not None:
-            bar.end(Counter(error for row in lookup.missing if (error := lookup.columns.error(row)) is not None))
+            called = [row for row in lookup.missing if not lookup.columns.is_cached(row)]
+            bar.end(len(called), Counter(error for row in called if (error := lookup.columns.error(row)) is not None))
     except KeyboardInterrupt:
         # the last line that a terminal or a notebook shows of it, and the only one on the command line
         raise KeyboardInterrupt(_stopped(stored)) from None

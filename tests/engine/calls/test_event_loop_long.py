@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -476,7 +477,11 @@ def test_requests_keep_the_pace(server: JudgeServer, store: ReplyStore) -> None:
 # -- single flight, threads, loops
 
 
-def test_threads_that_want_the_same_pay_once(server: JudgeServer, store: ReplyStore) -> None:
+def test_threads_that_want_the_same_pay_once(
+    server: JudgeServer, store: ReplyStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each says what it stored itself, and that the price is not known."""
+    caplog.set_level(logging.INFO, "evalkit")
     server.always = {"delay": 0.1}
     judge = judge_at(server)
     with ThreadPoolExecutor(4) as pool:
@@ -490,6 +495,14 @@ def test_threads_that_want_the_same_pay_once(server: JudgeServer, store: ReplySt
     alike = [[replace(outcome, joined=False) for outcome in result] for result in results]
     assert all(result == alike[0] for result in alike)
     assert sum(not outcome.joined for result in results for outcome in result) == 40
+    told = [
+        re.match(r"(\d+) replies stored, 0 failed \(none\), (unknown price|US\$ 0.0000),", text)
+        for text in caplog.messages
+    ]
+    stored = {(int(one[1]), one[2]) for one in told if one}
+    assert len([one for one in told if one]) == 4
+    assert sum(int(one[1]) for one in told if one) == 40
+    assert all((n == 0) == (price == "US$ 0.0000") for n, price in stored)
     assert Counter(server.paid) == {f"ITEM-{item}": 1 for item in range(20)}
 
 
