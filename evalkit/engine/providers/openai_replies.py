@@ -90,11 +90,12 @@ def replies_of(
             written.append(texts)
     if not choices:
         raise _no_reply(candidates, answer, judge, secret)
-    tokens = tokens_of(parsed.get("usage"))
+    tokens = tokens_of(parsed.get("usage"), has_text=any(text or refusal for text, refusal, _ in written))
     cost = stated_cost(parsed.get("usage"), answer.headers)
     if cost is None and price is not None:
         cost = price(tokens) if callable(price) else cost_of(price, tokens.prompt, tokens.completion)
-    cost = answer.cost_usd if cost is None else cost
+    if cost is None and tokens.prompt is not None and tokens.completion is not None:
+        cost = answer.cost_usd
     counts = zip(shares(tokens.prompt, len(choices)), shares(tokens.completion, len(choices)), strict=True)
     model, name, build = parsed.get("model"), parsed.get("id"), parsed.get("system_fingerprint")
     logprobs = [logprobs_of(choice.get("logprobs"), secret) for choice in choices]
