@@ -397,6 +397,19 @@ def test_the_last_line_says_what_a_run_came_to(
     assert "2 called and scored, 2 cached, 1 unscored (unreadable 1), US$ 0.0063, " in said
 
 
+@pytest.mark.parametrize("retries", [0, 1])
+def test_an_error_that_ended_a_call_and_then_the_run_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retries: int
+) -> None:
+    monkeypatch.setattr(waits, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    judge = Judge("openai", "m", base_url="http://judges.example.org/v1")
+    with pytest.raises(JudgeError) as told:
+        ek.judge(items_of(40), RUBRIC, judge, samples=1, retries=retries, cache=tmp_path)
+    assert str(told.value).count("no connection to") == 1
+    assert "8 failures in a row" in str(told.value)
+
+
 def test_what_another_run_asked_for_counts_as_cached(
     server: JudgeServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

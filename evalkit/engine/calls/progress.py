@@ -67,7 +67,7 @@ class ProgressBar:
         self._bar.close()
         reasons = ", ".join(f"{reason} {n}" for reason, n in sorted(unscored.items(), key=lambda pair: -pair[1]))
         n_unscored = sum(unscored.values())
-        bill = []
+        bill = list[str]()
         if (progress := self._progress) is not None:
             bill += filter(None, progress.bill.words)
             if progress.maybe_paid:

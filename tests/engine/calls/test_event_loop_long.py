@@ -170,12 +170,18 @@ def test_retry_after_is_obeyed_by_all_judges_on_the_same_model(server: JudgeServ
     assert third >= second >= started
 
 
-def test_a_wait_beyond_reason_is_a_failure_that_says_so(server: JudgeServer, store: ReplyStore) -> None:
-    server.always = {"status": 429, "headers": {"Retry-After": "86400"}}
+@pytest.mark.parametrize(
+    ("wait", "words"),
+    [("301", "301 s"), ("86400", "86400 s"), ("86401", "more than a day"), ("9" * 20, "more than a day")],
+)
+def test_a_wait_beyond_reason_is_a_failure_that_says_so(
+    server: JudgeServer, store: ReplyStore, wait: str, words: str
+) -> None:
+    server.always = {"status": 429, "headers": {"Retry-After": wait}}
     outcome = one(fetch([request_of(judge_at(server), 7)], store))
     assert outcome.failure is not None
     assert outcome.failure.reason == "rate_limited"
-    assert "asks to wait 86400 s" in outcome.failure.detail
+    assert f"(the server asks to wait {words})" in outcome.failure.detail
     assert len(server.seen) == 1
 
 
@@ -387,6 +393,19 @@ def test_a_budget_is_never_exceeded_and_the_rest_says_so(server: JudgeServer, st
     assert 10 <= len(server.paid) < 40
     assert len(server.paid) * 0.0021 <= budget
     assert reasons(outcomes).count(None) == len(server.paid)
+
+
+@pytest.mark.parametrize("run", [None, "shared"])
+def test_a_budget_too_small_for_any_call_says_what_one_may_cost(
+    server: JudgeServer, store: ReplyStore, run: str | None
+) -> None:
+    requests = [request_of(judge_at(server, price=(10.0, 100.0)), item) for item in range(5)]
+    most = upper_bound(requests[0], 1, (10.0, 100.0))
+    outcomes = fetch(requests, store, Options(budget_usd=most / 2, run=run))
+    assert reasons(outcomes) == ["budget"] * 5
+    assert not server.seen
+    details = {str(outcome.failure and outcome.failure.detail) for outcome in outcomes}
+    assert [detail.endswith(f"; a call may cost US$ {most:.4f}") for detail in details] == [True]
 
 
 def test_a_call_that_may_have_been_billed_stays_in_the_budget(server: JudgeServer, store: ReplyStore) -> None:
