@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from evalkit.gate.judgment import Judgment
 from evalkit.gate.results_and_exit_code import Status, SuiteResult, TestResult
 from evalkit.stats.intervals import mean_interval, rate_interval
 from evalkit.stats.significance import holm, mcnemar_midp, sign_flip
+from evalkit.tables.grouping import Floats
 
 FEWEST = 20
 """The fewest tests for a suite bound: with fewer, an interval is too wide to be useful."""
@@ -150,24 +151,31 @@ def _change(
         for name, (_, now) in zip(ids, _judgments(tests, type_), strict=True)
         if (old := before.get((name, type_))) is not None
     ]
-    verdicts = [(old.passed, now.passed) for _, old, now in pairs]
-    steps = [int(b) - int(a) for a, b in verdicts if a is not None and b is not None]
+    verdicts = [(unit, old.passed, now.passed) for unit, old, now in pairs]
     scored = [(unit, old.score, now.score) for unit, old, now in pairs]
-    gaps = [(unit, b - a) for unit, a, b in scored if a is not None and b is not None]
-    fixed, broke = sum(step > 0 for step in steps), sum(step < 0 for step in steps)
-    effect = (fixed - broke) / len(steps) if steps else math.nan
-    changes = np.array([gap for _, gap in gaps], dtype=np.float64)
-    units = np.unique([unit for unit, _ in gaps], return_inverse=True)[1] if gaps else np.array([], dtype=np.int64)
-    p_fall = sign_flip(changes, units) if gaps else math.nan
-    gap = float(changes.mean()) if gaps else math.nan
+    steps, step_units = _changes(verdicts)
+    gaps, gap_units = _changes(scored)
+    fixed, broke = int((steps > 0).sum()), int((steps < 0).sum())
+    effect, gap = (float(changes.mean()) if len(changes) else math.nan for changes in (steps, gaps))
     versions = {(old.rubric_version, now.rubric_version) for _, old, now in pairs if now.rubric_version}
     others = ", ".join(
         f"{type_}@{old} in the baseline, @{now} now" for old, now in sorted(versions, key=str) if old != now
     )
-    same = [(old, now) for _, old, now in pairs if old.verdict_key is not None and old.verdict_key == now.verdict_key]
-    judge = judge_changed((old.samples, list(now.samples)) for old, now in same)
+    same = {  # copies that share their replies are one
+        (old.verdict_key, *old.samples, *now.samples): (old.samples, list(now.samples))
+        for _, old, now in pairs
+        if old.verdict_key is not None and old.verdict_key == now.verdict_key
+    }
+    judge = judge_changed(same.values())
     text = (
         f"{len(pairs)} of {counted(len(ids), 'test')} in both runs, {fixed} now pass, {broke} now fail, "
         f"mean difference {figure(gap)}" + (f", {others}" if others else "") + (f"; {judge}" if judge else "")
     )
-    return (mcnemar_midp(fixed, broke) if steps else math.nan), p_fall, effect, gap, text
+    p_verdict = mcnemar_midp(steps, step_units) if len(steps) else math.nan
+    return p_verdict, sign_flip(gaps, gap_units) if len(gaps) else math.nan, effect, gap, text
+
+
+def _changes(pairs: Iterable[tuple[str, float | None, float | None]]) -> tuple[Floats, list[str]]:
+    """The differences where both runs have a value, and their clusters."""
+    changes = [(b - a, unit) for unit, a, b in pairs if a is not None and b is not None]
+    return np.array([change for change, _ in changes], dtype=np.float64), [unit for _, unit in changes]

@@ -1,9 +1,10 @@
-"""Tests of a change: permuted samples, McNemar's mid-p, sign flips by cluster, Holm."""
+"""Tests of a change: permuted samples, McNemar's mid-p and sign flips by cluster, Holm."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -91,22 +92,49 @@ def _distance(on_b: Ints, counts: Ints, k_a: int, k_b: int) -> Floats:
     return np.asarray((((counts - on_b) / k_a - on_b / k_b) ** 2).sum(axis=1), dtype=np.float64)
 
 
-def mcnemar_midp(fixed: int, broke: int) -> float:
-    """Two-sided mid-p of McNemar's test (Fagerland, Lydersen and Laake 2013): 2·P(X ≤ min) − P(X = min), X ~ Bin(n, ½).
+def mcnemar_midp(steps: Floats, clusters: Any) -> float:
+    """Two-sided mid-p of McNemar's test (Fagerland, Lydersen and Laake 2013), the signs of whole clusters flipped.
+
+    2·P(X ≤ x) − P(X = x), x the smaller of what the clusters gained and lost (their sums of steps −1, 0 and 1), X its
+    distribution if each cluster could as well have gone the other way. Without clusters x = min(fixed, broke) and
+    X ~ Bin(n, ½).
 
     Examples
     --------
-    >>> mcnemar_midp(1, 4), mcnemar_midp(0, 0)
-    (0.21875, 1.0)
+    >>> steps = np.array([1.0, -1, -1, -1, -1])
+    >>> mcnemar_midp(steps, np.arange(5)), mcnemar_midp(steps, np.array([0, 1, 1, 1, 1]))
+    (0.21875, 0.75)
     """
     from scipy.special import bdtr
 
-    n, least = fixed + broke, min(fixed, broke)
+    sums = np.bincount(np.unique(clusters, return_inverse=True)[1], weights=steps).astype(np.int64)
+    sizes, n = np.unique(np.abs(sums[sums != 0])), int(np.count_nonzero(sums))
+    if len(sizes) > 1:
+        least = min(int(sums[sums > 0].sum()), -int(sums[sums < 0].sum()))
+        chances = sums_of_flipped(sums)
+        return round(min(1.0, 2 * float(chances[: least + 1].sum()) - float(chances[least])), 12)
+    least = min(int((sums > 0).sum()), int((sums < 0).sum()))
     exactly = math.exp(math.lgamma(n + 1) - math.lgamma(least + 1) - math.lgamma(n - least + 1) - n * math.log(2))
     return round(min(1.0, 2 * float(bdtr(least, n, 0.5)) - exactly), 12)
 
 
-def sign_flip(differences: Floats, clusters: Ints) -> float:
+def sums_of_flipped(sums: Ints) -> Floats:
+    """The chance of each sum 0 … Σ|sums| of the positive ones, if each could as well have the other sign.
+
+    Examples
+    --------
+    >>> sums_of_flipped(np.array([1, -2])).round(12).tolist()
+    [0.25, 0.25, 0.25, 0.25]
+    """
+    sizes, copies = np.unique(np.abs(sums), return_counts=True)
+    n = int(sizes @ copies) + 1
+    wave = np.ones(n // 2 + 1, dtype=np.complex128)
+    for size, m in zip(sizes.tolist(), copies.tolist(), strict=True):
+        wave *= ((1 + np.exp(-2j * np.pi * size / n * np.arange(n // 2 + 1))) / 2) ** m
+    return np.asarray(np.fft.irfft(wave, n).clip(0), dtype=np.float64)
+
+
+def sign_flip(differences: Floats, clusters: Any) -> float:
     """The p of a mean difference, the signs of whole clusters flipped in 10,000 draws: p = (1 + #)/(1 + B).
 
     The draws are the same at every call. NaN for fewer than two clusters.

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import random
+import re
 import threading
 import time
 from collections import Counter
@@ -394,6 +395,37 @@ def test_the_last_line_says_what_a_run_came_to(
     # three replies at (100 · 10 + 11 · 100) / 1e6 US$
     said = capsys.readouterr().err
     assert "2 called and scored, 2 cached, 1 unscored (unreadable 1), US$ 0.0063, " in said
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_an_error_that_ended_a_call_and_then_the_run_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retries: int
+) -> None:
+    monkeypatch.setattr(waits, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    judge = Judge("openai", "m", base_url="http://judges.example.org/v1")
+    with pytest.raises(JudgeError) as told:
+        ek.judge(items_of(40), RUBRIC, judge, samples=1, retries=retries, cache=tmp_path)
+    assert str(told.value).count("no connection to") == 1
+    assert "8 failures in a row" in str(told.value)
+
+
+def test_what_another_run_asked_for_counts_as_cached(
+    server: JudgeServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.faults = lambda body: verdict(body) | {"delay": 0.2}
+    judge, ready = judge_at(server), threading.Barrier(2)
+
+    def ask(items: list[dict[str, str]]) -> int:
+        ready.wait(300)
+        table = ek.judge(items, RUBRIC, judge, samples=1, cache=tmp_path, progress=True)
+        return int(table["source"].eq("live").sum())
+
+    with ThreadPoolExecutor(2) as pool:
+        n_live = list(pool.map(ask, [items_of(6), items_of(6)]))
+    said = re.findall(r"(\d+) called and scored, (\d+) cached, none unscored, (\S+ \S+),", capsys.readouterr().err)
+    assert sum(n_live) == len(server.paid) == 6
+    assert sorted(said) == sorted((str(n), str(6 - n), "unknown price" if n else "US$ 0.0000") for n in n_live)
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,30 @@ def test_only_what_is_worse_fails(old: Any, now: Any, status: str) -> None:
     assert made.status == status
 
 
+@pytest.mark.parametrize("n_copies", [1, 6, 25])
+def test_copies_of_one_test_are_one(n_copies: int) -> None:
+    """However often one prompt with one answer is in the suite, it breaks once: mid-p of one change is ½."""
+    names = [f"t{at}" for at in range(30)]
+    old = {
+        (name, "r"): _Verdict(passed=True, score=1.0, input_hash="copy" if at < n_copies else name)
+        for at, name in enumerate(names)
+    }
+    now = [result_of(name, at >= n_copies, float(at >= n_copies)) for at, name in enumerate(names)]
+    (made,) = compare_baseline(old, now)
+    assert made.status == "pass"
+    assert f"{n_copies} now fail" in made.message
+    assert made.message.endswith("; p 0.500 by verdicts, 1.000 by scores")
+
+
+def test_copies_with_one_reply_say_once_that_the_judge_changed() -> None:
+    judgment = Judgment("r", "v1", passed=False, score=0.0, samples=(False,) * 3, verdict_key="k")
+    metric = MetricResult("r", "pass", "", (Measured("pass", "", judgment=judgment),))
+    old = {(f"t{at}", "r"): _Verdict(passed=True, score=1.0, verdict_key="k", samples=[True] * 3) for at in range(5)}
+    (made,) = compare_baseline(old, [TestResult(f"t{at}", "pass", "", (metric,)) for at in range(5)])
+    # of the 20 ways to deal three passes and three fails to both runs, 2 are as far apart
+    assert "1 of 1 test with the same prompt and settings have other samples (p 0.100)" in made.message
+
+
 def test_other_samples_under_the_same_key_are_told() -> None:
     def judged(name: str, key: str | None, *samples: bool) -> TestResult:
         judgment = Judgment("r", "v1", passed=True, score=1.0, samples=samples, verdict_key=key)

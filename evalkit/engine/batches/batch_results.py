@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -71,12 +72,25 @@ class BatchResults:
                     replace(reply, source="batch", sent=sent),
                 )
             )
-            self.n_stored += 1
-            has_cost = self.cost_usd is not None and reply.cost_usd is not None
-            self.cost_usd = self.cost_usd + reply.cost_usd if has_cost else None  # type: ignore[operator]
+            self._count(reply)
         if len(samples) > 1:
             self._learn("n_supported", len(answer) >= len(samples))
         return len(self._rows) >= _REPLIES_PER_WRITE
+
+    def resume(self, keys: Sequence[bytes]) -> None:
+        """Count as answered what earlier results brought; `keys` are those of all samples, in the order of requests."""
+        stored, rest = self._store.get_many(keys, since=self._newer_than), iter(keys)
+        for number, (_, _, _, samples, *_) in enumerate(self._requests):
+            of_request = [stored.get(key) for key in islice(rest, len(samples))]
+            if None not in of_request:
+                self._answered.add(number)
+                for reply in of_request:
+                    self._count(Reply.from_dict(orjson.loads(reply)))  # type: ignore[arg-type]
+
+    def _count(self, reply: Reply) -> None:
+        self.n_stored += 1
+        has_cost = self.cost_usd is not None and reply.cost_usd is not None
+        self.cost_usd = self.cost_usd + reply.cost_usd if has_cost else None  # type: ignore[operator]
 
     def store_rows(self) -> None:
         """Store what came so far."""

@@ -23,6 +23,8 @@ from evalkit.errors import counted
 Server = str | Judge | None
 """A base URL that may get a key, or a judge of a client, which keeps its key itself."""
 
+WHEN_FILE_CUT = "; import the rest when it is there, or cancel the ticket to give it up"
+
 _NAMES = (
     "judge", "state", "n_requests", "n_replies", "n_answered", "n_stored", "n_unanswered", "usd", "usd_at_most",
     "cost_usd", "batch", "problem",
@@ -135,6 +137,7 @@ class Ticket:
 def _row(batch: BatchRecord) -> dict[str, Any]:
     """A row of the table from what the store keeps of a batch."""
     reasons = ", ".join(f"{n} {reason}" for reason, n in batch.reasons.items())
+    problem = batch.problem + WHEN_FILE_CUT * (batch.state == "file" and batch.problem != "")
     usd = {"usd": batch.usd, "usd_at_most": batch.usd_at_most, "cost_usd": batch.cost_usd}
     return {
         "judge": batch.judge["name"],
@@ -142,7 +145,7 @@ def _row(batch: BatchRecord) -> dict[str, Any]:
         "n_requests": batch.n_requests, "n_replies": batch.n_replies, "n_answered": batch.n_done,
         "n_stored": batch.n_stored, "n_unanswered": 0 if batch.is_open else batch.n_replies - batch.n_stored,
         "batch": batch.batch or (batch.path if batch.state == "file" else ""),
-        "problem": "; ".join(filter(None, [batch.problem, reasons])),
+        "problem": "; ".join(filter(None, [problem, reasons])),
         **{name: float("nan") if value is None else value for name, value in usd.items()},
     }  # fmt: skip
 

@@ -24,7 +24,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.providers import PROVIDERS
 from evalkit.engine.batches.batch_request_files import keys_in
 from evalkit.engine.batches.batch_results import BatchResults
-from evalkit.engine.batches.ticket import Server, Ticket, shower
+from evalkit.engine.batches.ticket import WHEN_FILE_CUT, Server, Ticket, shower
 from evalkit.engine.batches.ticket_record import BatchRecord, TicketRecord
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.batch_tickets import StoredTicket, TicketChangedError
@@ -36,7 +36,7 @@ from evalkit.engine.providers.batch_http import FILE_TIMEOUT_S
 from evalkit.engine.providers.batch_interface import Batch, service_of
 from evalkit.engine.providers.openai_batches import answer_of, json_lines
 from evalkit.engine.providers.provider_interface import ProviderError
-from evalkit.errors import ConfigError, InputError, JudgeError, listed
+from evalkit.errors import ConfigError, InputError, JudgeError, counted, listed
 
 CERTAIN_S = 300.0 + FILE_TIMEOUT_S
 """So long after the last sign of life of its sender, a batch that the provider does not list was not created: an upload
@@ -407,23 +407,42 @@ class OpenTicket:
         """Store the replies in files of results."""
         results_of: dict[int, BatchResults] = {}
         secrets = [key_in(record.judge["api_key_env"]) for record in self.batches]
-        ours = re.compile(rf"{self.stored.ticket}-(\d+)_\d+")
-        for file in files:
-            for line in json_lines(file, *secrets):
-                match = ours.fullmatch(str(line.get("custom_id"))) if line.keys() & {"response", "error"} else None
-                number = int(match[1]) if match else -1
-                if not 0 <= number < len(self.batches) or self.batches[number].state != "file":
-                    continue
-                if number not in results_of:
-                    results_of[number] = self._results(number)
-                answer = answer_of(line, self._judge(number))
-                if answer is not None and results_of[number].add(line["custom_id"], answer):
-                    results_of[number].store_rows()
+        ours, n_cut, is_late = re.compile(rf"{self.stored.ticket}-(\d+)_\d+"), 0, False
+        for line in (line for file in files for line in json_lines(file, *secrets)):
+            if not isinstance(line, dict):
+                n_cut += 1
+                continue
+            match = ours.fullmatch(str(line.get("custom_id"))) if line.keys() & {"response", "error"} else None
+            number = int(match[1]) if match else -1
+            if not 0 <= number < len(self.batches):
+                continue
+            if self.batches[number].state != "file":
+                is_late = True
+                continue
+            if number not in results_of:
+                results_of[number] = self._results(number)
+                results_of[number].resume(self._keys(number))
+            answer = answer_of(line, self._judge(number))
+            if answer is not None and results_of[number].add(line["custom_id"], answer):
+                results_of[number].store_rows()
+        if not results_of and is_late:
+            fact = f"ticket {self.stored.ticket} has ended, and takes no more answers from {listed(files)}"
+            raise InputError(f"{fact}; what it stored is in the cache, and judge requests what is missing")
         if not results_of:
-            fact = f"{listed(files)} answers no open request of ticket {self.stored.ticket}"
+            fact = f"no whole line of {listed(files)} answers an open request of ticket {self.stored.ticket}"
             raise InputError(f"{fact}; pass the file of answers that your batch program wrote for this ticket")
         for number, results in results_of.items():
-            self._end(number, results, billed_usd=results.billed_usd(), n_done=results.n_answered)
+            if n_missing := results.n_missing():
+                results.store_rows()
+                of_all = f"{n_missing} of {counted(self.batches[number].n_requests, 'request')} without an answer"
+                problem = of_all + f" ({counted(n_cut, 'line')} cut or unreadable)" * (n_cut > 0)
+                _log.warning("ticket %s: %s%s", self.stored.ticket, problem, WHEN_FILE_CUT)
+                self.note(
+                    number, n_stored=results.n_stored, cost_usd=results.cost_usd, n_done=results.n_answered,
+                    reasons=dict(results.reasons), problem=problem,
+                )  # fmt: skip
+            else:
+                self._end(number, results, billed_usd=results.billed_usd(), n_done=results.n_answered)
 
 
 def _place_of(judge: Judge) -> tuple[str | None, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
 from evalkit.core.formatting import money
 from evalkit.core.judges import Judge
@@ -45,6 +46,7 @@ class Budget:
         self.calls = 0
         self._reserved_usd = 0.0
         self._reserved_calls = 0
+        self._refused = math.inf  # US$ of the smallest call that does not fit any more; 0 if none does
         self._settled = asyncio.Event()
 
     @classmethod
@@ -89,6 +91,7 @@ class Budget:
             most_usd is not None and self.usd + self._reserved_usd + usd > most_usd
         ):
             if not self._reserved_calls:
+                self._refused = min(self._refused, usd)
                 return False
             self._settled.clear()
             await self._settled.wait()
@@ -110,4 +113,16 @@ class Budget:
         """The reason why no call fits, in words."""
         if self._options.max_calls is not None and self.calls >= self._options.max_calls:
             return f"max_calls={self._options.max_calls} reached"
-        return f"{money(self.usd)} of budget_usd={self._options.budget_usd} spent; the next call may not fit"
+        return spent_of(self.usd, self._options.budget_usd, self._refused)
+
+
+def spent_of(usd: float, budget_usd: float | None, refused: float, by: str = "") -> str:
+    """How much of a budget is spent, and the highest price of the cheapest call that did not fit (infinite: not known).
+
+    Examples
+    --------
+    >>> spent_of(0.0, 0.005, 0.0126)
+    'US$ 0.0000 of budget_usd=0.005 spent; a call may cost US$ 0.0126'
+    """
+    price = f"; a call may cost {money(refused)}" if 0 < refused < math.inf else ""
+    return f"{money(usd)} of budget_usd={budget_usd} spent{by}{price}"

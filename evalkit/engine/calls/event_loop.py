@@ -186,11 +186,11 @@ def _report(scheduler: Scheduler) -> None:
     progress = scheduler.counts
     _log.log(
         logging.WARNING if progress.maybe_paid else logging.INFO,
-        "%d replies stored, %d failed (%s), US$ %.4f, %d requests without an answer that may have been billed",
-        progress.done,
+        "%d replies stored, %d failed (%s), %s, %d requests without an answer that may have been billed",
+        progress.n_bought,
         progress.failed.total(),
         ", ".join(f"{reason} {n}" for reason, n in progress.failed.items()) or "none",
-        progress.cost_usd,
+        progress.bill,
         progress.maybe_paid,
     )
     for note in scheduler.notes:

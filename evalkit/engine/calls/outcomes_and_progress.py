@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from evalkit.core.formatting import Bill
 from evalkit.core.prompts_and_replies import Failure
 
 
@@ -39,8 +40,8 @@ class Progress:
         Requests that were sent and not answered yet.
     cost_usd
         US$ of this run's replies whose price is known.
-    n_unpriced
-        Replies whose price is unknown.
+    n_bought, n_unpriced
+        Replies that this run, and no other, asked for; of these, those whose price is unknown.
     maybe_paid
         Requests without an answer that may have been billed.
     stopped
@@ -53,6 +54,7 @@ class Progress:
     total: int = 0
     in_flight: int = 0
     cost_usd: float = 0.0
+    n_bought: int = 0
     n_unpriced: int = 0
     maybe_paid: int = 0
     stopped: bool = False
@@ -61,3 +63,8 @@ class Progress:
     def n_failed(self) -> int:
         """Samples without a reply."""
         return sum(self.failed.values())
+
+    @property
+    def bill(self) -> Bill:
+        """What the replies that this run asked for cost."""
+        return Bill(self.cost_usd, self.n_bought, self.n_unpriced)

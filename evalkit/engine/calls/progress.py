@@ -37,7 +37,7 @@ class ProgressBar:
     ) -> None:
         from tqdm.auto import tqdm
 
-        self._n_rows, self._n_calls, self._on_progress = n_rows, n_calls, on_progress
+        self._n_rows, self._on_progress = n_rows, on_progress
         self._progress: Any = None
         self._started = time.monotonic()
         self._stopping = False
@@ -62,22 +62,19 @@ class ProgressBar:
         if self._on_progress is not None:
             self._on_progress(progress)
 
-    def end(self, unscored: Mapping[str, int]) -> None:
-        """Write the last line: numbers called, cached and unscored (by reason), and the cost."""
+    def end(self, n_called: int, unscored: Mapping[str, int]) -> None:
+        """Write the last line: numbers called, cached and unscored (by reason, of those called), and the cost."""
         self._bar.close()
         reasons = ", ".join(f"{reason} {n}" for reason, n in sorted(unscored.items(), key=lambda pair: -pair[1]))
         n_unscored = sum(unscored.values())
-        bill = []
+        bill = list[str]()
         if (progress := self._progress) is not None:
-            dollars = self._dollars()
-            bill.append("price unknown" if dollars == "NA" else f"US$ {dollars}")
-            if dollars != "NA" and progress.n_unpriced:
-                bill.append(f"{counted(progress.n_unpriced, 'reply', 'replies')} of unknown price")
+            bill += filter(None, progress.bill.words)
             if progress.maybe_paid:
                 bill.append(f"{counted(progress.maybe_paid, 'call')} without an answer that may have been billed")
         parts = [
-            f"{self._n_calls - n_unscored} called and scored",
-            f"{self._n_rows - self._n_calls} cached",
+            f"{n_called - n_unscored} called and scored",
+            f"{self._n_rows - n_called} cached",
             f"{n_unscored} unscored ({reasons})" if reasons else "none unscored",
             *bill,
             f"{time.monotonic() - self._started:.1f} s",
@@ -87,7 +84,7 @@ class ProgressBar:
     def _dollars(self) -> str:
         """The cost so far; a reply of unknown price does not count as free."""
         progress = self._progress
-        if progress.n_unpriced and progress.n_unpriced >= progress.done:
+        if progress.n_unpriced and progress.n_unpriced == progress.n_bought:
             return "NA"
         return f"{'>=' if progress.n_unpriced else ''}{progress.cost_usd:.4f}"
 

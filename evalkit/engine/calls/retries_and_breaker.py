@@ -10,6 +10,7 @@ from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.waits import OF_ONE_PROMPT, PERMANENT
 
 FAILURES_TO_OPEN = 8
+LAST_ERROR = "; the last error: "
 
 REASONS: dict[str, Reason] = {
     "timeout": "timeout", "rate_limited": "rate_limited", "content_filter": "refused", "too_long": "too_long",
@@ -78,4 +79,4 @@ class Breaker:
 
     def _open(self, why: str, problem: ProviderError) -> None:
         if self.down is None:
-            self.down = Failure("judge_down", f"{why}; the last error: {problem.detail}")
+            self.down = Failure("judge_down", why + LAST_ERROR + problem.detail)

@@ -10,11 +10,10 @@ import secrets
 import time
 from typing import TYPE_CHECKING
 
-from evalkit.core.formatting import money
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Options
 from evalkit.engine.cache.budget_and_rate_leases import NOTHING, Amount, BudgetLease, Granted, RateLease
-from evalkit.engine.calls.budget import Budget
+from evalkit.engine.calls.budget import Budget, spent_of
 from evalkit.errors import CacheError
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ class SharedBudget(Budget):
         self._most = Amount(math.inf if usd is None else usd, math.inf if calls is None else calls)
         self._leased = self._others = NOTHING
         self._wanted_usd, self._wanted_calls = 0.0, 0
-        self._refused = math.inf  # US$ of the smallest call that does not fit any more; 0 if none does
         self._is_by_calls = False  # whether that is for the number of calls
         self._turn = asyncio.Lock()
         self._renewing: asyncio.Future[Granted] | None = None
@@ -87,8 +85,7 @@ class SharedBudget(Budget):
         run = f"by the processes of run={self._options.run!r}"
         if self._is_by_calls or self._others.calls + self.calls >= self._most.calls:
             return f"max_calls={self._options.max_calls} reached {run}"
-        usd = money(self._others.usd + self.usd)
-        return f"{usd} of budget_usd={self._options.budget_usd} spent {run}; the next call may not fit"
+        return spent_of(self._others.usd + self.usd, self._options.budget_usd, self._refused, f" {run}")
 
     async def end(self) -> None:
         """Give back what was not spent; if the store cannot take that, the whole lease counts as spent."""

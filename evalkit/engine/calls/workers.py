@@ -42,6 +42,7 @@ _RATE_LIMIT_PATIENCE = 4
 _ADAPT = "adapt."
 _AS_ASKED = object()
 _FIRST_LOOK_S = 0.05
+_DAY_S = 86400.0
 _LONGEST_LOOK_S = 1.0
 _BEYOND_TIMEOUT_S = 10.0
 _TOKENS_OF_A_CALL = 1000  # about
@@ -348,6 +349,7 @@ class Workers:
         request, run = call.request, self._run
         storing = []
         for sample, key, reply in zip(request.samples, request.keys, replies, strict=False):
+            run.counts.n_bought += 1
             run.counts.n_unpriced += reply.cost_usd is None
             run.counts.cost_usd += reply.cost_usd or 0.0
             try:
@@ -409,7 +411,8 @@ class Workers:
         if wait is None or not patient:
             detail = problem.detail
             if problem.retry_after and wait is None:
-                detail += f" (the server asks to wait {problem.retry_after:g} s)"
+                wait_text = "more than a day" if problem.retry_after > _DAY_S else f"{problem.retry_after:g} s"
+                detail += f" (the server asks to wait {wait_text})"
             failure = Failure(REASONS.get(problem.kind, "server_error"), detail)
             if problem.kind in ("client_error", "too_long", "refused_parameter"):
                 self._keep_parameters(call)

@@ -345,7 +345,8 @@ def _calling(lookup: Lookup) -> Iterator[Callable[[Any], object] | None]:
     try:
         yield on_progress if bar is None else bar.update
         if bar is not None:
-            bar.end(Counter(error for row in lookup.missing if (error := lookup.columns.error(row)) is not None))
+            called = [row for row in lookup.missing if not lookup.columns.is_cached(row)]
+            bar.end(len(called), Counter(error for row in called if (error := lookup.columns.error(row)) is not None))
     except KeyboardInterrupt:
         # the last line that a terminal or a notebook shows of it, and the only one on the command line
         raise KeyboardInterrupt(_stopped(stored)) from None
@@ -386,10 +387,16 @@ def _take(lookup: Lookup, outcomes: Sequence[Any]) -> None:
 
 def _fail(lookup: Lookup, failures: dict[int, Any]) -> None:
     """Mark and report the rows without a reply."""
+    from evalkit.engine.calls.retries_and_breaker import LAST_ERROR
+
     lookup.fail({row: failure.reason for row, failure in failures.items()})
     worklist = lookup.stored.worklist
     names = {row: worklist.spec.judges[worklist.place(row)[2]].name for row in failures}
-    details = Counter((names[row], failure.detail or failure.reason) for row, failure in failures.items())
+    texts = [(names[row], failure.detail or failure.reason) for row, failure in failures.items()]
+    # an error that ended a call, and then the run, is told once
+    errors = [(name, text.rpartition(LAST_ERROR)[2]) for name, text in texts]
+    longest = dict(sorted(zip(errors, texts, strict=True), key=lambda pair: len(pair[1][1])))
+    details = Counter(longest[error] for error in errors)
     if len(failures) == worklist.n_asked and all(failure.reason in _DOWN for failure in failures.values()):
         reasons = "; ".join(f"{name}: {detail}" for name, detail in details)
         raise JudgeError(f"nothing was scored, because no judge could be called. {reasons}")

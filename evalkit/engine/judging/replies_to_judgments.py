@@ -259,6 +259,10 @@ class Columns(VerdictColumns):
         keys = pd.Series(pd.concat([pd.Series(keys) for _, keys in chunks], ignore_index=True))
         return float(np.nansum(self.cost[rows[~keys.duplicated().to_numpy()]]))
 
+    def is_cached(self, row: int) -> bool:
+        """Whether the reply was in the cache, or another run stored it there meanwhile."""
+        return bool(self._source[row] == _SOURCES.index("cache"))
+
     def error(self, row: int) -> str | None:
         """The reason why a row has no score, or None."""
         code = self._error[row]

@@ -176,7 +176,7 @@ def lines_of(file: BinaryIO, *secrets: Secret) -> Iterator[Any]:
         if not line.strip():
             continue
         value = json_of(line)
-        if value is None and line.rstrip().endswith(b"}") and (match := _ID.search(line)):
+        if value is None and line.endswith((b"}\n", b"}\r\n")) and (match := _ID.search(line)):
             value = {"custom_id": match[1].decode("utf-8", "replace"), UNREADABLE: True}
         if isinstance(value, list):  # the lines as one JSON list
             yield from value

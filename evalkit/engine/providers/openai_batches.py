@@ -183,10 +183,10 @@ def _answer_of(line: Mapping[str, Any], judge: Judge) -> list[Reply] | ProviderE
     return problem_of(answer, judge, _PARAMETERS, secret)
 
 
-def json_lines(file: Path, *secrets: Secret) -> Iterator[dict[str, Any]]:
-    """The JSON objects in a file of results, without keys; lines that are none are left out."""
+def json_lines(file: Path, *secrets: Secret) -> Iterator[Any]:
+    """See `lines_of`."""
     with file.open("rb") as stream:
-        yield from (line for line in lines_of(stream, *secrets) if isinstance(line, dict))
+        yield from lines_of(stream, *secrets)
 
 
 def _batch(raw: Mapping[str, Any]) -> Batch:

@@ -23,6 +23,7 @@ from evalkit.engine.providers.api_keys import key_of, key_source
 from evalkit.engine.providers.error_answers import ErrorText, kind_of, refused_parameter, status_named, wait_in
 from evalkit.engine.providers.prices import Tokens, cost_of, shares, stated_cost, tokens_of
 from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.providers.streamed_answers import completion_of, is_stream
 from evalkit.engine.providers.transport import Answer
 from evalkit.errors.secrets import Secret, without_keys
 
@@ -70,6 +71,9 @@ def replies_of(
         ``malformed`` for what is not a chat completion; or the error that some servers send with status 200.
     """
     parsed = json_of(answer.content)
+    if not isinstance(parsed, dict) and is_stream(answer.content, answer.headers):
+        parsed = completion_of(answer.content, answer.status)
+        answer = answer._replace(content=json_bytes(parsed))
     if not isinstance(parsed, dict):
         raise ProviderError("malformed", _not_json(answer, secret), status=answer.status, maybe_paid=True)
     choices = parsed.get("choices")
@@ -90,11 +94,12 @@ def replies_of(
             written.append(texts)
     if not choices:
         raise _no_reply(candidates, answer, judge, secret)
-    tokens = tokens_of(parsed.get("usage"))
+    tokens = tokens_of(parsed.get("usage"), has_text=any(text or refusal for text, refusal, _ in written))
     cost = stated_cost(parsed.get("usage"), answer.headers)
     if cost is None and price is not None:
         cost = price(tokens) if callable(price) else cost_of(price, tokens.prompt, tokens.completion)
-    cost = answer.cost_usd if cost is None else cost
+    if cost is None and tokens.prompt is not None and tokens.completion is not None:
+        cost = answer.cost_usd
     counts = zip(shares(tokens.prompt, len(choices)), shares(tokens.completion, len(choices)), strict=True)
     model, name, build = parsed.get("model"), parsed.get("id"), parsed.get("system_fingerprint")
     logprobs = [logprobs_of(choice.get("logprobs"), secret) for choice in choices]

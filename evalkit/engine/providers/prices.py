@@ -146,10 +146,11 @@ class Tokens(NamedTuple):
     written: int = 0
 
 
-def tokens_of(usage: Any) -> Tokens:
+def tokens_of(usage: Any, *, has_text: bool = False) -> Tokens:
     """The tokens in the `usage` of an answer.
 
-    Some services count thinking only in the total, although it is billed as output.
+    Some services count thinking only in the total, although it is billed as output. A count of 0 for a prompt, or for a
+    reply that `has_text`, means that the service did not count: it is None.
 
     Examples
     --------
@@ -157,6 +158,8 @@ def tokens_of(usage: Any) -> Tokens:
     Tokens(prompt=35, completion=74, cached=0, written=0)
     >>> tokens_of({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 8}}).cached
     8
+    >>> tokens_of({"prompt_tokens": 0, "completion_tokens": 0}, has_text=True).prompt is None
+    True
     """
     if not isinstance(usage, dict):
         return Tokens(None, None)
@@ -175,6 +178,7 @@ def tokens_of(usage: Any) -> Tokens:
             parts = usage.get("completion_tokens_details")
             thought = token_count(parts.get("reasoning_tokens")) if isinstance(parts, dict) else None
             completion += thought if thought is not None and thought > completion else 0
+    prompt, completion = prompt or None, completion or (None if has_text else completion)
     cached = min(cached, prompt or 0)
     return Tokens(prompt, completion, cached, min(written, (prompt or 0) - cached))
 

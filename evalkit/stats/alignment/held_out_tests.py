@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.stats.alignment.held_out_log import ItemSet, append_log, item_hash, look_key, looks_at, read_log
+from evalkit.stats.significance import sums_of_flipped
 from evalkit.tables.grouping import Ints
 
 ALPHA = 0.05
@@ -33,14 +34,8 @@ def flip_p(steps: Ints) -> float:
     >>> flip_p(np.array([1, 1, 1, 1, 0, -1])), flip_p(np.array([3, -1]))
     (0.1875, 0.5)
     """
-    sizes = np.abs(steps[steps != 0])
-    chances = np.ones(1)  # of the sums −n … n
-    for size in sizes.tolist():
-        wider = np.zeros(len(chances) + 2 * size)
-        wider[: len(chances)] += chances / 2
-        wider[2 * size :] += chances / 2
-        chances = wider
-    return float(chances[int(sizes.sum() + steps.sum()) :].sum())
+    chances = sums_of_flipped(steps)
+    return round(float(chances[int(steps[steps > 0].sum()) :].sum()), 12)
 
 
 def power_of(n: int, alpha: float, *, fixed: float = 0.12, broke: float = 0.02) -> float:

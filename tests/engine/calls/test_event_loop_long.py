@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -169,12 +170,18 @@ def test_retry_after_is_obeyed_by_all_judges_on_the_same_model(server: JudgeServ
     assert third >= second >= started
 
 
-def test_a_wait_beyond_reason_is_a_failure_that_says_so(server: JudgeServer, store: ReplyStore) -> None:
-    server.always = {"status": 429, "headers": {"Retry-After": "86400"}}
+@pytest.mark.parametrize(
+    ("wait", "words"),
+    [("301", "301 s"), ("86400", "86400 s"), ("86401", "more than a day"), ("9" * 20, "more than a day")],
+)
+def test_a_wait_beyond_reason_is_a_failure_that_says_so(
+    server: JudgeServer, store: ReplyStore, wait: str, words: str
+) -> None:
+    server.always = {"status": 429, "headers": {"Retry-After": wait}}
     outcome = one(fetch([request_of(judge_at(server), 7)], store))
     assert outcome.failure is not None
     assert outcome.failure.reason == "rate_limited"
-    assert "asks to wait 86400 s" in outcome.failure.detail
+    assert f"(the server asks to wait {words})" in outcome.failure.detail
     assert len(server.seen) == 1
 
 
@@ -388,6 +395,19 @@ def test_a_budget_is_never_exceeded_and_the_rest_says_so(server: JudgeServer, st
     assert reasons(outcomes).count(None) == len(server.paid)
 
 
+@pytest.mark.parametrize("run", [None, "shared"])
+def test_a_budget_too_small_for_any_call_says_what_one_may_cost(
+    server: JudgeServer, store: ReplyStore, run: str | None
+) -> None:
+    requests = [request_of(judge_at(server, price=(10.0, 100.0)), item) for item in range(5)]
+    most = upper_bound(requests[0], 1, (10.0, 100.0))
+    outcomes = fetch(requests, store, Options(budget_usd=most / 2, run=run))
+    assert reasons(outcomes) == ["budget"] * 5
+    assert not server.seen
+    details = {str(outcome.failure and outcome.failure.detail) for outcome in outcomes}
+    assert [detail.endswith(f"; a call may cost US$ {most:.4f}") for detail in details] == [True]
+
+
 def test_a_call_that_may_have_been_billed_stays_in_the_budget(server: JudgeServer, store: ReplyStore) -> None:
     server.always = {"reset": True}
     judge = judge_at(server, price=(10.0, 100.0), max_tokens=20)
@@ -476,7 +496,11 @@ def test_requests_keep_the_pace(server: JudgeServer, store: ReplyStore) -> None:
 # -- single flight, threads, loops
 
 
-def test_threads_that_want_the_same_pay_once(server: JudgeServer, store: ReplyStore) -> None:
+def test_threads_that_want_the_same_pay_once(
+    server: JudgeServer, store: ReplyStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each says what it stored itself, and that the price is not known."""
+    caplog.set_level(logging.INFO, "evalkit")
     server.always = {"delay": 0.1}
     judge = judge_at(server)
     with ThreadPoolExecutor(4) as pool:
@@ -490,6 +514,14 @@ def test_threads_that_want_the_same_pay_once(server: JudgeServer, store: ReplySt
     alike = [[replace(outcome, joined=False) for outcome in result] for result in results]
     assert all(result == alike[0] for result in alike)
     assert sum(not outcome.joined for result in results for outcome in result) == 40
+    told = [
+        re.match(r"(\d+) replies stored, 0 failed \(none\), (unknown price|US\$ 0.0000),", text)
+        for text in caplog.messages
+    ]
+    stored = {(int(one[1]), one[2]) for one in told if one}
+    assert len([one for one in told if one]) == 4
+    assert sum(int(one[1]) for one in told if one) == 40
+    assert all((n == 0) == (price == "US$ 0.0000") for n, price in stored)
     assert Counter(server.paid) == {f"ITEM-{item}": 1 for item in range(20)}
 
 

@@ -37,8 +37,18 @@ def good(*choices: dict[str, Any], usage: Any = USAGE, **fields: Any) -> dict[st
     return {"body": {"object": "chat.completion", "model": "m", "choices": rows, "usage": usage} | fields}
 
 
+def streamed(piece: dict[str, Any]) -> dict[str, Any]:
+    events = [{"choices": [piece]}, {"choices": [], "usage": USAGE}]
+    body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in events) + "data: [DONE]\n\n"
+    return {"body": body.encode(), "headers": {"content-type": "text/event-stream"}}
+
+
 def error(status: int, message: str, headers: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
     return {"status": status, "headers": headers, "body": {"error": {"message": message} | fields}}
+
+
+def counts(prompt: int, reply: int) -> dict[str, Any]:
+    return {"prompt_tokens": prompt, "completion_tokens": reply, "total_tokens": prompt + reply}
 
 
 def several(body: dict[str, Any]) -> dict[str, Any]:
@@ -160,6 +170,9 @@ SERVICES = [
     Service("a function call alone", lambda _: good(choice("", "stop", function_call={"arguments": OBJECT})), [2], 1, 0, ONE,
             texts=['{"explanation":"fine","score":2}']),
     Service("an empty reply", lambda _: good(choice("")), ["empty"], 1, 0, ONE, texts=[""]),
+    Service("it streams unasked", lambda _: streamed({"delta": {"content": GOOD}, "finish_reason": "stop"}), [2], 1, 0, ONE),
+    Service("it streams in a form of its own", lambda _: streamed({"words": GOOD}), [], 2, 2, None, 2,
+            said="switch streaming off"),
     # money
     Service("the service states its cost", lambda _: good(usage=USAGE | {"cost": 0.25}), [2], 1, 0, 0.25),
     Service("it states it by parts", lambda _: good(usage=USAGE | {"cost": {"total_cost": 0.5}}), [2], 1, 0, 0.5),
@@ -176,6 +189,12 @@ SERVICES = [
             [2], 1, 0, (1 * 1 + 8 * 0.1 + 4 * 10) / 1e6, judge={"price": (1, 10, 0.1)}),
     Service("cached tokens as DeepSeek says it", lambda _: good(usage=USAGE | {"prompt_cache_hit_tokens": 8}), [2], 1, 0,
             (1 * 1 + 8 * 0.1 + 4 * 10) / 1e6, judge={"price": (1, 10, 0.1)}),
+    Service("nothing counted beside an empty reply", lambda _: good(choice(""), usage=counts(9, 0)), ["empty"], 1, 0,
+            9 / 1e6),
+    Service("zeros with a stated cost", lambda _: good(usage=counts(0, 0) | {"cost": 0}), [2], 1, 0, 0.0),
+    Service("no tokens counted", lambda _: good(usage=counts(0, 0)), [2], 1, 0, None),
+    Service("no tokens of the prompt counted", lambda _: good(usage=counts(0, 4)), [2], 1, 0, None),
+    Service("no tokens of the reply counted", lambda _: good(usage=counts(9, 0)), [2], 1, 0, None),
 ]  # fmt: skip
 
 
@@ -275,6 +294,19 @@ def test_the_cost_that_a_service_states_counts_for_the_budget(tmp_path: Path) ->
     assert len(server.seen) == 3  # after US$ 1.2 no call fits
     assert table["error"].isna().tolist() == [True] * 3 + [False] * 3
     assert table["cost_usd"].sum() == pytest.approx(1.2)
+
+
+@pytest.mark.parametrize("usage", [counts(0, 0), counts(0, 4), counts(9, 0)])
+def test_a_service_that_does_not_count_ends_the_budget(tmp_path: Path, usage: dict[str, Any]) -> None:
+    """The highest price of each call counts, where its price is unknown: 100,000 tokens of US$ 10 a million."""
+    with judge_server(faults=lambda _: good(usage=usage)) as server:
+        judge = judge_of(server, price=(0, 10), max_tokens=100_000)
+        table = ek.judge(
+            items(6), "correctness", judge, samples=1, cache=tmp_path, budget_usd=3.5, concurrency=1, progress=False
+        )
+    assert len(server.seen) == 3
+    assert table["cost_usd"].isna().all()
+    assert table[["prompt_tokens", "completion_tokens"]].isna().any(axis=None)
 
 
 def test_a_request_that_is_too_large_holds_no_other_up(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import itertools
 import json
 import logging
 import os
+import random
 import shlex
 import threading
 import time
@@ -883,15 +884,60 @@ def test_requests_in_a_file(server: BatchServer, folder: str, tmp_path: Path) ->
                     json.dumps({"id": "v", "custom_id": line["custom_id"], "response": response, "error": None}) + "\n"
                 )
             out.write('{"custom_id": "of another ticket", "response": null}\n\nno JSON\n')
-    with pytest.raises(InputError, match="answers no open request of ticket"):
+    with pytest.raises(InputError, match=r"no whole line of .* answers an open request of ticket"):
         ek.collect(ticket, results=paths[0])
     done = ek.collect(ticket, results=tmp_path / "answers-0.jsonl")
     assert done.table["state"].tolist() == ["ended", "file"]
     done = ek.collect(ticket, results=[tmp_path / "answers-0.jsonl", tmp_path / "answers-1.jsonl"])
+    assert done.is_open
+    assert "1 of 12 requests without an answer (2 lines cut or unreadable); import the rest" in str(done)
+    assert judged(items, judges, folder)["error"].value_counts().to_dict() == {"in_batch": 1}
+    done = ek.collect(ticket, cancel=True, progress=False)
     assert not done.is_open
     assert done.table["n_stored"].tolist() == [12, 11]
+    with pytest.raises(InputError, match="has ended, and takes no more answers"):
+        ek.collect(ticket, results=tmp_path / "answers-1.jsonl")
     table = judged(items, judges, folder, offline=True)
     assert table["error"].value_counts().to_dict() == {"cache_miss": 1}
+
+
+@pytest.mark.parametrize("rest", ["whole", "only what lacks"])
+def test_answers_that_are_still_being_copied_are_imported_later(
+    server: BatchServer, folder: str, tmp_path: Path, rest: str
+) -> None:
+    """Cut anywhere: what is there is stored, the others stay with the ticket, and none is bought again."""
+    items, judge, draw = some_items(3), jury(server, "gpt-4o"), random.Random(0)
+    for at in range(8):
+        folder, requests, answers = (str(tmp_path / f"{at}{name}") for name in ("cache", "asks.jsonl", "answers.jsonl"))
+        ticket = sent(items, judge, folder, to=requests)
+        lines = [json.loads(line) for line in Path(requests).read_text().splitlines()]
+        made = [
+            {"custom_id": one["custom_id"], "response": {"status_code": 200, "body": server.answer(one["body"])[1]}}
+            for one in lines
+        ]
+        texts = [json.dumps(one).encode() for one in made]
+        whole = b"".join(text + b"\n" for text in texts)
+        # also behind a brace within a line, which looks like its end
+        ends = [place + 1 for place in range(len(whole) - 1) if whole[place : place + 1] == b"}"]
+        cut = draw.choice(ends) if at % 2 else draw.randrange(1, len(whole) - 2)
+        Path(answers).write_bytes(whole[:cut])
+        n_there = sum(text in texts for text in whole[:cut].split(b"\n"))
+        if not n_there:
+            with pytest.raises(InputError, match="no whole line"):
+                ek.collect(ticket, results=answers)
+        else:
+            now = ek.collect(ticket, results=answers)
+            assert now.is_open == (n_there < len(lines)), (cut, n_there)
+        done = ek.collect(ticket) if n_there == len(lines) else None
+        if done is None:
+            Path(answers).write_bytes(whole if rest == "whole" else whole[whole.rfind(b"\n", 0, cut) + 1 :])
+            done = ek.collect(ticket, results=answers)
+        assert not done.is_open
+        assert done.table["problem"].tolist() == [""]
+        assert done.table[["n_stored", "n_unanswered"]].values.tolist() == [[len(items) * 3, 0]]
+        table = judged(items, judge, folder, offline=True)
+        assert table["error"].isna().all()
+        assert done.table["cost_usd"].sum() == pytest.approx(table["cost_usd"].sum())
 
 
 @pytest.mark.parametrize("provider", ["vllm", "litellm", "inference-providers"])

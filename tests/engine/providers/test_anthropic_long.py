@@ -245,6 +245,15 @@ def test_the_cost_is_that_of_what_was_billed_or_unknown(
     assert (own.cost_usd is None) is (cached or prompt is None)
 
 
+@pytest.mark.parametrize("usage", [{"input_tokens": 0}, {"output_tokens": 0}, {"input_tokens": 0, "output_tokens": 0}])
+def test_tokens_that_were_not_counted_have_no_price(usage: dict[str, int]) -> None:
+    with judge_server(always={"usage": usage}) as server:
+        (reply,) = ask(judge_at(server.url, price=(1, 1)))
+    assert reply.text
+    assert reply.cost_usd is None
+    assert None in (reply.prompt_tokens, reply.completion_tokens)
+
+
 def test_headers_of_the_environment_do_not_go_to_other_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "x-gateway-key: secret\nX-Team: t")
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token-of-the-environment")

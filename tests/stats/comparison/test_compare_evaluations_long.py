@@ -58,7 +58,49 @@ def test_mcnemar_midp_is_that_of_statsmodels():
         exact = mcnemar([[0, fixed], [broke, 0]], exact=True).pvalue if n else 1.0
         # The exact test counts the observed split on both sides, the mid-p half of it on each.
         expected = 1.0 if fixed == broke else exact - binom.pmf(least, n, 0.5)
-        assert mcnemar_midp(fixed, broke) == pytest.approx(expected, abs=1e-9)
+        steps = np.repeat([1.0, -1.0, 0.0], [fixed, broke, 7])
+        assert mcnemar_midp(steps, np.arange(len(steps))) == pytest.approx(expected, abs=1e-9)
+        # every item in three copies is as one of each
+        three = np.repeat(steps, 3)
+        assert mcnemar_midp(three, np.repeat(np.arange(len(steps)), 3)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_mcnemar_midp_of_clusters_is_that_of_all_signs():
+    draw = np.random.default_rng(0)
+    for _ in range(100):
+        steps, clusters = draw.integers(-1, 2, 25).astype(np.float64), draw.integers(0, 8, 25)
+        sums = np.bincount(clusters, weights=steps)
+        flipped = np.abs(np.array([signs @ sums for signs in 1 - 2 * np.array(list(np.ndindex(*[2] * len(sums))))]))
+        seen = abs(sums.sum())
+        expected = 1.0 if seen == 0 else (flipped > seen).mean() + (flipped == seen).mean() / 2
+        assert mcnemar_midp(steps, clusters) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("sizes", [np.full(20, 5), np.arange(60) % 9 + 1, np.array([6, *[1] * 24]), np.ones(60, int)])
+def test_groups_that_change_together_are_no_more_than_their_number(sizes):
+    """Nothing became better or worse: p ≤ .05 in at most 5 % of the rounds, and two standard errors more."""
+    draw, units, n_rounds = np.random.default_rng(1), np.repeat(np.arange(len(sizes)), sizes), 400
+    found = 0
+    for _ in range(n_rounds):
+        was, again, changes = (draw.random(len(sizes)) < share for share in (0.5, 0.5, 0.3))
+        steps = (changes * (again.astype(np.float64) - was))[units]
+        found += mcnemar_midp(steps, units) <= 0.05
+    assert found <= n_rounds * 0.05 + 2 * math.sqrt(n_rounds * 0.05 * 0.95)
+
+
+def test_a_comparison_of_groups_is_seldom_worse_by_chance():
+    draw, n_worse = np.random.default_rng(1), 0
+    clusters = pd.Series([f"g{at // 5}" for at in range(100)], index=[f"i{at:02}" for at in range(100)])
+    for _ in range(40):
+        was, again, changes = (np.repeat(draw.random(20) < share, 5) for share in (0.5, 0.5, 0.3))
+        made = compare(side(was.astype(int).tolist()), side(np.where(changes, again, was).astype(int).tolist()),
+                       clusters=clusters)  # fmt: skip
+        n_worse += bool(made.worse)
+        row = only(made)
+        assert row["mcnemar_p"] == row["mcnemar_p_holm"]
+        gained, lost = row["fixed"] // 5, row["broke"] // 5
+        assert row["mcnemar_p"] == mcnemar_midp(np.repeat([1.0, -1.0], [gained, lost]), np.arange(gained + lost))
+    assert n_worse <= 2
 
 
 def test_sign_flip_by_hand_and_by_enumeration():
