@@ -104,6 +104,8 @@ class Template:
                 raise RubricError(f"{fact}: '{{#- evalkit', 'form: json' (or another form) and '-#}}'")
             lines = [line.partition(":") for line in header_match[1].strip().splitlines() if line.strip()]
             header = {key.strip(): value.strip() for key, _, value in lines}
+            if len(header) < len(lines):
+                raise RubricError("its header names a key twice; keep one of the lines")
             form = header.pop("form", "")
             check_form(form)
             if unknown := header.keys() - {"description"}:

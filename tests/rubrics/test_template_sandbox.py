@@ -101,6 +101,7 @@ class TestHeader:
             ("{# evalkit\nform: json\nfrom: x\n#}", "unknown header key 'from'; allowed: form, description"),
             ("{# evalkit\nform: xml\n#}", "unknown reply form 'xml'"),
             ("{# evalkit\nform\n#}", "unknown reply form ''"),
+            ("{# evalkit\nform: json\nform: tagged\n#}", "names a key twice"),
             ("{# evalkit\nform: regex:(\n#}", "'regex:\\(' is not a valid regular expression"),
         ],
     )

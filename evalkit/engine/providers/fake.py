@@ -324,7 +324,7 @@ def write_reply(prompt: Prompt, code: Code, text: str) -> str:
     if prompt.form == "tagged":
         return _TAGGED.format(text=text, code=code)
     if prompt.form.startswith("regex:"):
-        return _matching_reply(prompt.form.removeprefix("regex:"), code, text)
+        return _matching_reply(prompt.form.removeprefix("regex:").strip(), code, text)
     return str(code)
 
 

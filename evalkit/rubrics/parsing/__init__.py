@@ -35,6 +35,8 @@ Form = str | re.Pattern[str] | Mapping[str | re.Pattern[str], Any]
 _LONGEST = 200_000
 """Characters, without thinking, of the longest reply that is searched for an answer."""
 _BLANK = "\ufeff \t\r\n"
+_WRAPPED = re.compile(r"""r?(["'`/])(?:(?!\1).)*\1[a-z]*""")
+_COMMENT = re.compile(r"\s#\s(?!.*\()")
 _ANSWER = re.compile(r"\A<answer>([^<>]{1,200})</answer>\Z")
 
 
@@ -48,7 +50,8 @@ class Parser(Protocol):
 def check_form(form: str) -> None:
     r"""Raise unless `form` is one of `FORMS`.
 
-    A pattern must compile and have a group named ``score`` or exactly one group.
+    A pattern must compile and have a group named ``score`` or exactly one group. Spaces around it are not part of it;
+    quotation marks around it and a comment behind it would be, and are refused.
 
     Raises
     ------
@@ -69,7 +72,11 @@ def check_form(form: str) -> None:
 
 
 def _pattern(form: str) -> re.Pattern[str]:
-    source = form.removeprefix("regex:")
+    source = form.removeprefix("regex:").strip()
+    if _WRAPPED.fullmatch(source) or _COMMENT.search(source):
+        fact = f"the reply form {form!r} has a pattern in quotation marks or slashes, or with a comment"
+        advice = 'write the pattern alone, and a mark that the judge writes in brackets, as in ["] or [#]'
+        raise RubricError(f"{fact}, which would be part of it; {advice}")
     try:
         pattern = re.compile(source)
     except re.error as problem:

@@ -371,6 +371,19 @@ def test_all_matches_of_a_pattern_must_agree() -> None:
 
 
 @pytest.mark.parametrize(
+    "pattern", [r"Score: (\d)", r"(?i)score:\s*(?P<score>\d)", r"(?m)^Score: (\d)$", r"# Score: (\d)"]
+)
+@pytest.mark.parametrize("around", [(" ", ""), ("\t", ""), ("", "  "), ("  ", " ")])
+def test_spaces_around_a_pattern_are_not_part_of_it(pattern: str, around: tuple[str, str]) -> None:
+    form, spaced = f"regex:{pattern}", f"regex:{around[0]}{pattern}{around[1]}"
+    check_form(spaced)
+    for said in ("Score: {}", "Why.\n# Score: {}", "Score: {}, no: Score: 0", "Score: {}.5", "Not Score: {}", "none"):
+        for code in range(3):
+            assert read(said.format(code), spaced) == read(said.format(code), form)
+    assert read("# Score: 2", spaced) == (2 if "^" not in pattern else "unreadable")
+
+
+@pytest.mark.parametrize(
     ("form", "words"),
     [
         ("xml", "allowed: json, tagged, number, label, regex:PATTERN"),
@@ -378,6 +391,10 @@ def test_all_matches_of_a_pattern_must_agree() -> None:
         ("regex:(", "not a valid regular expression"),
         (r"regex:\d", "0 groups"),
         (r"regex:(\d)(\d)", "2 groups"),
+        *[(f"regex:{space}{mark}Score: (\\d){mark}", "in quotation marks") for space in ("", " ") for mark in "\"'`/"],
+        (r"regex:/Score: (\d)/i", "or slashes"),
+        (r"regex:r'Score: (\d)'", "in quotation marks"),
+        (r"regex: Score: (\d)  # the level", "a comment"),
     ],
 )
 def test_bad_forms_are_errors(form: str, words: str) -> None:
