@@ -102,7 +102,7 @@ CASES = {
     "binary, all pass": lambda: (judgments(samples([1] * 12), BINARY), everyone(ITEMS, [1] * 12)),
     "cyrillic names": _cyrillic,
 }
-SYSTEMS = {item: f"s{n % 4}" for n, item in enumerate(ITEMS)}
+SYSTEMS = {name: f"s{n % 4}" for n, item in enumerate(ITEMS) for name in (item, f"вопрос {n}")}
 CLUSTERS = {name: f"g{n % 2}" for n, item in enumerate(ITEMS) for name in (item, f"вопрос {n}")}
 
 
