@@ -171,10 +171,10 @@ def rescore(table: pd.DataFrame, *, scale: ScaleLike | None = None) -> pd.DataFr
     Returns
     -------
     DataFrame
-        The table with `score_norm`, `label` (the nearest code; NA for an exact half), `passed` (by the pass rule; NA for
-        a vote or score between ordinal codes, which is a mean) and what says whether a row is scored or tied. A judgment
-        with an `error` loses its score: what was not read never becomes a number by this. To give it a score of your own,
-        clear its `error`, too.
+        The table with `score_norm`, `label` (the nearest code; NA for an exact half), `passed` (by the pass rule; NA
+        for a vote or score between ordinal codes, which is a mean) and what says whether a row is scored or tied. A
+        judgment with an `error` loses its score: what was not read never becomes a number by this. To give it a score
+        of your own, clear its `error`, too.
 
     Raises
     ------
