@@ -19,7 +19,8 @@ def votes_of(codes, start=0, judge="j"):
     return schemas.table("votes", {
         "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": [f"i{start + i}" for i in range(n)],
         "criterion": ["c"] * n, "judge": [judge] * n, "score": [float(code) for code in codes],
-        "label": [f"{code:g}" for code in codes], "passed": [code >= 4 for code in codes], "n_samples": [1] * n,
+        "label": [None if code % 1 else f"{code:g}" for code in codes], "passed": [code >= 4 for code in codes],
+        "n_samples": [1] * n,
         "n_scored": [1] * n, "tied": [False] * n, "level": ["ordinal"] * n, "scale": [FIVE] * n,
     })  # fmt: skip
 
