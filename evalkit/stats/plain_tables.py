@@ -29,6 +29,8 @@ from evalkit.tables.items import is_missing
 
 _KEYS = [*schemas.VOTE_KEY, "annotator", "system_id"]
 _DEFAULTS = {"rubric": "table", "rubric_version": "v1", "criterion": "score"}
+OF_NO_RUBRIC = "table@v1"
+"""What a table is called that names no rubric."""
 _MISSING, _JSON = "missing", '{"codes":'
 _NEAR, _WHOLE = 1e-9, re.compile(r"[+-]?\d+\.0+")
 _OF_ITEM = {
