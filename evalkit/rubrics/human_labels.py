@@ -142,8 +142,10 @@ def _with_codes_of_levels(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
     codes = labels["label"].astype(object)
     for criterion in rubric.criteria:
         rows, scale = (labels["criterion"] == criterion.name).to_numpy(), criterion.scale
-        named = {text: scale.named(text) for text in codes[rows].dropna().unique() if scale.by_value(text) is None}
-        code_of = {text: code_text(code) for text, code in named.items() if code is not None}
+        codes_by_text = {
+            text: scale.named(text) for text in codes[rows].dropna().unique() if scale.by_value(text) is None
+        }
+        code_of = {text: code_text(code) for text, code in codes_by_text.items() if code is not None}
         codes[rows] = codes[rows].map(lambda text, code_of=code_of: code_of.get(text, text))
     return labels.assign(label=categorical(codes.to_numpy()))
 
