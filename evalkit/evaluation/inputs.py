@@ -60,7 +60,7 @@ def rubric_of_table(judgments: pd.DataFrame, items: pd.DataFrame) -> Rubric:
     with suppress(RubricError):
         rubric = load_rubric(f"{name}@{version}")
         known = {(one.name, one.level, one.scale.to_json()) for one in rubric.criteria}
-        if known >= set(scales.itertuples(index=False, name=None)):
+        if known >= {(*row[:2], Scale.from_json(*row[1:]).to_json()) for row in scales.itertuples(index=False)}:
             return rubric
     inputs = [column for column in items.columns if column not in _IDS and str(column).isidentifier()]
     criteria = [_criterion(*row) for row in scales.itertuples(index=False, name=None)]
@@ -70,7 +70,7 @@ def rubric_of_table(judgments: pd.DataFrame, items: pd.DataFrame) -> Rubric:
 def _criterion(name: str, level: str, text: str) -> Criterion:
     scale = Scale.from_json(level, text)
     rule = {"pass_at": scale.pass_at, "pass_if": scale.pass_if, "better": scale.better}
-    return Criterion(name=name, level=level, scale=dict.fromkeys(scale.codes, ""), **rule)
+    return Criterion(name=name, level=level, scale=dict(scale.items()), **rule)
 
 
 def check_judged(judgments: pd.DataFrame, items: pd.DataFrame, rubric: Rubric) -> None:

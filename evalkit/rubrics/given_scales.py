@@ -116,7 +116,7 @@ def scales_of(given: Any, criteria: Iterable[str], *, sole: bool = False) -> dic
 def known(given: Any) -> Known:
     """A scale and its cell, as people write it."""
     scale = scale_of(given)
-    return scale, cell_of(given, scale)
+    return scale, cell_of(scale)
 
 
 def _is_number(code: Any) -> bool:
@@ -190,18 +190,16 @@ def _of_text(text: str, level: Any) -> Scale:
     return _of_codes(words, level)
 
 
-def cell_of(given: Any, scale: Scale) -> str:
-    """The cell of the column `scale`; with the words that stand for the codes, where a user gave them alone.
+def cell_of(scale: Scale) -> str:
+    """The cell of the column `scale`, with the words that stand for the codes: people's labels may be these.
 
     Examples
     --------
-    >>> cell_of(["bad", "good"], scale_of(["bad", "good"]))
+    >>> cell_of(scale_of(["bad", "good"]))
     '{"codes":[0,1],"better":"high","texts":["bad","good"]}'
     """
     text = scale.to_json()
-    if isinstance(given, (Scale, Criterion, Rubric)) or scale.level != "ordinal" or not any(scale.texts):
-        return text
-    return orjson.dumps(orjson.loads(text) | {"texts": list(scale.texts)}).decode()
+    return orjson.dumps(orjson.loads(text) | {"texts": list(scale.texts)}).decode() if any(scale.texts) else text
 
 
 def same_scale(one: Scale, other: Scale) -> bool:

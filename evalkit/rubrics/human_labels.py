@@ -22,7 +22,7 @@ from evalkit.rubrics.scales import Scale, code_text
 from evalkit.tables.files import records
 from evalkit.tables.grouping import ID_NOTES, match_ids
 from evalkit.tables.items import ItemsLike, as_items, is_missing
-from evalkit.tables.schemas import LABEL_KEY, check, columns_of
+from evalkit.tables.schemas import LABEL_KEY, categorical, check, columns_of
 
 LabelsLike = pd.DataFrame | Mapping[str, str | Sequence[str]]
 """Human labels: the long labels table, or for each criterion the item columns that hold them."""
@@ -124,9 +124,12 @@ def as_labels(
         if criteria is None and rubric is not None:
             criteria = rubric_of(rubric).names
         people = of_people(check(_with_keys(labels, criteria), "labels", need=[*LABEL_KEY, "label"]))
-        if items is None or rubric is None:
+        if rubric is None:
             return people
-        return of_these_texts(people, items, rubric_of(rubric), inputs or {})
+        rubric = rubric_of(rubric)
+        return _with_codes_of_levels(
+            people if items is None else of_these_texts(people, items, rubric, inputs or {}), rubric
+        )
     if items is None:
         if len(labels) > _MOST_CRITERIA or not all(
             isinstance(columns, (str, list, tuple)) for columns in labels.values()
@@ -142,6 +145,19 @@ def as_labels(
             f"its tables, or pass labels=ek.extract_labels(items, {dict(labels)!r})"
         )
     return extract_labels(items, labels, rubric=rubric)
+
+
+def _with_codes_of_levels(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
+    """The labels with codes in place of the levels' own words, which may be verdicts elsewhere, as *ok* is."""
+    codes = labels["label"].astype(object)
+    for criterion in rubric.criteria:
+        rows, scale = (labels["criterion"] == criterion.name).to_numpy(), criterion.scale
+        codes_by_text = {
+            text: scale.named(text) for text in codes[rows].dropna().unique() if scale.by_value(text) is None
+        }
+        code_of = {text: code_text(code) for text, code in codes_by_text.items() if code is not None}
+        codes[rows] = codes[rows].map(lambda text, code_of=code_of: code_of.get(text, text))
+    return labels.assign(label=categorical(codes.to_numpy()))
 
 
 def of_people(labels: pd.DataFrame) -> pd.DataFrame:

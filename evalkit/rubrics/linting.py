@@ -72,6 +72,9 @@ def _of_criterion(criterion: Criterion, *, pointwise: bool) -> Iterator[str]:
             yield f"levels {code_text(code)} and {code_text(other)} read almost alike: judges cannot tell them apart"
     if not scale.has_rule and pointwise:
         yield "no pass rule (pass_at or pass_if): no pass rate, and not usable in a gate"
+    verdicts = {scale.passed(code) for code in scale}  # of a range: its ends
+    if scale.has_rule and len(verdicts) == 1:
+        yield f"every level {'passes' if verdicts == {True} else 'fails'}: the pass rule tells nothing apart"
     if criterion.level != "nominal" and len(scale) > _MOST_LEVELS:
         yield f"{len(scale)} levels: people and judges can distinguish about five"
 

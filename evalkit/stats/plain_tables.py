@@ -29,6 +29,8 @@ from evalkit.tables.items import is_missing
 
 _KEYS = [*schemas.VOTE_KEY, "annotator", "system_id"]
 _DEFAULTS = {"rubric": "table", "rubric_version": "v1", "criterion": "score"}
+OF_NO_RUBRIC = "table@v1"
+"""What a table is called that names no rubric."""
 _MISSING, _JSON = "missing", '{"codes":'
 _NEAR, _SAME, _WHOLE = 1e-9, 1e-6, re.compile(r"[+-]?\d+\.0+")
 _OF_ITEM = {
@@ -306,12 +308,12 @@ def _completed(
         criterion = str(frame["criterion"].iloc[rows[0]])
         own_scale = answers.own(rows, criterion, scales.get(criterion))
         if is_whole and own_scale is not None:  # a table of evalkit's own, whose scale is only compared
-            answers.keep(rows)
+            answers.keep(rows, own_scale)
             continue
         measured_on = own_scale or scales.get(criterion) or of_rubric.get(criterion)
         answers.read(rows, criterion, measured_on, may_lie_between=name != "judgments")
     if answers.kept.all() and len(frame):
-        return frame
+        return frame if scale is None else frame.assign(scale=schemas.categorical(answers.scale))
     return _filled(answers, name, pairwise=rubric is not None and rubric.mode == "pairwise")
 
 
@@ -366,13 +368,13 @@ class _Answers:
                 f"criterion {criterion!r} has the scale {_written(own_scale[0])} in the table and {_written(given[0])} "
                 "in scale=; pass the scale of the rows, or drop the columns `level` and `scale`"
             )
-        return own_scale
+        return own_scale if given is None or any(own_scale[0].texts) else given
 
-    def keep(self, rows: Any) -> None:
-        """Leave the rows as they are."""
-        self.kept[rows] = True
+    def keep(self, rows: Any, own_scale: Known) -> None:
+        """Leave the rows as they are, but for words of the levels that only the user says."""
+        self.kept[rows], self.scale[rows] = True, own_scale[1]
         self.score[rows] = self.frame["score"].iloc[rows].to_numpy(dtype=np.float64)
-        for cells, column in ((self.label, "label"), (self.level, "level"), (self.scale, "scale")):
+        for cells, column in ((self.label, "label"), (self.level, "level")):
             column_cells = self.frame[column].iloc[rows].astype(object)
             cells[rows] = column_cells.where(column_cells.notna(), None)
 
@@ -462,7 +464,7 @@ class _Answers:
                 scale = scale_of(cell, level)
             except (ValueError, TypeError, KeyError) as problem:
                 raise InputError(f"column 'scale', criterion {criterion!r}: {problem}") from None
-            distinct.setdefault(replace(scale, texts=()), (scale, cell_of(cell, scale)))
+            distinct.setdefault(replace(scale, texts=()), (scale, cell_of(scale)))
         if len(distinct) > 1:
             several = " and ".join(_written(scale) for scale, _ in distinct.values())
             fact = f"criterion {criterion!r} has two scales in the column 'scale': {several}"

@@ -300,6 +300,14 @@ class TestReview:
             ({"scale": SCALE}, "no pass rule"),
             ({"scale": {n: f"level{n}" for n in range(8)}}, "8 levels: people and judges can distinguish about five"),
             ({"scale": SCALE, "weight": 0}, "all weights are 0"),
+            *[
+                (
+                    {"scale": SCALE, "pass_at": at, "better": side},
+                    "every level passes: the pass rule tells nothing apart",
+                )
+                for at, side in ((min(SCALE), "high"), (max(SCALE), "low"))
+            ],
+            ({"scale": {"a": "x", "b": "y"}, "level": "nominal", "pass_if": ["a", "b"]}, "every level passes"),
         ],
     )
     def test_findings(self, fields, message):

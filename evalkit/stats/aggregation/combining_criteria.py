@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +12,10 @@ from pandas.arrays import BooleanArray
 
 from evalkit.core.lists_of_choices import MISSING_CRITERIA, MissingCriteria, RubricMode
 from evalkit.core.settings import WEIGHT, check_choice, is_weight
-from evalkit.errors import InputError, listed
+from evalkit.errors import EvalkitWarning, InputError, listed
 from evalkit.rubrics import Criterion, Rubric, Scale
 from evalkit.rubrics.given_scales import ScaleLike, same_scale
-from evalkit.stats.plain_tables import Keys
+from evalkit.stats.plain_tables import OF_NO_RUBRIC, Keys
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.stats.touched_tables import take_rows
 from evalkit.tables import schemas
@@ -43,7 +44,7 @@ def combine(
         `score` or `label`.
     rubric
         The rubric; its weights, critical criteria and `pass_at` are used. None: the criteria of the table, in order of
-        first appearance, with the weights of a column `weight`, else equal ones.
+        first appearance, with the weights of a column `weight`, else equal ones; if it names a rubric, a warning.
     missing
         ``na`` (default): an item with an unscored criterion of weight > 0 has no score. ``renormalise``:
         the score is over the criteria that are scored, and the item is ``partial``.
@@ -124,6 +125,9 @@ def _weights(frame: pd.DataFrame) -> dict[str, float]:
 
 def _taken(scores: Any, rubric: Rubric | None, scale: ScaleLike | None) -> tuple[pd.DataFrame, Keys, Rubric]:
     """The scores, their keys and the rubric: the one that is passed, or one of the table's criteria."""
+    if hasattr(scores, "rubric_scores") and not isinstance(scores, pd.DataFrame):
+        raise InputError("combine takes a table of scores; an evaluation has its own: evaluation.rubric_scores")
+    rubric = scale if rubric is None and isinstance(scale, Rubric) else rubric
     if rubric is not None:
         frame, keys = take_rows(scores, "scores", need=_NEED, function="combine", scale=scale, fallback=rubric)
         refuse_other_rubric(frame, rubric, "scores", "combine the scores of each version separately, with its rubric")
@@ -145,6 +149,10 @@ def _taken(scores: Any, rubric: Rubric | None, scale: ScaleLike | None) -> tuple
     if len(rubrics) > 1:
         message = f"combine: the scores are of {len(rubrics)} rubrics or versions; pass those of one, with its rubric"
         raise InputError(message)
+    if not weights and (name := "@".join(map(str, rubrics.iloc[0]))) != OF_NO_RUBRIC:
+        fact = f"combine: the weights, critical criteria and pass_at of rubric {name!r} are not in the table, so that"
+        advice = "pass the rubric, as in combine(scores, rubric), or drop the columns `rubric` and `rubric_version`"
+        warnings.warn(f"{fact} all criteria count alike; {advice}", EvalkitWarning, stacklevel=3)
     is_pairs = bool((frame["level"].eq("nominal") & frame["score"].notna()).any())
     mode: RubricMode = "pairwise" if is_pairs else "pointwise"
     return frame, keys, Rubric.model_construct(id="table", inputs=(), criteria=tuple(criteria), mode=mode)

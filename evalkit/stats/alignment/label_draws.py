@@ -125,6 +125,9 @@ def _sizes(votes: pd.DataFrame, strategy: DrawStrategy) -> pd.Series:
         label = aggregate(votes).set_index("item_id")["label"].astype(object).fillna("no label")
         return (1 / label.map(label.value_counts())).reindex(items)
     if strategy == "uncertainty":
+        if "self_agreement" not in votes or "n_scored" not in votes:
+            fact = "strategy='uncertainty' needs votes of several samples, and the table has no `self_agreement`"
+            raise ConfigError(f"{fact}; pass ek.vote(judgments) of a table with a column `sample`, or use 'random'")
         per_item = votes.astype({"item_id": str}).groupby("item_id")[["self_agreement", "n_scored"]].mean()
         contradiction = 1 - per_item["self_agreement"]
     else:
@@ -282,6 +285,13 @@ def _drawn_items(said: pd.DataFrame, criterion: str) -> pd.DataFrame:
     """The labelled items of a criterion, with the round and the probability of their draw."""
     draws = said.loc[(said["criterion"] == criterion).to_numpy() & said["label"].notna().to_numpy()]
     draws = draws.assign(**{name: draws.get(name, np.nan) for name in ("round", "probability")})
+    for name in ("round", "probability"):  # may be texts, as from a file
+        numbers = pd.to_numeric(draws[name].astype(object), errors="coerce").astype("float64")
+        if (wrong := numbers.isna() & draws[name].notna()).any():
+            item, cell = draws.loc[wrong, ["item_id", name]].iloc[0]
+            fact = f"item {str(item)!r}, criterion {criterion!r}: the {name!r} is {cell!r}"
+            raise InputError(f"{fact}; it must be a number, as next_labels gave it")
+        draws = draws.assign(**{name: numbers})
     return draws[["item_id", "round", "probability"]].astype({"item_id": str}).drop_duplicates()
 
 

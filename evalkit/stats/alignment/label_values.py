@@ -26,6 +26,7 @@ LOST_IDS = "labels of no item"
 """In the `attrs` of an evaluation's labels: notes on those that were left out."""
 
 _UNCHECKED = "not checked whether the texts are those that people labelled: pass the evaluation, not its tables"
+_OF_VERDICTS = "{} in the labels: read as verdicts, as the table lacks the words of the levels; pass scale= with them"
 
 
 class HasVotes(Protocol):
@@ -152,7 +153,7 @@ def _allowed(scale: Scale) -> str:
         text += ", a number between them (a mean)"
     elif scale.level == "interval":
         text = f"any number from {code_text(scale.codes[0])} to {code_text(scale.codes[-1])}"
-    return f"{text}, true, false" if scale.has_rule else text
+    return f"{text}, true, false, ok, not ok" if scale.has_rule else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +231,9 @@ def annotators_of(
     text, texts = pd.factorize(labels["label"].astype("str"))
     readings = [read_label(str(value), scale) for value in texts]
     _refuse_unknown(texts, readings, scale, what)
+    words = [text for text in texts if verdict_word(text) and text.casefold() not in ("true", "false")]
+    if words and scale.has_rule and len(scale) > 2 and not any(scale.texts) and (notes := ID_NOTES.get()) is not None:
+        notes[_OF_VERDICTS.format(listed(sorted(words)))] = None
     scores = np.array([reading.score for reading in readings if reading is not None] or [np.nan])
     verdicts = scale.has_rule if verdicts is None else verdicts
     codes = np.array([_kind(reading, kinds, verdicts=verdicts) for reading in readings if reading is not None] or [-1])

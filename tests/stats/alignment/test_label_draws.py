@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import evalkit as ek
-from evalkit.errors import InputError
+from evalkit.errors import ConfigError, InputError
 from evalkit.stats import next_labels
 from evalkit.stats.alignment.label_draws import poisson_draw
 
@@ -71,3 +71,23 @@ def test_agreement_by_a_column_of_the_items_has_their_groups_as_clusters() -> No
         ek.align(votes, labels, by="sign")
     with pytest.raises(InputError, match="pass the items that have it"):
         ek.align(votes, labels, items=rows, by="sing")
+
+
+def test_a_strategy_without_its_columns_is_named() -> None:
+    votes = pd.DataFrame({"item_id": range(20), "judge": "j", "score": [0, 1] * 10})
+    with pytest.raises(ConfigError, match=r"needs votes of several samples.*no `self_agreement`"):
+        next_labels(votes, 5, strategy="uncertainty")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_probabilities_may_be_texts_of_numbers(seed: int) -> None:
+    given = np.random.default_rng(seed).integers(0, 2, 120)
+    votes = pd.DataFrame({"item_id": range(120), "judge": "j", "score": given})
+    drawn = next_labels(votes, 50, strategy="balanced", seed=seed)
+    labels = drawn.assign(annotator="a", label=given[drawn["item_id"].astype(int)])
+    wanted = ek.corpus_estimate(votes, labels, scale=[0, 1])["human"].item()
+    as_texts = labels.assign(probability=labels["probability"].map(str), round=labels["round"].map(str))
+    assert ek.corpus_estimate(votes, as_texts, scale=[0, 1])["human"].item() == pytest.approx(wanted)
+    percents = labels.assign(probability=labels["probability"].map("{:.0%}".format))
+    with pytest.raises(InputError, match=r"the 'probability' is '[0-9]+%'; it must be a number"):
+        ek.corpus_estimate(votes, percents, scale=[0, 1])
