@@ -19,7 +19,7 @@ from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.stats.aggregation.aggregating import aggregate, vote_weights
 from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each
 from evalkit.stats.alignment.independent_judges import effective_judges
-from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
+from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
 from evalkit.stats.alignment.model_families import JuryFamilies, jury_families, models_of
 from evalkit.stats.intervals import jackknife_groups
@@ -67,7 +67,7 @@ def jury_value(
         The table of `vote`, or an evaluation, which stands for its votes and clusters.
     labels
         A long table (`item_id, criterion, annotator, label`) or, for an evaluation or with `items`, criterion -> item
-        columns.
+        columns. Of labels of `split_labels`, those of ``dev``.
     figure
         Which figure of `align`; by default ``accuracy`` if there are verdicts or nominal labels, else
         ``quadratic_kappa``.
@@ -144,7 +144,8 @@ def jury_value(
         raise ConfigError(f"{fact}; omit them")
     clusters = clusters_for(votes, clusters)
     votes = one_table(parts_of(votes, vote))  # with their weights
-    frame, people, keys = checked(votes, labels if items is None else as_labels(labels, items), "jury_value")
+    given = labels if items is None else as_labels(labels, items)
+    frame, people, chosen, keys = checked_part(votes, given, None, "jury_value")
     frame = frame.assign(weight=vote_weights(frame, weights))
     jury = aggregate(frame, method=rule, quorum=quorum)
     frame = frame.loc[(frame["weight"] > 0).to_numpy()]
@@ -160,7 +161,8 @@ def jury_value(
     together = schemas.check(together, "votes", need=[*_NEED, "judge"])
     rows = []
     for panel in panels(together, people, clusters=clusters):
-        rows += _rows(panel, figure, reference, families, counting)
+        own = _rows(panel, figure, reference, families, counting)
+        rows += [row | {"notes": [chosen, *row["notes"]]} for row in own]
     for sentence in families.sentences():
         warnings.warn(f"{sentence}: the mistakes of these judges do not average out", EvalkitWarning, stacklevel=2)
     return keys.restore(result_table(rows, *_COLUMNS))
