@@ -14,7 +14,8 @@ from evalkit.core.settings import check_choice
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.human_labels import LabelsLike, as_labels, of_people
 from evalkit.stats.alignment.held_out_log import ItemSet, append_log, read_log
-from evalkit.tables.grouping import ClustersLike, clusters_of
+from evalkit.tables.grouping import ClustersLike, by_value, clusters_of, refuse_doubles
+from evalkit.tables.schemas import LABEL_KEY
 
 PartOption = Literal["dev", "held-out"]
 DEV, HELD_OUT = "dev", "held-out"
@@ -49,7 +50,7 @@ def split_labels(labels: LabelsLike, clusters: ClustersLike | None = None) -> pd
     Raises
     ------
     InputError
-        When columns are missing.
+        When columns are missing, or an annotator labelled an item twice, as with ids 1 and 1.0.
 
     Examples
     --------
@@ -60,7 +61,8 @@ def split_labels(labels: LabelsLike, clusters: ClustersLike | None = None) -> pd
     """
     labels = of_people(labels) if isinstance(labels, pd.DataFrame) else labels
     people = as_labels(labels, criteria=())
-    ids = people["item_id"].astype("str")
+    ids = by_value(people["item_id"].astype("str"))
+    refuse_doubles(people.assign(item_id=ids)[people["label"].notna()], LABEL_KEY, "labels")
     names = clusters_of(ids, clusters).str.removeprefix("cluster ") if clusters is not None else ids
     places = {name: place(name) for name in names.unique()}
     is_held_out = (names.map(places) >= 1 - HELD_OUT_SHARE).to_numpy(dtype=bool)

@@ -131,8 +131,8 @@ def k_curve(
     for panel in panels(votes, people, clusters=clusters):
         for judge in panel.judges:
             judge_rows, head = samples[*panel.head.values(), judge], panel.head | {"judge": judge}
-            own = _rows(judge_rows, panel, figures, ks, method, draws, counting)
-            rows += [head | row | {"notes": [chosen, *row["notes"]]} for row in own]
+            curve = _rows(judge_rows, panel, figures, ks, method, draws, counting)
+            rows += [head | row | {"notes": [chosen, *row["notes"]]} for row in curve]
     return keys.restore(result_table(rows, *_COLUMNS))
 
 
