@@ -170,7 +170,7 @@ def compare(
         matched = [pair for pair in matched if pair[0].head[2] == JURY or pair[0].head[:2] not in juries]
     repeats = getattr(before, "repeats", None) if floor is None else _repeats(floor, sides[0])
     people, note = labels_of_sides(before, after, labels, sides[0].votes)
-    options = _Options(people, clusters, repeats, note)
+    options = _Options(people, clusters, repeats, note or "")
     compared = [_row(first, second, options) for first, second in matched]
     table = result_table(compared, [*ROW, "version_before", "version_after"], *_COLUMNS)
     for name in ("change_p", "mcnemar_p", "sign_flip_p"):
@@ -228,7 +228,7 @@ def labels_of_sides(
     return None if people is None or people.empty else people, note
 
 
-def _labels_held(before: JudgmentsLike, after: JudgmentsLike) -> tuple[pd.DataFrame | None, str]:
+def _labels_held(before: JudgmentsLike, after: JudgmentsLike) -> tuple[pd.DataFrame | None, str | None]:
     """The labels that the sides hold, without held-out ones, and a note if they differ on common items."""
     of_sides = [None if isinstance(side, pd.DataFrame) else getattr(side, "labels", None) for side in (before, after)]
     usable = [take_part(as_labels(labels), None)[0] for labels in of_sides if labels is not None]
@@ -246,7 +246,7 @@ class _Options:
     labels: pd.DataFrame | None
     clusters: ClustersLike | None
     repeats: pd.DataFrame | None  # twice the samples, for the noise floor
-    note: str | None = None
+    note: str = ""
 
 
 def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
