@@ -157,3 +157,15 @@ def test_the_part_of_an_item_does_not_depend_on_how_its_id_is_spelled():
 def test_a_labelled_item_is_not_drawn_again():
     labels = people([f"{at}.0" for at in range(N - 4)])
     assert {*ek.next_labels(scores(), 4, labels=labels)["item_id"]} <= {str(at) for at in range(N - 4, N)}
+
+
+@pytest.mark.parametrize("shift", [0, 1, 5, N - 2])
+def test_compare_notes_the_items_of_one_side_alone(shift):
+    sides = [
+        judgments({(str(at), "j"): [at % 2] for at in range(first, first + size)}, BINARY)
+        for first, size in ((0, N), (shift, N + shift))
+    ]
+    made = ek.compare(*sides).table
+    assert made["n_common"].tolist() == [N - shift] * len(made)
+    lost = f"items of one side alone left out: {shift} of {N} before, {2 * shift} of {N + shift} after"
+    assert (lost in notes(made)) == (shift > 0)

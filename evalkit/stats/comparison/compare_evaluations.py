@@ -259,6 +259,10 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     changed = int((has_kinds & (kind_a != kind_b)).sum()) if has_kinds.any() else None
     row |= {"n_verdicts": int(has_kinds.sum()), "changed": changed}
     notes: Notes = []
+    sizes = [len(set(side.rows.index)) for side in (a, b)]
+    if max(sizes) > len(common):
+        lost = (f"{size - len(common)} of {size} {when}" for size, when in zip(sizes, ("before", "after"), strict=True))
+        notes.append(f"items of one side alone left out: {', '.join(lost)}")
     if a.scale.to_json() != b.scale.to_json():
         notes.append(f"the scales or pass rules differ{_ONE_RULE * (options.labels is not None)}")
     if set(a.judgments["judge"].unique()) != set(b.judgments["judge"].unique()):
