@@ -34,7 +34,7 @@ def plot_confusion(judged: Judged, labels: LabelsLike | None = None, *, theme: T
         Votes (one panel per judge and criterion), scores (of the jury), or an `Evaluation` (its scores and labels).
     labels
         Human labels: a long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item
-        columns.
+        columns. Of labels of `split_labels`, those of ``dev``.
     theme
         ``auto`` follows the page, ``light`` and ``dark`` do not.
 
@@ -58,7 +58,8 @@ def plot_confusion(judged: Judged, labels: LabelsLike | None = None, *, theme: T
     >>> plot_confusion(tables.empty("votes"), tables.empty("labels")).alt
     'Judges against people. 0 labels. nothing to show: the table has no rows'
     """
-    table, human = table_of(judged, "scores", LABELLED), labels_of(judged, labels)
+    table = table_of(judged, "scores", LABELLED)
+    human, chosen = labels_of(judged, labels, table)
     panels: list[Panel] = []
     gaps: list[str] = []
     total = together = 0
@@ -74,7 +75,9 @@ def plot_confusion(judged: Judged, labels: LabelsLike | None = None, *, theme: T
     subtitle = f"{together} of {counted(total, 'label')} compared" if total else "0 labels"
     keys = _KEYS if total > together else _KEYS[:2]
     title = "Judges against people"
-    return frame(title, subtitle, panels, theme=theme, gaps=gaps, columns=2, keys=keys, notes=[_NOTE])
+    return frame(
+        title, subtitle, panels, theme=theme, gaps=gaps, columns=2, keys=keys, notes=[_NOTE, *filter(None, [chosen])]
+    )
 
 
 def _matrix(rows: pd.DataFrame, human: pd.DataFrame) -> tuple[list[str], Counts] | str:

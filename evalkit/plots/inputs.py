@@ -10,7 +10,8 @@ import pandas as pd
 from evalkit.errors import InputError
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.row_scales import NO_ENDS, measures
-from evalkit.stats.alignment.label_values import HasJudgments, labels_for
+from evalkit.stats.alignment.label_splits import take_part
+from evalkit.stats.alignment.label_values import HasJudgments, labels_for, of_items
 from evalkit.stats.touched_tables import take_rows
 from evalkit.tables.grouping import group
 
@@ -34,14 +35,18 @@ def table_of(judged: Judged, name: Literal["votes", "scores"], need: Sequence[st
     return frame
 
 
-def labels_of(judged: Judged, labels: LabelsLike | None) -> pd.DataFrame:
-    """The labels passed, else those of an evaluation, without missing ones."""
+def labels_of(judged: Judged, labels: LabelsLike | None, drawn: pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
+    """The labels passed, else those of an evaluation, without missing and held-out ones, and a note on them.
+
+    Their ids are spelled as those of the table that is drawn.
+    """
     table = labels if labels is not None else getattr(judged, "labels", None)
     if table is None:
         fact = "human labels are missing"
         raise InputError(f"{fact}; pass labels=, a table with the columns item_id, criterion, annotator and label")
-    human = labels_for(judged, table)
-    return human[human["label"].notna().to_numpy()]
+    human, note = take_part(labels_for(judged, table, list(map(str, drawn["criterion"].unique()))), None)
+    human = human[human["label"].notna().to_numpy()]
+    return of_items(human, drawn["item_id"], drawn["criterion"]), note
 
 
 def parts_of(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:

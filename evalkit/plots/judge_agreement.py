@@ -101,7 +101,7 @@ def plot_disagreement(judged: Judged, labels: LabelsLike | None = None, *, theme
         The table of `vote` (aggregated by mean), or an `Evaluation` (its own scores, labels and groups).
     labels
         Human labels: a long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item
-        columns.
+        columns. Of labels of `split_labels`, those of ``dev``.
     theme
         ``auto`` follows the page, ``light`` and ``dark`` do not.
 
@@ -125,7 +125,8 @@ def plot_disagreement(judged: Judged, labels: LabelsLike | None = None, *, theme
     else:
         scores = table_of(judged, "scores", [*LABELLED, "disagreement"])
     scores = scores.reset_index(drop=True)
-    errors = errors_of(scores, labels_of(judged, labels))
+    human, chosen = labels_of(judged, labels, scores)
+    errors = errors_of(scores, human)
     clusters = getattr(judged, "clusters", None)
     panels: list[Panel] = []
     n_used = 0
@@ -137,7 +138,8 @@ def plot_disagreement(judged: Judged, labels: LabelsLike | None = None, *, theme
             panels.append(_scatter(criterion, spread[used], error[used], units, len(rows)))
     subtitle = f"{n_used} of {counted(len(scores), 'score has', 'scores have')} several judges and a human label"
     nothing = "no item has a human label and scores of two judges" if len(scores) else "the table has no rows"
-    return frame("Does disagreement predict errors?", subtitle, panels, theme=theme, nothing=nothing, columns=2)
+    head, notes = "Does disagreement predict errors?", list(filter(None, [chosen]))
+    return frame(head, subtitle, panels, theme=theme, nothing=nothing, columns=2, notes=notes)
 
 
 def errors_of(scores: pd.DataFrame, labels: pd.DataFrame) -> Floats:

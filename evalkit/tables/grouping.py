@@ -200,6 +200,11 @@ def collected_notes() -> Iterator[dict[str, None]]:
         ID_NOTES.reset(token)
 
 
+def by_value(ids: Any) -> Any:
+    """Ids as texts, equal where `match_ids` takes them for equal: 1.0 is 1."""
+    return ids.str.replace(_WHOLE, r"\1", regex=True)
+
+
 def match_ids(given: pd.Index, items: pd.Index, what: str, where: str, *, many: bool = True) -> pd.Index:
     """Ids as texts, spelled as those of the items that they equal by value: 1 and 1.0 are "1", "01" and "1 " are not.
 
@@ -211,9 +216,9 @@ def match_ids(given: pd.Index, items: pd.Index, what: str, where: str, *, many: 
     texts = pd.Index([id_text(value) for value in given], dtype="str")
     known = texts.isin(items)
     if not known.all():
-        plain = pd.Series(items, index=items.str.replace(_WHOLE, r"\1", regex=True))
+        plain = pd.Series(items, index=by_value(items))
         plain = plain[~plain.index.duplicated(keep=False)]
-        found = pd.Series(texts.str.replace(_WHOLE, r"\1", regex=True)).map(plain)
+        found = pd.Series(by_value(texts)).map(plain)
         texts = texts.where(known | found.isna().to_numpy(), pd.Index(found, dtype="str"))
         known = texts.isin(items)
     covered = items.isin(texts)

@@ -17,6 +17,7 @@ from judgment_tables import BINARY, DECIMAL, LOW, NAMES, ORDINAL, PAIR, PLAIN, T
 from places import ROOT
 
 import evalkit as ek
+from evalkit.errors import InputError
 from evalkit.plots import (
     plot_agreement,
     plot_confusion,
@@ -317,9 +318,9 @@ class TestDegenerate:
         assert "0 of 2 scored" in plot_scores(scores(silent)).alt
 
     def test_labels_of_other_items_only(self):
-        said = people(("z", "ann", 1))
-        assert "nothing to show: jury · c: these items have no labels" in plot_confusion(scores(), said).alt
-        assert "nothing to show: no item has a human label" in plot_disagreement(votes(), said).alt
+        for plot, table in ((plot_confusion, scores()), (plot_disagreement, votes())):
+            with pytest.raises(InputError, match="the labels and the items have no item_id in common"):
+                plot(table, people(("z", "ann", 1)))
 
     def test_names_with_any_signs_are_text(self):
         name = "$x^2$ <b>&\"'\n оценка 評価 🙂"

@@ -1,5 +1,6 @@
 """Labels and clusters whose ids match no item are counted and named; under half of them is an error."""
 
+import numpy as np
 import pandas as pd
 import pytest
 from judgment_tables import BINARY, judgments
@@ -173,3 +174,55 @@ def test_evaluations_keep_the_count():
     assert "24 of 48 labels are of no item" in notes(made.alignment)
     assert "24 of 48 labels are of no item" in " ".join(str(made).split())
     assert len(made.wide()) == len(items)
+
+
+@pytest.mark.parametrize("spell", [float, "{}.0".format, "{}.00".format])
+def test_two_labels_of_one_item_under_two_spellings_are_refused(spell):
+    rng = np.random.default_rng(5)
+    labels = people([str(at) for at in range(N)], ("p", "q"))
+    table = judgments({(str(at), judge): [at % 2, at % 3 % 2] for at in range(N) for judge in "xy"}, BINARY)
+    votes = ek.vote(table)
+    figures = {
+        "align": lambda given: ek.align(votes, given),
+        "alt_test": lambda given: alt_test(votes, given, epsilon=0.1),
+        "compare": lambda given: ek.compare(table, table, labels=given),
+        "confusion": lambda given: ek.stats.confusion(votes, given),
+        "corpus_estimate": lambda given: ek.corpus_estimate(votes, given),
+        "jury_value": lambda given: jury_value(votes, given),
+        "k_curve": lambda given: ek.stats.k_curve(table, given, draws=2),
+        "next_labels": lambda given: ek.next_labels(votes, 2, labels=given),
+        "pass_threshold": lambda given: ek.stats.pass_threshold(votes, given),
+        "plot_confusion": lambda given: ek.plots.plot_confusion(votes, given),
+        "split_labels": lambda given: ek.split_labels(given),
+    }
+    again = labels.sample(int(rng.integers(1, N)), random_state=int(rng.integers(99)))
+    again = again.assign(item_id=[spell(int(name)) for name in again["item_id"]], label="1")
+    for name, figure in figures.items():
+        for both in ([labels, again], [again, labels]):
+            with pytest.raises(InputError, match="rows of the labels table have the same key"):
+                raise AssertionError(name, figure(pd.concat(both)))
+
+
+def test_the_part_of_an_item_does_not_depend_on_how_its_id_is_spelled():
+    numbers = range(300)
+    labels = people([str(at) for at in numbers])
+    parts = ek.split_labels(labels)["part"].tolist()
+    for ids in ([*numbers], [float(at) for at in numbers], [f"{at}.0" for at in numbers]):
+        assert ek.split_labels(labels.assign(item_id=ids))["part"].tolist() == parts
+
+
+def test_a_labelled_item_is_not_drawn_again():
+    labels = people([f"{at}.0" for at in range(N - 4)])
+    assert {*ek.next_labels(scores(), 4, labels=labels)["item_id"]} <= {str(at) for at in range(N - 4, N)}
+
+
+@pytest.mark.parametrize("shift", [0, 1, 5, N - 2])
+def test_compare_notes_the_items_of_one_side_alone(shift):
+    sides = [
+        judgments({(str(at), "j"): [at % 2] for at in range(first, first + size)}, BINARY)
+        for first, size in ((0, N), (shift, N + shift))
+    ]
+    made = ek.compare(*sides).table
+    assert made["n_common"].tolist() == [N - shift] * len(made)
+    lost = f"items of one side alone left out: {shift} of {N} before, {2 * shift} of {N + shift} after"
+    assert (lost in notes(made)) == (shift > 0)

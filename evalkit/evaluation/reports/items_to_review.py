@@ -15,6 +15,7 @@ from evalkit.evaluation.item_scores import criteria_of, got_words, number, of_cr
 from evalkit.evaluation.wide_table import explanations
 from evalkit.plots.judge_agreement import errors_of
 from evalkit.rubrics.scales import Scale
+from evalkit.stats.alignment.label_splits import take_part
 from evalkit.stats.plain_tables import key_text
 from evalkit.tables.files import records
 from evalkit.tables.items import is_missing
@@ -33,7 +34,7 @@ def items_to_review(evaluation: Evaluation) -> list[tuple[str, str, list[dict[st
     anchors: dict[Pair, str] = {}
     known = _Known(evaluation)
     kinds = _lowest_items(evaluation, known)
-    for title, note, pairs in _kinds(evaluation):
+    for title, note, pairs in _kinds(evaluation, known):
         cases = []
         for pair, why in pairs:
             is_new, anchor = pair not in anchors, anchors.setdefault(pair, f"item-{len(anchors) + 1}")
@@ -44,14 +45,14 @@ def items_to_review(evaluation: Evaluation) -> list[tuple[str, str, list[dict[st
     return kinds
 
 
-def _kinds(evaluation: Evaluation) -> Iterator[tuple[str, str, list[tuple[Pair, str]]]]:
-    scores, apart, labels = evaluation.scores, evaluation.disagreement, evaluation.labels
+def _kinds(evaluation: Evaluation, known: _Known) -> Iterator[tuple[str, str, list[tuple[Pair, str]]]]:
+    scores, apart = evaluation.scores, evaluation.disagreement
     norm = scores["score_norm"].to_numpy(dtype=np.float64)
     note = f"{_share(norm)} pairs of item and criterion are scored"
     if not of_criteria(evaluation):
         yield "Lowest scores", note, _top(scores, 1 - norm, "score {:.2f} on 0-1", 1)
-    if labels is not None:
-        errors, who = errors_of(scores, labels), "judge" if len(evaluation.judges) < 2 else "jury"
+    if evaluation.labels is not None:
+        errors, who = errors_of(scores, known.labels), "judge" if len(evaluation.judges) < 2 else "jury"
         note = f"error 0-1 of the {who}'s score; {_share(errors)} have label and score"
         yield "Furthest from people", note, _top(scores, errors, "error {:.2f}")
     values = apart["disagreement"].to_numpy(dtype=np.float64)
@@ -107,14 +108,14 @@ def _top(table: pd.DataFrame, values: Any, text: str, most: float | None = None)
 
 
 class _Known:
-    """The facts about each item and criterion."""
+    """The facts about each item and criterion; of labels that are split, the dev ones."""
 
     def __init__(self, evaluation: Evaluation) -> None:
         self.inputs = evaluation.input_columns
         self.items = evaluation.items.set_index("item_id")
         reasons = explanations(evaluation.judgments, evaluation.votes)
         self.votes = evaluation.votes.merge(reasons, on=["item_id", "criterion", "judge"], how="left")
-        self.labels = empty("labels") if evaluation.labels is None else evaluation.labels
+        self.labels, _ = take_part(empty("labels") if evaluation.labels is None else evaluation.labels, None)
 
     def facts(self, pair: Pair) -> dict[str, Any]:
         """Inputs, votes and labels."""

@@ -13,7 +13,7 @@ from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import split_by_part
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.judge_alignment import align
-from evalkit.stats.alignment.label_splits import DEV, HELD_OUT
+from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, count_look, take_part
 from evalkit.stats.comparison.compare_evaluations import compare
 from evalkit.stats.result_tables import columns, result_table
 
@@ -78,7 +78,7 @@ def measure_edit(
 ) -> pd.DataFrame:
     """How an edit of the rubric changes the agreement of the jury (or the one judge) with people.
 
-    Tuning uses dev labels. ``look=True`` also uses the held-out ones: the look is counted for both versions (see
+    Tuning uses dev labels. ``look=True`` also uses the held-out ones: this is counted as one look (see
     `held_out_looks`), because each look makes held-out figures less reliable.
 
     Parameters
@@ -107,7 +107,7 @@ def measure_edit(
         - `n_labelled` items; `n_verdicts`: those of them with a verdict after the edit; `fixed`; `broke`
         - `changed` verdicts, labelled or not, of `n_common` items in `n_clusters` clusters, with `change_p`,
           `chance_up_to` and `floor_source`: the change that sampling alone explains (see `compare`)
-        - `n_looks` at these held-out labels, including this one (0 for dev)
+        - `n_looks` at these held-out labels, including this one, as `improve` counts them (0 for dev)
         - `notes`: the reason for each NA
 
         The judges count as fixed, not as drawn at random.
@@ -145,9 +145,13 @@ def effects_of_look(before: Evaluation, after: Evaluation, labels: Any, criterio
 def _row(before: Evaluation, after: Evaluation, labels: pd.DataFrame, criterion: str, **options: Any) -> dict[str, Any]:
     part_name, look = options["part"], options.pop("look", 0)
     sides = [side.scores[side.scores["criterion"] == criterion] for side in (before, after)]
-    own = labels.loc[(labels["part"] == part_name).to_numpy()].drop(columns="part")
-    given: tuple[pd.DataFrame, dict[str, Any]] = (own, {}) if look else (labels, options)
-    old, new = (align(scores, given[0], clusters=after.clusters, **given[1]).iloc[0] for scores in sides)
+    of_part, _ = take_part(labels, part_name)
+    if part_name == HELD_OUT and not look:
+        heads = sides[1].iloc[:1]
+        against = f"{before.rubric.id}@{before.rubric.label}"
+        look = int(count_look(heads, of_part, options["cache"], against=against)["n_looks"].iloc[0])
+    own = of_part.drop(columns="part")
+    old, new = (align(scores, own, clusters=after.clusters).iloc[0] for scores in sides)
     change, why = change_of(after, before, own, criterion)
     row: dict[str, Any] = {
         "rubric": after.rubric.id,
@@ -161,7 +165,7 @@ def _row(before: Evaluation, after: Evaluation, labels: pd.DataFrame, criterion:
         "agreement_high": new["accuracy_high"],
         "n_labelled": new["n_labelled"],
         "n_verdicts": new["n_verdicts"],
-        "n_looks": look or (new.get("n_looks", 0) if part_name == HELD_OUT else 0),
+        "n_looks": look,
         "notes": why or None,
     } | dict.fromkeys(_COUNTS, 0)
     return row if change is None else row | {name: change[name] for name in _OF_CHANGE}

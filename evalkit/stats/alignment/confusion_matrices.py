@@ -11,7 +11,7 @@ from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.agreement_measures import Answers, kinds_table
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
-from evalkit.stats.alignment.label_splits import PartOption
+from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import JudgedLike
 from evalkit.stats.result_tables import JUDGE_KEY, result_table
 from evalkit.tables.ties import Counting, check_counting
@@ -43,6 +43,7 @@ def confusion(
         whose `share` is NA; ``wrong`` counts them in the shares. The shares of equal labels add up to the accuracy.
     part
         ``dev`` or ``held-out``, for labels of `split_labels`; by default all, or ``dev`` if there are parts.
+        A look at held-out labels is counted, as in `align`.
 
     Returns
     -------
@@ -77,7 +78,8 @@ def confusion(
     for panel in panels(frame, people, kinds="label"):
         for judge, (answers, was_asked) in panel.judges.items():
             rows.extend(panel.head | {"judge": judge} | row for row in _counts(panel, answers, was_asked, counting))
-    return keys.restore(result_table(rows, *_COLUMNS, "number: n" if ties == "half" else ""))
+    table = result_table(rows, *_COLUMNS, "number: n" if ties == "half" else "")
+    return keys.restore(count_look(table, people) if part == HELD_OUT else table)
 
 
 def _counts(panel: Panel, answers: Answers, there: Any, counting: Counting) -> list[dict[str, Any]]:

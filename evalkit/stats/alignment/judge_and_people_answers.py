@@ -25,9 +25,8 @@ from evalkit.stats.touched_tables import take_votes
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 from evalkit.tables.files import release_memory
-from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, refuse_doubles, used_categories
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, used_categories
 from evalkit.tables.judgment_folders import is_folder, one_table, read_parts
-from evalkit.tables.schemas import LABEL_KEY
 from evalkit.tables.ties import labels_among
 
 Kinds = Literal["score", "label", "passed"]
@@ -125,7 +124,6 @@ def checked(
     if is_of_one and people["criterion"].nunique() == 1 and len(frame):
         people = people.assign(criterion=frame["criterion"].iloc[:1].repeat(len(people)).array)  # both are of one
     people = people.loc[people["label"].notna().to_numpy()]
-    refuse_doubles(people, LABEL_KEY, "labels")
     if len(people) and len(frame) and not set(people["criterion"].unique()) & set(frame["criterion"].unique()):
         fact = f"the labels are for criterion {listed(people['criterion'].unique())}"
         advice = f"but criterion {listed(frame['criterion'].unique())} was judged"

@@ -19,7 +19,7 @@ from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.stats.aggregation.aggregating import aggregate, vote_weights
 from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each, have_answer
 from evalkit.stats.alignment.independent_judges import effective_judges
-from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
+from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
 from evalkit.stats.alignment.model_families import JuryFamilies, jury_families, models_of
 from evalkit.stats.intervals import jackknife_groups
@@ -67,7 +67,7 @@ def jury_value(
         The table of `vote`, or an evaluation, which stands for its votes and clusters.
     labels
         A long table (`item_id, criterion, annotator, label`) or, for an evaluation or with `items`, criterion -> item
-        columns.
+        columns. Of labels of `split_labels`, those of ``dev``.
     figure
         Which figure of `align`; by default ``accuracy`` if there are verdicts or nominal labels, else
         ``quadratic_kappa``.
@@ -95,7 +95,8 @@ def jury_value(
           judges were asked about different items, each row is of its own items and `same_items` is False. A judge
           that scored nothing is not waited for;
         - `without`: the jury without this judge; `effect`: how much better the jury is with it (above 0: it
-          helps; for ``mae`` the sign is turned), with its interval, on those of these items that both juries scored;
+          helps; for ``mae`` the sign is turned), with its interval; both on those of these items that both juries
+          scored. Where these are fewer, `notes` has their number and the value of the jury on them;
         - `best`: is no other judge better alone? Compare its `value` with the jury's. The best of many on few
           labels looks better than it is;
         - `n_eff` (jury): the effective number of judges, n_eff = [mean_j Var(e_j) − σ²_h/m] / [Var(ē) − σ²_h/m],
@@ -144,7 +145,8 @@ def jury_value(
         raise ConfigError(f"{fact}; omit them")
     clusters = clusters_for(votes, clusters)
     votes = one_table(parts_of(votes, vote))  # with their weights
-    frame, people, keys = checked(votes, labels if items is None else as_labels(labels, items), "jury_value")
+    human_labels = labels if items is None else as_labels(labels, items)
+    frame, people, chosen, keys = checked_part(votes, human_labels, None, "jury_value")
     frame = frame.assign(weight=vote_weights(frame, weights))
     jury = aggregate(frame, method=rule, quorum=quorum)
     frame = frame.loc[(frame["weight"] > 0).to_numpy()]
@@ -160,7 +162,8 @@ def jury_value(
     together = schemas.check(together, "votes", need=[*_NEED, "judge"])
     rows = []
     for panel in panels(together, people, clusters=clusters):
-        rows += _rows(panel, figure, reference, families, counting)
+        panel_rows = _rows(panel, figure, reference, families, counting)
+        rows += [row | {"notes": [chosen, *row["notes"]]} for row in panel_rows]
     for sentence in families.sentences():
         warnings.warn(f"{sentence}: the mistakes of these judges do not average out", EvalkitWarning, stacklevel=2)
     return keys.restore(result_table(rows, *_COLUMNS))
@@ -238,9 +241,13 @@ def _left_out(compared: _Comparison, judge: str, rows: Flags, notes: Notes) -> d
     if without not in compared.panel.judges:
         notes.append("no jury is left without it")
         return {}
-    rows = rows & compared.known(without)
+    n_all, rows = int(rows.sum()), rows & compared.known(without)
+    n_lost = n_all - int(rows.sum())
     jury, rest = compared.values(_WHOLE, rows), compared.values(without, rows)
     effect = (rest - jury) if FIGURES[compared.name].better < 0 else (jury - rest)
+    if n_lost and not np.isnan(jury[0]):
+        of_all = f"without it the jury has no answer on {n_lost} of {n_all} items"
+        notes.append(f"{of_all}: without and effect are of the others, on which the jury has {jury[0]:.3g}")
     why = "not defined on the items that the jury scores with and without it"
     return {"without": float(rest[0])} | jackknife_row("effect", effect, "none", notes, why, compared.panel.unit[rows])
 

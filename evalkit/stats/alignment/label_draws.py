@@ -15,7 +15,7 @@ from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.alignment.label_splits import DEV, place, split_labels
-from evalkit.stats.alignment.label_values import HasVotes, labels_for
+from evalkit.stats.alignment.label_values import HasVotes, labels_for, of_items
 from evalkit.stats.result_tables import check_whole_numbers, result_table
 from evalkit.stats.touched_tables import take_rows
 from evalkit.tables.grouping import ClustersLike, Floats, clusters_of
@@ -102,6 +102,7 @@ def next_labels(
     frame, keys = take_rows(votes, "votes", need=[*VOTE_KEY, "label", "level", "scale"], function="next_labels")
     criteria = list(map(str, frame["criterion"].unique()))
     people = empty("labels") if labels is None else labels_for(judged, labels, criteria)
+    people = of_items(people, frame["item_id"], frame["criterion"])
     rows = []
     for criterion in frame["criterion"].unique():
         of_criterion = frame.loc[(frame["criterion"] == criterion).to_numpy()]

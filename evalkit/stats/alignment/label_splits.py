@@ -13,8 +13,9 @@ from pandas.api.types import is_numeric_dtype
 from evalkit.core.settings import check_choice
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.human_labels import LabelsLike, as_labels, of_people
-from evalkit.stats.alignment.held_out_log import ItemSet, append_log, read_log
-from evalkit.tables.grouping import ClustersLike, clusters_of
+from evalkit.stats.alignment.held_out_log import ItemSet, append_log, looks_at, read_log
+from evalkit.tables.grouping import ClustersLike, by_value, clusters_of, refuse_doubles
+from evalkit.tables.schemas import LABEL_KEY
 
 PartOption = Literal["dev", "held-out"]
 DEV, HELD_OUT = "dev", "held-out"
@@ -49,7 +50,7 @@ def split_labels(labels: LabelsLike, clusters: ClustersLike | None = None) -> pd
     Raises
     ------
     InputError
-        When columns are missing.
+        When columns are missing, or an annotator labelled an item twice, as with ids 1 and 1.0.
 
     Examples
     --------
@@ -60,7 +61,8 @@ def split_labels(labels: LabelsLike, clusters: ClustersLike | None = None) -> pd
     """
     labels = of_people(labels) if isinstance(labels, pd.DataFrame) else labels
     people = as_labels(labels, criteria=())
-    ids = people["item_id"].astype("str")
+    ids = by_value(people["item_id"].astype("str"))
+    refuse_doubles(people.assign(item_id=ids)[people["label"].notna()], LABEL_KEY, "labels")
     names = clusters_of(ids, clusters).str.removeprefix("cluster ") if clusters is not None else ids
     places = {name: place(name) for name in names.unique()}
     is_held_out = (names.map(places) >= 1 - HELD_OUT_SHARE).to_numpy(dtype=bool)
@@ -111,7 +113,9 @@ def take_part(said: pd.DataFrame, part: str | None) -> tuple[pd.DataFrame, str |
     return said.loc[(said["part"] == DEV).to_numpy()], TUNED
 
 
-def count_look(made: pd.DataFrame, said: pd.DataFrame, cache: str | Path | None = None) -> pd.DataFrame:
+def count_look(
+    made: pd.DataFrame, said: pd.DataFrame, cache: str | Path | None = None, *, against: str = ""
+) -> pd.DataFrame:
     """Record a look at these figures, and add the counts of looks to the table.
 
     Parameters
@@ -122,11 +126,14 @@ def count_look(made: pd.DataFrame, said: pd.DataFrame, cache: str | Path | None 
         The held-out labels.
     cache
         Where the file ``held-out-looks.jsonl`` is; by default the folder of the reply store.
+    against
+        The rubric and version that the figures compare with, if they do.
 
     Returns
     -------
     DataFrame
-        `made` with `n_looks` (this one included, at all versions of the rubric) and `n_versions`.
+        `made` with `n_looks` at labels of the criterion on these items, this one included, as `improve` counts them
+        (the same figures again are one look), and `n_versions` of the rubric.
 
     Raises
     ------
@@ -137,13 +144,20 @@ def count_look(made: pd.DataFrame, said: pd.DataFrame, cache: str | Path | None 
     by_criterion = said.groupby("criterion", observed=True)["item_id"]
     sets = {str(name): ItemSet.of(str(name), item_ids) for name, item_ids in by_criterion}
     looks = [dict(zip(_LOOK, (*row, sets[row[2]].key), strict=True)) for row in keys.values.tolist() if row[2] in sets]
+    looks = [
+        look | ({"figures": f"{look[_LOOK[0]]}@{look[_LOOK[1]]} against {against}"} if against else {})
+        for look in looks
+    ]
     append_log(cache, looks, sets.values())
     log = held_out_looks(cache)
     log = log.loc[log["labels"].isin([items.key for items in sets.values()])]
-    counts = log.groupby(["rubric", "criterion"]).agg(n=("n_looks", "sum"), v=("rubric_version", "nunique"))
+    versions = log.groupby(["rubric", "criterion"])["rubric_version"].nunique()
     index = pd.MultiIndex.from_frame(made[["rubric", "criterion"]].astype(str))
-    totals = counts.reindex(index).fillna(0).astype("int64")
-    return made.assign(n_looks=totals["n"].to_numpy(), n_versions=totals["v"].to_numpy())
+    lines = read_log(cache)
+    numbers = {name: len(looks_at(lines, name, items)) for name, items in sets.items()}
+    n_looks = made["criterion"].astype(str).map(numbers).fillna(0).astype("int64")
+    n_versions = versions.reindex(index).fillna(0).astype("int64")
+    return made.assign(n_looks=n_looks.to_numpy(), n_versions=n_versions.to_numpy())
 
 
 def held_out_looks(cache: str | Path | None = None) -> pd.DataFrame:

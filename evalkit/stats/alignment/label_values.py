@@ -73,7 +73,8 @@ def of_items(labels: pd.DataFrame, items: pd.Series, criteria: pd.Series) -> pd.
     Raises
     ------
     InputError
-        When under half of the labels and of the items match.
+        When under half of the labels and of the items match, or two labels of one annotator are of one item and
+        criterion, as with ids 1 and 1.0.
     """
     if (notes := ID_NOTES.get()) is not None:
         notes |= dict.fromkeys(labels.attrs.get(LOST_IDS, ()))
@@ -83,7 +84,9 @@ def of_items(labels: pd.DataFrame, items: pd.Series, criteria: pd.Series) -> pd.
     item_ids = pd.Index(items.unique(), dtype="str")
     ids = labels["item_id"].astype(object)
     ids[judged] = match_ids(pd.Index(ids[judged]), item_ids, "labels", "item")
-    return labels.assign(item_id=ids.astype("str"))
+    labels = labels.assign(item_id=ids.astype("str"))
+    refuse_doubles(labels[labels["label"].notna()], LABEL_KEY, "labels")
+    return labels
 
 
 def _doubtful_names(labels: pd.DataFrame, judged: list[str]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
-from evalkit.stats.alignment.label_splits import PartOption
+from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
 from evalkit.stats.notes import with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, result_table
@@ -74,7 +74,7 @@ def pass_threshold(
     clusters
         item_id -> cluster; by default those of the evaluation, else the item. A cluster is in one fold.
     part
-        As in `align`; by default the labels of ``dev`` if labels carry parts.
+        As in `align`: by default the labels of ``dev`` if labels carry parts; a look at held-out ones is counted.
 
     Returns
     -------
@@ -131,7 +131,8 @@ def pass_threshold(
             row = _row(panel, judge, names, folds, objective, counting)
             row |= {"judge": judge, "objective": objective, "same_items": equal, "notes": [chosen, row.get("notes")]}
             rows.append(panel.head | row)
-    return keys.restore(result_table(rows, *_COLUMNS))
+    table = result_table(rows, *_COLUMNS)
+    return keys.restore(count_look(table, people) if part == HELD_OUT else table)
 
 
 def _row(

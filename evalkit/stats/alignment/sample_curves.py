@@ -16,7 +16,7 @@ from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.row_scales import Measures, counted_labels, nearest_labels
 from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each, have_answer
-from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
+from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_values import HasJudgments, clusters_for, labels_for
 from evalkit.stats.intervals import jackknife_groups
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
@@ -59,8 +59,8 @@ def k_curve(
     judgments
         The table of `judge`, or an evaluation, with repeated samples; no pairs.
     labels
-        A long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item columns. Without
-        labels there is `phi` alone.
+        A long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item columns. Of
+        labels of `split_labels`, those of ``dev``. Without labels there is `phi` alone.
     figures
         Of those of `align`, against each annotator, averaged by numbers of items; by default ``accuracy`` where there
         are verdicts or nominal labels, else ``spearman``.
@@ -126,13 +126,14 @@ def k_curve(
     if frame["order"].notna().any():
         raise InputError("k_curve takes no judgments of pairs (column `order`); pass those of single answers")
     frame = frame.loc[~(frame["weight"] <= 0).to_numpy()] if "weight" in frame else frame
-    votes, people, _ = checked(vote(frame, method=method), people, "k_curve")
+    votes, people, chosen, _ = checked_part(vote(frame, method=method), people, None, "k_curve")
     samples = dict(iter(frame.groupby(JUDGE_KEY, observed=True, sort=False)))
     rows: list[dict[str, Any]] = []
     for panel in panels(votes, people, clusters=clusters):
         for judge in panel.judges:
             judge_rows, head = samples[*panel.head.values(), judge], panel.head | {"judge": judge}
-            rows += [head | row for row in _rows(judge_rows, panel, figures, ks, method, draws, counting)]
+            curve = _rows(judge_rows, panel, figures, ks, method, draws, counting)
+            rows += [head | row | {"notes": [chosen, *row["notes"]]} for row in curve]
     return keys.restore(result_table(rows, *_COLUMNS))
 
 

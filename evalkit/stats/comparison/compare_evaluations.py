@@ -73,8 +73,8 @@ def compare(
     labels
         Human labels, a long table or, for an evaluation, criterion -> item columns: then `fixed` and `broke` count
         items that became right and wrong against the majority of people; without, items that went from fail to pass
-        and from pass to fail. By default the labels that the evaluations hold, without held-out ones; where the sides
-        differ on common items, those of `after`, and `notes` says so. An empty table: no labels.
+        and from pass to fail. By default the labels that the evaluations hold; where the sides differ on common items,
+        those of `after`, and `notes` says so. Held-out ones are left out. An empty table: no labels.
     across_modes
         Allow one judge on one side and a jury on the other.
     clusters
@@ -170,15 +170,8 @@ def compare(
         juries = {first.head[:2] for first, _ in matched if first.head[2] == JURY}
         matched = [pair for pair in matched if pair[0].head[2] == JURY or pair[0].head[:2] not in juries]
     repeats = getattr(before, "repeats", None) if floor is None else _repeats(floor, sides[0])
-    if labels is None:
-        people, note = labels_of_sides(before, after)
-    else:  # the side whose items hold label columns: an evaluation, `after` first
-        has_items = not isinstance(after, pd.DataFrame) and hasattr(after, "items")
-        criteria = list(map(str, sides[0].votes["criterion"].unique()))
-        people, note = labels_for(after if has_items else before, labels, criteria), ""
-    if people is not None:
-        people = of_items(people, sides[0].votes["item_id"], sides[0].votes["criterion"])
-    options = _Options(None if people is None or people.empty else people, clusters, repeats, note)
+    people, note = labels_of_sides(before, after, labels, sides[0].votes)
+    options = _Options(people, clusters, repeats, note or "")
     compared = [_row(first, second, options) for first, second in matched]
     table = result_table(compared, [*ROW, "version_before", "version_after"], *_COLUMNS)
     for name in ("change_p", "mcnemar_p", "sign_flip_p"):
@@ -218,7 +211,25 @@ def _repeats(floor: JudgmentsLike, side: Side) -> pd.DataFrame:
     return table
 
 
-def labels_of_sides(before: JudgmentsLike, after: JudgmentsLike) -> tuple[pd.DataFrame | None, str]:
+def labels_of_sides(
+    before: JudgmentsLike, after: JudgmentsLike, labels: LabelsLike | None, votes: pd.DataFrame
+) -> tuple[pd.DataFrame | None, str | None]:
+    """The labels passed, else those that the sides hold, without held-out ones, and a note on them; None for none.
+
+    Their ids are spelled as those of the votes.
+    """
+    if labels is None:
+        people, note = _labels_held(before, after)
+    else:  # the side whose items hold label columns: an evaluation, `after` first
+        has_items = not isinstance(after, pd.DataFrame) and hasattr(after, "items")
+        criteria = list(map(str, votes["criterion"].unique()))
+        people, note = take_part(labels_for(after if has_items else before, labels, criteria), None)
+    if people is not None:
+        people = of_items(people, votes["item_id"], votes["criterion"])
+    return None if people is None or people.empty else people, note
+
+
+def _labels_held(before: JudgmentsLike, after: JudgmentsLike) -> tuple[pd.DataFrame | None, str | None]:
     """The labels that the sides hold, without held-out ones, and a note if they differ on common items."""
     of_sides = [None if isinstance(side, pd.DataFrame) else getattr(side, "labels", None) for side in (before, after)]
     usable = [take_part(as_labels(labels), None)[0] for labels in of_sides if labels is not None]
@@ -249,6 +260,10 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     changed = int((has_kinds & (kind_a != kind_b)).sum()) if has_kinds.any() else None
     row |= {"n_verdicts": int(has_kinds.sum()), "changed": changed}
     notes: Notes = []
+    sizes = [len(set(side.rows.index)) for side in (a, b)]
+    if max(sizes) > len(common):
+        lost = (f"{size - len(common)} of {size} {when}" for size, when in zip(sizes, ("before", "after"), strict=True))
+        notes.append(f"items of one side alone left out: {', '.join(lost)}")
     if a.scale.to_json() != b.scale.to_json():
         notes.append(f"the scales or pass rules differ{_ONE_RULE * (options.labels is not None)}")
     if set(a.judgments["judge"].unique()) != set(b.judgments["judge"].unique()):

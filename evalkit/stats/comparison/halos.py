@@ -12,7 +12,7 @@ import pandas as pd
 from evalkit.core.formatting import Bill
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.human_labels import LabelsLike
-from evalkit.stats.alignment.label_values import clusters_for, labels_for
+from evalkit.stats.alignment.label_values import clusters_for
 from evalkit.stats.comparison.compare_evaluations import kinds_of, labels_of_sides, people_of
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, judges_several_criteria, pairs, side_of
 from evalkit.stats.intervals import change_interval, jackknife_groups, unit_codes
@@ -103,8 +103,7 @@ def halo(
     clusters = clusters_for(single, clusters)
     if clusters is None and rows_of is not None:
         clusters = rows_of["group_id"]
-    criteria = list(map(str, sides[0].votes["criterion"].unique()))
-    people = labels_of_sides(single, together)[0] if labels is None else labels_for(single, labels, criteria)
+    people, chosen = labels_of_sides(single, together, labels, sides[0].votes)
     by_judge: dict[tuple[str, str], list[tuple[Part, Part]]] = {}
     for pair in pairs(*sides):
         by_judge.setdefault((pair[0].head[0], pair[0].head[2]), []).append(pair)
@@ -112,7 +111,11 @@ def halo(
     if not by_judge:
         fact = "single= and together= have no judge with the same two criteria; judge one rubric in both"
         raise InputError(f"{fact} (criteria of the items' own: pass the rows of explode_criteria as items=)")
-    rows = [row for parts in by_judge.values() for row in _rows(parts, people, clusters, rows_of)]
+    rows = [
+        row | {"notes": [chosen, *row["notes"]]}
+        for parts in by_judge.values()
+        for row in _rows(parts, people, clusters, rows_of)
+    ]
     return result_table(rows, *_COLUMNS)
 
 

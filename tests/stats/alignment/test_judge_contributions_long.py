@@ -1,6 +1,7 @@
 """What a jury is worth: leave one judge out, effective number of judges, families."""
 
 import math
+import re
 import warnings
 
 import numpy as np
@@ -51,6 +52,19 @@ def labels_of(columns):
 
 def by_judge(made):
     return made.set_index("judge")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_effect_is_the_difference_of_the_figures_shown(seed):
+    rng = np.random.default_rng(seed)
+    answers = {name: [int(code) if code < 2 else None for code in rng.integers(0, 3, 30)] for name in "abc"}
+    made = by_judge(jury_value(votes_of(answers), labels_of({"ann": rng.integers(0, 2, 30).tolist()}), quorum=0.3))
+    for row in made.loc[["a", "b", "c"]].itertuples():
+        differs = abs(made.loc["jury", "value"] - row.without - row.effect) > 1e-9
+        told = re.search(r"has no answer on \d+ of \d+ items: .* the jury has ([\d.]+)", str(row.notes))
+        jury = float(told[1]) if told else made.loc["jury", "value"]
+        assert jury - row.without == pytest.approx(row.effect, abs=0.005)
+        assert told or not differs
 
 
 # -- leave one judge out
