@@ -2,6 +2,7 @@
 
 import argparse
 import inspect
+import io
 import json
 import re
 import time
@@ -161,6 +162,72 @@ def test_fail_on_worse_is_the_only_failure_of_compare(run) -> None:
     code, _, err = run("compare", "good.jsonl", "bad.jsonl", "--label", "faithfulness=a")
     assert code == 2
     assert "--labels" in err
+
+
+@pytest.mark.parametrize("lost", ["before", "after", "both"])
+def test_the_gate_of_compare_is_shut_where_too_little_was_compared(run, lost: str) -> None:
+    row = {"question": "How long?", "context": ["The shop takes goods back for 30 days."], "answer": "30 days."}
+    items = [row | {"item_id": f"x{at}", "question": f"How long, {at}?"} for at in range(30)]
+    good = ek.judge(items, "faithfulness", "fake:first", samples=1)
+    good = good.assign(score=2.0, score_norm=1.0, passed=True, label="2")
+    bad = good.assign(score=0.0, score_norm=0.0, passed=False, label="0")
+    for n_lost, reason in ((0, ""), (1, "off_scale"), (14, "timeout"), (15, "server_error"), (30, "rate_limited")):
+        holes = {"score": None, "score_norm": None, "passed": None, "label": None, "error": reason}
+        sides = {}
+        for side, table in (("before", good), ("after", bad)):
+            sides[side] = table.astype(dict.fromkeys(holes, object))
+            if lost in (side, "both"):
+                sides[side].loc[good["item_id"].isin([f"x{at}" for at in range(n_lost)]), list(holes)] = [
+                    *holes.values()
+                ]
+            files.write_frame(sides[side], f"{side}.jsonl")
+        code, _, err = run("compare", "before.jsonl", "after.jsonl", "--fail-on-worse")
+        # all answers broke: what is compared shows it, if it is more than half
+        assert code == (1 if 2 * n_lost < 30 else 2), (n_lost, err)
+        assert code == 1 or f"{30 - n_lost} of 30 items could be compared; more than half must" in err
+        same = ek.compare(sides["before"], sides["before"])
+        assert (same.worse, bool(same.undecided)) == ([], lost != "after" and 2 * n_lost >= 30)
+    assert run("compare", "before.jsonl", "after.jsonl")[0] == 0, "nothing was asked of it"
+
+
+@pytest.mark.parametrize("judges", [1, 3])
+def test_too_few_items_to_find_anything_worse_are_told(judges: int) -> None:
+    names = ["fake:strict", "fake:lenient", "fake:first"][:judges]
+    items = [{"item_id": f"x{at}", "answer": "a", "question": f"q{at}", "context": "c"} for at in range(9)]
+    table = ek.judge(items, "faithfulness", names, samples=1)
+    for n in range(1, 10):
+        first = table[table["item_id"].isin([f"x{at}" for at in range(n)])]
+        good = first.assign(score=2.0, score_norm=1.0, passed=True, label="2")
+        compared = ek.compare(good, first.assign(score=0.0, score_norm=0.0, passed=False, label="0"))
+        # by hand: mid-p of n that broke and none that was fixed is 1/2^n; by Holm over the judges: times their number
+        is_enough = judges * 0.5**n <= 0.05
+        assert bool(compared.worse) == is_enough
+        why = [f"faithfulness, {name}: {n} item{'s' * (n > 1)}, too few for a p of 0.05, whatever" for name in names]
+        assert [text.removesuffix(" they show") for text in compared.undecided] == ([] if is_enough else why)
+
+
+@pytest.mark.parametrize("text", ["", "\n", "item_id,judge,score\n"], ids=["nothing", "blank", "head"])
+def test_a_table_without_rows_is_an_error_for_every_command_that_reads_one(
+    run, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    assert run("judge", "items.jsonl", *FAKE, "-o", "full.jsonl")[0] == 0
+    name = "none.csv" if "," in text else "none.jsonl"
+    Path(name).write_text(text)
+    commands = [
+        ["vote", name], ["aggregate", name], ["summarize", name], ["align", name, "labels.jsonl"],
+        ["compare", name, "full.jsonl"], ["compare", "full.jsonl", name, "--fail-on-worse"], ["compare", name, name],
+        ["compare", "full.jsonl", "full.jsonl", "--floor", name], ["evaluate", "--judgments", name],
+        ["report", "--judgments", "full.jsonl", "--baseline", name, "-o", "page.html"],
+        ["judge", name, *FAKE], ["evaluate", name, *FAKE], ["plan", name, *FAKE],
+    ]  # fmt: skip
+    for command in commands:
+        code, _, err = run(*command)
+        assert code == 2, (command, err)
+        assert any(words in err for words in ("has no rows", "no items", "missing (it has")), (command, err)
+    if not text:
+        for command in ("vote", "aggregate", "summarize"):
+            monkeypatch.setattr("sys.stdin", argparse.Namespace(buffer=io.BytesIO()))
+            assert run(command, "-")[::2] == (2, "evalkit: error: stdin has no rows\n")
 
 
 def worse(table: pd.DataFrame) -> list[str]:
