@@ -19,7 +19,7 @@ from evalkit import tables
 from evalkit.cli import main
 from evalkit.cli.arguments import Parser, moment
 from evalkit.cli.doctor_checks import EXTRAS
-from evalkit.cli.main_command import parser_of_commands
+from evalkit.cli.main_command import parse_arguments, parser_of_commands
 from evalkit.cli.settings_from_flags import options_of
 from evalkit.core.formatting import Bill, text_table
 from evalkit.core.settings import Options
@@ -910,6 +910,19 @@ def test_every_option_of_judge_is_a_flag(command: str) -> None:
     args = parser_of_commands().parse_args([command, "items.jsonl", "--out", "x.html"])
     assert names - set(vars(args)) == set()
     assert set(options_of(args)) == set(Options.__slots__) - {"on_progress"}
+
+
+@pytest.mark.parametrize("text", ["1769856000.5", "2026-01-31", "2026-01-31T12:30", "30d"])
+def test_a_time_is_read_alike_by_every_flag_that_takes_one(text: str) -> None:
+    gate = ["--config", "e.yaml", "--trace-file", "t.jsonl"]
+    times = [
+        parse_arguments(["judge", "items.jsonl", "--refresh", text]).refresh,
+        parse_arguments(["judge", *gate, "--judge-refresh", text]).refresh,
+        parse_arguments(["ci", *gate, "--refresh", text]).refresh,
+        parse_arguments(["ci", *gate, "--drift", text]).drift,
+    ]
+    assert times == pytest.approx([moment(text)] * 4, abs=60)
+    assert isinstance(parse_arguments(["ci", *gate, "--drift"]).drift, float), "the beginning of today"
 
 
 def test_moments() -> None:

@@ -154,7 +154,7 @@ def judge_files(
     spec = Spec.of(
         rubric, judges, samples, template, inputs=inputs, on_missing=on_missing, criteria_per_call=criteria_per_call
     )
-    chosen = Options(**(options | {"offline": True} if is_none(judges) else options))
+    chosen = Options(**(options | {"offline": True} if is_none(judges) else options)).from_now()
     if rows < 1 or (shard is not None and not 1 <= shard[0] <= shard[1]):
         raise ConfigError(f"rows= must be 1 or more, and shard=(i, n) needs i from 1 to n; got rows={rows!r}, {shard=}")
     if chosen.on_progress is not None and n_jobs not in (None, 1):
