@@ -188,6 +188,12 @@ def judgments_of(
     return judgments
 
 
+def judges_of(judgment: Any) -> str:
+    """Who judged, as reports show it: of a `Judgment`, or of what has its field `judge`."""
+    judge = judgment.judge
+    return "an unnamed judge" if not judge else judge if isinstance(judge, str) else " + ".join(sorted(judge))
+
+
 def _reasons(rows: Mapping[str, list[Any]]) -> dict[str, int] | None:
     return dict(Counter(reason for reason in rows["error"] if reason is not None)) or None
 

@@ -210,7 +210,8 @@ def run_gate(
     suites += [] if baseline is None else compare_baseline(baseline, tests)
     suites += drifts
     notes = (*_notes_on_checks(config, parts, options), *_notes(tasks, options, resolver.of_all.source("max_seconds")))
-    return GateResult(config.name, tests, tuple(suites), notes, cost, options.strict, _new_judgments(tasks))
+    result = GateResult(config.name, tests, tuple(suites), notes, cost, options.strict, _new_judgments(tasks))
+    return replace(result, notes=(*notes, *_notes_on_judges(result)))
 
 
 def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> None:
@@ -390,6 +391,16 @@ def _notes(tasks: Collection[_Task], options: GateOptions, time_limit: str) -> I
     names = {name for one in judgments for name in ((one.judge,) if isinstance(one.judge, str) else one.judge or ())}
     if fakes := sorted(name for name in names if name.startswith("fake:")):
         yield f"{', '.join(fakes)}: evalkit's built-in test judge, which is not an LLM"
+
+
+def _notes_on_judges(result: GateResult) -> Iterator[str]:
+    """Metrics that not all tests have from the same judges."""
+    by_type: dict[str, list[str]] = {}
+    for (type_, judges), ids in result.judges.items():
+        by_type.setdefault(type_, []).append(f"{judges} ({counted(len(ids), 'test')}: {listed(ids, most=5)})")
+    for type_, texts in by_type.items():
+        if len(texts) > 1:
+            yield f"{type_}: not all tests were judged by the same judges: {'; '.join(texts)}"
 
 
 def _new_judgments(tasks: Iterable[_Task]) -> dict[int, dict[str, Judgment]]:
