@@ -111,6 +111,8 @@ def _options(args: argparse.Namespace) -> ek.gate.GateOptions:
 
 def _check_places(args: argparse.Namespace, baseline: Path | None) -> None:
     """Before anything is paid: the reports can be written, and replace nothing that is read."""
+    from evalkit.core.files import check_writable
+
     taken = {Path(args.config).resolve(): "--config", Path(args.trace_file).resolve(): "--trace-file"}
     taken |= {} if baseline is None else {baseline.resolve(): "the baseline"}
     places = {f"--{name} {Path(file)}": Path(file) for name in _REPORTS if (file := getattr(args, name)) is not None}
@@ -125,6 +127,7 @@ def _check_places(args: argparse.Namespace, baseline: Path | None) -> None:
             raise ConfigError(f"--out {args.out} must be a folder, but is a file; name a folder")
         places |= {f"--out {args.out}: {file}": Path(args.out, file) for file in (*_REPORTS.values(), _TRACES)}
     for flag, place in places.items():
+        check_writable(place)
         other = taken.setdefault(place.resolve(), flag)
         if other != flag and not (place.exists() and not place.is_file()):
             raise ConfigError(f"{flag} would overwrite {other}; name another file")
@@ -172,6 +175,7 @@ def _write(args: argparse.Namespace, result: ek.gate.GateResult, since: tuple[in
 
 def _record(args: argparse.Namespace) -> int:
     """`evalkit judge --trace-file`: record judgments in the traces, without gating."""
+    from evalkit.core.files import check_writable
     from evalkit.gate.trace_enriching import stamp_of
 
     target = Path(args.out or args.trace_file)
@@ -181,6 +185,7 @@ def _record(args: argparse.Namespace) -> int:
     if target.is_dir() or not target.absolute().parent.is_dir() or target.resolve() == Path(args.config).resolve():
         fact = f"--out {target} cannot be written: it must be a file in an existing folder"
         raise ConfigError(f"{fact}, and not the file of --config; choose another path")
+    check_writable(target)
     options = _options(args)
     since = stamp_of(args.trace_file)
     result = ek.gate.run_gate(args.config, args.trace_file, options)

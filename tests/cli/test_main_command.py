@@ -4,6 +4,7 @@ import argparse
 import inspect
 import io
 import json
+import os
 import re
 import time
 import tomllib
@@ -13,6 +14,7 @@ import orjson
 import pandas as pd
 import pytest
 from commandline import ITEMS, LABELS, ROOT, write_lines
+from servers import judge_server
 
 import evalkit as ek
 from evalkit import tables
@@ -629,6 +631,38 @@ def test_outputs_are_checked_before_anything_is_asked(run) -> None:
     assert Path("items.jsonl").read_bytes() == before
 
 
+@pytest.mark.parametrize("place", ["file", "closed", "/proc"])
+def test_no_command_pays_before_it_knows_that_it_can_write(run, place: str) -> None:
+    """A file in place of a folder, a folder without permission, and a file system that takes no files, even of root."""
+    Path("file").write_text("x", encoding="utf-8")
+    Path("closed").mkdir(mode=0o555)
+    if (place == "/proc" and not Path("/proc/self").is_dir()) or (place == "closed" and os.access("closed", os.W_OK)):
+        pytest.skip("not here")
+    test = {"id": "t", "expected": {"type": "faithfulness", "samples": 1}}
+    Path("eval.json").write_text(json.dumps({"tests": [test]}), encoding="utf-8")
+    trace = {"schema_version": 1, "type": "verdict.trace", "request_id": "t", "prompt": "How long?", "response": "30."}
+    write_lines(Path("traces.jsonl"), [trace | {"context": ["30 days."]}])
+    gate = ("--config", "eval.json", "--trace-file", "traces.jsonl")
+    rubric = ("items.jsonl", "--rubric", "faithfulness")
+    outputs = [
+        ("ci", *gate, "--out", f"{place}/x"), ("ci", *gate, "--out", place), ("ci", *gate, "--junit", f"{place}/x.xml"),
+        ("ci", *gate, "--markdown", f"{place}/x.md"), ("ci", *gate, "--json", f"{place}/x.json"),
+        ("judge", *gate, "-o", f"{place}/x.jsonl"), ("judge", *rubric, "-o", f"{place}/x.csv"),
+        ("judge", *rubric, "-o", f"{place}/x/"), ("evaluate", *rubric, "-o", f"{place}/x"),
+        ("report", *rubric, "-o", f"{place}/x.html"),
+    ]  # fmt: skip
+    with judge_server(always={"content": '{"explanation": "e", "score": 2}'}) as server:
+        judge = ("--judge", "openai:m", "--judge-base-url", server.url)
+        for command in outputs:
+            code, _, err = run(*command, *judge)
+            assert code == 2, command
+            assert "Traceback" not in err
+            assert place in err, command
+            assert server.seen == [], command
+        assert run("ci", *gate, *judge, "--out", "x")[0] == 0
+        assert len(server.seen) == 1
+
+
 def test_a_table_of_another_kind_is_named(run) -> None:
     run("judge", "items.jsonl", *FAKE, "-o", "j.jsonl", "--quiet")
     for command in (("aggregate", "j.jsonl"), ("summarize", "j.jsonl"), ("align", "j.jsonl", "labels.jsonl")):
@@ -892,7 +926,8 @@ def test_doctor_names_what_is_broken(run, monkeypatch: pytest.MonkeyPatch, tmp_p
     (tmp_path / "mine/odd/v1.yaml").write_text("id: odd\n", encoding="utf-8")
     monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path / "mine"))
     code, out, _ = run("doctor", "--cache", "foreign")
-    assert code == 0
+    assert code == 1
+    assert run("doctor", "--cache", "foreign", "--json")[0] == 1
     assert "no problems" not in out
     assert "not a SQLite file" in out
     assert "odd/v1.yaml" in out
