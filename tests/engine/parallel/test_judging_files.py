@@ -357,6 +357,30 @@ def test_a_dask_cluster_with_a_killed_worker_gives_the_same(tmp_path: Path) -> N
     assert ek.engine.ReplyStore.open(tmp_path / "cache").stats()["n_replies"] == 40
 
 
+@pytest.mark.parametrize("stop_after", [1, 2, 3])
+def test_a_refresh_that_was_stopped_goes_on_with_the_time_of_its_message(tmp_path: Path, stop_after: int) -> None:
+    asked: list[str] = []
+
+    def ask(prompt: Any) -> str:
+        asked.append(prompt.inputs["answer"])
+        return '{"score": 2}'
+
+    judge = ek.Judge.function(ask, name="j", version="1")
+    options: dict[str, Any] = {"samples": 1, "out": tmp_path / "out", "rows": 2, "progress": False}
+    ek.judge_files(some_items(8), "correctness", judge, **options)
+    assert len(asked) == 8
+
+    def stop(_: Any) -> None:
+        if len(asked) >= 8 + 2 * stop_after:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        ek.judge_files(some_items(8), "correctness", judge, **options, refresh=True, on_progress=stop)
+    (since,) = re.findall(r"refresh=([\d.]+) ", str(stopped.value))
+    ek.judge_files(some_items(8), "correctness", judge, **options, refresh=float(since))
+    assert len(asked) == 16, "each was asked again once"
+
+
 # --- on the command line
 
 
