@@ -20,10 +20,11 @@ _COMPARE = """\
   evalkit compare before.jsonl after.jsonl                      tables of 'evalkit judge'
   evalkit compare before after --labels labels.csv              folders of 'evalkit evaluate --out'
   evalkit compare before after --floor twice.jsonl              BEFORE judged with twice the samples
-  evalkit compare before after --fail-on-worse                  exit code 1 if AFTER is worse
+  evalkit compare before after --fail-on-worse                  exit code 1 if AFTER is worse, 2 if that cannot be said
 
 AFTER is worse if one criterion got worse by more than chance explains (p ≤ 0.05 by Holm): more items
-broke than were fixed or, if there are no labels, the mean score fell. With a jury, only its row counts"""
+broke than were fixed or, if there are no labels, the mean score fell. With a jury, only its row counts.
+If half of the items or more could not be compared, or too few for such a p, the exit code is 2"""
 
 
 def add(commands: Commands) -> None:
@@ -54,7 +55,9 @@ def add(commands: Commands) -> None:
     add_flags(parser, "items", "item-id")
     add_value(parser, "--floor", "FILE", "judgments of BEFORE's rubric with twice the samples")
     parser.add_argument("--across-modes", action="store_true", help="allow one judge on one side, a jury on the other")
-    parser.add_argument("--fail-on-worse", action="store_true", help="exit code 1 if AFTER is worse than BEFORE")
+    parser.add_argument(
+        "--fail-on-worse", action="store_true", help="exit code 1 if AFTER is worse than BEFORE, 2 if unknown"
+    )
     parser.add_output()
 
 
@@ -79,15 +82,20 @@ def _compare(args: argparse.Namespace) -> int | None:
     labels, clusters = None if args.labels is None else io.read_labels(args), io.read_groups(args)
     floor = None if args.floor is None else io.read_table(args.floor, "judgments")
     comparison = ek.compare(*sides, labels=labels, clusters=clusters, across_modes=args.across_modes, floor=floor)
-    worse = comparison.worse
+    worse, undecided = comparison.worse, comparison.undecided
     io.put_out(args, comparison.table)
     if args.json:
         names = ("before", "after", "n_only_before", "n_only_after", "table")
         costs = {"cost_before": comparison.bill_before.usd, "cost_after": comparison.bill_after.usd}
-        io.put_document({name: getattr(comparison, name) for name in names} | costs | {"worse": worse})
+        io.put_document(
+            {name: getattr(comparison, name) for name in names} | costs | {"worse": worse, "undecided": undecided}
+        )
     elif args.out is None:
         io.put_shown(comparison)
-    if args.fail_on_worse and worse:
+    if not args.fail_on_worse:
+        return None
+    if worse:
         tell(f"after is worse than before: {', '.join(worse)}")
-        return 1
-    return None
+    for why in undecided:
+        tell(f"error: too little to compare: {why}")
+    return 2 if undecided else 1 if worse else 0

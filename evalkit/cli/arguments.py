@@ -247,8 +247,8 @@ LIMITS = (
 def add_flags(parser: Any, *names: str) -> None:
     """Shared flags, by their names."""
     for name in names:
-        short = ["--samples"] if name == "judge-samples" else []
-        parser.add_argument(f"--{name}", *short, **_FLAGS[name])
+        aliases = {"judge-samples": ["--samples"], "refresh": ["--judge-refresh"]}.get(name, [])
+        parser.add_argument(f"--{name}", *aliases, **_FLAGS[name])
 
 
 def opened(args: argparse.Namespace) -> contextlib.closing[ek.runs.Registry]:

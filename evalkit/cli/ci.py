@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import evalkit as ek
-from evalkit.cli.arguments import LIMITS, Commands, Parser, add_command, add_flags, add_value
+from evalkit.cli.arguments import LIMITS, Commands, Parser, add_command, add_flags, add_value, moment
 from evalkit.cli.settings_from_flags import flags_of, options_of
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.core.judge_settings import FLAGS
@@ -33,7 +33,8 @@ def add(commands: Commands) -> None:
     group = _add_traces(add_command(commands, "ci", _ci, text, _END, _USAGE))
     group.add_argument("--strict", action="store_true", help="flaky and warned tests fail too")
     text = "test whether the judge changed: compare its replies from before this date (default: today) with new ones"
-    add_value(group, "--drift", "SINCE", text, nargs="?", const=datetime.now().astimezone().date().isoformat())
+    today = datetime.now().astimezone().date().isoformat()
+    add_value(group, "--drift", "SINCE", text, nargs="?", const=today, type=moment)
     for name, what in (("junit", "JUnit XML"), ("markdown", "a page for a pull request"), ("json", "the whole result")):
         group.add_argument(f"--{name}", metavar="FILE", help=f"write {what}")
     add_value(group, "-o --out", "DIR", "write junit.xml, report.md, result.json and traces.jsonl (enriched) there")
@@ -57,8 +58,7 @@ def _add_traces(parser: Parser) -> Any:
     text = "none (default: recorded and cached judgments only), profile (all judges of the profile), openai, fake, "
     add_value(group, "--judge", "J", f"{text}provider:model", action="append")
     group.add_argument("--no-judge", action="store_true", help="the same as --judge none")
-    text = "ignore recorded and cached judgments, and call again"
-    group.add_argument("--judge-refresh", action="store_true", help=text)
+    add_flags(group, "refresh")
     text = "do not use replies that were copied from another rubric version"
     group.add_argument("--no-promoted", action="store_true", help=text)
     add_flags(group, *(flag for flag in FLAGS if flag not in ("judge", "max-seconds")), "profile", *LIMITS, "cache")
@@ -91,15 +91,19 @@ def _options(args: argparse.Namespace) -> ek.gate.GateOptions:
 
     judges = [*(args.judge or []), *(["none"] if args.no_judge else [])]
     if len(set(judges)) > 1:
-        fact = f"with --trace-file, --judge takes one judge, got {', '.join(judges)}; keep one judge, or name a profile"
-        raise ConfigError(f"{fact} with a jury by --profile (--no-judge counts as the judge none)")
-    if judges == ["none"] and args.judge_refresh:
+        fact = f"with --trace-file, --judge takes one judge, got {', '.join(judges)}"
+        if args.no_judge:
+            raise ConfigError(f"{fact}, which is what --no-judge means; remove one of the two")
+        jury = " ".join(f"--judge {shlex.quote(judge)}" for judge in judges)
+        way = f"write it once with 'evalkit freeze jury.yaml --rubric R {jury}', then pass --profile jury.yaml"
+        raise ConfigError(f"{fact}; keep one. To call all of a jury, {way} --judge profile")
+    if judges == ["none"] and args.refresh:
         fact = "--judge-refresh (call the judge again) and --judge none (make no calls) contradict each other"
         raise ConfigError(f"{fact}; remove one of them")
-    asked = flags_of(args) | {"judge": judges[0] if judges else None, "refresh": args.judge_refresh}
+    asked = flags_of(args) | {"judge": judges[0] if judges else None}
     own = {name: getattr(args, name) for name in ("profile", "no_promoted", "strict", "redact")}
     if args.drift is not None:
-        if args.judge_refresh:
+        if args.refresh:
             raise ConfigError("--drift already calls the judge again; remove --judge-refresh")
         asked |= {"refresh": args.drift, "drift": True}
     return ek.gate.GateOptions(**own, **(options_of(args) | asked))
@@ -107,6 +111,8 @@ def _options(args: argparse.Namespace) -> ek.gate.GateOptions:
 
 def _check_places(args: argparse.Namespace, baseline: Path | None) -> None:
     """Before anything is paid: the reports can be written, and replace nothing that is read."""
+    from evalkit.core.files import check_writable
+
     taken = {Path(args.config).resolve(): "--config", Path(args.trace_file).resolve(): "--trace-file"}
     taken |= {} if baseline is None else {baseline.resolve(): "the baseline"}
     places = {f"--{name} {Path(file)}": Path(file) for name in _REPORTS if (file := getattr(args, name)) is not None}
@@ -121,6 +127,7 @@ def _check_places(args: argparse.Namespace, baseline: Path | None) -> None:
             raise ConfigError(f"--out {args.out} must be a folder, but is a file; name a folder")
         places |= {f"--out {args.out}: {file}": Path(args.out, file) for file in (*_REPORTS.values(), _TRACES)}
     for flag, place in places.items():
+        check_writable(place)
         other = taken.setdefault(place.resolve(), flag)
         if other != flag and not (place.exists() and not place.is_file()):
             raise ConfigError(f"{flag} would overwrite {other}; name another file")
@@ -168,6 +175,7 @@ def _write(args: argparse.Namespace, result: ek.gate.GateResult, since: tuple[in
 
 def _record(args: argparse.Namespace) -> int:
     """`evalkit judge --trace-file`: record judgments in the traces, without gating."""
+    from evalkit.core.files import check_writable
     from evalkit.gate.trace_enriching import stamp_of
 
     target = Path(args.out or args.trace_file)
@@ -177,6 +185,7 @@ def _record(args: argparse.Namespace) -> int:
     if target.is_dir() or not target.absolute().parent.is_dir() or target.resolve() == Path(args.config).resolve():
         fact = f"--out {target} cannot be written: it must be a file in an existing folder"
         raise ConfigError(f"{fact}, and not the file of --config; choose another path")
+    check_writable(target)
     options = _options(args)
     since = stamp_of(args.trace_file)
     result = ek.gate.run_gate(args.config, args.trace_file, options)

@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     """Its parser."""
-    parser = add_command(commands, "doctor", _doctor, "check versions, cache, rubrics, keys and extras of this machine")
+    text = "check versions, cache, rubrics, keys and extras of this machine; exit code 1 if there are problems"
+    parser = add_command(commands, "doctor", _doctor, text)
     add_flags(parser, "cache", "json")
     server = parser.add_argument_group("also check a judge's server, with at most two tiny calls")
     add_value(server, "--judge", "JUDGE", "provider:model, as in openai:gpt-4o-mini")
     add_flags(server, *(flag for flag in FLAGS if flag not in ("judge", "judge-samples", "max-seconds")))
 
 
-def _doctor(args: argparse.Namespace) -> None:
+def _doctor(args: argparse.Namespace) -> int:
     from evalkit.cli.doctor_checks import check_machine  # imports sqlite3
 
     checks = check_machine(args.cache)
@@ -34,7 +35,7 @@ def _doctor(args: argparse.Namespace) -> None:
     if args.json:
         found = {} if server is None else {"server": dataclasses.asdict(server)}
         put_document(checks | found | {"problems": problems})
-        return
+        return bool(problems)
     for title, values in checks.items():
         print(title)
         for name, value in values.items():
@@ -42,6 +43,7 @@ def _doctor(args: argparse.Namespace) -> None:
     if server is not None:
         print("server\n  " + str(server).replace("\n", "\n  "))
     print("\n  ".join(["problems", *problems]) if problems else "no problems found")
+    return bool(problems)
 
 
 def _server(args: argparse.Namespace) -> ServerReport:

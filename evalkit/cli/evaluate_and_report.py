@@ -88,10 +88,12 @@ def _evaluate(args: argparse.Namespace) -> None:
 
 
 def _report(args: argparse.Namespace) -> None:
+    from evalkit.core.files import check_writable
 
     target = Path(args.out)
     if target.suffix not in (".html", ".htm"):  # checked before anything is paid
         raise ConfigError(f"--out of a report must end in .html, got {args.out}; rename it")
+    check_writable(target)
     baseline = None if args.baseline is None else io.read_side(args.baseline)
     evaluation = _evaluation(args)
     note(args, f"wrote {ek.report(evaluation, target, baseline=baseline)}")

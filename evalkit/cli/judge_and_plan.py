@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
     parser.add_judging(n_items="+")
     parser.add_running()
     parser.add_output()
-    parser.set_defaults(writes_table=False)  # `_judge` checks the file itself: it may be a folder
+    parser.set_defaults(writes_table=False, rows=None)  # `_judge` checks the output itself: it may be a folder
     group = parser.add_argument_group("many items: --out is a folder, with one parquet file per part")
     add_value(group, "--part-rows", "N", "items per part (default 5000)", type=int, default=5000)
     add_value(group, "--shard", "I/N", "only every N-th part from the I-th on, as in 3/16", type=_shard)
@@ -60,6 +60,7 @@ def _judge(args: argparse.Namespace) -> None:
         _judge_files(args, folder)
         return
     (args.items,) = args.items
+    args.rows = 20 if args.rows is None else args.rows
     if args.out is not None:
         check_output(args, args.out)
     judgments = ek.judge(read_items(args), **spec_arguments(args), **data_arguments(args), **options_of(args))
@@ -71,6 +72,9 @@ def _judge_files(args: argparse.Namespace, folder: bool) -> None:
 
     if not folder:
         raise ConfigError("several files and --shard need a folder for the judgments; pass --out FOLDER/")
+    if args.rows is not None:
+        fact = "--rows is the number of rows shown on a terminal, and none are shown if --out is a folder"
+        raise ConfigError(f"{fact}; for the items of each part, pass --part-rows (in Python: rows=)")
     ways = {"out": args.out, "rows": args.part_rows, "shard": args.shard, "n_jobs": args.jobs, "item_id": args.item_id}
     with warnings.catch_warnings(action="ignore", category=EvalkitWarning):  # the text below says it
         judged = ek.judge_files(args.items, **spec_arguments(args), **data_arguments(args), **ways, **options_of(args))

@@ -37,7 +37,7 @@ first steps:
                                   what a real judge would cost
 
 exit codes: 0 done (unscored rows are reported, not failed); 1 a check failed
-(ci, rubric lint, compare --fail-on-worse); 2 anything else
+(ci, rubric lint, doctor, compare --fail-on-worse); 2 anything else
 """
 
 

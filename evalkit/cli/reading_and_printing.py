@@ -30,11 +30,8 @@ def read_items(args: argparse.Namespace) -> pd.DataFrame:
     from evalkit.tables.items import as_items
 
     if args.items != "-":
-        return ek.load_items(args.items, item_id=args.item_id)
-    frame = _read_stdin()
-    if not len(frame.columns):
-        raise InputError("stdin has no rows")
-    return as_items(frame, item_id=args.item_id)
+        return _with_rows(ek.load_items(args.items, item_id=args.item_id), args.items)
+    return as_items(_with_rows(_read_stdin(), args.items), item_id=args.item_id)
 
 
 def read_table(path: str, name: str, *others: str, plain: bool = False) -> pd.DataFrame:
@@ -42,8 +39,15 @@ def read_table(path: str, name: str, *others: str, plain: bool = False) -> pd.Da
     from evalkit.tables import files
 
     if path != "-":
-        return files.read_table(path, name, *others, plain=plain)
-    return files.typed_table(_read_stdin(), "stdin", name, *others, plain=plain)
+        return _with_rows(files.read_table(path, name, *others, plain=plain), path)
+    return files.typed_table(_with_rows(_read_stdin(), path), "stdin", name, *others, plain=plain)
+
+
+def _with_rows(table: pd.DataFrame, path: str) -> pd.DataFrame:
+    """The table; InputError if it is empty, since most often the command that made it failed."""
+    if not len(table):
+        raise InputError(f"{'stdin' if path == '-' else path} has no rows")
+    return table
 
 
 def read_label_file(path: str) -> pd.DataFrame:

@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -58,7 +59,7 @@ def whole(path: str | Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
     ('30 days', 1)
     """
     given, place = Path(path), Path(os.path.realpath(path))
-    if given.exists() and not given.is_dir() and (not given.is_file() or given.parts[:2] == ("/", "dev")):
+    if _is_stream(given):
         with given.open("wb") as out:
             yield out
         return
@@ -74,6 +75,29 @@ def whole(path: str | Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
     finally:
         with suppress(OSError):  # what is raised is the fault; a scratch file that cannot be removed is none
             scratch.unlink(missing_ok=True)
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether this is a device or a pipe."""
+    return path.exists() and not path.is_dir() and (not path.is_file() or path.parts[:2] == ("/", "dev"))
+
+
+def check_writable(path: str | Path) -> None:
+    """Check that `whole` can write a file, before anything is paid: the nearest folder that there is takes one.
+
+    Permissions would not tell: root has all of them, also on a read-only disk or in ``/proc``.
+
+    Raises
+    ------
+    InputError
+        When it cannot be written.
+    """
+    try:
+        if not _is_stream(Path(path)):
+            folders = Path(os.path.realpath(path)).parents
+            tempfile.TemporaryFile(dir=next(folder for folder in folders if folder.exists())).close()
+    except OSError as problem:
+        raise InputError(f"{path} cannot be written: {(problem.strerror or str(problem)).lower()}") from None
 
 
 def write_whole(path: str | Path, chunks: Iterable[bytes], *, mode: int | None = None) -> None:

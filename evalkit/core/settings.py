@@ -359,6 +359,10 @@ class Options:
             return self
         return replace(self, max_seconds=max(_NO_TIME, self.max_seconds - (time.time() - began)))
 
+    def from_now(self) -> Self:
+        """The same options for a run of several calls: what is requested again in one of them counts in the others."""
+        return replace(self, refresh=time.time()) if self.refresh is True else self
+
     def __post_init__(self) -> None:
         for name, allowed in (("on_miss", ON_MISS), ("recorded", RECORDED)):
             if getattr(self, name) not in allowed:

@@ -5,7 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, create_model, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    create_model,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError, ValidationError
 
 from evalkit.core.judge_settings import JUDGE_SETTINGS, NOT_SENT
@@ -30,7 +41,16 @@ MinPoints = Annotated[
 
 
 class _Strict(BaseModel):
+    """Without unknown keys; a key that is null is an error, unless it is a setting (such as an unset variable)."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _given(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is None and info.field_name not in (*JUDGE_SETTINGS, "rubric_version"):
+            raise PydanticCustomError("null", "must not be null: give it a value, or leave the key out")
+        return value
 
 
 def _checked(name: str) -> BeforeValidator:

@@ -125,9 +125,14 @@ class Judgment:
         return self.score is not None and 2 * samples.count(None) < len(samples)
 
     @property
+    def n_failed(self) -> int:
+        """How many replies it lacks: the calls failed or were not made, and are repeated when a judge is called."""
+        return sum(count for reason, count in (self.reasons or {}).items() if reason in ENGINE_REASONS)
+
+    @property
     def is_final(self) -> bool:
         """Whether to record it: it is scored, or every sample has a reply. Other judgments are requested again."""
-        return self.error is None and (self.is_scored or not set(ENGINE_REASONS) & set(self.reasons or {}))
+        return self.error is None and (self.is_scored or not self.n_failed)
 
     def to_dict(self) -> dict[str, Any]:
         """The judgment in the form that a trace file has."""
@@ -181,6 +186,12 @@ def judgments_of(
             criteria=criteria, **{name: _sum(rows[name]) for name in _COSTS if name in rows},
         )  # fmt: skip
     return judgments
+
+
+def judges_of(judgment: Any) -> str:
+    """Who judged, as reports show it: of a `Judgment`, or of what has its field `judge`."""
+    judge = judgment.judge
+    return "an unnamed judge" if not judge else judge if isinstance(judge, str) else " + ".join(sorted(judge))
 
 
 def _reasons(rows: Mapping[str, list[Any]]) -> dict[str, int] | None:

@@ -55,25 +55,35 @@ def _judgment(one: Measured) -> dict[str, Any]:
 def as_junit(result: GateResult) -> bytes:
     """JUnit XML: a test case per test and suite bound; with `strict`, flaky and warned ones are failures.
 
-    Flaky and warned tests that do not fail have their message in ``system-out``.
+    Flaky and warned tests that do not fail, and all bounds, have their message in ``system-out``. The properties say
+    who judged.
     """
     cases = [_case(result, test.id, test.status, test.message, _detail(test)) for test in result.tests]
-    cases += [_case(result, f"{suite.name} ({suite.type})", suite.status, suite.message, "") for suite in result.suites]
+    bounds = [(f"{suite.name} ({suite.type})", suite.status, suite.message) for suite in result.suites]
+    cases += [_case(result, *bound, "", is_bound=True) for bound in bounds]
     failures, errors = (str(sum(case.find(tag) is not None for case in cases)) for tag in ("failure", "error"))
     figures = {"tests": str(len(cases)), "failures": failures, "errors": errors}
     root = ET.Element("testsuites", {"name": "evalkit", **figures})
-    ET.SubElement(root, "testsuite", {"name": _xml(result.name) or "gate", **figures, "skipped": "0"}).extend(cases)
+    of_suite = ET.SubElement(root, "testsuite", {"name": _xml(result.name) or "gate", **figures, "skipped": "0"})
+    if result.judges:
+        properties = ET.SubElement(of_suite, "properties")
+        for (type_, judges), ids in result.judges.items():
+            value = _xml(f"{judges}: {counted(len(ids), 'test')}")
+            ET.SubElement(properties, "property", {"name": f"judged by ({_xml(type_)})", "value": value})
+    of_suite.extend(cases)
     ET.indent(root)
     return b'<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode").encode() + b"\n"
 
 
-def _case(result: GateResult, name: str, status: str, message: str, detail: str) -> ET.Element:
+def _case(
+    result: GateResult, name: str, status: str, message: str, detail: str, *, is_bound: bool = False
+) -> ET.Element:
     case = ET.Element("testcase", {"classname": _xml(result.name) or "gate", "name": _xml(name)})
     failing = _BAD if result.strict else ("fail",)
     if status == "error" or status in failing:
         tag = "error" if status == "error" else "failure"
         ET.SubElement(case, tag, {"message": _xml(message), "type": status}).text = _xml(detail or message)
-    elif status != "pass":
+    elif status != "pass" or is_bound:
         ET.SubElement(case, "system-out").text = _xml(f"{status}: {message}\n{detail}".rstrip())
     return case
 
@@ -107,6 +117,9 @@ def as_markdown(result: GateResult) -> str:
     if result.suites:
         lines += ["", "| suite bound | metric | status | result |", "| --- | --- | --- | --- |"]
         lines += [f"| {one.name} | {_cell(one.type)} | {one.status} | {_cell(one.message)} |" for one in result.suites]
+    if result.judges:
+        lines += ["", "| metric | judged by | tests |", "| --- | --- | --- |"]
+        lines += [f"| {_cell(type_)} | {_cell(by)} | {len(ids)} |" for (type_, by), ids in result.judges.items()]
     bad = [test for test in result.tests if test.status != "pass"]
     good = [test for test in result.tests if test.status == "pass"]
     lines += _table(bad)

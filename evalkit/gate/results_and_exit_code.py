@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from evalkit.gate.judgment import Judgment
+from evalkit.gate.judgment import Judgment, judges_of
 
 Status = Literal["error", "fail", "flaky", "warn", "pass"]
 STATUSES: tuple[Status, ...] = ("error", "fail", "flaky", "warn", "pass")
@@ -111,6 +111,17 @@ class GateResult:
     def counts(self) -> dict[Status, int]:
         """Status -> number of tests."""
         return {status: sum(test.status == status for test in self.tests) for status in STATUSES}
+
+    @property
+    def judges(self) -> dict[tuple[str, str], list[str]]:
+        """Metric and its judges -> the tests that they judged."""
+        judges: dict[tuple[str, str], dict[str, None]] = {}
+        for test in self.tests:
+            for metric in test.metrics:
+                for judgment in (measured.judgment for measured in metric.measured):
+                    if judgment is not None and judgment.source is not None:
+                        judges.setdefault((metric.type, judges_of(judgment)), {})[test.id] = None
+        return {key: list(ids) for key, ids in judges.items()}
 
     @property
     def reasons(self) -> set[str]:

@@ -6,6 +6,7 @@ Over 350 lines, but one thing: where a judgment comes from (trace, cache, judge)
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from evalkit.core.reply_keys import digest
+from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.budget import Budget
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, counted, listed
@@ -44,7 +46,8 @@ class _Task:
     """One trace with one expectation, and its judgment once there is one.
 
     `criteria` are those with a lowest score of their own, which the judgment must have apart.
-    `name` is the key of its judgment in the trace. `rejected` is the reason why the one recorded there does not count.
+    `name` is the key of its judgment in the trace. `rejected` is the reason why the one recorded there does not count,
+    `jury` its judges if it has several.
     `resolved` is None for a check. Of a trace's own criteria, each has a task; they share their `origin`.
     """
 
@@ -54,6 +57,7 @@ class _Task:
     origin: str = ""
     criteria: tuple[str, ...] = ()
     rejected: str = ""
+    jury: tuple[str, ...] = ()
     judgment: Judgment | None = None
     input_hash: str | None = None
 
@@ -174,7 +178,7 @@ def run_gate(
     config = config if isinstance(config, GateConfig) else load_gate(config, redact=options.redact)
     baseline = None if config.baseline is None else read_baseline(config.folder / config.baseline)
     resolver = Resolver(config, options, environment)
-    options = replace(options, max_seconds=resolver.of_all.get("max_seconds"))
+    options = replace(options, max_seconds=resolver.of_all.get("max_seconds")).from_now()
     parts = [[_Part.of(config, test, expected, resolver) for expected in test.expected] for test in config.tests]
     name = str(traces) if isinstance(traces, (str, Path)) else "the list of traces"
     rows = read_traces(traces, redact=options.redact) if isinstance(traces, (str, Path)) else traces
@@ -206,7 +210,8 @@ def run_gate(
     suites += [] if baseline is None else compare_baseline(baseline, tests)
     suites += drifts
     notes = (*_notes_on_checks(config, parts, options), *_notes(tasks, options, resolver.of_all.source("max_seconds")))
-    return GateResult(config.name, tests, tuple(suites), notes, cost, options.strict, _new_judgments(tasks))
+    result = GateResult(config.name, tests, tuple(suites), notes, cost, options.strict, _new_judgments(tasks))
+    return replace(result, notes=(*notes, *_notes_on_judges(result)))
 
 
 def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> None:
@@ -219,7 +224,8 @@ def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> 
         spec = task.resolved.spec
         recorded = read_recorded(raw, where, rubric, spec.rules, name=task.name, redact=options.redact)
         n_samples = spec.samples * len(spec.judges)
-        if options.refresh:
+        task.jury = recorded.judge if isinstance(recorded.judge, tuple) else ()
+        if options.refresh not in (False, "unscored"):
             continue
         if recorded.rubric_version != rubric.version:
             task.rejected = f"rubric_version: recorded {recorded.rubric_version}, needed {rubric.version}"
@@ -235,6 +241,18 @@ def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> 
             task.judgment = recorded
     for group in _groups(task for task in tasks if task.judgment is not None and task.judgment.verdict_key):
         _reject_other_keys(_with_siblings(group, tasks))
+    _repeat_failed_calls([task for task in tasks if task.judgment is not None and task.resolved.has_judge], options)
+
+
+def _repeat_failed_calls(tasks: Collection[_Task], options: GateOptions) -> None:
+    """Put aside recorded judgments that lack replies, if the cache has the others: they would be bought again."""
+    unfinished = [(task, judgment) for task in tasks if (judgment := task.judgment) is not None and judgment.verdict_key
+                  and (judgment.n_failed or (options.refresh and None in judgment.samples))]  # fmt: skip
+    for task, judgment in unfinished:
+        keys = [bytes.fromhex(key) for key in judgment.keys]
+        n_missing = sum(map(keys.count, {*keys} - ReplyStore.open(options.cache).get_many({*keys}).keys()))
+        if n_missing <= (judgment.n_failed if task.resolved.live else 0):
+            task.rejected, task.judgment = "samples: some were recorded without a reply", None
 
 
 def _reject_other_keys(group: list[_Task]) -> None:
@@ -343,7 +361,7 @@ def _notes_on_checks(config: GateConfig, parts: Sequence[Sequence[_Part]], optio
         yield f"{'test' if len(names) == 1 else 'tests'} {listed(list(dict.fromkeys(names)), most=5)}: {note}"
 
 
-def _notes(tasks: Iterable[_Task], options: GateOptions, time_limit: str) -> Iterator[str]:
+def _notes(tasks: Collection[_Task], options: GateOptions, time_limit: str) -> Iterator[str]:
     judgments = [task.judgment for task in tasks if task.judgment is not None]
     if any("budget" in (one.reasons or {}) for one in judgments):
         limit = f"{options.max_calls} calls" if options.budget_usd is None else f"US$ {options.budget_usd}"
@@ -355,15 +373,34 @@ def _notes(tasks: Iterable[_Task], options: GateOptions, time_limit: str) -> Ite
     if n_late := sum((one.reasons or {}).get("timeout", 0) for one in judgments):
         fact = f"{counted(n_late, 'sample')} had no reply in time"
         yield f"{fact}: raise settings.timeout_seconds, or run again to request only the missing replies"
+    failed = sum((Counter(one.reasons) for one in judgments), Counter[str]())
+    if lost := {reason: failed[reason] for reason in ("judge_down", "rate_limited", "server_error") if failed[reason]}:
+        fact = f"{counted(sum(lost.values()), 'sample')} had no reply"
+        reasons = ", ".join(f"{reason} {count}" for reason, count in lost.items())
+        yield f"{fact} ({reasons}): run again with the judge, and the same cache, to request only the missing replies"
     if n_promoted := len(promoted_keys((one for one in judgments if one.source == "cache"), options)):
         fact = f"{counted(n_promoted, 'reply was', 'replies were')} promoted from another rubric version"
         yield f"{fact}; --no-promoted rejects them"
+    unused = (task.jury for task in tasks if task.rejected and task.jury and not task.resolved.of_profile)
+    for jury in dict.fromkeys(unused):
+        fact = f"judgments of the jury {' + '.join(jury)} are recorded, but this run does not name these judges"
+        yield f"{fact}: to use them, pass the profile that they were recorded with ({options.flag('profile')})"
     for place in dict.fromkeys(task.resolved.spec.settings.source("calibration") for task in tasks):
         if place != "default":
             yield f"{place} has a calibration, which is not applied: all scores are raw"
     names = {name for one in judgments for name in ((one.judge,) if isinstance(one.judge, str) else one.judge or ())}
     if fakes := sorted(name for name in names if name.startswith("fake:")):
         yield f"{', '.join(fakes)}: evalkit's built-in test judge, which is not an LLM"
+
+
+def _notes_on_judges(result: GateResult) -> Iterator[str]:
+    """Metrics that not all tests have from the same judges."""
+    by_type: dict[str, list[str]] = {}
+    for (type_, judges), ids in result.judges.items():
+        by_type.setdefault(type_, []).append(f"{judges} ({counted(len(ids), 'test')}: {listed(ids, most=5)})")
+    for type_, texts in by_type.items():
+        if len(texts) > 1:
+            yield f"{type_}: not all tests were judged by the same judges: {'; '.join(texts)}"
 
 
 def _new_judgments(tasks: Iterable[_Task]) -> dict[int, dict[str, Judgment]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from evalkit.core.formatting import figure, p_value
 from evalkit.errors import ConfigError, counted
 from evalkit.gate.config import CRITERIA, SuiteBound
 from evalkit.gate.judge_drift import judge_changed
-from evalkit.gate.judgment import Judgment
+from evalkit.gate.judgment import Judgment, judges_of
 from evalkit.gate.results_and_exit_code import Status, SuiteResult, TestResult
 from evalkit.stats.intervals import mean_interval, rate_interval
 from evalkit.stats.significance import holm, mcnemar_midp, sign_flip
@@ -85,7 +86,7 @@ def _bound(name: str, bound: float, judgments: list[tuple[str, Judgment]], *, ha
 
 
 def read_baseline(path: Path) -> dict[tuple[str, str], _Verdict]:
-    """A result file of an earlier run: (test id, metric) -> score, verdict and rubric version.
+    """A result file of an earlier run: (test id, metric) -> score, verdict, rubric version and judges.
 
     Raises
     ------
@@ -122,35 +123,46 @@ class _Verdict(BaseModel):
     input_hash: str | None = None
     verdict_key: str | None = None
     samples: list[bool | None] = []
+    judge: str | list[str] | None = None
 
 
 def compare_baseline(before: Mapping[tuple[str, str], _Verdict], tests: Sequence[TestResult]) -> Iterator[SuiteResult]:
     """Whether a metric is significantly worse (Holm-adjusted p ≤ .05), tested as `compare` does without labels.
 
-    Tests of equal content in the baseline are one cluster.
+    Tests of equal content in the baseline are one cluster. A test counts if both runs judged it, with the same judges;
+    it is an error if that is half of the tests in both runs or fewer. A metric of the baseline alone is a warning.
     """
-    types = _judged_types(tests)
+    types = list(dict.fromkeys([*_judged_types(tests), *(type_ for _, type_ in before)]))
     figures = [_change(before, tests, type_) for type_ in types]
     verdicts = holm(np.array([one[0] for one in figures], dtype=np.float64))
     falls = holm(np.array([one[1] for one in figures], dtype=np.float64))
-    for type_, (_, _, effect, gap, text), p_verdict, p_fall in zip(types, figures, verdicts, falls, strict=True):
+    for type_, (_, _, effect, gap, is_enough, text), p_verdict, p_fall in zip(
+        types, figures, verdicts, falls, strict=True
+    ):
         worse = (effect < 0 and p_verdict <= _LEVEL) or (gap < 0 and p_fall <= _LEVEL)
         p = f"p {p_value(p_verdict)} by verdicts, {p_value(p_fall)} by scores"
-        status: Status = "error" if math.isnan(effect) and math.isnan(gap) else "fail" if worse else "pass"
-        outcome = "nothing to compare" if status == "error" else "significantly worse" if worse else "not worse"
+        status: Status = "error" if not is_enough else "fail" if worse else "pass"
+        outcome = "significantly worse" if worse else "not worse"
+        if status == "error":
+            outcome = "nothing to compare" if math.isnan(effect) and math.isnan(gap) else "too little to compare"
+        if not any(metric.type == type_ for test in tests for metric in test.metrics):
+            status, outcome = "warn", "only in the baseline"
         yield SuiteResult("baseline", type_, status, f"{outcome}: {text}; {p}")
 
 
 def _change(
     before: Mapping[tuple[str, str], _Verdict], tests: Sequence[TestResult], type_: str
-) -> tuple[float, float, float, float, str]:
-    """The p-values of verdicts and scores, the change of the pass rate and of the mean score, and all in words."""
+) -> tuple[float, float, float, float, bool, str]:
+    """The p-values of verdicts and scores, the change of pass rate and mean score, if that is enough, all in words."""
     ids = [test.id for test in tests for metric in test.metrics if metric.type == type_]
-    pairs = [
+    in_both = [
         (old.input_hash or name, old, now)
         for name, (_, now) in zip(ids, _judgments(tests, type_), strict=True)
         if (old := before.get((name, type_))) is not None
     ]
+    judged = [pair for pair in in_both if all((side.passed, side.score) != (None, None) for side in pair[1:])]
+    changes_of_judge = Counter((judges_of(old), judges_of(now)) for _, old, now in judged)
+    pairs = [pair for pair in judged if judges_of(pair[1]) == judges_of(pair[2])]
     verdicts = [(unit, old.passed, now.passed) for unit, old, now in pairs]
     scored = [(unit, old.score, now.score) for unit, old, now in pairs]
     steps, step_units = _changes(verdicts)
@@ -167,12 +179,22 @@ def _change(
         if old.verdict_key is not None and old.verdict_key == now.verdict_key
     }
     judge = judge_changed(same.values())
+    k = {(len(old.samples), len(now.samples)) for _, old, now in pairs if old.samples and type_ != CRITERIA}
+    remarks = [f"{counted(a, 'sample')} in the baseline, {b} now" for a, b in sorted(k) if a != b]
+    remarks += [
+        f"left out: {counted(n, 'test')} judged by {a} in the baseline, by {b} now"
+        for (a, b), n in changes_of_judge.items() if a != b
+    ]  # fmt: skip
+    n_gone = len({name for name, metric in before if metric == type_} - {*ids})
+    remarks += [f"{counted(n_gone, 'test')} only in the baseline"] if n_gone else []
     text = (
-        f"{len(pairs)} of {counted(len(ids), 'test')} in both runs, {fixed} now pass, {broke} now fail, "
-        f"mean difference {figure(gap)}" + (f", {others}" if others else "") + (f"; {judge}" if judge else "")
+        f"{len(pairs)} of {counted(len(ids), 'test')} judged in both runs, {fixed} now pass, {broke} now fail, "
+        f"mean difference {figure(gap)}" + (f", {others}" if others else "")
     )
+    text = "; ".join([text, *remarks, *([judge] if judge else [])])
     p_verdict = mcnemar_midp(steps, step_units) if len(steps) else math.nan
-    return p_verdict, sign_flip(gaps, gap_units) if len(gaps) else math.nan, effect, gap, text
+    p_fall = sign_flip(gaps, gap_units) if len(gaps) else math.nan
+    return p_verdict, p_fall, effect, gap, 2 * len(pairs) > len(in_both), text
 
 
 def _changes(pairs: Iterable[tuple[str, float | None, float | None]]) -> tuple[Floats, list[str]]:

@@ -55,7 +55,7 @@ class ProbeRun:
     @classmethod
     def of(cls, spec: Spec, items: Any, item_id: str | None, clusters: Any, options: Mapping[str, Any]) -> ProbeRun:
         """A run from the arguments of a probe; its items have the inputs in columns of their own names."""
-        chosen = Options.of("judge", options)
+        chosen = Options.of("judge", options).from_now()
         items, item_id = with_rows(items, spec.rubric, spec.inputs, item_id)
         frame = as_items(items, item_id=item_id)
         skipped = Worklist.of(spec, frame).skipped

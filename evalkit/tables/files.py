@@ -22,7 +22,7 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from evalkit.core.files import BOM, whole
+from evalkit.core.files import BOM, check_writable, whole
 from evalkit.core.reply_keys import canonical_json
 from evalkit.errors import InputError, MissingExtraError, advise_extra, listed
 from evalkit.tables.items import ItemsLike, as_frame, as_items, canonical, is_missing
@@ -372,9 +372,7 @@ def check_target(path: str | Path) -> None:
         _pyarrow("writing")
     if path.is_dir():
         raise InputError(f"{path} is a folder; expected a file")
-    there = next(folder for folder in path.absolute().parents if folder.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK):
-        raise InputError(f"{path} cannot be written: {there} is {'read-only' if there.is_dir() else 'not a folder'}")
+    check_writable(path)
 
 
 def write_frame(frame: pd.DataFrame, path: str | Path) -> Path:

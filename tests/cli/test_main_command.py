@@ -2,7 +2,9 @@
 
 import argparse
 import inspect
+import io
 import json
+import os
 import re
 import time
 import tomllib
@@ -12,13 +14,14 @@ import orjson
 import pandas as pd
 import pytest
 from commandline import ITEMS, LABELS, ROOT, write_lines
+from servers import judge_server
 
 import evalkit as ek
 from evalkit import tables
 from evalkit.cli import main
 from evalkit.cli.arguments import Parser, moment
 from evalkit.cli.doctor_checks import EXTRAS
-from evalkit.cli.main_command import parser_of_commands
+from evalkit.cli.main_command import parse_arguments, parser_of_commands
 from evalkit.cli.settings_from_flags import options_of
 from evalkit.core.formatting import Bill, text_table
 from evalkit.core.settings import Options
@@ -161,6 +164,72 @@ def test_fail_on_worse_is_the_only_failure_of_compare(run) -> None:
     code, _, err = run("compare", "good.jsonl", "bad.jsonl", "--label", "faithfulness=a")
     assert code == 2
     assert "--labels" in err
+
+
+@pytest.mark.parametrize("lost", ["before", "after", "both"])
+def test_the_gate_of_compare_is_shut_where_too_little_was_compared(run, lost: str) -> None:
+    row = {"question": "How long?", "context": ["The shop takes goods back for 30 days."], "answer": "30 days."}
+    items = [row | {"item_id": f"x{at}", "question": f"How long, {at}?"} for at in range(30)]
+    good = ek.judge(items, "faithfulness", "fake:first", samples=1)
+    good = good.assign(score=2.0, score_norm=1.0, passed=True, label="2")
+    bad = good.assign(score=0.0, score_norm=0.0, passed=False, label="0")
+    for n_lost, reason in ((0, ""), (1, "off_scale"), (14, "timeout"), (15, "server_error"), (30, "rate_limited")):
+        holes = {"score": None, "score_norm": None, "passed": None, "label": None, "error": reason}
+        sides = {}
+        for side, table in (("before", good), ("after", bad)):
+            sides[side] = table.astype(dict.fromkeys(holes, object))
+            if lost in (side, "both"):
+                sides[side].loc[good["item_id"].isin([f"x{at}" for at in range(n_lost)]), list(holes)] = [
+                    *holes.values()
+                ]
+            files.write_frame(sides[side], f"{side}.jsonl")
+        code, _, err = run("compare", "before.jsonl", "after.jsonl", "--fail-on-worse")
+        # all answers broke: what is compared shows it, if it is more than half
+        assert code == (1 if 2 * n_lost < 30 else 2), (n_lost, err)
+        assert code == 1 or f"{30 - n_lost} of 30 items could be compared; more than half must" in err
+        same = ek.compare(sides["before"], sides["before"])
+        assert (same.worse, bool(same.undecided)) == ([], lost != "after" and 2 * n_lost >= 30)
+    assert run("compare", "before.jsonl", "after.jsonl")[0] == 0, "nothing was asked of it"
+
+
+@pytest.mark.parametrize("judges", [1, 3])
+def test_too_few_items_to_find_anything_worse_are_told(judges: int) -> None:
+    names = ["fake:strict", "fake:lenient", "fake:first"][:judges]
+    items = [{"item_id": f"x{at}", "answer": "a", "question": f"q{at}", "context": "c"} for at in range(9)]
+    table = ek.judge(items, "faithfulness", names, samples=1)
+    for n in range(1, 10):
+        first = table[table["item_id"].isin([f"x{at}" for at in range(n)])]
+        good = first.assign(score=2.0, score_norm=1.0, passed=True, label="2")
+        compared = ek.compare(good, first.assign(score=0.0, score_norm=0.0, passed=False, label="0"))
+        # by hand: mid-p of n that broke and none that was fixed is 1/2^n; by Holm over the judges: times their number
+        is_enough = judges * 0.5**n <= 0.05
+        assert bool(compared.worse) == is_enough
+        why = [f"faithfulness, {name}: {n} item{'s' * (n > 1)}, too few for a p of 0.05, whatever" for name in names]
+        assert [text.removesuffix(" they show") for text in compared.undecided] == ([] if is_enough else why)
+
+
+@pytest.mark.parametrize("text", ["", "\n", "item_id,judge,score\n"], ids=["nothing", "blank", "head"])
+def test_a_table_without_rows_is_an_error_for_every_command_that_reads_one(
+    run, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    assert run("judge", "items.jsonl", *FAKE, "-o", "full.jsonl")[0] == 0
+    name = "none.csv" if "," in text else "none.jsonl"
+    Path(name).write_text(text)
+    commands = [
+        ["vote", name], ["aggregate", name], ["summarize", name], ["align", name, "labels.jsonl"],
+        ["compare", name, "full.jsonl"], ["compare", "full.jsonl", name, "--fail-on-worse"], ["compare", name, name],
+        ["compare", "full.jsonl", "full.jsonl", "--floor", name], ["evaluate", "--judgments", name],
+        ["report", "--judgments", "full.jsonl", "--baseline", name, "-o", "page.html"],
+        ["judge", name, *FAKE], ["evaluate", name, *FAKE], ["plan", name, *FAKE],
+    ]  # fmt: skip
+    for command in commands:
+        code, _, err = run(*command)
+        assert code == 2, (command, err)
+        assert any(words in err for words in ("has no rows", "no items", "missing (it has")), (command, err)
+    if not text:
+        for command in ("vote", "aggregate", "summarize"):
+            monkeypatch.setattr("sys.stdin", argparse.Namespace(buffer=io.BytesIO()))
+            assert run(command, "-")[::2] == (2, "evalkit: error: stdin has no rows\n")
 
 
 def worse(table: pd.DataFrame) -> list[str]:
@@ -562,6 +631,38 @@ def test_outputs_are_checked_before_anything_is_asked(run) -> None:
     assert Path("items.jsonl").read_bytes() == before
 
 
+@pytest.mark.parametrize("place", ["file", "closed", "/proc"])
+def test_no_command_pays_before_it_knows_that_it_can_write(run, place: str) -> None:
+    """A file in place of a folder, a folder without permission, and a file system that takes no files, even of root."""
+    Path("file").write_text("x", encoding="utf-8")
+    Path("closed").mkdir(mode=0o555)
+    if (place == "/proc" and not Path("/proc/self").is_dir()) or (place == "closed" and os.access("closed", os.W_OK)):
+        pytest.skip("not here")
+    test = {"id": "t", "expected": {"type": "faithfulness", "samples": 1}}
+    Path("eval.json").write_text(json.dumps({"tests": [test]}), encoding="utf-8")
+    trace = {"schema_version": 1, "type": "verdict.trace", "request_id": "t", "prompt": "How long?", "response": "30."}
+    write_lines(Path("traces.jsonl"), [trace | {"context": ["30 days."]}])
+    gate = ("--config", "eval.json", "--trace-file", "traces.jsonl")
+    rubric = ("items.jsonl", "--rubric", "faithfulness")
+    outputs = [
+        ("ci", *gate, "--out", f"{place}/x"), ("ci", *gate, "--out", place), ("ci", *gate, "--junit", f"{place}/x.xml"),
+        ("ci", *gate, "--markdown", f"{place}/x.md"), ("ci", *gate, "--json", f"{place}/x.json"),
+        ("judge", *gate, "-o", f"{place}/x.jsonl"), ("judge", *rubric, "-o", f"{place}/x.csv"),
+        ("judge", *rubric, "-o", f"{place}/x/"), ("evaluate", *rubric, "-o", f"{place}/x"),
+        ("report", *rubric, "-o", f"{place}/x.html"),
+    ]  # fmt: skip
+    with judge_server(always={"content": '{"explanation": "e", "score": 2}'}) as server:
+        judge = ("--judge", "openai:m", "--judge-base-url", server.url)
+        for command in outputs:
+            code, _, err = run(*command, *judge)
+            assert code == 2, command
+            assert "Traceback" not in err
+            assert place in err, command
+            assert server.seen == [], command
+        assert run("ci", *gate, *judge, "--out", "x")[0] == 0
+        assert len(server.seen) == 1
+
+
 def test_a_table_of_another_kind_is_named(run) -> None:
     run("judge", "items.jsonl", *FAKE, "-o", "j.jsonl", "--quiet")
     for command in (("aggregate", "j.jsonl"), ("summarize", "j.jsonl"), ("align", "j.jsonl", "labels.jsonl")):
@@ -825,7 +926,8 @@ def test_doctor_names_what_is_broken(run, monkeypatch: pytest.MonkeyPatch, tmp_p
     (tmp_path / "mine/odd/v1.yaml").write_text("id: odd\n", encoding="utf-8")
     monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path / "mine"))
     code, out, _ = run("doctor", "--cache", "foreign")
-    assert code == 0
+    assert code == 1
+    assert run("doctor", "--cache", "foreign", "--json")[0] == 1
     assert "no problems" not in out
     assert "not a SQLite file" in out
     assert "odd/v1.yaml" in out
@@ -843,6 +945,19 @@ def test_every_option_of_judge_is_a_flag(command: str) -> None:
     args = parser_of_commands().parse_args([command, "items.jsonl", "--out", "x.html"])
     assert names - set(vars(args)) == set()
     assert set(options_of(args)) == set(Options.__slots__) - {"on_progress"}
+
+
+@pytest.mark.parametrize("text", ["1769856000.5", "2026-01-31", "2026-01-31T12:30", "30d"])
+def test_a_time_is_read_alike_by_every_flag_that_takes_one(text: str) -> None:
+    gate = ["--config", "e.yaml", "--trace-file", "t.jsonl"]
+    times = [
+        parse_arguments(["judge", "items.jsonl", "--refresh", text]).refresh,
+        parse_arguments(["judge", *gate, "--judge-refresh", text]).refresh,
+        parse_arguments(["ci", *gate, "--refresh", text]).refresh,
+        parse_arguments(["ci", *gate, "--drift", text]).drift,
+    ]
+    assert times == pytest.approx([moment(text)] * 4, abs=60)
+    assert isinstance(parse_arguments(["ci", *gate, "--drift"]).drift, float), "the beginning of today"
 
 
 def test_moments() -> None:

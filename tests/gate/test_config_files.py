@@ -1,11 +1,15 @@
 """The lines of a configuration that messages name."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
+from evalkit.core.judge_settings import JUDGE_SETTINGS
 from evalkit.errors import ConfigError
-from evalkit.gate.config import GateConfig
+from evalkit.gate.config import Expected, GateConfig, GateTest, Settings, SuiteBound, TestInput
 from evalkit.gate.config_files import _line_of, load_gate, place_of
 
 YAML = """\
@@ -64,6 +68,35 @@ def test_a_test_is_named_by_its_line_or_by_what_is_known(tmp_path: Path) -> None
     made = GateConfig(tests=[{"id": "a", "request_id": "r", "expected": {"type": "regex", "pattern": "a"}}])
     assert made.settings.timeout_seconds == 60
     assert place_of(made, "a") == "the configuration"
+
+
+def keys(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items() if not field.exclude]
+
+
+def test_a_key_that_is_null_is_an_error_unless_it_is_a_setting(tmp_path: Path) -> None:
+    """An unset variable of a template must not drop a bound, a baseline or a profile in silence."""
+    path, n = tmp_path / "eval.json", 0
+    for model, place in (
+        (GateConfig, []), (GateTest, ["tests", 0]), (TestInput, ["tests", 0, "input"]),
+        (Expected, ["tests", 0, "expected", 0]), (SuiteBound, ["suite", 0]), (Settings, ["settings"]),
+    ):  # fmt: skip
+        for key in keys(model):
+            values: Any = {"settings": {"samples": 1}, "suite": [{"min_coverage": 0.5}], "tests": [
+                {"id": "t", "input": {"prompt": "q"}, "expected": [{"type": "faithfulness", "min_score": 0.5}]}
+            ]}  # fmt: skip
+            parent = values
+            for part in place:
+                parent = parent[part]
+            parent[key] = None
+            path.write_text(json.dumps(values, indent=1))
+            n += 1
+            if key in (*JUDGE_SETTINGS, "rubric_version"):
+                load_gate(path)
+                continue
+            with pytest.raises(ConfigError, match=rf"line \d+: .*\b{key}: must not be null: give it a value, or leave"):
+                load_gate(path)
+    assert n > 40
 
 
 def test_errors_quote_values_unless_they_are_redacted(tmp_path: Path) -> None:

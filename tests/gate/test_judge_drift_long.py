@@ -198,7 +198,11 @@ class TestMisuse:
         [
             (("--drift", "2026-01-31"), "--drift needs a judge to call, but the judge is 'none'"),
             (("--judge", "fake", "--drift", "2100-01-01"), "pass a date in the past"),
-            (("--judge", "fake", "--drift", "soon"), "unknown refresh='soon'"),
+            (
+                ("--judge", "fake", "--drift", "soon"),
+                "--drift: expected a date (2026-01-31), an age (30d, 12h, 8w) or a",
+            ),
+            (("--judge", "fake", "--drift", "unscored"), "or a Unix time, got 'unscored'"),
             (("--judge", "fake", "--drift", "--judge-refresh"), "remove --judge-refresh"),
         ],
     )

@@ -2,15 +2,21 @@
 
 import json
 import os
+import random
 import re
+import signal
 import socket
+import subprocess
 import sys
+import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import ROOT, evalkit, write_lines
+from commandline import ROOT, environment, evalkit, write_lines
 from servers import JudgeServer, judge_server
 
 import evalkit as ek
@@ -214,6 +220,100 @@ def test_a_judgment_without_a_reply_is_neither_recorded_nor_counted(here: Path, 
     )
 
 
+JURY = "profile: jury\njudges:\n" + "".join(
+    f"  - {{{{provider: openai, model: {name}, base_url: '{{url}}'}}}}\n" for name in ("m", "n", "o")
+)
+
+
+@pytest.mark.parametrize("again", [(), ("--refresh", "unscored")], ids=["same", "unscored"])
+@pytest.mark.parametrize("seed", range(3))
+def test_failed_calls_are_repeated_and_paid_ones_are_not(
+    here: Path, server: JudgeServer, capsys: pytest.CaptureFixture[str], seed: int, again: tuple[str, ...]
+) -> None:
+    """Each sample is a request of its own; some fail, or a whole judge of a jury is down."""
+    draw, is_jury = random.Random(seed), seed == 2
+    n, samples = 4, 9 if is_jury else 3
+    write(n)
+    Path("jury.yaml").write_text(JURY.format(url=server.url), encoding="utf-8")
+    judge = ["--judge", "openai:m", "--judge-base-url", server.url]
+    judge = ["--judge", "profile", "--profile", "jury.yaml"] if is_jury else judge
+    asked = ["judge", *FILES, *judge, "--retries", "0", "--concurrency", "1"]
+    lost = {f"{at:06d}": draw.choice([1, 2]) for at in range(n)}  # which request fails; the first asks for all samples
+    requests = Counter[str]()
+
+    def faults(body: dict[str, Any]) -> dict[str, Any]:
+        item = body["messages"][-1]["content"].partition("QID-")[2][:6]
+        requests[item] += 1
+        fails = body["model"] == "n" if is_jury else requests[item] - 1 == lost[item]
+        return {"status": 401 if is_jury else 500} if fails else {"choices": 1}
+
+    server.faults = faults
+    assert main(asked) == 0
+    said = capsys.readouterr().err
+    reason = "judge_down" if is_jury else "server_error"
+    assert f"{n * 3 if is_jury else n} samples had no reply ({reason} {n * 3 if is_jury else n}): run again" in said
+    assert len(server.paid) == n * (samples - 3 if is_jury else 2)
+    recorded = Path("traces.jsonl").read_bytes()
+    assert main(["ci", *FILES, *judge[2:], "--no-judge", "--json", "one.json"]) == 0
+    assert {test["status"] for test in json.loads(Path("one.json").read_bytes())["tests"]} == {"warn"}
+    server.faults = lambda _: {"choices": 1}
+    seen = len(server.seen)
+    assert main(["ci", *FILES, *judge, "--cache", "another"]) == 0
+    assert len(server.seen) == seen, "the cache lacks what was paid for, which is not bought again"
+    assert main([*asked, *again]) == 0
+    assert len(server.paid) == n * samples, "each sample is paid for once"
+    assert len(server.seen) - seen == n * (3 if is_jury else 1)
+    assert "samples had no reply" not in capsys.readouterr().err.partition("another")[2]
+    assert Path("traces.jsonl").read_bytes() != recorded
+    assert main([*asked, *again]) == 0
+    assert main(["ci", *FILES, *judge[2:], "--no-judge", "--cache", "another", "--json", "two.json"]) == 0
+    assert {test["status"] for test in json.loads(Path("two.json").read_bytes())["tests"]} == {"pass"}
+    assert len(server.paid) == n * samples
+
+
+def test_unscored_replies_that_were_recorded_are_requested_again_only_if_asked_for(
+    here: Path, server: JudgeServer
+) -> None:
+    write(2)
+    asked = ["judge", *FILES, "--judge", "openai:m", "--judge-base-url", server.url]
+    bad = iter([{"choices": 1, "content": "no idea"}])
+    server.faults = lambda _: next(bad, {"choices": 1})
+    assert main(asked) == 0
+    assert len(server.paid) == 6
+    assert main(asked) == 0
+    assert len(server.paid) == 6, "a reply that cannot be read was paid for, and is not asked for again"
+    assert main([*asked, "--judge-refresh", "unscored"]) == 0
+    assert len(server.paid) == 7
+    assert main(["ci", *FILES, "--no-judge", "--strict"]) == 0
+
+
+@pytest.mark.parametrize("command", ["judge", "ci"])
+def test_an_interrupted_refresh_goes_on_as_its_message_says(here: Path, server: JudgeServer, command: str) -> None:
+    """Of two rubrics, that of the first is asked again before the run is stopped in the second."""
+    write(6, ("faithfulness", "relevancy"), samples=1)
+    asked = [command, *FILES, "--judge", "openai:m", "--judge-base-url", server.url, "--concurrency", "2"]
+    assert main(["judge", *asked[1:]]) == 0
+    assert len(server.paid) == 12
+    stuck = threading.Event()
+    server.faults = lambda _: {"until": stuck} if len(server.paid) >= 20 else None
+    process = subprocess.Popen(
+        [sys.executable, "-m", "evalkit", *asked, "--judge-refresh"], env=environment(), stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 300
+    while len(server.seen) < 22 and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    stuck.set()
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 2, said
+    (flag,) = re.findall(r"run it again with refresh=[\d.]+ \((--refresh [\d.]+);", said)
+    server.faults = None
+    assert main([*asked, *flag.split()]) == 0
+    assert len(server.paid) == 24, "each judgment was asked again once"
+
+
 def test_two_metrics_share_one_budget(here: Path, server: JudgeServer) -> None:
     write(1, ("faithfulness", "relevancy"))
     run_gate("eval.json", "traces.jsonl", priced(server, cache=Path("other")))
@@ -320,6 +420,27 @@ def test_the_ways_out_work_as_they_are_printed(here: Path, capsys: pytest.Captur
     for way in reversed(ways[:2]):
         assert main(way.split()) == 0
     assert main(["ci", *FILES, "--profile", "p.yaml", "--judge-samples", "4"]) == 0
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_a_recorded_jury_that_is_not_named_is_told_with_what_names_it(
+    here: Path, capsys: pytest.CaptureFixture[str], samples: int
+) -> None:
+    """With one sample of three judges, the number of samples is that of three samples of one."""
+    write(2)
+    asked = ["--judge", "fake:strict", "--judge", "fake:lenient", "--judge", "fake:first"]
+    assert main(["judge", *FILES, *asked]) == 2
+    freeze, flags = re.findall(r"'evalkit (freeze .*)', then pass (.*)\n", capsys.readouterr().err)[0]
+    assert main([*freeze.replace(" R ", " faithfulness ").split(), "--samples", str(samples)]) == 0
+    assert main(["judge", *FILES, *flags.split()]) == 0
+    capsys.readouterr()
+    for named in ([], ["--judge", "none", "--judge-model", "m"]):
+        assert main(["ci", *FILES, *named, "--cache", "empty"]) == 2
+        said = capsys.readouterr().err
+        assert "judgments of the jury fake:strict + fake:lenient + fake:first are recorded, but this run" in said
+        assert "pass the profile that they were recorded with (--profile)" in said
+    assert main(["ci", *FILES, *flags.split()[:2], "--cache", "empty"]) == 0
+    assert "are recorded, but" not in capsys.readouterr().err
 
 
 # -- who is asked: what names a judge asks no others

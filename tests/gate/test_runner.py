@@ -356,6 +356,8 @@ JUNIT: dict[str, tuple[set[str], set[str], set[str]]] = {
         {"skipped", "error", "failure", "rerunFailure", "rerunError", "flakyFailure", "flakyError", "system-out"}
         | {"system-err"},
     ),
+    "properties": (set(), set(), {"property"}),
+    "property": ({"name", "value"}, set(), set()),
     "failure": (set(), {"type", "message"}, set()),
     "error": (set(), {"type", "message"}, set()),
     "system-out": (set(), set(), set()),
@@ -389,11 +391,11 @@ def test_junit_is_what_its_readers_take(strict: bool) -> None:
     suite = document[0]
     for element in (document, suite):
         assert [element.get(name) for name in ("tests", "failures", "errors")] == counts
-    assert len(suite) == 5
+    assert len(suite.findall("testcase")) == 5
     assert [len(suite.findall(f".//{tag}")) for tag in ("failure", "error")] == [int(counts[1]), int(counts[2])]
-    flaky = suite[3]
+    flaky = suite.findall("testcase")[3]
     assert "repeats reach different verdicts" in "".join(flaky.itertext()), "strict or not, it is said"
-    names = [case.get("name") for case in suite]
+    names = [case.get("name") for case in suite.findall("testcase")]
     assert names[1] == "x\ufffd<&>\n\ud7ff", "what XML cannot hold is marked"
 
 
@@ -408,6 +410,56 @@ def test_a_baseline_by_another_version_says_so(tmp_path: Path) -> None:
     (found,) = run_gate(gated, [trace(recorded={"faithfulness": said | {"rubric_version": "v1"}})]).suites
     assert "faithfulness@v0 in the baseline, @v1 now" in found.message
     assert found.status == "pass"
+
+
+def test_every_report_names_who_judged(tmp_path: Path) -> None:
+    """Also of tests that passed, and of a baseline by another judge."""
+    said = {"rubric_version": "v1", "passed": True, "score": 1.0, "samples": [True] * 3}
+    tests = [one() | {"id": f"t{at}"} for at in range(6)]
+
+    def run(judges: list[str], **more: object) -> GateResult:
+        rows = [{"faithfulness": said | {"judge": judge}} for judge in judges]
+        traces = [trace(at + 1, f"t{at}", recorded=row) for at, row in enumerate(rows)]
+        return run_gate(config(*tests, **more), traces)
+
+    (tmp_path / "main.json").write_bytes(as_json(run(["a:one"] * 6)))
+    result = run(["a:one"] * 2 + ["b:two"] * 4, baseline=str(tmp_path / "main.json"))
+    assert result.counts["pass"] == 6
+    assert result.judges == {
+        ("faithfulness", "a:one"): ["t0", "t1"], ("faithfulness", "b:two"): ["t2", "t3", "t4", "t5"]
+    }  # fmt: skip
+    assert result.exit_code == 2, "two of six tests were judged as before"
+    for page in (as_markdown(result), as_junit(result).decode(), as_json(result).decode(), as_text(result)):
+        assert "4 tests judged by a:one in the baseline, by b:two now" in page
+    assert "| faithfulness | a:one | 2 |\n| faithfulness | b:two | 4 |\n" in as_markdown(result)
+    document = ET.fromstring(as_junit(result))
+    check_junit(document)
+    values = [one.attrib for one in document.iter("property")]
+    assert values == [
+        {"name": "judged by (faithfulness)", "value": "a:one: 2 tests"},
+        {"name": "judged by (faithfulness)", "value": "b:two: 4 tests"},
+    ]
+    note = "faithfulness: not all tests were judged by the same judges: a:one (2 tests: 't0', 't1'); b:two (4 tests: "
+    assert [text.startswith(note) for text in result.notes] == [True]
+    alike = run(["a:one"] * 6, baseline=str(tmp_path / "main.json"))
+    assert (alike.exit_code, alike.notes) == (0, ())
+    assert "not worse: 6 of 6 tests" in as_junit(alike).decode(), "a comparison that passes says what it compared"
+
+
+def test_what_only_the_baseline_has_is_told(tmp_path: Path) -> None:
+    said = {"rubric_version": "v1", "passed": True, "score": 1.0, "samples": [True] * 3}
+    rows = [trace(at + 1, f"t{at}", recorded={"faithfulness": said, "relevancy": said}) for at in range(6)]
+    both = [{"id": f"t{at}", "expected": [{"type": "faithfulness"}, {"type": "relevancy"}]} for at in range(6)]
+    (tmp_path / "main.json").write_bytes(as_json(run_gate(config(*both), rows)))
+    fewer = [one() | {"id": f"t{at}"} for at in range(4)]
+    result = run_gate(config(*fewer, baseline=str(tmp_path / "main.json")), rows)
+    messages = {suite.type: (suite.status, suite.message) for suite in result.suites}
+    assert messages["faithfulness"][0] == "pass"
+    assert "4 of 4 tests judged in both runs" in messages["faithfulness"][1]
+    assert "2 tests only in the baseline" in messages["faithfulness"][1]
+    assert messages["relevancy"][0] == "warn"
+    assert messages["relevancy"][1].startswith("only in the baseline: 0 of 0 tests judged")
+    assert result.exit_code == 0
 
 
 def test_junit_of_no_tests_and_of_a_nameless_configuration() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +38,12 @@ def test_a_comparison_counts_what_both_runs_judged() -> None:
     # a is fixed, b broke, c is as it was; d and e have no verdict on one side: (1 − .5 + 0) / 3
     assert made.status == "pass"
     assert made.message == (
-        "not worse: 5 of 6 tests in both runs, 1 now pass, 1 now fail, mean difference 0.17; p 1.000 by verdicts, "
-        "1.000 by scores"
+        "not worse: 3 of 6 tests judged in both runs, 1 now pass, 1 now fail, mean difference 0.17; p 1.000 by "
+        "verdicts, 1.000 by scores"
     )
     (nothing,) = compare_baseline({}, now)
     assert (nothing.status, nothing.message.partition(":")[0]) == ("error", "nothing to compare")
-    assert "0 of 4 tests in both runs" in nothing.message
+    assert "0 of 4 tests judged in both runs" in nothing.message
 
 
 @pytest.mark.parametrize(
@@ -81,6 +84,65 @@ def test_copies_with_one_reply_say_once_that_the_judge_changed() -> None:
     (made,) = compare_baseline(old, [TestResult(f"t{at}", "pass", "", (metric,)) for at in range(5)])
     # of the 20 ways to deal three passes and three fails to both runs, 2 are as far apart
     assert "1 of 1 test with the same prompt and settings have other samples (p 0.100)" in made.message
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_test_counts_if_both_runs_judged_it_with_the_same_judges(seed: int) -> None:
+    """Random runs: tests that only one has, tests without a verdict, other judges (one, or a jury in any order)."""
+    draw = random.Random(seed)
+    judges = [None, "a:x", ("a:x", "b:y"), ("b:y", "a:x"), "b:y"][: draw.randint(1, 5)]
+    n, k = draw.randint(1, 30), [draw.choice([1, 3]) for _ in "bn"]
+    share = draw.choice([0.0, 0.2, 0.6])
+    old: dict[tuple[str, str], _Verdict] = {}
+    now: list[TestResult] = []
+    truth = Counter[str]()
+    for at in range(n):
+        there = [draw.random() >= share for _ in range(2)]
+        known = [draw.random() > share / 2 for _ in range(2)]
+        by = [draw.choice(judges) for _ in range(2)]
+        if there[0]:
+            read = list(by[0]) if isinstance(by[0], tuple) else by[0]
+            verdict, samples = (True if known[0] else None), [True] * k[0]
+            old[f"t{at}", "r"] = _Verdict(passed=verdict, score=None, samples=samples, judge=read)
+        if there[1]:
+            passed = True if known[1] else None
+            judgment = Judgment("r", "v1", passed=passed, samples=(True,) * k[1], judge=by[1])
+            metric = MetricResult("r", "pass", "", (Measured("pass", "", judgment=judgment),))
+            now.append(TestResult(f"t{at}", "pass", "", (metric,)))
+        same = by[0] == by[1] or (isinstance(by[0], tuple) and isinstance(by[1], tuple))
+        truth["now"] += there[1]
+        truth["both"] += all(there)
+        truth["gone"] += there == [True, False]
+        truth["compared"] += all(there + known) and same
+        truth["other"] += all(there + known) and not same
+    if not old and not now:
+        return
+    (made,) = compare_baseline(old, now)
+    said = made.message
+    assert f"{truth['compared']} of {truth['now']} test{'s' * (truth['now'] != 1)} judged in both runs" in said
+    gone = re.search(r"(\d+) tests? only in the baseline", said)
+    assert (int(gone[1]) if gone else 0) == truth["gone"]
+    assert sum(map(int, re.findall(r"left out: (\d+) tests? judged by", said))) == truth["other"]
+    assert (f"{k[0]} sample{'s' * (k[0] > 1)} in the baseline, {k[1]} now" in said) == bool(
+        truth["compared"] and k[0] != k[1]
+    )
+    enough = "pass" if 2 * truth["compared"] > truth["both"] else "error"
+    assert made.status == (enough if now else "warn")
+
+
+def test_a_judge_that_was_changed_does_not_hide_that_all_answers_broke() -> None:
+    names = [f"t{at}" for at in range(30)]
+    old = {
+        (name, "r"): _Verdict(passed=True, score=1.0, rubric_version="v1", judge="openai:ok", samples=[True] * 3)
+        for name in names
+    }
+    judgment = Judgment("r", "v1", passed=True, score=1.0, samples=(True,), judge="openai:lenient")
+    measured = Measured("pass", "", judgment=judgment)
+    now = [TestResult(name, "pass", "", (MetricResult("r", "pass", "", (measured,)),)) for name in names]
+    (made,) = compare_baseline(old, now)
+    assert made.status == "error"
+    assert made.message.startswith("nothing to compare: 0 of 30 tests judged in both runs")
+    assert "left out: 30 tests judged by openai:ok in the baseline, by openai:lenient now" in made.message
 
 
 def test_other_samples_under_the_same_key_are_told() -> None:
@@ -133,7 +195,7 @@ def test_what_is_partly_better_passes() -> None:
     (made,) = compare_baseline(
         old, [result_of(name, at < 15, 0.5 if at < 15 else 0.2) for at, name in enumerate(names)]
     )
-    assert (made.status, made.message.partition(",")[0]) == ("pass", "not worse: 20 of 20 tests in both runs")
+    assert (made.status, made.message.partition(",")[0]) == ("pass", "not worse: 20 of 20 tests judged in both runs")
     assert "15 now pass, 0 now fail" in made.message
     assert made.message.endswith("; p <0.001 by verdicts, <0.001 by scores")
 

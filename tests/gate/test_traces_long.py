@@ -252,16 +252,15 @@ def test_no_content_is_an_empty_file(here: Path, content: list[bytes]) -> None:
     [
         (("--template", "tagged@v1", "--offline"), "unrecognized arguments: --template tagged@v1 --offline"),
         (("--json",), "unrecognized arguments: --json"),
-        (("--refresh", "unscored"), "unrecognized arguments: --refresh unscored"),
-        (("--judge", "fake", "--no-judge"), "--judge takes one judge, got fake, none"),
+        (("--judge", "fake", "--no-judge"), "--judge takes one judge, got fake, none, which is what --no-judge means"),
         (
             ("--judge", "fake", "--judge", "fake:lenient"),
-            "keep one judge, or name a profile with a jury by --profile (--no-judge counts as the judge none)",
+            "write it once with 'evalkit freeze jury.yaml --rubric R --judge fake --judge fake:lenient', then pass",
         ),
         (("-o", "none/t.jsonl"), "--out none/t.jsonl cannot be written"),
         (("-o", "eval.yaml"), "--out eval.yaml cannot be written"),
     ],
-    ids=["flags", "json", "unscored", "judges", "jury", "folder", "config"],
+    ids=["flags", "json", "judges", "jury", "folder", "config"],
 )
 def test_flags_that_mean_nothing_to_traces_are_refused(
     here: Path, flags: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]

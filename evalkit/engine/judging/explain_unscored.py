@@ -10,9 +10,11 @@ ADVICE = {
     "off_scale": "the score is not on the scale: name the allowed values in the template, or check the rubric's scale",
     "ambiguous": "two different scores in one reply: ask for one, in a fixed form (json or tagged)",
     "unreadable": "no score found: look at the raw replies, then at the template; number@v1, label@v1 read plain text",
-    "truncated": "the reply was cut off: raise max_tokens, then judge again with refresh='unscored'",
+    "truncated": "the reply was cut off: raise max_tokens, then judge again with refresh='unscored' "
+    "(--refresh unscored)",
     "refused": "the judge, or a filter before it, refused: look at the items; another judge may answer",
-    "empty": "the reply was empty: judge again with refresh='unscored'; reasoning models may need more max_tokens",
+    "empty": "the reply was empty: judge again with refresh='unscored' (--refresh unscored); reasoning models may need "
+    "more max_tokens",
     "abstained": "the judge replied that it cannot decide: look at the items, or add a level for such answers",
     "low_mass": "the log-probabilities cover under .95 of the scale or sum to over 1.05, or the verdict's tokens were "
     "not found: use codes that differ in their first token, or read replies as text, with judge.replace(score=None)",

@@ -405,7 +405,8 @@ def _fail(lookup: Lookup, failures: dict[int, Any]) -> None:
 
 
 def _stopped(stored: StoredReplies) -> str:
-    refresh = "" if stored.since is None else f" with refresh={stored.since!r}"
+    since = stored.since
+    refresh = "" if since is None else f" with refresh={since!r} (--refresh {since!r}; in a test of drift, --drift)"
     return (
         f"stopped; all replies received so far are stored in {stored.store.where}; run it again{refresh}: you pay only "
         "for the rest"

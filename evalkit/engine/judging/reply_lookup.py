@@ -272,7 +272,7 @@ def _worth_asking(stored: StoredReplies, broken: set[int], level: int) -> set[in
     if hopeless:
         _log.log(
             level,
-            "%s broke off each of %d times and is not requested again; refresh='unscored' does",
+            "%s broke off each of %d times and is not requested again; refresh='unscored' (--refresh unscored) does",
             counted(len(hopeless), "reply", "replies"), _ATTEMPTS,
         )  # fmt: skip
     return broken - hopeless

@@ -22,9 +22,9 @@ _SHORTEST_ID, _POSITIVE, _SHARE = 6, 2**62 - 1, 0.2
 _DRAWN = re.compile(r"chatcmpl-\d{1,3}")
 _WORDS = {
     PROMPT_CUT: "to prompts that the server probably cut: it counted far fewer tokens than their text can make; raise "
-    "its context window (num_ctx of Ollama), or shorten the items, then judge again with refresh=True",
+    "its context window (num_ctx of Ollama), or shorten the items, then judge again with refresh=True (--refresh)",
     SAME_COMPLETION: "with the id of the reply to another request: a cache between evalkit and the model may have "
-    "answered; switch it off, then judge again with refresh=True",
+    "answered; switch it off, then judge again with refresh=True (--refresh)",
 }
 
 

@@ -17,7 +17,7 @@ import orjson
 import pandas as pd
 
 from evalkit._version import __version__
-from evalkit.core.files import write_whole
+from evalkit.core.files import check_writable, write_whole
 from evalkit.core.formatting import Bill, money
 from evalkit.core.judges import JudgesLike
 from evalkit.core.lists_of_choices import ENGINE_REASONS, OnMissing
@@ -154,7 +154,7 @@ def judge_files(
     spec = Spec.of(
         rubric, judges, samples, template, inputs=inputs, on_missing=on_missing, criteria_per_call=criteria_per_call
     )
-    chosen = Options(**(options | {"offline": True} if is_none(judges) else options))
+    chosen = Options(**(options | {"offline": True} if is_none(judges) else options)).from_now()
     if rows < 1 or (shard is not None and not 1 <= shard[0] <= shard[1]):
         raise ConfigError(f"rows= must be 1 or more, and shard=(i, n) needs i from 1 to n; got rows={rows!r}, {shard=}")
     if chosen.on_progress is not None and n_jobs not in (None, 1):
@@ -167,6 +167,7 @@ def judge_files(
             chosen = replace(chosen, run=f"judge_files {name}")
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
+    check_writable(folder / PARTS_FILE)
     _check_same(folder, spec, rows)
     task = _Task(spec, chosen, folder, item_id, rows, name, platform.node())
 
@@ -183,7 +184,9 @@ def judge_files(
     repeat = not isinstance(source, Iterator)
     done = _one_by_one(parts(), task) if alone else run_parts(task.judge, parts, n_jobs, task.n_finished, repeat=repeat)
     if not done:
-        raise InputError("the source has no items" if shard is None else f"the source has no part for {shard=}")
+        fact = f"the source has {counted(n_parts, 'part')} of {rows} items, and none for {shard=}"
+        advice = "make the parts smaller with rows= (--part-rows), or pass a lower number of shards"
+        raise InputError(f"{fact}; {advice}" if n_parts else "the source has no items")
     extra = {path.stem for path in folder.glob("part-*.parquet")} - {row["part"] for row in done}
     if shard is None and extra:
         fact = f"{folder} has {counted(len(extra), 'part')} that the source does not have"

@@ -113,7 +113,7 @@ class Comparison:
         Measured against labels by what broke; without labels a fall of the mean counts too. Where
         there is a jury, its row decides.
         """
-        table = self.table
+        table = self._deciding()
         broke = (table["effect"] < 0) & (table["mcnemar_p_holm"] <= _LEVEL)
         difference = table["mean_difference"]
         if "score_difference" in table:  # all there is of a scale without ends
@@ -121,9 +121,22 @@ class Comparison:
         fell = (difference < 0) & (table["sign_flip_p_holm"] <= _LEVEL)
         # a lower score may well be right: if there are labels, they decide
         failing = table[broke | (fell & ~table["against"].isin(["labels", "distances"]))]
-        juries = set(table.loc[table["judge"].eq(JURY), "criterion"].astype(str))
-        counted = failing[failing["judge"].eq(JURY) | ~failing["criterion"].astype(str).isin(juries)]
-        return list(dict.fromkeys(counted["criterion"].astype(str)))
+        return list(dict.fromkeys(failing["criterion"].astype(str)))
+
+    @property
+    def undecided(self) -> list[str]:
+        """Why it cannot be said whether the second side is worse, of each row of `worse` that compares too little.
+
+        Half of the row's items or more have no verdict and no score on one side, or so few are left that their p could
+        not reach .05.
+        """
+        return [f"{row['criterion']}, {row['judge']}: {why}" for _, row in self._deciding().iterrows()
+                if (why := _too_little(row, len(self.table)))]  # fmt: skip
+
+    def _deciding(self) -> pd.DataFrame:
+        """The rows that decide: where there is a jury, its row."""
+        juries = set(self.table.loc[self.table["judge"].eq(JURY), "criterion"].astype(str))
+        return self.table[self.table["judge"].eq(JURY) | ~self.table["criterion"].astype(str).isin(juries)]
 
     def text(self, width: int | None = WIDTH) -> str:
         """As `print` shows it, for a terminal of `width` columns; None: as wide as the table is."""
@@ -158,6 +171,21 @@ class Comparison:
         if self.n_only_before or self.n_only_after:
             lines.append(f"left out: {counted(self.n_only_before, 'item')} only before, {self.n_only_after} only after")
         return [*lines, *noted(row_notes(self.table, "criterion", "judge"), len(self.table))]
+
+
+def _too_little(row: pd.Series, n_rows: int) -> str:
+    """Why a row compares too little to find that something is worse; empty if it does not."""
+    n_known, n_common = int(max(row["n_verdicts"], row["n_scored"])), int(row["n_common"])
+    if 2 * n_known <= n_common:
+        fact = f"{n_known} of {counted(n_common, 'item')} could be compared"
+        return f"{fact}; more than half must have a verdict or a score on both sides"
+    is_by_verdicts = bool(row["n_paired"]) or row["against"] in ("labels", "distances")
+    n = int(min(row["n_paired"] if is_by_verdicts else row["n_scored"], row["n_clusters"]))
+    least = 0.5 ** (n if is_by_verdicts else n - 1)  # of McNemar's mid-p, and of sign flips
+    if least * n_rows <= _LEVEL:
+        return ""
+    of_labels = " with a label" if row["against"] in ("labels", "distances") else ""
+    return f"{counted(n, 'item')}{of_labels}, too few for a p of {_LEVEL}, whatever they show"
 
 
 def _cells(row: pd.Series, several: bool) -> dict[str, str]:

@@ -246,6 +246,11 @@ def test_doctor_looks_at_a_server(capsys: pytest.CaptureFixture[str]) -> None:
     with judge_server(models=["m"], always={"content": '{"score": 1}'}) as server:
         code = main(["doctor", "--judge", "openai:m", "--judge-base-url", server.url])
     out = capsys.readouterr().out
-    assert not code
+    assert code == 0
     assert f"openai:m at {server.url}" in out
     assert "json schema     works" in out
+    for status in (401, 402, 404, 500):
+        with judge_server(always={"status": status}) as server:
+            for flags in ([], ["--json"]):
+                assert main(["doctor", "--judge", "openai:m", "--judge-base-url", server.url, *flags]) == 1, status
+    assert main(["doctor", "--judge", "openai:m", "--judge-base-url", "http://127.0.0.1:9/v1"]) == 1, "no server"

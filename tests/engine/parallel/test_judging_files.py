@@ -215,7 +215,7 @@ def test_parts_that_the_source_no_longer_has_are_named(tmp_path: Path) -> None:
         ({"rows": 0}, ConfigError, "rows= must be 1 or more"),
         ({"shard": (4, 3)}, ConfigError, "shard="),
         ({"on_progress": print, "n_jobs": 2}, ConfigError, "on_progress= works only with n_jobs=1, got n_jobs=2"),
-        ({"shard": (3, 3)}, InputError, "no part for shard="),
+        ({"shard": (3, 3)}, InputError, r"1 part of 5000 items, and none for shard=\(3, 3\)"),
     ],
 )
 def test_wrong_arguments(tmp_path: Path, options: dict[str, Any], kind: type[Exception], message: str) -> None:
@@ -357,6 +357,30 @@ def test_a_dask_cluster_with_a_killed_worker_gives_the_same(tmp_path: Path) -> N
     assert ek.engine.ReplyStore.open(tmp_path / "cache").stats()["n_replies"] == 40
 
 
+@pytest.mark.parametrize("stop_after", [1, 2, 3])
+def test_a_refresh_that_was_stopped_goes_on_with_the_time_of_its_message(tmp_path: Path, stop_after: int) -> None:
+    asked: list[str] = []
+
+    def ask(prompt: Any) -> str:
+        asked.append(prompt.inputs["answer"])
+        return '{"score": 2}'
+
+    judge = ek.Judge.function(ask, name="j", version="1")
+    options: dict[str, Any] = {"samples": 1, "out": tmp_path / "out", "rows": 2, "progress": False}
+    ek.judge_files(some_items(8), "correctness", judge, **options)
+    assert len(asked) == 8
+
+    def stop(_: Any) -> None:
+        if len(asked) >= 8 + 2 * stop_after:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        ek.judge_files(some_items(8), "correctness", judge, **options, refresh=True, on_progress=stop)
+    (since,) = re.findall(r"refresh=([\d.]+) ", str(stopped.value))
+    ek.judge_files(some_items(8), "correctness", judge, **options, refresh=float(since))
+    assert len(asked) == 16, "each was asked again once"
+
+
 # --- on the command line
 
 
@@ -379,6 +403,26 @@ def test_the_command_takes_files_shards_and_a_folder(
     (tmp_path / "b.jsonl").write_text("{\n")
     assert main(["judge", "a.jsonl", "b.jsonl", *words, "--out", "others/"]) == 2
     assert "part-000003 failed: InputError: b.jsonl, line 1: invalid JSON" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("n", "rows", "shards"), [(10, 5000, 2), (10, 4, 5), (10, 4, 3)])
+def test_a_shard_without_a_part_says_what_makes_the_parts_smaller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], n: int, rows: int, shards: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines(some_items(n), tmp_path / "a.jsonl")
+    words = ["judge", "a.jsonl", "--rubric", "correctness", "--judge", "fake", "--samples", "1", "--out", "judgments/"]
+    n_parts = -(-n // rows)
+    for shard in range(1, shards + 1):
+        code = main([*words, "--part-rows", str(rows), "--shard", f"{shard}/{shards}"])
+        said = capsys.readouterr().err
+        assert code == (0 if shard <= n_parts else 2), said
+        part = f"the source has {n_parts} part{'s' * (n_parts > 1)} of {rows} items, and none for shard=({shard}, "
+        assert code == 0 or (part in said and "rows= (--part-rows)" in said)
+    assert main([*words, "--rows", "4"]) == 2
+    assert (
+        "none are shown if --out is a folder; for the items of each part, pass --part-rows" in capsys.readouterr().err
+    )
 
 
 def test_items_of_equal_content_are_paid_once_and_counted_once(tmp_path):
