@@ -33,7 +33,7 @@ try:
 except ModuleNotFoundError as problem:
     raise MissingExtraError(f"the POLLUX metric needs lighteval ({problem}): {advise_extra('lighteval')}") from problem
 
-from evalkit.lighteval.metric_receipts import leave_receipt
+from evalkit.lighteval.metric_receipts import leave_receipt, receipt_of
 from evalkit.lighteval.metric_settings import MetricSettings
 from evalkit.lighteval.metrics import filled_answers
 
@@ -244,7 +244,8 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
             origins = dict.fromkeys(("judges", "rubric", "samples", "template"), "task")
             counts = {"n_items": len(docs), "n_scored": n_scored, "n_empty": len(docs) - len(filled)}
             settings = MetricSettings(spec, origins, mode, TaskBinding())
-            leave_receipt(settings, task, self._metric, [] if table is None else [table], len(filled), **counts)
+            tables = [] if table is None else [table]
+            leave_receipt(receipt_of(settings, task, self._metric, tables, len(filled), **counts))
         return samples
 
     def _judgments(self, spec: Spec, options: Options, rows: list[dict[str, str]]) -> pd.DataFrame | None:
