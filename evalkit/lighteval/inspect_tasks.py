@@ -345,10 +345,11 @@ class EvalCommand:
         note_facts(self._answering, facts, {name: docs[:limit] for name, docs in every.items()})
         for made in found:
             task = self._tasks[made.name]
+            scorers: list[Any] = as_list(task.scorer or ())
             made.version = identity_hash({
                 "answering": [*self._answering.values(), self._base_url], "evalkit": __version__,
                 "documents": document_hashes(every[f"{task.name}|0"]), "code": self._code_of(task),
-                "scored by": [_scored_by(one, f"{task.name}|0") for one in as_list(task.scorer or ())],
+                "scored by": [_scored_by(one, f"{task.name}|0") for one in scorers],
             })  # fmt: skip
 
     def _code_of(self, task: LightevalTaskConfig) -> list[Any]:

@@ -36,7 +36,7 @@ def receipt_of(
     n_wanted
         The number of judgments that were needed; those in no table were lost because no judge could be called.
     **counts
-        `n_items`, `n_scored`, `n_empty`.
+        `n_items`, `n_scored`, `n_empty`; and the metric's `arguments`.
     """
     spec, profile = settings.spec, settings.profile
     judges = list(_judges_used(spec, tables, (n_wanted - sum(map(len, tables))) // len(spec.judges)))

@@ -383,7 +383,10 @@ def test_everything_that_decides_a_tasks_figures_is_in_its_version(
         judges = [{"provider": "fake", "model": "strict"} | (judge or {})]
         monkeypatch.setenv("EVALUATOR_SCORING_MODE", mode)
         monkeypatch.setenv("EVALUATOR_SCORING_CONFIG", json.dumps({"judges": judges} | (config or {})))
-        docs = [Doc(query=f"q{at}", choices=[gold], gold_index=[0], specific={"context": "c"}) for at in range(n)]
+        docs = [
+            Doc(query=f"q{at}", choices=[gold], gold_index=[0], specific={"context": "c", "other": "c"})
+            for at in range(n)
+        ]
         task = with_inspect_fields(LightevalTaskConfig(
             name="t", prompt_function=lambda row, _: docs[row["at"]], hf_repo="", hf_subset="",
             metrics=[judge_metric(**{"rubric": Rubric(**rubric)} | metric)], evaluation_splits=["test"],
@@ -404,6 +407,7 @@ def test_everything_that_decides_a_tasks_figures_is_in_its_version(
         {"mode": "deterministic"}, {"help_text": "ask = 2"}, {"n": 4}, {"gold": "y"}, {"url": "http://127.0.0.1:8/v1"},
         {"rubric": edited(scale={0: "rude", 1: "so so", 2: "kind"})}, {"rubric": edited(pass_at=1)}, {"vote": "median"},
         {"ties": "mean"}, {"min_self_agreement": 0.9}, {"quorum": 0.9}, {"template": "label"},
+        {"fields": {"context": "other"}}, {"fields": {"context": lambda doc: doc.specific["other"]}},
     ]  # fmt: skip
     known = {version(): "nothing"}
     assert version(limit=2) in known, "more samples of the same task are a continuation"
