@@ -343,19 +343,21 @@ class EvalCommand:
         if line := nothing_judged({f"{task.name}|0": task.metrics for task in self._tasks.values()}):
             _log.warning("%s", line)
         note_facts(self._answering, facts, {name: docs[:limit] for name, docs in every.items()})
-        for made in found:
-            task = self._tasks[made.name]
+        for checked in found:
+            task = self._tasks[checked.name]
             scorers: list[Any] = as_list(task.scorer or ())
-            made.version = identity_hash({
+            checked.version = identity_hash({
                 "answering": [*self._answering.values(), self._base_url], "evalkit": __version__,
                 "documents": document_hashes(every[f"{task.name}|0"]), "code": self._code_of(task),
-                "scored by": [_scored_by(one, f"{task.name}|0") for one in scorers],
+                "scored by": [_scored_by(grader, f"{task.name}|0") for grader in scorers],
             })  # fmt: skip
 
     def _code_of(self, task: LightevalTaskConfig) -> list[Any]:
         """The contents of the modules that a task is made of, with what they import and name."""
         parts = (task.prompt_function, *(type(metric.sample_level_fn) for metric in task.metrics))
-        names = dict.fromkeys(str(name) for name in (self._module, *(getattr(one, "__module__", "") for one in parts)))
+        names = dict.fromkeys(
+            str(name) for name in (self._module, *(getattr(code, "__module__", "") for code in parts))
+        )
         files = [name if Path(name).is_file() else getattr(sys.modules.get(name), "__file__", None) for name in names]
         return [model_identity({"model_definition_file_path": file}) for file in files if file]
 
@@ -382,12 +384,12 @@ def _content_of(model: str, args: Mapping[str, Any]) -> str:
     return identity_hash(model_identity(given)) if api in _LOADED_HERE else ""
 
 
-def _scored_by(one: Any, task: str) -> str:
+def _scored_by(grader: Any, task: str) -> str:
     """What decides the scores that a scorer gives; of its code, what `_code_of` does not find."""
-    if isinstance(getattr(one, "compute", None), RubricScore):
-        return str(one.compute.scored_by(task))
-    own = one if isinstance(one, _TaskScorer) else (registry_info(one).name, registry_params(one))
-    return re.sub(r" at 0x[0-9a-f]+", "", str(own))
+    if isinstance(getattr(grader, "compute", None), RubricScore):
+        return str(grader.compute.scored_by(task))
+    decisive = grader if isinstance(grader, _TaskScorer) else (registry_info(grader).name, registry_params(grader))
+    return re.sub(r" at 0x[0-9a-f]+", "", str(decisive))
 
 
 def _one_line(problem: Exception) -> str:

@@ -51,15 +51,15 @@ def answers_of(responses: Sequence[Any], docs: Sequence[Any]) -> list[str]:
 
 def fields_text(fields: Fields) -> dict[str, str]:
     """The fields as receipts hold them: keys, and functions by name and hash of their source."""
-    texts = [f"{name}={_place_text(place)}" for name, place in sorted(fields.items())]
+    texts = [f"{name}={_place_text(source)}" for name, source in sorted(fields.items())]
     return {"fields": ", ".join(texts)} if texts else {}
 
 
-def _place_text(place: str | Callable[[Any], Any]) -> str:
-    if isinstance(place, str):
-        return place
-    # an object has no source of its own, but an address that is another one in each process
-    return str(OwnRule(place)) if inspect.isfunction(place) else re.sub(r" at 0x[0-9a-f]+", "", repr(place))
+def _place_text(source: str | Callable[[Any], Any]) -> str:
+    if isinstance(source, str):
+        return source
+    # an object has no code of its own, but an address that is another one in each process
+    return str(OwnRule(source)) if inspect.isfunction(source) else re.sub(r" at 0x[0-9a-f]+", "", repr(source))
 
 
 def items_of(docs: Sequence[Any], responses: Iterable[Any], rubric: Rubric, fields: Fields) -> pd.DataFrame:

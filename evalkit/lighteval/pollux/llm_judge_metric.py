@@ -250,12 +250,12 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
 
     def _arguments(self) -> dict[str, str]:
         """How replies count, for the receipt, if it is not the default; `response_format` is the judge's."""
-        found = {} if self.on_unparsed == "nan" else {"on_unparsed": self.on_unparsed}
+        arguments = {} if self.on_unparsed == "nan" else {"on_unparsed": self.on_unparsed}
         form = form_of(self.score_pattern)
         if isinstance(form, re.Pattern):
             flags = re.RegexFlag(form.flags & ~re.UNICODE)
             form = f"{form.pattern} ({flags!r})" if flags else form.pattern
-        return found if form == "number" else found | {"score_pattern": form}
+        return arguments if form == "number" else arguments | {"score_pattern": form}
 
     def _judgments(self, spec: Spec, options: Options, rows: list[dict[str, str]]) -> pd.DataFrame | None:
         """The judgments table; None if there is nothing to judge, or if the judge cannot be called."""
