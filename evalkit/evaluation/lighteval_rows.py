@@ -73,7 +73,9 @@ def sample_rows(name: str, evaluation: Evaluation, *, report_disagreement: bool)
     apart: dict[Any, float] = {}
     if report_disagreement:
         apart = evaluation.disagreement.groupby("item_id", observed=True)["disagreement"].mean().to_dict()
-    parts = evaluation.scores.pivot(index="item_id", columns="criterion", values="score_norm")
+    several = len(rubric.criteria) > 1  # the rubric's own score of one that is critical and failed is the worst
+    values = "score_norm" if several else "score"
+    parts = evaluation.scores.pivot(index="item_id", columns="criterion", values=values)
     kept = [name for name in (*_KEPT, "fingerprint") if name in evaluation.judgments]
     found: dict[str, dict[str, Any]] = {}
     for item in evaluation.items["item_id"]:
@@ -86,10 +88,7 @@ def sample_rows(name: str, evaluation: Evaluation, *, report_disagreement: bool)
         row[f"{name}_explanation"] = said.get(item, "")
         row[f"{name}_error"] = _error(score, mine)
         row[f"{name}_judgments"] = orjson.dumps(list(files.records(mine[kept]))).decode()
-        if len(rubric.criteria) == 1:
-            row[f"{name}_raw"] = float(score["score"])
-        else:
-            row |= {f"{name}_{part}": float(parts.loc[item, part]) for part in rubric.names}
+        row |= {f"{name}_{part if several else 'raw'}": float(parts.loc[item, part]) for part in rubric.names}
         if report_disagreement:
             row[f"{name}_disagreement"] = float(apart.get(item, math.nan))
         found[item] = row

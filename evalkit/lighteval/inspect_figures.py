@@ -46,16 +46,16 @@ class Figure:
     all_answers: int = 0
 
 
-def figures_of(log: EvalLog, task: str, scorers: Sequence[Any]) -> list[Figure]:
+def figures_of(log: EvalLog, task: str, scorers: Sequence[Any], *, is_new: bool) -> list[Figure]:
     """The figures of a task that `lighteval eval` ran, as LightEval's other commands compute them; writes receipts.
 
-    `scorers` are those of the task that evalkit has made of its metrics.
+    `scorers` are those of the task that evalkit has made of its metrics; `is_new`: this run made the log.
     """
     log = read_eval_log(log.location)
     epochs, names = log.eval.config.epochs or 1, log.eval.config.epochs_reducer
     reducer = f"{'+'.join(names or ['mean'])} of {epochs}" if epochs > 1 else ""
     make = partial(Figure, log.eval.model, task, reducer=reducer)
-    figures = [found for one in scorers for found in _own_figures(one, log, task, make)]
+    figures = [found for one in scorers for found in _own_figures(one, log, task, make, is_new=is_new)]
     mine = {one.name for one in scorers}
     for score in log.results.scores if log.results else []:
         if score.scorer not in mine:
@@ -63,7 +63,7 @@ def figures_of(log: EvalLog, task: str, scorers: Sequence[Any]) -> list[Figure]:
     return figures
 
 
-def _own_figures(one: Any, log: EvalLog, task: str, make: Callable[..., Figure]) -> list[Figure]:
+def _own_figures(one: Any, log: EvalLog, task: str, make: Callable[..., Figure], *, is_new: bool) -> list[Figure]:
     """The figures of a metric, as its task computes them from one row per item."""
     reducers = Epochs(1, log.eval.config.epochs_reducer).reducer or [mean_score()]
     items: dict[Any, list[dict[str, Any]]] = {}
@@ -73,7 +73,7 @@ def _own_figures(one: Any, log: EvalLog, task: str, make: Callable[..., Figure])
     rows = [row for epochs in items.values() for row in epochs]
     merged = [_merged(epochs, reducers[0]) for epochs in items.values() if epochs]
     if isinstance(one.compute, RubricScore):
-        one.compute.leave_receipt(f"{task}|0", rows, merged)
+        one.compute.leave_receipt(f"{task}|0", rows, merged, is_new=is_new)
     values = one.compute.corpus(merged)
     answers = one.compute.corpus([_merged([row], mean_score()) for row in rows]) if len(rows) > len(items) else values
     scored = len(merged) / len(items) if items else math.nan

@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -32,6 +33,7 @@ from lighteval.tasks.prompt_manager import PromptManager
 from lighteval.tasks.requests import Doc, SamplingMethod
 from lighteval.utils.utils import as_list
 
+from evalkit._version import __version__
 from evalkit.errors import ConfigError, EvalkitError, listed
 from evalkit.evaluation.lighteval_rows import mean_row
 from evalkit.inspect.scorers import mean, score_of, stderr
@@ -39,7 +41,7 @@ from evalkit.lighteval.inspect_figures import figures_of, figures_table
 from evalkit.lighteval.metric_checks import nothing_judged, raise_all
 from evalkit.lighteval.metrics import RubricScore
 from evalkit.lighteval.model_identity import identity_hash, model_identity
-from evalkit.lighteval.scorer_kinds import note_facts
+from evalkit.lighteval.scorer_kinds import document_hashes, note_facts
 from evalkit.rubrics.files import parse_yaml, read_text
 
 _log = logging.getLogger("evalkit")
@@ -116,7 +118,8 @@ def _document_of_others(sample: Any, name: Any) -> Doc:
     """The document of a sample that a task makes itself, for the facts."""
     text = sample.input if isinstance(sample.input, str) else str([(one.role, one.text) for one in sample.input])
     golds = as_list(sample.target)
-    return Doc(query=text, choices=golds, gold_index=[*range(len(golds))], specific=sample.metadata, id=str(name))
+    specific = (sample.metadata or {}) | ({"choices": sample.choices} if sample.choices else {})
+    return Doc(query=text, choices=golds, gold_index=[*range(len(golds))], specific=specific, id=str(name))
 
 
 @solver(name="evalkit_answer")
@@ -280,13 +283,11 @@ class EvalCommand:
         found = [one for one in made if one is not None]
         models = [*named["model"], *(self._roles or {}).values()]
         self._answering = {model: _content_of(model, named.get("model_args") or {}) for model in models}
-        if content := "-".join(filter(None, self._answering.values())):
-            for one in found:  # else a finished task of the same --log-dir would not run again
-                one.version = content
         self._check_all(found, limit)
         settings = {_RENAMED.get(name, name): value for name, value in named.items() if value is not None}
         # Inspect would wait 30 s, 60 s, … and up to an hour, ten times, before it says that a task failed
         own = {"model_base_url": self._base_url, "model_roles": self._roles, "limit": limit, "retry_attempts": 1}
+        started = datetime.now(UTC).replace(microsecond=0)
         try:
             success, logs = run(found, *args, **own | settings)
         except PrerequisiteError as problem:
@@ -296,7 +297,15 @@ class EvalCommand:
             if log.error is not None:  # with --display none, Inspect does not show it
                 _log.error("%s, %s: %s", log.eval.model, log.eval.task, log.error.message)
         ran = [(log, self._tasks[log.eval.task.rpartition("/")[2]]) for log in logs if log.status == "success"]
-        self._table = figures_table([row for log, task in ran for row in figures_of(log, task.name, _scorers(task))])
+        self._table = figures_table(
+            [
+                row
+                for log, task in ran
+                for row in figures_of(
+                    log, task.name, _scorers(task), is_new=datetime.fromisoformat(log.eval.created) >= started
+                )
+            ]
+        )
         if not success:
             sys.stdout.write(f"{self._table}\n")  # of the tasks that did not fail
         return success, logs
@@ -313,14 +322,18 @@ class EvalCommand:
             raise ConfigError(f"two metrics have the name {listed(twice)}; give one another name")
 
     def _check_all(self, found: Sequence[Any], limit: int | None) -> None:
-        """Raise what prevents judging, say what will not be judged, and note the facts, before a model is asked."""
+        """Raise what prevents judging, say what will not be judged, and note the facts, before a model is asked.
+
+        Of what decides the figures of a task, Inspect knows its name and model: the rest is its version, else a task
+        that was finished in the same --log-dir would not run again.
+        """
         facts: dict[str, Any] = {}
-        docs: dict[str, list[Doc]] = {}
+        every: dict[str, list[Doc]] = {}
         for made in found:
             task = self._tasks[made.name]
             name, read = f"{task.name}|0", _document if _scorers(task) else _document_of_others
-            docs[name] = [read(sample, at) for at, sample in enumerate(list(made.dataset)[:limit])]
-            self._check(task, docs[name])
+            every[name] = [read(sample, at) for at, sample in enumerate(made.dataset)]
+            self._check(task, every[name][:limit])
             scorers: list[Any] = [] if _scorers(task) else as_list(task.scorer or ())
             others = [SimpleNamespace(metric_name=registry_info(one).name, higher_is_better=None, sample_level_fn=None)
                       for one in scorers]  # fmt: skip
@@ -329,7 +342,24 @@ class EvalCommand:
         raise_all([f"task {listed(tasks, most=3)}: {fault}" if tasks else fault for fault, tasks in faults])
         if line := nothing_judged({f"{task.name}|0": task.metrics for task in self._tasks.values()}):
             _log.warning("%s", line)
-        note_facts(self._answering, facts, docs)
+        note_facts(self._answering, facts, {name: docs[:limit] for name, docs in every.items()})
+        for checked in found:
+            task = self._tasks[checked.name]
+            scorers: list[Any] = as_list(task.scorer or ())
+            checked.version = identity_hash({
+                "answering": [*self._answering.values(), self._base_url], "evalkit": __version__,
+                "documents": document_hashes(every[f"{task.name}|0"]), "code": self._code_of(task),
+                "scored by": [_scored_by(grader, f"{task.name}|0") for grader in scorers],
+            })  # fmt: skip
+
+    def _code_of(self, task: LightevalTaskConfig) -> list[Any]:
+        """The contents of the modules that a task is made of, with what they import and name."""
+        parts = (task.prompt_function, *(type(metric.sample_level_fn) for metric in task.metrics))
+        names = dict.fromkeys(
+            str(name) for name in (self._module, *(getattr(code, "__module__", "") for code in parts))
+        )
+        files = [name if Path(name).is_file() else getattr(sys.modules.get(name), "__file__", None) for name in names]
+        return [model_identity({"model_definition_file_path": file}) for file in files if file]
 
     def _check(self, task: LightevalTaskConfig, docs: Sequence[Doc]) -> None:
         """Note what prevents judging a task, before a model is asked, and say if a model grades itself."""
@@ -352,6 +382,14 @@ def _content_of(model: str, args: Mapping[str, Any]) -> str:
     api, _, name = model.partition("/")
     given = {"model_name": name, "revision": args.get("revision"), "model_loading_kwargs": args}
     return identity_hash(model_identity(given)) if api in _LOADED_HERE else ""
+
+
+def _scored_by(grader: Any, task: str) -> str:
+    """What decides the scores that a scorer gives; of its code, what `_code_of` does not find."""
+    if isinstance(getattr(grader, "compute", None), RubricScore):
+        return str(grader.compute.scored_by(task))
+    decisive = grader if isinstance(grader, _TaskScorer) else (registry_info(grader).name, registry_params(grader))
+    return re.sub(r" at 0x[0-9a-f]+", "", str(decisive))
 
 
 def _one_line(problem: Exception) -> str:

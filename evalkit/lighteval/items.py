@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
+from evalkit.core.own_rules import OwnRule
 from evalkit.errors import InputError, counted, listed
 from evalkit.lighteval.unicode_repair import repaired
 from evalkit.rubrics import Rubric
@@ -44,6 +47,19 @@ def answers_of(responses: Sequence[Any], docs: Sequence[Any]) -> list[str]:
         found = f"{counted(len(responses), 'response')} for {counted(len(docs), 'document')}"
         raise InputError(f"got {found}; pass one response per document")
     return [answer_of(response) for response in responses]
+
+
+def fields_text(fields: Fields) -> dict[str, str]:
+    """The fields as receipts hold them: keys, and functions by name and hash of their source."""
+    texts = [f"{name}={_place_text(source)}" for name, source in sorted(fields.items())]
+    return {"fields": ", ".join(texts)} if texts else {}
+
+
+def _place_text(source: str | Callable[[Any], Any]) -> str:
+    if isinstance(source, str):
+        return source
+    # an object has no code of its own, but an address that is another one in each process
+    return str(OwnRule(source)) if inspect.isfunction(source) else re.sub(r" at 0x[0-9a-f]+", "", repr(source))
 
 
 def items_of(docs: Sequence[Any], responses: Iterable[Any], rubric: Rubric, fields: Fields) -> pd.DataFrame:

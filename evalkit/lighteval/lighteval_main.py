@@ -11,7 +11,7 @@ from collections.abc import MutableMapping, Sequence
 
 from evalkit.errors import EvalkitError, MissingExtraError, advise_extra
 from evalkit.runs.contract.receipts import check_receipts, receipt_place
-from evalkit.runs.contract.scoring_config import CONFIG_VARIABLE, Scoring
+from evalkit.runs.contract.scoring_config import CONFIG_IGNORED, CONFIG_VARIABLE, Scoring, asked_mode, config_in
 from evalkit.runs.contract.task_bindings import TaskBindings
 from evalkit.runs.processes.lighteval_command import TASKS_MODULE
 
@@ -91,7 +91,12 @@ def settle_environment(environ: MutableMapping[str, str]) -> Scoring:
     scoring = Scoring.from_environ(environ)
     bindings = TaskBindings.from_environ(environ)
     if scoring.mode == "deterministic":
-        environ.pop(CONFIG_VARIABLE, None)
+        text, is_default = environ.pop(CONFIG_VARIABLE, "").strip(), asked_mode(environ) is None
+        try:
+            if text and is_default:
+                config_in(text)
+        except EvalkitError as problem:
+            _log.warning("%s; it is also invalid: %s", CONFIG_IGNORED, problem)
     for said in scoring.warnings:
         _log.warning("%s", said)
     if bindings or scoring.mode != "deterministic":

@@ -20,12 +20,10 @@ _log = logging.getLogger("evalkit")
 _OF_JUDGE = ("name", "provider", "service", "model", "weight", "temperature", "max_tokens", "base_url", "score")
 
 
-def leave_receipt(
+def receipt_of(
     settings: MetricSettings, task: str, metric: str, tables: Sequence[pd.DataFrame], n_wanted: int, **counts: Any
-) -> None:
-    """Write the receipt of a task if the run wants receipts, and log how much each judge left unscored.
-
-    Scores are kept even if the receipt cannot be written.
+) -> Receipt:
+    """The receipt of a task.
 
     Parameters
     ----------
@@ -38,13 +36,13 @@ def leave_receipt(
     n_wanted
         The number of judgments that were needed; those in no table were lost because no judge could be called.
     **counts
-        `n_items`, `n_scored`, `n_empty`.
+        `n_items`, `n_scored`, `n_empty`; and the metric's `arguments`.
     """
     spec, profile = settings.spec, settings.profile
     judges = list(_judges_used(spec, tables, (n_wanted - sum(map(len, tables))) // len(spec.judges)))
     costs = [Cost.of(table) for table in tables]
     rules = asdict(spec.rules)
-    receipt = Receipt(
+    return Receipt(
         task=task, metric=metric, scoring_mode=settings.mode,  # type: ignore[arg-type]  # pydantic checks it
         **settings.binding.model_dump(include={"plugin", "plugin_version", "plugin_hash"}),
         rubric=spec.rubric.id, rubric_version=spec.rubric.version, rubric_hash=spec.rubric.content_hash,
@@ -57,12 +55,19 @@ def leave_receipt(
         n_live=sum(cost.n_live for cost in costs),
         n_cached=sum(cost.n_cached + cost.n_recorded for cost in costs), cost_usd=_paid(costs), **counts,
     )  # fmt: skip
+
+
+def leave_receipt(receipt: Receipt) -> None:
+    """Write a receipt if the run wants receipts, and log how much each judge left unscored.
+
+    Scores are kept even if the receipt cannot be written.
+    """
     for warning in receipt.warnings:
         _log.warning("%s", warning)
     try:
         write_receipt(receipt)
     except ConfigError as problem:
-        _log.error("%s, %s: no receipt was written: %s", task, metric, problem)
+        _log.error("%s, %s: no receipt was written: %s", receipt.task, receipt.metric, problem)
 
 
 def _paid(costs: Sequence[Cost]) -> float | None:

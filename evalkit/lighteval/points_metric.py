@@ -13,7 +13,7 @@ import pandas as pd
 
 from evalkit.errors import InputError
 from evalkit.evaluation.lighteval_rows import EMPTY_ANSWER, coverage_row, mean_row
-from evalkit.lighteval.items import Fields, items_of
+from evalkit.lighteval.items import Fields, fields_text, items_of
 from evalkit.lighteval.metric_settings import Declared, MetricSettings
 from evalkit.lighteval.metrics import ProgressLog, RubricScore, judge_rows
 from evalkit.rubrics import Scale
@@ -31,6 +31,7 @@ class PointsScore(RubricScore):
         places = {**fields, REQUIREMENT: _CellOf(fields.get(OWN_CRITERIA))}
         places.pop(OWN_CRITERIA, None)
         super().__init__(declared, name, places, options)
+        self._arguments = fields_text(fields)
 
     def __repr__(self) -> str:
         return f"PointsScore({self.declared.rubric.id}@{self.declared.rubric.version}, name={self.name!r})"

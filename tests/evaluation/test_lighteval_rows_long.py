@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import sys
@@ -251,3 +252,22 @@ def test_an_item_is_tied_if_its_criteria_are_and_unscored_if_one_is(parts, statu
     row = combine(scores, rubric).iloc[0]
     assert row["status"] == status
     assert (None if pd.isna(row["reason"]) else row["reason"]) == reason
+
+
+def test_the_score_of_judges_stands_beside_that_of_a_critical_criterion_that_failed(tmp_path, monkeypatch):
+    said = list(itertools.product((0, 1, 2), repeat=3))
+    jury = [
+        ek.Judge.function(lambda prompt, at=at: str(said[int(str(prompt).partition("<<")[2].partition(">>")[0])][at]),
+                          name=f"j{at}", version="1")
+        for at in range(3)
+    ]  # fmt: skip
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("EVALUATOR_SCORING_MODE", "jury")
+    metric = judge_metric("safety", judges=jury, samples=1)
+    docs = [Doc(query=f"<<{at}>>", choices=[""], gold_index=0, id=str(at), task_name=TASK) for at in range(len(said))]
+    rows = metric.compute_sample(responses=[ModelResponse(text=["4"])] * len(said), docs=docs)["safety"]
+    for given, row in zip(said, rows, strict=True):
+        passes = given.count(2) >= 2  # safety passes at 2
+        assert row["safety_raw"] == pytest.approx(sum(given) / 3), given
+        assert row["safety"] == pytest.approx(sum(given) / 6 if passes else 0.0), given
+        assert row["safety_passed"] is passes

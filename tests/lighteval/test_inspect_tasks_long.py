@@ -22,6 +22,7 @@ from commandline import environment
 from lighteval_parts import make_llama
 from places import ROOT
 from servers import judge_server
+from warm_process import WarmProcess
 
 pytest.importorskip("lighteval")
 pytest.importorskip("inspect_ai")
@@ -31,7 +32,8 @@ import numpy as np
 from inspect_ai.log import read_eval_log
 from lighteval.metrics.metrics_sample import SampleLevelComputation
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
-from lighteval.tasks.requests import SamplingMethod
+from lighteval.tasks.lighteval_task import LightevalTaskConfig
+from lighteval.tasks.requests import Doc, SamplingMethod
 
 from evalkit.evaluation.lighteval_rows import unjudged_row
 from evalkit.inspect.scorers import score_of
@@ -39,6 +41,7 @@ from evalkit.lighteval import judge_metric
 from evalkit.lighteval.inspect_figures import Figure, _own_figures
 from evalkit.lighteval.inspect_tasks import _task_scorer
 from evalkit.lighteval.metrics import RubricScore
+from evalkit.rubrics import Rubric
 from evalkit.runs.contract.receipts import read_facts, read_receipts
 
 # --- reducers: figures of generated logs, by hand -------------------------------------------------------------------
@@ -80,7 +83,7 @@ def test_items_not_answers_are_counted_and_reducers_are_obeyed(monkeypatch: pyte
     monkeypatch.setenv("EVALUATOR_SCORING_MODE", "judge")
     receipts: list[tuple[int, int]] = []
     monkeypatch.setattr(
-        RubricScore, "leave_receipt", lambda _s, _t, rows, items: receipts.append((len(rows), len(items)))
+        RubricScore, "leave_receipt", lambda _s, _t, rows, items, **_: receipts.append((len(rows), len(items)))
     )
     rng = random.Random(38)
     kinds = [(_task_scorer(_metric()), "number", lambda value: {"number": value}),
@@ -100,7 +103,7 @@ def test_items_not_answers_are_counted_and_reducers_are_obeyed(monkeypatch: pyte
         log: Any = SimpleNamespace(
             samples=samples, eval=SimpleNamespace(config=SimpleNamespace(epochs_reducer=[reducer]))
         )
-        [figure] = _own_figures(scorer, log, "t", partial(Figure, "m", "t"))  # type: ignore[arg-type]
+        [figure] = _own_figures(scorer, log, "t", partial(Figure, "m", "t"), is_new=True)  # type: ignore[arg-type]
         known = [[value for value in values if not math.isnan(value)] for values in table]
         reduced = [REDUCERS[reducer](values) for values in known if values]
         items = [value for value in reduced if not math.isnan(value)]
@@ -307,6 +310,112 @@ def test_other_weights_in_the_same_folder_are_another_model_and_the_facts_are_no
     assert other.tasks == facts.tasks
     make_llama(folder / "llama")
     assert stored("more") == (6, 1), "the answers of the same weights are reused"
+
+
+def test_a_finished_task_runs_again_if_its_judges_mode_or_prompts_changed(
+    folder: Path, warm_lighteval: WarmProcess
+) -> None:
+    words = ["lighteval", "eval", "openai-api/local/tested", "mixed", "--custom-tasks", "tasks.py", "--log-dir", "logs"]
+    tasks = (folder / "tasks.py").read_text(encoding="utf-8")
+    asked: list[str] = []
+
+    def by_name(body: dict[str, Any]) -> dict[str, Any]:
+        """The candidate answers ``Answer 1``; a judge gives every answer the score that its name ends with."""
+        asked.append(body["model"])
+        score = body["model"].rpartition("-")[2]
+        return {"content": f'{{"explanation": "e", "score": {score}}}' if score.isdigit() else "Answer 1"}
+
+    # judges, prompt, figure, new calls of the candidate and of the judges for the 11 items
+    steps = [("judge-0", "", "0.00", 11, 11), ("judge-2", "", "1.00", 0, 11), ("judge-2", "", "1.00", 0, 0),
+             ("judge-0 judge-2", "Be rude. ", "0.50", 11, 22)]  # fmt: skip
+    with judge_server(faults=by_name) as server:
+        for names, prompt, figure, n_asked, n_judged in steps:
+            judges = [{"model": name, "provider": "openai", "base_url": server.url} for name in names.split()]
+            (folder / "tasks.py").write_text(tasks.replace("Be brief. ", prompt), encoding="utf-8")
+            asked.clear()
+            done = warm_lighteval(*words, "--display", "none", folder=folder, environ=environment(
+                **settings(folder, server.url) | {
+                    "EVALUATOR_SCORING_MODE": "jury" if len(judges) > 1 else "judge",
+                    "EVALUATOR_SCORING_CONFIG": json.dumps({"judges": judges, "samples": 1}),
+                }
+            ))  # fmt: skip
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert (asked.count("tested"), len(asked) - asked.count("tested")) == (n_asked, n_judged), names
+            assert re.findall(r"mixed +correctness +(\S+)", done.stdout) == [figure]
+            [receipt] = read_receipts(folder / "receipts.json")
+            assert [(one.model, one.n_scored) for one in receipt.judges] == [(name, 11) for name in names.split()]
+            n = 11 * len(judges)
+            assert (receipt.n_judgments, receipt.n_unscored, receipt.n_live, receipt.n_cached) == (
+                n, 0, n_judged, n - n_judged
+            ), "what an earlier run has paid for is not paid now"  # fmt: skip
+
+
+MODULE = """
+from helper import ask
+from lighteval.metrics.metrics_sample import SampleLevelComputation
+
+class Own(SampleLevelComputation):
+    def compute(self, doc, model_response, **_):
+        return 1.0
+"""
+
+
+def test_everything_that_decides_a_tasks_figures_is_in_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evalkit.lighteval.inspect_tasks import EvalCommand, with_inspect_fields
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("EVALUATOR_SCORING_MODE", "judge")
+    monkeypatch.delenv("EVALUATOR_RECEIPT_PATH", raising=False)
+    Path("own_tasks.py").write_text(MODULE, encoding="utf-8")
+    rubric: dict[str, Any] = {"id": "tone", "inputs": ["question", "answer", "context?"], "criteria": [
+        {"name": "tone", "scale": {0: "rude", 1: "plain", 2: "kind"}, "pass_at": 2}
+    ]}  # fmt: skip
+
+    def version(
+        help_text: str = "ask = 1", *, judge: dict[str, Any] | None = None, n: int = 3, gold: str = "x",
+        config: dict[str, Any] | None = None, url: str = "http://127.0.0.1:9/v1", mode: str = "judge",
+        limit: int | None = None, **metric: Any,
+    ) -> str:  # fmt: skip
+        Path("helper.py").write_text(help_text, encoding="utf-8")
+        judges = [{"provider": "fake", "model": "strict"} | (judge or {})]
+        monkeypatch.setenv("EVALUATOR_SCORING_MODE", mode)
+        monkeypatch.setenv("EVALUATOR_SCORING_CONFIG", json.dumps({"judges": judges} | (config or {})))
+        docs = [
+            Doc(query=f"q{at}", choices=[gold], gold_index=[0], specific={"context": "c", "other": "c"})
+            for at in range(n)
+        ]
+        task = with_inspect_fields(LightevalTaskConfig(
+            name="t", prompt_function=lambda row, _: docs[row["at"]], hf_repo="", hf_subset="",
+            metrics=[judge_metric(**{"rubric": Rubric(**rubric)} | metric)], evaluation_splits=["test"],
+        ))  # fmt: skip
+        command = EvalCommand(["eval", "m", "t", "--custom-tasks", "own_tasks.py", "--model-base-url", url])
+        read: Any = task.sample_fields
+        made = SimpleNamespace(name="t", dataset=[one for at in range(n) for one in read({"at": at})], version=0)
+        command._tasks["t"] = task
+        command._check_all([made], limit)
+        return str(made.version)
+
+    def edited(**changes: Any) -> Rubric:
+        return Rubric(**rubric | {"criteria": [rubric["criteria"][0] | changes]})
+
+    changes: list[dict[str, Any]] = [
+        {"judge": {"model": "lenient"}}, {"judge": {"temperature": 0.2}}, {"judge": {"max_tokens": 99}},
+        {"judge": {"judge_template_id": "label"}}, {"config": {"samples": 1}}, {"config": {"aggregation": "min"}},
+        {"mode": "deterministic"}, {"help_text": "ask = 2"}, {"n": 4}, {"gold": "y"}, {"url": "http://127.0.0.1:8/v1"},
+        {"rubric": edited(scale={0: "rude", 1: "so so", 2: "kind"})}, {"rubric": edited(pass_at=1)}, {"vote": "median"},
+        {"ties": "mean"}, {"min_self_agreement": 0.9}, {"quorum": 0.9}, {"template": "label"},
+        {"fields": {"context": "other"}}, {"fields": {"context": lambda doc: doc.specific["other"]}},
+    ]  # fmt: skip
+    known = {version(): "nothing"}
+    assert version(limit=2) in known, "more samples of the same task are a continuation"
+    for change in changes:
+        made = version(**change)
+        assert made not in known, (change, known[made])
+        known[made] = str(change)
+    assert known[version()] == "nothing"
 
 
 LIST = """

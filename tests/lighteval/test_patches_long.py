@@ -128,6 +128,15 @@ def test_a_task_of_lightevals_name_is_refused(tmp_path, monkeypatch):
         _tasks(["gsm8k"], str(path))
 
 
+@pytest.mark.parametrize("mode", ["", "deterministic"])
+def test_a_broken_config_is_named_although_no_mode_is_set(mode, caplog):
+    for text in ('{"jdges": []}', "/path/of/jury.json", '{"judges": []}', ""):
+        caplog.clear()
+        settle_environment({"EVALUATOR_SCORING_CONFIG": text, "EVALUATOR_SCORING_MODE": mode})
+        is_broken = "jdges" in text or "path" in text
+        assert ("it is also invalid: EVALUATOR_SCORING_CONFIG" in caplog.text) is (is_broken and not mode), text
+
+
 def test_deterministic_mode_takes_an_inherited_config_out():
     environ = {"EVALUATOR_SCORING_CONFIG": '{"judges": []}', "EVALUATOR_SCORING_MODE": "deterministic"}
     assert settle_environment(environ).mode == "deterministic"

@@ -33,7 +33,7 @@ try:
 except ModuleNotFoundError as problem:
     raise MissingExtraError(f"the POLLUX metric needs lighteval ({problem}): {advise_extra('lighteval')}") from problem
 
-from evalkit.lighteval.metric_receipts import leave_receipt
+from evalkit.lighteval.metric_receipts import leave_receipt, receipt_of
 from evalkit.lighteval.metric_settings import MetricSettings
 from evalkit.lighteval.metrics import filled_answers
 
@@ -244,8 +244,18 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
             origins = dict.fromkeys(("judges", "rubric", "samples", "template"), "task")
             counts = {"n_items": len(docs), "n_scored": n_scored, "n_empty": len(docs) - len(filled)}
             settings = MetricSettings(spec, origins, mode, TaskBinding())
-            leave_receipt(settings, task, self._metric, [] if table is None else [table], len(filled), **counts)
+            tables, arguments = [] if table is None else [table], self._arguments()
+            leave_receipt(receipt_of(settings, task, self._metric, tables, len(filled), arguments=arguments, **counts))
         return samples
+
+    def _arguments(self) -> dict[str, str]:
+        """How replies count, for the receipt, if it is not the default; `response_format` is the judge's."""
+        arguments = {} if self.on_unparsed == "nan" else {"on_unparsed": self.on_unparsed}
+        form = form_of(self.score_pattern)
+        if isinstance(form, re.Pattern):
+            flags = re.RegexFlag(form.flags & ~re.UNICODE)
+            form = f"{form.pattern} ({flags!r})" if flags else form.pattern
+        return arguments if form == "number" else arguments | {"score_pattern": form}
 
     def _judgments(self, spec: Spec, options: Options, rows: list[dict[str, str]]) -> pd.DataFrame | None:
         """The judgments table; None if there is nothing to judge, or if the judge cannot be called."""

@@ -112,6 +112,9 @@ class Receipt(_Part):
         Samples per judge and the rules from samples to a score.
     criteria_per_call
         How many criteria one reply judged, or ``all``; None: each criterion had a reply of its own.
+    arguments
+        Further arguments of the metric that decide what judges see or how replies count, if they are not the default:
+        ``fields``, ``on_unparsed``, ``score_pattern``.
     origins
         Field -> source of its value: ``judge``, ``binding``, ``config``, ``profile``, ``task``, ``rubric``,
         ``default``.
@@ -145,6 +148,7 @@ class Receipt(_Part):
     aggregation: str | None = None
     quorum: float | None = None
     report_disagreement: bool = False
+    arguments: dict[str, str] = {}
     origins: dict[str, str] = {}
     n_items: int
     n_scored: int

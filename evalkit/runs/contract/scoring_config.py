@@ -259,7 +259,7 @@ class Scoring:
         text = environ.get(CONFIG_VARIABLE, "").strip()
         if mode == "deterministic" or not text:
             return cls.of(mode)
-        return cls.of(mode, ScoringConfig.of(parse_json(text, CONFIG_VARIABLE, ConfigError), CONFIG_VARIABLE))
+        return cls.of(mode, config_in(text))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -280,6 +280,15 @@ class Scoring:
         if self.mode == "jury" and n_judges == 1:
             has = f"{where} has one; add another, or use the mode 'judge'"
             raise ConfigError(f"scoring mode 'jury' takes two judges or more, and {has}")
+
+
+def config_in(text: str) -> ScoringConfig:
+    """The config in the text of the environment variable; ConfigError if it is invalid."""
+    if not text.lstrip().startswith(("{", "[")):
+        raise ConfigError(
+            f"{CONFIG_VARIABLE} must be JSON that begins with {{; of a file, pass the content, not the path"
+        )
+    return ScoringConfig.of(parse_json(text, CONFIG_VARIABLE, ConfigError), CONFIG_VARIABLE)
 
 
 def asked_mode(environ: Mapping[str, str] | None = None) -> str | None:

@@ -122,7 +122,7 @@ def _whole(value: float | None) -> str:
 
 
 def _receipt(receipt: Receipt) -> dict[str, str]:
-    rules = {name: getattr(receipt, name) for name in _RULES}
+    rules = {name: getattr(receipt, name) for name in _RULES} | receipt.arguments
     plugin = f"{receipt.plugin}@{receipt.plugin_version}" if receipt.plugin else ""
     profile = f"{receipt.profile}@{receipt.profile_version}" if receipt.profile else ""
     return {

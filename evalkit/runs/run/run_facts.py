@@ -135,7 +135,7 @@ def _of_receipt(receipt: Receipt) -> Iterator[tuple[About, dict[str, Any]]]:
     place = receipt.task, receipt.metric
     rubric = f"{receipt.rubric}@{receipt.rubric_version} ({receipt.rubric_hash[:8]})"
     judges = ", ".join(judge.name for judge in receipt.judges)
-    yield About("rules", *place), {"rubric": rubric, **_set(receipt, _RULES), "judges": judges}
+    yield About("rules", *place), {"rubric": rubric, **_set(receipt, _RULES), **receipt.arguments, "judges": judges}
     for judge in receipt.judges:
         hashes = ", ".join(part[:8] for part in judge.template_hash.split(", "))
         yield (

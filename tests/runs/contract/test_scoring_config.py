@@ -131,6 +131,8 @@ def test_misuse_is_named_with_what_is_allowed_and_shows_no_secret(case):
 def test_a_broken_variable_is_named():
     with pytest.raises(ConfigError, match=CONFIG_VARIABLE):
         Scoring.from_environ({MODE_VARIABLE: "judge", CONFIG_VARIABLE: '{"judges": [}'})
+    with pytest.raises(ConfigError, match="of a file, pass the content, not the path"):
+        Scoring.from_environ({MODE_VARIABLE: "judge", CONFIG_VARIABLE: "/path/of/jury.json"})
     with pytest.raises(ConfigError, match=f"{MODE_VARIABLE}='both'"):
         Scoring.from_environ({MODE_VARIABLE: "both"})
 

@@ -129,6 +129,9 @@ ONE_CHANGE: dict[str, tuple[Callable[[dict[str, Any]], None], str, bool]] = {
         at("judges", value=[judge()]), f"rules: judges openai:a, openai:b -> openai:a{BOTH}", True,
     ),
     "rules": (at("receipt", "aggregation", value="median"), f"rules: aggregation mean -> median{BOTH}", True),
+    "arguments of the metric": (
+        at("receipt", "arguments", value={"on_unparsed": "zero"}), f"rules: on_unparsed - -> zero{BOTH}", True,
+    ),
     "samples": (at("receipt", "samples", value=5), f"rules: samples 3 -> 5{BOTH}", True),
     "rubric": (
         at("receipt", "rubric_version", value="v2"), f"rules: rubric tone@v1 (bbbbbbbb) -> tone@v2 (bbbbbbbb){BOTH}",

@@ -270,6 +270,29 @@ def test_a_receipt_says_whom_the_metric_asked_and_what_came_of_it(
     assert f"mine|0, clarity: {judge.lost}" in caplog.text
 
 
+class Reply(BaseModel):
+    score: int
+
+
+@pytest.mark.parametrize(("given", "recorded"), [
+    ({}, {}),
+    ({"on_unparsed": "zero"}, {"on_unparsed": "zero"}),
+    ({"score_pattern": POLLUX_TAGGED_SCORE_RE}, {"score_pattern": "tagged"}),
+    ({"score_pattern": r"= (\d)"}, {"score_pattern": r"= (\d)"}),
+    ({"score_pattern": re.compile(r"= (\d)", re.DOTALL)}, {"score_pattern": r"= (\d) (re.DOTALL)"}),
+])  # fmt: skip
+def test_a_receipt_has_the_arguments_that_decide_how_replies_count(
+    server: JudgeServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    given: dict[str, Any], recorded: dict[str, str],
+) -> None:  # fmt: skip
+    monkeypatch.setenv("EVALUATOR_RECEIPT_PATH", str(tmp_path / "receipts.json"))
+    for more in ({}, {"response_format": Reply}):
+        metric_of(server, **given, **more).compute(**rows_of("ITEM-1"))
+        [receipt] = read_receipts(tmp_path / "receipts.json")
+        assert receipt.arguments == recorded
+        assert ("response_format" in receipt.judges[0].params) == bool(more)
+
+
 def test_a_judge_that_cannot_be_asked_leaves_a_receipt_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("EVALUATOR_RECEIPT_PATH", str(tmp_path / "receipts.json"))
     assert (
