@@ -25,18 +25,18 @@ def imported_modules(file: Path, module: str, places: Sequence[str | Path]) -> d
     ...     print(list(imported_modules(tasks, "tasks", [folder])))
     ['helper']
     """
-    folders = [Path(place) for place in places if not is_installed(place)]
-    found, left = dict[str, Path](), [(module, file)]
-    while left:
-        importer, path = left.pop()
+    folders = [Path(folder) for folder in places if not is_installed(folder)]
+    modules, pending = dict[str, Path](), [(module, file)]
+    while pending:
+        importer, path = pending.pop()
         parts = importer.split(".")
         for target in (parts, *_targets(path, parts if path.name == "__init__.py" else parts[:-1])):
             for end in range(1, len(target) + 1) if target[0] not in _LIBRARIES else ():
                 name = ".".join(target[:end])
-                if name not in (module, *found) and (there := _file_of(target[:end], folders)) is not None:
-                    found[name] = there
-                    left.append((name, there))
-    return found
+                if name not in (module, *modules) and (source := _file_of(target[:end], folders)) is not None:
+                    modules[name] = source
+                    pending.append((name, source))
+    return modules
 
 
 def is_installed(place: str | Path) -> bool:
@@ -49,11 +49,11 @@ def _targets(file: Path, package: list[str]) -> Iterator[list[str]]:
     with suppress(OSError, ValueError, SyntaxError):  # whoever imports the file hears of it
         for node in ast.walk(ast.parse(file.read_bytes())):
             if isinstance(node, ast.Import):
-                yield from (one.name.split(".") for one in node.names)
+                yield from (alias.name.split(".") for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
                 base = package[: len(package) - node.level + 1] if node.level else []
                 base = [*base, *(node.module.split(".") if node.module else [])]
-                yield from ([*base, one.name] for one in node.names)
+                yield from ([*base, alias.name] for alias in node.names)
 
 
 def _file_of(parts: list[str], folders: Sequence[Path]) -> Path | None:
