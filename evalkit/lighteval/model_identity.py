@@ -15,13 +15,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from http.client import HTTPException
-from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Any
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from evalkit.core.settings import default_folder
 from evalkit.errors.secrets import is_key, without_keys
+from evalkit.runs.contract.imported_modules import imported_modules, is_installed
 
 _WHOLE = 64 * 2**20  # bytes; of a larger file, hashed are its size, its time and 16 parts
 _PART = 2**16
@@ -33,9 +33,6 @@ _NOT_LOADED = re.compile(
     r"\.|optimizer|scheduler|scaler|rng_state|train(er|ing)_|events\.out|README|receipts|.*\.(log|md)$|.*_results\.json$"
 )
 """What training and evaluation leave in a folder of weights, and no library loads as part of the model."""
-_PACKAGES = {"site-packages", "dist-packages"}
-_LIBRARIES = ("evalkit", "lighteval", "torch", "transformers", "vllm", "sglang", "datasets", "peft", "litellm")
-"""Not searched for imports, even where they are run from their sources, which would take minutes."""
 _NOT_OWN = ("/proc", "/sys", "/dev", "/etc", "/lib", "/usr/lib", "/usr/share", "/usr/local/lib")
 _NO_CHOICE = re.compile(
     r"HOME|PATH|PWD|OLDPWD|USER|LOGNAME|SHELL|SHLVL|TMPDIR|HOSTNAME|TERM|COLUMNS|LINES|LANG|DISPLAY|.*RANK|.*WORLD_SIZE"
@@ -182,13 +179,7 @@ def _add_code(found: dict[str, dict[str, Any]], file: Path) -> None:
 def _modules(file: Path) -> dict[str, Path]:
     """The modules of a user that a file imports, anywhere in it and in each other; not installed ones."""
     installed = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
-    places = [place or str(Path.cwd()) for place in sys.path if not _PACKAGES & {*Path(place).parts}]
-    finder = ModuleFinder([one for one in places if one not in installed], excludes=_LIBRARIES)
-    with suppress(Exception):  # a syntax error, or an encoding; whoever loads the model hears of it
-        finder.run_script(str(file))
-    modules: dict[str, Any] = finder.modules
-    named = {name: Path(module.__file__) for name, module in modules.items() if module.__file__}
-    return {name: path for name, path in named.items() if name != "__main__" and path.suffix == ".py"}
+    return imported_modules(file, "__main__", [place or Path.cwd() for place in sys.path if place not in installed])
 
 
 def _weights_at(place: Path) -> list[Path]:
@@ -209,7 +200,7 @@ def _is_own(path: Path, file: Path) -> bool:
     roots = [*_NOT_OWN, *caches, sysconfig.get_path("stdlib"), str(default_folder()), str(Path(__file__).parents[1])]
     homes = (file.absolute().parent, Path.cwd())
     parts = next((path.relative_to(home).parts for home in homes if path.is_relative_to(home)), path.parts)
-    hidden = any(part.startswith(".") for part in parts) or _PACKAGES & {*path.parts}
+    hidden = any(part.startswith(".") for part in parts) or is_installed(path)
     return not hidden and not any(path.is_relative_to(Path(root).absolute()) for root in roots)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
@@ -15,7 +16,7 @@ from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.judging.replies_to_judgments import UNSCORED, CodeReader, VerdictColumns
 from evalkit.engine.judging.scores_from_logprobs import Verdict
 from evalkit.engine.recorded.import_values import Column, Rows, Values
-from evalkit.errors import ConfigError, InputError, counted, listed
+from evalkit.errors import ConfigError, EvalkitWarning, InputError, counted, listed
 from evalkit.rubrics import Rubric, Scale
 from evalkit.rubrics.parsing import Form
 from evalkit.rubrics.profiles import RubricLike, rubric_of
@@ -32,6 +33,10 @@ Verdicts = Literal["shown", "unswapped"]
 
 _MISSING = "missing"
 _FORGETS = 0.001
+_OF_ANSWERS = (
+    "model", "model_name", "model_id", "response", "output", "completion", "generation", "prediction", "epoch",
+)  # fmt: skip
+"""What other tools call the answers that are judged, or who gave them."""
 
 
 def import_judgments(
@@ -79,7 +84,8 @@ def import_judgments(
         Whole numbers from 0. Without it the rows of one item, criterion, judge and order are numbered in their order,
         or in that of `time`: repeated labels of one person are samples.
     criterion
-        A column, or the name of a criterion for all rows; optional if the rubric has only one.
+        A column, or the name of a criterion for all rows; optional if the rubric has only one. If the table's only one
+        has another name, a warning says so.
     order
         For pairwise rubrics ``AB`` or ``BA``; without it the order is not known, and a preference for a place cannot be
         seen.
@@ -158,6 +164,11 @@ def import_judgments(
     _check_verdicts(verdicts, pairwise, columns["order"])
     times = None if time is None else rows.values("time", time).times()
     columns["sample"] = rows.samples(sample, columns, times)
+    if criterion is None:
+        _warn_of_another_criterion(rows.frame, chosen)
+    if sample is None and "sample" not in rows.frame:
+        used = (judge, criterion, order, score, text, explanation, annotator, model, confidence, system, group, time)
+        _warn_of_answers(rows, columns, {column for column in used if isinstance(column, str)})
     flips = [row_order == "BA" and verdicts == "shown" for row_order in columns["order"]]
     columns |= _verdicts(rows, chosen, criteria, flips, read, codes)
     if explanation is not None:
@@ -173,6 +184,33 @@ def import_judgments(
     if verdicts is not None:
         _check_orders(judgments, verdicts)
     return Keys.of_items(table, item if isinstance(item, str) else None).restore(judgments)
+
+
+def _warn_of_another_criterion(frame: pd.DataFrame, rubric: Rubric) -> None:
+    """Warn where the table's only criterion has another name than the rubric's."""
+    names = [str(name) for name in frame["criterion"].dropna().unique()] if "criterion" in frame else []
+    if len(rubric.names) == 1 and len(names) == 1 and names != [*rubric.names]:
+        fact = f"the column 'criterion' says {names[0]!r}, and its scores are stored as {rubric.names[0]!r}"
+        advice = f"if they are the same, pass criterion={rubric.names[0]!r}"
+        warnings.warn(f"{fact}, the only criterion of rubric {rubric.id!r}; {advice}", EvalkitWarning, stacklevel=3)
+
+
+def _warn_of_answers(rows: Rows, columns: Mapping[str, list[Any]], used: set[str]) -> None:
+    """Warn where rows of one item are numbered as samples of a judge although they seem to be of several answers."""
+    key = pd.DataFrame({name: columns[name] for name in ("item_id", "criterion", "judge", "order")}).astype(str)
+    group, headers = key.groupby([*key], dropna=False).ngroup(), [*rows.frame.columns]
+    differ = list[str]()
+    for name in (name for name in _OF_ANSWERS if len(rows) and name not in used and headers.count(name) == 1):
+        cells = rows.frame[name].astype(str).iloc[rows.at].reset_index(drop=True)
+        counts = cells.groupby(group).transform("nunique").to_numpy()
+        if counts.max() > 1:
+            differ.append(f"{name!r} ({counts.max()} of item {rows.items[counts.argmax()]!r})")
+    if differ:
+        fact = (
+            f"rows of one item and judge have several values of {', '.join(differ)}, and count as samples of one answer"
+        )
+        advice = "if they are of several answers, give each an id of its own as item=, and its system as system="
+        warnings.warn(f"{fact}; {advice}; samples are told apart by sample=", EvalkitWarning, stacklevel=3)
 
 
 def _verdicts(

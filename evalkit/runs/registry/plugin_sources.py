@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 from urllib.request import url2pathname
 
 from evalkit.errors import ConfigError
+from evalkit.runs.contract.imported_modules import imported_modules
 from evalkit.runs.contract.plugin_layout import PluginLayout, read_project
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -163,7 +164,8 @@ def _package(name: str) -> Path | None:
 def content_hash(path: Path) -> str:
     """sha256 over names and bytes of a file, or of all files of a folder; caches and builds do not count.
 
-    The hash of a single-file module includes the profiles, templates and rubrics next to it (`PluginLayout`).
+    The hash of a single-file module includes the profiles, templates and rubrics next to it (`PluginLayout`), and that
+    of every plugin the modules that it imports from the folder beside it.
 
     Raises
     ------
@@ -172,30 +174,28 @@ def content_hash(path: Path) -> str:
     """
     found = hashlib.sha256()
     try:
-        files = list(_files(path))
-        for name, file in files:
+        for name, file in _files(path):
             body = file.read_bytes()
             found.update(f"{len(name)}:{name}:{len(body)}:".encode())
             found.update(body)
     except OSError as problem:
         raise ConfigError(f"plugin {path} cannot be read: {problem.strerror or problem}") from None
-    if not files:
-        raise ConfigError(f"plugin {path} contains no files")
     return found.hexdigest()
 
 
 def _files(path: Path) -> Iterator[tuple[str, Path]]:
-    if not path.is_dir():
-        yield path.name, path
-        if path.suffix == ".py":
-            for file in PluginLayout.at(path).parts():
-                yield file.relative_to(path.parent).as_posix(), file
-        return
-    for file in sorted(path.rglob("*")):
-        parts = file.relative_to(path).parts
-        ignored = file.suffix == ".pyc" or any(part in _IGNORED or part.endswith(".egg-info") for part in parts)
-        if file.is_file() and not ignored:
-            yield "/".join(parts), file
+    layout = PluginLayout.at(path)
+    root, files = layout.folder, [layout.file, *layout.parts()]
+    if layout.root.is_dir():
+        root, files = layout.root, [file for file in sorted(layout.root.rglob("*")) if file.is_file()]
+        files = [file for file in files if not _is_ignored(file.relative_to(root))]
+    imported = imported_modules(layout.file, layout.module, [layout.search]).values()
+    for file in dict.fromkeys([*files, *sorted(imported)]):
+        yield Path(os.path.relpath(file, root)).as_posix(), file
+
+
+def _is_ignored(file: Path) -> bool:
+    return file.suffix == ".pyc" or any(part in _IGNORED or part.endswith(".egg-info") for part in file.parts)
 
 
 def requirements_of(layout: PluginLayout) -> list[str]:

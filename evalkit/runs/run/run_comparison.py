@@ -158,8 +158,8 @@ def _row(
     notes = ["one run has no such figure" if None in scores else "one run has nothing scored"]
     found = Pairs(Interval.none(""), values[1] - values[0])
     if not math.isnan(found.difference):
-        found = _paired(samples, values) or Pairs(_unpaired(scores[0], scores[1]), found.difference)
-        notes = [*_cautions(runs, *key), found.interval.reason or found.note]
+        found = _paired(samples, values) or _unpaired(scores[0], scores[1], found.difference)
+        notes = [*_cautions(runs, *key), found.interval.reason or "", found.note]
     coverages = [None if score is None else score.coverage for score in scores]
     cells = (*key, *values, found.difference, found.interval.low, found.interval.high, found.n, *found.means)
     cells = (*cells, *coverages, "", "", "; ".join(filter(None, notes)))
@@ -182,7 +182,7 @@ class Pairs:
     difference: float
     n: int | None = None
     means: tuple[float, float] = (math.nan, math.nan)
-    note: str = "not paired, so the interval is wider than a paired one"
+    note: str = ""
 
 
 def _paired(samples: Sequence[pd.Series | None], figures: Sequence[float]) -> Pairs | None:
@@ -204,23 +204,29 @@ def _paired(samples: Sequence[pd.Series | None], figures: Sequence[float]) -> Pa
     else:
         unit = bool(known.min() >= 0 and known.max() <= 1)
         interval = mean_interval(steps, numbers, bounds=(-1.0, 1.0) if unit else None)
-    lost = len(a) - len(steps) - len(set().union(*(one.attrs.get("without", ()) for one in (a, b))) - set(both.index))
+    without = set().union(*(one.attrs.get("without", ()) for one in (a, b)))
+    missing = a.index.difference(both.index).difference(list(without))
+    in_neither = int((a.loc[missing].isna() & b.loc[missing].isna()).sum())
     note = "paired"
-    if lost:
+    if interval.reason is None and not steps.any():
+        note = "paired, no sample differs; the interval says what further samples may show"
+    if lost := len(missing) - in_neither:
         whole = " and ".join(figure(value, digits=3) for value in figures)
-        note = f"paired, {lost} left out because one run did not score them; with them {whole}"
+        note = f"{note}; {lost} left out because one run did not score them; with them {whole}"
+    if in_neither:
+        note = f"{note}; {in_neither} scored by neither run"
     return Pairs(interval, float(steps.mean()), len(steps), (float(both["a"].mean()), float(both["b"].mean())), note)
 
 
-def _unpaired(a: RunScore | None, b: RunScore | None) -> Interval:
+def _unpaired(a: RunScore | None, b: RunScore | None, middle: float) -> Pairs:
     errors = [None if one is None else one.stderr for one in (a, b)]
     if a is None or b is None or None in errors:
-        return Interval.none("no details and no standard errors")
+        return Pairs(Interval.none("no details and no standard errors"), middle)
     half = _Z * math.hypot(*(error for error in errors if error is not None))
     if not half:
-        return Interval.none("not paired, and both standard errors are 0: no interval")
-    middle = float(b.value or 0.0) - float(a.value or 0.0)
-    return Interval(middle - half, middle + half)
+        return Pairs(Interval.none("not paired, and both standard errors are 0: no interval"), middle)
+    note = "not paired, so the interval is wider than a paired one"
+    return Pairs(Interval(middle - half, middle + half), middle, note=note)
 
 
 def _title(a: Run, b: Run) -> str:

@@ -131,7 +131,8 @@ def _receipt(receipt: Receipt) -> dict[str, str]:
         "by": " ".join(filter(None, [plugin, profile])) or "-",
         "rules": ", ".join(f"{name} {value}" for name, value in rules.items() if value is not None),
         "scored": count_of(receipt.n_scored, receipt.n_items), "empty": str(receipt.n_empty),
-        "paid now": money(receipt.cost_usd, "NA"),
+        "paid now": f"nothing, {receipt.n_cached} from the cache" if not receipt.n_live and receipt.n_cached
+                    else money(receipt.cost_usd, "NA"),
     }  # fmt: skip
 
 

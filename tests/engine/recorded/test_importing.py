@@ -118,13 +118,41 @@ class TestScores:
         rows = [{"item_id": "a", "criterion": name, "mark": 1} for name in ("good", "else")]
         with pytest.raises(InputError, match="row 1, column 'criterion': rubric 'short' has no criterion 'else'"):
             ek.import_judgments(rows, RUBRIC, judge=WHO, score="mark")
-        table = ek.import_judgments(rows[1:], RUBRIC, judge=WHO, score="mark")
+        table = ek.import_judgments(rows[1:], RUBRIC, judge=WHO, criterion="good", score="mark")
         assert table["criterion"].tolist() == ["good"]
         rows = [
             {"item_id": "a", "sample": sample, "order": order, "said": "A"} for sample, order in ((3, "AB"), (1, "BA"))
         ]
         table = ek.import_judgments(rows, "preference", judge=WHO, score="said", verdicts="shown")
         assert shown(table, "sample", "order", "label") == [[3, "AB", "A"], [1, "BA", "B"]]
+
+    @pytest.mark.parametrize("name", ["helpfulness", "Tone", 3])
+    def test_another_name_of_the_only_criterion_is_warned_of(self, name):
+        rows = pd.DataFrame({"item_id": ["a", "b"], "criterion": [name, name], "mark": [1, 3]})
+        only = RUBRIC.names[0]
+        with pytest.warns(EvalkitWarning, match=f"'criterion' says '{name}', and its scores are stored as '{only}'"):
+            made = ek.import_judgments(rows, RUBRIC, judge=WHO, score="mark")
+        assert set(made["criterion"]) == {only}
+        for table, options in ((rows, {"criterion": only}), (rows.assign(criterion=only), {})):
+            assert len(ek.import_judgments(table, RUBRIC, judge=WHO, score="mark", **options)) == 2
+
+    @pytest.mark.parametrize("name", ["model", "response", "output", "completion", "epoch"])
+    @pytest.mark.parametrize("seed", range(3))
+    def test_several_answers_of_one_item_are_warned_of(self, name, seed):
+        draw = np.random.default_rng(seed)
+        items = [f"i{number}" for number in draw.permutation(4)]
+        cells = [(item, value, who, 2) for item in items for value in "pq" for who in "xy"]
+        rows = pd.DataFrame(cells, columns=["item_id", name, "who", "mark"]).sample(frac=1, random_state=seed)
+        made = {"judge": "who", "score": "mark"}
+        with pytest.warns(
+            EvalkitWarning, match=rf"several values of '{name}' \(2 of item 'i\d'\), and count as samples"
+        ):
+            ek.import_judgments(rows, RUBRIC, **made)
+        of_judge = rows.assign(**{name: rows["who"]})
+        numbered = rows.assign(sample=rows.groupby(["item_id", "who"]).cumcount())
+        for table in (of_judge, numbered, rows.drop_duplicates(["item_id", "who"])):
+            ek.import_judgments(table, RUBRIC, **made)
+        ek.import_judgments(rows, RUBRIC, **made, explanation=name)
 
     def test_criteria_have_codes_of_their_own(self):
         rows = [

@@ -162,6 +162,19 @@ def test_names_of_metrics_do_not_steer_the_terminal(local: Registry, tmp_path: P
         assert "<script>" not in html
 
 
+def test_what_was_paid_now_is_known_where_all_replies_were_stored(local: Registry, tmp_path: Path) -> None:
+    run = runner_of(local, tmp_path).start("support", "model_name=m")
+    receipt = Receipt(
+        task="t", metric="m", scoring_mode="judge", rubric="r", rubric_version="1", rubric_hash="0" * 64,
+        n_items=5, n_scored=5, n_empty=0, n_judgments=15, n_unscored=0, n_live=0, n_cached=15, evalkit_version="0",
+    )  # fmt: skip
+    for changes, paid in (({}, "nothing, 15 from the cache"), ({"n_live": 1}, "NA"), ({"n_cached": 0}, "NA")):
+        changed = receipt.model_copy(update=changes)
+        (row,) = next(rows for title, rows in run_tables(dataclasses.replace(run, receipts=(changed,)))
+                      if title.startswith("judged by"))  # fmt: skip
+        assert row["paid now"] == paid
+
+
 def test_a_log_is_followed_through_signs_and_titles(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     text = "Größe ☃\r\n\x1b]0;a title\x07\x1b[1mbold\x1b[0m\x9b2J \u202e end".encode()

@@ -497,7 +497,7 @@ def test_differences_are_paired_by_document(local: Registry, tmp_path: Path) -> 
     assert row["low"] < 1 / 12 < row["high"]
     # of the six that are scored on both sides: 2.5/6 and 3/6
     assert (row["paired_before"], row["paired_after"]) == pytest.approx((2.5 / 6, 3 / 6))
-    assert "2 left out" in row["notes"]
+    assert row["notes"] == "paired; 2 scored by neither run"
     same = compare_runs(a, a).table
     assert (same["difference"].dropna() == 0).all()
     rate = found.table[found.table["metric"] == "quality_pass_rate"].iloc[0]
@@ -506,6 +506,39 @@ def test_differences_are_paired_by_document(local: Registry, tmp_path: Path) -> 
     assert "0.083 [" in str(found)
     with pytest.raises(InputError, match="only runs that succeeded"):
         compare_runs(a, dataclasses.replace(b, status="failed"))
+
+
+EQUAL = ", no sample differs; the interval says what further samples may show"
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("is_verdict", [True, False])
+def test_what_is_left_out_of_pairs_is_counted_by_who_did_not_score_it(seed: int, is_verdict: bool) -> None:
+    import numpy as np
+    import pandas as pd
+
+    from evalkit.runs.run.run_comparison import _paired
+
+    draw = np.random.default_rng(seed)
+    kinds = ["both"] * 3 + list(draw.choice(["both", "before", "after", "neither", "without"], 12))
+    places = pd.Index(draw.permutation(len(kinds)))
+    for of_both in (None, 1.0, 2.0):  # values drawn, or all equal
+        sides = []
+        for side in ("before", "after"):
+            values = draw.integers(0, 2 if is_verdict else 5, len(kinds)).astype(float) if of_both is None else of_both
+            values = pd.Series(values, index=places).where([kind in ("both", side) for kind in kinds])
+            values.attrs["without"] = {at for at, kind in zip(places, kinds, strict=True) if kind == "without"}
+            sides.append(values.sample(frac=1, random_state=seed))
+        pairs = _paired(sides, [float(side.mean()) for side in sides])
+        assert pairs is not None
+        n_one, n_neither = kinds.count("before") + kinds.count("after"), kinds.count("neither")
+        assert pairs.n == kinds.count("both")
+        parts = pairs.note.split("; ")
+        counted = [part for part in parts if "left out" in part or "neither" in part]
+        expected = [f"{n_one} left out because one run did not score them"] * bool(n_one)
+        assert counted == expected + [f"{n_neither} scored by neither run"] * bool(n_neither)
+        if of_both is not None:
+            assert (EQUAL in pairs.note) == (pairs.interval.reason is None)
 
 
 def test_verdicts_are_paired_too() -> None:
@@ -528,7 +561,7 @@ def test_verdicts_are_paired_too() -> None:
     some.attrs["without"] = {1}
     applied = _paired([some, some], [2 / 3, 2 / 3])
     assert applied is not None
-    assert (applied.n, applied.note) == (3, "paired"), "what applies to no side is not left out"
+    assert (applied.n, applied.note) == (3, f"paired{EQUAL}"), "what applies to no side is not left out"
     half_of_each = [a.where(a.index < "f"), b.where(b.index >= "f")]
     nobody = _paired(half_of_each, [0.4, 0.4])
     assert nobody is not None
@@ -562,7 +595,7 @@ def test_difference_interval_and_means_are_of_the_same_samples() -> None:
         assert found.difference == pytest.approx(after - before)
         if found.interval.reason is None:
             assert found.interval.low <= found.difference <= found.interval.high
-        assert ("left out" in found.note) == (len(common) < n)
+        assert (found.note.count("left out") + found.note.count("neither") > 0) == (len(common) < n)
 
 
 def test_without_details_the_interval_is_not_paired(local: Registry, tmp_path: Path) -> None:
