@@ -219,6 +219,8 @@ class GateConfig(_Strict):
     name: str = Field(default="", exclude=True)
 
     def __init__(self, **values: Any) -> None:
+        if "folder" not in values:  # no file: in Python, an argument that is None is not given
+            values = {name: value for name, value in values.items() if value is not None}
         try:
             super().__init__(**values)
         except ValidationError as problem:

@@ -97,6 +97,8 @@ def test_a_key_that_is_null_is_an_error_unless_it_is_a_setting(tmp_path: Path) -
             with pytest.raises(ConfigError, match=rf"line \d+: .*\b{key}: must not be null: give it a value, or leave"):
                 load_gate(path)
     assert n > 40
+    tests = [{"id": "t", "expected": {"type": "faithfulness"}}]
+    assert GateConfig(tests=tests, baseline=None, profile=None).baseline is None, "in Python, None is not given"
 
 
 def test_errors_quote_values_unless_they_are_redacted(tmp_path: Path) -> None:
