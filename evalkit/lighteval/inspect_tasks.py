@@ -345,11 +345,11 @@ class EvalCommand:
         note_facts(self._answering, facts, {name: docs[:limit] for name, docs in every.items()})
         for checked in found:
             task = self._tasks[checked.name]
-            scorers: list[Any] = as_list(task.scorer or ())
+            graders: list[Any] = as_list(task.scorer or ())
             checked.version = identity_hash({
                 "answering": [*self._answering.values(), self._base_url], "evalkit": __version__,
                 "documents": document_hashes(every[f"{task.name}|0"]), "code": self._code_of(task),
-                "scored by": [_scored_by(grader, f"{task.name}|0") for grader in scorers],
+                "scored by": [_scored_by(grader, f"{task.name}|0") for grader in graders],
             })  # fmt: skip
 
     def _code_of(self, task: LightevalTaskConfig) -> list[Any]:

@@ -250,7 +250,7 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
 
     def _arguments(self) -> dict[str, str]:
         """How replies count, for the receipt, if it is not the default; `response_format` is the judge's."""
-        arguments = {} if self.on_unparsed == "nan" else {"on_unparsed": self.on_unparsed}
+        arguments: dict[str, str] = {} if self.on_unparsed == "nan" else {"on_unparsed": self.on_unparsed}
         form = form_of(self.score_pattern)
         if isinstance(form, re.Pattern):
             flags = re.RegexFlag(form.flags & ~re.UNICODE)
