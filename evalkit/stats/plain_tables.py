@@ -489,7 +489,7 @@ class _Answers:
             codes = list(dtype.categories)
             amounts = [number(code) for code in codes if not isinstance(code, bool)]
             is_falling = len(codes) > 1 and None not in amounts and bool((np.diff(np.array(amounts, float)) < 0).all())
-            return known(Scale.of(codes, better="low") if is_falling else codes)
+            return known(Scale.of(codes[::-1], better="low") if is_falling else codes)
         firsts: dict[str, Any] = {}  # kind -> the first row of it
         for row, value in values[values.notna()].drop_duplicates().items():
             if _is_there(value):

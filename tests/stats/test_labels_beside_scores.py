@@ -41,7 +41,7 @@ def doors(people: pd.DataFrame, other: pd.DataFrame):
         "compare back": lambda table, scale: ek.compare(other, table, scale=scale).table,
         "summarize": lambda table, scale: ek.summarize(alone(table), scale=scale),
         "by judge": lambda table, scale: ek.summarize(table, by="judge", scale=scale),
-        "combine": lambda table, scale: ek.combine(alone(table).assign(criterion="c"), rubric, scale=scale),
+        "combine": lambda table, _: ek.combine(alone(table).assign(criterion="c"), rubric),
         "rescore": lambda table, scale: ek.rescore(table, scale=scale),
         "win_rates": lambda table, scale: ek.stats.win_rates(
             table.assign(system_id=table["item_id"] % 2, item_id=table["item_id"] // 2), scale=scale

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from evalkit.errors import EvalkitWarning, InputError, counted, listed
+from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.row_scales import PAIR_SCORES, measures
 from evalkit.rubrics.scales import Scale
@@ -223,7 +222,6 @@ def _checked(judged: Any, caller: str) -> tuple[pd.DataFrame, Keys]:
     name, key = ("votes", schemas.VOTE_KEY) if votes else ("scores", schemas.SCORE_KEY)
     need = [*key, "label", "tied", "n_scored", "level", "scale"]
     if isinstance(judged, pd.DataFrame) and "label" in judged and "level" not in judged:
-        _warn_of_scores(judged, caller)
         frame, keys = take_rows(judged, name, need=need, function=caller, scale=_PAIR)
     else:
         frame, keys = schemas.check(judged, name, need=need), Keys()
@@ -234,18 +232,6 @@ def _checked(judged: Any, caller: str) -> tuple[pd.DataFrame, Keys]:
         raise InputError(f"{caller} needs pairwise {name} with the labels A, B or tie; these have {wrong}")
     frame = check_rows(frame, name, need=key)
     return (frame if votes else frame.assign(judge=pd.Categorical(["jury"] * len(frame)))), keys
-
-
-def _warn_of_scores(judged: pd.DataFrame, caller: str) -> None:
-    """Warn of scores in a plain table of pairs that are not those of its labels."""
-    if "score" not in judged:
-        return
-    score = pd.to_numeric(judged["score"], errors="coerce").astype("float64")
-    expected = judged["label"].astype(object).map(lambda label: _SCORES.get(str(label).strip().casefold(), np.nan))
-    if (wrong := score.notna() & ~((score - expected).abs() < 1e-9)).any():
-        fact = f"{caller}: {counted(int(wrong.sum()), 'pair')} of {len(judged)} with a `score` that is not its label's"
-        advice = "`label` is used (A is 1, tie .5, B 0), and `score` is not; drop one of the columns"
-        warnings.warn(f"{fact}, such as {score[wrong].iloc[0]:g}: {advice}", EvalkitWarning, stacklevel=4)
 
 
 def _systems(judged: pd.Series, frame: pd.DataFrame, system_a: str, system_b: str) -> pd.DataFrame:

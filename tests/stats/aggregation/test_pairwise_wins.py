@@ -12,7 +12,7 @@ from judgment_tables import ORDINAL, PAIR, judgments, published_rows
 from pandas.testing import assert_frame_equal
 
 import evalkit as ek
-from evalkit.errors import EvalkitWarning, InputError
+from evalkit.errors import InputError
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.pairwise_wins import win_rates
 from evalkit.stats.comparison.position_orders import position_inconsistency
@@ -291,21 +291,20 @@ def test_published_replies_recorded_in_both_orders(llmbar, name):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_scores_of_pairs_that_are_not_those_of_their_labels_are_warned_of(seed):
+def test_scores_of_pairs_that_are_not_those_of_their_labels_are_refused(seed):
     draw, value = np.random.default_rng(seed), {"A": 1, "B": 0, "tie": 0.5}
     labels = draw.choice(list(value), 12)
     table = pd.DataFrame({"item_id": range(12), "judge": "j", "label": labels, "system_a": "x", "system_b": "y"})
     plain = ek.rank(table)
-    right = table.assign(score=pd.Series(labels).map(value).where(draw.random(12) < 0.8))
+    right = table.assign(score=pd.Series(labels).map(value))
     assert_frame_equal(ek.rank(right), plain)
     n = int(draw.integers(1, 12))
-    wrong = table.assign(score=[(0.3 if at < n else value[label]) for at, label in enumerate(labels)])
+    wrong = table.assign(
+        score=[(float(value[label] < 1) if at < n else value[label]) for at, label in enumerate(labels)]
+    )
     for function in (ek.rank, win_rates):
-        with pytest.warns(
-            EvalkitWarning, match=f"{n} pairs? of 12 with a `score` that is not its label's, such as 0.3"
-        ):
-            made = function(wrong)
-        assert_frame_equal(made, function(table))
+        with pytest.raises(InputError, match="has the score [01].0 and the label"):
+            function(wrong)
 
 
 def test_a_missing_system_is_named():
