@@ -303,7 +303,7 @@ def test_scores_of_pairs_that_are_not_those_of_their_labels_are_refused(seed):
         score=[(float(value[label] < 1) if at < n else value[label]) for at, label in enumerate(labels)]
     )
     for function in (ek.rank, win_rates):
-        with pytest.raises(InputError, match="has the score [01].0 and the label"):
+        with pytest.raises(InputError, match=r"has the score [01]\.0 and the label"):
             function(wrong)
 
 
