@@ -113,10 +113,10 @@ def compare(
         - `fixed`, `broke`, `against` (``labels`` or ``verdicts``; without pass rule ``distances``: scores that came
           nearer to people's and that moved away from it, an equal distance is neither; NA for nominal criteria and
           without labels), `effect` = (fixed − broke)/n with a cluster interval (Agresti and Min 2005), n being the
-         `n_paired` items (in `n_paired_clusters`) that could be fixed or broken, `mcnemar_p` (mid-p, by clusters).
-         Labels count by the pass rule of `after`, so that only verdicts can be fixed or broken;
-         `effect_by_before_rule`: by that of `before`, if it is another. Where the two disagree, no decision says which
-         side to keep;
+          `n_paired` items (in `n_paired_clusters`) that could be fixed or broken, `mcnemar_p` (mid-p, by clusters).
+          Labels count by the pass rule of `after`, so that only verdicts can be fixed or broken;
+          `effect_by_before_rule`: by that of `before`, if it is another. Where the two disagree, no decision says which
+          side to keep;
         - `n_rarer`: in how many clusters of these people, or the judges of `after`, have another verdict than their
           most frequent one, whichever are fewer: under 3, no decision says to keep `after`, since a judge with one
           verdict for everything would agree as well;
