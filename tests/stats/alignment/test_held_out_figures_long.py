@@ -83,7 +83,7 @@ def test_other_held_out_labels_give_the_same_figure(name, sides, labels, tmp_pat
     assert stats.held_out_looks().empty
 
 
-@pytest.mark.parametrize("name", ["align", "alt_test", "confusion", "pass_threshold", *COUNTED])
+@pytest.mark.parametrize("name", ["align", "alt_test", "confusion", "pass_threshold", *sorted(COUNTED)])
 @pytest.mark.filterwarnings("ignore")
 def test_a_use_of_held_out_labels_is_counted(name, sides, labels):
     options = {"alt_test": {"epsilon": 0.1}}.get(name, {}) | ({} if name in COUNTED else {"part": "held-out"})
