@@ -122,7 +122,9 @@ def _whole(value: float | None) -> str:
 
 
 def _receipt(receipt: Receipt) -> dict[str, str]:
-    rules = {name: getattr(receipt, name) for name in _RULES} | receipt.arguments
+    # the fields are in the record, and in comparisons where they differ
+    further = {name: text for name, text in receipt.arguments.items() if name != "fields"}
+    rules = {name: getattr(receipt, name) for name in _RULES} | further
     plugin = f"{receipt.plugin}@{receipt.plugin_version}" if receipt.plugin else ""
     profile = f"{receipt.profile}@{receipt.profile_version}" if receipt.profile else ""
     return {
