@@ -148,7 +148,7 @@ class TestScores:
             EvalkitWarning, match=rf"several values of '{name}' \(2 of item 'i\d'\), and count as samples"
         ):
             ek.import_judgments(rows, RUBRIC, **made)
-        of_judge = rows.assign(**{name: rows["who"]})
+        of_judge = rows.assign(**{name: rows["who"]}, note=range(len(rows)))  # no copies
         numbered = rows.assign(sample=rows.groupby(["item_id", "who"]).cumcount())
         for table in (of_judge, numbered, rows.drop_duplicates(["item_id", "who"])):
             ek.import_judgments(table, RUBRIC, **made)
