@@ -93,7 +93,7 @@ def _distance(on_b: Ints, counts: Ints, k_a: int, k_b: int) -> Floats:
 
 
 def mcnemar_midp(steps: Floats, clusters: Any) -> float:
-    """Two-sided mid-p of McNemar's test (Fagerland, Lydersen and Laake 2013), the signs of whole clusters flipped.
+    """Two-sided mid-p of McNemar's test (Fagerland, Lydersen and Laake 2013), by clusters, exact.
 
     2·P(X ≤ x) − P(X = x), x the smaller of what the clusters gained and lost (their sums of steps −1, 0 and 1), X its
     distribution if each cluster could as well have gone the other way. Without clusters x = min(fixed, broke) and

@@ -68,6 +68,7 @@ TABLES = {name: {column: _TYPES[column] for column in columns} for name, columns
 """Table name -> column -> type."""
 
 _OF_SOME = ["score_sd", "score_mass", "score_low", "score_high", "pass_prob", "score_ab", "score_ba"]  # float64
+_BITS_OF_A_FRACTION = 16  # means of 512 samples have such numbers
 _MAY_BE_EMPTY = ("item_id", "explanation")  # an empty text is itself there, and no missing value
 _LATER = {  # tables saved before lack them
     "votes": {"tied_labels", "first_rate"},
@@ -157,7 +158,8 @@ def as_decimals(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     with np.errstate(over="ignore"):
         short = numbers.astype(np.float32)
     is_short = (short == numbers) & (np.floor(numbers) != numbers)
-    if not is_short.any():
+    # halves, quarters … are themselves; a decimal that was rounded to 24 bits uses nearly all of them
+    if not (np.ldexp(np.frexp(numbers[is_short])[0], _BITS_OF_A_FRACTION) % 1).any():
         return numbers
     values, codes = np.unique(short[is_short], return_inverse=True)
     decimals = numbers.copy()

@@ -248,6 +248,12 @@ class TestTextsBesideNumbers:
         with pytest.raises(InputError, match="column 'passed' of the judgments table is not boolean: 'maybe'"):
             check(given.assign(passed=["maybe", None, "True"]), "judgments")
 
+    @pytest.mark.parametrize("n", [2, 64, 512, 1024])
+    def test_means_of_so_many_samples_stay_as_they_are(self, n):
+        means = np.arange(1, 4 * n) / n  # 32 bits would hold them too
+        np.testing.assert_array_equal(as_decimals(means), means)
+        np.testing.assert_array_equal(as_decimals(np.append(means, [0.1, 1 / 3])), np.append(means, [0.1, 1 / 3]))
+
     def test_numbers_of_32_bits_are_the_decimals_that_were_stored(self):
         draw = np.random.default_rng(0)
         decimals = np.round(draw.uniform(-100, 100, 2000), 4)

@@ -393,7 +393,7 @@ def _fail(lookup: Lookup, failures: dict[int, Any]) -> None:
     worklist = lookup.stored.worklist
     names = {row: worklist.spec.judges[worklist.place(row)[2]].name for row in failures}
     texts = [(names[row], failure.detail or failure.reason) for row, failure in failures.items()]
-    # an error that ended a call, and then the run, is told once
+    # the same error may have ended a call, and then the run
     errors = [(name, text.rpartition(LAST_ERROR)[2]) for name, text in texts]
     longest = dict(sorted(zip(errors, texts, strict=True), key=lambda pair: len(pair[1][1])))
     details = Counter(longest[error] for error in errors)

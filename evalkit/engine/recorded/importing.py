@@ -210,7 +210,7 @@ def _warn_of_answers(rows: Rows, columns: Mapping[str, list[Any]], used: set[str
             f"rows of one item and judge have several values of {', '.join(differ)}, and count as samples of one answer"
         )
         advice = "if they are of several answers, give each an id of its own as item=, and its system as system="
-        warnings.warn(f"{fact}; {advice}; samples are told apart by sample=", EvalkitWarning, stacklevel=3)
+        warnings.warn(f"{fact}; {advice}; to number the samples, pass sample=", EvalkitWarning, stacklevel=3)
 
 
 def _verdicts(
