@@ -198,7 +198,7 @@ def test_published_curves(published_data, prompt):
     values = [score for scores in parsed.values() for score in scores if score is not None]
     scale = Scale.of({min(0, int(min(values))): "", max(10, math.ceil(max(values))): ""}, level="interval")
     read = {item: parsed[item] for item in rows["item_id"]}
-    table = imported(rows, scale, judge="openai:gpt", score=read, codes={None: "unreadable"})
+    table = imported(rows.drop(columns="criterion"), scale, judge="openai:gpt", score=read, codes={None: "unreadable"})
     labels = pd.DataFrame({"item_id": list(people), "criterion": "c", "annotator": "mean", "label": people.values()})
     made = k_curve(table, labels, figures=["pearson", "spearman"], ks=[1, 3, 5, 10, 20])
     cells = made.set_index(["figure", "k"])
