@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.errors import InputError, counted, listed
+from evalkit.rubrics.row_scales import measures
 from evalkit.stats.intervals import mean_interval
 from evalkit.stats.notes import Notes
 from evalkit.stats.result_tables import check_whole_numbers, result_table
@@ -37,11 +38,11 @@ def at_k(
     Returns
     -------
     DataFrame
-        One row per `by` and k: `worst` and `best`, the mean over prompts of the lowest (highest) score among k runs,
-        averaged over all C(n, k) choices of k of the prompt's n runs (unbiased), each prompt with equal weight; their
-        95 % intervals by prompt (mean ± t · standard error; simulated coverage 93-96 %, less where most prompts are at
-        one end, such as worst of 8 runs that hardly ever pass: `notes` says so); `n_prompts` that count, `n_short`
-        (fewer than k scored runs: left out), `n_runs`.
+        One row per `by` and k: `worst` and `best`, the mean over prompts of the lowest (highest) score among k runs
+        (turned round if their column `scale` says that low is better), averaged over all C(n, k) choices of k of the
+        prompt's n runs (unbiased), each prompt with equal weight; their 95 % intervals by prompt (mean ± t · standard
+        error; simulated coverage 93-96 %, less where most prompts are at one end, such as worst of 8 runs that hardly
+        ever pass: `notes` says so); `n_prompts` that count, `n_short` (fewer than k scored runs: left out), `n_runs`.
 
     Raises
     ------
@@ -74,12 +75,17 @@ def at_k(
         score = runs_of_part["score"].to_numpy(dtype=np.float64)
         runs = [np.sort(score[places][~np.isnan(score[places])]) for places in prompts.rows()]
         for size in sizes:
-            worst = np.array([_expected_lowest(run, size) for run in runs if len(run) >= size])
-            best = np.array([-_expected_lowest(-run[::-1], size) for run in runs if len(run) >= size])
+            lowest = np.array([_expected_lowest(run, size) for run in runs if len(run) >= size])
+            highest = np.array([-_expected_lowest(-run[::-1], size) for run in runs if len(run) >= size])
+            worst, best = (highest, lowest) if _is_low_better(runs_of_part) else (lowest, highest)
             figures.append(_extreme_figures(worst, best, len(runs)) | {"k": size, "n_runs": int(sum(map(len, runs)))})
             heads.append([runs_of_part[name].iloc[0] for name in by])
     by_size = result_table(figures, "int64: k; number: worst± best±; count: n_prompts n_short n_runs; text: notes")
     return pd.concat([pd.DataFrame(heads, columns=by), by_size], axis=1) if by else by_size
+
+
+def _is_low_better(scores: pd.DataFrame) -> bool:
+    return {"level", "scale"} <= {*scores} and any(scale.better == "low" for scale in measures(scores).scales)
 
 
 def _skewness(values: Floats) -> float:

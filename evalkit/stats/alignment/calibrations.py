@@ -300,8 +300,10 @@ def _fitted(
     if (why := _why_not(panel, y, unit, figure)) is not None:
         return row | {"notes": f"no map: {why}"}, [], None
     bounds = panel.bounds(figure)
-    fit, (knots, values), errors = fitted_map(f, y, weights, unit, bounds)
-    guess = np.clip(estimates.cross_fitted(fit, f, y, weights, unit), *bounds)
+    # where low scores pass, it is the share of fails that never falls
+    turn = (lambda shares: 1 - shares) if figure == "passed" and _passes(panel.scale)[0] else np.asarray
+    fit, (knots, values), errors = fitted_map(f, turn(y), weights, unit, bounds)
+    values, guess = turn(values), turn(np.clip(estimates.cross_fitted(fit, f, turn(y), weights, unit), *bounds))
     for name, value in (("error", guess), ("error_raw", raw)):
         row[name] = float(weights @ (y - value) ** 2) / (bounds[1] - bounds[0]) ** 2
     row |= {"method": _METHODS[fit], "residual": _reach(np.abs(y - guess), weights, row["n_clusters"])}
@@ -364,7 +366,7 @@ def _line_at(scores: Floats, ends: Floats, values: Floats) -> Floats:
 
 def _blocks(values: Floats) -> Ints:
     """A number for each run of equal values."""
-    return np.cumsum(np.diff(values, prepend=values[0]) > _SAME).astype(np.int64)
+    return np.cumsum(np.abs(np.diff(values, prepend=values[0])) > _SAME).astype(np.int64)
 
 
 def map_variance(f: Floats, weights: Floats, known: tuple[Any, Any], errors: list[float] | None) -> float:
@@ -383,6 +385,10 @@ def map_variance(f: Floats, weights: Floats, known: tuple[Any, Any], errors: lis
     return float(parts @ parts)
 
 
+def _passes(scale: Scale) -> list[bool]:
+    return [bool(scale.passed(code)) for code in scale.codes]
+
+
 def _why_not(panel: Panel, y: Floats, unit: Ints, figure: str) -> str | None:
     if figure == "passed" and not panel.scale.has_rule:
         return "the criterion has no pass rule"
@@ -390,6 +396,8 @@ def _why_not(panel: Panel, y: Floats, unit: Ints, figure: str) -> str | None:
         return "a nominal criterion has no scores"
     if panel.scale.is_open:
         return NO_ENDS
+    if figure == "passed" and np.count_nonzero(np.diff(_passes(panel.scale))) > 1:
+        return "the codes that pass are not one end of the scale, so passes neither rise nor fall with the score"
     few = estimates.too_few(unit, "labelled items with a score")
     return few or ("all labels are equal" if np.ptp(y) == 0 else None)
 

@@ -213,6 +213,10 @@ def test_worst_and_best_of_k_are_the_mean_over_all_subsets() -> None:
             truth = [mean(pick(chosen) for chosen in itertools.combinations(values, k)) for values in long_enough]
             assert table.loc[k, name] == pytest.approx(mean(truth))
         assert table.loc[k, "n_short"] == len(runs) - len(long_enough)
+    low = frame.assign(item_id=frame.index.astype(str), judge="j")
+    scores = ek.aggregate(low, scale=ek.Scale.of((-9, 9), better="low"))
+    turned = at_k(scores, [1, 2, 3, 6]).set_index("k")
+    assert turned[["best", "worst"]].to_numpy() == pytest.approx(table[["worst", "best"]].to_numpy())
     rare = pd.DataFrame({"group_id": np.repeat(np.arange(60), 4), "score": [*[1.0, 1.0, 0.0, 1.0] * 2, *[0.0] * 232]})
     of_rare = at_k(rare, [1, 2])
     assert of_rare["notes"].str.count("are skewed").tolist() == [2, 2]

@@ -62,6 +62,27 @@ def test_passes_are_predicted_from_scores():
     assert made.figure == "passed"
 
 
+@pytest.mark.parametrize("n", [60, 400])  # a line, steps
+@pytest.mark.parametrize("levels", [[1, 2, 3, 4, 5], (1, 5)])
+def test_passes_are_predicted_where_low_scores_pass(n, levels):
+    # the same answers on the scale turned round: the same shares of passes, at the mirrored scores
+    draw = np.random.default_rng(n)
+    codes, new = draw.integers(1, 6, (2, n))
+    passes = [str(high).lower() for high in draw.random(n) * 5 < codes]
+    made = {}
+    for better, turn in (("high", lambda code: code), ("low", lambda code: 6 - code)):
+        scale = Scale.of(levels, level="interval" if len(levels) == 2 else "ordinal", better=better, pass_at=turn(4))
+        calibration = fitted([turn(code) for code in codes], passes, scale, figure="passed")
+        fresh = votes_of([*[None] * n, *[turn(code) for code in new]], scale)
+        points = calibration.points.assign(score=turn(calibration.points["score"])).sort_values("score")
+        checked = calibration.check(fresh, labels_of({"ann": [None] * n + passes}))
+        made[better] = calibration.apply(fresh)["calibrated"], calibration.table, points, checked
+    assert made["high"][1]["method"].tolist() == ["linear" if n == 60 else "isotonic"]
+    for high, low in zip(made["high"], made["low"], strict=True):
+        compare = pd.testing.assert_series_equal if high.ndim == 1 else pd.testing.assert_frame_equal
+        compare(high.reset_index(drop=True), low.reset_index(drop=True), check_like=high.ndim == 2)
+
+
 @pytest.mark.parametrize(
     ("codes", "said", "scale", "why"),
     [
@@ -81,6 +102,8 @@ def test_no_map_says_why(codes, said, scale, why):
 
 def test_no_pass_rule_and_few_clusters_have_no_map():
     assert "no pass rule" in fitted([1, 2] * 20, [1, 2] * 20, figure="passed").table["notes"].iloc[0]
+    middle = fitted([1, 2] * 20, [1, 2] * 20, Scale.of([1, 2, 3], pass_if=[2]), figure="passed")
+    assert "not one end of the scale" in middle.table["notes"].iloc[0]
     few = fitted([1, 2] * 20, [1, 2] * 20, clusters={f"i{n}": f"d{n % 9}" for n in range(40)})
     assert "under 10 labelled clusters" in few.table["notes"].iloc[0]
 
