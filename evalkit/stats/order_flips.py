@@ -13,6 +13,7 @@ ORDERS = ("AB", "BA")
 ONE_ORDER = "one_order"
 """The reason of a vote that has no score because one of two orders was asked and not read."""
 NO_ORDER = "the two orders of the answers are not both known, so a preference for a place cannot be seen"
+ONE_ORDER_EACH = "each pair was shown in one order, so a preference for a place is part of the votes (see first_rate)"
 OF_ORDERS = ["score_ab", "score_ba"]
 """Columns of votes and scores on pairs: the mean score in each order."""
 
@@ -22,6 +23,13 @@ def know_both_orders(judgments: pd.DataFrame) -> Flags:
     groups = group(judgments, JUDGE_KEY)
     has_order = [groups.count(judgments["order"].eq(name).to_numpy()) > 0 for name in ORDERS]
     return np.asarray((has_order[0] & has_order[1])[groups.codes])
+
+
+def show_items_twice(judgments: pd.DataFrame) -> Flags:
+    """Per judgment, whether its judge has judgments of some item in both orders, scored or not."""
+    items, judges = group(judgments, [*JUDGE_KEY, "item_id"]), group(judgments, JUDGE_KEY)
+    has_order = [items.count(judgments["order"].eq(name).to_numpy()) > 0 for name in ORDERS]
+    return np.asarray((judges.count((has_order[0] & has_order[1])[items.codes]) > 0)[judges.codes])
 
 
 def half_each(frame: pd.DataFrame, groups: Groups, counted: Flags) -> Floats:

@@ -101,8 +101,8 @@ def vote(
         Pairwise: the labels in `judgments` are mapped back to the items, so both orders are folded into one vote;
         score 1 for A, 0 for B, .5 for a tie. Each order counts half, however many of its samples were read. Where a
         judge was asked in both orders and one of them was not read, the vote is unscored (``one_order``). Judgments in
-        one order alone, or in none that is known, are counted as they are. `score_ab` and `score_ba` are the mean
-        scores in the two orders.
+        one order alone, in one for each item, or in none that is known, are counted as they are. `score_ab` and
+        `score_ba` are the mean scores in the two orders.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def _vote(
     frame, keys = take_rows(judgments, "judgments", need=USED, function="vote", scale=scale)
     refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
     was_asked = frame["error"].ne("not_asked").fillna(value=True).to_numpy(dtype=bool)
-    orders = flips.know_both_orders(frame)[was_asked]
+    orders, twice = (flags(frame)[was_asked] for flags in (flips.know_both_orders, flips.show_items_twice))
     frame = frame if was_asked.all() else frame.loc[was_asked]
     samples = _samples(frame)
     counted = samples if unscored == "drop" else _impute(samples, float(unscored))
@@ -176,8 +176,8 @@ def _vote(
     if frame["order"].notna().any() or (samples.measured.nominal & ~np.isnan(samples.score)).any():  # of pairs
         columns |= flips.order_scores(frame, samples.groups, np.where(samples.scored, samples.score, np.nan))
     votes = schemas.table("votes", columns)
-    if orders.any():
-        votes = _without(votes, orders[samples.groups.first] & flips.read_once(votes), flips.ONE_ORDER)
+    if twice.any():
+        votes = _without(votes, twice[samples.groups.first] & flips.read_once(votes), flips.ONE_ORDER)
     if min_self_agreement is not None:
         unsure = (votes["n_samples"] > 1) & ~(votes["self_agreement"] >= min_self_agreement - 1e-9)
         votes = _without(votes, unsure.to_numpy(), "low_agreement")

@@ -14,7 +14,7 @@ from evalkit.rubrics.row_scales import PAIR_SCORES, measures
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.intervals import mean_interval, unit_codes
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
-from evalkit.stats.order_flips import NO_ORDER, OF_ORDERS, read_once
+from evalkit.stats.order_flips import NO_ORDER, OF_ORDERS, ONE_ORDER_EACH, read_once
 from evalkit.stats.plain_tables import Keys, key_text
 from evalkit.stats.result_tables import JUDGE_KEY, figure_row, own_clusters, result_table
 from evalkit.stats.touched_tables import check_rows, take_rows, take_votes
@@ -214,7 +214,9 @@ def notes_on_orders(seen: pd.DataFrame) -> list[str]:
     """That rows of `compared` were left out because one order was not read, or that a judge's orders are not known."""
     n, has_orders = int(_read_in_one_order(seen).sum()), seen[OF_ORDERS].notna().any()
     notes = [f"{counted(n, 'vote')} left out: only one of two orders was read"] if n else []
-    return notes if has_orders.all() or seen["_value"].isna().all() or not seen["_told"].any() else [*notes, NO_ORDER]
+    if seen["_value"].isna().all() or not seen["_told"].any() or seen[OF_ORDERS].notna().all(axis=1).any():
+        return notes
+    return [*notes, ONE_ORDER_EACH if has_orders.all() else NO_ORDER]
 
 
 def _checked(judged: Any, caller: str) -> tuple[pd.DataFrame, Keys]:

@@ -155,6 +155,31 @@ def test_a_table_of_one_order_is_scored_with_a_note():
     assert position_inconsistency(by_design)["first_rate"].isna().all()
 
 
+def test_pairs_that_are_each_shown_in_one_order_are_scored_with_a_note():
+    # the order drawn by chance for each item, of three samples in it some unreadable
+    draw = np.random.default_rng(1)
+    rows = pd.DataFrame({"item_id": np.repeat([str(at) for at in range(60)], 3), "mark": draw.choice(list("ABB"), 180)})
+    rows["order"] = np.repeat(draw.choice(["AB", "BA"], 60), 3)
+    rows.loc[draw.random(180) < 0.2, "mark"] = "?"
+    options = {"judge": "openai:x", "score": "mark", "codes": {"?": "unreadable"}}
+    made = ek.import_judgments(rows, RUBRIC, order="order", verdicts="unswapped", **options)
+    votes, plain = ek.vote(made), ek.vote(ek.import_judgments(rows.drop(columns="order"), RUBRIC, **options))
+    for name in ("score", "label", "reason", "n_scored"):
+        assert votes[name].astype(object).fillna("").tolist() == plain[name].astype(object).fillna("").tolist()
+    row, ranks = of_all(win_rates(votes, systems(60))), ek.rank(votes, systems(60))
+    assert row["win_rate"] == of_all(win_rates(plain, systems(60)))["win_rate"]
+    assert row["n_one_order"] == 0
+    assert "each pair was shown in one order" in row["notes"]
+    assert ranks["notes"].str.contains("each pair was shown in one order").all()
+    first = made["label"].eq(made["order"].astype(str).str[0])[made["error"].isna()]
+    assert position_inconsistency(made)["first_rate"].iloc[0] == pytest.approx(first.mean())
+    # one item in both orders: the judge was asked in both, and what was read in one makes no winner
+    more = ek.import_judgments(rows.head(3).assign(order=["AB", "BA", "BA"]), RUBRIC, order="order", **options,
+                               verdicts="unswapped")  # fmt: skip
+    other = ek.vote(pd.concat([more, made[made["item_id"] != "0"]]))
+    assert other["label"].iloc[1:].isna().all()
+
+
 def test_juries_carry_the_orders_on():
     first = {at: (["A"], ["B"] if at % 2 else [UNREAD]) for at in range(8)}
     fair = {at: (["A"], ["A"]) for at in range(8)}
