@@ -19,7 +19,7 @@ from evalkit.stats.plain_tables import Keys, key_text
 from evalkit.stats.result_tables import JUDGE_KEY, figure_row, own_clusters, result_table
 from evalkit.stats.touched_tables import check_rows, take_rows, take_votes
 from evalkit.tables import schemas
-from evalkit.tables.grouping import ClustersLike, Flags, Floats, clusters_of, group, refuse_doubles
+from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Floats, clusters_of, group, refuse_doubles
 from evalkit.tables.items import ItemsLike, as_items
 
 _SCORES = {label.casefold(): score for label, score in PAIR_SCORES.items()}
@@ -129,7 +129,8 @@ def compared(
     `score_ba` are the same in each order; `_unit` is the number of the cluster. Errors are those of `win_rates`; `name`
     is the function that they name. With the keys as the user has them, for the result.
     """
-    if "system_id" in getattr(judged, "columns", ()) and a not in judged:
+    single = "system_id" in getattr(judged, "columns", ()) and a not in judged
+    if single and (items is None or a not in as_items(items, item_id=item_id)):
         return _of_single_answers(judged, items, name, item_id, clusters, scale)
     if items is None:
         if lacking := [column for column in ("item_id", a, b) if column not in getattr(judged, "columns", ())]:
@@ -185,7 +186,10 @@ def _of_single_answers(
     if not goods[["item_id", "system_id"]].drop_duplicates()["item_id"].duplicated().any() and "group_id" in goods:
         clusters = own_clusters(goods, clusters)  # each answer has an id of its own: those of a group are compared
         goods = goods.assign(_unit=unit_codes(goods["item_id"], clusters), item_id=goods["group_id"])
-        goods = goods.loc[goods["group_id"].notna().to_numpy()]
+        in_group = goods["group_id"].notna().to_numpy()
+        if not in_group.all() and (notes := ID_NOTES.get()) is not None:
+            notes[f"{int((~in_group).sum())} of {counted(len(goods), 'score')} left out: no group_id"] = None
+        goods = goods.loc[in_group]
     else:
         goods = goods.assign(_unit=unit_codes(goods["item_id"], clusters))
     columns = [*JUDGE_KEY, "item_id"]

@@ -312,3 +312,28 @@ def test_a_missing_system_is_named():
     for missing in (table, table.assign(system_id=table["system_id"].astype("category"))):
         with pytest.raises(InputError, match="column 'system_id' has missing values in 2 of 5 rows"):
             ek.rank(missing)
+
+
+def test_scores_without_a_group_are_counted_in_a_note():
+    table = pd.DataFrame({"item_id": range(16), "system_id": list("xy") * 8, "score": [2, 1, 1, 2] * 4})
+    table["group_id"] = [None, None, None, *(f"g{at // 2}" for at in range(3, 16))]
+    for function in (ek.rank, win_rates):
+        with_note = function(table)
+        assert with_note["notes"].str.contains("3 of 16 scores left out: no group_id").all()
+        alone = function(table.iloc[3:])
+        assert_frame_equal(with_note.drop(columns="notes"), alone.drop(columns="notes"))
+
+
+def test_votes_on_pairs_keep_what_the_items_are_of():
+    # `system_id` of pairs, such as the system that is tested, does not make them single answers
+    rows = pd.DataFrame({"item_id": list("abcdef"), "judge": "j", "label": list("ABATAB")}).replace("T", "tie")
+    items = rows[["item_id"]].assign(system_a=["new", "new", "old"] * 2, system_b=["old", "old", "new"] * 2)
+    rubric = ek.Rubric(id="better", mode="pairwise", inputs=["answer_a", "answer_b"], criteria=[
+        {"name": "c", "level": "nominal", "scale": {"A": "", "B": "", "tie": ""}}])  # fmt: skip
+    made = ek.import_judgments(rows.assign(system_id="new"), rubric, score="label", system="system_id")
+    votes = vote(made)
+    assert votes["system_id"].tolist() == ["new"] * 6
+    for function in (ek.rank, win_rates):
+        plain = votes.drop(columns="system_id")
+        assert_frame_equal(function(votes, items), function(plain, items))
+        assert_frame_equal(function(votes, items.to_dict("records")), function(plain, items))
