@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_list_like
 
 from evalkit.core.reply_keys import digest
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
@@ -292,6 +293,10 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
             "columns, as in labels.rename(columns={'id': 'item_id', 'human': 'label'}), or read columns of the items "
             "with ek.extract_labels(items, {'criterion': ['annotator1', 'annotator2']})"
         )
+    several = labels.loc[[is_list_like(label) for label in labels["label"]], "label"]
+    if len(several):
+        fact = f"the labels of {counted(len(several), 'row')} are several values, such as {several.iloc[0]!r}"
+        raise InputError(f"{fact}; a label is one value: of several, make a criterion of each that is true or false")
     keys = {"annotator": "people"} if "annotator" not in labels else {}
     if "criterion" not in labels:
         if criteria is None or len(criteria) > 1:

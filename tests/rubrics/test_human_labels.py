@@ -245,3 +245,15 @@ def test_levels_whose_spaces_were_stripped_are_the_levels_that_were_asked_for() 
                 assert texts is not bare or is_moved(label, form, more)
     swapped = ek.Scale.of({"a": "", "a: b": "two: 2", "c: d": "one", "e": ""}, level="nominal")
     assert is_moved("a: b", "a:\na: b: one\nc: d: two: 2\ne:", swapped)
+
+
+@pytest.mark.parametrize("several", [["x"], ["x", "y"], {"x"}, {"x": 1}, ("x", "y")])
+@pytest.mark.parametrize("name", ["align", "confusion"])
+def test_labels_of_several_values_are_no_label(name, several):
+    # without a scale, a list would be a label that no judge gives: an accuracy of 0
+    judged = pd.DataFrame({"item_id": range(4), "judge": "j", "label": list("xyxy")})
+    labels = pd.DataFrame({"item_id": range(4), "label": ["x", several, "x", None]})
+    with pytest.raises(InputError, match=r"the labels of 1 row are several values, such as .*make a criterion of each"):
+        TABLES[name](judged, labels)
+    labels["label"] = ["x", "y", "x", None]
+    assert ek.align(judged, labels)["accuracy"].tolist() == [1]
