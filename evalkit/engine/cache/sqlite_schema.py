@@ -165,9 +165,7 @@ def check_file(path: Path) -> int:
     for attempt in range(3):
         try:
             size = path.stat().st_size
-            application, schema, is_short = (
-                _header_of(path, size) if size >= _HEADER_BYTES else (APPLICATION_ID, 0, True)
-            )
+            application, schema, is_short = _header_of(path, size)
         except (OSError, sqlite3.Error) as problem:
             if getattr(problem, "sqlite_errorcode", None) != sqlite3.SQLITE_NOTADB:
                 raise cache_error(path, problem) from problem
@@ -200,6 +198,8 @@ def _header_of(path: Path, size: int) -> tuple[int, int, bool]:
                 raise
             is_short = True
             connection.execute("PRAGMA writable_schema = ON")  # it says its numbers nevertheless
+        if size < _HEADER_BYTES:
+            return APPLICATION_ID, 0, True
         names = ("application_id", "user_version", "page_count", "page_size")
         application, schema, pages, page_size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
     return application, schema, is_short or size < pages * page_size

@@ -46,6 +46,10 @@ def foreign_text(path: Path) -> None:
     path.write_bytes(b"these are my notes\n" * 100)
 
 
+def short_text(path: Path) -> None:
+    path.write_bytes(b"my notes")
+
+
 def foreign_database(path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE replies (key, value)")
@@ -101,6 +105,7 @@ def garbage_after_the_header(path: Path) -> None:
     ("make", "message"),
     [
         (foreign_text, "is not a SQLite file: move it away or set EVALKIT_CACHE to another folder; .*left untouched"),
+        (short_text, "is not a SQLite file"),
         (foreign_database, r"SQLite file of another program \(application id 0x0\)"),
         (nothing, "is truncated to 0 bytes"),
         (head_only, "is truncated to 60 bytes: restore it"),
