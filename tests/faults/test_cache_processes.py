@@ -230,3 +230,72 @@ def test_a_fork_inside_a_read_does_not_wait_for_itself(folder: Path) -> None:
     assert started.is_set()
     assert len(store.get_many([parts().key])) == 1
     store.close()
+
+
+NEXT = """
+import sys
+from pathlib import Path
+from cache_setup import parts, reply
+from evalkit.engine.cache import ReplyStore
+store, number = ReplyStore.open(Path(sys.argv[1])), int(sys.argv[2])
+print(len(store.get_many([parts(earlier).key for earlier in range(number)])))
+store.put(parts(number), reply()).result()
+"""
+"""A process that prints how many replies it sees, and stores the next one."""
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("store", "reader"), ("reader", "connection"), ("connection", "reader"), ("connection", "reopened")],
+)
+def test_what_else_a_process_opens_takes_no_locks_from_its_store(folder: Path, first: str, second: str) -> None:
+    ran(NEXT, folder, 0)
+    store = ReplyStore(folder, read_only=False)
+    opened: list[ReplyStore | sqlite3.Connection] = []
+    for what in (first, second):
+        if what == "connection":  # as in a notebook, to look at the file
+            opened.append(sqlite3.connect(folder / "replies.sqlite"))
+            assert opened[-1].execute("SELECT count(*) FROM replies").fetchone() == (1,)
+        elif what == "reader":
+            opened.append(ReplyStore(folder, read_only=True))
+        else:
+            store.close()
+        assert len((opened[-1] if what == "reader" else store).get_many([parts(0).key])) == 1  # type: ignore[union-attr]
+    for number in (1, 3):
+        assert ran(NEXT, folder, number) == f"{number}\n"
+        store.put(parts(number + 1), reply()).result()
+    for connection in (*opened, store):
+        connection.close()
+    assert ran(NEXT, folder, 5) == "5\n"
+    assert_whole(folder)
+
+
+@posix
+def test_a_child_that_outlives_its_parent_holds_locks_of_its_own(folder: Path) -> None:
+    output = ran(
+        f"""
+import os, sys, time
+from pathlib import Path
+from cache_setup import parts, ran, reply
+from evalkit.engine.cache import ReplyStore
+store = ReplyStore.open(Path(sys.argv[1]))
+store.put(parts(0), reply()).result()
+readable, writable = os.pipe()
+if os.fork():
+    os.close(writable)
+    os.read(readable, 1)  # the child uses the store
+    sys.exit()
+store.put(parts(1), reply()).result()
+parent = os.getppid()
+os.write(writable, b"x")
+while os.getppid() == parent:
+    time.sleep(0.01)
+for number in (2, 4):
+    print(ran({NEXT!r}, sys.argv[1], number), end="")
+    store.put(parts(number + 1), reply()).result()
+print(ran({NEXT!r}, sys.argv[1], 6), end="", flush=True)
+""",
+        folder,
+    )
+    assert output.split() == ["2", "4", "6"]
+    assert_whole(folder)

@@ -300,6 +300,13 @@ class Connections:
         connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}")
         return connection
 
+    def close_for_fork(self) -> None:
+        """Close all connections, while nobody uses one; what needs one later opens it again."""
+        with contextlib.suppress(sqlite3.Error, CacheError):
+            for connection in (*self._idle, *([self._writing] if self._writing else [])):
+                self.let_go(connection)
+        self._idle, self._writing, self._seen = [], None, None
+
     def abandon_after_fork(self) -> list[Connection]:
         """In the child: forget the parent's connections; they must not be used or closed here."""
         inherited = [*self._idle, *self._used.values(), *([self._writing] if self._writing else [])]
@@ -346,13 +353,15 @@ class _Gate:
                 elif self._forking:
                     self._changed.notify_all()
 
-    def before_fork(self) -> None:
+    def before_fork(self) -> bool:
+        """Let no thread enter, and wait for those inside; whether none is inside now."""
         me = threading.get_ident()
         with self._changed:
             self._changed.wait_for(lambda: not self._forking)
             self._forking = True
             # with a limit: an export may take minutes, and the child may never need a reply
             self._changed.wait_for(lambda: not self._inside.keys() - {me}, timeout=_FORK_WAIT_S)
+            return not self._inside
 
     def after_fork(self) -> None:
         with self._changed:
@@ -361,6 +370,8 @@ class _Gate:
 
 
 class _Store(Protocol):
+    database: Any
+
     def abandon_after_fork(self) -> list[Any]: ...
     def close(self) -> None: ...
 
@@ -376,6 +387,14 @@ def _close_all() -> None:
         store.close()
 
 
+def _close_before_fork() -> None:
+    """Let the child inherit no connection: SQLite would take the parent's locks for the child's own, and take none."""
+    if gate.before_fork():
+        for store in list(stores):
+            if isinstance(store.database, Connections):
+                store.database.close_for_fork()
+
+
 def _reset_in_child() -> None:
     gate.reset()
     inherited = [connection for store in list(stores) for connection in store.abandon_after_fork()]
@@ -389,4 +408,4 @@ def _reset_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=gate.before_fork, after_in_parent=gate.after_fork, after_in_child=_reset_in_child)
+    os.register_at_fork(before=_close_before_fork, after_in_parent=gate.after_fork, after_in_child=_reset_in_child)

@@ -10,10 +10,10 @@ import errno
 import os
 import secrets
 import sqlite3
-import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 from evalkit.core.files import held
 from evalkit.errors import CacheError
@@ -123,7 +123,7 @@ CREATE TABLE facts (
 {_EVALUATIONS};
 {";".join(SHARED).replace("BYTEA", "BLOB")};
 """
-_MAGIC = b"SQLite format 3\x00"
+_HEADER_BYTES = 100
 _OBJECTS = {("table", "calls"), ("table", "replies"), ("index", "replies_content"), ("table", "facts"), *ADDED[1]}
 
 _ELSEWHERE = "move it away or set EVALKIT_CACHE to another folder"
@@ -151,10 +151,11 @@ def cache_error(path: Path, problem: sqlite3.Error | OSError) -> CacheError:
 
 
 def check_file(path: Path) -> int:
-    """The schema number of the store at `path`, read from the file's first bytes alone.
+    """The schema number of the store at `path`, read from the file alone, without its log.
 
-    SQLite does not see a file before this check: opening could already write to it. A newer number may be in the log
-    alone: see `Connections`.
+    Opening could already write to a file, so SQLite is told that this one is immutable. It must be SQLite that reads:
+    whoever closes a file drops all locks of this process on it, also those of other connections, unless SQLite does it.
+    A newer number may be in the log alone: see `Connections`.
 
     Raises
     ------
@@ -163,27 +164,45 @@ def check_file(path: Path) -> int:
     """
     for attempt in range(3):
         try:
-            with path.open("rb") as file:
-                header, size = file.read(100), os.fstat(file.fileno()).st_size
-        except OSError as problem:
-            raise cache_error(path, problem) from problem
-        page_size, pages, schema, application = struct.unpack(">16xH10xI28xI4xI28x", header.ljust(100, b"\0"))
-        length = max(100, pages * (65536 if page_size == 1 else page_size))
-        if not header.startswith(_MAGIC) and not (len(header) < 100 and _MAGIC.startswith(header[:16])):
+            size = path.stat().st_size
+            application, schema, is_short = _header_of(path, size)
+        except (OSError, sqlite3.Error) as problem:
+            if getattr(problem, "sqlite_errorcode", None) != sqlite3.SQLITE_NOTADB:
+                raise cache_error(path, problem) from problem
             problem_text = f"is not a SQLite file: {_ELSEWHERE}"
-        elif len(header) == 100 and application != APPLICATION_ID:
-            problem_text = f"is a SQLite file of another program (application id {application:#x}): {_ELSEWHERE}"
-        elif schema > SCHEMA:
-            problem_text = newer_text(schema)
-        # with a log beside it a shorter file is right: its end may still be in the log
-        elif len(header) < 100 or (size < length and not log_size(path)):
-            problem_text = f"is truncated to {size} of {length} bytes: restore it, or move it away and import an export"
         else:
-            return int(schema)
+            if application != APPLICATION_ID:
+                problem_text = f"is a SQLite file of another program (application id {application:#x}): {_ELSEWHERE}"
+            elif schema > SCHEMA:
+                problem_text = newer_text(schema)
+            # with a log beside it a shorter file is right: its end may still be in the log
+            elif size < _HEADER_BYTES or (is_short and not log_size(path)):
+                problem_text = f"is truncated to {size} bytes: restore it, or move it away and import an export"
+            else:
+                return schema
         # another process may be moving its log into the file at this moment
         if attempt < 2:
             time.sleep(0.05)
     raise CacheError(f"{path} {problem_text}; it was left untouched")
+
+
+def _header_of(path: Path, size: int) -> tuple[int, int, bool]:
+    """Application id, schema number, and whether the file of this size is shorter than it says itself."""
+    uri = f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1"
+    with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
+        is_short = False
+        try:
+            connection.execute("PRAGMA user_version")
+        except sqlite3.DatabaseError as problem:
+            if problem.sqlite_errorcode != sqlite3.SQLITE_CORRUPT:
+                raise
+            is_short = True
+            connection.execute("PRAGMA writable_schema = ON")  # it says its numbers nevertheless
+        if size < _HEADER_BYTES:
+            return APPLICATION_ID, 0, True
+        names = ("application_id", "user_version", "page_count", "page_size")
+        application, schema, pages, page_size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
+    return application, schema, is_short or size < pages * page_size
 
 
 def log_of(path: Path) -> Path:
