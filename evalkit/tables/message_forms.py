@@ -21,12 +21,13 @@ import orjson
 from evalkit.errors import InputError
 from evalkit.tables.items import canonical
 from evalkit.tables.message_fields import fields_beside, kind_of_files
-from evalkit.tables.message_items import as_messages
+from evalkit.tables.message_items import FAILED, as_messages
 
 Message = dict[str, Any]
 
 _SPEAKERS = {"assistant", "ai", "model"}
-_OTHERS = {"user", "human", "system", "developer", "tool", "function"}
+USERS = {"user", "human", "customer", "client", "prompter"}
+_OTHERS = {*USERS, "system", "developer", "tool", "function"}
 _RESULT_ROLES = ("tool", "function")
 _ONLY_TEXTS = {str}
 _ACTS = {"tool_calls", "function_call", "tool_call_id", "refusal", "audio", "reasoning_content", "parts", "blocks"}
@@ -68,6 +69,7 @@ _RENAMED = {
     **dict.fromkeys(("toolUseId", "toolCallId", "tool_call_id"), "id"),
     **dict.fromkeys(("toolName", "tool_name"), "name"),
     "tool_kwargs": "arguments",
+    "isError": "is_error",
 }
 _CALL_FIELDS = ("tool_calls", "invalid_tool_calls", "function_call")
 _THINKING = ("thinking", "reasoning", "redacted_thinking")
@@ -181,11 +183,16 @@ def is_result(message: Message) -> bool:
     return "tool_call_id" in message or message["role"].lower() in _RESULT_ROLES
 
 
+def is_other(role: str) -> bool:
+    """Whether a role is one of a user, a system or a tool."""
+    return role.lower() in _OTHERS
+
+
 def speakers(messages: Sequence[Message]) -> set[str]:
     """The roles that answer: the assistant, or else whoever is no user, system or tool, as agents with a name."""
     roles = {message["role"] for message in messages}
     answering = {role for role in roles if role.lower() in _SPEAKERS}
-    return answering or {role for role in roles if role.lower() not in _OTHERS}
+    return answering or {role for role in roles if not is_other(role)}
 
 
 def said(content: Any) -> Any:
@@ -456,10 +463,13 @@ def _typed(part: Any) -> Any:
     if kind == "tool_invocation" and isinstance(part.get("toolInvocation"), Mapping):
         return _typed({"toolInvocation": part["toolInvocation"]})
     if kind == "dynamic_tool" or (kind.startswith("tool_") and {"toolCallId", "state"} <= part.keys()):  # AI SDK 5
-        ended = {"result": part.get("output", ""), "error": part.get("errorText")}
+        is_denied, why = part.get("state") == "output-denied", part.get("approval")
+        reason = why.get("reason") if isinstance(why, Mapping) else None
+        error = ": ".join(["denied", *filter(None, [reason])]) if is_denied else part.get("errorText")
+        ended = {"result": part.get("output", ""), "error": error}
         call = {"type": "tool_call", "id": part.get("toolCallId"), "name": part.get("toolName", part["type"][5:])}
         call["arguments"] = part.get("input", part.get("rawInput", {}))
-        return call | (ended if part.keys() & {"output", "errorText"} else {})
+        return call | (ended if error or "output" in part else {})
     name = "" if "type" in part else next((field for field in _WRAPPED if isinstance(part.get(field), Mapping)), "")
     is_block = name and (name not in _MEDIA_BLOCKS or {"format", "source"} <= part[name].keys())
     is_wrapped = is_block and part.keys() <= {name, *_BESIDE}
@@ -472,7 +482,7 @@ def _typed(part: Any) -> Any:
     if _kind(typed) not in _CALLS and not _is_result_block(_kind(typed)):
         return typed
     fields = {_RENAMED.get(field, field): value for field, value in typed.items()}
-    return fields | ({"is_error": True} if fields.get("status") == "error" else {})
+    return fields | ({"is_error": True} if fields.get("status") in FAILED else {})
 
 
 def _ids(given: Any) -> list[str]:

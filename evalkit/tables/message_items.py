@@ -8,6 +8,8 @@ from typing import Any
 
 ROLES = ("ai", "human", "system", "tool", "function", "user", "assistant")
 _ITEM = re.compile(r"(?:\w+_)?call(?:_output)?|reasoning|mcp_\w+|item_reference|compaction|tool_search_output")
+FAILED = ("error", "failed", "incomplete")
+"""States of calls and results that failed."""
 _INS = ("arguments", "input", "action", "code", "queries", "operation")
 _OUTS = ("output", "outputs", "results", "result")
 # AutoGen: who speaks is the source, or the role in the context of a model
@@ -102,12 +104,15 @@ def _of_item(kind: str, item: Mapping[str, Any]) -> Mapping[str, Any]:
     """A message of an item of OpenAI's Responses API."""
     block = {"id": item.get("call_id", item.get("callId", item.get("id")))}
     results = [item[name] for name in _OUTS if name in item] + ([""] if item.get("error") else [])
+    error = item.get("error") or (item["status"] if item.get("status") in FAILED else None)
     if kind.endswith("output"):
-        block |= {"type": "tool_result", "content": results[0] if results else ""}
+        block |= {"type": "tool_result", "content": results[0] if results else "", "error": error}
     elif kind.endswith("call"):
-        asked_for: Any = next((item[name] for name in _INS if name in item), {})
+        field = next((name for name in _INS if name in item), "")
+        is_text = field != "arguments" and isinstance(item.get(field), str)  # code, or the input of a custom tool
+        asked_for = {field: item[field]} if is_text else item.get(field, {})
         block |= {"type": "tool_call", "name": item.get("name", kind.removesuffix("_call")), "arguments": asked_for}
-        block |= {"result": results[0], "error": item.get("error")} if results else {}
+        block |= {"error": error, **({"result": results[0]} if results else {})}
     names = ("type", "id", "call_id", "callId", "name", "error", "status", *_INS, *_OUTS) if len(block) > 1 else item
     rest = {name: value for name, value in item.items() if name not in names}
     return {"role": "assistant", "content": [block if len(block) > 1 else item], **rest}
