@@ -240,11 +240,14 @@ class _Reader:
         if not further and isinstance(content, str) and is_plain_text(content) and role.lower() not in _RESULT_ROLES:
             yield {"role": role, "content": content}  # most messages are
             return
+        if role.lower() in _RESULT_ROLES and "tool_call_id" not in further:  # SWE-agent; tau2-bench
+            ids = further.pop("tool_call_ids", [one for one in _ids(message.get("id")) if one in self._numbers])
+            further |= {"tool_call_id": ids} if ids else {}
         if not _ids(further.get("tool_call_id")) and "tool_call_id" in further:
             further["call"] = further.pop("tool_call_id")
         blocks = [one for name in _BLOCKS for one in _listed(further.pop(name, []))]
         blocks += [_typed({"toolResult": one}) for one in _listed(further.pop("tool_responses", []))]
-        content = _once(content, blocks)
+        content = _once(_uncut(content), blocks)
         typed = [*map(_typed, _listed(content))]
         are_results = typed and all(_is_result_block(_kind(one)) and {"id", "name"} & one.keys() for one in typed)
         if (role.lower() in _RESULT_ROLES and not are_results) or "tool_call_id" in further:
@@ -322,10 +325,14 @@ class _Reader:
     def _result(self, role: str, further: Mapping[str, Any], content: Any) -> Message:
         ids = _ids(further.get("tool_call_id"))
         name = next((further[key] for key in ("function", "name", "tool_name") if key in further), None)
-        if not ids:  # a result without an id answers the first open call of its name
-            ids = [number for number, called in self._open.items() if called == name][:1]
         numbers = [self._numbers.get(one, one) for one in ids]
         is_early = any(one not in self._numbers for one in ids)
+        if not self._numbers.keys() & {
+            *ids
+        }:  # without its id among the calls, it answers the first open one of its name
+            known = {*self._numbers.values()} if ids else set()
+            matches = [number for number, called in self._open.items() if called == name and number not in known][:1]
+            numbers, is_early = matches or numbers, is_early and not matches
         parts = [part for one in (content if isinstance(content, list) else [content]) for part in _parts(one)]
         made: Message = {"role": "tool" if role == "function" else role, "content": _content(parts)}
         if numbers:
@@ -347,7 +354,7 @@ class _Reader:
     def number_early_results(self) -> None:
         """Give the results that stood before their calls the numbers of these."""
         for result, ids in self._early:
-            numbers = [self._numbers.get(one, one) for one in ids]
+            numbers = [self._numbers.get(one, "unknown" if one in self._names else one) for one in ids]
             result["tool_call_id"] = ", ".join(numbers)
             if "name" in result and result["name"] in [self._names.get(number) for number in numbers]:
                 del result["name"]
@@ -392,6 +399,19 @@ def _squashed(parts: Any) -> str:
     """The texts of a content without their spaces."""
     texts = [_reasoning(block) or text_of(block) or "" for block in (parts if isinstance(parts, list) else [parts])]
     return "".join("".join(texts).split())
+
+
+def _uncut(content: Any) -> Any:
+    """A content whose texts Anthropic cut where something is cited, with these in one piece."""
+    if not any(isinstance(block, Mapping) and block.get("citations") for block in _listed(content)):
+        return content
+    whole: list[Any] = []
+    for block in content:
+        text, before = text_of(block), text_of(whole[-1]) if whole else None
+        whole[-1:] = (
+            [{"type": "text", "text": f"{before}{text}"}] if None not in (text, before) else [*whole[-1:], block]
+        )
+    return whole
 
 
 def _once(content: Any, blocks: list[Any]) -> Any:

@@ -22,8 +22,12 @@ _PART_FIELDS = {"tool_name": "name", "tool_call_id": "id", "args": "arguments"}
 
 def as_messages(values: Sequence[Any]) -> Sequence[Any]:
     """Messages with a role; the values as they are if these have none."""
-    messages, rules = list[Any](), list[Any]()
+    messages, rules, has_acted = list[Any](), list[Any](), False
     for item in values:
+        kind = item.get("message_type") if isinstance(item, Mapping) else None
+        if kind == "observation" and has_acted and item.get("role") == "user":
+            item = {**item, "role": "tool"}  # SWE-agent; before its first action, it is the task
+        has_acted = has_acted or kind == "action"
         if isinstance(item, Mapping) and "kind" in item and item.get("instructions") not in (None, *rules):
             rules.append(item["instructions"])  # Pydantic AI repeats them in each request
             messages.append({"role": "system", "content": rules[-1]})
@@ -113,6 +117,8 @@ def _of_item(kind: str, item: Mapping[str, Any]) -> Mapping[str, Any]:
         asked_for = {field: item[field]} if is_text else item.get(field, {})
         block |= {"type": "tool_call", "name": item.get("name", kind.removesuffix("_call")), "arguments": asked_for}
         block |= {"error": error, **({"result": results[0]} if results else {})}
-    names = ("type", "id", "call_id", "callId", "name", "error", "status", *_INS, *_OUTS) if len(block) > 1 else item
-    rest = {name: value for name, value in item.items() if name not in names}
-    return {"role": "assistant", "content": [block if len(block) > 1 else item], **rest}
+    if len(block) == 1:  # approvals are the user's, and no question
+        unknown = {name: value for name, value in item.items() if name not in ("id", "approval_request_id")}
+        return {"role": "tool" if kind == "mcp_approval_response" else "assistant", "content": [unknown]}
+    names = ("type", "id", "call_id", "callId", "name", "error", "status", *_INS, *_OUTS)
+    return {"role": "assistant", "content": [block], **{name: item[name] for name in item if name not in names}}

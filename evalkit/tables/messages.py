@@ -15,6 +15,7 @@ import pandas as pd
 from evalkit.errors import InputError
 from evalkit.tables import message_forms as forms
 from evalkit.tables.items import canonical, is_missing
+from evalkit.tables.lists_in_texts import list_in
 from evalkit.tables.message_fields import ABOUT, kind_of_files
 from evalkit.tables.message_forms import Message
 
@@ -47,7 +48,7 @@ def split_messages(items: pd.DataFrame, column: str, inputs: Iterable[str] = _CO
         the AI SDK; an object that has them
         as ``messages`` or ``traj`` (and perhaps the answer as ``choices``, ``candidates``, ``response``, ``output`` or
         ``completion``);
-        or one of these as JSON text.
+        or one of these as JSON text, or a list as pandas writes it into a CSV file.
     inputs
         The inputs of the rubric. What is no input of its own stays in the conversation.
 
@@ -88,7 +89,7 @@ def messages_of(cell: Any) -> list[Message]:
     try:
         value = canonical(orjson.loads(cell) if isinstance(cell, str) else cell)
     except orjson.JSONDecodeError:
-        value = cell
+        value = canonical(list_in(cell) or cell)
     if isinstance(value, Mapping):
         value = _of_log(value)
     if value in (None, []) or (isinstance(value, str) and not value.strip()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from typing import Any
@@ -154,3 +155,79 @@ def test_what_a_customer_said_last_is_no_answer(asking: str, answering: str):
                 [{"from": role, "value": text} for role, text in said]):  # fmt: skip
         assert [apart(log)[name] for name in ("question", "answer")] == ["Q", "A"]
         assert apart(log, ["answer"]) == {"log": log, "answer": "A"}
+
+
+def test_a_swe_agent_is_judged_by_its_task_and_observations_are_the_tools():
+    draw = random.Random(3)
+    for turn in range(40):
+        steps = [(f"thought {n}", f"seen {n}") for n in range(draw.randint(1, 4))]
+        log: list[dict[str, Any]] = [{"role": "system", "content": "S", "message_type": "system_prompt"},
+                                     user("Task") | {"agent": "main", "message_type": "observation"}]  # fmt: skip
+        for n, (thought, observation) in enumerate(steps):
+            calls = call("bash", f"c{n}")["tool_calls"] if turn % 2 else None
+            log.append(assistant(thought) | {"thought": thought, "tool_calls": calls, "message_type": "action"})
+            result = {"role": "tool", "tool_call_ids": [f"c{n}"]} if turn % 2 else {"role": "user"}
+            log.append({"content": observation, "message_type": "observation", **result})
+        split = apart({"trajectory": [], "traj": log} if turn % 3 else log)
+        assert (split["question"].partition("\n")[0], split["answer"]) == ("Task", steps[-1][0])
+        shown = [(heading, text) for _, heading, text in turns(split["conversation"])]
+        results = [text for heading, text in shown if heading.startswith("tool")]
+        assert results == [observation for _, observation in steps]
+        named = [f"tool: result of call {n}, bash" if turn % 2 else "tool" for n in range(1, len(steps) + 1)]
+        assert [heading for heading, _ in shown if heading.startswith("tool")] == named
+
+
+def test_a_result_is_that_of_its_call_and_of_no_other():
+    draw = random.Random(5)
+    for _ in range(300):
+        numbers = draw.sample(range(1, 9), 3)  # small ids, which the numbers of calls are, too
+        results = [{"role": "tool", "tool_call_id": str(number), "content": f"R{number}"} for number in range(1, 9)]
+        acts = [*results, *(call("look", str(number)) for number in numbers)]
+        draw.shuffle(acts)
+        called = [act["tool_calls"][0]["id"] for act in acts if "tool_calls" in act]
+        expected = {f"R{number}": f"tool: result of call {n}, look" for n, number in enumerate(called, 1)}
+        log = [user("Q"), *acts, assistant("A")]
+        for _, heading, text in turns(messages_of(log)):
+            if text.startswith("R"):
+                assert heading == expected.get(text, heading)
+                assert (text in expected) == heading.endswith("look")
+    # of tau2-bench, whose results have the id of their call, and of Gemini, whose calls have none
+    tau = [call(), {"id": "c", "role": "tool", "content": "R", "requestor": "assistant", "turn_idx": 3}]
+    result = {"functionResponse": {"id": "drawn", "name": "look", "response": {}}}
+    gemini = [{"role": "model", "parts": [{"functionCall": {"name": "look", "args": {}}}]},
+              {"role": "user", "parts": [result]}]  # fmt: skip
+    for done in (tau, gemini):
+        headings = [heading for _, heading, _ in turns(messages_of([user("Q"), *done]))]
+        assert headings[-1] == "tool: result of call 1, look"
+
+
+def test_what_the_user_answers_to_a_request_for_approval_is_not_the_assistants():
+    for drawn in ("1", "2"):
+        log = [user("Q"), {"type": "mcp_approval_request", "id": f"r{drawn}", "name": "pay", "arguments": "{}"},
+               {"type": "mcp_approval_response", "id": f"s{drawn}", "approval_request_id": f"r{drawn}",
+                "approve": False, "reason": "No!"}, assistant("A")]  # fmt: skip
+        (_, request, _), (_, response, text) = [*turns(messages_of(log))][1:3]
+        assert (request, response) == ("assistant", "tool")
+        assert "No!" in text
+        assert f"r{drawn}" not in text
+        assert apart(log)["question"] == "Q"
+
+
+def test_a_text_that_is_cut_where_it_cites_is_one_text():
+    draw = random.Random(9)
+    for _ in range(100):
+        text = "".join(draw.choice("ab \n.") for _ in range(30)).strip() or "a"
+        ends = [0, *sorted(draw.sample(range(1, 30), 4)), 30]
+        blocks = [{"type": "text", "text": text[start:end]} for start, end in itertools.pairwise(ends)]
+        blocks[draw.randrange(5)]["citations"] = [{"cited_text": "x"}]  # type: ignore[assignment]
+        assert apart([user("Q"), {"role": "assistant", "content": blocks}])["answer"] == text
+
+
+def test_a_chat_that_pandas_wrote_into_a_csv_file_is_read(tmp_path: Any):
+    logs = [
+        [user('It\'s "on"?'), call(arguments='{"a": [1, null]}'), assistant("Yes.\nIt is.")],
+        [user("Q"), assistant("A")],
+    ]
+    pd.DataFrame({"log": logs}).to_csv(tmp_path / "chats.csv", index=False)
+    for table in (pd.read_csv(tmp_path / "chats.csv"), ek.load_items(tmp_path / "chats.csv")):
+        assert [messages_of(cell) for cell in table["log"]] == [messages_of(log) for log in logs]
