@@ -446,6 +446,9 @@ def _is_same(one: Any, other: Any) -> bool:
 def _name_and_arguments(call: Mapping[str, Any]) -> tuple[str, Any]:
     inner = next((call[key] for key in ("function", "custom") if isinstance(call.get(key), Mapping)), call)
     name = call["function"] if isinstance(call.get("function"), str) else inner.get("name", "")
+    if not name and not {"arguments", "args"} & inner.keys():  # of a form that is not known: nothing of it is lost
+        known = ("id", "call_id", "type", "index", "result", "error", "parse_error")
+        return "", {field: inner[field] for field in inner if field not in known}
     arguments: Any = next((inner[key] for key in ("arguments", "args", "input", "parameters") if key in inner), {})
     arguments = {"input": arguments} if inner is not call and inner is call.get("custom") else arguments
     return _clean(name) if isinstance(name, str) else "", {} if arguments is None else arguments

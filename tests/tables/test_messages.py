@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import re
 from typing import Any
@@ -231,3 +232,25 @@ def test_a_chat_that_pandas_wrote_into_a_csv_file_is_read(tmp_path: Any):
     pd.DataFrame({"log": logs}).to_csv(tmp_path / "chats.csv", index=False)
     for table in (pd.read_csv(tmp_path / "chats.csv"), ek.load_items(tmp_path / "chats.csv")):
         assert [messages_of(cell) for cell in table["log"]] == [messages_of(log) for log in logs]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        {
+            "type": "code_interpreter",
+            "code_interpreter": {"input": "1 / 0", "outputs": [{"type": "logs", "logs": "piece"}]},
+        },
+        {"type": "file_search", "file_search": {"results": [{"text": "piece"}]}},
+        {"tool": "look", "tool_input": "piece"},
+        {"type": "function", "function": {"tool": "look", "kwargs": {"at": "piece"}}},
+        {"input": {"at": "piece"}},
+    ],
+)
+def test_of_a_call_in_an_unknown_form_nothing_is_lost(made: dict[str, Any]):
+    for field in ({"tool_calls": [{"id": "c", **made}]}, {"tool_calls": json.dumps([made])}):
+        log = [user("Q"), {"role": "assistant", "content": "", **field}, assistant("A")]
+        heading, text = [*turns(messages_of(log))][1][1:]
+        assert heading.startswith("assistant: call 1,")
+        assert text.count("piece") == 1
+        assert messages_of(messages_of(log)) == messages_of(log)
