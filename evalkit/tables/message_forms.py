@@ -36,6 +36,13 @@ _TEXTS = {"text", "input_text", "output_text", "summary_text", "reasoning_text"}
 _CALLS = {"tool_use", "server_tool_use", "mcp_tool_use", "tool_call", "function_call"}
 _CALLED = {*_CALLS, "function", "custom", ""}
 _RESULTS = {"tool_call_response", "function_call_output"}
+_NAMED = {"id", "name", "tool_use_id", "call_id"}
+_CONTENTS = ("content", "output", "response", "result")
+# of result blocks: what is read of them, what repeats the call, and what a program noted
+_RESULT_FIELDS = {
+    "type", "tool_use_id", "call_id", "name", "status", "error", "is_error", "origin", "arguments", "args", "input",
+    "caller", "dynamic", "preliminary", "providerExecuted", "providerMetadata", "providerOptions", "cache_control",
+}  # fmt: skip
 _KINDS = {
     **dict.fromkeys(("image", "image_url", "input_image", "image_data", "image_file", "image_embeds"), "image"),
     **dict.fromkeys(("audio", "input_audio", "audio_url"), "audio"),
@@ -249,7 +256,7 @@ class _Reader:
         blocks += [_typed({"toolResult": one}) for one in _listed(further.pop("tool_responses", []))]
         content = _once(_uncut(content), blocks)
         typed = [*map(_typed, _listed(content))]
-        are_results = typed and all(_is_result_block(_kind(one)) and {"id", "name"} & one.keys() for one in typed)
+        are_results = typed and all(_is_result_block(_kind(one)) and _NAMED & one.keys() for one in typed)
         if (role.lower() in _RESULT_ROLES and not are_results) or "tool_call_id" in further:
             beside = {name: value for name, value in further.items() if name not in _CALL_FIELDS}
             marks = [mark for mark in _marks_in(beside) if mark not in _listed(content)]
@@ -584,8 +591,13 @@ def _texts_of_document(part: Mapping[str, Any]) -> list[Any]:
 def _result_block(part: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
     """Fields and content of a result that stands among the parts of a message."""
     known = next((part[name] for name in ("tool_use_id", "call_id", "id") if _ids(part.get(name))), None)
-    content = next((part[name] for name in ("content", "output", "response", "result") if name in part), "")
-    return {"tool_call_id": known} | _chosen(part, "is_error", "name", "error"), content
+    content = next((part[name] for name in _CONTENTS if name in part), "")
+    fields = fields_beside(part) if _is_result_block(_kind(part)) else {}
+    further = {name: value for name, value in fields.items() if name not in _RESULT_FIELDS and value != content}
+    blocks = [block for name in _BLOCKS for block in _listed(further.pop(name, []))]
+    beside = [*_marks_in(further), *blocks]
+    content = [*(_listed(content) or [content]), *beside] if beside else content
+    return further | {"tool_call_id": known} | _chosen(part, "is_error", "name", "error"), content
 
 
 def _chosen(part: Mapping[str, Any], *names: str) -> dict[str, Any]:
@@ -596,8 +608,8 @@ def _error(error: Any) -> Any:
     """The text of an error, or True."""
     if not isinstance(error, Mapping):
         return _clean(error) if isinstance(error, str) else True
-    texts = [error[name] for name in ("type", "message") if error.get(name)]
-    return _clean(": ".join(text for text in texts if isinstance(text, str))) or True
+    texts = [str(error[name]) for name in ("type", "code", "message") if isinstance(error.get(name), (str, int))]
+    return _clean(": ".join(filter(None, texts)) or orjson.dumps(error).decode()) if error else True
 
 
 def _unseen_part(part: Mapping[str, Any], *, anyway: bool = False) -> Mapping[str, Any] | None:

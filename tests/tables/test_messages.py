@@ -13,6 +13,7 @@ import pytest
 
 import evalkit as ek
 from evalkit.tables import split_messages
+from evalkit.tables.message_forms import unseen
 from evalkit.tables.messages import messages_of, turns
 
 BREAKS = ["\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029"]
@@ -254,3 +255,37 @@ def test_of_a_call_in_an_unknown_form_nothing_is_lost(made: dict[str, Any]):
         assert heading.startswith("assistant: call 1,")
         assert text.count("piece") == 1
         assert messages_of(messages_of(log)) == messages_of(log)
+
+
+@pytest.mark.parametrize("result", [
+    {"type": "tool_result", "tool_use_id": "c", "content": "R"},
+    {"type": "tool_call_response", "id": "c", "response": "R"},
+    {"type": "tool-result", "toolCallId": "c", "toolName": "look", "output": "R", "input": {}, "dynamic": True},
+    {"toolResult": {"toolUseId": "c", "content": [{"text": "R"}]}},
+    {"functionResponse": {"name": "look", "response": {"text": "R"}}},
+], ids=range(5))  # fmt: skip
+@pytest.mark.parametrize("role", ["user", "tool"])
+def test_what_stands_beside_the_content_of_a_result_is_shown(result: dict[str, Any], role: str):
+    picture = {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo" * 9}}
+    used = {"role": "assistant", "content": [{"type": "tool_use", **CALLED}]}
+    for beside, kind in (({"structuredContent": {"sum": "piece"}}, None), ({"parts": [picture]}, "image"), ({}, None)):
+        inner = next((value for value in result.values() if isinstance(value, dict) and value), None)
+        block = {name: {**value, **beside} if value is inner else value for name, value in result.items()}
+        block |= beside if inner is None else {}
+        messages = messages_of([user("Q"), used, {"role": role, "content": [block]}, assistant("A")])
+        shown = [(heading, text) for _, heading, text in turns(messages)]
+        assert shown[2][0].startswith("tool: result of call 1, look"), shown
+        assert "R" in str(shown[2:-1])
+        assert str(shown).count("piece") == ("structuredContent" in beside)
+        assert not {"input", "dynamic"} & {*str(shown[2:-1]).split('"')}
+        assert unseen(messages) == kind
+        assert messages_of(messages) == messages
+
+
+@pytest.mark.parametrize(("error", "text"), [
+    ({"type": "timeout", "message": "too slow"}, "timeout: too slow"), ({"code": 404}, "404"),
+    ({"code": "E1", "message": "no"}, "E1: no"), ({"reason": "no"}, '{"reason":"no"}'), ("no", "no"),
+])  # fmt: skip
+def test_an_error_is_told_whatever_its_form(error: Any, text: str):
+    log = [user("Q"), call(), {"role": "tool", "tool_call_id": "c", "content": "", "error": error}, assistant("A")]
+    assert [*turns(messages_of(log))][2][1:] == ("tool: result of call 1, look, error", text)
