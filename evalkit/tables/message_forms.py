@@ -21,12 +21,13 @@ import orjson
 from evalkit.errors import InputError
 from evalkit.tables.items import canonical
 from evalkit.tables.message_fields import fields_beside, kind_of_files
-from evalkit.tables.message_items import as_messages
+from evalkit.tables.message_items import FAILED, as_messages
 
 Message = dict[str, Any]
 
 _SPEAKERS = {"assistant", "ai", "model"}
-_OTHERS = {"user", "human", "system", "developer", "tool", "function"}
+USERS = {"user", "human", "customer", "client", "prompter"}
+_OTHERS = {*USERS, "system", "developer", "tool", "function"}
 _RESULT_ROLES = ("tool", "function")
 _ONLY_TEXTS = {str}
 _ACTS = {"tool_calls", "function_call", "tool_call_id", "refusal", "audio", "reasoning_content", "parts", "blocks"}
@@ -35,6 +36,13 @@ _TEXTS = {"text", "input_text", "output_text", "summary_text", "reasoning_text"}
 _CALLS = {"tool_use", "server_tool_use", "mcp_tool_use", "tool_call", "function_call"}
 _CALLED = {*_CALLS, "function", "custom", ""}
 _RESULTS = {"tool_call_response", "function_call_output"}
+_NAMED = {"id", "name", "tool_use_id", "call_id"}
+_CONTENTS = ("content", "output", "response", "result")
+# of result blocks: what is read of them, what repeats the call, and what a program noted
+_RESULT_FIELDS = {
+    "type", "tool_use_id", "call_id", "name", "status", "error", "is_error", "origin", "arguments", "args", "input",
+    "caller", "dynamic", "preliminary", "providerExecuted", "providerMetadata", "providerOptions", "cache_control",
+}  # fmt: skip
 _KINDS = {
     **dict.fromkeys(("image", "image_url", "input_image", "image_data", "image_file", "image_embeds"), "image"),
     **dict.fromkeys(("audio", "input_audio", "audio_url"), "audio"),
@@ -68,6 +76,7 @@ _RENAMED = {
     **dict.fromkeys(("toolUseId", "toolCallId", "tool_call_id"), "id"),
     **dict.fromkeys(("toolName", "tool_name"), "name"),
     "tool_kwargs": "arguments",
+    "isError": "is_error",
 }
 _CALL_FIELDS = ("tool_calls", "invalid_tool_calls", "function_call")
 _THINKING = ("thinking", "reasoning", "redacted_thinking")
@@ -181,11 +190,16 @@ def is_result(message: Message) -> bool:
     return "tool_call_id" in message or message["role"].lower() in _RESULT_ROLES
 
 
+def is_other(role: str) -> bool:
+    """Whether a role is one of a user, a system or a tool."""
+    return role.lower() in _OTHERS
+
+
 def speakers(messages: Sequence[Message]) -> set[str]:
     """The roles that answer: the assistant, or else whoever is no user, system or tool, as agents with a name."""
     roles = {message["role"] for message in messages}
     answering = {role for role in roles if role.lower() in _SPEAKERS}
-    return answering or {role for role in roles if role.lower() not in _OTHERS}
+    return answering or {role for role in roles if not is_other(role)}
 
 
 def said(content: Any) -> Any:
@@ -233,13 +247,16 @@ class _Reader:
         if not further and isinstance(content, str) and is_plain_text(content) and role.lower() not in _RESULT_ROLES:
             yield {"role": role, "content": content}  # most messages are
             return
+        if role.lower() in _RESULT_ROLES and "tool_call_id" not in further:  # SWE-agent; tau2-bench
+            ids = further.pop("tool_call_ids", [one for one in _ids(message.get("id")) if one in self._numbers])
+            further |= {"tool_call_id": ids} if ids else {}
         if not _ids(further.get("tool_call_id")) and "tool_call_id" in further:
             further["call"] = further.pop("tool_call_id")
         blocks = [one for name in _BLOCKS for one in _listed(further.pop(name, []))]
         blocks += [_typed({"toolResult": one}) for one in _listed(further.pop("tool_responses", []))]
-        content = _once(content, blocks)
+        content = _once(_uncut(content), blocks)
         typed = [*map(_typed, _listed(content))]
-        are_results = typed and all(_is_result_block(_kind(one)) and {"id", "name"} & one.keys() for one in typed)
+        are_results = typed and all(_is_result_block(_kind(one)) and _NAMED & one.keys() for one in typed)
         if (role.lower() in _RESULT_ROLES and not are_results) or "tool_call_id" in further:
             beside = {name: value for name, value in further.items() if name not in _CALL_FIELDS}
             marks = [mark for mark in _marks_in(beside) if mark not in _listed(content)]
@@ -315,10 +332,14 @@ class _Reader:
     def _result(self, role: str, further: Mapping[str, Any], content: Any) -> Message:
         ids = _ids(further.get("tool_call_id"))
         name = next((further[key] for key in ("function", "name", "tool_name") if key in further), None)
-        if not ids:  # a result without an id answers the first open call of its name
-            ids = [number for number, called in self._open.items() if called == name][:1]
         numbers = [self._numbers.get(one, one) for one in ids]
         is_early = any(one not in self._numbers for one in ids)
+        if not self._numbers.keys() & {
+            *ids
+        }:  # without its id among the calls, it answers the first open one of its name
+            known = {*self._numbers.values()} if ids else set()
+            matches = [number for number, called in self._open.items() if called == name and number not in known][:1]
+            numbers, is_early = matches or numbers, is_early and not matches
         parts = [part for one in (content if isinstance(content, list) else [content]) for part in _parts(one)]
         made: Message = {"role": "tool" if role == "function" else role, "content": _content(parts)}
         if numbers:
@@ -340,7 +361,7 @@ class _Reader:
     def number_early_results(self) -> None:
         """Give the results that stood before their calls the numbers of these."""
         for result, ids in self._early:
-            numbers = [self._numbers.get(one, one) for one in ids]
+            numbers = [self._numbers.get(one, "unknown" if one in self._names else one) for one in ids]
             result["tool_call_id"] = ", ".join(numbers)
             if "name" in result and result["name"] in [self._names.get(number) for number in numbers]:
                 del result["name"]
@@ -387,6 +408,19 @@ def _squashed(parts: Any) -> str:
     return "".join("".join(texts).split())
 
 
+def _uncut(content: Any) -> Any:
+    """A content whose texts Anthropic cut where something is cited, with these in one piece."""
+    if not any(isinstance(block, Mapping) and block.get("citations") for block in _listed(content)):
+        return content
+    whole: list[Any] = []
+    for block in content:
+        text, before = text_of(block), text_of(whole[-1]) if whole else None
+        whole[-1:] = (
+            [{"type": "text", "text": f"{before}{text}"}] if None not in (text, before) else [*whole[-1:], block]
+        )
+    return whole
+
+
 def _once(content: Any, blocks: list[Any]) -> Any:
     """A content and the blocks that hold it once more, perhaps with calls."""
     blocks = [_typed(block) for block in blocks if _kind(block) != "step_start"]
@@ -419,6 +453,9 @@ def _is_same(one: Any, other: Any) -> bool:
 def _name_and_arguments(call: Mapping[str, Any]) -> tuple[str, Any]:
     inner = next((call[key] for key in ("function", "custom") if isinstance(call.get(key), Mapping)), call)
     name = call["function"] if isinstance(call.get("function"), str) else inner.get("name", "")
+    if not name and not {"arguments", "args"} & inner.keys():  # of a form that is not known: nothing of it is lost
+        known = ("id", "call_id", "type", "index", "result", "error", "parse_error")
+        return "", {field: inner[field] for field in inner if field not in known}
     arguments: Any = next((inner[key] for key in ("arguments", "args", "input", "parameters") if key in inner), {})
     arguments = {"input": arguments} if inner is not call and inner is call.get("custom") else arguments
     return _clean(name) if isinstance(name, str) else "", {} if arguments is None else arguments
@@ -456,10 +493,13 @@ def _typed(part: Any) -> Any:
     if kind == "tool_invocation" and isinstance(part.get("toolInvocation"), Mapping):
         return _typed({"toolInvocation": part["toolInvocation"]})
     if kind == "dynamic_tool" or (kind.startswith("tool_") and {"toolCallId", "state"} <= part.keys()):  # AI SDK 5
-        ended = {"result": part.get("output", ""), "error": part.get("errorText")}
+        is_denied, why = part.get("state") == "output-denied", part.get("approval")
+        reason = why.get("reason") if isinstance(why, Mapping) else None
+        error = ": ".join(["denied", *filter(None, [reason])]) if is_denied else part.get("errorText")
+        ended = {"result": part.get("output", ""), "error": error}
         call = {"type": "tool_call", "id": part.get("toolCallId"), "name": part.get("toolName", part["type"][5:])}
         call["arguments"] = part.get("input", part.get("rawInput", {}))
-        return call | (ended if part.keys() & {"output", "errorText"} else {})
+        return call | (ended if error or "output" in part else {})
     name = "" if "type" in part else next((field for field in _WRAPPED if isinstance(part.get(field), Mapping)), "")
     is_block = name and (name not in _MEDIA_BLOCKS or {"format", "source"} <= part[name].keys())
     is_wrapped = is_block and part.keys() <= {name, *_BESIDE}
@@ -472,7 +512,7 @@ def _typed(part: Any) -> Any:
     if _kind(typed) not in _CALLS and not _is_result_block(_kind(typed)):
         return typed
     fields = {_RENAMED.get(field, field): value for field, value in typed.items()}
-    return fields | ({"is_error": True} if fields.get("status") == "error" else {})
+    return fields | ({"is_error": True} if fields.get("status") in FAILED else {})
 
 
 def _ids(given: Any) -> list[str]:
@@ -551,8 +591,13 @@ def _texts_of_document(part: Mapping[str, Any]) -> list[Any]:
 def _result_block(part: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
     """Fields and content of a result that stands among the parts of a message."""
     known = next((part[name] for name in ("tool_use_id", "call_id", "id") if _ids(part.get(name))), None)
-    content = next((part[name] for name in ("content", "output", "response", "result") if name in part), "")
-    return {"tool_call_id": known} | _chosen(part, "is_error", "name", "error"), content
+    content = next((part[name] for name in _CONTENTS if name in part), "")
+    fields = fields_beside(part) if _is_result_block(_kind(part)) else {}
+    further = {name: value for name, value in fields.items() if name not in _RESULT_FIELDS and value != content}
+    blocks = [block for name in _BLOCKS for block in _listed(further.pop(name, []))]
+    beside = [*_marks_in(further), *blocks]
+    content = [*(_listed(content) or [content]), *beside] if beside else content
+    return further | {"tool_call_id": known} | _chosen(part, "is_error", "name", "error"), content
 
 
 def _chosen(part: Mapping[str, Any], *names: str) -> dict[str, Any]:
@@ -563,8 +608,8 @@ def _error(error: Any) -> Any:
     """The text of an error, or True."""
     if not isinstance(error, Mapping):
         return _clean(error) if isinstance(error, str) else True
-    texts = [error[name] for name in ("type", "message") if error.get(name)]
-    return _clean(": ".join(text for text in texts if isinstance(text, str))) or True
+    texts = [str(error[name]) for name in ("type", "code", "message") if isinstance(error.get(name), (str, int))]
+    return _clean(": ".join(filter(None, texts)) or orjson.dumps(error).decode()) if error else True
 
 
 def _unseen_part(part: Mapping[str, Any], *, anyway: bool = False) -> Mapping[str, Any] | None:

@@ -8,6 +8,8 @@ from typing import Any
 
 ROLES = ("ai", "human", "system", "tool", "function", "user", "assistant")
 _ITEM = re.compile(r"(?:\w+_)?call(?:_output)?|reasoning|mcp_\w+|item_reference|compaction|tool_search_output")
+FAILED = ("error", "failed", "incomplete")
+"""States of calls and results that failed."""
 _INS = ("arguments", "input", "action", "code", "queries", "operation")
 _OUTS = ("output", "outputs", "results", "result")
 # AutoGen: who speaks is the source, or the role in the context of a model
@@ -20,8 +22,12 @@ _PART_FIELDS = {"tool_name": "name", "tool_call_id": "id", "args": "arguments"}
 
 def as_messages(values: Sequence[Any]) -> Sequence[Any]:
     """Messages with a role; the values as they are if these have none."""
-    messages, rules = list[Any](), list[Any]()
+    messages, rules, has_acted = list[Any](), list[Any](), False
     for item in values:
+        kind = item.get("message_type") if isinstance(item, Mapping) else None
+        if kind == "observation" and has_acted and item.get("role") == "user":
+            item = {**item, "role": "tool"}  # SWE-agent; before its first action, it is the task
+        has_acted = has_acted or kind == "action"
         if isinstance(item, Mapping) and "kind" in item and item.get("instructions") not in (None, *rules):
             rules.append(item["instructions"])  # Pydantic AI repeats them in each request
             messages.append({"role": "system", "content": rules[-1]})
@@ -102,12 +108,17 @@ def _of_item(kind: str, item: Mapping[str, Any]) -> Mapping[str, Any]:
     """A message of an item of OpenAI's Responses API."""
     block = {"id": item.get("call_id", item.get("callId", item.get("id")))}
     results = [item[name] for name in _OUTS if name in item] + ([""] if item.get("error") else [])
+    error = item.get("error") or (item["status"] if item.get("status") in FAILED else None)
     if kind.endswith("output"):
-        block |= {"type": "tool_result", "content": results[0] if results else ""}
+        block |= {"type": "tool_result", "content": results[0] if results else "", "error": error}
     elif kind.endswith("call"):
-        asked_for: Any = next((item[name] for name in _INS if name in item), {})
+        field = next((name for name in _INS if name in item), "")
+        is_text = field != "arguments" and isinstance(item.get(field), str)  # code, or the input of a custom tool
+        asked_for = {field: item[field]} if is_text else item.get(field, {})
         block |= {"type": "tool_call", "name": item.get("name", kind.removesuffix("_call")), "arguments": asked_for}
-        block |= {"result": results[0], "error": item.get("error")} if results else {}
-    names = ("type", "id", "call_id", "callId", "name", "error", "status", *_INS, *_OUTS) if len(block) > 1 else item
-    rest = {name: value for name, value in item.items() if name not in names}
-    return {"role": "assistant", "content": [block if len(block) > 1 else item], **rest}
+        block |= {"error": error, **({"result": results[0]} if results else {})}
+    if len(block) == 1:  # approvals are the user's, and no question
+        unknown = {name: value for name, value in item.items() if name not in ("id", "approval_request_id")}
+        return {"role": "tool" if kind == "mcp_approval_response" else "assistant", "content": [unknown]}
+    names = ("type", "id", "call_id", "callId", "name", "error", "status", *_INS, *_OUTS)
+    return {"role": "assistant", "content": [block], **{name: item[name] for name in item if name not in names}}

@@ -15,6 +15,7 @@ import pandas as pd
 from evalkit.errors import InputError
 from evalkit.tables import message_forms as forms
 from evalkit.tables.items import canonical, is_missing
+from evalkit.tables.lists_in_texts import list_in
 from evalkit.tables.message_fields import ABOUT, kind_of_files
 from evalkit.tables.message_forms import Message
 
@@ -25,7 +26,7 @@ ANSWER: Message = {"role": "answer", "content": "(The answer, which is shown apa
 
 _ROLES = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bot": "assistant", "observation": "tool"}
 _COLUMNS = ("question", "answer", "conversation")
-_ASKING, _ANSWERS = ("user", "human", "system", "developer", "tool"), ("choices", "response", "output", "completion")
+_ANSWERS = ("choices", "candidates", "response", "output", "completion")
 _LOGS = ("messages", "traj", "conversation", "conversations", "contents", "input")
 _SYSTEMS = ("system", "instructions", "system_prompt", "systemPrompt", "system_instruction", "systemInstruction")
 _SPEAKER_LINE = re.compile(
@@ -45,8 +46,9 @@ def split_messages(items: pd.DataFrame, column: str, inputs: Iterable[str] = _CO
         Its cells are lists of messages of OpenAI (``{"role": "user", "content": …}``), Anthropic, LangChain, AutoGen,
         Pydantic AI, tau-bench, Inspect or ShareGPT (``{"from": "human", "value": …}``), also with blocks of Bedrock or
         the AI SDK; an object that has them
-        as ``messages`` or ``traj`` (and perhaps the answer as ``choices``, ``response``, ``output`` or ``completion``);
-        or one of these as JSON text.
+        as ``messages`` or ``traj`` (and perhaps the answer as ``choices``, ``candidates``, ``response``, ``output`` or
+        ``completion``);
+        or one of these as JSON text, or a list as pandas writes it into a CSV file.
     inputs
         The inputs of the rubric. What is no input of its own stays in the conversation.
 
@@ -87,7 +89,7 @@ def messages_of(cell: Any) -> list[Message]:
     try:
         value = canonical(orjson.loads(cell) if isinstance(cell, str) else cell)
     except orjson.JSONDecodeError:
-        value = cell
+        value = canonical(list_in(cell) or cell)
     if isinstance(value, Mapping):
         value = _of_log(value)
     if value in (None, []) or (isinstance(value, str) and not value.strip()):
@@ -249,7 +251,7 @@ def further(message: Message) -> Message:
 
 def is_question(message: Message) -> bool:
     """Whether the user says something in a message, which may be a question."""
-    return message["role"].lower() in ("user", "human") and not forms.is_result(message)
+    return message["role"].lower() in forms.USERS and not forms.is_result(message)
 
 
 def turns(messages: Sequence[Message]) -> Iterator[tuple[int, str, str]]:
@@ -272,9 +274,9 @@ def turns(messages: Sequence[Message]) -> Iterator[tuple[int, str, str]]:
         if fields:
             heading, text = blocks[0]
             blocks[0] = heading, f"{text}\n{as_json(fields)}"
-        yield from ((at, *block) for block in blocks)
-        for call in calls:
-            yield at, f"{message['role']}: call {call['id']}, {call['name']}", _called(call)
+        blocks += [(f"{message['role']}: call {call['id']}, {call['name']}", _called(call)) for call in calls]
+        # one line: names come from logs, and what follows a line break would look like another heading
+        yield from ((at, " ".join(heading.split()), text) for heading, text in blocks)
 
 
 _OF_RESULTS = ("tool_call_id", "name", "error")
@@ -284,12 +286,10 @@ def _blocks(message: Message, names: Mapping[str, str]) -> Iterator[tuple[str, s
     """Heading and text of what a message says: texts in a row together, reasoning and marks by themselves."""
     heading = str(message["role"])
     error = message.get("error") if forms.is_result(message) else None
-    if forms.is_result(message) and "tool_call_id" in message:
-        numbers = str(message["tool_call_id"])
-        called = [str(message.get("name") or names.get(numbers, ""))]
-        heading += ": " + ", ".join([f"result of call {numbers}", *filter(None, called), *(["error"] if error else [])])
-    elif forms.is_result(message):
-        heading += f": {message['name']}" if message.get("name") else ""
+    if forms.is_result(message):
+        number = str(message.get("tool_call_id", ""))
+        about = [number and f"result of call {number}", message.get("name") or names.get(number), error and "error"]
+        heading += "".join([": ", ", ".join(map(str, filter(None, about)))] if any(about) else [])
     content = message["content"]
     parts = content if isinstance(content, list) else [content] if content or error or forms.is_result(message) else []
     texts: list[str] = []
@@ -397,16 +397,14 @@ def _of_log(value: Mapping[str, Any]) -> Any:
         messages = [{"role": "user", "content": value["input"]}]  # OpenAI's Responses API
     if messages is None:
         return value
-    last: Any = next((_named(turn) for turn in reversed(messages) if isinstance(turn, Mapping)), {})
-    end = (forms.read_messages([last]) or [last])[-1]
-    is_open = "choices" in value or last.get("role") in _ASKING or bool({"tool_calls", "tool_call_id"} & end.keys())
+    read = [forms.read_messages([_named(turn)]) or [] for turn in messages]
+    last: Message = next((turns[-1] for turns in reversed(read) if turns), {"role": "user"})
+    is_open = "choices" in value or forms.is_other(last["role"]) or bool({"tool_calls", "tool_call_id"} & last.keys())
     if (answers := _answers_beside(value)) is None and is_open:
         return value  # shown whole, not without its answer
-    users = [n for n, turn in enumerate(messages) if isinstance(turn, Mapping) and turn.get("role") == "user"] or [0]
-    gists = [gist for turn in messages[users[-1] :] for gist in _gist([turn])]
-    messages = messages + [
-        turn for turn in answers or [] if is_open and not all(gist in gists for gist in _gist([turn]))
-    ]
+    last_question = max((n for n, turns in enumerate(read) if any(map(is_question, turns))), default=-1)
+    gists = [gist for turn in messages[last_question + 1 :] for gist in _gist([turn])]
+    messages = messages + [turn for turn in answers or [] if not all(gist in gists for gist in _gist([turn]))]
     for name in [name for name in reversed(_SYSTEMS) if value.get(name)]:
         text = value[name]
         rules = {"role": "system", **(text if isinstance(text, Mapping) else {"content": text})}
@@ -419,7 +417,7 @@ def _of_log(value: Mapping[str, Any]) -> Any:
 
 def _gist(values: Sequence[Any]) -> Any:
     """What messages say and do, however they are written."""
-    turns = forms.read_messages(values) or []
+    turns = forms.read_messages([*map(_named, values)]) or []
     return [
         (words(turn["content"]), turn.get("tool_calls")) if words(turn["content"]) else turn for turn in turns
     ] or values
@@ -430,9 +428,10 @@ def _answers_beside(value: Mapping[str, Any]) -> list[Any] | None:
     answer: Any = next((value[name] for name in _ANSWERS if value.get(name)), [])
     if isinstance(answer, list) and len(answer) > 0 and "choices" not in value and forms.read_messages(answer):
         return answer
-    answer = answer.get("choices", answer) if isinstance(answer, Mapping) else answer
+    answer = answer.get("choices", answer.get("candidates", answer)) if isinstance(answer, Mapping) else answer
     answer = answer[0] if isinstance(answer, list) and len(answer) == 1 else answer
     answer = answer.get("message", answer.get("text", answer)) if isinstance(answer, Mapping) else answer
+    answer = answer["content"] if isinstance(answer, Mapping) and isinstance(answer.get("content"), Mapping) else answer
     answer = {"content": answer} if isinstance(answer, str) else answer
     if isinstance(answer, Mapping):
         return [{"role": "assistant", **answer}] if forms.read_messages([{"role": "assistant", **answer}]) else None

@@ -27,6 +27,8 @@ NOTES: list[dict[str, Any]] = [
     {"created_at": "SECRET"}, {"timestamp": "SECRET"}, {"message_id": "SECRET"}, {"uuid": "SECRET"},
     {"reward": "SECRET"},
     {"total_tokens": "SECRET"}, {"usage": {"cost": "SECRET"}}, {"modelName": "SECRET"}, {"quality_score": "SECRET"},
+    {"extra": {"response": {"choices": [{"message": {"role": "assistant", "content": "SECRET"}}], "model": "SECRET"}}},
+    {"metadata": {"runs": [{"model": "SECRET"}, {"cost": "SECRET"}]}}, {"toxic": "SECRET"}, {"moderation": "SECRET"},
     {"extra_info": {"upvotes": "SECRET", "engine": "SECRET"}}, {"provider": "SECRET"}, {"system_fingerprint": "SECRET"},
 ]  # fmt: skip
 FILES: list[dict[str, Any]] = [
