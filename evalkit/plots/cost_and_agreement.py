@@ -107,7 +107,7 @@ def _panel(criterion: str, rows: pd.DataFrame, measure: str) -> Panel:
         places = _apart(costs, 0.018 * spread)
         for at, (line, x) in enumerate(zip(lines, places, strict=True)):
             colour = palette.bad if str(line["judge"]) == "jury" else palette.good
-            name = f"{short(str(line['name']), 24)} ({count_of(line['n_scored'], line['n_labelled'])})"
+            name = f"{short(str(line['name']), 24, rows['name'])} ({count_of(line['n_scored'], line['n_labelled'])})"
             axes.plot([x, x], _ends(line, measure), color=colour, linewidth=2)
             mark = _MARKS[at % len(_MARKS)]
             face = palette.paper if at // len(_MARKS) % 2 else colour  # a second round of marks is hollow
