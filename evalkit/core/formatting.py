@@ -212,7 +212,7 @@ def noted(notes: Iterable[tuple[str, str]], n_rows: int, between: str = "; ") ->
 
 def _aligned(cells: list[list[str]], widths: list[int], set_left: set[str]) -> str:
     """Lines of cells, the first with the columns' names; one without any letter is left out."""
-    columns = []
+    columns = list[list[str]]()
     for size, (name, *texts) in zip(widths, zip(*cells, strict=True), strict=True):
         adjust = str.ljust if name in set_left else str.rjust
         cuts = cut_apart((text for text in texts if not columns or " " not in text), size)

@@ -286,6 +286,12 @@ class TestCost:
         items, labels = ek.load_example("support")
         one = ek.evaluate(items.head(6), "faithfulness", ["fake", "fake:lenient"], labels=labels, progress=False)
         assert "jury: US$ 0 per 1,000 items" in plot_cost(one).alt
+        tied = ek.evaluate(items, "faithfulness", ["fake:strict", "fake:lenient"], labels=labels, progress=False)
+        jury = tied.alignment.iloc[0]
+        assert jury["n_verdicts"] < jury["n_scored"]
+        for measure, compared in (("accuracy", "n_verdicts"), ("kappa", "n_verdicts"), ("spearman", "n_scored")):
+            coverage = f"jury: US. 0 per 1,000 items, {jury[measure]:.2f} [^(]*[(]{jury[compared]} of 24[)]"
+            assert re.search(coverage, plot_cost(tied, measure=measure).alt), measure
         assert "before: fake:strict" in plot_cost({"before": one, "after": one}).alt
 
     def test_what_cannot_be_drawn_is_refused(self):
