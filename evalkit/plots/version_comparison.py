@@ -123,7 +123,7 @@ def _changed(rows: pd.DataFrame, names: list[str]) -> Panel:
     changed = rows["changed"].to_numpy(dtype=np.float64, na_value=np.nan)
     coverage = [count_of(n, whole) if whole else "NA" for n, whole in zip(changed, rows["n_verdicts"], strict=True)]
     limit = rows["chance_up_to"].to_numpy(dtype=np.float64)
-    mean = (rows["floor"] * rows["n_asked_again"]).to_numpy(dtype=np.float64)
+    mean = (rows["floor"] * rows[["n_asked_again", "n_verdicts"]].min(axis=1)).to_numpy(dtype=np.float64)
     texts = [f"{n} changed, {chance_words(row)}" for n, row in zip(coverage, rows.to_dict("records"), strict=True)]
 
     def paint(axes: Axes, palette: Palette) -> None:

@@ -136,6 +136,18 @@ class TestTables:
         for word in ("[1 2]", "{'a': None}", "2026-01-02", "True", "12345678", "0.0001"):
             assert word in lines[1]
 
+    def test_an_index_that_says_more_than_the_number_of_the_row_is_a_column(self):
+        table = pd.DataFrame({"system": ["old", "old", "new"], "judge": ["x", "y", "x"], "score": [1.0, 2.0, 1.5]})
+        for keys in (["system"], ["system", "judge"]):
+            means = table.groupby(keys)[["score"]].mean()
+            assert str(ek.show(means)) == str(ek.show(means.reset_index()))
+            assert ek.show(means)._repr_html_() == ek.show(means.reset_index())._repr_html_()
+        for same in (table.set_index("system", drop=False), table.iloc[[0, 1, 2]].set_axis([5, 3, 9])):
+            assert str(ek.show(same)) == str(ek.show(table))
+        counted, *_ = str(ek.show(table.describe())).splitlines()[1:]
+        assert counted.split() == ["count", "3.00"]
+        assert str(ek.show(table.set_axis(list("abc")).T)).splitlines()[0].split() == ["a", "b", "c"]
+
     def test_a_column_of_figures_is_aligned_to_the_cent(self):
         view = str(ek.show(pd.DataFrame({"c": ["a", "b"], "score": [1.0, 2 / 3]})))
         assert view.splitlines()[1:3] == ["a   1.00", "b   0.67"]
