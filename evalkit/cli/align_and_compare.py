@@ -12,7 +12,7 @@ from evalkit.core.lists_of_choices import REFERENCES, TIES, UNSCORED
 from evalkit.errors import ConfigError
 
 _HEAD = ("rubric", "rubric_version", "criterion", "judge")
-_COUNTS = ("n_scored", "n_labelled", "n_tied", "n_left_out", "n_annotators", "notes")
+_COUNTS = ("n_verdicts", "n_scored", "n_labelled", "n_tied", "n_left_out", "n_annotators", "notes")
 _ALIGN = """\
   evalkit align votes.jsonl labels.csv                          each judge against people
   evalkit align scores.jsonl items.jsonl --label faithfulness=ann1,ann2     the jury"""

@@ -7,6 +7,7 @@ import math
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import pandas as pd
@@ -211,13 +212,12 @@ def noted(notes: Iterable[tuple[str, str]], n_rows: int, between: str = "; ") ->
 
 def _aligned(cells: list[list[str]], widths: list[int], set_left: set[str]) -> str:
     """Lines of cells, the first with the columns' names; one without any letter is left out."""
-    lines = [
-        "  ".join(
-            cut.ljust(size) if name in set_left else cut.rjust(size)
-            for name, cut, size in zip(cells[0], map(cut, line, widths), widths, strict=True)
-        ).rstrip()
-        for line in cells
-    ]
+    columns = list[list[str]]()
+    for size, (name, *texts) in zip(widths, zip(*cells, strict=True), strict=True):
+        adjust = str.ljust if name in set_left else str.rjust
+        cuts = cut_apart((text for text in texts if not columns or " " not in text), size)
+        columns.append([adjust(cuts.get(text) or cut(text, size), size) for text in (name, *texts)])
+    lines = ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
     return "\n".join(lines if lines[0] else lines[1:])
 
 
@@ -250,6 +250,28 @@ def cut(cell: str, size: int) -> str:
         return cell
     end = 0 if " " in cell else size // 3
     return cell[: size - 1 - end] + "…" + cell[len(cell) - end :]
+
+
+def cut_apart(names: Iterable[str], size: int) -> dict[str, str]:
+    """Name -> as `cut` cuts it; names that would look alike begin where they differ, or else are whole.
+
+    Examples
+    --------
+    >>> list(cut_apart(["hub:llama-3.1-70b-instruct", "hub:llama-3.1-8b-instruct", "hub:gpt-4o"], 14).values())
+    ['…3.1-70b-…ruct', '…3.1-8b-i…ruct', 'hub:gpt-4o']
+    """
+    cuts = {name: cut(name, size) for name in names}
+    groups: dict[str, list[str]] = {}
+    for name, text in cuts.items():
+        groups.setdefault(text, []).append(name)
+    for alike in groups.values():
+        pairs = zip(min(alike), max(alike), strict=False)
+        n_same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        start = min(n_same - size // 3, max(map(len, alike)) - size + 1)
+        if len(alike) > 1 and start > 0:
+            tails = cut_apart((name[start:] for name in alike), size - 1)
+            cuts |= {name: f"…{tails[name[start:]].removeprefix('…')}" for name in alike}
+    return cuts if len({*cuts.values()}) == len(cuts) else {name: name for name in cuts}
 
 
 STYLE = (

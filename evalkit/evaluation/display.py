@@ -87,6 +87,7 @@ def show(shown: pd.DataFrame | Drawable, *, rows: int = 20, width: int | None = 
     if rows < 1 or (width is not None and width < 1):
         raise InputError(f"rows and width of show must be at least 1, got rows={rows!r}, width={width!r}")
     if isinstance(shown, pd.DataFrame):
+        shown = _with_index(shown)
         is_history = {"rubric_version", *_OF_HISTORY} <= {*shown.columns}
         table = _short_points(shown) if {"possible", "n_open", "renormalised"} <= {*shown.columns} else shown
         return _table_view(_short_history(shown) if is_history else table, rows, width)
@@ -97,6 +98,15 @@ def show(shown: pd.DataFrame | Drawable, *, rows: int = 20, width: int | None = 
     if hasattr(shown, "_repr_html_") and not isinstance(shown, type):
         return View(wrapped(str(shown), width), shown._repr_html_())
     raise InputError(f"show takes a table or an object of evalkit, not {type(shown).__name__}")
+
+
+def _with_index(table: pd.DataFrame) -> pd.DataFrame:
+    """The table, with its index as columns where that says more than the number of the row."""
+    index = table.index
+    if any(name is not None for name in index.names):
+        return table.reset_index(level=[name for name in index.names if name is not None and name not in table])
+    is_plain = index.nlevels > 1 or pd.api.types.is_integer_dtype(index.dtype)
+    return table if is_plain else table.reset_index(names="")
 
 
 def _short_history(history: pd.DataFrame) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from evalkit.core.formatting import figure
 from evalkit.errors import counted
-from evalkit.plots.layout import Axes, Key, Panel, Picture, frame, grid, short
+from evalkit.plots.layout import Axes, Key, Panel, Picture, frame, grid, judge_and_criterion
 from evalkit.plots.theme import Palette, Theme
 from evalkit.stats.alignment.calibrations import Calibration
 from evalkit.stats.result_tables import JUDGE_KEY
@@ -51,7 +51,7 @@ def plot_calibration(calibration: Calibration, *, theme: Theme = "auto") -> Pict
     table, points = calibration.table, calibration.points
     panels = []
     for (_, _, criterion, judge), rows in points.groupby(JUDGE_KEY, observed=True, sort=False):
-        name = f"{short(str(judge), 26)} · {short(str(criterion), 18)}"
+        name = judge_and_criterion(judge, criterion, points)
         panels.append(_panel(name, rows.sort_values("score"), calibration.figure))
     without = table[table["method"].isna()]
     gaps = [f"{row['judge']} · {row['criterion']}: {row['notes']}" for row in without.to_dict("records")]

@@ -11,7 +11,7 @@ import pandas as pd
 from evalkit.core.formatting import count_of
 from evalkit.errors import counted
 from evalkit.plots.inputs import LABELLED, Judged, labels_of, parts_of, table_of
-from evalkit.plots.layout import Axes, Cell, Key, Panel, Picture, frame, paint_matrix, short
+from evalkit.plots.layout import Axes, Cell, Key, Panel, Picture, frame, judge_and_criterion, paint_matrix, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import Scale
@@ -65,7 +65,7 @@ def plot_confusion(judged: Judged, labels: LabelsLike | None = None, *, theme: T
     total = together = 0
     for criterion, judge, rows in parts_of(table):
         matrix = _matrix(rows, human[(human["criterion"] == criterion).to_numpy()])
-        name = f"{short(judge, 26)} · {short(criterion, 18)}"
+        name = judge_and_criterion(judge, criterion, table)
         if isinstance(matrix, str):
             gaps.append(f"{name}: {matrix}")
             continue
@@ -125,7 +125,7 @@ def _panel(name: str, names: list[str], counts: Counts) -> Panel:
     }
 
     def paint(axes: Axes, palette: Palette) -> None:
-        paint_matrix(axes, palette, matrix, *([short(text, 12) for text in texts] for texts in (names, columns)))
+        paint_matrix(axes, palette, matrix, *([short(text, 12, texts) for text in texts] for texts in (names, columns)))
         for (r, c), cell in matrix.items():
             if counts[r, c] and r != c:
                 corner = [(c + 0.47, r - 0.47), (c + 0.27, r - 0.47), (c + 0.47, r - 0.07)]

@@ -54,6 +54,8 @@ def plot_cost(
     if measure not in get_args(Measure):
         raise ConfigError(f"unknown measure {measure!r}; allowed: {', '.join(get_args(Measure))}")
     table = _gathered(alignments, measure)
+    by_verdict = measure in ("accuracy", "kappa") and "n_verdicts" in table
+    table["n_compared"] = table["n_verdicts" if by_verdict else "n_scored"]
     priced, measured = table["usd_per_1000"].notna(), table[measure].notna()
     known = table[priced & measured]
     parts = known.groupby("criterion", observed=True, sort=False)
@@ -61,8 +63,8 @@ def plot_cost(
     missing = {"price unknown": measured & ~priced, f"no {measure.replace('_', ' ')}": ~measured}
     notes = [f"{why}: {', '.join(table.loc[rows, 'name'].unique())}" for why, rows in missing.items() if rows.any()]
     nothing = "; ".join(notes) or "no judge was compared with people"
-    scored, labelled = int(known["n_scored"].sum()), int(known["n_labelled"].sum())
-    subtitle = f"{scored} of {counted(labelled, 'labelled score')} compared, over {len(known)} judges and criteria"
+    compared, labelled = int(known["n_compared"].sum()), int(known["n_labelled"].sum())
+    subtitle = f"{compared} of {counted(labelled, 'labelled score')} compared, over {len(known)} judges and criteria"
     title = f"Cost and agreement with people ({measure.replace('_', ' ')})"
     return frame(title, subtitle, panels, theme=theme, nothing=nothing, notes=notes)
 
@@ -97,7 +99,7 @@ def _panel(criterion: str, rows: pd.DataFrame, measure: str) -> Panel:
     people = rows.get(f"{measure}_people", pd.Series(dtype=float)).dropna()
     alt = "; ".join(
         f"{line['name']}: US$ {line['usd_per_1000']:.3g} per 1,000 items, "
-        f"{figure(line[measure], *_ends(line, measure))} ({count_of(line['n_scored'], line['n_labelled'])})"
+        f"{figure(line[measure], *_ends(line, measure))} ({count_of(line['n_compared'], line['n_labelled'])})"
         for line in lines
     )
 
@@ -107,7 +109,7 @@ def _panel(criterion: str, rows: pd.DataFrame, measure: str) -> Panel:
         places = _apart(costs, 0.018 * spread)
         for at, (line, x) in enumerate(zip(lines, places, strict=True)):
             colour = palette.bad if str(line["judge"]) == "jury" else palette.good
-            name = f"{short(str(line['name']), 24)} ({count_of(line['n_scored'], line['n_labelled'])})"
+            name = f"{short(str(line['name']), 24, rows['name'])} ({count_of(line['n_compared'], line['n_labelled'])})"
             axes.plot([x, x], _ends(line, measure), color=colour, linewidth=2)
             mark = _MARKS[at % len(_MARKS)]
             face = palette.paper if at // len(_MARKS) % 2 else colour  # a second round of marks is hollow

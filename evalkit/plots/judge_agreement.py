@@ -85,7 +85,7 @@ def _agreement(criterion: str, rows: pd.DataFrame, columns: int) -> Panel:
 
     def paint(axes: Axes, palette: Palette) -> None:
         numbers = [str(number) for number in range(1, len(judges) + 1)]
-        names = [f"{short(name)}  {number}" for name, number in zip(judges, numbers, strict=True)]
+        names = [f"{short(name, among=judges)}  {number}" for name, number in zip(judges, numbers, strict=True)]
         paint_matrix(axes, palette, cells, names, numbers)
 
     title = f"{short(criterion, 24 if columns == 2 else 44)}: share of equal labels, 0-1"
@@ -139,7 +139,7 @@ def plot_disagreement(judged: Judged, labels: LabelsLike | None = None, *, theme
     subtitle = f"{n_used} of {counted(len(scores), 'score has', 'scores have')} several judges and a human label"
     nothing = "no item has a human label and scores of two judges" if len(scores) else "the table has no rows"
     head, notes = "Does disagreement predict errors?", list(filter(None, [chosen]))
-    return frame(head, subtitle, panels, theme=theme, nothing=nothing, columns=2, notes=notes)
+    return frame(head, subtitle, panels, theme=theme, nothing=nothing, notes=notes)
 
 
 def errors_of(scores: pd.DataFrame, labels: pd.DataFrame) -> Floats:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from evalkit.core.formatting import cut
+from evalkit.core.formatting import cut_apart
 from evalkit.errors import InputError, MissingExtraError, advise_extra, listed
 from evalkit.plots.theme import Palette, palette_of
 from evalkit.tables.grouping import Floats
@@ -170,9 +170,16 @@ def grid(axes: Axes, palette: Palette, axis: Any = "both") -> None:
     axes.set_axisbelow(True)
 
 
-def short(text: str, most: int = 28) -> str:
-    """A name in one line, cut if it is long: a sentence at its end, a name in the middle."""
-    return cut(" ".join(text.split()), most)
+def short(text: str, most: int = 28, among: Iterable[object] = ()) -> str:
+    """A name in one line, cut if it is long: a sentence at its end, a name in the middle; unlike the others `among`."""
+    names = [" ".join(str(name).split()) for name in (text, *among)]
+    return cut_apart(names, most)[names[0]]
+
+
+def judge_and_criterion(judge: object, criterion: object, table: pd.DataFrame) -> str:
+    """The title of a panel about a judge on a criterion of the table."""
+    judges, criteria = (table[name].unique() if name in table else () for name in ("judge", "criterion"))
+    return f"{short(str(judge), 26, judges)} · {short(str(criterion), 18, criteria)}"
 
 
 def name_columns(axes: Axes, places: Sequence[float] | Floats, names: Sequence[str]) -> None:

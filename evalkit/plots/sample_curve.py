@@ -9,7 +9,7 @@ import pandas as pd
 
 from evalkit.core.formatting import figure
 from evalkit.errors import counted
-from evalkit.plots.layout import Axes, Key, Panel, Picture, check_columns, frame, gap, grid, short
+from evalkit.plots.layout import Axes, Key, Panel, Picture, check_columns, frame, gap, grid, judge_and_criterion
 from evalkit.plots.theme import Palette, Theme
 from evalkit.stats.alignment.agreement_measures import figure_of
 
@@ -55,10 +55,10 @@ def plot_k_curve(curve: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
     check_columns(curve, _NEED, "k_curve")
     panels, gaps, seen = [], [], []
     for (_, _, criterion, judge, what), rows in curve.groupby(_KEYS_OF, observed=True, sort=False, dropna=False):
-        name = f"{short(str(judge), 26)} · {short(str(criterion), 18)}"
+        name = judge_and_criterion(judge, criterion, curve)
+        seen.append((int(rows["n_items"].max()), int(rows["n_samples"].max())))
         if rows["value"].notna().any() or rows["phi"].notna().any():
             panels.append(_panel(name, str(what), rows.sort_values("k")))
-            seen.append((int(rows["n_items"].max()), int(rows["n_samples"].max())))
         else:
             gaps.append(gap(name, rows, "all figures are NA"))
     items, samples = (" to ".join(map(str, sorted({min(n), max(n)}))) for n in zip(*seen or [(0, 0)], strict=True))

@@ -38,26 +38,30 @@ def plot_rank(ranks: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
         Without matplotlib.
     """
     check_columns(ranks, _NEED, "rank")
-    panels, gaps = [], []
+    panels, gaps, longest = [], [], 0
+    judges = ranks["judge"].unique()
     parts = ranks.assign(_of=ranks["judge"].astype(str).where(ranks["system"].notna(), "judges"))
     for (_, _, criterion, judge), rows in parts.groupby([*_NEED[:3], "_of"], observed=True, sort=False):
         name = "strength" if rows["system"].notna().all() else "discrimination"
-        title = f"{short(str(criterion), 30)} · {short(str(judge), 30)}: {name}"
+        title = f"{short(str(criterion), 30)} · {short(str(judge), 30, judges)}: {name}"
         if rows[name].notna().any():
             panels.append(_panel(title, rows.head(_MOST), name))
+            longest = max(longest, len(rows))
         else:
             gaps.append(gap(title, rows, "NA"))
     scored, n_items = (int(ranks.loc[ranks["system"].notna(), column].sum()) // 2 for column in ("n_scored", "n_items"))
     subtitle = f"{count_of(scored, n_items)} comparisons scored"
-    return frame("Ranks of systems", subtitle, panels, theme=theme, gaps=gaps, notes=[_NOTE])
+    notes = [_NOTE, *([f"the first {_MOST} of {longest} systems"] if longest > _MOST else [])]
+    return frame("Ranks of systems", subtitle, panels, theme=theme, gaps=gaps, notes=notes)
 
 
 def _panel(title: str, rows: pd.DataFrame, name: str) -> Panel:
     lines, middle = rows.to_dict("records"), float(name == "discrimination")
     values = rows[[name, f"{name}_low", f"{name}_high"]].to_numpy(dtype=np.float64)
-    heads = [line["judge"] if middle else f"{figure(line['rank'], digits=0)}. {line['system']}" for line in lines]
+    whom = rows["judge" if middle else "system"]
+    ranks = ["" if middle else f"{figure(line['rank'], digits=0)}. " for line in lines]
     coverage = [count_of(line["n_scored"], line["n_items"]) for line in lines]
-    names = [f"{short(head)}\n{of}" for head, of in zip(heads, coverage, strict=True)]
+    names = [f"{r}{short(who, 28 - len(r), whom)}\n{of}" for r, who, of in zip(ranks, whom, coverage, strict=True)]
     missing, figures = np.isnan(values[:, 0]), [figure(*line) for line in values]
     texts = [f"{text}, {note}" if text == "NA" else text for text, note in zip(figures, rows["notes"], strict=True)]
 

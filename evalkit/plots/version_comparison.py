@@ -68,7 +68,11 @@ def plot_versions(
     else:
         comparison = compare(before, after, labels=labels, **options)
     rows = comparison.table.head(_MOST_ROWS)
-    names = [_name(row, several=comparison.table["criterion"].nunique() > 1) for row in rows.to_dict("records")]
+    judges, criteria = (comparison.table[name].unique() for name in ("judge", "criterion"))
+    names = [short(str(judge), 24, judges) for judge in rows["judge"]]
+    if len(criteria) > 1:
+        heads = (short(str(criterion), 24, criteria) for criterion in rows["criterion"])
+        names = [f"{head}\n{judge}" for head, judge in zip(heads, names, strict=True)]
     given = [side for side in (before, after) if side is not None and not isinstance(side, pd.DataFrame | Comparison)]
     shared = set.intersection(*(set(side.judgments["item_id"]) for side in given)) if given else set()
     sides = [_means(side, rows, shared) for side in given] if len(given) == 2 else []
@@ -84,11 +88,6 @@ def plot_versions(
     keys = (*_SIDES, *_CHANGES) if sides else _CHANGES
     nothing = "the two versions have no criterion and judge in common"
     return frame("Two versions", subtitle, panels, theme=theme, nothing=nothing, keys=keys, notes=notes)
-
-
-def _name(row: dict[Any, Any], *, several: bool) -> str:
-    judge = short(str(row["judge"]), 24)
-    return f"{short(str(row['criterion']), 24)}\n{judge}" if several else judge
 
 
 def _means(side: HasJudgments, rows: pd.DataFrame, shared: set[str]) -> list[tuple[float, float, float]]:
@@ -124,7 +123,7 @@ def _changed(rows: pd.DataFrame, names: list[str]) -> Panel:
     changed = rows["changed"].to_numpy(dtype=np.float64, na_value=np.nan)
     coverage = [count_of(n, whole) if whole else "NA" for n, whole in zip(changed, rows["n_verdicts"], strict=True)]
     limit = rows["chance_up_to"].to_numpy(dtype=np.float64)
-    mean = (rows["floor"] * rows["n_asked_again"]).to_numpy(dtype=np.float64)
+    mean = (rows["floor"] * rows[["n_asked_again", "n_verdicts"]].min(axis=1)).to_numpy(dtype=np.float64)
     texts = [f"{n} changed, {chance_words(row)}" for n, row in zip(coverage, rows.to_dict("records"), strict=True)]
 
     def paint(axes: Axes, palette: Palette) -> None:

@@ -274,6 +274,21 @@ def test_unscored_rows_are_reported_with_advice_and_do_not_fail(run) -> None:
     assert "12 of 12 judgments are not in the cache" in one_line(err)
 
 
+def test_rates_are_shown_with_the_number_of_their_verdicts(run) -> None:
+    names = [word for judge in ("fake:strict", "fake:broken") for word in ("--judge", judge)]
+    run("evaluate", "items.jsonl", "--rubric", "faithfulness", *names, "--samples", 2, "--out", "o", "--quiet")
+    summary = ek.summarize(tables.read_table("o/scores.jsonl", "scores")).iloc[0]
+    assert summary["n_verdicts"] < summary["n_scored"]
+    table = ek.align(tables.read_table("o/votes.jsonl", "votes"), tables.read_table("labels.jsonl", "labels"))
+    for command, counts in {
+        ("summarize", "o/scores.jsonl"): [summary["n_verdicts"]],
+        ("align", "o/votes.jsonl", "labels.jsonl"): table["n_verdicts"],
+    }.items():
+        words = run(*command)[1].split()
+        assert "n_verdicts" in words
+        assert {str(n) for n in counts} <= {*words}
+
+
 def test_json_is_one_document_without_nan(run) -> None:
     code, out, _ = run("judge", "items.jsonl", "--rubric", "faithfulness", "--judge", "openai:m", "--offline", "--json")
     assert code == 0

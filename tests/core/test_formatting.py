@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import evalkit as ek
-from evalkit.core.formatting import count_of, figure, html_table
+from evalkit.core.formatting import count_of, cut_apart, figure, html_table
 from evalkit.errors import InputError
 from evalkit.evaluation.display import View
 from evalkit.tables.schemas import TABLES, columns_of, empty
@@ -46,6 +48,34 @@ class TestFigure:
 
     def test_count(self):
         assert count_of(np.int64(58), 60.0) == "58 of 60"
+
+
+class TestNames:
+    def test_names_that_differ_are_shown_apart(self):
+        """Names that differ in one place, however long they are before and after it, or in two places."""
+        dice = random.Random(5)
+
+        def word(least: int, most: int) -> str:
+            return "".join(dice.choices("abc-/.", k=dice.randint(least, most)))
+
+        for _ in range(300):
+            start, middle, end = word(0, 40), word(0, 40), word(0, 40)
+            some, more = ({word(1, 9) for _ in range(3)} for _ in range(2))
+            one_place = {f"{start}{part}{end}" for part in some}
+            two_places = {f"{start}{part}{middle}{other}{end}" for part in some for other in more}
+            for size in (12, 24):
+                cuts = cut_apart(one_place, size)
+                assert max(map(len, cuts.values())) <= size
+                assert len({*cuts.values()}) == len(one_place)
+                assert len({*cut_apart(two_places, size).values()}) == len(two_places)
+
+    def test_a_table_says_whose_figures_they_are(self):
+        names = [f"openrouter:meta-llama/llama-3.{k}-70b-instruct-turbo" for k in range(9)]
+        rows = {"judge": names, "model": names[::-1], **{f"figure_{k}": 0.5 for k in range(4)}}
+        lines = str(ek.show(pd.DataFrame(rows))).splitlines()
+        assert max(map(len, lines)) <= 80
+        for at in (0, 1):
+            assert len({line.split()[at] for line in lines[1:10]}) == 9
 
 
 class TestTables:
@@ -105,6 +135,18 @@ class TestTables:
         assert "x" * 160 not in ek.show(frame)._repr_html_()
         for word in ("[1 2]", "{'a': None}", "2026-01-02", "True", "12345678", "0.0001"):
             assert word in lines[1]
+
+    def test_an_index_that_says_more_than_the_number_of_the_row_is_a_column(self):
+        table = pd.DataFrame({"system": ["old", "old", "new"], "judge": ["x", "y", "x"], "score": [1.0, 2.0, 1.5]})
+        for keys in (["system"], ["system", "judge"]):
+            means = table.groupby(keys)[["score"]].mean()
+            assert str(ek.show(means)) == str(ek.show(means.reset_index()))
+            assert ek.show(means)._repr_html_() == ek.show(means.reset_index())._repr_html_()
+        for same in (table.set_index("system", drop=False), table.iloc[[0, 1, 2]].set_axis([5, 3, 9])):
+            assert str(ek.show(same)) == str(ek.show(table))
+        counted, *_ = str(ek.show(table.describe())).splitlines()[1:]
+        assert counted.split() == ["count", "3.00"]
+        assert str(ek.show(table.set_axis(list("abc")).T)).splitlines()[0].split() == ["a", "b", "c"]
 
     def test_a_column_of_figures_is_aligned_to_the_cent(self):
         view = str(ek.show(pd.DataFrame({"c": ["a", "b"], "score": [1.0, 2 / 3]})))

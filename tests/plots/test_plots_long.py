@@ -286,6 +286,12 @@ class TestCost:
         items, labels = ek.load_example("support")
         one = ek.evaluate(items.head(6), "faithfulness", ["fake", "fake:lenient"], labels=labels, progress=False)
         assert "jury: US$ 0 per 1,000 items" in plot_cost(one).alt
+        tied = ek.evaluate(items, "faithfulness", ["fake:strict", "fake:lenient"], labels=labels, progress=False)
+        jury = tied.alignment.iloc[0]
+        assert jury["n_verdicts"] < jury["n_scored"]
+        for measure, compared in (("accuracy", "n_verdicts"), ("kappa", "n_verdicts"), ("spearman", "n_scored")):
+            coverage = f"jury: US. 0 per 1,000 items, {jury[measure]:.2f} [^(]*[(]{jury[compared]} of 24[)]"
+            assert re.search(coverage, plot_cost(tied, measure=measure).alt), measure
         assert "before: fake:strict" in plot_cost({"before": one, "after": one}).alt
 
     def test_what_cannot_be_drawn_is_refused(self):
@@ -473,6 +479,14 @@ class TestRank:
             assert head + text in alt
         assert "3. bad, 1 of 1: NA, lost every scored comparison: no finite strength" in alt
 
+    def test_systems_whose_names_differ_little_are_told_apart_and_those_left_out_are_counted(self):
+        names = [f"meta-llama/llama-3.{at}-70b-instruct-turbo" for at in range(40)]
+        rows = [(item, name, (7 * at + 11 * item) % 40) for at, name in enumerate(names) for item in range(3)]
+        alt = plot_rank(ek.rank(pd.DataFrame(rows, columns=["item_id", "system_id", "score"]), scale="0-50")).alt
+        shown = re.findall(r"\d+\. (\S+), \d+ of \d+: ", alt)
+        assert len(shown) == len({*shown}) == 30
+        assert "the first 30 of 40 systems" in alt
+
     def test_judges_have_a_panel(self):
         alt = plot_rank(self.ranks(discrimination=True)).alt
         assert "c · all: strength: 1. new" in alt
@@ -516,6 +530,9 @@ class TestKCurve:
         assert "nothing to show: the table has no rows" in plot_k_curve(ek.stats.k_curve(judgments({}))).alt
         gone = ek.stats.k_curve(judgments({("a", "x"): ["!empty", "!empty"]}, BINARY), ks=[1, 2])
         assert "nothing to show" in plot_k_curve(gone).alt
+        unread = judgments({(item, "x"): ["!empty"] * 3 for item in "abcdef"}, BINARY)
+        said = plot_k_curve(ek.stats.k_curve(unread, self.labels(), ks=[1, 3])).alt
+        assert "6 labelled items, 3 recorded samples per item. nothing to show" in said
         with pytest.raises(ek.errors.InputError, match="k_curve"):
             plot_k_curve(pd.DataFrame())
 
@@ -553,12 +570,15 @@ def crowded():
     return ek.evaluate(items, rubric, jury, samples=2, labels=given, progress=False)
 
 
-@pytest.mark.parametrize("kind", ["agreement", "few", "scores", "confusion", "versions", "cost", "k_curve"])
+@pytest.mark.parametrize(
+    "kind", ["agreement", "few", "disagreement", "scores", "confusion", "versions", "cost", "k_curve"]
+)
 def test_no_label_of_a_plot_overlaps_another_or_leaves_the_figure(crowded, kind):
     few = crowded.votes[crowded.votes["judge"].isin(crowded.judges[:3])]
     picture = {
         "agreement": lambda: ek.plots.plot_agreement(crowded),
         "few": lambda: ek.plots.plot_agreement(few),
+        "disagreement": lambda: ek.plots.plot_disagreement(crowded),
         "scores": lambda: ek.plots.plot_scores(crowded),
         "confusion": lambda: ek.plots.plot_confusion(crowded),
         "versions": lambda: ek.plots.plot_versions(crowded, crowded),

@@ -362,7 +362,7 @@ class StartCard(NotebookWidget):
         builder = spec.prompt_builders[0]
         prompts = {one.name: str(builder.prompt(one, whole[0])) for one in self.rubric.criteria}
         self.items, self.inputs, self.labels, self._lines = items, inputs, labels, lines
-        self._n_skipped = len(work.skipped)
+        self._n_skipped = len(work.skipped) - work.n_unseen
         recorded, cache = self._options.get("recorded") == "use", self._options.get("cache")
 
         def show_plan() -> None:

@@ -31,7 +31,7 @@ from evalkit.stats.plain_tables import own_rows
 from evalkit.stats.result_tables import cluster_counts, figure_row, result_table
 from evalkit.stats.significance import holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.tables import schemas
-from evalkit.tables.grouping import ClustersLike, Floats, Ints, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, refuse_doubles
 from evalkit.tables.schemas import LABEL_KEY
 
 _COLUMNS = (
@@ -272,7 +272,7 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
         answer = "verdict" if a.has_verdicts and b.has_verdicts else "score" if a.scale.is_open else "label"
         text = f"{silent} of {counted(len(common), 'item')} without a {answer} on one side or both: left out of changed"
         notes.append(text)
-    row |= _sampling(a, b, common, options)
+    row |= _sampling(a, b, common, has_kinds, options)
     notes += row.pop("note", None), options.note
     row |= {"n_paired": 0, "n_paired_clusters": 0, "n_rarer": None} | _fixed(
         a, b, (kind_a, kind_b), common, units, options.labels, notes
@@ -290,7 +290,7 @@ def kinds_of(a: Part, b: Part, common: pd.Index) -> tuple[Ints, Ints]:
     return codes[: len(common)], codes[len(common) :]
 
 
-def _sampling(a: Part, b: Part, common: pd.Index, options: _Options) -> dict[str, Any]:
+def _sampling(a: Part, b: Part, common: pd.Index, has_kinds: Flags, options: _Options) -> dict[str, Any]:
     """What sampling alone explains: the test of all samples, and the floor of the verdicts."""
     if a.judgments.empty or b.judgments.empty:
         return {"n_asked_again": 0, "note": "no samples: cannot tell change from noise"}
@@ -307,7 +307,8 @@ def _sampling(a: Part, b: Part, common: pd.Index, options: _Options) -> dict[str
     row |= _spread(a, b, again.judges, common[~np.isnan(b.norms(common) - a.norms(common))])
     floor = _floor(a, b, again.judges, options)
     row |= figure_row("floor", floor.rate, floor.ends) | {"floor_source": floor.source, "n_floor": floor.n_items}
-    return row | {"chance_up_to": floors.chance_limit(len(again.items), floor), "note": floor.note}
+    n = int(has_kinds[common.get_indexer(again.items)].sum())  # only they can have another verdict
+    return row | {"chance_up_to": floors.chance_limit(n, floor), "note": floor.note}
 
 
 def _spread(before: Part, after: Part, judges: tuple[str, ...], common: pd.Index) -> dict[str, float]:

@@ -445,6 +445,15 @@ def test_nothing_is_judged_before_run_in_the_tuner():
     assert len(calls) == 12
 
 
+def test_an_item_with_an_image_lacks_no_input():
+    image = "data:image/png;base64," + "A" * 40
+    rows = [{"question": "q", "answer": f"a{image * (at == 1)}", "context": "c"} for at in range(4)]
+    for gap in (False, True):
+        card = start([*rows, *([{"question": "q", "answer": None, "context": "c"}] if gap else [])], "faithfulness")
+        lacking = [note for note in card.notes if "a required input" in note]
+        assert lacking == (["1 of 5 items lack a required input: they count as unscored (on_missing='skip')"] * gap)
+
+
 @pytest.mark.long
 def test_gaps_are_counted_and_skipped():
     card = start(GAPS)

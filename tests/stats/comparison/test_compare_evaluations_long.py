@@ -188,6 +188,22 @@ def test_uniform_noise_is_not_called_thirteen_changes():
     assert row["floor"] * 149 < 9
 
 
+@pytest.mark.parametrize("n_read", [0, 1, 5, 20])
+def test_chance_changes_no_more_verdicts_than_there_are(n_read):
+    """Of 30 items, both sides have a verdict on `n_read`; on the others, too few samples could be read."""
+    draw = np.random.default_rng(n_read)
+    floor, *sides = (uniform(draw, 30, k) for k in (6, 3, 3))
+    for samples in sides:
+        samples[n_read:] = [[one[0], "!empty", "!empty"] for one in samples[n_read:]]
+    row = only(compare(*map(side, sides), floor=side(floor)))
+    assert (row["n_asked_again"], row["n_verdicts"]) == (30, n_read)
+    if not n_read:
+        assert math.isnan(row["chance_up_to"])
+    else:
+        ends = Interval(row["floor_low"], row["floor_high"])
+        assert row["chance_up_to"] == chance_limit(n_read, Floor(ends=ends)) <= n_read
+
+
 def test_three_samples_allow_a_wide_range():
     # With endless items the shares of 0, 1, 2, 3 passes of half p = .0744 and half 1 − p allow .031 to .139.
     p, n = 0.0744, 10**7
