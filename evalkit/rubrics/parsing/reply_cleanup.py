@@ -146,7 +146,8 @@ def broke_off(finish_reason: str | None) -> bool:
 
 
 def _reason(finish_reason: str | None) -> str:
-    return (finish_reason or "").strip().casefold().replace("-", "_").replace(" ", "_")
+    # as in "content_filter: RECITATION"
+    return (finish_reason or "").partition(":")[0].strip().casefold().replace("-", "_").replace(" ", "_")
 
 
 _REFUSAL = re.compile(word_lists.REFUSES, re.IGNORECASE)

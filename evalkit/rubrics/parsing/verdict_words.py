@@ -239,17 +239,19 @@ INVISIBLE = (
 GUARD_CATEGORIES = r"\s*[A-Z]{1,3}\d{1,2}(?:\s*,\s*[A-Z]{1,3}\d{1,2}){0,30}\s*\Z"
 
 # Finish reasons, in lower case, of a reply that a limit cut off: asked again, it would be cut off again.
-CUT = _words(r"""context_length_exceeded incomplete length limit max_completion_tokens max_length max_output_tokens
-    max_tokens model_context_window_exceeded model_length repetition token_limit""")
+CUT = _words(r"""context context_length_exceeded contextlengthreached incomplete length limit max_completion_tokens
+    max_length max_output max_output_tokens max_tokens maxpredictedtokensreached model_context_window_exceeded
+    model_length repetition token_limit""")
 
 # Finish reasons, in lower case, of a reply that the server or the model refused.
-WITHHELD = _words(r"""blocklist content_filter content_filtered guardrail_intervened prohibited_content recitation
-    refusal safety sensitive spii""")
+WITHHELD = _words(r"""blacklist blocklist content_filter content_filtered error_toxic guardrail_intervened model_armor
+    prohibited_content recitation refusal safety sensitive spii""")
 
 # Finish reasons, in lower case, of a whole reply, or that say nothing. After any other one it broke off.
 ENDED = _words(r"""</s> <|eot_id|> <|im_end|> <|return|> complete completed done end end_of_turn end_turn endoftext
-    eos eos_token finish finish_reason_stop finish_reason_unspecified finished function_call none normal null ok
-    stop stop_sequence stop_token stop_word succeeded success tool_call tool_calls tool_use unknown unspecified word""")
+    eos eos_token eosfound finish finish_reason_stop finish_reason_unspecified finished function_call none normal null
+    ok stop stop_sequence stop_token stop_word succeeded success tool_call tool_calls tool_use unknown unspecified
+    word""")
 
 # How a short text that declines begins.
 REFUSES = (

@@ -41,7 +41,14 @@ def test_a_limit_a_break_and_a_refusal_are_told_apart() -> None:
     for reason in (None, "", "stop", "END_TURN", "eos", "tool_calls", "COMPLETE", "unknown"):
         assert not is_cut(reason)
         assert parse_reply("7", "number", TEN).code == parser_for("number", TEN)("7", reason).code == 7
-    for reason in ("content-filter", "sensitive"):
+    for reason in (
+        "content-filter",
+        "sensitive",
+        "content_filter: RECITATION",
+        "blacklist",
+        "ERROR_TOXIC",
+        "MODEL_ARMOR",
+    ):
         assert is_withheld(reason)
         assert not is_cut(reason)
         assert parser_for("json", TEN)('{"score": 1}', reason).error == "refused"
