@@ -143,7 +143,8 @@ class KeyParts:
 
 
 _fields_of: Callable[[KeyParts], tuple[Any, ...]] = attrgetter(*KeyParts.__slots__)
-_SEEDS = ("seed", "random_seed")
+_SEEDS = ("seed", "random_seed", "sampling_seed")
+_LEAST = 1e-3
 _SEEDED = {name for name, provider in PROVIDERS.items() if provider.seeds}
 
 
@@ -166,6 +167,32 @@ def params_of_sample(provider: str, params: Mapping[str, Any], sample: int) -> M
 def has_seed(provider: str, params: Mapping[str, Any]) -> bool:
     """Whether each sample has a seed of its own, so that it needs a request of its own."""
     return params_of_sample(provider, params, 1) is not params
+
+
+def why_alike(provider: str, temperature: float | None, params: Mapping[str, Any]) -> str | None:
+    """What leaves nothing to chance between the samples of one judge, in words; None if nothing does.
+
+    Examples
+    --------
+    >>> why_alike("openai", 0.0, {}), why_alike("openai", 1.0, {"top_k": 1}), why_alike("openai", 1.0, {"seed": "7"})
+    ('the temperature is 0', 'top_k is 1', "seed is '7', which is no whole number")
+    >>> why_alike("openai", 1.0, {"seed": 7, "top_p": 0.9}) is None
+    True
+    """
+    get = params.get
+    if temperature is not None and temperature < _LEAST:
+        return f"the temperature is {temperature:g}"
+    share = get("top_p")
+    is_nothing_drawn = {
+        "top_k": type(get("top_k")) is int and get("top_k") == 1, "do_sample": get("do_sample") is False,
+        "top_p": isinstance(share, (int, float)) and share < _LEAST,
+    }  # fmt: skip
+    for name in filter(is_nothing_drawn.get, is_nothing_drawn):
+        return f"{name} is {get(name)}"
+    for name in _SEEDS if provider in _SEEDED else ():
+        if get(name) is not None and type(get(name)) is not int:
+            return f"{name} is {get(name)!r}, which is no whole number"
+    return None
 
 
 Around = tuple[Any, bytes]

@@ -17,6 +17,7 @@ from typing import Any
 from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.lists_of_choices import ON_MISSING, OnMissing
 from evalkit.core.providers import PROVIDERS
+from evalkit.core.reply_keys import why_alike
 from evalkit.core.settings import (
     RULE_NAMES,
     Place,
@@ -211,11 +212,13 @@ class Spec:
         samples = check_samples(settings["samples"])
         rules = Rules(**{name: settings[name] for name in RULE_NAMES if name in settings})
         settings.update({name: getattr(rules, name) for name in RULE_NAMES if name in settings})
-        cold = [judge.name for judge in judges if judge.temperature == 0]
+        reasons = {judge.name: why_alike(judge.provider, judge.temperature, judge.params) for judge in judges}
+        cold = [name for name, why in reasons.items() if why]
         if cold and samples > 1:
+            why = " and ".join(dict.fromkeys(filter(None, reasons.values())))
             warnings.warn(
-                f"the {samples} samples of {listed(cold)} will be alike and show no spread, because the temperature "
-                "is 0; use temperature 1.0, or one sample",
+                f"the {samples} samples of {listed(cold)} will be alike and show no spread, because {why}; change "
+                "that (the default is temperature 1.0), or use one sample",
                 EvalkitWarning,
                 stacklevel=5,
             )

@@ -27,9 +27,10 @@ SYSTEM_ROLE = "system_role"
 """Stands for the role ``system`` among the parameters that a model refuses."""
 
 _TEXTS = ("message", "msg", "detail", "error", "errors", "error_message", "error_msg", "errorMessage", "Message",
-          "description", "faultstring", "fault", "title")  # fmt: skip
+          "description", "faultstring", "fault", "title",
+          "status_msg", "base_resp", "Response", "Error")  # fmt: skip
 _INNER = ("innererror", "inner_error", "details")
-_CODES = ("code", "type", "status", "reason", "error_code", "error_type", *_INNER)
+_CODES = ("code", "type", "status", "reason", "error_code", "error_type", "status_code", "Code", *_INNER)
 _LONGEST, _DEEPEST, _MOST_TEXTS = 2000, 8, 100
 
 
@@ -43,7 +44,8 @@ _REFUSES = _any(
     r"n[o']t (?:be |been |currently |yet )?(?:support|permit|allow|accept|enable|implement|available|valid)",
     r"(?:not|n't) (?:handle|work with)\b",
     r"only (?:supports?|accepts?|allows?|one\b)|incompatible|disallowed|no longer",
-    r"extra (?:fields|inputs)|must be (?:exactly )?1\b|invalid (?:parameter|argument)|use 'max_completion_tokens'",
+    r"extra (?:fields|inputs)|must be (?:exactly )?1\b|invalid (?:parameter|argument|(?:message )?role)",
+    r"use 'max_completion_tokens'",
 )
 _NAMES = {
     # not the n of an escaped line end, of a path or of "isn't"
@@ -51,17 +53,18 @@ _NAMES = {
         r"(?<![\w\\/.’'-])(?:['\"`]n['\"`]|n)(?![\w’/]|'\w)",
         r"candidate[_ ]?count|num_return_sequences|best_of",
         r"(?:multiple|several|number of|only (?:one|1|a single)|more than (?:one|1)|parallel) "
-        r"(?:completion |chat |output )?(?:candidate|choice|completion|generation|sequence|response|output|sample)s?\b",
+        r"(?:completion |chat |output )?(?:candidate|choice|completion|generation|sequence|response|sample"
+        r"|output(?! tokens))s?\b",
     ),
     "top_logprobs": _any(r"top_?log_?probs?"),
     "logprobs": _any(r"(?<!top_)(?<!top)log_?probs?|log[- ]probabilit"),
     "response_format": _any(
         r"response[_ ]?format|json[_ -]?schema|json[_ ]object|json mode|structured[_ ]?outputs?|response_?schema",
         r"response_?mime_?type|guided[_ ](?:json|decoding)|grammar|additionalProperties|invalid schema",
-        r"output_config\.format",
+        r"output_config\.format|(?:\ba|specified) schema\b",
     ),
-    "temperature": _any(r"\btemperature\b"),
-    "max_tokens": _any(r"\bmax_tokens\b"),
+    "temperature": _any(r"(?<![a-z_])temperature(?![a-z_])"),
+    "max_tokens": _any(r"(?<![a-z_])max_(?:new_)?tokens(?![a-z_])"),
 }
 _SYSTEM = _any(
     r"system[_ ](?:role|messages?|prompts?|instructions?)|role\W{1,6}system|system\W{1,4}role|developer instruction",
@@ -81,12 +84,14 @@ _LONG_PROMPT = _any(
     r"\binputs`? (?:must have (?:less|fewer) than|tokens \+)",
 )
 _TOO_LONG = _any(_LONG_PROMPT.pattern, "output limit was reached")
+# the limit of a reply alone, though the reason given may name the context
+_LONG_REPLY = re.compile(r"(?:\A|:)\W*max_tokens\W{0,2} must be (?:less than or equal to|at most|<=)")
 _RANGE = _any(
     r"at most|at least|less than|greater than|<|>|≤|≥|maximum|minimum|between|range|or less|too (?:large|high|big)|\[\d"
 )
 _MOST = re.compile(
-    r"(?:at most|no more than|up to|<=?|≤|maximum(?: value)?(?: of| is|:)?|or equal to|between \d+ and|\[\d+ ?,"
-    r"|(?:from|range)\D{0,12}\d+\D{1,20}to|(?:range|between)\D{0,12}\d+ ?(?:,|\.\.|-))"
+    r"(?:at most|no more than|up to|<=?|≤|\d >|不能大于|max(?:imum)?(?: value| allowed)?(?: of| is|:)?|or equal to"
+    r"|between \d+ and|\[\d+ ?,|(?:from|range)\D{0,12}\d+\D{1,20}to|(?:range|between)\D{0,12}\d+ ?(?:,|\.\.|-))"
     r"[^\w\d-]{0,4}(\d+)(\s*\(exclusive)?",
     re.IGNORECASE,
 )
@@ -95,6 +100,7 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)")
 # of money: certain as a code or type, in a text unless that is about a rate
 _NO_MONEY_CODE = _any(
     r"insufficient[_ -]?(?:\w+[_ -])?(?:quota|balance|credits?|funds)|quota_not_enough|exceeded_current_quota",
+    r"not_enough_(?:balance|credits?|quota|funds)|budget_?exceeded|token_quota_failed|free_?tier_?only",
     r"(?:credits?|balance|funds)\w*[_ -](?:exhaust|deplet|too_low|not_enough)|(?:out[_ -]of|no)[_ -]credits?",
     r"billing|payment|arrear|hard_limit|spend\w*_limit|usage_limit_reached",
 )
@@ -103,20 +109,23 @@ _ALLOWANCE = (
 )
 _NO_MONEY = _any(
     r"insufficient (?:\w+ ){0,2}(?:quota|balance|credits?|funds)|exceeded your current quota|payment required",
-    r"key limit",
+    r"key limit|pay-as-you-go limit|\bbilling (?:to be |is not |not )enabled|exceeded\w*budget|not enough balance",
+    r"(?<!token )(?<!thinking )(?<!reasoning )\bbudget (?:(?:has been|was|is) )?exceeded|exceeded (?:\w+ )?budget",
+    r"free (?:tier|allocation|quota)\b.{0,40}(?:exhausted|used up)|used up .{0,20}free (?:tier|allocation|quota)",
     r"balance (?:is |was )?(?:too low|exhausted|insufficient|not enough|negative)|in good standing",
     r"(?:\bno|not enough|out of|used (?:up )?all|exhausted|any|more|add|purchase|buy) (?:\w+ ){0,3}credits?\b",
-    rf"{_ALLOWANCE}.{{0,40}}(?:reached|exceed|hit|used)|(?:reached|exceed\w*|hit|used)\b.{{0,60}}{_ALLOWANCE}",
+    rf"{_ALLOWANCE}.{{0,40}}(?:reached|exceed|hit|used)|(?:reach\w*|exceed\w*|hit|used)\b.{{0,60}}{_ALLOWANCE}",
     r"余额|欠费|额度(?:不足|已用)",
 )
 # of money, beside a code that stands for rates too: Google's RESOURCE_EXHAUSTED
 _NO_CREDIT = _any(
-    r"(?:credits?|balance|funds)\b(?: \w+){0,3} (?:deplet|exhaust|insufficient|used up|negative|too low|run out)",
+    r"(?:credits?|balance|funds)\b(?: \w+){0,3} (?:deplet|exhaust|expired|insufficient|used up|negative|too low)",
+    r"(?:credits?|balance|funds)\b(?: \w+){0,3} run out|out of credits",
     r"insufficient (?:\w+ ){0,2}(?:balance|credits?|funds)|payment required|arrear|overdue|unpaid",
     r"outstanding (?:invoice|balance)",
 )
 _RATE = _any(
-    r"per[ _-]?(?:second|minute|min|hour|day)\b|/(?:min|minute|sec|second|hour|day)\b|\b[rt]p[smd]\b|rate[ _-]?limit",
+    r"per[ _-]?(?:second|minute|min|hour|day)\b|/(?:min|minute|sec|second|hour|day)\b|\b[qrt]p[smd]\b|rate[ _-]?limit",
     r"(?:try again|retry) (?:in|after) [\d.]|RESOURCE_EXHAUSTED|concurren|too many requests",
 )
 _BAD_KEY = _any(
@@ -136,6 +145,8 @@ _FILTERED = _any(
     r"(?:violat\w*|against|breach\w*)(?: \w+){0,4} (?:polic|guideline|terms|rules)|flagged (?:as|for|by|because)",
     r"inappropriate content|considered high risk|safety (?:system|filter|check|reason)|prohibited[ _]content|guardrail",
     r"blocked by(?: \w+){0,5} (?:guardrail|safety|filter|polic)|sensitive (?:content|words?|information|material)",
+    r"\b(?:prompt|input|output|response) (?:(?:was|is|has been) )?blocked|blocked (?:prompt|input|output|content)\b",
+    r"jailbreak|prompt injection|toxic (?:content|language)|contains? PII\b|policy violation|_sensitive\b",
     r"敏感|不安全|违规",
 )
 _BROKEN_JSON = _any(
@@ -295,12 +306,12 @@ def kind_of(status: int, said: ErrorText, wait: float | None = None) -> ProblemK
             return "content_filter"
         if _BROKEN_JSON.search(codes + text):
             return "server_error"
-    if 400 <= status < 500 and status != 401:
+    if status >= 400 and status != 401:
         by_text = _NO_MONEY.search(text) and not _RATE.search(text + codes)
         by_text = by_text or (_NO_CREDIT.search(text) and not _RATE.search(text))
         if _NO_MONEY_CODE.search(codes) or (by_text and not (status == 429 and wait)):
             return "quota"
-        if status not in (402, 404, 408, 409, 429) and _BAD_KEY.search(f"{text} {codes}"):
+        if status not in (402, 404, 408, 409, 429) and status < 500 and _BAD_KEY.search(f"{text} {codes}"):
             return "auth"
     kind = _KINDS.get(status, "server_error" if status >= 500 else "client_error")
     return problem_kind(text) if kind == "client_error" or (status == 500 and _LONG_PROMPT.search(text)) else kind
@@ -324,7 +335,7 @@ def status_named(said: ErrorText) -> int:
     for status, pattern in _STATUSES.items():
         if any(map(pattern.search, said.codes)):
             return status
-    return 400 if kind_of(400, said) == "auth" else 500
+    return 400 if kind_of(400, said) == "auth" else 429 if _RATE.search(said.text) else 500
 
 
 def problem_kind(text: str) -> Literal["too_long", "client_error"]:
@@ -335,7 +346,7 @@ def problem_kind(text: str) -> Literal["too_long", "client_error"]:
     >>> problem_kind("This model's maximum context length is 4096 tokens."), problem_kind("no such token")
     ('too_long', 'client_error')
     """
-    return "too_long" if _LONG_PROMPT.search(text) else "client_error"
+    return "too_long" if _LONG_PROMPT.search(text) and not _LONG_REPLY.search(text) else "client_error"
 
 
 def is_too_large(text: str) -> bool:
@@ -360,14 +371,16 @@ def refused_parameter(status: int, said: ErrorText, body: Mapping[str, Any]) -> 
     values of the user's own that are out of range, which the user must correct; but a `max_tokens` above the stated
     maximum of the model is lowered to it. The values of `body` may be None.
     """
-    if status in (401, 402, 403, 408, 409, 429) or not 400 <= status < 600 or _TOO_LONG.search(said.text):
+    text, in_use = said.text, status in (401, 402, 408, 409, 429)
+    if in_use or not 400 <= status < 600 or (_TOO_LONG.search(text) and not _LONG_REPLY.search(text)):
         return None
-    text, refuses = said.text, bool(_REFUSES.search(said.text)) or bool(_REFUSES.search(" ".join(said.codes)))
+    refuses = bool(_REFUSES.search(said.text)) or bool(_REFUSES.search(" ".join(said.codes)))
     if _has_system(body.get("messages")) and (_ROLES.search(text) or (refuses and _SYSTEM.search(text))):
         return SYSTEM_ROLE, None
     if status >= 500 and not refuses:
         return None
-    sent = [name for name in DROPPABLE if name in body]
+    # 403: these are for some accounts only, and all else is for nobody
+    sent = [name for name in DROPPABLE if name in body and (status != 403 or "logprobs" in name)]
     if said.param in sent:
         names = [said.param]
     elif said.param in body and said.param != "messages":

@@ -26,6 +26,7 @@ from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.streamed_answers import completion_of, is_stream
 from evalkit.engine.providers.transport import Answer
 from evalkit.errors.secrets import Secret, without_keys
+from evalkit.rubrics.parsing.reply_cleanup import is_withheld
 
 _LONGEST_DETAIL = 240
 _READ = 4000
@@ -34,7 +35,7 @@ _REPEATED = 24
 _LEAST, _IMPOSSIBLE = math.log(1e-4), -9999.0
 _NEAR_END, _NEAR_MARK = 16, 8
 _MARK = re.compile(r"[:=\[{\n]")
-_REASONING = ("thinking", "reasoning", "reasoning_text")
+_REASONING = ("thinking", "reasoning", "reasoning_text", "thought")
 _BROKE_OFF = re.compile(
     r"error|abort|cancel|fail|insufficient|interrupt|overload|unavailable|disconnect|time_?(?:out|limit)", re.IGNORECASE
 )
@@ -77,13 +78,8 @@ def replies_of(
     if not isinstance(parsed, dict):
         raise ProviderError("malformed", _not_json(answer, secret), status=answer.status, maybe_paid=True)
     choices = parsed.get("choices")
-    if not choices and (parsed.get("error") or parsed.get("errors")):
-        raise _from_body(parsed, answer, judge, body or {}, secret)
-    if not isinstance(choices, list) or (choices and not any(isinstance(choice, dict) for choice in choices)):
-        detail = f"the answer contains no choices: {_cut(answer.content, secret)}"
-        raise ProviderError("malformed", detail, status=answer.status, maybe_paid=True)
-    if not choices:
-        raise ProviderError("malformed", "the answer's choices are empty", status=answer.status, maybe_paid=True)
+    if not isinstance(choices, list) or not any(isinstance(choice, dict) for choice in choices):
+        raise _without_choices(parsed, answer, judge, body or {}, secret)
     if (why := _contradiction(answer.content, choices, n)) is not None:
         raise ProviderError("malformed", f"the answer contains {why}", status=answer.status, maybe_paid=True)
     candidates = [_with_message(choice) for choice in choices[:n] if isinstance(choice, dict)]
@@ -126,6 +122,20 @@ def replies_of(
     ]
 
 
+def _without_choices(
+    parsed: Mapping[str, Any], answer: Answer, judge: Judge | None, body: Mapping[str, Any], secret: Secret
+) -> ProviderError:
+    """The error that an answer without choices states, in whatever field; else ``malformed``."""
+    choices = parsed.get("choices")
+    problem = _from_body(parsed, answer, judge, body, secret)
+    is_stated = parsed.get("error") or parsed.get("errors") or (choices is None and problem.kind != "server_error")
+    if not choices and is_stated:
+        return problem
+    detail = f"the answer contains no choices: {_cut(answer.content, secret)}"
+    detail = "the answer's choices are empty" if choices == [] else detail
+    return ProviderError("malformed", detail, status=answer.status, maybe_paid=True)
+
+
 def _contradiction(content: bytes, choices: Sequence[Any], n: int) -> str | None:
     """What makes it unknown which of two replies was meant: an equal key twice, or an equal index."""
     by_index = {choice.get("index"): choice for choice in choices[:n] if isinstance(choice, dict)}
@@ -156,7 +166,7 @@ def _texts(choice: Mapping[str, Any], secret: Secret) -> tuple[str | None, str |
     text, refusal = _content(message, secret), _refusal(message, secret)
     if not text and not refusal:
         is_lost = message is None or choice.get("error") if reason is None else _BROKE_OFF.search(reason)
-        if is_lost:
+        if is_lost and not is_withheld(reason):
             return None
     return text, refusal, reason
 
@@ -196,7 +206,7 @@ def _refusal(message: Mapping[str, Any] | None, secret: Secret) -> str | None:
 
 
 def _content(message: Mapping[str, Any] | None, secret: Secret) -> str | None:
-    """The text of a message; an object as JSON, and without a text what a tool was called with."""
+    """The text of a message, an object as JSON; without one, what a tool was called with, or an object of reasoning."""
     if not message:
         return None
     value = message.get("content")
@@ -210,7 +220,11 @@ def _content(message: Mapping[str, Any] | None, secret: Secret) -> str | None:
         for call in (*functions, message.get("function_call"))
         if isinstance(call, dict) and call.get("arguments")
     ]
-    return _text("\n".join(_json_text(value) for value in arguments), secret) if arguments else text
+    if arguments:
+        return _text("\n".join(_json_text(value) for value in arguments), secret)
+    # some servers take a reply that a schema constrains for the model's reasoning
+    thoughts = (_text(message.get(name), secret) or "" for name in ("reasoning_content", "reasoning"))
+    return next((thought for thought in thoughts if thought.lstrip()[:1] == "{" and json_of(thought.encode())), text)
 
 
 def logprobs_of(given: Any, secret: Secret = _NO_KEY) -> dict[str, Any] | None:
@@ -302,7 +316,7 @@ def _text(value: Any, secret: Secret = _NO_KEY) -> str | None:
     if value is None:
         return None
     if isinstance(value, list):
-        parts = [part for part in value if not (isinstance(part, dict) and part.get("type") in _REASONING)]
+        parts = [part for part in value if not (isinstance(part, dict) and _is_thought(part))]
         texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
         written = [text for text in texts if isinstance(text, str)]
         objects = [part for part in parts if isinstance(part, dict) and part.get("type") in (None, "json", "object")]
@@ -311,6 +325,10 @@ def _text(value: Any, secret: Secret = _NO_KEY) -> str | None:
     if not isinstance(value, str):
         return None
     return secret.hide_in(value if value.isascii() else value.encode("utf-8", "replace").decode())
+
+
+def _is_thought(part: Mapping[str, Any]) -> bool:
+    return part.get("type") in _REASONING or part.get("thought") is True
 
 
 def problem_of(answer: Answer, judge: Judge, body: Mapping[str, Any], secret: Secret = _NO_KEY) -> ProviderError:
@@ -344,7 +362,7 @@ def _problem(
         wait = wait_in(answer.headers, said.text) or said.reset or wait
     # HTTP 4xx for a reply that was written, but is not the JSON that was asked for
     paid = kind == "server_error" and 400 <= status < 500 and status not in (408, 409, 425)
-    may_refuse = kind in ("client_error", "unknown_model", "server_error") and not paid
+    may_refuse = kind in ("client_error", "unknown_model", "server_error", "forbidden") and not paid
     # an error that comes with status 200 and no code may be anything
     as_status = 400 if answer.status < 300 and status == 500 else status
     if may_refuse and (refused := refused_parameter(as_status, said, body)) is not None:

@@ -15,7 +15,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import token_count
 from evalkit.core.providers import PROVIDERS
 
-_CACHED = frozenset({"cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens"})
+_CACHED = frozenset({"cached_tokens", "num_cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens"})
 _WRITTEN = frozenset({"cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens"})
 _APART = _CACHED | _WRITTEN
 _TICKS_PER_USD = 1e10
@@ -149,7 +149,8 @@ class Tokens(NamedTuple):
 def tokens_of(usage: Any, *, has_text: bool = False) -> Tokens:
     """The tokens in the `usage` of an answer.
 
-    Some services count thinking only in the total, although it is billed as output. A count of 0 for a prompt, or for a
+    Some services count thinking only in the total, or beside it, although it is billed as output, and some do not count
+    as prompt what came from their cache. A count of 0 for a prompt, or for a
     reply that `has_text`, means that the service did not count: it is None.
 
     Examples
@@ -172,15 +173,13 @@ def tokens_of(usage: Any, *, has_text: bool = False) -> Tokens:
         for names in (_CACHED, _WRITTEN)
     )
     if prompt is not None and completion is not None:
-        if total is not None:
-            completion = max(completion, total - prompt)
-        else:
-            parts = usage.get("completion_tokens_details")
-            thought = token_count(parts.get("reasoning_tokens")) if isinstance(parts, dict) else None
-            completion += thought if thought is not None and thought > completion else 0
+        prompt += cached + written if cached + written > prompt else 0  # these are counted apart
+        completion = max(completion, (total or 0) - prompt)
+        parts = usage.get("completion_tokens_details")
+        thought = token_count((parts if isinstance(parts, dict) else usage).get("reasoning_tokens")) or 0
+        completion += thought if thought > completion else 0
     prompt, completion = prompt or None, completion or (None if has_text else completion)
-    cached = min(cached, prompt or 0)
-    return Tokens(prompt, completion, cached, min(written, (prompt or 0) - cached))
+    return Tokens(prompt, completion, cached if prompt else 0, written if prompt else 0)
 
 
 def stated_cost(usage: Any, headers: Mapping[str, str]) -> float | None:

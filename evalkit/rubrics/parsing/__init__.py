@@ -37,7 +37,9 @@ _LONGEST = 200_000
 _BLANK = "\ufeff \t\r\n"
 _WRAPPED = re.compile(r"""r?(["'`/])(?:(?!\1).)*\1[a-z]*""")
 _COMMENT = re.compile(r"\s#\s(?!.*\()")
-_ANSWER = re.compile(r"\A<answer>([^<>]{1,200})</answer>\Z")
+_ANSWER = re.compile(
+    r"\A<(answer|response|output|result|final|conclusion|solution)>([^<>]{1,200})</\1>\Z", re.IGNORECASE
+)
 
 
 class Parser(Protocol):
@@ -272,7 +274,7 @@ def _careful(
     if found is not None:
         return found
     apart = take_apart(text, cut=cut)
-    body = _ANSWER.sub(r"\1", apart.body.strip().lstrip(_BLANK))
+    body = _ANSWER.sub(r"\2", apart.body.strip().lstrip(_BLANK))
     if apart.is_open and not body:
         return Parsed(None, "", "truncated" if cut else "unreadable")
     # under a cut the body keeps its end: a line break after the answer shows that it is complete

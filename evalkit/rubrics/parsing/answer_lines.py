@@ -292,6 +292,7 @@ def _bare(text: str, reader: Reader, first: tuple[int, int], last: tuple[int, in
 def _alone(text: str, reader: Reader) -> Iterator[Reading]:
     """The levels that stand alone on lines below the first: each may head or end a part of its own."""
     for line in text.split("\n", _MOST_LINES)[1:_MOST_LINES]:
+        line = _unmarked(line[: _SHORT_LINE + 1], reader)[0]
         level = reader.whole(line) if len(line) <= _SHORT_LINE and reader.level(line) is not None else None
         if level is not None and level.code is not None:
             yield level

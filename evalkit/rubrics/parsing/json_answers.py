@@ -21,7 +21,7 @@ from evalkit.rubrics.scales import Code
 
 _KEPT = 8
 _REPAIRABLE, _NESTED, _DEEPEST, _LONGEST_LIST, _LONG_TEXT, _NEAR = 16_384, 64, 3, 256, 12, 80
-_MAXIMA = re.compile(
+MAXIMUM = re.compile(
     r"(?:max(?:imum)?(?:_score|_points|_rating)?|out_of|of|denominator|unit|(?:score_|rating_)?(?:scale|range))\Z"
 )
 _NOT_A_RANGE = re.compile(r"(?!(?:to|of|from|out|points?|max(?:imum)?|min(?:imum)?)\b)\b[^\W\d_]+")
@@ -30,6 +30,11 @@ _MET = re.compile(
 )
 _REFUSED = re.compile(
     r"(?:is_|was_)?(?:refus|declin|abstain|error)|(?P<judging>(?:cannot|unable_to|could_not)_(?:evaluat|judg|assess|scor|rat|grad))"
+)
+_IS, _SAYS_SO = re.compile(r"(?:is|was|has)_"), {"true": True, "yes": True, "false": False, "no": False}
+_DEDUCTS = re.compile(r"(?:points?_)?(?:deduct|penalt|subtract)")
+_WEIGHTS = re.compile(
+    r"(?:\A|_)(?:scores?|ratings?|points|prob(?:abilit(?:y|ies)|s)?|likelihoods?|confidences?)(?:_|\Z)"
 )
 _DECISIONS = (*VERDICT_KEYS, "decision", "result", "outcome", "conclusion")
 _REVISES = re.compile(
@@ -167,9 +172,10 @@ def _checked(
     code = found.reading.code
     if code is None:
         return found
-    if reader.is_number and any(_other_maximum(fields[key], reader) for key in filter(_MAXIMA.match, fields)):
+    if reader.is_number and any(_other_maximum(fields[key], reader) for key in filter(MAXIMUM.match, fields)):
         return found._replace(reading=OFF_SCALE)
     against = any(rival is not None and found.reading.differs(rival.reading) for rival in rivals)
+    against = against or _is_outweighed(code, fields, reader)
     if against or any(_denies(key, value, code, reader, name) for key, value in fields.items()):
         return found._replace(reading=AMBIGUOUS)
     return found
@@ -182,6 +188,20 @@ def _other_maximum(value: Any, reader: Reader) -> bool:
     return bool(numbers) and max(map(float, numbers)) != reader.scale.highest
 
 
+def _is_outweighed(code: Code, fields: dict[str, Any], reader: Reader) -> bool:
+    """Whether the fields give numbers to levels, as in ``scores``, and a higher one to another than the verdict."""
+    if reader.is_number:
+        return False
+    tables = [value for key, value in fields.items() if _WEIGHTS.search(key) and isinstance(value, dict)]
+    tables.append({_WEIGHTS.sub("_", key).strip("_"): value for key, value in fields.items() if _WEIGHTS.search(key)})
+    for table in tables:
+        weights = {reader.names.get(as_label(str(key))): value for key, value in table.items()}
+        weights = {level: value for level, value in weights.items() if level and type(value) in (int, float)}
+        if code in weights and max(weights.values()) > weights[code]:
+            return True
+    return False
+
+
 def _denies(key: str, value: Any, code: Code, reader: Reader, name: str) -> bool:
     """Whether a field beside a verdict refuses it, is another one in other words, or is the text of another level."""
     if key in EXPLAINS or like.QUOTED_KEY.search(key) or not isinstance(value, (bool, int, float, str)):
@@ -190,6 +210,11 @@ def _denies(key: str, value: Any, code: Code, reader: Reader, name: str) -> bool
     refused = _REFUSED.match(key)
     if refused and (refused["judging"] if value is True else isinstance(value, str) and declines(value)):
         return True
+    level = reader.names.get(as_label(_IS.sub("", key)))
+    if level is not None and plain_value in (True, False, *_SAYS_SO) and type(value) in (bool, str):
+        return (level == code) is not (plain_value is True or _SAYS_SO.get(plain_value, False))
+    if reader.is_number and _DEDUCTS.match(key) and (amount := re.search(r"\d+(?:\.\d+)?", str(value)[:_NEAR])):
+        return reader.is_beyond(code, float(amount[0]))
     if isinstance(value, (bool, str)) and (_MET.match(key) or key in (folded(name), *_DECISIONS)):
         words = ("fail", "pass") if "pass" in key else ("no", "yes")
         answer_word = (
@@ -363,9 +388,11 @@ def _unrepaired(match: re.Match[str], reader: Reader) -> Reading:
         return reader.value(value.strip("\"'“"))
     if like.NO_KEY_NEXT.match(match.string, match.end()):
         return AMBIGUOUS
-    return (
-        reader.whole(like.REMARK.sub("", value)) if value[:1].isalnum() or value[:1] in "-.+" else None
-    ) or UNREADABLE
+    if not (value[:1].isalnum() or value[:1] in "-.+"):
+        return UNREADABLE
+    # what a remark says of the value counts: 4 # out of 10
+    remarked = reader.read(like.REMARK.sub(r" (\1)", value))
+    return (remarked if remarked and remarked.code is None else reader.whole(like.REMARK.sub("", value))) or UNREADABLE
 
 
 def _mended(piece: str, reader: Reader, name: str, depth: int = 1) -> _Answer | None:

@@ -11,7 +11,7 @@ from evalkit.rubrics.parsing.mask_quotations import masked
 _OPENS, _CLOSES = ("|".join(marks) for marks in zip(*word_lists.THINKING, strict=True))
 _TAG = re.compile(rf"(?P<open>{_OPENS})|(?P<close>{_CLOSES})", re.IGNORECASE)
 _NOT_CUT = frozenset(("", *word_lists.ENDED, *word_lists.WITHHELD))
-_IN_TAGS = ("<", "[", "◁", "analysis", "assistantfinal")
+_IN_TAGS = ("<", "[", "◁", "analysis", "assistantfinal", "done thinking", "my thought process", "Thinking...")
 _LEFT_OVER, _INVISIBLE = re.compile(word_lists.LEFT_OVER), re.compile(word_lists.INVISIBLE)
 _SPACES = dict.fromkeys((0xA0, *range(0x2000, 0x200B), 0x202F, 0x3000), " ")
 _MOST_BLOCKS = 16
@@ -121,7 +121,7 @@ def plain(text: str) -> str:
     text = text.replace("\r\n", "\n")
     if not text.isascii():
         text = _INVISIBLE.sub("", text).translate(_SPACES)
-    return _LEFT_OVER.sub("", text) if "<" in text else text
+    return _LEFT_OVER.sub("", text) if "<" in text or "[" in text else text
 
 
 def is_withheld(finish_reason: str | None) -> bool:
@@ -146,7 +146,8 @@ def broke_off(finish_reason: str | None) -> bool:
 
 
 def _reason(finish_reason: str | None) -> str:
-    return (finish_reason or "").strip().casefold().replace("-", "_").replace(" ", "_")
+    # as in "content_filter: RECITATION"
+    return (finish_reason or "").partition(":")[0].strip().casefold().replace("-", "_").replace(" ", "_")
 
 
 _REFUSAL = re.compile(word_lists.REFUSES, re.IGNORECASE)

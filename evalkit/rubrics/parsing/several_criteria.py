@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from evalkit.rubrics.parsing import Parser, parser_for, reader_of
 from evalkit.rubrics.parsing import verdict_patterns as like
-from evalkit.rubrics.parsing.beside_json import BETWEEN, around, blocks, contradicts, is_own
-from evalkit.rubrics.parsing.json_answers import closing, folded
+from evalkit.rubrics.parsing.beside_json import BETWEEN, around, blocks, contradicts, declines, is_own
+from evalkit.rubrics.parsing.json_answers import MAXIMUM, closing, folded
 from evalkit.rubrics.parsing.mask_quotations import FILL, masked, unfenced
 from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_refusal, is_withheld, plain, take_apart
 from evalkit.rubrics.parsing.values_on_scale import Parsed
@@ -45,13 +45,15 @@ Entries = list[tuple[str, str]]
 class _Parts(NamedTuple):
     """A reply's parts with their criteria: the judge's own, and `others`, which count only against those.
 
-    `lost` is the reason for what is missing, `rest` the lines outside of all objects, each with the criteria in it.
+    `lost` is the reason for what is missing, `rest` the lines outside of all objects, each with the criteria in it, and
+    `maxima` the fields that state the scale for all of them.
     """
 
     own: Sequence[tuple[str, str]]
     lost: Reason
     others: Sequence[tuple[str, str]] = ()
     rest: Sequence[tuple[str, frozenset[str]]] = ()
+    maxima: str = ""
 
 
 def parser_of_group(scale: Scale, name: str, group: tuple[str, ...]) -> Parser:
@@ -70,9 +72,8 @@ def parser_of_group(scale: Scale, name: str, group: tuple[str, ...]) -> Parser:
         if not any(key == name for key, _ in parts.own):
             return Parsed(None, "", parts.lost)
         texts = dict.fromkeys(value for key, value in (*parts.own, *parts.others) if key == name)
-        readings = [
-            parse(value if value.startswith("{") else f'{{"{answer}": {value}}}', None, None) for value in texts
-        ]
+        objects = [value if value.startswith("{") else f'{{"{answer}": {value}}}' for value in texts]
+        readings = [parse(f"{value[:-1]}{parts.maxima}}}" if parts.maxima else value, None, None) for value in objects]
         if any((reading.code, reading.error) != (readings[0].code, readings[0].error) for reading in readings):
             return Parsed(None, readings[0].explanation, "ambiguous")
         if readings[0].code is not None and _is_corrected(parts.rest, scale, name, readings[0].code):
@@ -88,20 +89,20 @@ def _is_corrected(rest: Sequence[tuple[str, frozenset[str]]], scale: Scale, name
     labelled = re.compile(rf"{before}{re.escape(name)}\W{{0,4}}[.:)=–-]\W{{0,4}}(\w[^,;]*)")
     for line, mentioned in rest:
         texts = labelled.findall(line) if (is_named := name.casefold() in mentioned) else []
-        is_corrected = (is_named or not mentioned) and reader.is_retracted(line, code)
+        is_corrected = (is_named or not mentioned) and (reader.is_retracted(line, code) or declines(line))
         if is_corrected or any(contradicts(f"Score: {text}", reader, "", code) for text in texts):
             return True
     return False
 
 
 def _lines(passages: Sequence[str], group: tuple[str, ...]) -> list[tuple[str, frozenset[str]]]:
-    """The lines that mention criteria, or correct one without its name ("Overall: 3" does not)."""
+    """The lines that mention criteria, or correct or refuse one without its name ("Overall: 3" does not)."""
     if not passages:
         return []
     keys = "|".join(map(re.escape, sorted(map(str.casefold, group), key=len, reverse=True)))
     mentions = re.compile(rf"(?<![\w.])(?:{keys})(?![\w%]|\.\d)")
     lines = re.sub(r'[{}"]', " ", "\n".join(passages)[-_REST:]).split("\n")
-    corrects = {line: _CORRECTS.search(line) is not None for line in lines}
+    corrects = {line: _CORRECTS.search(line) is not None or declines(line) for line in lines}
     # a correction may quote the name of its criterion
     named = {
         line: frozenset(() if FILL in line and corrects[line] else mentions.findall(line.casefold())) for line in lines
@@ -138,7 +139,7 @@ def _found(body: str, group: tuple[str, ...], cut: bool) -> _Parts:
         return masked(value, cut=cut, own=lambda block: bool(_named(block, _entries(block, 0)[0], name_of)))
 
     shown, at, last, is_given = body if body.startswith("{") else hide(body), 0, -1, True
-    own_parts, rivals, objects = Entries(), Entries(), list[tuple[int, int]]()
+    own_parts, rivals, objects, maxima = Entries(), Entries(), list[tuple[int, int]](), Entries()
     for _ in range(_MOST_OBJECTS):
         at = shown.find("{", at)
         if at < 0:
@@ -155,6 +156,7 @@ def _found(body: str, group: tuple[str, ...], cut: bool) -> _Parts:
         inner = [entry for entry in others_of if _wraps(*entry) and name_of(entry[0]) is None]
         if entries_named or inner == entries[:1]:
             objects.append((at, last))
+            maxima += [entry for entry in others_of if MAXIMUM.match(folded(entry[0])) and name_of(entry[0]) is None]
         if not entries_named and inner == entries[:1] != []:
             last = at = body.index(inner[0][1], at + 1)  # {"scores": {…}}
             continue
@@ -166,13 +168,15 @@ def _found(body: str, group: tuple[str, ...], cut: bool) -> _Parts:
     for start, end in blocks(body, shown):
         rivals += _named(body[start:end], _entries(body, start)[0], name_of)
         objects.append((start, end))
-    return _Parts(own_parts, "truncated" if cut else "unreadable", rivals, _lines(around(shown, objects), group))
+    lost: Reason = "truncated" if cut else "unreadable"
+    stated = "".join(f', "max_score": {value}' for _, value in maxima)
+    return _Parts(own_parts, lost, rivals, _lines(around(shown, objects), group), stated)
 
 
 def _namer(group: tuple[str, ...]) -> Callable[[str], str | None]:
     """The criterion that a key names; of numbered criteria, also the number of another one."""
     is_numbered, spelled = all(map(str.isdecimal, group)), folded if len({*map(folded, group)}) == len(group) else str
-    names = {spelled(name): name for name in group}
+    names = {f"{spelled(name)}{end}": name for end in ("_score", "_rating", "_label", "") for name in group}
 
     def name_of(key: str) -> str | None:
         number = _NUMBERED.fullmatch(key) if is_numbered and key not in names else None

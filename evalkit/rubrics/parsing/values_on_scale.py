@@ -253,6 +253,8 @@ class Reader:
                 reading, has_unit = self._of(most, reading), True
             elif self.is_number and (unit := like.UNIT.match(piece, end)) is not None:
                 reading, has_unit = reading._replace(end=unit.end()), True
+            elif not self.is_number and len(str(level.code)) > 3 and (guard := like.GUARDS.match(piece, end)):
+                reading = reading._replace(end=guard.end())
             elif labelled and (for_what := like.FOR.match(piece, end)) is not None:
                 reading = reading._replace(end=for_what.end())
             elif (wins := like.WINS.match(piece, end)) is not None and bool(wins["fits"]) == self.is_number:
@@ -294,7 +296,11 @@ class Reader:
 
     def _taken_back(self, piece: str, at: int, level: Level) -> bool:
         """Whether prose behind a verdict holds another labelled verdict, a list of levels or a correction."""
-        if level.is_name and not _is_yes(level) and like.SAID_NO.match(piece, at):
+        if level.is_name and _is_yes(level):  # "Yes. No."
+            other = self.level(piece, at)
+            if other is not None and other.is_other(level.code) and like.END.match(piece, other.end):
+                return True
+        elif level.is_name and like.SAID_NO.match(piece, at):
             return True
         line = piece[at:].partition("\n")[0]
         if piece[at - 1 : at] == "\n":
@@ -303,9 +309,23 @@ class Reader:
         return bool(line) and (self._is_listed(line, level) or self.is_retracted(line, level.code))
 
     def is_retracted(self, text: str, code: Code | None) -> bool:
-        """Whether a text corrects a verdict: to another level, or by another labelled one; of a long one, its ends."""
+        """Whether a text corrects a verdict: to another level, by another labelled one, or by points that it takes off.
+
+        Of a long text, its ends. A score may be what is left, unless score and points are more than the maximum.
+        """
         text = text if len(text) <= 2 * _END_OF_TEXT else f"{text[:_END_OF_TEXT]}\n{text[-_END_OF_TEXT:]}"
+        for deduction in like.DEDUCTED.finditer(text):
+            amount = next(filter(None, deduction.groups()))
+            is_meant = (
+                like.NO_DEDUCTION.search(text[max(0, deduction.start() - _NEAR_END) : deduction.start() + 1]) is None
+            )
+            if is_meant and self.is_beyond(code, 1.0 if amount.lower() in ("a", "an") else _value(amount)):
+                return True
         return any(like.RETRACTED.search(text[max(0, start - 70) : start]) for start, _ in self._others(text, code))
+
+    def is_beyond(self, code: Code | None, amount: float | None) -> bool:
+        """Whether so many points more than a code are more than the scale has."""
+        return isinstance(code, (int, float)) and bool(amount) and code + (amount or 0) > self.scale.highest
 
     def is_contradicted(self, text: str, code: Code | None) -> bool:
         """Whether the text behind a verdict on a nominal scale says that another level wins, or that this one loses."""

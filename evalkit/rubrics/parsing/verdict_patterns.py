@@ -85,10 +85,13 @@ RUNS_ON = _later(r"\s{0,3}[(\[][^()\[\]\n]{0,80}[)\]]\s(?!(?:because|since|as|so
 _YES = rf"{one_of(word_lists.YES_NO)}(?=\W*\Z|\s{{0,2}}[.,;:!)\]…]|\s[-–—]\s)"
 _QUANTITY = rf"[+\-−<>=≈~]{{0,2}}\s?{DIGITS}"
 _LEADS = rf"[\s*_`(\[{OPENING}]{{0,6}}"
+_IN_PART = r"(?:but|though|albeit)\s(?:only|just|not)\s(?:partly|partially|in\spart|somewhat|fully|entirely)\b"
 ALTERED = _any_case(
-    rf"{_LEADS}(?:{_QUANTITY}|{_YES}|{one_of(word_lists.ALTERS)}|(?:{one_of(WORDS)}|{one_of(word_lists.DENIES)})\W*\Z)"
+    rf"{_LEADS}(?:{_IN_PART}|{_QUANTITY}|{_YES}|{one_of(word_lists.ALTERS)}|(?:{one_of(WORDS)}|{one_of(word_lists.DENIES)})\W*\Z)"
 )
-DENIED = _any_case(rf"{_LEADS}(?:{_QUANTITY}|{_YES}|{one_of(word_lists.ALTERS)}|{one_of(word_lists.DENIES)})")
+DENIED = _any_case(
+    rf"{_LEADS}(?:{_IN_PART}|{_QUANTITY}|{_YES}|{one_of(word_lists.ALTERS)}|{one_of(word_lists.DENIES)})"
+)
 WEIGHED = _any_case(
     rf"{_LEADS}(?:(?:it|this|that|he|she|which|the\s\w{{1,20}}|он|она|оно|это)\s)?(?:(?:is|was|seems|looks|has)\s)?"
     rf"(?:(?:much|far|clearly|slightly|rather|a bit|so|very|гораздо|намного)\s)?(?:the\s)?"
@@ -145,8 +148,20 @@ RETRACTED = _any_case(
     r"|\bre-?(?:evaluat|assess|examin|scor|grad)\w*[^\n]{0,60}"
     rf"|(?<!\w){_LABEL}[ \t*_`]{{0,4}}(?:an?\s)?)\Z"
 )
-COMPARED = _any_case(rf"(?<!\w){one_of(word_lists.COMPARES)}\s(?:\w{{1,20}}\s){{0,4}}\Z")
+COMPARED = _any_case(
+    rf"(?<!\w)(?<!edge )(?<!advantage )(?<!\bnod ){one_of(word_lists.COMPARES)}\s(?:\w{{1,20}}\s){{0,4}}\Z"
+)
 NEEDS = _any_case(r"\W{0,3}(?:would|needs?|requires?|demands?|means|calls|потребовал\w*|нуж\w+)\b")
+# points that are taken off: "minus 1 for tone", "one point deducted", a line "Penalty: 2"
+_AMOUNT = rf"[+\-−]?\s?({DIGITS}|{one_of(WORDS)}|an?\b)"
+DEDUCTED = _later(
+    rf"(?:\A|[.;,(\n])\W{{0,4}}minus\s{_AMOUNT}\s(?:points?\s)?for\b"
+    rf"|^\W{{0,6}}(?:points?\s)?(?:deductions?|deducted|penalt(?:y|ies))[*_`]{{0,2}}\s?[:=][*_`]{{0,2}}\s?{_AMOUNT}(?!\w)"
+    rf"|\b(?:(?:deduct|subtract|dock)(?:ed|ing)?|(?:tak(?:e|ing)|took|knock(?:ed|ing)?)\soff)\s{_AMOUNT}\s(?:points?|marks?|for)\b"
+    rf"|{_AMOUNT}\s(?:points?|marks?)\s(?:is\s|was\s|were\s)?(?:off|deducted|subtracted|taken\soff|docked)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+NO_DEDUCTION = _any_case(r"(?<!\w)(?:no|not|n['’]t|never|without|could|would|might|may|if|should)\b[^.!?\n]*\Z")
 RANGE = _any_case(
     rf"(?:between|either|from|both|от|между|либо|или)\s{OPEN}{NUMBER}{CLOSE}\s(?:and|or|to|и|или|до|либо)\s"
 )
@@ -267,7 +282,8 @@ ASKED = _later(r"(?:\A|\n)[ \t*_#>]{0,6}(?:question|prompt|instruction|user|q)[*
 BOX = _any_case(
     r"(?P<box>\[[ x✓✔]?\]|\([ x]\)|[☐☑☒⬜✅✔✓●○◯])\s{0,3}[*_`]{0,2}(?P<what>[^\n\[\]()☐☑☒⬜✅✔✓●○◯*_`]{1,60})"
 )
-CATEGORIES = _later(word_lists.GUARD_CATEGORIES)
+CATEGORIES = _later(rf"\s*{word_lists.GUARD_CATEGORIES}\s*\Z")
+GUARDS = _later(rf"\s?[-:,(]?\s?{word_lists.GUARD_CATEGORIES}[)>]?\s*\Z")
 
 # -- tags, and patterns of users
 
@@ -293,7 +309,7 @@ OBJECT_BEGINS = _later(r"\{\s{0,40}(?:(?:#|//)[^\n]{0,200}\n\s{0,40})?[\"'“]?[
 STRUCTURE = _later(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[{}]', re.DOTALL)
 AFTER_JSON = _later(r"[\s`\].;]{0,40}\Z")
 NO_KEY_NEXT = _later(r"\s{0,40}+,?+\s{0,40}+(?![\"'“}\]#/]|[\w -]{1,40}[\"'”]?\s{0,4}:|\Z)")
-REMARK = _later(r"\s(?://|#).*")
+REMARK = _later(r"\s(?://|#)[ \t]*(.*)")
 
 # -- quotations
 

@@ -21,7 +21,9 @@ VERDICT_WORDS = _words(r"""(?:user\s|response\s|content\s)?safety(?:\s(?:rating|
     relation urteil bewertung gesamtbewertung wertung punktzahl veredicto puntuación puntaje calificación évaluation
     jugement punteggio valutazione giudizio pontuação avaliação ocena puan poäng hodnocení skor nilai điểm оцінка
     الدرجة التقييم gesamtnote endnote (?:nota|note)\s(?:final|finale|global) voto skóre wynik beoordeling cijfer
-    betyg бал đánh\sgiá điểm\ssố değerlendirme evaluación النتيجة रेटिंग 总得分 총점 총평 ציון स्कोर अंक คะแนน
+    (?:slut)?betyg бал đánh\sgiá điểm\ssố değerlendirme evaluación النتيجة रेटिंग 总得分 총점 총평 ציון स्कोर अंक คะแนน
+    ocena\skońcowa karakter vurdering poeng pisteet arvosana pontszám értékelés scor punctaj ocjena βαθμολογία βαθμός
+    nihai\spuan (?:skor|nilai)\sakhir النقاط نمره امتیاز স্কোর மதிப்பெண் कुल\sअंक 评分结果 採点(?:結果)? puntos iskor
     (?:最终|最終|综合|総合|总体)?(?:评分|评价|得分|分数|结论|判定|評分|評価|点数|スコア) 总分 總分 胜者 勝者
     判断 最终判断 gewinner ganador gagnant vincitore vencedor (?:최종\s)?(?:점수|평가|평점)
     оценка балл баллы вердикт рейтинг вывод выбор метка итог победитель""")
@@ -208,9 +210,14 @@ EARNS = _words(r"""
     заслуживает(?:\sоценки)? получает\sоценку (?:this|that|it)(?:\sis|['’]s|\smakes\sit)\sa(?:\ssolid|\sclear)?""")
 
 # Marks around a judge's thinking, as patterns: what opens and what ends it; last the channels of gpt-oss.
-_THOUGHT = r"(?:\w{1,20}[:_-]|ant)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|analysis|scratchpad|reflection|monologue)"
+_THOUGHT = r"(?:\w{1,20}[:_-]|ant)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|analysis|scratchpad|reflection|monologue"
+_THOUGHT += r"|scratch_pad|cot|chain_of_thought|deliberation)"
+_KIND = r"(?::\w{1,40}|_never_used_\w{1,40})"
 THINKING = (
-    (rf"<\|?(?!end_){_THOUGHT}(?:\s[^<>]{{0,80}})?\|?>", rf"<(?:/\|?|\|/|\|end_(?:of_)?){_THOUGHT}\|?>"),
+    (
+        rf"<\|?(?!end_){_THOUGHT}(?:_start|{_KIND})?(?:\s[^<>]{{0,80}})?\|?>",
+        rf"<(?:/\|?|\|/|\|end_(?:of_)?){_THOUGHT}{_KIND}?\|?>|<\|{_THOUGHT}_end\|>",
+    ),
     ("\\[THINK\\]", "\\[/THINK\\]"),
     ("◁think▷", "◁/think▷"),
     ("<\\|inner_prefix\\|>", "<\\|inner_suffix\\|>"),
@@ -220,13 +227,22 @@ THINKING = (
         "(?:<\\|start\\|>assistant)?<\\|channel\\|>(?:analysis|commentary)[^<>]{0,80}(?:<\\|constrain\\|>[^<>]{0,40})?<\\|message\\|>",
         "(?:<\\|(?:end|return)\\|>\\s{0,4})?(?:<\\|start\\|>assistant)?<\\|channel\\|>final[^<>]{0,80}(?:<\\|constrain\\|>[^<>]{0,40})?<\\|message\\|>",
     ),
+    (r"\AThinking\.\.\.\s", r"\.\.\.done thinking\."),
+    (r"\AHere(?: is|['’]s) my thought process:", r"Here(?: is|['’]s) my response:"),
     ("\\A(?-i:analysis(?=[A-Z]|[\\s\\S]*assistantfinal))", "assistantfinal"),
+)
+
+# Marks of a model's turns, none of which begins or ends thinking or a channel.
+_TURN = (
+    r"(?:<(?:[|｜](?!/?\w*(?i:think|thought|reason|inner_)|channel\b|message\b|start\||constrain\b)[^<>|｜\s]{1,40}[|｜]"
+    r"|/s|[be]os|pad|unk|eod|EOT|(?:start|end)_of_turn|\|turn|turn\||seed:eos|end_of_utterance|/?assistant)>|\[/?INST\]|\[EOS\]|\[\|endofturn\|\]|\[e~\[)"
 )
 
 # Marks around a reply that some servers leave in it.
 LEFT_OVER = (
-    "<\\|(?:begin|end)_of_(?:solution|box)\\|>|<\\|(?:START|END)_RESPONSE\\|>"
-    "|(?:<\\|(?:end|return|im_end|eot_id|endoftext|end_of_text)\\|>|</s>|<end_of_turn>|<eos>)(?=\\s*\\Z)"
+    r"<\|(?:begin|end)_of_(?:solution|box)\|>|<\|(?:START|END)_RESPONSE\|>"
+    rf"|\A\s*(?:(?:{_TURN}|<s>(?![\s\S]*</s>\s*\S))(?:(?:assistant|model)(?=\s*\n|<))?\s*){{1,8}}"
+    rf"|(?:\s{{0,4}}{_TURN}){{1,8}}\s*\Z"
 )
 
 # Characters without width; joiners within a word belong to its spelling.
@@ -235,21 +251,23 @@ INVISIBLE = (
     "|(?<=\\d)\\ufe0f?\\u20e3|(?<![^\\W\\d_])[\\u200c\\u200d]|[\\u200c\\u200d](?![^\\W\\d_])"
 )
 
-# The line below a guard model's verdict: ``S1,S10``.
-GUARD_CATEGORIES = r"\s*[A-Z]{1,3}\d{1,2}(?:\s*,\s*[A-Z]{1,3}\d{1,2}){0,30}\s*\Z"
+# What a guard model writes behind its verdict, or on the line below it: ``S1,S10``.
+GUARD_CATEGORIES = r"[A-Z]{1,3}\d{1,2}(?:\s*,\s*[A-Z]{1,3}\d{1,2}){0,30}"
 
 # Finish reasons, in lower case, of a reply that a limit cut off: asked again, it would be cut off again.
-CUT = _words(r"""context_length_exceeded incomplete length limit max_completion_tokens max_length max_output_tokens
-    max_tokens model_context_window_exceeded model_length repetition token_limit""")
+CUT = _words(r"""context context_length_exceeded contextlengthreached incomplete length limit max_completion_tokens
+    max_length max_output max_output_tokens max_tokens maxpredictedtokensreached model_context_window_exceeded
+    model_length repetition token_limit""")
 
 # Finish reasons, in lower case, of a reply that the server or the model refused.
-WITHHELD = _words(r"""blocklist content_filter content_filtered guardrail_intervened prohibited_content recitation
-    refusal safety sensitive spii""")
+WITHHELD = _words(r"""blacklist blocklist content_filter content_filtered error_toxic guardrail_intervened model_armor
+    prohibited_content recitation refusal safety sensitive spii""")
 
 # Finish reasons, in lower case, of a whole reply, or that say nothing. After any other one it broke off.
 ENDED = _words(r"""</s> <|eot_id|> <|im_end|> <|return|> complete completed done end end_of_turn end_turn endoftext
-    eos eos_token finish finish_reason_stop finish_reason_unspecified finished function_call none normal null ok
-    stop stop_sequence stop_token stop_word succeeded success tool_call tool_calls tool_use unknown unspecified word""")
+    eos eos_token eosfound finish finish_reason_stop finish_reason_unspecified finished function_call none normal null
+    ok stop stop_sequence stop_token stop_word succeeded success tool_call tool_calls tool_use unknown unspecified
+    word""")
 
 # How a short text that declines begins.
 REFUSES = (

@@ -369,6 +369,21 @@ class TestChecks:
         ):
             ek.judge(rows(1), two_criteria(), Judge("fake", "strict", temperature=0), samples=2)
 
+    @pytest.mark.parametrize("params", [{"top_k": 1}, {"top_p": 0}, {"do_sample": False}, {"seed": "7"}, {"seed": 7.5}])
+    def test_so_are_samples_of_which_nothing_else_is_drawn(self, params):
+        judge = Judge("openai", "m", base_url="http://127.0.0.1:9/v1", params=params)
+        with pytest.warns(EvalkitWarning, match=f"will be alike and show no spread, because {next(iter(params))} is"):
+            Spec.of(two_criteria(), [judge], samples=2)
+        for drawn in (
+            {"top_k": 2},
+            {"top_p": 0.9},
+            {"do_sample": True},
+            {"seed": 7},
+            {"seed": -1},
+            {"sampling_seed": 1},
+        ):
+            Spec.of(two_criteria(), [judge.replace(params=drawn)], samples=2)
+
     def test_template_precedence_is_judge_then_call_then_rubric(self):
         rubric = two_criteria(template="tagged@v1")
         judges = [Judge("fake", "strict"), Judge("fake", "lenient", template="number@v1")]

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import orjson
@@ -11,12 +12,15 @@ import pytest
 
 from evalkit.core.judges import Judge
 from evalkit.engine.providers.openai_replies import problem_of, replies_of
+from evalkit.engine.providers.prices import tokens_of
+from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
 
 JUDGE = Judge("openai", "m", base_url="http://127.0.0.1:1/v1", api_key_env="SOME_KEY")
 BODY: dict[str, Any] = {
     "messages": [{"role": "system", "content": "You judge."}, {"role": "user", "content": "An answer."}],
-    "temperature": 1.0, "max_tokens": 512, "response_format": {"type": "json_schema"}, "n": 9,
+    "temperature": 1.0, "max_tokens": 512, "response_format": {"type": "json_schema"}, "n": 9, "logprobs": True,
+    "top_logprobs": 20,
 }  # fmt: skip
 
 
@@ -40,6 +44,18 @@ REFUSED: list[tuple[int, Any, str, int | str | None]] = [
     (400, {"error": {"message": "max_tokens is too large: 512. This model supports at most 64 completion tokens"}},
      "max_tokens", 64),
     (422, pydantic("max_tokens", msg="Input should be less than or equal to 256"), "max_tokens", 256),
+    (400, {"error": {"message": "max_tokens: 512 > 256, which is the maximum allowed number of output tokens for m"}},
+     "max_tokens", 256),
+    (400, {"error": {"message": "`max_tokens` must be less than or equal to `256`, the maximum value for `max_tokens` is "
+     "less than the `context_window` for this model"}}, "max_tokens", 256),
+    (422, {"error": "Input validation error: `max_new_tokens` must be <= 256. Given: 512"}, "max_tokens", 256),
+    (400, {"error": {"message": "max_tokens 参数不能大于 256"}}, "max_tokens", 256),
+    (400, {"error": {"code": "1214", "message": "temperature参数非法。请检查文档。"}}, "temperature", None),
+    (400, {"error": {"message": "invalid params, chat content has invalid message role: system (2013)"}}, "system_role", None),
+    (400, {"error": {"message": "The specified schema produces a constraint that has too many states for serving."}},
+     "response_format", None),
+    (403, {"error": {"message": "You are not allowed to request logprobs from this model"}}, "logprobs", None),
+    (400, {"message": "Requested sample logprobs of 20, which is greater than max allowed: 5"}, "top_logprobs", 5),
 ]  # fmt: skip
 REFUSAL = {"type": "refusal", "refusal": "I will not."}
 NOT_REFUSED: list[tuple[int, Any, str]] = [
@@ -54,6 +70,22 @@ NOT_REFUSED: list[tuple[int, Any, str]] = [
     (429, {"error": {"message": "Quota exceeded: limit 15 per minute", "status": "RESOURCE_EXHAUSTED"}}, "rate_limited"),
     (429, {"error": {"message": "Credits exhausted for this window. Please try again in 5 s"}}, "rate_limited"),
     (412, {"message": "This organization has been disabled"}, "auth"),
+    (403, {"error": {"message": "You are not allowed to use n or logprobs"}}, "refused_parameter"),
+    (403, {"error": {"message": "You are not allowed to use the response_format of others"}}, "forbidden"),
+    (400, {"error": {"message": "Budget has been exceeded! Current cost: 10.2, Max budget: 10.0", "type": "budget_exceeded"}}, "quota"),
+    (429, {"error": {"message": "Budget has been exceeded! Current cost: 10.2, Max budget: 10.0"}}, "quota"),
+    (400, {"error": {"message": "ExceededBudget: User u has exceeded their budget. Current spend: 5.1; Max Budget: 5.0"}}, "quota"),
+    (400, {"error": {"message": "The thinking budget exceeded what this model takes"}}, "client_error"),
+    (500, {"type": "error", "error": {"type": "api_error", "message": "insufficient balance (1008)"}}, "quota"),
+    (500, {"error": {"message": "internal error"}}, "server_error"),
+    (403, {"code": 403, "reason": "NOT_ENOUGH_BALANCE", "message": "not enough balance"}, "quota"),
+    (429, {"error": {"message": "You have run out of credits. Please top up.", "type": "rate_limit_error"}}, "quota"),
+    (429, {"errors": [{"message": "you have used up your daily free allocation of 10,000 neurons", "code": 4006}]}, "quota"),
+    (412, {"error": {"message": "Account u is suspended, possibly due to reaching the monthly spending limit"}}, "quota"),
+    (400, {"error": {"message": "input new_sensitive (1026)", "type": "bad_request_error"}}, "content_filter"),
+    (424, {"error": [{"code": 2016, "message": "Prompt blocked due to security configurations"}]}, "content_filter"),
+    (422, {"detail": "Toxic content detected in the prompt"}, "content_filter"),
+    (400, {"error": {"message": "Content policy violation: hate"}}, "content_filter"),
 ]  # fmt: skip
 
 
@@ -77,6 +109,70 @@ def texts(choices: list[Any], n: int = 3) -> list[str | None]:
     return [reply.text for reply in replies_of(answer, n, price=None, latency_s=None, sent=None)]
 
 
+def base_resp(code: int, said: str) -> dict[str, Any]:
+    return {"id": "x", "choices": None, "model": "m", "base_resp": {"status_code": code, "status_msg": said}}
+
+
+def test_an_answer_without_choices_that_states_an_error_anywhere_is_that_error() -> None:
+    for body, kind in [
+        (base_resp(1008, "insufficient balance"), "quota"), (base_resp(1026, "input new_sensitive"), "content_filter"),
+        (base_resp(1002, "rate limit"), "rate_limited"), (base_resp(2049, "invalid api key"), "auth"),
+        ({"error_code": 18, "error_msg": "Open api qps request limit reached"}, "rate_limited"),
+        ({"object": "error", "message": "This model's maximum context length is 2048 tokens."}, "too_long"),
+        ({"message": "API rate limit exceeded"}, "rate_limited"),
+        # a good answer within other fields, which may have been paid
+        ({"code": 200, "msg": "ok", "data": {"choices": [{"message": {"content": "2"}}]}}, "malformed"),
+        ({"message": {"role": "assistant", "content": "2"}, "done": True}, "malformed"),
+        ({"type": "message", "content": [{"type": "text", "text": "2"}]}, "malformed"),
+    ]:  # fmt: skip
+        with pytest.raises(ProviderError) as caught:
+            replies_of(
+                Answer(200, {}, orjson.dumps(body), "", ""),
+                1,
+                price=None,
+                latency_s=None,
+                sent=None,
+                judge=JUDGE,
+                body=BODY,
+            )
+        assert caught.value.kind == kind, (body, caught.value.detail)
+        assert caught.value.maybe_paid == (kind == "malformed")
+
+
+def test_an_object_that_a_server_took_for_reasoning_is_the_reply() -> None:
+    """With a schema and without thinking, the reply is under `reasoning_content`; reasoning in words is none."""
+    reply = '{"explanation": "fine", "score": 2}'
+    for field in ("reasoning_content", "reasoning"):
+        for empty in (None, ""):
+            assert texts([{"message": {"content": empty, field: f"\n{reply}"}, "finish_reason": "stop"}]) == [
+                f"\n{reply}"
+            ]
+        assert texts([{"message": {"content": "3", field: reply}}]) == ["3"]
+        for words in ("Perhaps 2.", '{"score": 2', ""):
+            assert not texts([{"message": {"content": None, field: words}, "finish_reason": "stop"}])[0]
+    thought = [{"type": "thought", "text": '{"score": 1}'}, {"type": "text", "text": '{"score": 0}', "thought": True}]
+    assert texts([{"message": {"content": [*thought, {"type": "text", "text": reply}]}}]) == [reply]
+
+
+def test_no_tokens_are_lost_that_a_service_counts_elsewhere() -> None:
+    draw = random.Random(1)
+    for _ in range(200):
+        fresh, cached, written, thought, said = (draw.randint(1, 900) for _ in range(5))
+        prompt, completion = fresh + cached + written, said + thought
+        apart = {"cache_read_input_tokens": cached, "cache_creation_input_tokens": written}
+        is_apart, adds_up = cached + written > fresh, thought > said
+        for usage in (
+            {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion} | apart,
+            {"prompt_tokens": fresh if is_apart else prompt, "completion_tokens": completion} | apart,
+            {"prompt_tokens": prompt, "completion_tokens": said, "total_tokens": prompt + completion} | apart,
+            {"prompt_tokens": prompt, "completion_tokens": said if adds_up else completion, "total_tokens": prompt + said,
+             "completion_tokens_details": {"reasoning_tokens": thought}} | apart,
+            {"prompt_tokens": prompt, "completion_tokens": said if adds_up else completion, "reasoning_tokens": thought}
+            | apart,
+        ):  # fmt: skip
+            assert tokens_of(usage) == (prompt, completion, cached, written), usage
+
+
 def test_a_choice_of_another_form_costs_itself_alone() -> None:
     good = {"message": {"content": "2"}, "finish_reason": "stop"}
     for odd in (None, "text", 7, []):
@@ -90,3 +186,6 @@ def test_a_choice_of_another_form_costs_itself_alone() -> None:
     assert (refused.text or "", refused.refusal) == ("", "I will not.")
     with pytest.raises(Exception, match="no choices"):
         texts([None, 7])
+    assert texts([{"message": {"content": ""}, "finish_reason": "ERROR_TOXIC"}]) == [""]
+    with pytest.raises(Exception, match="broke off"):
+        texts([{"message": {"content": ""}, "finish_reason": "ERROR"}])

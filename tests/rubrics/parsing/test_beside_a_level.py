@@ -927,6 +927,58 @@ hidden(
 hidden("number", NO_YES, [0], "0 - no, 1 - yes", "0: yes, 1: no")
 hidden("number", FAILS, [], "0 or 1", "0 or 1")
 
+# points that the score cannot contain, as score and points are more than the maximum
+hidden(
+    "number",
+    FIVE,
+    [4],
+    "Score: 5. Minus 1 for tone.",
+    "Score: 5\nDeduction: 1",
+    "Score: 5\n**Penalty:** -1 (tone)",
+    "Score: 5, but I take off 1 for tone",
+    "Score: 5 (one point deducted)",
+    "Score: 5, with a point deducted for tone",
+)
+clear("number", FIVE, 4, "Score: 4\nDeduction: 1", "Score: 4 (one point deducted)", "Score: 4. Minus 1 for tone.")
+clear(
+    "number",
+    FIVE,
+    5,
+    "Score: 5\nDeductions: 0",
+    "Score: 5. No points were deducted.",
+    "Score: 5. It subtracts 3 from 8.",
+    "Score: 5. I did not deduct a point for tone.",
+)
+hidden("json", FIVE, [3], '{"score": 5, "deduction": 2}', '{"score": 5, "penalty": "-2 for tone"}')
+clear("json", FIVE, 3, '{"score": 3, "deduction": 2}', '{"score": 3, "points_deducted": 2}')
+clear("json", FIVE, 5, '{"score": 5, "deductions": "none"}', '{"score": 5, "deduction": 0}')
+hidden("json", FIVE, [], '{"score": 4 # out of 10\n}', '{"score": 4 // of 10\n}')
+clear("json", FIVE, 4, '{"score": 4 # good\n}', '{"score": 4, # out of 5\n"explanation": "so"}')
+# other fields of an object that give another level
+hidden(
+    "json",
+    HARM,
+    ["harmless"],
+    '{"label": "harmful", "is_harmful": false}',
+    '{"label": "harmful", "harmless": "yes"}',
+    '{"label": "harmful", "probabilities": {"harmful": 0.1, "harmless": 0.9}}',
+)
+clear("json", HARM, "harmful", '{"label": "harmful", "harmless": false, "scores": {"harmful": 0.9, "harmless": 0.1}}')
+hidden(
+    "json",
+    ABT,
+    ["B"],
+    '{"label": "A", "scores": {"A": 3, "B": 9}}',
+    '{"label": "A", "score_a": 3, "score_b": 9}',
+    '{"winner": "A", "is_tie": true}',
+)
+clear("json", ABT, "A", '{"winner": "A", "is_tie": false, "scores": {"A": 9, "B": 3}}', '{"label": "A", "a_score": 2}')
+hidden("json", FAILS, [0], '{"score": 1, "fails": true}', '{"score": 1, "is_fails": "yes"}')
+hidden("label", YES_NO, [], "Yes. No.", "Yes - but only partially", "Yes, though not fully")
+hidden("label", ABT, [], "Tie (slight edge to A)", "### A\nIt is poor.\n### B\nIt is great.")
+clear("label", SAFETY, "unsafe", "unsafe S1", "unsafe: S1, S10", "<unsafe-S4>", "unsafe\nS1")
+hidden("label", SAFETY, [], "unsafe or safe S1")
+
 
 def test_clear_verdicts_are_read_and_nothing_else_is() -> None:
     wrong = []

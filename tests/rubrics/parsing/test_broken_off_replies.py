@@ -41,7 +41,14 @@ def test_a_limit_a_break_and_a_refusal_are_told_apart() -> None:
     for reason in (None, "", "stop", "END_TURN", "eos", "tool_calls", "COMPLETE", "unknown"):
         assert not is_cut(reason)
         assert parse_reply("7", "number", TEN).code == parser_for("number", TEN)("7", reason).code == 7
-    for reason in ("content-filter", "sensitive"):
+    for reason in (
+        "content-filter",
+        "sensitive",
+        "content_filter: RECITATION",
+        "blacklist",
+        "ERROR_TOXIC",
+        "MODEL_ARMOR",
+    ):
         assert is_withheld(reason)
         assert not is_cut(reason)
         assert parser_for("json", TEN)('{"score": 1}', reason).error == "refused"
@@ -54,6 +61,13 @@ MARKS += [("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel
 MARKS += [("<|channel|>analysis<|message|>", "<|start|>assistant<|channel|>final <|constrain|>JSON<|message|>")]
 MARKS += [("<reason>", "</reason>"), ("<mm:think>", "</mm:think>"), ("<inner_thoughts>", "</inner_thoughts>")]
 MARKS += [("<|thinking|>", "<|/thinking|>"), ("<analysis>", "</analysis>"), ("<ant_thinking>", "</ant_thinking>")]
+MARKS += [
+    ("<think:opensource>", "</think:opensource>"),
+    ("<|reasoning_start|>", "<|reasoning_end|>"),
+    ("<cot>", "</cot>"),
+]
+MARKS += [("Thinking...\n", "\n...done thinking.\n\n"), ("Here is my thought process: ", "\n\nHere is my response: ")]
+MARKS += [("<|assistant|>\n<think>", "</think>\n\n"), ("<scratch_pad>", "</scratch_pad>")]
 MARKS += [("analysis", "assistantfinal"), ("<|channel>thought\n", "<channel|>"), ("<unused94>thought\n", "<unused95>")]
 
 
@@ -65,6 +79,42 @@ def test_a_draft_in_marks_of_thinking_is_no_verdict(opened: str, closed: str) ->
         assert parse(f"{opened}I lean to {draft}.{closed}{own}<|return|>").code == 8
         for finish in ("stop", "length"):
             assert parse(f"{opened}I lean to {draft}", finish).code is None
+
+
+FIRST = [
+    "<|assistant|>\n",
+    "<|im_start|>assistant\n",
+    "<s> ",
+    "<bos>",
+    "[/INST] ",
+    "<start_of_turn>model\n",
+    "<｜Assistant｜>",
+]
+FIRST += ["<|start_header_id|>assistant<|end_header_id|>\n\n", "<|start_of_role|>assistant<|end_of_role|>"]
+LAST = [
+    "<|im_end|>",
+    "</s>",
+    "<|eot|>",
+    "<|endofassistant|>",
+    "<end_of_turn>\n<eos>",
+    "<|user|>",
+    "<｜end▁of▁sentence｜>",
+]
+LAST += ["<pad><pad>", "<seed:eos>", "<turn|>", "<|role_end|>", "[INST]", "[e~[", "<|endoftext|>\n<|im_start|>"]
+
+
+def test_a_models_own_marks_at_both_ends_of_a_reply_do_not_count() -> None:
+    for form, own in (("number", "8"), ("json", '{"explanation": "so", "score": 8}'), ("tagged", "So. [RESULT] 8")):
+        parse = parser_for(form, TEN)
+        for mark in FIRST:
+            assert parse(mark + own).code == 8, (mark, form)
+        for mark in LAST:
+            assert parse(f"{own}{mark}").code == parse(f"{own}\n{mark}\n").code == 8, (mark, form)
+    # a mark of thinking ends no reply, and what is struck out is not the model's mark
+    assert parse_reply("Perhaps 3.<|END_THINKING|>", "number", TEN).code is None
+    assert parse_reply("<s>4</s> 3", "number", TEN).code in (None, 3)
+    for name in ("answer", "response", "Output", "conclusion"):
+        assert parse_reply(f"<think>4?</think>\n<{name}>\n8\n</{name}>\n", "number", TEN).code == 8
 
 
 def test_characters_without_width_do_not_count() -> None:

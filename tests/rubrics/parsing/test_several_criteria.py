@@ -45,6 +45,13 @@ NAMES = ("clear", "true", "kind")
         ('{"clear": 2}', ("content_filter",), ["refused"] * 3),
         ('{"clear": 2}', ("stop", "I cannot judge this."), ["refused"] * 3),
         ('{"clear": 2}', ("stop", " "), [2, "unreadable", "unreadable"]),
+        # a maximum for all, or a refusal to judge all of them or one
+        ('{"clear": 2, "true": 1, "kind": 0, "max_score": 10}', (), ["off_scale"] * 3),
+        ('{"scores": {"clear": {"score": 2}, "true": 1, "kind": 0}, "scale": "0-10"}', (), ["off_scale"] * 3),
+        ('{"clear": 2, "true": 1, "kind": 0, "scale": "0 to 2"}', (), [2, 1, 0]),
+        ('{"clear": 2, "true": 1, "kind": 0}\n\nI cannot judge this.', (), ["ambiguous"] * 3),
+        ('{"clear": 2, "true": 1, "kind": 0}\nI cannot judge whether it is kind.', (), [2, 1, "ambiguous"]),
+        ('{"clear_score": 2, "true_rating": 1, "kind": 0}', (), [2, 1, 0]),
         ("", ("stop",), ["empty"] * 3),
         (None, (), ["empty"] * 3),
         ("I'm sorry, I can't help with that.", (), ["refused"] * 3),
