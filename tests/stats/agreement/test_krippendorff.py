@@ -7,7 +7,19 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judgment_tables import BINARY, DECIMAL, NAMES, ORDINAL, PLAIN, TOPIC, imported, judgments, published_rows
+from judgment_tables import (
+    BINARY,
+    DECIMAL,
+    NAMES,
+    ORDINAL,
+    PLAIN,
+    TEXTBOOK,
+    TOPIC,
+    imported,
+    judgments,
+    published_rows,
+    rated,
+)
 from pandas.testing import assert_frame_equal
 
 from evalkit.errors import InputError
@@ -17,13 +29,6 @@ from evalkit.stats.agreement.reliabilities import reliability
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 
-# Krippendorff 2011, "Computing Krippendorff's alpha-reliability", example C: four observers, twelve units.
-TEXTBOOK = [
-    [1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None],
-    [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, None, 3],
-    [None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None],
-    [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None],
-]
 PRINTED = {"nominal": 0.743, "ordinal": 0.815, "interval": 0.849}
 
 
@@ -33,16 +38,7 @@ def scale_of(level, codes):
 
 
 def table_of(ratings, level, codes):
-    """Judgments from one list per judge, a cell being a code, a list of codes, or None."""
-    scale = scale_of(level, codes)
-    samples = {}
-    for judge, row in enumerate(ratings):
-        for item, cell in enumerate(row):
-            answers = cell if isinstance(cell, list) else [cell]
-            samples[f"u{item:02}", f"j{judge}"] = [
-                "!empty" if code is None else f"c{code}" if level == "nominal" else code for code in answers
-            ]
-    return judgments(samples, scale)
+    return rated(ratings, scale_of(level, codes))
 
 
 # -- disagreement
