@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from judgment_tables import only
 from pandas.testing import assert_frame_equal
 
 import evalkit as ek
@@ -35,11 +36,6 @@ def items_of(n, **columns):
     return pd.DataFrame(
         {"item_id": [f"i{at}" for at in range(n)], "answer": [f"text {at}" for at in range(n)], **columns}
     )
-
-
-def only(table):
-    assert len(table) == 1
-    return table.iloc[0]
 
 
 # -- known effects, through recorded replies

@@ -20,6 +20,14 @@ NAMES = Scale.of({"art": "", "law": "", "sport": ""}, level="nominal")
 DECIMAL = Scale.of({0: "worst", 1: "best"}, level="interval", pass_at=0.5)
 PAIR = Scale.of({"A": "", "B": "", "tie": ""}, level="nominal")
 PAIR_SCORE = {"A": 1.0, "B": 0.0, "tie": 0.5}
+# Krippendorff 2011, "Computing Krippendorff's alpha-reliability", example C: four observers, twelve units, in five
+# categories; also Gwet's example.
+TEXTBOOK = [
+    [1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None],
+    [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, None, 3],
+    [None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None],
+    [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None],
+]
 
 
 def judgments(samples, scale=ORDINAL, *, criterion="c", rubric="r", version="v1", weights=None):
@@ -62,6 +70,35 @@ def judgments(samples, scale=ORDINAL, *, criterion="c", rubric="r", version="v1"
     if not rows:
         return schemas.empty("judgments")
     return schemas.table("judgments", pd.DataFrame(rows).astype(object).to_dict("list"))
+
+
+def answered(given, scale=BINARY, item="i{:03}"):
+    """Judgments from {judge: [for each item a code, a list of codes, or None for a reply that could not be read]}."""
+    cells = {
+        (item.format(at), judge): ["!empty" if code is None else code for code in _listed(cell)]
+        for judge, row in given.items()
+        for at, cell in enumerate(row)
+    }
+    return judgments(cells, scale)
+
+
+def _listed(cell):
+    return cell if isinstance(cell, list) else [cell]
+
+
+def rated(ratings, scale):
+    """Judgments of items u00, u01, … by j0, j1, …, as in `answered`; on a nominal scale, 1 is the name c1."""
+    name = "c{}" if scale.level == "nominal" else "{}"
+    rows = [
+        [[code if code is None else name.format(code) for code in _listed(cell)] for cell in row] for row in ratings
+    ]
+    return answered({f"j{judge}": row for judge, row in enumerate(rows)}, scale, "u{:02}")
+
+
+def only(table):
+    """The one row of a table."""
+    assert len(table) == 1
+    return table.iloc[0]
 
 
 def published_rows(folder, name):

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judgment_tables import BINARY, NAMES, PAIR, PLAIN, TOPIC, judgments
+from judgment_tables import BINARY, NAMES, PAIR, PLAIN, TOPIC, judgments, only
 
 from evalkit import tables
 from evalkit.cli import main
@@ -186,11 +186,6 @@ def labels_of(codes, annotator="ann"):
 
 def judged(said, judge="j"):
     return pairs_of({f"i{at:02}": answer for at, answer in enumerate(said)}, judge)
-
-
-def only(table):
-    assert len(table) == 1
-    return table.iloc[0]
 
 
 @pytest.mark.long

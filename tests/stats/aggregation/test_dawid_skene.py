@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judgment_tables import BINARY, DECIMAL, LOW, NAMES, PAIR, TOPIC, judgments
+from judgment_tables import BINARY, DECIMAL, LOW, NAMES, PAIR, TOPIC, answered, judgments
 from llmbar import juries
 from pandas.testing import assert_frame_equal
 
@@ -20,18 +20,9 @@ from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 
 
-def votes_of(answers, scale=BINARY):
+def votes_of(given, scale=BINARY):
     """Votes from one list per judge; None is an answer that could not be read."""
-    return vote(
-        judgments(
-            {
-                (f"i{item:04}", f"j{judge}"): ["!empty" if code is None else code]
-                for judge, row in enumerate(answers)
-                for item, code in enumerate(row)
-            },
-            scale,
-        )
-    )
+    return vote(answered({f"j{judge}": row for judge, row in enumerate(given)}, scale, "i{:04}"))
 
 
 def plain(labels, n_levels, *, one_coin):

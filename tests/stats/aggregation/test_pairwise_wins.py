@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judgment_tables import ORDINAL, PAIR, judgments, published_rows
+from judgment_tables import ORDINAL, PAIR, judgments, only, published_rows
 from pandas.testing import assert_frame_equal
 
 import evalkit as ek
@@ -24,11 +24,6 @@ from evalkit.tables import schemas
 def pairs(answers, judge="j"):
     """Judgments from {item: (AB codes, BA codes)}; labels are mapped back already, as in every judgments table."""
     return judgments({(item, judge): {"AB": list(ab), "BA": list(ba)} for item, (ab, ba) in answers.items()}, PAIR)
-
-
-def only(table):
-    assert len(table) == 1
-    return table.iloc[0]
 
 
 # -- order agreement

@@ -7,7 +7,19 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judgment_tables import BINARY, DECIMAL, NAMES, ORDINAL, PLAIN, TOPIC, imported, judgments, published_rows
+from judgment_tables import (
+    BINARY,
+    DECIMAL,
+    NAMES,
+    ORDINAL,
+    PLAIN,
+    TEXTBOOK,
+    TOPIC,
+    imported,
+    judgments,
+    published_rows,
+    rated,
+)
 from pandas.testing import assert_frame_equal
 
 from evalkit.errors import InputError
@@ -17,13 +29,6 @@ from evalkit.stats.agreement.reliabilities import reliability
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 
-# Krippendorff 2011, "Computing Krippendorff's alpha-reliability", example C: four observers, twelve units.
-TEXTBOOK = [
-    [1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None],
-    [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, None, 3],
-    [None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None],
-    [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None],
-]
 PRINTED = {"nominal": 0.743, "ordinal": 0.815, "interval": 0.849}
 
 
@@ -33,16 +38,7 @@ def scale_of(level, codes):
 
 
 def table_of(ratings, level, codes):
-    """Judgments from one list per judge, a cell being a code, a list of codes, or None."""
-    scale = scale_of(level, codes)
-    samples = {}
-    for judge, row in enumerate(ratings):
-        for item, cell in enumerate(row):
-            answers = cell if isinstance(cell, list) else [cell]
-            samples[f"u{item:02}", f"j{judge}"] = [
-                "!empty" if code is None else f"c{code}" if level == "nominal" else code for code in answers
-            ]
-    return judgments(samples, scale)
+    return rated(ratings, scale_of(level, codes))
 
 
 # -- disagreement
@@ -169,15 +165,6 @@ def test_alpha_of_shares_is_the_definition(ratings, level):
         assert math.isnan(row["alpha_single"])
     else:
         assert row["alpha_single"] == pytest.approx(1 - (n - 1) * (coincidence * distance).sum() / expected, abs=1e-9)
-
-
-def test_repeated_samples_of_one_judge_are_one_coder():
-    # Three equal samples each change nothing: the shares are the same as with one.
-    once = reliability(table_of(TEXTBOOK, "ordinal", [1, 2, 3, 4, 5])).iloc[0]
-    thrice = [[[code] * 3 for code in row] for row in TEXTBOOK]
-    again = reliability(table_of(thrice, "ordinal", [1, 2, 3, 4, 5])).iloc[0]
-    assert again["alpha_single"] == pytest.approx(once["alpha_single"])
-    assert again["n_samples"] == 3
 
 
 @pytest.mark.long

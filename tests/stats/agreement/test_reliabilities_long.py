@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judgment_tables import BINARY, DECIMAL, NAMES, judgments
+from judgment_tables import BINARY, DECIMAL, NAMES, TEXTBOOK, judgments, rated
 from pandas.testing import assert_frame_equal
 
 from evalkit.errors import ConfigError, InputError
@@ -22,26 +22,8 @@ from evalkit.tables import schemas
 
 FOUR = Scale.of({1: "", 2: "", 3: "", 4: ""})
 FIVE_NAMES = Scale.of({f"c{code}": "" for code in range(1, 6)}, level="nominal")
-# Gwet's example of four raters and twelve units, in five categories (also Krippendorff's 2011 example C).
-GWET = [
-    [1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None],
-    [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, None, 3],
-    [None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None],
-    [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None],
-]
 CELL = st.one_of(st.none(), st.integers(1, 4))
 RATINGS = st.lists(st.lists(CELL, min_size=7, max_size=7), min_size=2, max_size=4)
-
-
-def table_of(ratings, scale):
-    """One sample a cell; None is an answer that could not be read."""
-    name = "c{}" if scale.level == "nominal" else "{}"
-    samples = {
-        (f"u{item:02}", f"j{judge}"): ["!empty" if code is None else name.format(code)]
-        for judge, row in enumerate(ratings)
-        for item, code in enumerate(row)
-    }
-    return judgments(samples, scale)
 
 
 def full(table):
@@ -55,7 +37,7 @@ def test_gwets_printed_coefficient():
     # Gwet (2014) prints AC1 .775 for these ratings; by hand: the 11 units with two ratings or more have
     # agreeing shares 1 (u1: three 1s), 1/2 (2,2,3,2: 6 of 12), 1, 1, 1, 0 (1,2,3,4), 1, 1/2 (1,1,2,1), 1, 1, 1:
     # p_a = 9/11. Shares of the categories are summed over all 12 units below; p_e = Σ π(1 − π) / 4.
-    row = full(table_of(GWET, FIVE_NAMES))
+    row = full(rated(TEXTBOOK, FIVE_NAMES))
     shares = np.array([1 + 1 / 4 + 3 / 4 + 1, 3 / 4 + 1 + 1 / 4 + 1 / 4 + 1, 1 / 4 + 1 + 1 + 1 / 4 + 1, 1 / 4 + 1, 1])
     assert shares.sum() == 12
     prevalence = shares / 12
@@ -66,20 +48,12 @@ def test_gwets_printed_coefficient():
     assert row["gwet_ac1_low"] < row["gwet_ac1"] < row["gwet_ac1_high"]
 
 
-def test_fleiss_by_hand():
-    # Three judges, items aab, aaa, bbb and one that is incomplete: P̄ = (1/3 + 1 + 1)/3 = 7/9; p_a = 5/9,
-    # Σp² = (25 + 16)/81; κ = (7/9 − 41/81)/(1 − 41/81) = 22/40.
-    row = full(table_of([[1, 1, 2, 1], [1, 1, 2, None], [2, 1, 2, 1]], FOUR))
-    assert row["fleiss_kappa"] == pytest.approx(22 / 40)
-    assert (row["n_complete"], row["n_items"]) == (3, 4)
-
-
 @settings(max_examples=60)
 @given(RATINGS)
 def test_fleiss_is_that_of_statsmodels_on_complete_items(ratings):
     from statsmodels.stats.inter_rater import fleiss_kappa
 
-    row = full(table_of(ratings, FOUR))
+    row = full(rated(ratings, FOUR))
     whole = [codes for codes in zip(*ratings, strict=True) if None not in codes]
     assert row["n_complete"] == len(whole)
     seen = {code for codes in whole for code in codes}
@@ -92,52 +66,28 @@ def test_fleiss_is_that_of_statsmodels_on_complete_items(ratings):
     assert row["fleiss_kappa"] == pytest.approx(fleiss_kappa(counts), abs=1e-9)
 
 
-def slow_gwet(ratings, weight, levels):
-    """Gwet's definition, pair by pair of raters."""
-    agreed, shares = [], []
-    for codes in zip(*ratings, strict=True):
-        codes = [code for code in codes if code is not None]
-        if codes:
-            shares.append([codes.count(level) / len(codes) for level in levels])
-        if len(codes) > 1:
-            agreed.append(np.mean([weight(one, other) for one, other in itertools.permutations(codes, 2)]))
-    if not agreed:
-        return math.nan
-    total = sum(weight(one, other) for one in levels for other in levels)
-    mean = np.mean(shares, axis=0)
-    chance = total / (len(levels) * (len(levels) - 1)) * sum(share * (1 - share) for share in mean)
-    return (np.mean(agreed) - chance) / (1 - chance)
-
-
-@settings(max_examples=60)
-@given(RATINGS)
-def test_gwet_is_the_definition_pair_by_pair(ratings):
-    row = full(table_of(ratings, FOUR))
-    levels = [1, 2, 3, 4]
-    assert row["gwet_ac1"] == pytest.approx(slow_gwet(ratings, lambda a, b: float(a == b), levels), nan_ok=True)
-    weighted = slow_gwet(ratings, lambda a, b: 1 - (a - b) ** 2 / 9, levels)
-    assert row["gwet_ac2"] == pytest.approx(weighted, nan_ok=True)
-
-
 def test_levels_that_nobody_used_count_for_gwet():
     # p_a and π are the same on two and on four levels, p_e is not.
     ratings = [[1, 1, 2, 2], [1, 2, 2, 2]]
-    two, four = (full(table_of(ratings, scale))["gwet_ac1"] for scale in (Scale.of({1: "", 2: ""}), FOUR))
+    two, four = (full(rated(ratings, scale)) for scale in (Scale.of({1: "", 2: ""}), FOUR))
     # π = (3/8, 5/8): Σπ(1−π) = 30/64; p_a = 3/4. q = 2: p_e = 30/64; q = 4: 10/64.
-    assert two == pytest.approx((3 / 4 - 30 / 64) / (34 / 64))
-    assert four == pytest.approx((3 / 4 - 10 / 64) / (54 / 64))
+    assert two["gwet_ac1"] == two["gwet_ac2"] == pytest.approx((3 / 4 - 30 / 64) / (34 / 64))
+    assert four["gwet_ac1"] == pytest.approx((3 / 4 - 10 / 64) / (54 / 64))
+    # AC2: 1 and 2 agree by 1 − 1/9, so p_a = (3 + 8/9)/4; all weights add to 16 − 40/9, over q(q − 1) = 12.
+    chance = (16 - 40 / 9) / 12 * 30 / 64
+    assert four["gwet_ac2"] == pytest.approx((35 / 36 - chance) / (1 - chance))
 
 
 def test_intervals_leave_one_cluster_out():
     rng = np.random.default_rng(3)
     ratings = [[int(code) for code in rng.integers(1, 5, 12)] for _ in range(3)]
     clusters = {f"u{item:02}": f"g{item // 2}" for item in range(12)}
-    row = reliability(table_of(ratings, FOUR), full=True, clusters=clusters).iloc[0]
+    row = reliability(rated(ratings, FOUR), full=True, clusters=clusters).iloc[0]
     for name in ("fleiss_kappa", "gwet_ac1", "gwet_ac2", "alpha_vote"):
         parts = []
         for out in range(6):
             kept = [[code for at, code in enumerate(codes) if at // 2 != out] for codes in ratings]
-            parts.append(np.arctanh(full(table_of(kept, FOUR))[name]))
+            parts.append(np.arctanh(full(rated(kept, FOUR))[name]))
         parts = np.array(parts)
         error = math.sqrt(5 / 6 * ((parts - parts.mean()) ** 2).sum())
         # t with five degrees of freedom at .975: 2.570582 (any table).
@@ -192,7 +142,7 @@ def test_judgments_and_their_votes_say_the_same_of_labels(answers):
 
 
 def test_the_short_table_is_the_head_of_the_full_one():
-    table = table_of(GWET, FOUR.of(dict.fromkeys(range(1, 6), "")))
+    table = rated(TEXTBOOK, FOUR.of(dict.fromkeys(range(1, 6), "")))
     short, whole = reliability(table), reliability(table, full=True)
     kept = [name for name in short.columns if name not in ("alpha_vote", "alpha_vote_low", "alpha_vote_high", "notes")]
     assert_frame_equal(short[kept], whole[kept])
@@ -208,7 +158,7 @@ def test_the_short_table_is_the_head_of_the_full_one():
 def test_pairs_are_those_of_scikit_learn(ratings):
     from sklearn.metrics import cohen_kappa_score
 
-    made = judge_agreement(table_of(ratings, FOUR))
+    made = judge_agreement(rated(ratings, FOUR))
     pairs = list(itertools.combinations(range(len(ratings)), 2))
     assert made[["judge_a", "judge_b"]].values.tolist() == [[f"j{a}", f"j{b}"] for a, b in pairs]
     for (a, b), row in zip(pairs, made.to_dict("records"), strict=True):
@@ -232,10 +182,10 @@ def test_pairs_are_those_of_scikit_learn(ratings):
 def test_pairs_interval_by_hand():
     # Agreement 1, 1, 1, 0 on four items: p = 3/4; without one item 2/3 three times and 1 once, which has no
     # logit: its error is not known. With eight items of two 0s: without one, 5/7 (six times) or 6/7 (twice).
-    four = judge_agreement(table_of([[1, 1, 1, 1], [1, 1, 1, 2]], FOUR)).iloc[0]
+    four = judge_agreement(rated([[1, 1, 1, 1], [1, 1, 1, 2]], FOUR)).iloc[0]
     assert math.isnan(four["percent_agreement_low"])
     assert "no interval of percent_agreement: without one cluster it is at the end of its range" in four["notes"]
-    eight = judge_agreement(table_of([[1] * 4 + [2] * 4, [1, 1, 1, 2, 2, 2, 2, 1]], FOUR)).iloc[0]
+    eight = judge_agreement(rated([[1] * 4 + [2] * 4, [1, 1, 1, 2, 2, 2, 2, 1]], FOUR)).iloc[0]
     z = np.log([2.5] * 6 + [6] * 2)
     error = math.sqrt(7 / 8 * ((z - z.mean()) ** 2).sum())
     low = math.log(3) - 2.364624 * error  # t with seven degrees of freedom
@@ -358,7 +308,7 @@ def test_empty_tables_and_missing_columns():
         assert len(reliability(empty, full=True)) == 0
         assert (
             reliability(empty, full=True).columns.tolist()
-            == reliability(table_of(GWET, FIVE_NAMES), full=True).columns.tolist()
+            == reliability(rated(TEXTBOOK, FIVE_NAMES), full=True).columns.tolist()
         )
         assert len(judge_agreement(empty)) == 0
         assert len(judge_agreement(empty.drop(columns="level"))) == 0

@@ -5,27 +5,17 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from alignment_tables import votes_table
+from judgment_tables import BINARY
 from scipy.stats import t as student
 
 import evalkit as ek
-from evalkit.tables import schemas
 
-SCALE = '{"codes":[0,1],"better":"high","pass_at":1}'
 TEXT = "on these labels, so that its accuracy looks better than it is"
 
 
 def votes_of(said):
-    parts = []
-    for judge, codes in said.items():
-        rows = [(f"i{i}", int(code)) for i, code in enumerate(codes) if code is not None]
-        n = len(rows)
-        parts.append(schemas.table("votes", {
-            "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": [item for item, _ in rows],
-            "criterion": ["c"] * n, "judge": [judge] * n, "score": [float(code) for _, code in rows],
-            "label": [str(code) for _, code in rows], "passed": [code == 1 for _, code in rows], "n_samples": [1] * n,
-            "n_scored": [1] * n, "tied": [False] * n, "level": ["ordinal"] * n, "scale": [SCALE] * n,
-        }))  # fmt: skip
-    return pd.concat(parts)
+    return pd.concat([votes_table(codes, BINARY, judge) for judge, codes in said.items()])
 
 
 def labels_of(codes):

@@ -6,23 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from alignment_tables import votes_table
 from scipy.stats import t as student
 
 import evalkit as ek
-from evalkit.tables import schemas
-
-FIVE = '{"codes":[1,2,3,4,5],"better":"high","pass_at":4}'
 
 
 def votes_of(codes, start=0, judge="j"):
-    n = len(codes)
-    return schemas.table("votes", {
-        "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": [f"i{start + i}" for i in range(n)],
-        "criterion": ["c"] * n, "judge": [judge] * n, "score": [float(code) for code in codes],
-        "label": [None if code % 1 else f"{code:g}" for code in codes], "passed": [code >= 4 for code in codes],
-        "n_samples": [1] * n,
-        "n_scored": [1] * n, "tied": [False] * n, "level": ["ordinal"] * n, "scale": [FIVE] * n,
-    })  # fmt: skip
+    return votes_table(codes, judge=judge, start=start)
 
 
 def labels_of(values, start=0):

@@ -3,13 +3,15 @@
 import math
 import re
 import warnings
+from functools import partial
 
+import alignment_tables
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judgment_tables import BINARY, DECIMAL, NAMES, TOPIC, judgments
+from judgment_tables import BINARY, DECIMAL, NAMES, TOPIC, answered, judgments
 from llmbar import juries
 
 from evalkit.errors import ConfigError, EvalkitWarning, InputError
@@ -25,29 +27,11 @@ from evalkit.tables import schemas
 PLAIN = Scale.of({1: "", 2: "", 3: "", 4: "", 5: ""})
 
 
-def votes_of(answers, scale=BINARY):
-    """Votes from {judge: [code per item]}; None is an answer that could not be read."""
-    return vote(
-        judgments(
-            {
-                (f"i{item:03}", judge): ["!empty" if code is None else code]
-                for judge, row in answers.items()
-                for item, code in enumerate(row)
-            },
-            scale,
-        )
-    )
+def votes_of(given, scale=BINARY):
+    return vote(answered(given, scale))
 
 
-def labels_of(columns):
-    """Labels from {annotator: [code per item]}."""
-    rows = [
-        (f"i{item:03}", "c", annotator, code)
-        for annotator, row in columns.items()
-        for item, code in enumerate(row)
-        if code is not None
-    ]
-    return pd.DataFrame(rows, columns=["item_id", "criterion", "annotator", "label"])
+labels_of = partial(alignment_tables.labels_of, item="i{:03}")
 
 
 def by_judge(made):

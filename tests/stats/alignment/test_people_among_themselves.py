@@ -2,37 +2,22 @@
 
 import itertools
 import math
+from functools import partial
 
+import alignment_tables
 import numpy as np
 import pandas as pd
 import pytest
 
 import evalkit as ek
-from evalkit.tables import schemas
+from evalkit.rubrics import Scale
 
-SCALE = '{"codes":[0,1,2,3,4],"better":"high","pass_at":3}'
+SCALE = Scale.of(dict.fromkeys(range(5), ""), pass_at=3)
 FIGURES = ["accuracy", "kappa", "quadratic_kappa", "spearman"]
 
 
-def votes_of(codes, judge="j"):
-    rows = [(f"i{number:03}", code) for number, code in enumerate(codes) if code is not None]
-    n = len(rows)
-    return schemas.table("votes", {
-        "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": [item for item, _ in rows],
-        "criterion": ["c"] * n, "judge": [judge] * n, "score": [float(code) for _, code in rows],
-        "label": [str(code) for _, code in rows], "passed": [code >= 3 for _, code in rows], "n_samples": [1] * n,
-        "n_scored": [1] * n, "tied": [False] * n, "level": ["ordinal"] * n, "scale": [SCALE] * n,
-    })  # fmt: skip
-
-
-def labels_of(people):
-    rows = [
-        {"item_id": f"i{number:03}", "criterion": "c", "annotator": name, "label": code}
-        for name, codes in people.items()
-        for number, code in enumerate(codes)
-        if code is not None
-    ]
-    return pd.DataFrame(rows)
+votes_of = partial(alignment_tables.votes_table, scale=SCALE, item="i{:03}")
+labels_of = partial(alignment_tables.labels_of, item="i{:03}")
 
 
 def figures_on(pairs):
@@ -173,7 +158,7 @@ def test_a_perfect_judge_is_above_people_among_themselves():
 
 
 def test_a_judge_that_was_not_asked_is_not_wrong_in_an_annotators_place():
-    votes = pd.concat([votes_of([4] * 6), votes_of([4] * 3 + [None] * 3, "k")])
+    votes = pd.concat([votes_of([4] * 6), votes_of([4] * 3 + [None] * 3, judge="k")])
     people = {name: [4] * 6 for name in "abc"}
     table = ek.align(votes, labels_of(people), reference="majority", unscored="wrong").set_index("judge")
     assert table.loc["k", ["accuracy", "accuracy_as_peer"]].tolist() == [1, 1]

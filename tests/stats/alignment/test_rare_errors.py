@@ -5,25 +5,14 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from alignment_tables import FIVE, votes_table
 
 import evalkit as ek
 from evalkit.errors import ConfigError
+from evalkit.rubrics import Scale
 from evalkit.stats.intervals import bounded_interval, mean_interval
-from evalkit.tables import schemas
 
-FIVE = '{"codes":[1,2,3,4,5],"better":"high","pass_at":4}'
-HUNDRED = '{"codes":[0,100],"better":"high"}'
-
-
-def votes_of(scores, scale=HUNDRED, level="interval", name="votes", judge="j"):
-    n = len(scores)
-    return schemas.table(name, {
-        "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": [f"i{i}" for i in range(n)],
-        "criterion": ["c"] * n, "judge": [judge] * n, "score": [float(s) for s in scores],
-        "label": [f"{s:g}" if level == "ordinal" else None for s in scores],
-        "passed": [s >= 4 if "pass_at" in scale else None for s in scores], "n_samples": [1] * n, "n_scored": [1] * n,
-        "tied": [False] * n, "level": [level] * n, "scale": [scale] * n,
-    })  # fmt: skip
+HUNDRED = Scale.of({0: "", 100: ""}, level="interval")
 
 
 def labels_of(values, items=None):
@@ -48,18 +37,18 @@ def test_the_largest_error_is_the_width_of_interval_scales_and_half_of_ordinal_o
     judge = np.clip(np.round(people + 3 * draw.normal(size=200)), 0, 100)
     y = people[:40]
     for given, more in ((None, 100), (20, 20), (1e6, 100)):  # an error is never above the width
-        row = ek.corpus_estimate(votes_of(judge), labels_of(y), largest_error=given).iloc[0]
+        row = ek.corpus_estimate(votes_table(judge, HUNDRED), labels_of(y), largest_error=given).iloc[0]
         mean, variance = plain(y, judge, more)
         ends = bounded_interval(mean, math.sqrt(variance), bounds=(0, 100), freedom=39)
         assert row["estimate"] == pytest.approx(mean)
         assert (row["estimate_low"], row["estimate_high"]) == pytest.approx((ends.low, ends.high))
         assert f"up to {more:g}" in row["notes"]
     stars, said = (np.clip(np.round(side / 25 + 1), 1, 5) for side in (people, judge))
-    for scale, more in ((FIVE, 2), ('{"codes":[1,5],"better":"high"}', 4)):  # at least one step
-        one = votes_of(np.where(said < 3, 1, 5) if more == 4 else said, scale, "ordinal")
+    for scale, more in ((FIVE, 2), (Scale.of({1: "", 5: ""}), 4)):  # at least one step
+        one = votes_table(np.where(said < 3, 1, 5) if more == 4 else said, scale)
         row = ek.corpus_estimate(one, labels_of(np.where(stars < 3, 1, 5)[:40] if more == 4 else stars[:40])).iloc[0]
         assert f"up to {more}" in row["notes"]
-    passes = ek.corpus_estimate(votes_of(said, FIVE, "ordinal"), labels_of(stars[:40]), figure="passed").iloc[0]
+    passes = ek.corpus_estimate(votes_table(said, FIVE), labels_of(stars[:40]), figure="passed").iloc[0]
     assert "up to 1" in passes["notes"]
 
 
@@ -68,7 +57,7 @@ def test_an_error_that_was_not_seen_is_inside():
     people = np.array([60.0, 100, 80] * 10 + [100.0] * 970)
     judge = people.copy()
     judge[30:][::50] = 0
-    row = ek.corpus_estimate(votes_of(judge), labels_of(people[:30])).iloc[0]
+    row = ek.corpus_estimate(votes_table(judge, HUNDRED), labels_of(people[:30])).iloc[0]
     assert row["estimate_low"] <= people.mean() <= row["estimate_high"]
     assert row["method"] == "linear"
 
@@ -77,7 +66,7 @@ def test_labels_alone_where_they_are_narrower_from_sixty_on():
     # People nearly agree (60 or 61), so that labels alone say more than one error of 100 that was not seen.
     y = np.tile([60.0, 61.0], 100)
     for n, method in ((59, "linear"), (60, "labels"), (120, "labels")):
-        row = ek.corpus_estimate(votes_of(y), labels_of(y[:n])).iloc[0]
+        row = ek.corpus_estimate(votes_table(y, HUNDRED), labels_of(y[:n])).iloc[0]
         human = mean_interval(y[:n], np.arange(n), bounds=(0, 100))
         assert row["method"] == method
         assert (row["human_low"], row["human_high"]) == pytest.approx((human.low, human.high))
@@ -89,14 +78,14 @@ def test_labels_alone_where_they_are_narrower_from_sixty_on():
             assert "the judge is not used" in row["notes"]
         else:
             assert row["estimate_high"] - row["estimate_low"] > human.high - human.low
-    near = ek.corpus_estimate(votes_of(y), labels_of(y[:120]), largest_error=1).iloc[0]
+    near = ek.corpus_estimate(votes_table(y, HUNDRED), labels_of(y[:120]), largest_error=1).iloc[0]
     assert near["method"] == "isotonic"
 
 
 @pytest.mark.parametrize("wrong", [0, -1, math.inf, math.nan, True])
 def test_a_largest_error_is_a_number_above_zero(wrong):
     with pytest.raises(ConfigError, match="pass a number above 0, in the units of the estimate"):
-        ek.corpus_estimate(votes_of([50.0] * 40), labels_of([50.0] * 40), largest_error=wrong)
+        ek.corpus_estimate(votes_table([50.0] * 40, HUNDRED), labels_of([50.0] * 40), largest_error=wrong)
 
 
 @pytest.mark.long
@@ -108,7 +97,7 @@ def test_intervals_hold_rare_errors_in_simulations():
         wrong = draw.random(400) < 0.02
         people[wrong] = 100
         judge = np.where(wrong, 0, people)
-        row = ek.corpus_estimate(votes_of(judge), labels_of(people[:30])).iloc[0]
+        row = ek.corpus_estimate(votes_table(judge, HUNDRED), labels_of(people[:30])).iloc[0]
         covered += row["estimate_low"] <= people.mean() <= row["estimate_high"]
     assert covered >= 54  # of 60: at .93, fewer come up in 2 of 100 runs; the draws are always the same
 
@@ -125,9 +114,7 @@ def test_split_labels_stand_for_the_corpus(tmp_path):
         labels = labels_of(people[there], there).assign(probability=chance[there], round=1)
         names = {f"i{i}": f"{number} {i}" for i in range(n)}
         row = ek.corpus_estimate(
-            votes_of(np.full(n, 3.0) + np.arange(n) % 3 - 1, FIVE, "ordinal"),
-            ek.split_labels(labels, names),
-            cache=tmp_path,
+            votes_table(np.full(n, 3.0) + np.arange(n) % 3 - 1, FIVE), ek.split_labels(labels, names), cache=tmp_path
         ).iloc[0]
         assert row["n_items"] == n
         gaps.append(row["human"] - 3.0)
@@ -142,7 +129,7 @@ def test_labels_picked_by_hand_are_seen():
     draw = np.random.default_rng(2)
     people = draw.integers(1, 6, 500)
     judge = np.clip(people + draw.integers(-1, 2, 500), 1, 5)
-    votes = votes_of(judge, FIVE, "ordinal")
+    votes = votes_table(judge, FIVE)
     hard = np.argsort(judge, kind="stable")[:60]
     text = "the judge scores the labelled items otherwise than all"
 
@@ -174,7 +161,7 @@ def test_whole_clusters_drawn_at_random_are_no_picked_labels():
     for _ in range(40):
         judge = np.repeat(draw.integers(1, 6, 50), 10)
         chosen = np.concatenate([np.arange(10) + 10 * g for g in draw.permutation(50)[:6]])
-        made = ek.align(votes_of(judge, FIVE, "ordinal"), labels_of(judge[chosen], chosen), clusters=clusters)
+        made = ek.align(votes_table(judge, FIVE), labels_of(judge[chosen], chosen), clusters=clusters)
         alarms += "otherwise than all" in str(made["notes"].iloc[0])
     assert alarms <= 1
 
@@ -183,5 +170,5 @@ def test_rare_fails_are_no_picked_labels():
     # Two of the eight fails among 40 labels come up often; by the 2 % of all alone z would be 2.7 and more.
     judge = np.array([1] * 8 + [5] * 392)
     chosen = np.array([0, 1, *range(100, 138)])
-    made = ek.align(votes_of(judge, FIVE, "ordinal"), labels_of(judge[chosen], chosen))
+    made = ek.align(votes_table(judge, FIVE), labels_of(judge[chosen], chosen))
     assert "otherwise than all" not in str(made["notes"].iloc[0])

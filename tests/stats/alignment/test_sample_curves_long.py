@@ -6,6 +6,7 @@ import json
 import math
 import warnings
 
+import alignment_tables
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,13 +26,7 @@ def table_of(answers, scale=BINARY, judge="j"):
 
 
 def labels_of(*columns):
-    rows = [
-        (f"i{n:03}", "c", f"p{at}", code)
-        for at, column in enumerate(columns)
-        for n, code in enumerate(column)
-        if code is not None
-    ]
-    return pd.DataFrame(rows, columns=["item_id", "criterion", "annotator", "label"])
+    return alignment_tables.labels_of({f"p{at}": column for at, column in enumerate(columns)}, item="i{:03}")
 
 
 def simulated(n_items, k, seed, scale=PLAIN):
