@@ -292,6 +292,10 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
             "columns, as in labels.rename(columns={'id': 'item_id', 'human': 'label'}), or read columns of the items "
             "with ek.extract_labels(items, {'criterion': ['annotator1', 'annotator2']})"
         )
+    if "annotator" not in labels and {"score_norm", "level", "scale"} <= {*labels.columns}:
+        names = "rename(columns={'judge': 'annotator'})" if "judge" in labels else "assign(annotator='jury')"
+        fact = "the labels are a table of judges, not of people: judgments, votes or scores"
+        raise InputError(f"{fact}; to compare with these judges as if they were people, say so: pass labels.{names}")
     keys = {"annotator": "people"} if "annotator" not in labels else {}
     if "criterion" not in labels:
         if criteria is None or len(criteria) > 1:

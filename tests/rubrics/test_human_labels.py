@@ -245,3 +245,15 @@ def test_levels_whose_spaces_were_stripped_are_the_levels_that_were_asked_for() 
                 assert texts is not bare or is_moved(label, form, more)
     swapped = ek.Scale.of({"a": "", "a: b": "two: 2", "c: d": "one", "e": ""}, level="nominal")
     assert is_moved("a: b", "a:\na: b: one\nc: d: two: 2\ne:", swapped)
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_judgments_votes_and_scores_are_no_labels_of_people_unless_one_says_so(name, items, cache) -> None:
+    made = ek.evaluate(items.head(8), "faithfulness", ["fake:strict", "fake:lenient"], samples=1, cache=cache)
+    one = made.votes[made.votes["judge"] == "fake:strict"]
+    for table in (made.judgments[made.judgments["judge"] == "fake:strict"], one, made.scores):
+        with pytest.raises(InputError, match=r"the labels are a table of judges, not of people.*say so: pass labels\."):
+            TABLES[name](made.votes, table)
+    said, plain = one.rename(columns={"judge": "annotator"}), one[["item_id", "criterion", "label"]]
+    if name in ("align", "confusion"):
+        pd.testing.assert_frame_equal(TABLES[name](made.votes, said), TABLES[name](made.votes, plain))
