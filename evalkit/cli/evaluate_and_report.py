@@ -84,7 +84,8 @@ def _evaluate(args: argparse.Namespace) -> None:
         io.put_document(_figures(evaluation))
     else:
         io.put_shown(evaluation)
-    report_unscored(args, evaluation.judgments, cost=args.json)  # else the cost was printed with the figures
+    # of existing judgments, nothing was asked now; without --json, the cost was printed with the figures
+    report_unscored(args, evaluation.judgments, cost=args.json and args.judgments is None)
 
 
 def _report(args: argparse.Namespace) -> None:
@@ -97,7 +98,7 @@ def _report(args: argparse.Namespace) -> None:
     baseline = None if args.baseline is None else io.read_side(args.baseline)
     evaluation = _evaluation(args)
     note(args, f"wrote {ek.report(evaluation, target, baseline=baseline)}")
-    report_unscored(args, evaluation.judgments)
+    report_unscored(args, evaluation.judgments, cost=args.judgments is None)
 
 
 def _evaluation(args: argparse.Namespace) -> ek.Evaluation:

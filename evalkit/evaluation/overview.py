@@ -77,7 +77,8 @@ def heading(evaluation: Evaluation) -> str:
         number = f"{counted(len(of_item), 'criterion', 'criteria')} of {counted(of_item.nunique(), 'item')}"
     judged = f"judged by {', '.join(evaluation.judges)}, {_samples(evaluation)} each"
     line = f"{rubric.id}@{rubric.label}: {number}{unique}, {judged}"
-    stand_in = spec is not None and not all(judge.is_llm for judge in spec.judges)
+    names = evaluation.judges if spec is None else [judge.provider for judge in spec.judges]
+    stand_in = any(name.partition(":")[0] == "fake" for name in names)
     return line + ("\n(fake judges are evalkit's embedded stand-in, not an LLM)" if stand_in else "")
 
 
@@ -106,7 +107,13 @@ def sections(evaluation: Evaluation, reasons: str = "explain") -> Iterator[Secti
         yield from _alignment(evaluation, evaluation.noted_alignment)
     unscored = int(evaluation.columns_of_judgments("error")["error"].notna().sum())
     hint = [f"{counted(unscored, 'judgment')} unscored; {reasons} shows why"] * (unscored > 0)
-    yield "", [], [f"Cost: {evaluation.cost}", *hint]
+    yield "", [], [f"Cost: {cost_of(evaluation)}", *hint]
+
+
+def cost_of(evaluation: Evaluation) -> str:
+    """The cost in words; what a table of judgments had asked was not asked now."""
+    text = str(evaluation.cost)
+    return text if evaluation.spec is not None else text.replace("asked now", "asked live", 1)
 
 
 def _points(evaluation: Evaluation) -> Iterator[Section]:

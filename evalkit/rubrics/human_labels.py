@@ -297,6 +297,10 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
     if len(several):
         fact = f"the labels of {counted(len(several), 'row')} are several values, such as {several.iloc[0]!r}"
         raise InputError(f"{fact}; a label is one value: of several, make a criterion of each that is true or false")
+    if "annotator" not in labels and {"score_norm", "level", "scale"} <= {*labels.columns}:
+        names = "rename(columns={'judge': 'annotator'})" if "judge" in labels else "assign(annotator='jury')"
+        fact = "the labels are a table of judges, not of people: judgments, votes or scores"
+        raise InputError(f"{fact}; to compare with these judges as if they were people, say so: pass labels.{names}")
     keys = {"annotator": "people"} if "annotator" not in labels else {}
     if "criterion" not in labels:
         if criteria is None or len(criteria) > 1:

@@ -25,12 +25,10 @@ import pandas as pd
 from evalkit.core.files import BOM, check_writable, whole
 from evalkit.core.reply_keys import canonical_json
 from evalkit.errors import InputError, MissingExtraError, advise_extra, listed
-from evalkit.tables.items import ItemsLike, as_frame, as_items, canonical, is_missing
+from evalkit.tables.items import LIST_INPUTS, ItemsLike, as_frame, as_items, canonical, is_missing, refuse_columns
 from evalkit.tables.lists_in_texts import list_in
 from evalkit.tables.schemas import TABLES, check, empty, required_columns
 
-LIST_INPUTS = ("context", "conversation")
-"""Inputs that may be lists; in a CSV file they are text."""
 _SEPARATOR = re.compile(rb'"?sep=([,;\t|])"?\r?\n', re.IGNORECASE)
 _FORMS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 
@@ -108,6 +106,8 @@ def _objects(path: str | Path, form: str, lines: Iterable[bytes], first_line: in
         values = value if isinstance(value, list) and form == ".json" else [value]
         if wrong := next((type(row).__name__ for row in values if not isinstance(row, dict)), None):
             raise InputError(f"{where}: expected an object with fields, got {wrong}")
+        if values is not value and form == ".json":
+            refuse_columns(values[0], f"{where} is")
         rows += values
     return rows
 

@@ -14,7 +14,10 @@ import pandas as pd
 
 from evalkit.core.reply_keys import canonical_json
 from evalkit.errors import InputError, listed
+from evalkit.tables.schemas import kind_of
 
+LIST_INPUTS = ("context", "conversation")
+"""Inputs that may be lists; in a CSV file they are text."""
 _SCALARS = (str, int, float, bool, np.generic)
 
 
@@ -99,6 +102,7 @@ def as_frame(source: Any) -> pd.DataFrame:
     if type(source).__module__.split(".")[0] == "datasets" and hasattr(source, "column_names"):
         return _from_hub(source)
     if isinstance(source, Mapping):
+        refuse_columns(source)
         return as_frame([source])
     if isinstance(source, Sequence) and not isinstance(source, (str, bytes)):
         if not all(issubclass(kind, Mapping) for kind in {*map(type, source)}):
@@ -108,10 +112,35 @@ def as_frame(source: Any) -> pd.DataFrame:
         # built column by column: the constructor would turn whole numbers with gaps into floats
         names = dict.fromkeys(name for row in source for name in row)
         return pd.DataFrame({name: pd.Series([row.get(name) for row in source], dtype=object) for name in names})
+    fact = f"expected items as a DataFrame, a datasets.Dataset, a list of dicts or one dict, got {kind_of(source)}"
     raise InputError(
-        f"expected items as a DataFrame, a datasets.Dataset, a list of dicts or one dict, got {type(source).__name__}; "
-        "for a file or the name of a data set, call load_items first"
+        f"{fact}; for a file or the name of a data set, call load_items first (tables.read_frame: any table)"
     )
+
+
+def refuse_columns(source: Mapping[Any, Any], where: str = "this is") -> None:
+    """InputError for columns with their cells, as `to_dict("list")` and pandas' `to_json()` make: they are no item.
+
+    One item may have a list in each field too, as turns and criteria, but hardly texts in two of them.
+    """
+    columns: dict[str, list[Any]] = {}
+    for name, cells in source.items():
+        if isinstance(cells, Mapping) and [*cells] == [*map(str, range(len(cells)))]:
+            columns[name] = [*cells.values()]
+        elif isinstance(cells, (list, tuple, pd.Series)) or (isinstance(cells, np.ndarray) and cells.ndim):
+            columns[name] = [*cells]
+        else:
+            return
+    if len(columns) < 2 or len({*map(len, columns.values())}) > 1 or not any(columns.values()):
+        return
+    kinds = {name: {*map(type, cells)} for name, cells in columns.items()}
+    has_objects = any(issubclass(kind, Mapping) for found in kinds.values() for kind in found)
+    of_texts = [
+        name for name, found in kinds.items() if name not in LIST_INPUTS and not found & {list, dict, np.ndarray}
+    ]
+    if len(of_texts) > has_objects:
+        fact = f"{where} a mapping with a list in each field ({listed(columns)}), as the columns of a table are"
+        raise InputError(f"{fact}; for one item per row pass pd.DataFrame(…) of it, for one item a list that holds it")
 
 
 def _from_hub(source: Any) -> pd.DataFrame:

@@ -6,7 +6,8 @@ outside: it reports missing columns and restores the types that a CSV file or a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePath
 from typing import Any, cast
 
 import numpy as np
@@ -209,6 +210,21 @@ def empty(name: str) -> pd.DataFrame:
     return table(name, {column: [] for column in TABLES[name]})
 
 
+def kind_of(source: Any) -> str:
+    """The type of what stands in place of a DataFrame and, if pandas can make one of it, how.
+
+    Examples
+    --------
+    >>> kind_of([{"item_id": "a"}]), kind_of(3)
+    ('list; pass pd.DataFrame(table)', 'int')
+    """
+    kind = type(source)
+    if callable(getattr(source, "to_pandas", None)):
+        return f"{kind.__module__.split('.')[0]}.{kind.__name__}; pass table.to_pandas()"
+    is_rows = isinstance(source, (list, tuple, Mapping, Iterator, np.recarray))
+    return f"{kind.__name__}; pass pd.DataFrame(table)" if is_rows else kind.__name__
+
+
 def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.DataFrame:
     """A table from outside with its types restored; the argument is never changed.
 
@@ -230,7 +246,8 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
     kinds = TABLES[name]
     hint = "; extract_labels makes one from columns of the items" if name == "labels" else ""
     if not isinstance(frame, pd.DataFrame):
-        raise InputError(f"expected a {name} table (a DataFrame), got {type(frame).__name__}{hint}")
+        hint = "; ek.load_labels reads a file" if hint and isinstance(frame, (str, PurePath)) else hint
+        raise InputError(f"expected a {name} table (a DataFrame), got {kind_of(frame)}{hint}")
     if name == "votes" and "sample" in frame.columns and "n_samples" not in frame.columns:
         raise InputError("this is a judgments table, not votes: call vote(judgments) first")
     if name == "scores" and "judge" in frame.columns and "n_judges" not in frame.columns:

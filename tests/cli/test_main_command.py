@@ -393,15 +393,17 @@ def test_judgments_that_exist_already_are_evaluated_without_calls(run) -> None:
     for items in ((), ("items.jsonl",)):
         code, out, err = run("evaluate", *items, "--judgments", "j.jsonl", "--labels", "labels.jsonl", "--json")
         result = json.loads(out)
-        assert (code, result["n_items"], result["n_judgments"]) == (0, 4, 24), err
+        assert (code, result["n_items"], result["n_judgments"], err) == (0, 4, 24, "")
         assert [result[name] for name in ("summary", "alignment")] == [
             expected[name] for name in ("summary", "alignment")
         ]
     code, out, _ = run("evaluate", "--judgments", "j.jsonl", "--vote", "majority", "--aggregate", "min", "--out", "all")
     settings = json.loads(Path("all/settings.json").read_text(encoding="utf-8"))
     assert (code, settings["rules"]["vote"], settings["rules"]["aggregate"]) == (0, "majority", "min")
-    assert run("report", "--judgments", "j.jsonl", "--out", "r.html", "--quiet")[0] == 0
-    assert "Judges among themselves" in Path("r.html").read_text(encoding="utf-8")
+    assert run("report", "--judgments", "j.jsonl", "--out", "r.html") == (0, "", "evalkit: wrote r.html\n")
+    for page in (out, Path("r.html").read_text(encoding="utf-8")):
+        assert all(text in page for text in ("Judges among themselves", "24 asked live", "not an LLM")), page
+        assert "asked now" not in page
     code, _, err = run("evaluate", "--judgments", "j.jsonl", "--judge", "fake", "--samples", 2)
     assert (code, "calls no judges; remove --judge, --samples" in one_line(err)) == (2, True)
     code, _, err = run("evaluate", *FAKE)

@@ -146,6 +146,21 @@ def test_the_page_lists_the_layers_that_are_enforced() -> None:
     assert set(described) == rooms
 
 
+def test_the_pages_list_each_column_and_each_command() -> None:
+    items, _ = ek.load_example("support")
+    made = ek.evaluate(items.head(2), "faithfulness", "fake:strict", progress=False)
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## Tables")[2]
+    for name in ("judgments", "votes", "scores", "rubric scores", "summary"):
+        row = re.search(rf"^\| {name} \|.*$", page, re.MULTILINE)
+        assert row is not None
+        listed = {*re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", row[0]))), "rubric", "rubric_version"}
+        assert listed == {*getattr(made, name.replace(" ", "_"))}, name
+    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    rows = "".join(re.findall(r"^\| (`.*?) \|", page, re.MULTILINE))
+    commands = importlib.import_module("evalkit.cli.main_command")._COMMANDS
+    assert {*re.findall(r"\w+", rows)} >= {name for own in commands.values() for name in own}
+
+
 def _linked(page: Path) -> set[Path]:
     """The pages to which a page links."""
     text = _FENCE.sub("", page.read_text(encoding="utf-8"))

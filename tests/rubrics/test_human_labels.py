@@ -257,3 +257,15 @@ def test_labels_of_several_values_are_no_label(name, several):
         TABLES[name](judged, labels)
     labels["label"] = ["x", "y", "x", None]
     assert ek.align(judged, labels)["accuracy"].tolist() == [1]
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_judgments_votes_and_scores_are_no_labels_of_people_unless_one_says_so(name, items, cache) -> None:
+    made = ek.evaluate(items.head(8), "faithfulness", ["fake:strict", "fake:lenient"], samples=1, cache=cache)
+    one = made.votes[made.votes["judge"] == "fake:strict"]
+    for table in (made.judgments[made.judgments["judge"] == "fake:strict"], one, made.scores):
+        with pytest.raises(InputError, match=r"the labels are a table of judges, not of people.*say so: pass labels\."):
+            TABLES[name](made.votes, table)
+    said, plain = one.rename(columns={"judge": "annotator"}), one[["item_id", "criterion", "label"]]
+    if name in ("align", "confusion"):
+        pd.testing.assert_frame_equal(TABLES[name](made.votes, said), TABLES[name](made.votes, plain))

@@ -6,6 +6,8 @@ import datetime as dt
 import gzip
 import json
 import math
+import random
+import re
 import unicodedata
 from decimal import Decimal
 from typing import Any
@@ -336,6 +338,43 @@ class TestSources:
     )
     def test_faults(self, source, message):
         with pytest.raises(InputError, match=message):
+            as_items(source)
+
+    def test_columns_are_no_item_unless_they_may_be_one(self, tmp_path):
+        draw = random.Random(4)
+        texts = {name: lambda n: [draw.choice(["", "a", "b c"]) for _ in range(n)] for name in ("question", "answer")}
+        turns = {"conversation": lambda n: [{"role": "user", "content": "x"}] * n}
+        lists = {"context": lambda n: [["p"], ["q", "r"], None][:n], **turns, "criteria": lambda n: ["is kind"] * n}
+        for _ in range(200):
+            n = draw.randint(1, 3)
+            names = [*draw.sample([*texts], draw.randint(0, 2)), *draw.sample([*lists], draw.randint(0, 2))]
+            columns = {name: {**texts, **lists}[name](n) for name in draw.sample(names, len(names))}
+            n_texts = len({"question", "answer", "criteria"} & {*columns})
+            frame = pd.DataFrame(columns)
+            frame.to_json(tmp_path / "pandas.json")
+            if len(columns) > 1 and n_texts > ("conversation" in columns):
+                for kind in (list, tuple, np.array, pd.Series):
+                    cells = {name: kind(pd.Series(cells, dtype=object)) for name, cells in columns.items()}
+                    with pytest.raises(InputError, match="as the columns of a table are; for one item per row pass"):
+                        as_items(cells)
+                with pytest.raises(InputError, match=r"pandas.json is a mapping with a list in each field"):
+                    load_items(tmp_path / "pandas.json")
+            elif columns:
+                assert len(as_items(columns)) == 1
+            assert len(as_items([columns])) == (len(columns) > 0)
+            assert len(as_items(frame)) == (n if columns else 0)
+            assert len(as_items(columns | {"answer": "a text"})) == 1
+
+    @pytest.mark.parametrize(
+        ("source", "advice"),
+        [
+            (type("DataFrame", (), {"__module__": "polars.frame", "to_pandas": lambda self: None})(),
+             "got polars.DataFrame; pass table.to_pandas()"),
+            (iter([{"a": 1}]), "got list_iterator; pass pd.DataFrame(table)"),
+        ],
+    )  # fmt: skip
+    def test_tables_of_others_are_told_how_they_become_one(self, source, advice):
+        with pytest.raises(InputError, match=re.escape(advice)):
             as_items(source)
 
     def test_fault_in_a_value_names_item_and_column(self):

@@ -30,8 +30,7 @@ from evalkit.rubrics.inputs import inputs_by_item, question_of, shown_columns, s
 from evalkit.rubrics.item_criteria import COLUMNS, refuse_other_scales, with_rows
 from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.rubrics.rubric import REQUIREMENT
-from evalkit.tables.files import LIST_INPUTS
-from evalkit.tables.items import ItemsLike, as_frame, as_items
+from evalkit.tables.items import LIST_INPUTS, ItemsLike, as_frame, as_items
 from evalkit.tables.lists_in_texts import hold_lists
 from evalkit.tables.message_forms import unseen
 from evalkit.tables.messages import conversation_value, holds_chats

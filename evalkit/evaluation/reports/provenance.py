@@ -12,6 +12,7 @@ from typing import Any
 from evalkit._version import __version__
 from evalkit.core.judges import Judge
 from evalkit.evaluation import Evaluation
+from evalkit.evaluation.overview import cost_of
 from evalkit.rubrics.prompt_builder import Template
 
 _OF_JUDGE = ("name", "temperature", "max_tokens", "weight", "template", "params")
@@ -96,7 +97,7 @@ def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
         yield "criteria per call", str(spec.criteria_per_call)
     for name, value in asdict(evaluation.rules).items():
         yield f"rule: {name.replace('_', ' ')}", "none" if value is None else str(value)
-    yield "replies", str(evaluation.cost)
+    yield "replies", cost_of(evaluation)
     if spec is not None and spec.profile is not None:
         yield "profile", f"{spec.profile.profile}, version {spec.profile.version}"
     yield "rubric hash", evaluation.rubric.content_hash
