@@ -16,7 +16,11 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
+    from servers import JudgeServer
     from warm_process import WarmProcess
+
+    from evalkit.engine.cache import ReplyStore
+    from evalkit.runs.registry import Registry
 
 # Generated examples are the same in every run, so that a change is refused for what it did and not by chance.
 # New ones: make test ARGS="--hypothesis-profile=search"
@@ -150,6 +154,35 @@ def postgres_url() -> Iterator[str]:
     pytest.importorskip("psycopg")
     with postgres_server() as url:
         yield url
+
+
+@pytest.fixture
+def server() -> Iterator[JudgeServer]:
+    """A judge on loopback that answers as it is told (`servers`)."""
+    from servers import judge_server
+
+    with judge_server() as running:
+        yield running
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ReplyStore]:
+    """An empty store in a file."""
+    from evalkit.engine.cache import ReplyStore
+
+    opened = ReplyStore.open(tmp_path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def registry(database_url: str) -> Iterator[Registry]:
+    """An empty registry on SQLite, and one on PostgreSQL."""
+    from evalkit.runs.registry import Registry
+
+    opened = Registry.open(database_url)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from commandline import read_until
-from servers import JudgeServer, judge_server
+from servers import JudgeServer, judge_server, wait_for
 
 from evalkit.engine.cache.sqlite_schema import FILE_NAME
 
@@ -52,13 +52,6 @@ def started(code: str, *arguments: object) -> subprocess.Popen[str]:
         [sys.executable, "-c", code, *map(str, arguments)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
     )  # fmt: skip
-
-
-def wait_for(server: JudgeServer, n: int) -> None:
-    deadline = time.monotonic() + 300
-    while len(server.seen) < n:
-        assert time.monotonic() < deadline, f"only {len(server.seen)} requests came"
-        time.sleep(0.01)
 
 
 def stored_in(cache: Path) -> tuple[int, str]:

@@ -10,7 +10,6 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -45,19 +44,6 @@ RUBRIC = ek.Rubric(
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waits, "FIRST_WAIT_S", 0.005)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[ReplyStore]:
-    opened = ReplyStore.open(tmp_path)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def server() -> Iterator[JudgeServer]:
-    with judge_server() as running:
-        yield running
 
 
 def judge_at(server: JudgeServer, model: str = "m", **fields: Any) -> Judge:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import socket
 import ssl
 import threading
 import time
@@ -13,9 +14,36 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from aiohttp import web
+
+
+class Listener:
+    """A bare server on loopback: `serve` gets each connection, in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self.port = self._socket.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection: socket.socket) -> None:
+        raise NotImplementedError
 
 
 @dataclass
@@ -143,6 +171,14 @@ def refusal_of(name: str) -> dict[str, Any]:
     if name == "max_tokens":
         said += " Use 'max_completion_tokens' instead."
     return {"error": {"message": said, "type": "invalid_request_error", "param": name, "code": "unsupported_parameter"}}
+
+
+def wait_for(server: JudgeServer, n: int) -> None:
+    """Wait until n requests have come."""
+    deadline = time.monotonic() + 300
+    while len(server.seen) < n:
+        assert time.monotonic() < deadline, f"only {len(server.seen)} requests came"
+        time.sleep(0.01)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ import psycopg
 import pytest
 from cache_setup import parts, reply
 from postgres import fresh_database
+from servers import Listener
 
 import evalkit as ek
 from evalkit.engine.cache import ReplyStore, database_protocol, postgres
@@ -100,7 +101,7 @@ def judge_server() -> Iterator[Any]:
         yield server
 
 
-class Counted:
+class Counted(Listener):
     """A bare server on loopback that answers each request after a while, and counts them."""
 
     BODY = (b'{"model": "m", "usage": {"prompt_tokens": 1, "completion_tokens": 1}, "choices": [{"index": 0, '
@@ -109,25 +110,10 @@ class Counted:
 
     def __init__(self, wait_s: float = 0.0) -> None:
         self.n_requests, self._wait_s = 0, wait_s
-        self._socket = socket.create_server(("127.0.0.1", 0), backlog=1024)
-        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__()
+        self.url += "/v1"
 
-    def __enter__(self) -> Counted:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._socket.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._socket.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
-
-    def _answer(self, connection: socket.socket) -> None:
+    def serve(self, connection: socket.socket) -> None:
         # A client that is killed resets its connections.
         with contextlib.suppress(ConnectionError), connection, connection.makefile("rb") as lines:
             while line := lines.readline():
@@ -192,30 +178,17 @@ def test_without_a_thread_for_the_writer_nothing_is_paid(
     assert judged(judge_server, tmp_path)["score"].notna().all()
 
 
-class Proxy:
+class Proxy(Listener):
     """Passes bytes between clients and a server until it is silent: then it takes all and answers nothing."""
 
     def __init__(self, port: int) -> None:
         self.silent, self._port = threading.Event(), port
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.port = self._socket.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__()
 
-    def __enter__(self) -> Proxy:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._socket.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._socket.accept()
-            except OSError:
-                return
-            server = socket.create_connection(("127.0.0.1", self._port))
-            for one, other in ((client, server), (server, client)):
-                threading.Thread(target=self._pass, args=(one, other), daemon=True).start()
+    def serve(self, connection: socket.socket) -> None:
+        server = socket.create_connection(("127.0.0.1", self._port))
+        for one, other in ((connection, server), (server, connection)):
+            threading.Thread(target=self._pass, args=(one, other), daemon=True).start()
 
     def _pass(self, one: socket.socket, other: socket.socket) -> None:
         try:

@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -40,19 +39,6 @@ KEY = "sk-secret-0123456789"
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waits, "FIRST_WAIT_S", 0.01)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[ReplyStore]:
-    opened = ReplyStore.open(tmp_path)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def server() -> Iterator[JudgeServer]:
-    with judge_server() as running:
-        yield running
 
 
 def judge_at(server: JudgeServer, model: str = "m", **fields: Any) -> Judge:

@@ -7,7 +7,6 @@ import contextlib
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,13 +38,6 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         check=True, capture_output=True,
     )  # fmt: skip
     return files
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[ReplyStore]:
-    opened = ReplyStore.open(tmp_path)
-    yield opened
-    opened.close()
 
 
 def one(judge: Judge, store: ReplyStore, item: int = 3) -> Outcome:

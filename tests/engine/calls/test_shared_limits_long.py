@@ -18,7 +18,7 @@ from cache_setup import BOTH, opened, rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from postgres import fresh_database, stoppable_server, tools
-from servers import JudgeServer, judge_server
+from servers import JudgeServer, judge_server, wait_for
 
 import evalkit as ek
 from evalkit.core.settings import Options
@@ -345,13 +345,6 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, int]:
     assert process.returncode == 0, err
     n_scored, n_beyond = (int(word) for word in out.split())
     return n_scored, n_beyond
-
-
-def wait_for(server: JudgeServer, n: int) -> None:
-    deadline = time.monotonic() + 300
-    while len(server.seen) < n:
-        assert time.monotonic() < deadline, f"only {len(server.seen)} requests came"
-        time.sleep(0.01)
 
 
 def test_four_processes_spend_one_budget_by_the_servers_own_count(cache: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-import threading
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 from odd_answers import bomb, deep
+from servers import Listener
 
 import evalkit as ek
 
@@ -21,29 +21,15 @@ TEXT = '{"explanation": "cut ?", "score": 1}'
 ITEMS = [{"item_id": str(at), "question": f"q{at}", "answer": "4", "reference": "4"} for at in range(3)]
 
 
-class Server:
+class Server(Listener):
     """Answers each request with the same bytes; every third one is odd."""
 
     def __init__(self) -> None:
-        self.odd = self.good = b""
-        self.head = b""
+        self.odd = self.good = self.head = b""
         self.n = 0
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__()
 
-    def close(self) -> None:
-        self._socket.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._socket.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
-
-    def _answer(self, connection: socket.socket) -> None:
+    def serve(self, connection: socket.socket) -> None:
         with connection, connection.makefile("rb") as lines:
             head = b"".join(iter(lines.readline, b"\r\n"))
             size = next(
@@ -60,9 +46,8 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.close()
+    with Server() as made:
+        yield made
 
 
 def message(text: str = TEXT, more: str = "") -> bytes:

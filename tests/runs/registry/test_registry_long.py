@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC
 from pathlib import Path
@@ -48,13 +47,6 @@ PACK: dict[str, Any] = {
     ],
 }
 TEMPLATE = "{# evalkit\nform: number #}\nRate {{ fence('answer') }} for {{ criterion.name }}."
-
-
-@pytest.fixture
-def registry(database_url: str) -> Iterator[Registry]:
-    opened = Registry.open(database_url)
-    yield opened
-    opened.close()
 
 
 def test_a_pack_comes_back_as_it_was_applied(registry: Registry, tmp_path: Path) -> None:

@@ -33,13 +33,6 @@ from evalkit.runs.run.run_display import run_tables
 
 
 @pytest.fixture
-def registry(database_url: str) -> Iterator[Registry]:
-    opened = Registry.open(database_url)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
 def local(tmp_path: Path) -> Iterator[Registry]:
     opened = Registry.open(tmp_path / "registry.sqlite")
     yield opened

@@ -10,7 +10,6 @@ import math
 import pickle
 import re
 import threading
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -51,12 +50,6 @@ NAME = "Полнота ответа"
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waits, "FIRST_WAIT_S", 0.005)
-
-
-@pytest.fixture
-def server() -> Iterator[JudgeServer]:
-    with judge_server() as running:
-        yield running
 
 
 def metric_of(server: JudgeServer | None = None, **fields: Any) -> PolluxLLMJudgeMetric:
