@@ -45,6 +45,12 @@ def sent(items: pd.DataFrame, judges: Any, cache: str, **options: Any) -> ek.eng
     return ek.submit(items, "correctness", judges, samples=SAMPLES, cache=cache, **options)
 
 
+def assert_paid_once(server: BatchServer, n_prompts: int) -> None:
+    """Each prompt was answered as often as it was needed."""
+    assert len(server.billed) == n_prompts
+    assert set(server.billed.values()) == {SAMPLES}
+
+
 @contextlib.contextmanager
 def waits_watched(monkeypatch: pytest.MonkeyPatch, cache: str) -> Iterator[list[float]]:
     """The waits between attempts: they pass at once, move the clock, and end with a look at all open tickets."""

@@ -19,7 +19,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from batch_runs import MODELS, SAMPLES, judged, jury, sent, some_items, waits_watched
+from batch_runs import MODELS, SAMPLES, assert_paid_once, judged, jury, sent, some_items, waits_watched
 from batch_server import COMPLETION_TOKENS, PROMPT_TOKENS, BatchServer, batch_server
 from postgres import fresh_database
 
@@ -54,12 +54,6 @@ def cache(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def folder(tmp_path: Path) -> str:
     return str(tmp_path / "cache")
-
-
-def assert_paid_once(server: BatchServer, n_prompts: int) -> None:
-    """Each prompt was answered as often as it was needed."""
-    assert len(server.billed) == n_prompts
-    assert set(server.billed.values()) == {SAMPLES}
 
 
 def spent_by(run: str, cache: str) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from batch_runs import waits_watched
+from batch_runs import assert_paid_once, judged, sent, some_items, waits_watched
 from batch_server import batch_server
 from message_batch_server import INPUT_TOKENS, OUTPUT_TOKENS, MessageBatchServer
 from places import SUPPORT
@@ -25,7 +25,6 @@ from evalkit.errors import ConfigError
 
 pytest.importorskip("anthropic", reason="needs the extra anthropic")
 
-SAMPLES = 3
 PRICE = (INPUT_TOKENS * 3 + OUTPUT_TOKENS * 15) / 1e6
 
 
@@ -48,25 +47,6 @@ def judge_at(server: Any, **fields: Any) -> ek.Judge:
     """A judge that costs as at Anthropic's own service, but is asked at the server of the tests."""
     own = {"service": "api.anthropic.com", "api_key_env": "ANTHROPIC_API_KEY"} | fields
     return ek.Judge("anthropic", "claude-sonnet-4-6", base_url=server.url, **own)
-
-
-def some_items(n: int, start: int = 0) -> pd.DataFrame:
-    numbers = range(start, start + n)
-    rows = [{"item_id": str(i), "question": f"{i}?", "answer": f"number {i}", "reference": "a"} for i in numbers]
-    return pd.DataFrame(rows)
-
-
-def judged(items: pd.DataFrame, judge: Any, cache: str, **options: Any) -> pd.DataFrame:
-    return ek.judge(items, "correctness", judge, samples=SAMPLES, cache=cache, progress=False, **options)
-
-
-def sent(items: pd.DataFrame, judge: Any, cache: str, **options: Any) -> ek.engine.Ticket:
-    return ek.submit(items, "correctness", judge, samples=SAMPLES, cache=cache, **options)
-
-
-def assert_paid_once(server: MessageBatchServer, n_prompts: int) -> None:
-    assert len(server.billed) == n_prompts
-    assert set(server.billed.values()) == {SAMPLES}
 
 
 def test_a_batch_brings_what_live_calls_would_at_half_the_price(
