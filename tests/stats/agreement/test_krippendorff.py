@@ -167,15 +167,6 @@ def test_alpha_of_shares_is_the_definition(ratings, level):
         assert row["alpha_single"] == pytest.approx(1 - (n - 1) * (coincidence * distance).sum() / expected, abs=1e-9)
 
 
-def test_repeated_samples_of_one_judge_are_one_coder():
-    # Three equal samples each change nothing: the shares are the same as with one.
-    once = reliability(table_of(TEXTBOOK, "ordinal", [1, 2, 3, 4, 5])).iloc[0]
-    thrice = [[[code] * 3 for code in row] for row in TEXTBOOK]
-    again = reliability(table_of(thrice, "ordinal", [1, 2, 3, 4, 5])).iloc[0]
-    assert again["alpha_single"] == pytest.approx(once["alpha_single"])
-    assert again["n_samples"] == 3
-
-
 @pytest.mark.long
 def test_percent_agreement_is_fleiss_p_bar_on_complete_items():
     from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa

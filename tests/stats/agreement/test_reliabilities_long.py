@@ -48,14 +48,6 @@ def test_gwets_printed_coefficient():
     assert row["gwet_ac1_low"] < row["gwet_ac1"] < row["gwet_ac1_high"]
 
 
-def test_fleiss_by_hand():
-    # Three judges, items aab, aaa, bbb and one that is incomplete: P̄ = (1/3 + 1 + 1)/3 = 7/9; p_a = 5/9,
-    # Σp² = (25 + 16)/81; κ = (7/9 − 41/81)/(1 − 41/81) = 22/40.
-    row = full(rated([[1, 1, 2, 1], [1, 1, 2, None], [2, 1, 2, 1]], FOUR))
-    assert row["fleiss_kappa"] == pytest.approx(22 / 40)
-    assert (row["n_complete"], row["n_items"]) == (3, 4)
-
-
 @settings(max_examples=60)
 @given(RATINGS)
 def test_fleiss_is_that_of_statsmodels_on_complete_items(ratings):
@@ -74,40 +66,16 @@ def test_fleiss_is_that_of_statsmodels_on_complete_items(ratings):
     assert row["fleiss_kappa"] == pytest.approx(fleiss_kappa(counts), abs=1e-9)
 
 
-def slow_gwet(ratings, weight, levels):
-    """Gwet's definition, pair by pair of raters."""
-    agreed, shares = [], []
-    for codes in zip(*ratings, strict=True):
-        codes = [code for code in codes if code is not None]
-        if codes:
-            shares.append([codes.count(level) / len(codes) for level in levels])
-        if len(codes) > 1:
-            agreed.append(np.mean([weight(one, other) for one, other in itertools.permutations(codes, 2)]))
-    if not agreed:
-        return math.nan
-    total = sum(weight(one, other) for one in levels for other in levels)
-    mean = np.mean(shares, axis=0)
-    chance = total / (len(levels) * (len(levels) - 1)) * sum(share * (1 - share) for share in mean)
-    return (np.mean(agreed) - chance) / (1 - chance)
-
-
-@settings(max_examples=60)
-@given(RATINGS)
-def test_gwet_is_the_definition_pair_by_pair(ratings):
-    row = full(rated(ratings, FOUR))
-    levels = [1, 2, 3, 4]
-    assert row["gwet_ac1"] == pytest.approx(slow_gwet(ratings, lambda a, b: float(a == b), levels), nan_ok=True)
-    weighted = slow_gwet(ratings, lambda a, b: 1 - (a - b) ** 2 / 9, levels)
-    assert row["gwet_ac2"] == pytest.approx(weighted, nan_ok=True)
-
-
 def test_levels_that_nobody_used_count_for_gwet():
     # p_a and π are the same on two and on four levels, p_e is not.
     ratings = [[1, 1, 2, 2], [1, 2, 2, 2]]
-    two, four = (full(rated(ratings, scale))["gwet_ac1"] for scale in (Scale.of({1: "", 2: ""}), FOUR))
+    two, four = (full(rated(ratings, scale)) for scale in (Scale.of({1: "", 2: ""}), FOUR))
     # π = (3/8, 5/8): Σπ(1−π) = 30/64; p_a = 3/4. q = 2: p_e = 30/64; q = 4: 10/64.
-    assert two == pytest.approx((3 / 4 - 30 / 64) / (34 / 64))
-    assert four == pytest.approx((3 / 4 - 10 / 64) / (54 / 64))
+    assert two["gwet_ac1"] == two["gwet_ac2"] == pytest.approx((3 / 4 - 30 / 64) / (34 / 64))
+    assert four["gwet_ac1"] == pytest.approx((3 / 4 - 10 / 64) / (54 / 64))
+    # AC2: 1 and 2 agree by 1 − 1/9, so p_a = (3 + 8/9)/4; all weights add to 16 − 40/9, over q(q − 1) = 12.
+    chance = (16 - 40 / 9) / 12 * 30 / 64
+    assert four["gwet_ac2"] == pytest.approx((35 / 36 - chance) / (1 - chance))
 
 
 def test_intervals_leave_one_cluster_out():
