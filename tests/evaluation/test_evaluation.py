@@ -7,12 +7,12 @@ import re
 
 import pandas as pd
 import pytest
+from judgment_tables import graded
 from servers import judge_server
 
 import evalkit as ek
 from evalkit.core.formatting import html_tiles
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.settings import Rules
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import ConfigError, InputError
@@ -20,7 +20,6 @@ from evalkit.evaluation import Cost, Evaluation
 from evalkit.tables.schemas import columns_of
 
 JURY = ["fake:strict", "fake:noisy"]
-WHO = Judge("openai", "m")
 
 
 def rubric(**changes: object) -> ek.Rubric:
@@ -36,15 +35,6 @@ def rubric(**changes: object) -> ek.Rubric:
 
 def rows(n: int = 6) -> list[dict[str, str]]:
     return [{"item_id": f"i{at}", "question": f"What is {at}?", "answer": f"It is {at * at}."} for at in range(n)]
-
-
-def graded(replies: list[list[str | Reply | None]], *, fields: dict[str, object] | None = None, **options: object):
-    """An evaluation of recorded replies, one list an item, on the scale 0, 1, 2 with pass at 2."""
-    criterion = {"name": "c", "scale": {0: "no", 1: "half", 2: "yes"}, "pass_at": 2} | (fields or {})
-    one = ek.Rubric(id="one", inputs=["answer"], template="tagged@v1", criteria=[criterion])
-    items = [{"item_id": f"i{at}", "answer": f"a{at}"} for at in range(len(replies))]
-    ek.record(items, one, WHO, replies)
-    return ek.evaluate(items, one, WHO, samples=len(replies[0]), offline=True, **options)
 
 
 def said(score: object, why: str) -> str:

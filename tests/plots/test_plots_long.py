@@ -7,7 +7,6 @@ import re
 import runpy
 import subprocess
 import sys
-from html.parser import HTMLParser
 from io import BytesIO
 from itertools import pairwise
 
@@ -15,6 +14,7 @@ import pandas as pd
 import pytest
 from judgment_tables import BINARY, DECIMAL, LOW, NAMES, ORDINAL, PAIR, PLAIN, TOPIC, judgments
 from places import ROOT
+from strict_page import Page
 
 import evalkit as ek
 from evalkit.errors import InputError
@@ -66,33 +66,6 @@ def votes(samples=TWO, scale=ORDINAL, **options):
 
 def scores(samples=TWO, scale=ORDINAL, **options):
     return ek.aggregate(votes(samples, scale, **options))
-
-
-class _Parsed(HTMLParser):
-    """Tags and attributes; every tag that is opened must be closed in its order."""
-
-    VOID = frozenset({"meta", "br", "link", "img", "input", "hr"})
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open, self.tags, self.attributes = [], [], []
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        self.attributes += attributes
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.tags.append(tag)
-        self.attributes += attributes
-
-    def handle_endtag(self, tag):
-        assert self.open, f"</{tag}> closes nothing"
-        assert self.open.pop() == tag
 
 
 def all_plots(table_of_votes, labels, **options):
@@ -313,14 +286,14 @@ class TestDegenerate:
         for labels in (people(("a", "ann", 1)), LABELS[:0]):
             for picture in all_plots(votes(samples), labels):
                 assert picture.alt
-                _Parsed(picture._repr_html_())
+                Page(picture._repr_html_())
 
     def test_all_equal_and_all_unscored(self):
         equal = {(item, judge): [1, 1] for item in "ab" for judge in "xy"}
         silent = {key: ["!empty"] for key in equal}
         for samples in (equal, silent):
             for picture in all_plots(votes(samples), LABELS):
-                _Parsed(picture._repr_html_())
+                Page(picture._repr_html_())
         assert "0 of 2 scored" in plot_scores(scores(silent)).alt
 
     def test_labels_of_other_items_only(self):
@@ -332,7 +305,7 @@ class TestDegenerate:
         name = "$x^2$ <b>&\"'\n оценка 評価 🙂"
         table = votes(criterion=name)
         html = plot_scores(ek.aggregate(table))._repr_html_() + plot_agreement(table)._repr_html_()
-        _Parsed(html)
+        Page(html)
         assert "<b>" not in html
         assert "оценка" in html
 
@@ -407,21 +380,19 @@ class TestPictures:
         pages = [picture._repr_html_() for picture in all_plots(votes(), LABELS)]
         ids = []
         for page in pages:
-            parsed = _Parsed(page)
+            parsed = Page(page)
             assert not {"script", "img", "image", "link", "iframe", "object", "foreignobject"} & set(parsed.tags)
             assert "http" not in page
-            assert not [value for name, value in parsed.attributes if name == "src"]
-            own = [value for name, value in parsed.attributes if name == "id"]
-            used = re.findall(r"url\(#([^)]+)\)", page) + [
-                value[1:] for name, value in parsed.attributes if name == "href"
-            ]
+            assert not parsed.values("src")
+            own = parsed.values("id")
+            used = re.findall(r"url\(#([^)]+)\)", page) + [value[1:] for value in parsed.values("href")]
             assert set(used) <= set(own)
             ids += own
         assert len(ids) == len(set(ids))
 
     def test_the_alternative_text_is_in_the_picture_and_runs_are_equal(self):
         picture = plot_scores(scores())
-        assert dict(_Parsed(picture._repr_html_()).attributes)["aria-label"] == picture.alt
+        assert Page(picture._repr_html_()).values("aria-label")[-1] == picture.alt
         assert plot_scores(scores())._repr_html_() == picture._repr_html_()
 
     def test_without_matplotlib_the_extra_is_named(self):

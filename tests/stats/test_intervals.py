@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plain_variance import plain_variance
 
 from evalkit.stats.intervals import (
     bounded_interval,
@@ -30,39 +31,6 @@ def test_wilson_is_that_of_statsmodels():
         assert (made.low, made.high) == pytest.approx(proportion_confint(passed, n, method="wilson"), abs=1e-12)
     assert wilson(math.nan, 5).reason == "no items"
     assert wilson(0.5, 0).reason == "no items"
-
-
-def common_variance(values, clusters):
-    """What the common intraclass correlation implies, cluster by cluster."""
-    groups = [values[clusters == cluster] for cluster in np.unique(clusters)]
-    n, sizes = len(values), [len(group) for group in groups]
-    within = sum(((group - group.mean()) ** 2).sum() for group in groups) / max(n - len(groups), 1)
-    among = sum(m * (group.mean() - values.mean()) ** 2 for m, group in zip(sizes, groups, strict=True))
-    usual = (n - sum(m**2 for m in sizes) / n) / (len(groups) - 1)
-    shared = max(0.0, (among / (len(groups) - 1) - within) / usual)
-    rho = shared / (shared + within) if shared + within > 0 else 0.0
-    return ((values - values.mean()) ** 2).mean() * sum(m * (1 + (m - 1) * rho) for m in sizes) / n**2
-
-
-@given(st.lists(st.lists(st.floats(-5, 5), min_size=3, max_size=3), min_size=1, max_size=10))
-@pytest.mark.long
-def test_the_error_of_equal_clusters_is_that_of_statsmodels(rows):
-    import statsmodels.api as sm
-    from scipy.stats import t
-
-    values, clusters = np.array(rows).ravel(), np.repeat(np.arange(len(rows)), 3)
-    made = mean_interval(values, clusters)
-    if len(rows) < 2:
-        assert made.reason == "fewer than two clusters"
-        return
-    if made.reason is not None:
-        assert made.reason == "all values are equal"
-        assert np.ptp(values) <= 1e-12
-        return
-    # Their small-sample factor is G/(G−1)·(n−1)/(n−k); for a mean k = 1, so it is G/(G−1), as here.
-    fit = sm.OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": clusters})
-    error = math.sqrt(max(fit.cov_params()[0, 0], common_variance(values, clusters)))
-    assert made.high - made.low == pytest.approx(2 * t.ppf(0.975, len(rows) - 1) * error, rel=1e-6, abs=1e-9)
 
 
 def test_singleton_clusters_give_the_ordinary_t_interval():
@@ -94,14 +62,12 @@ def test_a_bounded_mean_has_the_wilson_interval_of_statsmodels(rows, bounds):
     assert low <= made.low <= values.mean() <= made.high <= high
     assert made.low < made.high
     place = (values - low) / (high - low)
-    sums = {c: ((place - place.mean())[clusters == c].sum(), (clusters == c).mean()) for c in clusters.tolist()}
-    variance = sum(total**2 / (1 - share) for total, share in sums.values()) / len(place) ** 2
-    variance, p = max(variance, common_variance(place, clusters)), place.mean()
+    p = place.mean()
     if np.ptp(place) == 0:
         n = len(place) ** 2 / sum((clusters == c).sum() ** 2 for c in set(clusters.tolist()))
         expected = proportion_confint(p * n, n, method="wilson")
     else:
-        n = p * (1 - p) / variance
+        n = p * (1 - p) / plain_variance(place, clusters)
         expected = proportion_confint(p * n, n, alpha=2 * norm.sf(t.ppf(0.975, n_clusters - 1)), method="wilson")
     ends = [(end - low) / (high - low) for end in (made.low, made.high)]
     assert ends == pytest.approx(expected, abs=1e-7)
@@ -133,15 +99,6 @@ def test_changes_of_paired_verdicts_are_those_of_agresti_and_min():
     assert (broke.low, broke.high) == (-fixed.high, -fixed.low)
     assert change_interval(np.array([]), np.array([], dtype=int)).reason == "nothing has a verdict"
     assert change_interval(np.zeros(3), np.zeros(3, dtype=int)).reason == "fewer than two clusters"
-
-
-def test_jackknife_of_a_mean_is_the_t_interval():
-    # Without a transform the leave-one-out jackknife of a mean has exactly the ordinary standard error.
-    values = np.array([1.0, 2, 4, 4, 7])
-    leave_out = (values.sum() - values) / 4
-    made = jackknife(values.mean(), leave_out, transform="none")
-    expected = mean_interval(values, np.arange(5))
-    assert (made.low, made.high) == pytest.approx((expected.low, expected.high))
 
 
 def test_jackknife_transforms_by_hand():
@@ -178,6 +135,7 @@ def test_no_interval_has_its_reason():
     assert jackknife(0.5, np.where(np.arange(100) < 5, np.nan, many)).reason is None
     assert jackknife(0.5, np.where(np.arange(100) < 6, np.nan, many)).reason.startswith("not defined in over 5 %")
     assert mean_interval(np.array([]), np.array([], dtype=int)).reason == "nothing is scored"
+    assert mean_interval(np.full(4, 2.0), np.arange(4)).reason == "all values are equal"
     assert rate_interval(np.array([]), np.array([], dtype=int)).reason == "nothing has a verdict"
 
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from plain_variance import plain_variance
 from scipy.stats import t as student
 
 import evalkit as ek
@@ -20,25 +21,6 @@ from evalkit.stats.intervals import (
 from evalkit.tables import schemas
 
 SCALE = '{"codes":[0,1],"better":"high","pass_at":1}'
-
-
-def plain_variance(values, clusters):
-    """The formula of the page, in plain Python."""
-    members = {}
-    for value, cluster in zip(values, clusters, strict=True):
-        members.setdefault(cluster, []).append(float(value))
-    n, mean = len(values), sum(map(float, values)) / len(values)
-    sizes = [len(group) for group in members.values()]
-    robust = sum(sum(v - mean for v in group) ** 2 / (1 - len(group) / n) for group in members.values())
-    centers = [sum(group) / len(group) for group in members.values()]
-    among = sum(m * (c - mean) ** 2 for m, c in zip(sizes, centers, strict=True)) / (len(sizes) - 1)
-    apart = sum((v - c) ** 2 for group, c in zip(members.values(), centers, strict=True) for v in group)
-    within = apart / (n - len(sizes)) if n > len(sizes) else 0.0
-    usual = (n - sum(m * m for m in sizes) / n) / (len(sizes) - 1)
-    between = max(0.0, (among - within) / usual)
-    rho = between / (between + within) if between > 1e-12 else 0.0
-    spread = sum((v - mean) ** 2 for v in map(float, values)) / n
-    return max(robust, spread * sum(m * (1 + (m - 1) * rho) for m in sizes)) / n**2
 
 
 def plain_wilson(rate, n, z):
@@ -155,13 +137,6 @@ def test_align_and_reliability_have_t_of_the_effective_number():
     same = said[0] == said[1]
     ends = expected(lambda rows: same[rows].mean())
     assert (row["percent_agreement_low"], row["percent_agreement_high"]) == pytest.approx(ends)
-
-
-def test_equal_clusters_are_as_before():
-    # Independent items: SE² = s²/n with n − 1, as every book has it.
-    values = np.array([0.2, 0.9, 0.4, 0.7, 0.4])
-    made, half = mean_interval(values, np.arange(5)), 2.776445 * values.std(ddof=1) / math.sqrt(5)
-    assert (made.low, made.high) == pytest.approx((values.mean() - half, values.mean() + half), abs=1e-6)
 
 
 def test_rank_has_t_of_the_effective_number():

@@ -295,22 +295,7 @@ def test_against_a_plain_reading_of_the_definition(codes):
 
 def test_judge_that_disagrees_with_itself_gives_no_vote():
     # item a: passes T T F -> one agreeing pair of three: 1/3; item b: T T T -> 1
-    table = schemas.table(
-        "judgments",
-        {
-            "rubric": ["r"] * 6,
-            "rubric_version": ["v1"] * 6,
-            "item_id": ["a"] * 3 + ["b"] * 3,
-            "criterion": ["c"] * 6,
-            "judge": ["j"] * 6,
-            "sample": [0, 1, 2] * 2,
-            "score": [2.0, 2.0, 1.0, 2.0, 2.0, 2.0],
-            "label": ["2", "2", "1", "2", "2", "2"],
-            "passed": [True, True, False, True, True, True],
-            "level": ["ordinal"] * 6,
-            "scale": ['{"codes":[0,1,2],"better":"high","pass_at":2}'] * 6,
-        },
-    )
+    table = judgments({("a", "j"): [2, 2, 1], ("b", "j"): [2, 2, 2]})
     votes = vote(table, min_self_agreement=0.5)
     assert votes["reason"].astype(object).tolist()[0] == "low_agreement"
     assert votes["score"].isna().tolist() == [True, False]

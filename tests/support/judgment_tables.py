@@ -111,3 +111,13 @@ def imported(table, scale, *, criterion="c", **columns):
     """`import_judgments` for one criterion with this scale."""
     one = {"name": criterion, "level": scale.level, "scale": dict(scale)}
     return ek.import_judgments(table, ek.Rubric(id="r", inputs=["answer"], criteria=[one]), **columns)
+
+
+def graded(replies, *, fields=None, **options):
+    """An evaluation of recorded replies, one list an item, on the scale 0, 1, 2 with pass at 2."""
+    criterion = {"name": "c", "scale": {0: "no", 1: "half", 2: "yes"}, "pass_at": 2} | (fields or {})
+    rubric = ek.Rubric(id="one", inputs=["answer"], template="tagged@v1", criteria=[criterion])
+    items = [{"item_id": f"i{at}", "answer": f"a{at}"} for at in range(len(replies))]
+    judge = ek.Judge("openai", "m")
+    ek.record(items, rubric, judge, replies)
+    return ek.evaluate(items, rubric, judge, samples=len(replies[0]), offline=True, **options)

@@ -87,7 +87,7 @@ def write_sums(folder: Path, n: int, suffix: str = "") -> None:
     (folder / "sums" / "test.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def make_llama(folder: Path, seed: int = 7) -> str:
+def make_llama(folder: Path, seed: int = 7, template: str | None = None, positions: int = 2048) -> str:
     """A random llama that knows bytes as tokens, saved by transformers."""
     import torch
     import transformers
@@ -99,11 +99,12 @@ def make_llama(folder: Path, seed: int = 7) -> str:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
+    fast.chat_template = template
     fast.save_pretrained(folder)
     torch.manual_seed(seed)
     config = transformers.LlamaConfig(
         vocab_size=len(vocab), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-        max_position_embeddings=2048, bos_token_id=0, eos_token_id=1, initializer_range=0.3,
+        max_position_embeddings=positions, bos_token_id=0, eos_token_id=1, initializer_range=0.3,
     )  # fmt: skip
     transformers.LlamaForCausalLM(config).save_pretrained(folder)
     return str(folder)

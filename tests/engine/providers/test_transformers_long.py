@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from judge_requests import request_of
+from lighteval_parts import make_llama
 
 import evalkit as ek
 from evalkit.core.judges import Judge
@@ -45,26 +46,10 @@ TEMPLATE = (
 def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The folder of a random llama that knows bytes as tokens."""
     import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-    folder = tmp_path_factory.mktemp("llama")
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocab = {"<s>": 0, "</s>": 1} | {letter: place + 2 for place, letter in enumerate(letters)}
-    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
-    fast.chat_template = TEMPLATE
-    fast.save_pretrained(folder)
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)  # several would wait for each other longer than this model computes
-    torch.manual_seed(7)
-    config = transformers.LlamaConfig(
-        vocab_size=len(vocab), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-        max_position_embeddings=4096, bos_token_id=0, eos_token_id=1, initializer_range=0.3,
-    )  # fmt: skip
-    transformers.LlamaForCausalLM(config).save_pretrained(folder)
-    yield str(folder)
+    yield make_llama(tmp_path_factory.mktemp("llama"), template=TEMPLATE, positions=4096)
     release_models()
     torch.set_num_threads(n_threads)
 

@@ -6,13 +6,14 @@ import html
 import re
 import subprocess
 import sys
-from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from commandline import ITEMS, LABELS, evalkit, write_lines
+from judgment_tables import graded
+from strict_page import Page
 
 import evalkit as ek
 from evalkit.core.formatting import count_of, figure
@@ -23,49 +24,12 @@ pytest.importorskip("matplotlib")
 
 WHO = ek.Judge("openai", "m")
 EVIL = "<script>alert('x')</script><img src=http://evil.example/x onerror=alert(1)> & \"оценка\""
-VOID = {"meta", "br", "hr"}
 
 
-class Page(HTMLParser):
-    """A page that is read strictly: every tag closed in its order, headings one below the other."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.source = path.read_text(encoding="utf-8")
-        self.open, self.tags, self.attributes, self.words = [], [], [], []
-        self.feed(self.source)
-        self.close()
-        assert self.open == []
-        assert self.source.startswith("<!DOCTYPE html>")
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        self.attributes += [(tag, *pair) for pair in attributes]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.tags.append(tag)
-        self.attributes += [(tag, *pair) for pair in attributes]
-
-    def handle_endtag(self, tag):
-        assert self.open, f"</{tag}> closes nothing"
-        assert self.open.pop() == tag
-
-    def handle_data(self, text):
-        if "style" not in self.open:
-            self.words.append(text)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
-
-    def values(self, name: str) -> list[str]:
-        return [value for _, attribute, value in self.attributes if attribute == name]
-
-
-def check(page: Page) -> Page:
+def check(path: Path) -> Page:
     """What holds of every report."""
+    page = Page(path.read_text(encoding="utf-8"))
+    assert page.source.startswith("<!DOCTYPE html>")
     tags = set(page.tags)
     assert not tags & {"script", "img", "iframe", "object", "embed", "link", "base", "form"}
     assert not [name for _, name, _ in page.attributes if name == "src" or name.startswith("on")]
@@ -87,7 +51,7 @@ def check(page: Page) -> Page:
 
 
 def written(evaluation, tmp_path, **options) -> Page:
-    return check(Page(ek.report(evaluation, tmp_path / "report.html", **options)))
+    return check(ek.report(evaluation, tmp_path / "report.html", **options))
 
 
 @pytest.fixture(scope="module")
@@ -100,16 +64,6 @@ def support(tmp_path_factory):
     first = ek.evaluate(items.head(10), rubric, jury, **options)
     edited = rubric.edit("faithfulness", scale={2: "Supported in the main."})
     return first, ek.evaluate(items.head(10), edited, jury, **options)
-
-
-def graded(replies, **changes):
-    """An evaluation of recorded replies, one list an item, on the scale 0, 1, 2 with pass at 2."""
-    criterion = {"name": "c", "scale": {0: "no", 1: "half", 2: "yes"}, "pass_at": 2}
-    fields = {"id": "one", "inputs": ["answer"], "template": "tagged@v1", "criteria": [criterion]} | changes
-    rubric = ek.Rubric(**fields)
-    items = [{"item_id": f"i{at}", "answer": f"a{at}"} for at in range(len(replies))]
-    ek.record(items, rubric, WHO, replies)
-    return ek.evaluate(items, rubric, WHO, samples=len(replies[0]), offline=True)
 
 
 class TestContent:
@@ -324,7 +278,7 @@ class TestFile:
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr
-        assert "extra 'notebook'" in check(Page(tmp_path / "report.html")).text
+        assert "extra 'notebook'" in check(tmp_path / "report.html").text
 
 
 class TestCommand:
@@ -336,7 +290,7 @@ class TestCommand:
         done = evalkit("report", *what, "--baseline", "before", "--out", "page.html", folder=tmp_path, cold=True)
         assert done.returncode == 0, done.stderr
         assert "wrote page.html" in done.stderr
-        assert "What changed since the baseline" in check(Page(tmp_path / "page.html")).text
+        assert "What changed since the baseline" in check(tmp_path / "page.html").text
 
     def test_a_wrong_name_is_refused_before_anything_is_judged(self, tmp_path):
         write_lines(tmp_path / "items.jsonl", ITEMS)

@@ -6,16 +6,10 @@ import pandas as pd
 import pytest
 from run_setup import wait_for
 from servers import judge_server
+from small_tuner import RUBRIC, do
 
 import evalkit as ek
 
-RUBRIC = ek.Rubric(
-    id="r",
-    description="Is it so?",
-    inputs=["answer"],
-    template="number@v1",
-    criteria=[{"name": "c", "scale": {0: "no", 1: "nearly", 2: "yes"}, "pass_at": 2}],
-)
 ITEMS = pd.DataFrame(
     {"item_id": [f"i{at:02d}" for at in range(40)], "answer": [f"ITEM-2 no. {at}" for at in range(40)]}
 )
@@ -29,11 +23,6 @@ def tuner_of(judges, folder, **options):
     made = ek.RubricTuner(ITEMS, RUBRIC, judges, samples=1, folder=folder, retries=0, **options)
     assert made.wait_idle(300)
     return made
-
-
-def do(tuner, **message):
-    tuner.receive(message)
-    assert tuner.wait_idle(300)
 
 
 def cost_tile(tuner):

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 from servers import judge_server
+from small_tuner import do
 
 import evalkit as ek
 from evalkit.core.prompts_and_replies import Reply
@@ -30,11 +31,6 @@ def reply(body):
     said = {name: {"explanation": "so", "score": 2} for name in "ab"} | {"explanation": "so", "score": 2}
     unread = "text 7" in body["messages"][-1]["content"] and body["model"] == "x"
     return {"content": "hm" if unread else json.dumps(said)}
-
-
-def do(tuner, **message):
-    tuner.receive(message)
-    assert tuner.wait_idle(300)
 
 
 def n_requests(text):

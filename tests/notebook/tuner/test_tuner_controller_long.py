@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from run_setup import wait_for
 from servers import judge_server
+from small_tuner import RUBRIC, do
 
 import evalkit as ek
 from evalkit.core.formatting import figure
@@ -40,13 +41,6 @@ from evalkit.notebook.tuner.version_history import History, Version, rebase
 from evalkit.notebook.widget_base import Worker, new_widget
 from evalkit.stats.alignment.label_splits import held_out_looks
 
-RUBRIC = ek.Rubric(
-    id="r",
-    description="Is it so?",
-    inputs=["answer"],
-    template="number@v1",
-    criteria=[{"name": "c", "scale": {0: "no", 1: "nearly", 2: "yes"}, "pass_at": 2}],
-)
 EDITED = RUBRIC.edit("c", scale={1: "nearly so"})
 ITEMS = pd.DataFrame({"item_id": list("abcd"), "answer": ["first", "second", "<b>third</b>", "fourth"]})
 LABELS = {"a": "2", "b": "0", "c": "0", "d": "2"}
@@ -1468,11 +1462,6 @@ def tuner(session, tmp_path):
     made = ek.RubricTuner(ITEMS, RUBRIC, JUDGES[:1], people(), samples=1, recorded="use", folder=tmp_path)
     assert made.wait_idle(300)
     return made
-
-
-def do(tuner, **said):
-    tuner.receive(said)
-    assert tuner.wait_idle(300)
 
 
 def test_a_person_tunes_by_messages(tuner, tmp_path):

@@ -12,6 +12,7 @@ from itertools import count
 import pandas as pd
 import pytest
 from servers import judge_server
+from small_tuner import do
 
 import evalkit as ek
 from evalkit.core.prompts_and_replies import Reply
@@ -155,11 +156,6 @@ def tuner_of(folder, rubric=None, **options):
     )
     assert made.wait_idle(300)
     return made
-
-
-def do(tuner, **message):
-    tuner.receive(message)
-    assert tuner.wait_idle(300)
 
 
 def notes_of(tuner):

@@ -10,6 +10,7 @@ from itertools import count
 
 import pandas as pd
 import pytest
+from small_tuner import RUBRIC, do
 
 import evalkit as ek
 from evalkit.core.reply_keys import digest
@@ -18,13 +19,6 @@ from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import changed_words, rebase
 from evalkit.stats.comparison.comparison_table import chance_sentences
 
-RUBRIC = ek.Rubric(
-    id="r",
-    description="Is it so?",
-    inputs=["answer"],
-    template="number@v1",
-    criteria=[{"name": "c", "scale": {0: "no", 1: "nearly", 2: "yes"}, "pass_at": 2}],
-)
 ITEMS = pd.DataFrame({"item_id": [f"i{at:02d}" for at in range(12)], "answer": [f"answer {at}" for at in range(12)]})
 LABELS = pd.DataFrame({"item_id": ITEMS["item_id"], "criterion": "c", "annotator": "ann", "label": ["0", "2"] * 6})
 
@@ -56,11 +50,6 @@ def start(folder, counting=None, **options):
     made = ek.RubricTuner(ITEMS, RUBRIC, judge, LABELS, folder=folder, **{"samples": 2} | options)
     assert made.wait_idle(300)
     return made
-
-
-def do(tuner, **message):
-    tuner.receive(message)
-    assert tuner.wait_idle(300)
 
 
 def level(tuner, text, step=""):

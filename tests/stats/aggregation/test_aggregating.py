@@ -44,14 +44,6 @@ def test_mean_and_weighted_majority():
     assert not row["passed"]
 
 
-def test_only_ratios_of_weights_count():
-    answers = {"a": [2], "b": [2], "c": [0]}
-    first = one(answers, weights={"a": 1, "b": 2, "c": 4})
-    second = one(answers, weights={"a": 0.1, "b": 0.2, "c": 0.4})
-    assert first["score"] == pytest.approx(second["score"])
-    assert first["passed"] == second["passed"]
-
-
 def test_equal_weights_on_both_sides_are_a_tie_even_in_floating_point():
     # 0.1 + 0.2 against 0.3 differ by 5.6e-17.
     row = one({"a": [1], "b": [1], "c": [0]}, BINARY, weights={"a": 0.1, "b": 0.2, "c": 0.3})
