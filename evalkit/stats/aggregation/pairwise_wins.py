@@ -105,6 +105,8 @@ def win_rates(
     [['new', 0.75, 1, 1], ['old', 0.25, 0, 1]]
     """
     pairs, keys = compared(judged, items, "win_rates", system_a, system_b, item_id, clusters, scale)
+    if "all" in {*pairs["system"].astype(str), *pairs["opponent"].astype(str)}:
+        raise InputError("win_rates: a system cannot be called 'all', the opponent of the rows against all; rename it")
     # each item is seen from both sides
     heads = pd.concat([pairs, pairs.rename(columns={"system": "opponent", "opponent": "system"})], ignore_index=True)
     for name in ("_value", *OF_ORDERS):

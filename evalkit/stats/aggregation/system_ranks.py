@@ -112,9 +112,9 @@ def rank(
     for index in group(pairs, key).rows():
         votes = pairs.iloc[index]
         head = {name: votes[name].iloc[0] for name in key}
-        notes = notes_on_orders(votes)
         for row in _ranked(votes, ties, discrimination=discrimination):
-            rows.append(head | row | {"notes": [row["notes"], *notes]})
+            of_row = votes if "system" in row else votes.loc[votes["judge"].eq(row["judge"])]
+            rows.append(head | row | {"notes": [row["notes"], *notes_on_orders(of_row)]})
     strengths = f"Int64: rank; number: strength± {'discrimination± ' * discrimination}tie_parameter"
     return keys.restore(result_table(rows, [*JUDGE_KEY, "system"], strengths, _COLUMNS))
 

@@ -301,7 +301,7 @@ def _fitted(
         return row | {"notes": f"no map: {why}"}, [], None
     bounds = panel.bounds(figure)
     # where low scores pass, it is the share of fails that never falls
-    turn = (lambda shares: 1 - shares) if figure == "passed" and _passes(panel.scale)[0] else np.asarray
+    turn = (lambda shares: 1 - shares) if figure == "passed" and _fall(panel.scale) else np.asarray
     fit, (knots, values), errors = fitted_map(f, turn(y), weights, unit, bounds)
     values, guess = turn(values), turn(np.clip(estimates.cross_fitted(fit, f, turn(y), weights, unit), *bounds))
     for name, value in (("error", guess), ("error_raw", raw)):
@@ -387,6 +387,12 @@ def map_variance(f: Floats, weights: Floats, known: tuple[Any, Any], errors: lis
 
 def _passes(scale: Scale) -> list[bool]:
     return [bool(scale.passed(code)) for code in scale.codes]
+
+
+def _fall(scale: Scale) -> bool:
+    """Do passes fall with the score? If all codes pass, `better` says it."""
+    first, *_, last = _passes(scale)
+    return first > last or (first == last and scale.better == "low")
 
 
 def _why_not(panel: Panel, y: Floats, unit: Ints, figure: str) -> str | None:

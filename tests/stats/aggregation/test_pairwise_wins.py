@@ -332,3 +332,10 @@ def test_votes_on_pairs_keep_what_the_items_are_of():
         plain = votes.drop(columns="system_id")
         assert_frame_equal(function(votes, items), function(plain, items))
         assert_frame_equal(function(votes, items.to_dict("records")), function(plain, items))
+
+
+def test_a_system_called_all_has_no_row_of_its_own():
+    table = pd.DataFrame({"item_id": [1, 1, 2, 2], "system_id": ["all", "x"] * 2, "score": [1, 2, 2, 1]})
+    with pytest.raises(InputError, match="a system cannot be called 'all'"):
+        win_rates(table)
+    assert ek.rank(table)["system"].tolist() == ["all", "x"]
