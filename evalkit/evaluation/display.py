@@ -176,7 +176,11 @@ def _cells(frame: pd.DataFrame) -> list[dict[str, str]]:
     bounds = {name: (f"{name}_low", f"{name}_high") for name in frame.columns if f"{name}_low" in frame.columns}
     bounds |= {name: pair for name, pair in _BOUNDS.items() if {name, *pair} <= set(frame.columns)}
     hidden = {column for pair in bounds.values() for column in pair} | {"scale", "level", "key"}
-    precise = {name for name in frame.columns if frame[name].dtype.kind == "f" and (frame[name].dropna() % 1).any()}
+    precise = {
+        name
+        for name in frame.columns
+        if frame[name].dtype.kind == "f" and (frame[name].dropna().astype(float) % 1).any()
+    }
 
     def cell(row: pd.Series, name: Any) -> str:
         if name in bounds:

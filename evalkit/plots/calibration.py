@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import figure
-from evalkit.errors import counted
+from evalkit.errors import InputError, counted
 from evalkit.plots.layout import Axes, Key, Panel, Picture, frame, grid, judge_and_criterion
 from evalkit.plots.theme import Palette, Theme
 from evalkit.stats.alignment.calibrations import Calibration
@@ -37,6 +37,8 @@ def plot_calibration(calibration: Calibration, *, theme: Theme = "auto") -> Pict
 
     Raises
     ------
+    InputError
+        For anything else.
     MissingExtraError
         Without matplotlib.
 
@@ -48,6 +50,8 @@ def plot_calibration(calibration: Calibration, *, theme: Theme = "auto") -> Pict
     >>> plot_calibration(ek.calibrate(evaluation, labels)).alt[:42]
     'People and calibrated scores by raw score.'
     """
+    if not hasattr(calibration, "points"):
+        raise InputError(f"plot_calibration takes what calibrate returned, not {type(calibration).__name__}")
     table, points = calibration.table, calibration.points
     panels = []
     for (_, _, criterion, judge), rows in points.groupby(JUDGE_KEY, observed=True, sort=False):

@@ -149,7 +149,9 @@ class Scale(Mapping[Code, str]):
                 scale._code_of_word(pass_at), several and [scale._code_of_word(word) for word in several]
             )
         if not isinstance(levels, Mapping) or not levels:
-            raise RubricError("the scale is empty; expected a mapping from code to description, a list, or (low, high)")
+            is_empty = levels is None or isinstance(levels, (Mapping, list, tuple, str))
+            fact = "the scale is empty" if is_empty else f"no scale is made of {type(levels).__name__}"
+            raise RubricError(f"{fact}; expected a mapping from code to description, a list, or (low, high)")
         pairs = [
             (_code(code, level), "" if text is None else canonical_text(str(text))) for code, text in levels.items()
         ]

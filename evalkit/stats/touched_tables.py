@@ -113,7 +113,7 @@ def check_by(function: str, by: Iterable[Any], source: Any) -> None:
 
 def check_points(table: Any) -> None:
     """InputError for a table of `points` whose `score` is not the share of the points in its own row."""
-    if not {"points", "possible", "renormalised", "score"} <= {*getattr(table, "columns", ())}:
+    if not {"points", "possible", "renormalised", "score"} <= names_in(table):
         return
     score = table["score"].to_numpy(dtype=np.float64)
     of_points, near = [table["points"] / table["possible"], table["renormalised"]], np.isnan(score)

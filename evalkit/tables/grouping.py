@@ -175,7 +175,11 @@ def by_id(values: Mapping[Any, Any] | pd.Series, item_ids: pd.Series, what: str)
     InputError
         When an item is in it twice, or as `match_ids`.
     """
-    series = values if isinstance(values, pd.Series) else pd.Series(dict(values), dtype=object)
+    try:
+        series = values if isinstance(values, pd.Series) else pd.Series(dict(values), dtype=object)
+    except (TypeError, ValueError):  # a list of values, without the items
+        fact = f"{what} is a {type(values).__name__}, no mapping from item_id"
+        raise InputError(f"{fact}; pass a column by item, as in items.set_index('item_id')['group_id']") from None
     series = series.set_axis(
         match_ids(series.index, pd.Index(item_ids.unique(), dtype="str"), what, "item", many=False)
     )

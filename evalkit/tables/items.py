@@ -140,7 +140,8 @@ def refuse_columns(source: Mapping[Any, Any], where: str = "this is") -> None:
     ]
     if len(of_texts) > has_objects:
         fact = f"{where} a mapping with a list in each field ({listed(columns)}), as the columns of a table are"
-        raise InputError(f"{fact}; for one item per row pass pd.DataFrame(…) of it, for one item a list that holds it")
+        rows = "for one item per row pass pd.DataFrame(…) of it (write a file with to_json(path, orient='records'))"
+        raise InputError(f"{fact}; {rows}, for one item a list that holds it")
 
 
 def _from_hub(source: Any) -> pd.DataFrame:

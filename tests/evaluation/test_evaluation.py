@@ -263,6 +263,11 @@ class TestShown:
         assert f"{n} judgments unscored" in str(evaluation)
 
     @pytest.mark.long
+    def test_a_table_with_types_of_arrow_is_shown_alike(self, mixed):
+        for table in (mixed.summary, mixed.scores):
+            shown = [str(ek.show(table.convert_dtypes(dtype_backend=kind))) for kind in ("numpy_nullable", "pyarrow")]
+            assert shown[0].split() == shown[1].split()
+
     def test_it_fits_a_terminal(self, mixed):
         assert max(map(len, str(mixed).splitlines())) <= 120
         assert max(map(len, str(ek.show(mixed, width=100)).splitlines())) <= 100

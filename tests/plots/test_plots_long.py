@@ -406,6 +406,12 @@ class TestPictures:
         assert "extra 'notebook'" in done.stdout, done.stderr
 
 
+def test_a_picture_of_calibrations_takes_nothing_else():
+    for table in (pd.DataFrame({"item_id": ["a"], "score": [1]}), None, 3):
+        with pytest.raises(InputError, match="plot_calibration takes what calibrate returned, not"):
+            ek.plots.plot_calibration(table)
+
+
 def test_names_are_cut_to_their_room():
     assert short("a  b\nc") == "a b c"
     assert short("abcdefghij klmnop", 10) == "abcdefghi…"

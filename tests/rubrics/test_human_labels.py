@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
@@ -269,3 +271,21 @@ def test_judgments_votes_and_scores_are_no_labels_of_people_unless_one_says_so(n
     said, plain = one.rename(columns={"judge": "annotator"}), one[["item_id", "criterion", "label"]]
     if name in ("align", "confusion"):
         pd.testing.assert_frame_equal(TABLES[name](made.votes, said), TABLES[name](made.votes, plain))
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ("labels.csv", r"got str; ek.load_labels reads a file"),
+        (Path("labels.csv"), r"got \w+Path; ek.load_labels reads a file"),
+        ([{"item_id": "a", "label": 1}], r"got list; pass pd.DataFrame\(table\); extract_labels makes"),
+        ({"faithfulness": [{"a": 1}]}, "labels= names no columns for criterion 'faithfulness', but list"),
+        (
+            {"faithfulness": pd.DataFrame({0: ["a"]})},
+            "labels= names no columns for criterion 'faithfulness', but DataFr",
+        ),
+    ],
+)
+def test_what_is_no_table_of_labels_is_told_how_it_becomes_one(labels, message, items) -> None:
+    with pytest.raises(InputError, match=message):
+        as_labels(labels, items)

@@ -39,6 +39,8 @@ class TestMaking:
         [
             ({}, {}, "the scale is empty"),
             ({"a", "b"}, {}, "expected a mapping from code"),
+            (range(3), {}, "no scale is made of range; expected a mapping"),
+            (np.array([0, 1]), {}, "no scale is made of ndarray; expected a mapping"),
             ({0: "a"}, {}, "only one level, 0; add at least one more"),
             ({0: "a", "0": "b"}, {}, "duplicate code"),
             ({"yes": "", "Yes ": ""}, {"level": "nominal"}, "duplicate code"),

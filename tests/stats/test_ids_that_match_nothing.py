@@ -167,6 +167,18 @@ def test_clusters_that_match_in_part_are_named():
         assert "10 of 24 clusters are of no item, such as '00'" in notes(made)
 
 
+def test_a_list_of_clusters_does_not_say_of_which_items():
+    for clusters in ([0, 1] * (N // 2), list("ab") * (N // 2), 3):
+        for figure in (
+            ek.reliability,
+            lambda table, **more: ek.align(table, people([str(at) for at in range(N)]), **more),
+        ):
+            with pytest.raises(
+                InputError, match=r"no mapping from item_id; pass a column by item, as in items\.set_index"
+            ):
+                figure(scores(), clusters=clusters)
+
+
 def test_evaluations_keep_the_count():
     items, labels = ek.load_example("support")
     half = labels.assign(item_id=labels["item_id"].where(labels["annotator"] != "ann2", labels["item_id"] + " "))

@@ -1,14 +1,17 @@
 """Every table function on tables of other types and orders: the same figures as before, or a clear error."""
 
+import contextlib
+import re
 from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from judgment_tables import ORDINAL, PAIR, judgments
 
 import evalkit as ek
-from evalkit.errors import ConfigError, InputError
+from evalkit.errors import ConfigError, EvalkitError, InputError
 from evalkit.stats import (
     alt_test,
     confusion,
@@ -82,6 +85,7 @@ FUNCTIONS = {
     "disagreement": (VOTES, ek.disagreement),
     "summarize": (SCORES, ek.summarize),
     "combine": (RUBRIC_SCORES, lambda t: ek.combine(t, RUBRIC)),
+    "combine without a rubric": (SCORES.drop(columns=["rubric", "rubric_version"]), ek.combine),
     "reliability": (JUDGED, ek.reliability),
     "judge_agreement": (VOTES, judge_agreement),
     "phi_grid": (JUDGED, phi_grid),
@@ -254,3 +258,29 @@ def test_groups_that_look_alike_are_an_error(values):
     for run in (lambda: ek.summarize(table, by="g"), lambda: ek.align(table, labels, by="g")):
         with pytest.raises(InputError, match=f"column 'g' has two kinds of '{values[0]}'"):
             run()
+
+
+OF_TABLES = [name for name in FUNCTIONS if not name.endswith((" by items", " by clusters"))]
+OF_OTHERS = {
+    "rows": (lambda t: t.to_dict("records"), "list; pass pd.DataFrame(table)"),
+    "a generator": (lambda t: (row for row in t.to_dict("records")), "pass pd.DataFrame(table)"),
+    "arrow": (pa.Table.from_pandas, "pyarrow.Table; pass table.to_pandas()"),
+    "a number": (lambda _: 3, "int"),
+}
+
+
+@pytest.mark.parametrize("kind", OF_OTHERS)
+@pytest.mark.parametrize("name", OF_TABLES)
+def test_tables_of_others_are_told_how_they_become_one(name, kind):
+    (table, function), (make, advice) = FUNCTIONS[name], OF_OTHERS[kind]
+    with pytest.raises(InputError, match=re.escape(advice)):
+        function(make(table))
+
+
+@pytest.mark.parametrize("name", OF_TABLES)
+@pytest.mark.filterwarnings("ignore::evalkit.errors.EvalkitWarning")
+def test_a_column_that_is_not_there_is_no_fault_of_pandas(name):
+    table, function = FUNCTIONS[name]
+    for column in table.columns:
+        with contextlib.suppress(EvalkitError):
+            function(table.drop(columns=column))

@@ -301,7 +301,7 @@ def check_names(inputs: Mapping[str, str], rubric: Rubric) -> None:
 
 def is_none(judges: Any) -> bool:
     """Whether ``none`` was named: no judge, so no live call."""
-    return judges == "none" or judges in (["none"], ("none",))
+    return isinstance(judges, (str, list, tuple)) and judges in ("none", ["none"], ("none",))
 
 
 def check_provider(text: str, place: str) -> None:

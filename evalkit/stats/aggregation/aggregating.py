@@ -214,6 +214,8 @@ def vote_weights(frame: pd.DataFrame, weights: Mapping[Any, float] | None) -> Fl
             f"{row['item_id']}, judge {row['judge']}); 0 removes a vote, 1 is the usual weight"
         )
     if weights is not None:
+        if not isinstance(weights, (Mapping, pd.Series)):
+            raise ConfigError(f"weights= is a {type(weights).__name__}; expected a mapping, as in {{'judge': 2}}")
         judges, weights = frame["judge"].cat.categories, {key_text(name): weight for name, weight in weights.items()}
         unknown = [name for name in weights if name not in judges]
         if unknown and len(frame):

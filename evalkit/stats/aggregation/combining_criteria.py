@@ -88,6 +88,8 @@ def combine(
     """
     check_choice("missing", missing, MISSING_CRITERIA)
     frame, keys, rubric = _taken(scores, rubric, scale)
+    if not rubric.criteria:  # of no rows
+        return keys.restore(schemas.empty("rubric_scores"))
     refuse_doubles(frame, SCORE_KEY, "scores")
     items = group(frame, ["rubric", "rubric_version", "item_id"])
     grid = _grid(frame, items, rubric)
@@ -149,7 +151,7 @@ def _taken(scores: Any, rubric: Rubric | None, scale: ScaleLike | None) -> tuple
     if len(rubrics) > 1:
         message = f"combine: the scores are of {len(rubrics)} rubrics or versions; pass those of one, with its rubric"
         raise InputError(message)
-    if not weights and (name := "@".join(map(str, rubrics.iloc[0]))) != OF_NO_RUBRIC:
+    if not weights and len(rubrics) and (name := "@".join(map(str, rubrics.iloc[0]))) != OF_NO_RUBRIC:
         fact = f"combine: the weights, critical criteria and pass_at of rubric {name!r} are not in the table, so that"
         advice = "pass the rubric, as in combine(scores, rubric), or drop the columns `rubric` and `rubric_version`"
         warnings.warn(f"{fact} all criteria count alike; {advice}", EvalkitWarning, stacklevel=3)

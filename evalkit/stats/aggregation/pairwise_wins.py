@@ -131,11 +131,13 @@ def compared(
     `score_ba` are the same in each order; `_unit` is the number of the cluster. Errors are those of `win_rates`; `name`
     is the function that they name. With the keys as the user has them, for the result.
     """
-    single = "system_id" in getattr(judged, "columns", ()) and a not in judged
+    if not isinstance(judged, pd.DataFrame):
+        schemas.check(judged, "votes")
+    single = "system_id" in judged and a not in judged
     if single and (items is None or a not in as_items(items, item_id=item_id)):
         return _of_single_answers(judged, items, name, item_id, clusters, scale)
     if items is None:
-        if lacking := [column for column in ("item_id", a, b) if column not in getattr(judged, "columns", ())]:
+        if lacking := [column for column in ("item_id", a, b) if column not in judged]:
             fact = f"{name} needs the systems: items with the columns {a!r} and {b!r}"
             raise InputError(f"{fact}, or scores with a column 'system_id' (the table has no column {listed(lacking)})")
         if "label" not in judged:

@@ -98,7 +98,7 @@ def next_labels(
     """
     check_choice("strategy", strategy, get_args(DrawStrategy))
     check_whole_numbers("n", n)
-    votes = judged if isinstance(judged, pd.DataFrame) else judged.votes
+    votes = judged if isinstance(judged, pd.DataFrame) else getattr(judged, "votes", judged)
     frame, keys = take_rows(votes, "votes", need=[*VOTE_KEY, "label", "level", "scale"], function="next_labels")
     criteria = list(map(str, frame["criterion"].unique()))
     people = empty("labels") if labels is None else labels_for(judged, labels, criteria)

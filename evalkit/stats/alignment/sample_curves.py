@@ -121,7 +121,7 @@ def k_curve(
     people = schemas.empty("labels") if labels is None else labels
     people = labels_for(judgments, people) if isinstance(labels, Mapping) or hasattr(judgments, "labels") else people
     judgments = getattr(judgments, "judgments", judgments)  # of an evaluation
-    need = [*JUDGE_KEY, "order", "sample", "passed", "error", "level", "scale"]
+    need = [*JUDGE_KEY, "order", "sample", "score", "label", "passed", "error", "level", "scale"]
     frame, keys = take_rows(judgments, "judgments", need=need, function="k_curve")
     if frame["order"].notna().any():
         raise InputError("k_curve takes no judgments of pairs (column `order`); pass those of single answers")

@@ -27,11 +27,10 @@ from evalkit.tables.grouping import Floats, refuse_doubles
 from evalkit.tables.schemas import JUDGMENT_KEY
 
 ROW = ["rubric", "criterion", "judge"]
-NEED = [*JUDGMENT_KEY, "passed", "error", "level", "scale"]
+NEED = [*JUDGMENT_KEY, "score", "score_norm", "label", "passed", "error", "level", "scale"]
 _ANSWERS = ["score", "score_norm", "label", "passed", "tied", "n_scored", "level", "scale"]
 _MADE = ("votes", "scores")
-_USED = [*NEED, "score", "score_norm", "label", "key", "weight", "score_sd", "pass_prob"]
-_USED += ["source", "cost_usd"]
+_USED = [*NEED, "key", "weight", "score_sd", "pass_prob", "source", "cost_usd"]
 
 
 JudgmentsLike = pd.DataFrame | HasJudgments
@@ -60,7 +59,7 @@ def judgments_of(source: JudgmentsLike, name: str, scale: ScaleLike | None = Non
 def _judgments(source: JudgmentsLike, name: str, scale: ScaleLike | None) -> tuple[pd.DataFrame, Keys]:
     judgments: Any = source if isinstance(source, (pd.DataFrame, pd.Series)) else getattr(source, "judgments", None)
     if judgments is None:
-        fact = f"{name} is not a judgments table and has no .judgments (got {type(source).__name__})"
+        fact = f"{name} is not a judgments table and has no .judgments (got {schemas.kind_of(source)})"
         raise InputError(f"{fact}; pass what judge, evaluate or sample_again returned")
     frame, keys = take_rows(judgments, "judgments", need=NEED, function=name, scale=scale)
     lacking = {name: None for name in ("key", "model", "weight") if name not in frame}

@@ -12,6 +12,7 @@ from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -336,6 +337,13 @@ class TestChecks:
             ek.judge(
                 rows(), two_criteria(), [Judge("fake", "strict"), Judge("fake", "strict", name="b", template="default")]
             )
+
+    def test_a_jury_is_any_row_of_judges(self):
+        names = ["fake:strict", "fake:lenient"]
+        expected = ek.judge(rows(), two_criteria(), names)
+        for jury in (tuple(names), iter(names), np.array(names), pd.Series(names), pd.Index(names)):
+            made = ek.judge(rows(), two_criteria(), jury)
+            assert made[["judge", "score"]].equals(expected[["judge", "score"]])
 
     def test_no_judge_and_unknown_options_are_refused(self):
         with pytest.raises(ConfigError, match="no judge is named"):

@@ -62,6 +62,8 @@ def test_weight_zero_removes_a_judge():
         one({"a": [2]}, weights={"a": -1})
     with pytest.raises(ConfigError, match="unknown judges in weights: 'z'; the votes come from 'a'"):
         one({"a": [2]}, weights={"z": 1})
+    with pytest.raises(ConfigError, match="weights= is a list; expected a mapping"):
+        one({"a": [2]}, weights=[1])
 
 
 def test_quorum_is_more_than_half_of_the_weight():
