@@ -136,14 +136,17 @@ class Ticket:
 
 def _row(batch: BatchRecord) -> dict[str, Any]:
     """A row of the table from what the store keeps of a batch."""
+    n_unanswered = 0 if batch.is_open else batch.n_replies - batch.n_stored
     reasons = ", ".join(f"{n} {reason}" for reason, n in batch.reasons.items())
     problem = batch.problem + WHEN_FILE_CUT * (batch.state == "file" and batch.problem != "")
+    if batch.word and not problem and n_unanswered > sum(batch.reasons.values()):
+        problem = f"{batch.word} before all requests were processed"
     usd = {"usd": batch.usd, "usd_at_most": batch.usd_at_most, "cost_usd": batch.cost_usd}
     return {
         "judge": batch.judge["name"],
         "state": f"running ({batch.word})" if batch.state == "running" and batch.word else batch.state,
         "n_requests": batch.n_requests, "n_replies": batch.n_replies, "n_answered": batch.n_done,
-        "n_stored": batch.n_stored, "n_unanswered": 0 if batch.is_open else batch.n_replies - batch.n_stored,
+        "n_stored": batch.n_stored, "n_unanswered": n_unanswered,
         "batch": batch.batch or (batch.path if batch.state == "file" else ""),
         "problem": "; ".join(filter(None, [problem, reasons])),
         **{name: float("nan") if value is None else value for name, value in usd.items()},

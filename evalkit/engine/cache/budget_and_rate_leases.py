@@ -54,7 +54,7 @@ class Granted(NamedTuple):
     fits
         Whether what was needed was granted.
     may_return
-        Whether other processes hold money that they may give back.
+        Whether other processes, or calls of this one that are in flight, hold money that they may give back.
     """
 
     amount: Amount
@@ -121,7 +121,7 @@ class BudgetLease:
         lease_s = LEASE_S if self.in_flight or any(amount) else 0.0
         usd, calls = float(self.held.usd + amount.usd), int(self.held.calls + amount.calls)
         connection.execute(_RENEW.format(clock=connection.clock), [self.run, self.holder, usd, calls, lease_s])
-        return Granted(amount, used, fits, may_return=n_alive > 0)
+        return Granted(amount, used, fits, may_return=n_alive > 0 or self.in_flight)
 
     def _granted_amount(self, used: Amount, n_processes: int) -> Amount | None:
         """What is granted: of what is left at most one half, shared by the live processes, but at least what is needed.

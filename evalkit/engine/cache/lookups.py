@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from itertools import chain
@@ -33,6 +34,14 @@ _BY_CONTENT = (
 
 VALUES = "values of functions"
 """What stands for the service in rows of `facts` that hold values of memoized functions: no host has that name."""
+
+
+_CLOCKS_DIFFER_S = 300.0
+
+
+def is_as_new(created: float, since: float) -> bool:
+    """Whether a reply was received since this Unix time; one from the future, by a clock that was wrong, was not."""
+    return since <= created <= max(since, time.time()) + _CLOCKS_DIFFER_S
 
 
 class Counts(TypedDict):
@@ -208,7 +217,7 @@ class Lookups:
         return {
             key: value
             for key, (created, source, is_promoted, value) in newest.items()
-            if (since is None or created >= since)
+            if (since is None or is_as_new(created, since))
             and (recorded or source != "recorded")
             and (promoted or not is_promoted)
         }
@@ -243,7 +252,7 @@ class Lookups:
         best: dict[bytes, tuple[tuple[float, bool], bytes, bytes]] = {}
         for key, (created, source, is_promoted, value, content_key) in sorted(newest.items()):
             rank = created, not is_promoted
-            counts = (since is None or created >= since) and (recorded or source != "recorded")
+            counts = (since is None or is_as_new(created, since)) and (recorded or source != "recorded")
             if counts and (content_key not in best or rank > best[content_key][0]):
                 best[content_key] = rank, key, value
         return {content_key: (key, value) for content_key, (_, key, value) in best.items()}

@@ -34,7 +34,7 @@ from evalkit.engine.cache.database_protocol import (
     Database,
     LostConnectionError,
 )
-from evalkit.engine.cache.lookups import Counters, call_id
+from evalkit.engine.cache.lookups import Counters, call_id, is_as_new
 from evalkit.errors import CacheError, InputError
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class Job:
         """
         if self.overwrite:
             return row.value != stored.value
-        if self.newer_than is not None and stored.created < self.newer_than:
+        if self.newer_than is not None and not is_as_new(stored.created, self.newer_than):
             return True
         is_own = row.source != "recorded" and row.promoted_from is None
         return is_own and (stored.source == "recorded" or bool(stored.promoted))

@@ -65,7 +65,7 @@ class SharedBudget(Budget):
                     granted = await self._renew(Amount(usd, 1))
                     if granted.fits:
                         continue
-                    if not granted.may_return and not self._reserved_calls:
+                    if not granted.may_return:
                         no_calls = self._others.calls + self.calls >= self._most.calls
                         self._refused = 0.0 if no_calls else min(self._refused, usd)
                         self._is_by_calls = no_calls or self._others.usd + self.usd + usd <= self._most.usd

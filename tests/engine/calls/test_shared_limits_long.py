@@ -25,6 +25,7 @@ from evalkit.core.settings import Options
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache import budget_and_rate_leases as leases_module
 from evalkit.engine.cache.budget_and_rate_leases import Amount, BudgetLease, Granted, RateLease
+from evalkit.engine.calls import shared_limits
 from evalkit.engine.calls.shared_limits import SharedBudget, SharedPace
 from evalkit.errors import ConfigError
 
@@ -252,6 +253,49 @@ def test_a_thousand_calls_take_a_few_leases(store: ReplyStore) -> None:
     ((holder, usd, calls),) = rows_of(store, "SELECT holder, usd, calls FROM leases")
     assert (holder, calls) == ("", 1000)
     assert usd == pytest.approx(2.0)
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9)), min_size=1, max_size=12),
+    st.integers(1, 40),
+    st.integers(1, 4),
+    st.integers(0, 5),
+)
+def test_a_process_alone_spends_until_a_call_does_not_fit(
+    calls: list[tuple[int, int]], limit: int, n_workers: int, lease_turns: int
+) -> None:
+    table, budget, queue, costs = _Table(), None, list(calls), []
+
+    async def turns(number: int) -> None:
+        for _ in range(number):
+            await asyncio.sleep(0)
+
+    class Store:
+        async def lease(self, lease: BudgetLease) -> Granted:
+            answer = lease.write(table)  # type: ignore[arg-type]
+            await turns(lease_turns)  # calls in flight settle meanwhile
+            return answer
+
+    async def work() -> None:
+        while queue:
+            cost, call_turns = queue.pop()
+            if await budget.reserve(4.0):
+                await turns(call_turns)
+                budget.settle(4.0, cost, sent=True)
+                costs.append(cost)
+
+    async def spend() -> None:
+        nonlocal budget
+        budget = SharedBudget(Options(run="r", budget_usd=float(limit)), Store())  # type: ignore[arg-type]
+        await asyncio.gather(*[work() for _ in range(n_workers)])
+        await budget.end()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shared_limits, "_LOOK_AGAIN_S", 0.0)
+        asyncio.run(spend())
+    assert sum(costs) <= limit
+    assert len(costs) == len(calls) or sum(costs) + 4 > limit
 
 
 def test_a_process_waits_for_what_another_gives_back_and_gives_up_when_nobody_can(store: ReplyStore) -> None:

@@ -180,6 +180,19 @@ class TestRefresh:
         assert live(table) == 2 * 2 * 3
         assert set(table.loc[table["source"] == "live", "item_id"]) == {"2", "3"}
 
+    @pytest.mark.parametrize("hours", [1, 10_000])
+    def test_replies_of_a_clock_that_was_ahead_are_asked_again(self, hours, monkeypatch):
+        clock = time.time
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "time", lambda: clock() + 3600 * hours)
+            ahead = ek.judge(rows(4), two_criteria(), FAKE)
+        started = time.time()
+        table = ek.judge(rows(2), two_criteria(), FAKE, refresh=True)
+        assert live(table) == len(table)
+        table = ek.judge(rows(4), two_criteria(), FAKE, refresh=started)
+        assert live(table) == len(table) / 2 == len(ahead) / 2
+        assert live(ek.judge(rows(4), two_criteria(), FAKE, refresh=started)) == 0
+
     @pytest.mark.parametrize("form", ["float", "datetime", "iso", "pandas"])
     def test_a_time_stamp_may_be_given_in_any_form(self, form):
         ek.judge(rows(1), two_criteria(), FAKE, samples=1)

@@ -851,7 +851,8 @@ def test_answers_that_were_cut_off_and_given_up_count_at_their_highest_price(ser
 def test_requests_that_expired_are_not_billed(server: BatchServer, folder: str) -> None:
     server.faults["expire_half"] = 1
     ticket = sent(some_items(10), jury(server, "gpt-4o"), folder, run="october")
-    ek.collect(ticket, progress=False)
+    done = ek.collect(ticket, progress=False)
+    assert done.table["problem"].item() == "expired before all requests were processed"
     assert spent_by("october", folder) == pytest.approx(5 * COST_OF_ONE)
 
 

@@ -115,7 +115,8 @@ def test_faults_that_need_no_second_batch(server: MessageBatchServer, folder: st
 
 
 @pytest.mark.parametrize(
-    ("fault", "n_unanswered", "reason"), [("error_lines", 4, "server_error"), ("expire_half", 13, "")]
+    ("fault", "n_unanswered", "reason"),
+    [("error_lines", 4, "server_error"), ("expire_half", 13, "before all requests were processed")],
 )
 def test_what_a_batch_leaves_open_is_sent_again(
     server: MessageBatchServer, folder: str, fault: str, n_unanswered: int, reason: str
@@ -151,6 +152,7 @@ def test_a_cancelled_batch_keeps_what_was_answered(server: MessageBatchServer, f
     ticket = sent(some_items(4), judge_at(server), folder)
     done = ek.collect(ticket, cancel=True, progress=False)
     assert done.table[["n_stored", "n_unanswered"]].values.tolist() == [[6, 6]]
+    assert "before all requests were processed" in done.table["problem"].item()
     assert not done.is_open
 
 
