@@ -289,3 +289,18 @@ def test_what_stands_beside_the_content_of_a_result_is_shown(result: dict[str, A
 def test_an_error_is_told_whatever_its_form(error: Any, text: str):
     log = [user("Q"), call(), {"role": "tool", "tool_call_id": "c", "content": "", "error": error}, assistant("A")]
     assert [*turns(messages_of(log))][2][1:] == ("tool: result of call 1, look, error", text)
+
+
+def test_a_log_that_is_no_list_of_messages_is_named_by_its_item():
+    table = pd.DataFrame({"log": [[user("Q"), assistant("A")], "hello"]}, index=["a", "b"])
+    for items, name in ((table, "'b'"), (table.assign(item_id=[7, 8]), "8")):
+        with pytest.raises(ek.errors.InputError, match=rf"^item {name}: expected a list of messages .*, got 'hello'"):
+            split_messages(items, "log")
+
+
+def test_an_answer_that_an_agent_gives_beside_its_messages_is_not_taken_for_an_empty_one():
+    done = [user("Q"), call(), {"role": "tool", "tool_call_id": "c", "content": "R"}]
+    assert apart({"messages": done, "final_output": "A"})["answer"] == "A"
+    with pytest.raises(ek.errors.InputError, match="expected a list of messages"):
+        apart({"messages": done, "structured_response": {"sum": 7}})
+    assert apart({"messages": [*done, assistant("A")], "structured_response": {"sum": 7}})["answer"] == "A"
