@@ -33,11 +33,11 @@ _ONLY_TEXTS = {str}
 _ACTS = {"tool_calls", "function_call", "tool_call_id", "refusal", "audio", "reasoning_content", "parts", "blocks"}
 _BARE = {"role", "name", "id", "model", "source"}
 _TEXTS = {"text", "input_text", "output_text", "summary_text", "reasoning_text"}
-_CALLS = {"tool_use", "server_tool_use", "mcp_tool_use", "tool_call", "function_call"}
+_CALLS = {"tool_use", "server_tool_use", "mcp_tool_use", "tool_call", "server_tool_call", "function_call"}
 _CALLED = {*_CALLS, "function", "custom", ""}
-_RESULTS = {"tool_call_response", "function_call_output"}
+_RESULTS = {"tool_call_response", "server_tool_call_response", "function_call_output"}
 _NAMED = {"id", "name", "tool_use_id", "call_id"}
-_CONTENTS = ("content", "output", "response", "result")
+_CONTENTS = ("content", "output", "response", "result", "server_tool_call_response")
 # of result blocks: what is read of them, what repeats the call, and what a program noted
 _RESULT_FIELDS = {
     "type", "tool_use_id", "call_id", "name", "status", "error", "is_error", "origin", "arguments", "args", "input",
@@ -456,7 +456,8 @@ def _name_and_arguments(call: Mapping[str, Any]) -> tuple[str, Any]:
     if not name and not {"arguments", "args"} & inner.keys():  # of a form that is not known: nothing of it is lost
         known = ("id", "call_id", "type", "index", "result", "error", "parse_error")
         return "", {field: inner[field] for field in inner if field not in known}
-    arguments: Any = next((inner[key] for key in ("arguments", "args", "input", "parameters") if key in inner), {})
+    keys = ("arguments", "args", "input", "parameters", "server_tool_call")
+    arguments: Any = next((inner[key] for key in keys if key in inner), {})
     arguments = {"input": arguments} if inner is not call and inner is call.get("custom") else arguments
     return _clean(name) if isinstance(name, str) else "", {} if arguments is None else arguments
 

@@ -304,3 +304,15 @@ def test_an_answer_that_an_agent_gives_beside_its_messages_is_not_taken_for_an_e
     with pytest.raises(ek.errors.InputError, match="expected a list of messages"):
         apart({"messages": done, "structured_response": {"sum": 7}})
     assert apart({"messages": [*done, assistant("A")], "structured_response": {"sum": 7}})["answer"] == "A"
+
+
+def test_calls_that_a_provider_answers_itself_are_calls_and_results_in_telemetry():
+    parts = [{"type": "server_tool_call", "id": "s", "name": "search", "server_tool_call": {"query": "kettle"}},
+             {"type": "server_tool_call_response", "id": "s", "server_tool_call_response": {"hits": 3}},
+             {"type": "text", "content": "A"}]  # fmt: skip
+    log = [{"role": "user", "parts": [{"type": "text", "content": "Q"}]}, {"role": "assistant", "parts": parts}]
+    assert [(heading, text) for _, heading, text in turns(messages_of(log))][1:3] == [
+        ("assistant: call 1, search", '{"query":"kettle"}'),
+        ("tool: result of call 1, search", '{\n  "hits": 3\n}'),
+    ]
+    assert apart(log)["answer"] == "A"
