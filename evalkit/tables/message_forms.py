@@ -33,11 +33,11 @@ _ONLY_TEXTS = {str}
 _ACTS = {"tool_calls", "function_call", "tool_call_id", "refusal", "audio", "reasoning_content", "parts", "blocks"}
 _BARE = {"role", "name", "id", "model", "source"}
 _TEXTS = {"text", "input_text", "output_text", "summary_text", "reasoning_text"}
-_CALLS = {"tool_use", "server_tool_use", "mcp_tool_use", "tool_call", "function_call"}
+_CALLS = {"tool_use", "server_tool_use", "mcp_tool_use", "tool_call", "server_tool_call", "function_call"}
 _CALLED = {*_CALLS, "function", "custom", ""}
-_RESULTS = {"tool_call_response", "function_call_output"}
+_RESULTS = {"tool_call_response", "server_tool_call_response", "function_call_output"}
 _NAMED = {"id", "name", "tool_use_id", "call_id"}
-_CONTENTS = ("content", "output", "response", "result")
+_CONTENTS = ("content", "output", "response", "result", "server_tool_call_response")
 # of result blocks: what is read of them, what repeats the call, and what a program noted
 _RESULT_FIELDS = {
     "type", "tool_use_id", "call_id", "name", "status", "error", "is_error", "origin", "arguments", "args", "input",
@@ -239,6 +239,7 @@ class _Reader:
         self._numbers: dict[str, str] = {}
         self._names: dict[str, str] = {}
         self._open: dict[str, str] = {}  # call without a result yet -> its name
+        self._without_id: dict[str, str] = {}  # call without an id -> its name
         self._early: list[tuple[Message, list[str]]] = []  # results whose call has not been read, with its id
 
     def read(self, message: Mapping[str, Any]) -> Iterator[Message]:
@@ -322,9 +323,11 @@ class _Reader:
     def _call(self, call: Mapping[str, Any]) -> Message:
         name, arguments = _name_and_arguments(call)
         number = str(len(self._names) + 1)
-        for one in _ids(call.get("call_id", call.get("id"))):
-            self._numbers[one] = number
+        ids = _ids(call.get("call_id", call.get("id")))
+        self._numbers |= dict.fromkeys(ids, number)
         self._names[number] = self._open[number] = name
+        if not ids:
+            self._without_id[number] = name
         made: Message = {"id": number, "name": name, "arguments": shown_value(arguments)}
         error = call.get("parse_error", call.get("error"))
         return made | {"error": _clean(error)} if error and isinstance(error, str) else made
@@ -334,11 +337,9 @@ class _Reader:
         name = next((further[key] for key in ("function", "name", "tool_name") if key in further), None)
         numbers = [self._numbers.get(one, one) for one in ids]
         is_early = any(one not in self._numbers for one in ids)
-        if not self._numbers.keys() & {
-            *ids
-        }:  # without its id among the calls, it answers the first open one of its name
-            known = {*self._numbers.values()} if ids else set()
-            matches = [number for number, called in self._open.items() if called == name and number not in known][:1]
+        if not any(one in self._numbers for one in ids):  # it answers the first open call of its name
+            waiting = self._without_id if ids else self._open
+            matches = [number for number, called in waiting.items() if called == name][:1]
             numbers, is_early = matches or numbers, is_early and not matches
         parts = [part for one in (content if isinstance(content, list) else [content]) for part in _parts(one)]
         made: Message = {"role": "tool" if role == "function" else role, "content": _content(parts)}
@@ -346,6 +347,7 @@ class _Reader:
             made["tool_call_id"] = ", ".join(numbers)
         for number in numbers:
             self._open.pop(number, None)
+            self._without_id.pop(number, None)
         if name and isinstance(name, str) and name not in [self._names.get(number) for number in numbers]:
             made["name"] = _clean(name)
         if error := further.get("error") or further.get("is_error"):
@@ -456,7 +458,8 @@ def _name_and_arguments(call: Mapping[str, Any]) -> tuple[str, Any]:
     if not name and not {"arguments", "args"} & inner.keys():  # of a form that is not known: nothing of it is lost
         known = ("id", "call_id", "type", "index", "result", "error", "parse_error")
         return "", {field: inner[field] for field in inner if field not in known}
-    arguments: Any = next((inner[key] for key in ("arguments", "args", "input", "parameters") if key in inner), {})
+    keys = ("arguments", "args", "input", "parameters", "server_tool_call")
+    arguments: Any = next((inner[key] for key in keys if key in inner), {})
     arguments = {"input": arguments} if inner is not call and inner is call.get("custom") else arguments
     return _clean(name) if isinstance(name, str) else "", {} if arguments is None else arguments
 

@@ -26,7 +26,7 @@ ANSWER: Message = {"role": "answer", "content": "(The answer, which is shown apa
 
 _ROLES = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bot": "assistant", "observation": "tool"}
 _COLUMNS = ("question", "answer", "conversation")
-_ANSWERS = ("choices", "candidates", "response", "output", "completion")
+_ANSWERS = ("choices", "candidates", "response", "output", "completion", "final_output", "structured_response")
 _LOGS = ("messages", "traj", "conversation", "conversations", "contents", "input")
 _SYSTEMS = ("system", "instructions", "system_prompt", "systemPrompt", "system_instruction", "systemInstruction")
 _SPEAKER_LINE = re.compile(
@@ -74,8 +74,18 @@ def split_messages(items: pd.DataFrame, column: str, inputs: Iterable[str] = _CO
     if column not in items.columns:
         raise InputError(f"the items have no column {column!r} with messages")
     wanted = [name for name in _COLUMNS if name in {one.removesuffix("?") for one in inputs}]
-    rows = [split(messages_of(cell), wanted) for cell in items[column].tolist()]
+    names = items["item_id"] if "item_id" in items.columns else items.index
+    rows = [
+        split(_messages_of_item(name, cell), wanted) for name, cell in zip(names, items[column].tolist(), strict=True)
+    ]
     return items.assign(**{name: pd.Series([row[name] for row in rows], items.index, object) for name in wanted})
+
+
+def _messages_of_item(name: Any, cell: Any) -> list[Message]:
+    try:
+        return messages_of(cell)
+    except InputError as error:
+        raise InputError(f"item {name!r}: {error}") from None
 
 
 def messages_of(cell: Any) -> list[Message]:

@@ -289,3 +289,30 @@ def test_what_stands_beside_the_content_of_a_result_is_shown(result: dict[str, A
 def test_an_error_is_told_whatever_its_form(error: Any, text: str):
     log = [user("Q"), call(), {"role": "tool", "tool_call_id": "c", "content": "", "error": error}, assistant("A")]
     assert [*turns(messages_of(log))][2][1:] == ("tool: result of call 1, look, error", text)
+
+
+def test_a_log_that_is_no_list_of_messages_is_named_by_its_item():
+    table = pd.DataFrame({"log": [[user("Q"), assistant("A")], "hello"]}, index=["a", "b"])
+    for items, name in ((table, "'b'"), (table.assign(item_id=[7, 8]), "8")):
+        with pytest.raises(ek.errors.InputError, match=rf"^item {name}: expected a list of messages .*, got 'hello'"):
+            split_messages(items, "log")
+
+
+def test_an_answer_that_an_agent_gives_beside_its_messages_is_not_taken_for_an_empty_one():
+    done = [user("Q"), call(), {"role": "tool", "tool_call_id": "c", "content": "R"}]
+    assert apart({"messages": done, "final_output": "A"})["answer"] == "A"
+    with pytest.raises(ek.errors.InputError, match="expected a list of messages"):
+        apart({"messages": done, "structured_response": {"sum": 7}})
+    assert apart({"messages": [*done, assistant("A")], "structured_response": {"sum": 7}})["answer"] == "A"
+
+
+def test_calls_that_a_provider_answers_itself_are_calls_and_results_in_telemetry():
+    parts = [{"type": "server_tool_call", "id": "s", "name": "search", "server_tool_call": {"query": "kettle"}},
+             {"type": "server_tool_call_response", "id": "s", "server_tool_call_response": {"hits": 3}},
+             {"type": "text", "content": "A"}]  # fmt: skip
+    log = [{"role": "user", "parts": [{"type": "text", "content": "Q"}]}, {"role": "assistant", "parts": parts}]
+    assert [(heading, text) for _, heading, text in turns(messages_of(log))][1:3] == [
+        ("assistant: call 1, search", '{"query":"kettle"}'),
+        ("tool: result of call 1, search", '{\n  "hits": 3\n}'),
+    ]
+    assert apart(log)["answer"] == "A"
