@@ -19,7 +19,7 @@ from evalkit.stats.alignment.label_values import annotators_of, read_label
 
 Counts = npt.NDArray[np.int64]
 
-_MOST_CODES = 9
+_MOST_CODES, _MOST_IN_HALF = 9, 6
 _NONE = ("tied", "unscored")
 _KEYS = (Key("same label", "good"), Key("different label", "bad", "////"), Key(" or ".join(_NONE), "chance", "xxx"))
 _NOTE = "every label of every annotator counts once; percentages are shares of the row"
@@ -62,7 +62,7 @@ def plot_confusion(judged: Judged, labels: LabelsLike | None = None, *, theme: T
     human, chosen = labels_of(judged, labels, table)
     panels: list[Panel] = []
     gaps: list[str] = []
-    total = together = 0
+    total = together = n_classes = 0
     for criterion, judge, rows in parts_of(table):
         matrix = _matrix(rows, human[(human["criterion"] == criterion).to_numpy()])
         name = judge_and_criterion(judge, criterion, table)
@@ -70,14 +70,14 @@ def plot_confusion(judged: Judged, labels: LabelsLike | None = None, *, theme: T
             gaps.append(f"{name}: {matrix}")
             continue
         names, counts = matrix
+        n_classes = max(n_classes, len(names))
         total, together = total + int(counts.sum()), together + int(counts[:, :-1].sum())
         panels.append(_panel(name, names, counts))
     subtitle = f"{together} of {counted(total, 'label')} compared" if total else "0 labels"
     keys = _KEYS if total > together else _KEYS[:2]
     title = "Judges against people"
-    return frame(
-        title, subtitle, panels, theme=theme, gaps=gaps, columns=2, keys=keys, notes=[_NOTE, *filter(None, [chosen])]
-    )
+    layout: dict[str, Any] = {"columns": 2 if n_classes <= _MOST_IN_HALF else 1, "keys": keys}
+    return frame(title, subtitle, panels, theme=theme, gaps=gaps, notes=[_NOTE, *filter(None, [chosen])], **layout)
 
 
 def _matrix(rows: pd.DataFrame, human: pd.DataFrame) -> tuple[list[str], Counts] | str:

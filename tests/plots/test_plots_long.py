@@ -528,6 +528,18 @@ def test_pictures_of_the_docs_are_small_and_are_what_is_drawn_now(tmp_path):
     assert {name: words(text) for name, text in made.items()} == {name: words(text) for name, text in kept.items()}
 
 
+def test_the_cells_of_nine_classes_hold_their_texts():
+    rubric = ek.Rubric(id="r", inputs=["a"], criteria=[{"name": "c", "scale": dict.fromkeys(range(9), "so")}])
+    judges = [ek.Judge.function(lambda _, at=at: f'{{"score": {at}}}', name=f"j{at}", version="1") for at in (0, 8)]
+    items = [{"item_id": str(at), "a": str(at)} for at in range(18)]
+    labels = people(*((str(at), "ann", at % 9) for at in range(18)))
+    picture = plot_confusion(ek.vote(ek.judge(items, rubric, judges, samples=1, progress=False)), labels)
+    picture.savefig(BytesIO(), format="png")
+    for axes in picture.axes:
+        room = axes.get_window_extent().width / 9
+        assert max(text.get_window_extent().width for text in axes.texts) <= room
+
+
 @pytest.fixture(scope="module")
 def crowded():
     """Twelve judges with long names and equal costs, on a scale of six long labels and one of twelve codes."""

@@ -97,7 +97,7 @@ def _page(evaluation: Evaluation, changes: str) -> str:
         heading.append(f"{unscored} of {rows} unscored; figures are about the rest")
     with_items = len(evaluation.items) > 0
     page = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
-    return page.get_template("report.html.jinja").render(
+    text = page.get_template("report.html.jinja").render(
         title=f"{rubric.id}@{rubric.label}",
         version=__version__,
         rubric=rubric,
@@ -112,6 +112,7 @@ def _page(evaluation: Evaluation, changes: str) -> str:
         kinds=items_to_review(evaluation) if with_items else [],
         used=provenance(evaluation),
     )
+    return text.replace("<div class='wide'>", "<div class='wide' tabindex='0'>")  # keys scroll what does not fit
 
 
 def _plots(evaluation: Evaluation) -> str:

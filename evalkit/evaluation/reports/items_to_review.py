@@ -70,7 +70,7 @@ def _lowest_items(evaluation: Evaluation, known: _Known) -> list[tuple[str, str,
         criteria = criteria_of(evaluation, item, row["criterion"])
         criteria.sort(key=_lost)
         cases.append({
-            "anchor": f"of-item-{len(cases) + 1}", "about": item, "people": "",
+            "anchor": f"of-item-{len(cases) + 1}", "about": item, "people": [],
             "head": f"{item}: {points} points, score {share}; {row['n_open']} of {len(criteria)} criteria open",
             "inputs": [text for text in known.texts(criteria[0]["row"]) if text[0] != "requirement"],
             "votes": [{
@@ -122,7 +122,7 @@ class _Known:
         return {
             "inputs": self.texts(pair[0]),
             "votes": [_vote(vote) for vote in _rows_of(self.votes, pair)],
-            "people": ", ".join(f"{row['annotator']}: {row['label']}" for row in _rows_of(self.labels, pair)),
+            "people": [f"{row['annotator']}: {row['label']}" for row in _rows_of(self.labels, pair)],
         }
 
     def texts(self, item_id: str) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ from typing import Any
 from evalkit.core.formatting import html_page, html_table
 from evalkit.errors import InputError, counted
 from evalkit.notebook.runs.lighteval_run_samples import SampleQuery, Samples
+from evalkit.notebook.runs.run_progress import UNFINISHED
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.runs import Run
 from evalkit.runs.run.run_display import run_facts, run_tables, run_title, run_without
@@ -114,6 +115,8 @@ def run_payload(run: Run) -> dict[str, Any]:
     """A run as plain JSON values for the screen: the title, tables and facts that ``print(run)`` shows."""
     head = {"id": run.id, "title": run_title(run), "status": run.status, "error": run.error or ""}
     notes, facts = [*run.notes, *filter(None, [run_without(run)])], [[name, value] for name, value in run_facts(run)]
+    if run.status in UNFINISHED:
+        notes.append("this is the run as it was when it was read; to see it now, read it again and run the cell")
     tables = [
         {"title": title, "columns": list(dict.fromkeys(name for row in rows for name in row)), "rows": rows}
         for title, rows in run_tables(run)

@@ -7,10 +7,14 @@ function figuresPart(ctx) {
   const { root, find, put, get } = ctx;
   const SHORT = { "Agreement with people": "Agreement", "People among themselves": "People with each other" };
   const STRIP = ["Kappa", "Item score", "Pass rate", "Mean (0-1)"]; // of the small figures, those in the strip
+  let tab; // whose tab was in view last
   function drawTop() {
     root.classList.toggle("ekw-browse", Boolean(get("figures").browse));
     const figures = get("figures"), several = (figures.criteria || []).length > 1;
+    const tabs = find(".ekw-tabs"), isOther = figures.criterion !== tab;
     put(".ekw-tabs", several ? figures.criteria.map((name) => `<button data-do="criterion" data-key="criterion ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === figures.criterion}" ${figures.agreements?.[name] ? `title="${esc(figures.agreements[name].text)}"` : ""}>${esc(name)}${tabFigure(figures.agreements?.[name])}</button>`).join("") : "");
+    if (isOther) tabs.scrollTop = (tabs.querySelector("[aria-pressed=true]")?.offsetTop ?? 0) - tabs.offsetTop;
+    tab = figures.criterion;
     const tiles = figures.tiles || [], first = tiles.find((tile) => tile.place === "head"), status = get("status"), said = (status.running && status.decision) || figures.decision, decision = said?.verdict ? said : null;
     const button = figures.measure && typeof get("price") === "string" ? `<button data-do="measure" data-key="measure" title="${esc(get("price"))}" ${offIf(status.running || isOver(get("price")))}>Measure chance: ${esc(get("price").split(";")[0])}</button>` : "";
     const inReason = decision?.action === "measure" ? button : "", measure = button && !inReason ? `<div class="ekw-held">${button}</div>` : "";

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.core.formatting import cut, figure
+from evalkit.core.formatting import cut, cut_apart, figure
 from evalkit.errors import counted
 from evalkit.notebook.judgments.item_details import judged_inputs
 from evalkit.notebook.labelling.label_log import ENOUGH_LABELS, LabelEdit
@@ -153,7 +153,8 @@ class LeadScreen:
             texts = [sorted({*labels} - {None}) for labels in at_odds.to_numpy()]
             pairs = Counter(pair for differing in texts for pair in combinations(differing, 2))
             pair, n_pairs = pairs.most_common(1)[0]
-            low, high = (cut(self._level(at_odds.index[0], code).rstrip("."), _LONGEST_LEVEL) for code in pair)
+            levels = [self._level(at_odds.index[0], code).rstrip(".") for code in pair]
+            low, high = map(cut_apart(levels, _LONGEST_LEVEL).get, levels)
             if not worst["gap"]:
                 reason += f"{n_pairs} of the {counted(len(at_odds), 'difference')} are “{low}” against “{high}”. "
             reason += "Talk about these levels before more is labelled; "

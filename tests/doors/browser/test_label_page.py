@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from axe import findings
-from label_screen import CRITERIA, labelled, page_of
+from label_screen import CRITERIA, form_labels, labelled, page_of
 from tuner_screen import Screen
 
 WIDTHS = (700, 900, 1280, 1920)
@@ -68,6 +68,28 @@ def test_nothing_is_cut_at_any_width(new_page, tmp_path, view, scheme):
             screen.resize(width)
             heads = screen.page.locator(".ekw-diffs thead th").evaluate_all("all => all.map((one) => one.offsetWidth)")
             assert heads[0] == max(heads)
+
+
+@pytest.mark.parametrize("n_people", [2, 4, 8])
+def test_what_many_people_said_stands_beside_their_names_at_any_width(new_page, tmp_path, n_people):
+    log = tmp_path / "r.labels.jsonl"
+    people = [f"Anna-Maria Freifrau von Hohenstein {at}" if at % 3 == 0 else f"Ben {at}" for at in range(n_people)]
+    for who in people:
+        page = page_of(log, who, 6)
+        while page.state["form"]["form"]:
+            page.receive({"do": "save", **form_labels(page, who)})
+    screen = Screen(new_page(), page_of(log, "Eva", view="lead"))
+    rows = form(screen)["rows"]
+    assert len(rows) > 3
+    for width in (344, 700, 900, 1280):
+        screen.resize(width)
+        assert [one for one in screen.findings()["findings"] if not one.startswith("cut")] == [], width
+        widths = screen.page.locator(".ekw-diffs thead th").evaluate_all("all => all.map((one) => one.offsetWidth)")
+        assert widths[0] >= 60, width
+    for line, row in zip(screen.page.locator(".ekw-diffs tbody tr").all(), rows, strict=True):
+        words = " ".join(line.locator("td").all_inner_texts())
+        for who, label in zip(form(screen)["names"], row["labels"], strict=True):
+            assert n_people <= 4 or f"{who} {label}" in " ".join(words.split())
 
 
 def test_three_questions_fit_a_laptop_and_fingers_get_larger_levels(new_page, tmp_path):

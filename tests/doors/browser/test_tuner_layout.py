@@ -75,6 +75,36 @@ def test_a_fault_of_layout_is_found(page, tmp_path):
         page.evaluate("() => document.getElementById('x').remove()")
 
 
+def test_twenty_criteria_leave_room_for_the_items_and_a_phone_has_the_matrix(page, tmp_path):
+    names = [f"criterion_{at}_with_a_rather_long_name" for at in range(20)]
+    tuner = tuner_of(tmp_path, judges=1, n_items=12)
+    screen = Screen(page, tuner, {"figures": {"criteria": names, "criterion": names[-1]}})
+    for width in (1000, 1280, 1900):
+        screen.resize(width)
+        assert screen.findings()["strip"] < 190
+        tabs, tab = (page.locator(one).bounding_box() for one in (".ekw-tabs", ".ekw-tabs [aria-pressed=true]"))
+        assert tabs["y"] <= tab["y"] < tab["y"] + tab["height"] <= tabs["y"] + tabs["height"] + 1
+    screen.resize(344)
+    assert not any("sideways" in one or "overflows" in one for one in screen.findings()["findings"])
+
+
+def test_colours_that_the_system_forces_hide_nothing(page, tmp_path):
+    """A label that fails, the filter that is on, and intervals differ from their surroundings."""
+    screen = Screen(page, tuner_of(tmp_path, judges=2, n_items=12))
+    screen.resize(1264)
+    page.emulate_media(forced_colors="active")
+
+    def background(chosen):
+        return page.locator(chosen).first.evaluate("(one) => getComputedStyle(one).backgroundColor")
+
+    for marked, plain in {
+        ".ekw-list .ekw-fail": ".ekw-list .ekw-chip:not(.ekw-fail)",
+        ".ekw-filters [aria-pressed=true]": ".ekw-filters [aria-pressed=false]",
+        ".ekw-whisker": ".ekw-top",
+    }.items():
+        assert background(marked) not in {background(plain), background(".ekw-top"), "rgba(0, 0, 0, 0)"}, marked
+
+
 def test_reading(page, tmp_path):
     """Texts first; J and K over the pages of a filter; folds; a criterion moves the editor; few keys to the table."""
     tuner = tuner_of(tmp_path, n_items=60)

@@ -45,6 +45,7 @@ def check(path: Path) -> Page:
     assert page.tags.count("table") == page.tags.count("caption")
     assert {value for tag, name, value in page.attributes if tag == "th" and name == "scope"} <= {"col"}
     assert page.tags.count("th") == len(page.values("scope"))
+    assert page.values("class").count("wide") == page.values("tabindex").count("0")  # what scrolls can have the focus
     assert "prefers-color-scheme:dark" in page.source
     assert "@media print" in page.source
     return page
@@ -210,6 +211,16 @@ class TestDegenerate:
         text = written(one, tmp_path).text
         assert all(name in text for name in one.rubric.names)
         assert "no labels for resolution" in text
+
+    def test_a_persons_label_stays_beside_the_name_whatever_the_direction_of_the_script(self, tmp_path):
+        items, labels = ek.load_example("support")
+        named = labels.assign(annotator=labels["annotator"].astype(str).map({"ann1": "محمد", "ann2": "שרה"}))
+        one = ek.evaluate(items.head(3), "faithfulness", "fake", labels=named, progress=False)
+        source = written(one, tmp_path).source
+        said = re.findall("<p>labels of people: <bdi>(.*?)</bdi>, <bdi>(.*?)</bdi></p>", source)
+        assert len(said) == source.count("labels of people") > 0
+        given = [f"{row['annotator']}: {row['label']}" for row in named.to_dict("records")]
+        assert {text for texts in said for text in texts} <= set(given)
 
     def test_empty_labels(self, tmp_path):
         items, labels = ek.load_example("support")

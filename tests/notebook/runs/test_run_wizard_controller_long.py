@@ -707,9 +707,10 @@ def test_without_a_kernel_it_is_said_why_there_are_no_samples_or_no_scores(regis
     failed = ek.notebook.RunView(run_of(registry, tmp_path, "model_name=<b>bad</b>,fail=3"))._repr_html_()
     assert "the model is not there" in failed
     assert "<b>bad" not in failed
-    waiting = ek.notebook.RunView(left_running(runner_of(registry, tmp_path)))._repr_html_()
-    assert "running" in waiting
-    assert "<table" not in waiting
+    waiting = ek.notebook.RunView(left_running(runner_of(registry, tmp_path)))
+    assert "running" in waiting._repr_html_()
+    assert "<table" not in waiting._repr_html_()
+    assert "as it was when it was read" in waiting.state["run"]["notes"][-1]  # the view does not follow it
 
 
 def test_texts_of_others_are_escaped_in_the_plain_page(make):

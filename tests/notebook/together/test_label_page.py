@@ -614,3 +614,18 @@ def test_a_decision_from_before_people_changed_their_labels_is_shown_and_not_use
     assert form(lead)["rows"] == []
     lead.receive({"do": "look"})
     assert form(lead)["people"][-1] == ["decided by Chris", 0, 0, ""]
+
+
+def test_the_levels_that_are_confused_look_different(tmp_path: Path) -> None:
+    start = "The answer is supported by the context that stands above "
+    scale = {0: f"{start}in no part.", 1: f"{start}in all of its parts."}
+    rubric = ek.Rubric(id="same", inputs=["a"], criteria=[{"name": "c", "scale": scale}])
+    items = [{"item_id": str(at), "a": str(at)} for at in range(4)]
+    for who, answer in (("Anna", "0"), ("Ben", "1")):
+        page = ek.notebook.LabelPage(items, rubric, annotator=who, labels=tmp_path / "l.labels.jsonl")
+        while form(page)["form"]:
+            save(page, [answer])
+    lead = ek.notebook.LabelPage(items, rubric, annotator="Eva", labels=tmp_path / "l.labels.jsonl", view="lead")
+    reason = form(lead)["sentence"][2]
+    assert "in no part” against “" in reason
+    assert "in all of its parts”" in reason
