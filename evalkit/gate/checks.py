@@ -103,7 +103,9 @@ def _pattern(text: str) -> str:
         reason = str(getattr(problem, "msg", problem)).partition("'")[0].strip()  # quotes nothing of the pattern
         raise ValueError(f"invalid regular expression ({reason})") from None
     if always:
-        advice = "; to forbid a text, begin with ^, as in ^(?!.*text)" if "(?!" in text or "(?<!" in text else ""
+        advice = (
+            "; to forbid a text, begin with \\A, as in (?s)\\A(?!.*text)" if "(?!" in text or "(?<!" in text else ""
+        )
         raise ValueError(f"this pattern matches every answer; give a pattern that some answers do not match{advice}")
     return text
 

@@ -112,7 +112,7 @@ def read_traces(path: str | Path, *, redact: bool = False) -> Iterator[Trace]:
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
-                content = line.removeprefix(BOM) if number == 1 else line
+                content = line.removeprefix(BOM)
                 if content.strip():
                     empty = False
                     yield _trace(path, number, content, redact=redact)

@@ -100,7 +100,7 @@ def read_yaml(path: Path) -> Any:
 def read_text(path: Path) -> str:
     """The text of a file; RubricError if it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except OSError as problem:
         raise RubricError(f"{path} cannot be read: {problem.strerror or problem}") from None
     except UnicodeDecodeError as problem:

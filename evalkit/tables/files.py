@@ -88,7 +88,7 @@ def _read_bytes(path: Path) -> bytes:
 
 def read_lines(content: bytes, name: str) -> pd.DataFrame:
     """JSONL in memory as a DataFrame; `name` is its name in errors."""
-    return as_frame(_objects(name, ".jsonl", content.removeprefix(BOM).split(b"\n")))
+    return as_frame(_objects(name, ".jsonl", content.split(b"\n")))
 
 
 def _objects(path: str | Path, form: str, lines: Iterable[bytes], first_line: int = 1) -> list[dict[str, Any]]:
@@ -96,6 +96,7 @@ def _objects(path: str | Path, form: str, lines: Iterable[bytes], first_line: in
     rows: list[dict[str, Any]] = []
     for number, line in enumerate(lines, first_line):
         where = path if form == ".json" else f"{path}, line {number}"
+        line = line.removeprefix(BOM)  # of each file that was joined to this one
         if not line.strip():
             continue
         try:
@@ -216,7 +217,7 @@ class FilePart:
 def _some(lines: Iterable[bytes], n: int) -> Iterator[bytes]:
     """Lines with `n` that are not blank."""
     for line in lines:
-        n -= bool(line.strip())
+        n -= bool(line.removeprefix(BOM).strip())
         yield line
         if n == 0:
             return
@@ -244,12 +245,11 @@ def parts_of_file(path: str | Path, n_rows: int) -> Iterator[FilePart]:
     first = n = begin = 0
     line = number = 1
     with path.open("rb") as file:
-        start = len(BOM) if file.read(len(BOM)) == BOM else 0
-        file.seek(start)
+        start = 0
         for text in file:
             if n == 0:
                 begin, line = start, number
-            n += bool(text.strip())
+            n += bool(text.removeprefix(BOM).strip())
             start, number = start + len(text), number + 1
             if n == n_rows:
                 yield FilePart(str(path), first, n, begin, line)

@@ -12,7 +12,10 @@ from typing import Any
 
 import orjson
 
-_OPENING = re.compile(r"""\[\s*(?:['"\[{(]|[rbuf]['"]|(?:nan|None|True|False|array)\b)|(?:\(|array\(\[)\s*['"{]""")
+_OPENING = re.compile(
+    r"""\[\s*(?:['"\[{(]|[rbuf]['"]|(?:nan|None|True|False|array)\b)|(?:\(|array\(\[)\s*['"{]|\[(?:[A-Z]|\w+\.)\w+\("""
+)
+_SET = re.compile(r"""\{\s*(['"])(?:\\.|(?!\1).)*\1\s*[,}]|"\[""")
 _BETWEEN = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
 
 
@@ -63,8 +66,8 @@ def hold_lists(values: Iterable[Any], *, may_be_lists: bool) -> str | None:
 
 
 def _is_list(text: str, *, json_counts: bool) -> bool:
-    if not text.endswith(("]", ")")):
-        return False
+    if not text.endswith(("]", ")")):  # a set, an array of PostgreSQL, JSON within JSON
+        return json_counts and text.endswith(("}", ']"')) and _SET.match(text) is not None
     if text.startswith("["):
         try:
             value = orjson.loads(text)

@@ -313,7 +313,14 @@ def test_patterns_that_cannot_fail_are_refused_and_no_others() -> None:
     refused = {text: refusal_of({"type": "regex", "pattern": text}) or "" for text in FREE_PATTERNS + STRICT_PATTERNS}
     assert [text for text in FREE_PATTERNS if "matches every answer" not in refused[text]] == []
     assert [text for text in STRICT_PATTERNS if refused[text]] == []
-    assert "begin with ^" in refused["(?!.*password)"]
+    # the pattern that it advises finds the text on any line
+    assert (advised := r"(?s)\A(?!.*text)") in refused["(?!.*password)"]
+    assert [bool(re.search(advised, answer)) for answer in ("a", "a\ntext", "text", "a\nb")] == [
+        True,
+        False,
+        False,
+        True,
+    ]
 
 
 def test_each_strict_pattern_fails_a_text_that_is_tried() -> None:

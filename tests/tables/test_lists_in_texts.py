@@ -14,6 +14,7 @@ import pytest
 
 import evalkit as ek
 from evalkit.errors import EvalkitWarning
+from evalkit.rubrics.prompt_builder import Template, load_template
 from evalkit.tables.files import parts_of_file, read_frame
 from evalkit.tables.lists_in_texts import hold_lists, list_in
 
@@ -52,6 +53,9 @@ def test_what_a_list_is(text: str, value: Any) -> None:
     [
         (["['d1' 'd2']"], "context"), ([str(np.array(["d1", "d2"]))], "context"), (["[nan, 'd2']"], "context"),
         (["['d1', 'd2']", None, "['d3']"], "passages"), (['["d1"]'], "passages"), (["('d1', 'd2')"], "passages"),
+        # sets, PostgreSQL's arrays, JSON within JSON, lists of objects
+        (["{'d1', 'd2'}"], "context"), (['{"d \\"1\\"","d2"}'], "passages"), ([json.dumps('["d1"]')], "context"),
+        (["[np.str_('d1')]"], "passages"), (["[Document(page_content='d1')]"], "context"),
     ],
 )  # fmt: skip
 def test_lists_that_stay_texts_are_warned_of(tmp_path: Path, cells: list[Any], name: str) -> None:
@@ -64,7 +68,19 @@ def test_lists_that_stay_texts_are_warned_of(tmp_path: Path, cells: list[Any], n
 
 
 @pytest.mark.parametrize(
-    "text", ["a passage", "[see below]", "[1] Smith, 2020", "['Tis the season] it said", ["a", "b"]]
+    "text",
+    [
+        "a passage",
+        "[see below]",
+        "[P(x) = 2]",
+        "[Smith](a.html)",
+        '{"a": "b"}',
+        '"[so]" he said',
+        "{'a': 1}",
+        "[1] Smith, 2020",
+        "['Tis the season] it said",
+        ["a", "b"],
+    ],
 )
 def test_ordinary_texts_are_not_warned_of(tmp_path: Path, text: Any) -> None:
     with warnings.catch_warnings():
@@ -93,13 +109,21 @@ def test_parts_of_a_file_with_a_byte_order_mark(tmp_path: Path, rows: int, end: 
     assert found["item_id"].tolist() == ek.load_items(path)["item_id"].tolist() == ["0", "1", "2", "3"]
     path.write_bytes(BOM)
     assert list(parts_of_file(path, rows)) == []
+    # files of which each begins with one, joined
+    path.write_bytes(b"".join(BOM + json.dumps(item).encode() + b"\n" for item in items) + BOM + b"\n")
+    found = pd.concat([part.read() for part in parts_of_file(path, rows)])
+    assert found["item_id"].tolist() == ek.load_items(path)["item_id"].tolist() == ["0", "1", "2", "3"]
 
 
 def test_other_files_with_a_byte_order_mark(tmp_path: Path) -> None:
     trace = {"schema_version": 1, "type": "verdict.trace", "request_id": "t", "prompt": "q", "response": "30 days"}
-    (tmp_path / "t.jsonl").write_bytes(BOM + json.dumps(trace).encode() + b"\n")
+    lines = [json.dumps(trace | {"request_id": name}).encode() + b"\n" for name in "ab"]
+    (tmp_path / "t.jsonl").write_bytes(BOM + BOM.join(lines))
     items, _ = ek.gate.from_traces(tmp_path / "t.jsonl")
-    assert items["answer"].tolist() == ["30 days"]
+    assert items["answer"].tolist() == ["30 days"] * 2
+    source = load_template("number@v1").source
+    (tmp_path / "v1.jinja").write_bytes(BOM + source.encode())
+    assert Template.of_file("own@v1", tmp_path / "v1.jinja").source == source
     store = ek.engine.ReplyStore.open(tmp_path / "one")
     ek.judge([ITEM | {"context": "c"}], "faithfulness", "fake", samples=1, cache=tmp_path / "one", progress=False)
     assert store.export(tmp_path / "replies.jsonl") == 1

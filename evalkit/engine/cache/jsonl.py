@@ -195,7 +195,7 @@ def import_(database: Database, path: Path) -> ImportReport:
         try:
             with path.open("rb") as file:
                 for number, text in enumerate(file, 1):
-                    line = text.removeprefix(BOM) if number == 1 else text
+                    line = text.removeprefix(BOM)
                     if line.strip():
                         generation, row = _read(line)
                         rows.append((number, row.key, generation, *row[1:]))

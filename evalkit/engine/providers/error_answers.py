@@ -309,7 +309,7 @@ def kind_of(status: int, said: ErrorText, wait: float | None = None) -> ProblemK
     if status >= 400 and status != 401:
         by_text = _NO_MONEY.search(text) and not _RATE.search(text + codes)
         by_text = by_text or (_NO_CREDIT.search(text) and not _RATE.search(text))
-        if _NO_MONEY_CODE.search(codes) or (by_text and not (status == 429 and wait)):
+        if (status < 500 and _NO_MONEY_CODE.search(codes)) or (by_text and not (status == 429 and wait)):
             return "quota"
         if status not in (402, 404, 408, 409, 429) and status < 500 and _BAD_KEY.search(f"{text} {codes}"):
             return "auth"

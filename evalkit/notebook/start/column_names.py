@@ -7,7 +7,7 @@ import re
 _RATING = re.compile(
     r"(?:^|_)(?:label|score|rating|rated?$|human|gold|ann(?:ot|_|\d|$)|winner|prefer|verdict|grade|judg|thumb|vote|quality)"
     r"|(?:^|_)(?:mark|call|opinion|decision|assessment)s?(?:_\d+|$)"
-    r"|(?:^|_)correct|(?:score|rating|label)s?_?\d*$"
+    r"|(?:^|_)(?:оценк|балл)|(?:^|_)correct|(?:score|rating|label)s?_?\d*$"
     # one column per person: 2nd_reviewer_kim, rater_1, reviewer_a, coder_b; also annas_label, tom_s_view
     r"|(?:^|_)(?:annotator|reviewer|rater|labell?er|coder|marker|grader|judge|expert|assessor)_?(?:\d+|[a-z]|\w*_\w+)$"
     r"|^(?:\d+(?:st|nd|rd|th)|first|second|third|fourth)_(?:annotator|reviewer|rater|labell?er|coder|marker|grader|judge|expert)"
@@ -34,7 +34,8 @@ prometheus judgelm pandalm autoj predicted prediction predictions predict pred p
 logits logprob logprobs suggestion suggestions suggested suggest proposal proposed reward rm bleu rouge rougel
 bertscore bleurt comet chrf meteor moverscore bartscore unieval geval ragas deepeval trulens metric similarity
 cosine embedding embeddings perplexity ppl loss nli entailment classifier clf detector toxicity perspective elo
-heuristic rule regex baseline o1 o3 o4 prelabel preannotation silver weak pseudo synthetic bot_score judge f1 em
+heuristic rule regex baseline o1 o3 o4 prelabel preannotation silver weak pseudo synthetic bot judge f1 em
+autolabel autorater bert copilot kimi glm chatglm ernie nova minimax doubao hunyuan granite olmo модель модели
 exact match bm25 retrieval reranker ranker readability vader flesch z ndcg mrr recall precision textstat spacy
 """
 _MACHINE = frozenset(_MACHINE_WORDS.split())
@@ -42,6 +43,7 @@ _MACHINE_START = re.compile(r"(?:gpt|claude|gemini|llama|qwen|mistral|rouge|bleu
 _PERSON_WORDS = """
 human humans people person expert experts crowd crowdworker crowdworkers turker turkers worker user users customer
 customers annotator reviewer rater labeler labeller gold manual manually author student teacher sme
+annotateur anotador grader coder marker assessor
 """
 _PERSON = frozenset(_PERSON_WORDS.split())
 _TEXTS = ("answer", "response", "reference", "summary", "output", "completion", "translation")

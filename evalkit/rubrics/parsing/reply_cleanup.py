@@ -12,7 +12,7 @@ _OPENS, _CLOSES = ("|".join(marks) for marks in zip(*word_lists.THINKING, strict
 _TAG = re.compile(rf"(?P<open>{_OPENS})|(?P<close>{_CLOSES})", re.IGNORECASE)
 _NOT_CUT = frozenset(("", *word_lists.ENDED, *word_lists.WITHHELD))
 _IN_TAGS = ("<", "[", "◁", "analysis", "assistantfinal", "done thinking", "my thought process", "Thinking...")
-_LEFT_OVER, _INVISIBLE = re.compile(word_lists.LEFT_OVER), re.compile(word_lists.INVISIBLE)
+_LEFT_OVER, _INVISIBLE, _CONTROLS = map(re.compile, (word_lists.LEFT_OVER, word_lists.INVISIBLE, word_lists.CONTROLS))
 _SPACES = dict.fromkeys((0xA0, *range(0x2000, 0x200B), 0x202F, 0x3000), " ")
 _MOST_BLOCKS = 16
 
@@ -117,8 +117,8 @@ def cut_thinking(text: str) -> tuple[str, bool]:
 
 
 def plain(text: str) -> str:
-    """A reply without characters that have no width and a server's marks around it, its spaces and breaks plain."""
-    text = text.replace("\r\n", "\n")
+    """A reply without characters that nobody sees and a server's marks around it, its spaces and breaks plain."""
+    text = _CONTROLS.sub("", text.replace("\r\n", "\n"))
     if not text.isascii():
         text = _INVISIBLE.sub("", text).translate(_SPACES)
     return _LEFT_OVER.sub("", text) if "<" in text or "[" in text else text

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from evalkit.core.lists_of_choices import Reason
 from evalkit.rubrics.parsing import verdict_patterns as like
 from evalkit.rubrics.parsing.quotation_marks import MARKS
+from evalkit.rubrics.parsing.reply_cleanup import plain
 from evalkit.rubrics.parsing.verdict_words import KINDS, TIED, TIES
 from evalkit.rubrics.scales import Code, Scale, code_text
 
@@ -404,7 +405,7 @@ class Reader:
         """The reading of a JSON value."""
         if isinstance(value, str):
             nothing = UNREADABLE if self.is_number or not value.strip() else OFF_SCALE
-            return self.read(like.NAMED.sub("", value)) or nothing
+            return self.read(like.NAMED.sub("", plain(value))) or nothing
         if self.is_number:
             if isinstance(value, bool):
                 return Reading(int(value)) if self.binary else UNREADABLE

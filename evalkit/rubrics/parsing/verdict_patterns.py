@@ -282,7 +282,7 @@ ASKED = _later(r"(?:\A|\n)[ \t*_#>]{0,6}(?:question|prompt|instruction|user|q)[*
 BOX = _any_case(
     r"(?P<box>\[[ x✓✔]?\]|\([ x]\)|[☐☑☒⬜✅✔✓●○◯])\s{0,3}[*_`]{0,2}(?P<what>[^\n\[\]()☐☑☒⬜✅✔✓●○◯*_`]{1,60})"
 )
-CATEGORIES = _later(rf"\s*{word_lists.GUARD_CATEGORIES}\s*\Z")
+CATEGORIES = _later(rf"\s*[(\[]?{word_lists.GUARD_CATEGORIES}[)\].]{{0,2}}\s*\Z")
 GUARDS = _later(rf"\s?[-:,(]?\s?{word_lists.GUARD_CATEGORIES}[)>]?\s*\Z")
 
 # -- tags, and patterns of users

@@ -245,10 +245,14 @@ LEFT_OVER = (
     rf"|(?:\s{{0,4}}{_TURN}){{1,8}}\s*\Z"
 )
 
+# What a terminal does not print: its colours, and characters that control it.
+CONTROLS = "\\x1b\\[[\\d;?]{0,20}[A-Za-z]|[\\x00-\\x08\\x0e-\\x1f\\x7f]"
+
 # Characters without width; joiners within a word belong to its spelling.
 INVISIBLE = (
-    "[\\u00ad\\u180e\\u200b\\u200e\\u200f\\u202a-\\u202e\\u2060-\\u2064\\u2066-\\u2069\\ufeff]"
-    "|(?<=\\d)\\ufe0f?\\u20e3|(?<![^\\W\\d_])[\\u200c\\u200d]|[\\u200c\\u200d](?![^\\W\\d_])"
+    "(?<=\\d)\\ufe0f?\\u20e3|[\\x80-\\x84\\x86-\\x9f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b\\u200e\\u200f"
+    "\\u202a-\\u202e\\u2060-\\u206f\\u3164\\ufe00-\\ufe0e\\ufeff\\uffa0\\ufff0-\\ufffb\\U0001d173-\\U0001d17a\\U000e0000-\\U000e0fff]"
+    "|(?<![^\\W\\d_])[\\u200c\\u200d]|[\\u200c\\u200d](?![^\\W\\d_])"
 )
 
 # What a guard model writes behind its verdict, or on the line below it: ``S1,S10``.

@@ -171,7 +171,7 @@ def read_project(path: Path) -> Mapping[str, Any]:
     import tomllib
 
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8")).get("project", {})
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("project", {})
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise ConfigError(f"{path}: invalid TOML ({problem})") from None
     return content if isinstance(content, Mapping) else {}

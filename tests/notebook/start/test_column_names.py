@@ -23,7 +23,7 @@ ROLES = ("reviewer", "rater", "annotator", "labeler", "coder", "grader", "marker
 MACHINES = """
 gpt4 gpt-4o gpt_3.5 chatgpt claude llama3 gemini qwen2 mistral llm llm_judge model predicted suggested reward
 reward_model rm bleu rougeL bertscore auto ai machine automatic classifier nli deepseek prometheus geval similarity
-toxicity weak silver
+toxicity weak silver autolabel autorater bot copilot kimi glm ernie bert
 """
 ABOUT = (
     "id", "count", "time", "timestamp", "source", "type", "confidence", "std", "variance", "version", "status",
@@ -65,6 +65,7 @@ def people() -> Iterator[str]:
         "majority_label",
         "gold",
         "judge_1",
+        "оценка_эксперта",
     )
 
 
@@ -78,6 +79,7 @@ def machines() -> Iterator[str]:
         "label.suggestion",
         "rating-suggestion",
         "judge_score",
+        "оценка_модели",
     )
 
 
@@ -92,6 +94,8 @@ def facts() -> Iterator[str]:
         "annotator_id",
         "annotator_name",
         "labeler",
+        "grader",
+        "annotateur",
         "reviewer",
         "worker",
         "labelled_by",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from evalkit.rubrics.parsing import parse_reply, parser_for
@@ -117,9 +119,20 @@ def test_a_models_own_marks_at_both_ends_of_a_reply_do_not_count() -> None:
         assert parse_reply(f"<think>4?</think>\n<{name}>\n8\n</{name}>\n", "number", TEN).code == 8
 
 
+# controls, and what Unicode says is not to be shown, but for joiners
+UNSEEN = [range(0x20), range(0x7F, 0xA0), range(0x180B, 0x1810), range(0x200E, 0x2010), range(0x202A, 0x202F)]
+UNSEEN += [range(0x2060, 0x2070), range(0xFE00, 0xFE10), range(0xFFF0, 0xFFFC), range(0xE0000, 0xE0200)]
+UNSEEN += [[0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x200B, 0x3164, 0xFEFF, 0xFFA0]]
+
+
 def test_characters_without_width_do_not_count() -> None:
     for text in ("Rating:\u200b8", "Rating: \ufeff8", "8\u200b", "\u200e8\u200f", "Rat\u00ading: 8", "8\ufe0f\u20e3"):
         assert parse_reply(text, "number", TEN).code == 8, ascii(text)
+    for mark in (chr(at) for span in UNSEEN for at in span if not chr(at).isspace()):
+        for form, text in (("number", f"Rating:{mark} {mark}8{mark}"), ("json", f'{{"score": "8{mark}"}}')):
+            assert parse_reply(text, form, TEN).code == 8, ascii(text)
+        assert parse_reply(json.dumps({"explanation": "so", "score": f"{mark}8"}), "json", TEN).code == 8, ascii(mark)
+    assert parse_reply("\x1b[1mRating:\x1b[0m \x1b[38;5;2m8\x1b[0m", "number", TEN).code == 8
     assert parse_reply("Rating: 1\u200b0", "number", TEN).code == 10
     assert parse_reply('{"score": "\u20608"}', "json", TEN).code == 8
     # within a word a joiner belongs to its spelling
