@@ -192,16 +192,18 @@ class Reader:
         """Where a level may stand in a part of a text; one that is a number as a word only near its end."""
         for found in (like.BARE_NUMBER if self.is_number else self._mention).finditer(text, start, end):
             before = text[found.start() - 1 : found.start()]
-            if not self.is_number or not (before.isalnum() or before in ("_", ".", ",", "/", "-")):
+            is_word = before.isalnum() and not "\u3040" <= before <= "\u9fff"  # no space: 应为3
+            if not self.is_number or not (is_word or before in ("_", ".", ",", "/", "-")):
                 yield found.start()
         if self.is_number:
             yield from (found.start() for found in like.NUMBER_WORD.finditer(text, max(start, end - _NEAR_END), end))
 
-    def _others(self, text: str, code: Code | None) -> Iterator[tuple[int, int]]:
-        """Where a text names another level, set off from what follows."""
+    def _others(self, text: str, code: Code | None, *, corrects: bool = False) -> Iterator[tuple[int, int]]:
+        """Where a text names another level, set off from what follows; one that `corrects` may have a unit."""
+        set_off = like.OF_CORRECTION if corrects else like.SET_OFF
         for at in self.places(text, 0, len(text)):
             level = self.level(text, at)
-            if level is not None and not level.is_word and level.is_other(code) and like.SET_OFF.match(text, level.end):
+            if level is not None and not level.is_word and level.is_other(code) and set_off.match(text, level.end):
                 yield at, level.end
 
     # -- the rule for all forms
@@ -297,15 +299,17 @@ class Reader:
         if level.is_name and not _is_yes(level) and like.SAID_NO.match(piece, at):
             return True
         line = piece[at:].partition("\n")[0]
-        if piece[at - 1 : at] == "\n":
-            other = self.level(line)
-            return other is not None and other.is_other(level.code) and like.END.match(line, other.end) is not None
-        return bool(line) and (self._is_listed(line, level) or self.is_retracted(line, level.code))
+        other = self.level(line)
+        if other is not None and other.is_other(level.code) and like.END.match(line, other.end):
+            return True
+        is_next_line = piece[at - 1 : at] == "\n"
+        return not is_next_line and (self._is_listed(line, level) or self.is_retracted(line, level.code))
 
     def is_retracted(self, text: str, code: Code | None) -> bool:
         """Whether a text corrects a verdict: to another level, or by another labelled one; of a long one, its ends."""
         text = text if len(text) <= 2 * _END_OF_TEXT else f"{text[:_END_OF_TEXT]}\n{text[-_END_OF_TEXT:]}"
-        return any(like.RETRACTED.search(text[max(0, start - 70) : start]) for start, _ in self._others(text, code))
+        others = self._others(text, code, corrects=True)
+        return any(like.RETRACTED.search(text[max(0, start - 70) : start]) for start, _ in others)
 
     def is_contradicted(self, text: str, code: Code | None) -> bool:
         """Whether the text behind a verdict on a nominal scale says that another level wins, or that this one loses."""
