@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from evalkit.rubrics.parsing import Parser, parser_for, reader_of
 from evalkit.rubrics.parsing import verdict_patterns as like
-from evalkit.rubrics.parsing.beside_json import BETWEEN, around, blocks, contradicts, is_own
+from evalkit.rubrics.parsing.beside_json import BETWEEN, around, blocks, contradicts, declines, is_own
 from evalkit.rubrics.parsing.json_answers import closing, folded
 from evalkit.rubrics.parsing.mask_quotations import FILL, masked, unfenced
 from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_refusal, is_withheld, plain, take_apart
 from evalkit.rubrics.parsing.values_on_scale import Parsed
-from evalkit.rubrics.parsing.verdict_words import CORRECTIONS, EXPLAINS
+from evalkit.rubrics.parsing.verdict_words import CORRECTIONS, EXPLAINS, WRAPPER_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -84,25 +84,25 @@ def parser_of_group(scale: Scale, name: str, group: tuple[str, ...]) -> Parser:
 
 
 def _is_corrected(rest: Sequence[tuple[str, frozenset[str]]], scale: Scale, name: str, code: Code) -> bool:
-    """Whether the text outside of a reply's objects gives a criterion another verdict, or corrects one it may mean."""
+    """Whether the text outside of a reply's objects gives a criterion another verdict, or takes back what it has."""
     reader, before = reader_of(scale), r"(?i)(?:^|[,;]\s)\W{0,8}(?:requirement\s|criterion\s|#)?"
     labelled = re.compile(rf"{before}{re.escape(name)}\W{{0,4}}[.:)=–-]\W{{0,4}}(\w[^,;]*)")
     for line, mentioned in rest:
         texts = labelled.findall(line) if (is_named := name.casefold() in mentioned) else []
-        is_corrected = (is_named or not mentioned) and reader.is_retracted(line, code)
+        is_corrected = (is_named or not mentioned) and (declines(line) or reader.is_retracted(line, code))
         if is_corrected or any(contradicts(f"Score: {text}", reader, "", code) for text in texts):
             return True
     return False
 
 
 def _lines(passages: Sequence[str], group: tuple[str, ...]) -> list[tuple[str, frozenset[str]]]:
-    """The lines that mention criteria, or correct one without its name ("Overall: 3" does not)."""
+    """The lines that mention criteria, or take one back without its name ("Overall: 3" does not)."""
     if not passages:
         return []
     keys = "|".join(map(re.escape, sorted(map(str.casefold, group), key=len, reverse=True)))
     mentions = re.compile(rf"(?<![\w.])(?:{keys})(?![\w%]|\.\d)")
     lines = re.sub(r'[{}"]', " ", "\n".join(passages)[-_REST:]).split("\n")
-    corrects = {line: _CORRECTS.search(line) is not None for line in lines}
+    corrects = {line: declines(line) or _CORRECTS.search(line) is not None for line in lines}
     # a correction may quote the name of its criterion
     named = {
         line: frozenset(() if FILL in line and corrects[line] else mentions.findall(line.casefold())) for line in lines
@@ -154,13 +154,20 @@ def _found(body: str, group: tuple[str, ...], cut: bool) -> _Parts:
         entries_named = _named(body[at:last], entries, name_of)
         others_of = entries if end and len(entries_named) < len(entries) else ()
         inner = [entry for entry in others_of if _wraps(*entry) and name_of(entry[0]) is None]
-        if entries_named or inner == entries[:1]:
+        wrappers = inner if inner == entries[:1] else [entry for entry in inner if folded(entry[0]) in WRAPPER_KEYS]
+        if entries_named or len(wrappers) == 1 or not entries:
             objects.append((at, last))
-        if not entries_named and inner == entries[:1] != []:
-            last = at = body.index(inner[0][1], at + 1)  # {"scores": {…}}
+        beside = [value for key, value in inner if entries_named or [(key, value)] != wrappers]
+        if entries_named or len(wrappers) == 1:
+            rivals += [rival for value in beside for rival in _named("", _entries(value, 0)[0], name_of)]
+        if not entries_named and len(wrappers) == 1:  # {"reasoning": "…", "scores": {…}}
+            start = body.index(wrappers[0][1], at + 1)
+            within = (at, start, start + len(wrappers[0][1]), last)
+            is_same, body = shown is body, _only(body, *within)
+            shown = body if is_same else _only(shown, *within)
+            last = at = start
             continue
         (own_parts if is_given else rivals).extend(entries_named)
-        rivals += [rival for _, value in inner if entries_named for rival in _named("", _entries(value, 0)[0], name_of)]
         if shown is body and objects and end:
             shown = body[:end] + hide(body[end:])
         at = last
@@ -196,6 +203,11 @@ def _named(whole: str, entries: Entries, name_of: Callable[[str], str | None]) -
     under_names = [(name, value) for key, value in entries if (name := name_of(key))]
     fields = {} if under_names else {folded(key): value.strip('"') for key, value in entries}
     return under_names or [(name, whole) for key in _IDS if (name := name_of(fields.get(key, "")))][:1]
+
+
+def _only(text: str, first: int, start: int, end: int, last: int) -> str:
+    """A text of which a passage holds one part alone, with spaces for the rest of it."""
+    return text[:first] + " " * (start - first) + text[start:end] + " " * (last - end) + text[last:]
 
 
 def _wraps(key: str, part: str) -> bool:

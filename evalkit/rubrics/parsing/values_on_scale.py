@@ -308,8 +308,8 @@ class Reader:
     def is_retracted(self, text: str, code: Code | None) -> bool:
         """Whether a text corrects a verdict: to another level, or by another labelled one; of a long one, its ends."""
         text = text if len(text) <= 2 * _END_OF_TEXT else f"{text[:_END_OF_TEXT]}\n{text[-_END_OF_TEXT:]}"
-        others = self._others(text, code, corrects=True)
-        return any(like.RETRACTED.search(text[max(0, start - 70) : start]) for start, _ in others)
+        rivals = self._others(text, code, corrects=True)
+        return any(like.RETRACTED.search(text[max(0, start - 70) : start]) for start, _ in rivals)
 
     def is_contradicted(self, text: str, code: Code | None) -> bool:
         """Whether the text behind a verdict on a nominal scale says that another level wins, or that this one loses."""
