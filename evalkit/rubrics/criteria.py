@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, field_validator, model_validator
@@ -111,6 +112,7 @@ class Criterion(FileModel):
             scale = Scale.of(scale, **settings)
         except RubricError as problem:
             raise ValueError(str(problem)) from None
+        scale = replace(scale, texts=tuple(scale.values()))  # of a range, empty ones
         return fields | {"scale": scale} | {name: getattr(scale, name) for name in names}
 
     @field_validator("name")

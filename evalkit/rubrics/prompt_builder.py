@@ -82,7 +82,7 @@ class Template:
     def of_file(cls, label: str, path: Path) -> Template:
         """A template ``name@version`` from its file; see `of`."""
         name, _, version = label.rpartition("@")
-        return cls.of(name, version, path.read_text(encoding="utf-8"))
+        return cls.of(name, version, read_text(path))
 
     @classmethod
     @lru_cache(maxsize=256)

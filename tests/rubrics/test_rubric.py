@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 import pickle
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from evalkit.core.lists_of_choices import BETTER, LEVELS
 from evalkit.errors import RubricError
-from evalkit.rubrics import Criterion, Rubric, Scale, load_rubric
+from evalkit.rubrics import Criterion, Rubric, Scale, build_prompt, load_rubric
 
 SCALE = {0: "no", 1: "partly", 2: "yes"}
 
@@ -64,7 +63,9 @@ class TestCriterionRules:
         edited = made.edit(description="d")
         saved = rubric(criteria=[made]).save(tmp_path)
         for one in (made, edited, saved.criteria[0], load_rubric(tmp_path / "r" / "v1.yaml").criteria[0]):
-            assert replace(one.scale, texts=()) == replace(made.scale, texts=())
+            assert one.scale == made.scale
+            prompt = str(build_prompt(rubric(criteria=[one]), {"answer": "x"}))
+            assert all(label in prompt.split("Allowed values")[1] for label in made.scale.labels)
             assert (one.level, one.better, one.pass_at, one.pass_if) == (
                 one.scale.level, better, one.scale.pass_at, one.scale.pass_if,
             )  # fmt: skip
@@ -77,7 +78,9 @@ class TestCriterionRules:
         made = criterion(scale=Scale.of((0, 100), better="low", pass_at=60))
         assert (made.level, made.better, made.pass_at, made.scale.code(37)) == ("interval", "low", 60, 37)
         assert criterion(scale=made.scale, pass_if=[0]).pass_at is None
-        assert made.edit(scale=(0, 10), pass_at=6).scale == Scale.of((0, 10), better="low", pass_at=6)
+        assert made.edit(scale=(0, 10), pass_at=6).scale == Scale.of(
+            {0: "", 10: ""}, level="interval", better="low", pass_at=6
+        )
 
     def test_missing_scale(self):
         with pytest.raises(RubricError, match="criterion 'c': the key 'scale' is missing"):

@@ -196,21 +196,19 @@ def _refusal(message: Mapping[str, Any] | None, secret: Secret) -> str | None:
 
 
 def _content(message: Mapping[str, Any] | None, secret: Secret) -> str | None:
-    """The text of a message; an object as JSON, and without a text what a tool was called with."""
+    """The text of a message, an object as JSON, and what tools were called with, if it is not in the text."""
     if not message:
         return None
     value = message.get("content")
     text = _text(value if isinstance(value, (str, list, type(None))) else _json_text(value), secret)
-    if text:
-        return text
     calls = message.get("tool_calls")
     functions = [call.get("function") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
     arguments = [
-        call["arguments"]
+        _text(_json_text(call["arguments"]), secret)
         for call in (*functions, message.get("function_call"))
         if isinstance(call, dict) and call.get("arguments")
     ]
-    return _text("\n".join(_json_text(value) for value in arguments), secret) if arguments else text
+    return "\n".join(filter(None, [text, *(call for call in arguments if call and call not in (text or ""))])) or text
 
 
 def logprobs_of(given: Any, secret: Secret = _NO_KEY) -> dict[str, Any] | None:

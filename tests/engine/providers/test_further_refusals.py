@@ -90,3 +90,16 @@ def test_a_choice_of_another_form_costs_itself_alone() -> None:
     assert (refused.text or "", refused.refusal) == ("", "I will not.")
     with pytest.raises(Exception, match="no choices"):
         texts([None, 7])
+
+
+@pytest.mark.parametrize("text", [None, "", "I will grade it now."])
+@pytest.mark.parametrize("key", ["tool_calls", "function_call"])
+@pytest.mark.parametrize("arguments", ['{"score": 1}', {"score": 1}])
+def test_what_a_tool_was_called_with_is_kept_beside_a_text(text, key, arguments):
+    call = {"name": "grade", "arguments": arguments}
+    message = {"content": text, key: [{"type": "function", "function": call}] if key == "tool_calls" else call}
+    (kept,) = texts([{"message": message, "finish_reason": "tool_calls"}])
+    before, _, after = kept.rpartition("\n")
+    assert (before, orjson.loads(after)) == (text or "", {"score": 1})
+    said = {"content": kept, "tool_calls": [{"function": {"arguments": after}}]}
+    assert texts([{"message": said}]) == [kept]  # once
