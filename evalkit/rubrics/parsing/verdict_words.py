@@ -12,7 +12,8 @@ def _words(text: str) -> tuple[str, ...]:
 
 # Names that judges use for their reasons, as JSON keys and before a colon.
 EXPLAINS = _words(r"""explanation explanations reason reasons rationale rational feedback reasoning analysis
-    justification comment comments thoughts thought explain critique обоснование объяснение пояснение комментарий анализ""")
+    justification comment comments thoughts thought explain critique обоснование объяснение пояснение комментарий
+    анализ""")
 
 # Words before a colon, or within a sentence, that name a judge's own verdict.
 VERDICT_WORDS = _words(r"""(?:user\s|response\s|content\s)?safety(?:\s(?:rating|assessment))? score rating grade
