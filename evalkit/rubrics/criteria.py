@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Self
 
@@ -178,6 +178,17 @@ class Criterion(FileModel):
             codes = [code for code in map(number, rubrics) if code is not None]
             fields["pass_at"] = max(codes, default=None)
         return cls(name=name, scale=dict(rubrics), **fields)
+
+
+def groups_of(criteria: Sequence[Criterion], size: int) -> tuple[tuple[int, ...], ...]:
+    """For each criterion the numbers of those that share its replies, up to `size`; one with examples is alone."""
+    groups = []
+    for index, criterion in enumerate(criteria):
+        first = index // size * size
+        group = range(first, min(first + size, len(criteria)))
+        alone = bool(criterion.examples)
+        groups.append((index,) if alone else tuple(number for number in group if not criteria[number].examples))
+    return tuple(groups)
 
 
 def _merged(scale: Scale, changes: Mapping[Any, str | None]) -> dict[Any, str]:

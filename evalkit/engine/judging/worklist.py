@@ -21,11 +21,11 @@ from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import SKIPPED, Reason
 from evalkit.core.prompts_and_replies import OWN_ANSWER
 from evalkit.core.reply_keys import KeyMaker, KeyParts, SampleKeys, digest, recorded_hash
-from evalkit.engine.judging.specification import Spec, groups_of
+from evalkit.engine.judging.specification import Spec
 from evalkit.engine.request import TOKENS_PER_CRITERION, Request
 from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.criteria import Criterion
+from evalkit.rubrics.criteria import Criterion, groups_of
 from evalkit.rubrics.inputs import QUESTIONS, inputs_by_item, question_of, shown_columns, swapped
 from evalkit.rubrics.item_criteria import COLUMNS, refuse_other_scales, with_rows
 from evalkit.rubrics.prompt_builder import PromptBuilder
