@@ -223,7 +223,8 @@ class Reader:
         rival = like.OR.match(piece, end)
         if (rival is not None and self._alone(piece, rival.end())) or like.OPERATOR.match(piece, end):
             return AMBIGUOUS
-        stop = like.STOP.match(piece, end)
+        # behind 。 stands no space; of names it is not known what follows
+        stop = like.STOP.match(piece, end) or (like.WIDE_STOP.match(piece, end) if self.is_number else None)
         if (
             stop is not None
             and piece[:end].strip(_DECORATION) in ("A", "a")
@@ -300,8 +301,10 @@ class Reader:
             return True
         line = piece[at:].partition("\n")[0]
         other = self.level(line)
-        if other is not None and other.is_other(level.code) and like.END.match(line, other.end):
-            return True
+        if other is not None and other.is_other(level.code):
+            unit = like.UNIT.match(line, other.end) if self.is_number else None
+            if like.END.match(line, unit.end() if unit else other.end):
+                return True
         is_next_line = piece[at - 1 : at] == "\n"
         return not is_next_line and (self._is_listed(line, level) or self.is_retracted(line, level.code))
 
@@ -333,7 +336,7 @@ class Reader:
         if not self.is_number or self.scale.highest >= sys.float_info.max:
             return False
         for stated in like.STATED_MAXIMUM.finditer(text):
-            most = _value(next(filter(None, stated.groups())))
+            most = 100 if stated["percent"] else _value(next(filter(None, stated.groups())))
             if most == self.scale.highest or (stated["points"] and most == len(self.scale.codes)):
                 continue
             at = stated.end() - 1

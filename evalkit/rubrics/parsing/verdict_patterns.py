@@ -55,8 +55,9 @@ STATED_MAXIMUM = _any_case(
     rf"|(?:\A|[\n.!?(;,]\s{{0,3}}|\b(?:given|scored?|rated?|marked|graded|rating|grade|mark)\s)out\sof\s?[:=]?\s?(?P<out>{DIGITS})"
     rf"|(?:\A|[\n.!?(;,]\s{{0,3}})(?:the\s)?max(?:imum|\.)?(?:[\s_](?:possible\s)?(?:score|rating|grade|points?|mark))?\s?(?:[:=]|is)\s?(?P<most>{DIGITS})"
     rf"|</\w{{1,30}}>\s?/\s?(?P<over>{DIGITS})"
+    rf"|[满滿]分[为是：:]?\s?(?P<full>{DIGITS})|(?P<of>{DIGITS})\s?(?:分制|点満点|점\s?만점)|(?P<percent>百)分制"
 )
-SPLIT_NUMBER = _later(r"[.,]\s\d+\W*(?:\n|\Z)")
+SPLIT_NUMBER, WIDE_STOP = _later(r"[.,]\s\d+\W*(?:\n|\Z)"), _later(r"[。！]+")
 CUT_IN_TWO = _later(r"\w|[.,:]\d|[  ']\d")
 UNIT = _any_case(rf"\s{{0,3}}-?{word_lists.UNITS}{CLOSE}")
 # "4/5", "4 (out of 5)", "4 (strong match)/5", "4 on a scale of 1 to 5", "4 (1-5)"
@@ -283,8 +284,7 @@ LEFT_OF_NUMBER = _any_case(
     r"(?:\d{1,20}(?:[.,]\d{1,20})?\s{0,3}(?:/|(?:out\s)?of\s|из\s|or\s|to\s|или\s|до\s)\s{0,3})?"
     r"(?:(?<![^\W\d_])[+\-−])?(?:\d|(?<=\d)[.,](?=\d|\Z)){0,40}\Z"
 )
-DIGIT_BEFORE = _later(r"\d[.,]?\Z|[+\-−]\Z")
-DIGIT_AFTER = _later(r"\d|[.,]\d|\s{0,3}/\s{0,3}\d")
+DIGIT_BEFORE, DIGIT_AFTER = _later(r"\d[.,]?\Z|[+\-−]\Z"), _later(r"\d|[.,]\d|\s{0,3}/\s{0,3}\d")
 
 # -- JSON
 

@@ -161,7 +161,8 @@ CORRECTIONS = _words(r"""korrektur (?:ich\s)?korrigier\w+ berichtig\w+ ich\sänd
     doch vielmehr non je\scorrige rectif\w+ finalement plutôt en\s(?:fait|réalité|realidad) corrección corrij\w+
     más\sbien mejor\sdicho correzione corregg\w+ rettific\w+ anzi in\srealtà correção retific\w+ aliás
     na\sverdade não correctie korekta popraw\w+ oprava rättelse düzelt\w+ koreksi đính\schính sửa\slại виправ\w+
-    תיקון تصحيح सुधार διόρθωση 更正\w* 修正\w* 訂正\w* 改为\w* 应为\w* (?:不|不对|いや|いいえ|아니) 정정\w* 수정\w*""")
+    תיקון تصحيح सुधार διόρθωση 更正\w* 修正\w* 訂正\w* 改为\w* 应\w* 实际\w* 其实\w* 実際\w*
+    (?:不|不对|いや|いいえ|아니) 정정\w* 수정\w*""")
 
 # How a judge takes a verdict back, before it names another level.
 RETRACTS = CORRECTIONS + _words(r"""correction corrected adjusted edit(?:ed)? or wait actually scratch\sthat

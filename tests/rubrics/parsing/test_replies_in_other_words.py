@@ -811,3 +811,22 @@ def test_another_winner_in_any_language_takes_a_verdict_back(says):
     assert parse(f"Verdict: A. {says}").error == "ambiguous"
     own = says.replace("A", "C").replace("B", "A").replace("C", "B")
     assert parse(f"Verdict: A. {own}").code == "A"
+
+
+@pytest.mark.parametrize("says", ["评分：{}", "评分：{}分", "評価：{}", "{}点", "最终得分：{}/5"])
+def test_a_full_stop_without_a_space_behind_it_ends_a_verdict(says):
+    parse = parser_for("number", SCALES["1-5"], "quality")
+    for code in range(1, 6):
+        text, other = says.format(code), code % 5 + 1
+        for reason in ("回答很好。", "良い回答です。", "缺少2处来源，提到3个人。", "满分5分。"):
+            assert parse(f"{text}。{reason}").code == code
+        for more in (
+            f"{other}",
+            f"{other}分。",
+            f"更正：{other}",
+            f"实际上应该是{other}分。",
+            "满分10分。",
+            "百分制。",
+            "10点満点です。",
+        ):
+            assert parse(f"{text}。{more}").code is None, f"{text}。{more}"
