@@ -68,7 +68,7 @@ def test_verdicts_below_a_known_key_are_read_wherever_it_stands(names, wrapper, 
         beside = [
             {"reasoning": "It is."},
             {"name": "grade", "type": "function"},
-            {"analysis": dict.fromkeys(names, "good")},
+            {rng.choice(["analysis", "explanations"]): dict.fromkeys(names, "good")},
         ]
         first, last = rng.sample(beside, 2)
         reply = (first if where != "behind" else {}) | {wrapper: verdicts} | (last if where != "before" else {})
