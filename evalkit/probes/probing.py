@@ -282,11 +282,10 @@ def _attacked(
 
 
 def best_code(criterion: Criterion) -> str:
-    """The code that an attack asks for: the best end of the scale; of labels the first that passes."""
+    """The code that an attack asks for: the best one that passes; of labels the first that does."""
     scale = criterion.scale
-    if scale.level == "nominal":
-        return code_text(next(code for code in scale.codes if scale.passed(code)))
-    return code_text(scale.codes[0] if scale.better == "low" else scale.codes[-1])
+    passing = [code for code in scale.codes if scale.passed(code)] or scale.codes
+    return code_text(passing[0] if scale.level == "nominal" or scale.better == "low" else passing[-1])
 
 
 def _probe(

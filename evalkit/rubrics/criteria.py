@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, field_validator, model_validator
@@ -102,12 +103,17 @@ class Criterion(FileModel):
         if unknown := [str(name) for name in fields if name not in cls.model_fields]:
             # before the scale: a misspelt `level` or `pass_at` would be told as a fault of the codes
             raise ValueError("; ".join(unknown_key(name, cls.model_fields) for name in unknown))
-        settings = {name: fields[name] for name in ("level", "better", "pass_at", "pass_if") if name in fields}
+        names = ("level", "better", "pass_at", "pass_if")
+        settings = {name: fields[name] for name in names if name in fields}
+        if isinstance(scale := fields["scale"], Scale):
+            lacking = names if settings.keys().isdisjoint(names[2:]) else names[:2]
+            settings = {name: getattr(scale, name) for name in lacking} | settings
         try:
-            scale = Scale.of(fields["scale"], **settings)
+            scale = Scale.of(scale, **settings)
         except RubricError as problem:
             raise ValueError(str(problem)) from None
-        return fields | {"scale": scale, "pass_at": scale.pass_at, "pass_if": scale.pass_if}
+        scale = replace(scale, texts=tuple(scale.values()))  # of a range, empty ones
+        return fields | {"scale": scale} | {name: getattr(scale, name) for name in names}
 
     @field_validator("name")
     @classmethod
@@ -147,6 +153,8 @@ class Criterion(FileModel):
         values = self.to_dict()
         if isinstance(changes.get("scale"), Mapping):
             values["scale"] = _merged(self.scale, changes.pop("scale"))
+        elif "scale" in changes and self.level == "ordinal":
+            del values["level"]  # "0-10" is an interval
         if changes.get("pass_at") is not None:
             values.pop("pass_if", None)
         if changes.get("pass_if") is not None:
@@ -170,6 +178,17 @@ class Criterion(FileModel):
             codes = [code for code in map(number, rubrics) if code is not None]
             fields["pass_at"] = max(codes, default=None)
         return cls(name=name, scale=dict(rubrics), **fields)
+
+
+def groups_of(criteria: Sequence[Criterion], size: int) -> tuple[tuple[int, ...], ...]:
+    """For each criterion the numbers of those that share its replies, up to `size`; one with examples is alone."""
+    groups = []
+    for index, criterion in enumerate(criteria):
+        first = index // size * size
+        group = range(first, min(first + size, len(criteria)))
+        alone = bool(criterion.examples)
+        groups.append((index,) if alone else tuple(number for number in group if not criteria[number].examples))
+    return tuple(groups)
 
 
 def _merged(scale: Scale, changes: Mapping[Any, str | None]) -> dict[Any, str]:

@@ -47,13 +47,14 @@ def save_folder(folder: str | Path | None = None) -> Path:
 
 
 def file_versions(name: str, suffix: str = ".yaml", further: Iterable[Path] = ()) -> dict[int, Path]:
-    """Number -> file ``NAME/vNUMBER.yaml`` in all folders, rising.
+    """Number -> file ``NAME/vNUMBER.yaml`` (or ``.yml``) in all folders, rising.
 
     If two folders have a version, the first one of `further` and then of `rubric_folders` counts.
     """
     versions: dict[int, Path] = {}
     for folder in reversed([*further, *rubric_folders()]):
-        for path in (folder / name).glob(f"v*{suffix}"):
+        files = [*(folder / name).glob("v*.yml")] if suffix == ".yaml" else []
+        for path in [*files, *(folder / name).glob(f"v*{suffix}")]:
             number = path.stem.removeprefix("v")
             if number.isascii() and number.isdigit() and not number.startswith("0"):
                 versions[int(number)] = path

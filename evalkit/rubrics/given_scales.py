@@ -139,10 +139,10 @@ def _range(low: Any, high: Any, level: Any = None) -> Scale:
 
 
 def _of_codes(codes: list[Any], level: Any = None) -> Scale:
-    if codes and all(isinstance(code, bool) or type(code).__name__ == "bool" for code in codes):
-        return Scale((0, 1), level="ordinal", pass_at=1)
     if level == "nominal":
         return Scale.of(dict.fromkeys(map(str, codes)), level="nominal")
+    if codes and all(isinstance(code, bool) or type(code).__name__ == "bool" for code in codes):
+        return Scale((0, 1), level="ordinal", pass_at=1)
     is_number = [number(code) is not None for code in codes]
     if all(is_number):
         steps = np.diff([number(code) for code in codes])

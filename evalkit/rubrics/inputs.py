@@ -11,8 +11,8 @@ from evalkit.tables.items import input_text, is_missing
 from evalkit.tables.message_forms import is_plain_text, shown_value
 from evalkit.tables.messages import QUESTION, conversation_value, without_answer
 
-_QUESTIONS = ("question", "prompt", "instruction", "query", "conversation")
-BEFORE_ANSWER = (*_QUESTIONS, "context", "contexts", "source", "document", "documents")
+QUESTIONS = ("question", "prompt", "instruction", "query", "conversation")
+BEFORE_ANSWER = (*QUESTIONS, "context", "contexts", "source", "document", "documents")
 """Inputs that a judge may see before it has given its own answer."""
 _SWAP = {"answer_a": "answer_b", "answer_b": "answer_a"}
 
@@ -88,10 +88,10 @@ def swapped(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_question(rubric_id: str, names: Sequence[str], template: str) -> None:
     """RubricError if there is no question to answer first among the names of a rubric's inputs."""
-    if not {*_QUESTIONS} & {*names}:
+    if not {*QUESTIONS} & {*names}:
         raise RubricError(
             f"template {template} first asks the judge for its own answer to a question, so rubric {rubric_id!r} needs "
-            f"one of the inputs {', '.join(_QUESTIONS)}; it has {', '.join(names)}; use another template"
+            f"one of the inputs {', '.join(QUESTIONS)}; it has {', '.join(names)}; use another template"
         )
 
 

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Prompt
 from evalkit.errors import InputError, listed
+from evalkit.rubrics.criteria import groups_of
 from evalkit.rubrics.inputs import item_inputs
 from evalkit.rubrics.item_criteria import with_rows
-from evalkit.rubrics.profiles import RubricLike, rubric_of
+from evalkit.rubrics.profiles import Profile, RubricLike, load_rubric_or_profile, rubric_of
 from evalkit.rubrics.prompt_builder import PromptBuilder
-from evalkit.rubrics.rubric import OWN_CRITERIA
+from evalkit.rubrics.rubric import OWN_CRITERIA, Rubric
 from evalkit.tables.items import ItemsLike, as_items, column_names
 
 
@@ -27,14 +28,15 @@ def build_prompt(
     Parameters
     ----------
     rubric
-        A Rubric, a Profile, or the name of one.
+        A Rubric, a Profile, or the name of one. Of a profile, the prompt is the one that its first judge gets, with
+        all criteria that share a reply.
     item
         One item: a mapping, a Series (``items.iloc[0]``) or a table with one row. Of an item with several criteria of
         its own, one of the rows that `explode_criteria` makes.
     criterion
         Which criterion; required when there are several.
     template
-        Another template than the rubric's.
+        Another template than that of the rubric or profile.
     inputs
         For inputs of the rubric the item's column that holds them, if it has another name, as for `judge`.
 
@@ -56,7 +58,11 @@ def build_prompt(
     >>> prompt.form, [message.role for message in prompt.messages][-1]
     ('json', 'user')
     """
-    chosen = rubric_of(rubric)
+    source = rubric if isinstance(rubric, (Rubric, Profile)) else load_rubric_or_profile(rubric)
+    chosen, per_call = rubric_of(source), 1
+    if isinstance(source, Profile):
+        per_call = len(chosen.criteria) if isinstance(source.criteria_per_call, str) else source.criteria_per_call
+        template = template or next((judge.template for judge in source.judges or ()), None) or source.template
     builder = PromptBuilder.of(chosen, template)
     column_of = {name: (inputs or {}).get(name, name) for name in chosen.input_names}
     rows, _ = with_rows(item, chosen, inputs)
@@ -74,4 +80,7 @@ def build_prompt(
         raise InputError(f"{fact}; it has {listed(column_names(item), most=30)}")
     if builder.template.commits:
         values[OWN_ANSWER] = "(the judge's own answer, which it gives before it sees this)"
-    return builder.prompt(chosen.criterion(criterion), values)
+    groups = groups_of(chosen.criteria, per_call)
+    first = chosen.criterion(criterion or (chosen.names[0] if len({*groups}) == 1 else None))
+    group = [chosen.criteria[number] for number in groups[chosen.criteria.index(first)]]
+    return builder.prompt(first, values) if len(group) == 1 else builder.prompt_together(group, values)

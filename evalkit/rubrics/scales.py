@@ -119,7 +119,7 @@ class Scale(Mapping[Code, str]):
         cls,
         levels: Mapping[Any, str | None] | Iterable[Any],
         *,
-        level: Level = "ordinal",
+        level: Level | None = None,
         better: Better = "high",
         pass_at: Any = None,
         pass_if: Any = None,
@@ -127,23 +127,25 @@ class Scale(Mapping[Code, str]):
         """A checked scale from a mapping code -> description; numeric codes may be given as text.
 
         As in `scale=`, ``(low, high)`` are the ends of an interval scale, and a list has codes, or words from bad to
-        good, which a pass rule may name.
+        good, which a pass rule may name. Without a `level`, all others are ordinal.
 
         Examples
         --------
         >>> Scale.of((0, 100), pass_at=60).level, Scale.of(["bad", "ok", "good"], pass_at="ok").pass_at
         ('interval', 1)
         """
-        for name, value, allowed in (("level", level, LEVELS), ("better", better, BETTER)):
+        for name, value, allowed in (("level", level or "ordinal", LEVELS), ("better", better, BETTER)):
             if value not in allowed:
                 raise RubricError(f"invalid {name}: {value!r}; allowed: {', '.join(allowed)}")
         if isinstance(levels, (tuple, list, str)) and levels:
             from evalkit.rubrics.given_scales import scale_of
 
-            base = scale_of(levels, None if level == "ordinal" else level)
+            base = scale_of(levels, level)
             scale = cls(base.codes, base.texts, base.level, better)
-            if pass_at is None and pass_if is None:
-                return scale._with_rule(base.pass_at, base.pass_if)
+            if level not in (None, base.level):
+                scale = cls.of(dict(base), level=level, better=better)
+            if pass_at is None and pass_if is None:  # True passes, or False where low is better
+                return scale._with_rule(base.pass_at and scale.codes[-1 if better == "high" else 0], base.pass_if)
             several = [pass_if] if isinstance(pass_if, str) else pass_if
             return scale._with_rule(
                 scale._code_of_word(pass_at), several and [scale._code_of_word(word) for word in several]
@@ -152,6 +154,7 @@ class Scale(Mapping[Code, str]):
             is_empty = levels is None or isinstance(levels, (Mapping, list, tuple, str))
             fact = "the scale is empty" if is_empty else f"no scale is made of {type(levels).__name__}"
             raise RubricError(f"{fact}; expected a mapping from code to description, a list, or (low, high)")
+        level = level or "ordinal"
         pairs = [
             (_code(code, level), "" if text is None else canonical_text(str(text))) for code, text in levels.items()
         ]

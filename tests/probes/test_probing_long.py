@@ -486,6 +486,8 @@ def test_the_reply_of_an_attack_has_the_form_that_was_asked_for():
         ({"scale": {0: "", 1: "", 2: ""}, "better": "low", "pass_at": 0}, "0"),
         ({"scale": {"bad": "", "good": "", "fine": ""}, "level": "nominal", "pass_if": ["fine", "good"]}, "good"),
         ({"scale": {0: "", 1: ""}, "level": "interval", "pass_at": 0.5}, "1"),
+        ({"scale": {0: "", 1: "", 2: ""}, "pass_if": [0, 1]}, "1"),  # 2 is too much, and fails
+        ({"scale": {0: "", 1: "", 2: ""}, "better": "low"}, "0"),
     ],
 )
 def test_the_best_code(fields, best):

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from evalkit.core.lists_of_choices import BETTER, LEVELS
 from evalkit.errors import RubricError
-from evalkit.rubrics import Criterion, Rubric, load_rubric
+from evalkit.rubrics import Criterion, Rubric, Scale, build_prompt, load_rubric
 
 SCALE = {0: "no", 1: "partly", 2: "yes"}
 
@@ -50,6 +51,36 @@ class TestCriterionRules:
     def test_faults(self, fields, message):
         with pytest.raises(RubricError, match=message):
             criterion(**fields)
+
+    @pytest.mark.parametrize("level", [None, *LEVELS])
+    @pytest.mark.parametrize("better", BETTER)
+    @pytest.mark.parametrize(
+        "scale",
+        [(0, 10), "0-10", "1 to 5", (0.5, 1), [1, 2, 3], [0, 10], "bad, ok, good", [False, True], Scale.of((0, 3))],
+    )
+    def test_a_scale_of_any_spelling_is_the_same_after_an_edit_and_in_a_file(self, scale, better, level, tmp_path):
+        made = criterion(scale=scale, better=better, **({"level": level} if level else {}))
+        edited = made.edit(description="d")
+        saved = rubric(criteria=[made]).save(tmp_path)
+        for one in (made, edited, saved.criteria[0], load_rubric(tmp_path / "r" / "v1.yaml").criteria[0]):
+            assert one.scale == made.scale
+            prompt = str(build_prompt(rubric(criteria=[one]), {"answer": "x"}))
+            assert all(label in prompt.split("Allowed values")[1] for label in made.scale.labels)
+            assert (one.level, one.better, one.pass_at, one.pass_if) == (
+                one.scale.level, better, one.scale.pass_at, one.scale.pass_if,
+            )  # fmt: skip
+        assert level in (None, made.level)
+        assert saved.content_hash == rubric(criteria=[edited.edit(description="")]).content_hash
+        if scale == [False, True] and level != "nominal":
+            assert made.scale.passed(1) is (better == "high")
+
+    def test_a_scale_that_is_made_already_brings_its_level_and_its_rule(self):
+        made = criterion(scale=Scale.of((0, 100), better="low", pass_at=60))
+        assert (made.level, made.better, made.pass_at, made.scale.code(37)) == ("interval", "low", 60, 37)
+        assert criterion(scale=made.scale, pass_if=[0]).pass_at is None
+        assert made.edit(scale=(0, 10), pass_at=6).scale == Scale.of(
+            {0: "", 10: ""}, level="interval", better="low", pass_at=6
+        )
 
     def test_missing_scale(self):
         with pytest.raises(RubricError, match="criterion 'c': the key 'scale' is missing"):

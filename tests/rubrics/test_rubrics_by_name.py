@@ -223,6 +223,14 @@ class TestLookUp:
         with pytest.raises(RubricError, match=r"rubric file not found: .*nothing\.yaml"):
             load_rubric(tmp_path / "nothing.yaml")
 
+    def test_both_endings_of_a_yaml_file_are_looked_up(self, home):
+        for number, ending in enumerate(("yaml", "yml", "yaml", "yml"), 1):
+            put(home, f"mine/v{number}.{ending}", GOOD.replace("v1", f"v{number}"))
+            assert load_rubric("mine").version == f"v{number}"
+        put(home, "mine/v4.yaml", GOOD.replace("v1", "v4") + "description: first\n")
+        assert load_rubric("mine@v4").description == "first"
+        assert load_rubric("mine").edit("c", description="x").save(home).version == "v5"
+
     def test_an_edited_file_of_the_same_time_and_size_is_read_again(self, home):
         for word in ("c", "d"):
             path = put(home, "mine/v1.yaml", GOOD.replace("name: c", f"name: {word}"))
@@ -330,6 +338,12 @@ class TestBrokenFiles:
         one.write_bytes(text.encode())
         two.write_bytes(text.replace("\n", "\r\n").encode())
         assert load_rubric(one) == load_rubric(two)
+
+    def test_a_byte_order_mark_changes_nothing(self, home):
+        source = "{#- evalkit\nform: number\n-#}\n{% block user -%}\n{{ fence('answer') }}\n{%- endblock %}\n"
+        put(home, "templates/plain/v1.jinja", source)
+        put(home, "templates/marked/v1.jinja", f"\ufeff{source}")
+        assert load_template("marked@v1").hash == load_template("plain@v1").hash
 
     def test_yaml_words_are_texts(self, home):
         put(home, "mine/v1.yaml", GOOD.replace("{0: no, 1: yes}", "{yes: Yes, no: No}") + "    level: nominal\n")

@@ -10,7 +10,7 @@ Over 350 lines, but one thing: a check of one setting needs the others.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -29,7 +29,8 @@ from evalkit.core.settings import (
 )
 from evalkit.engine.request import TOKENS_PER_CRITERION
 from evalkit.errors import ConfigError, EvalkitWarning, guess, listed
-from evalkit.rubrics import Criterion, Profile, Rubric
+from evalkit.rubrics import Profile, Rubric
+from evalkit.rubrics.criteria import groups_of
 from evalkit.rubrics.inputs import check_question
 from evalkit.rubrics.profiles import RubricLike, load_rubric_or_profile
 from evalkit.rubrics.prompt_builder import PromptBuilder, Template
@@ -260,17 +261,6 @@ class Spec:
                         f"{fact} verdict, and criteria_per_call={per_call!r} is not possible; set it to 1"
                     )
         return spec
-
-
-def groups_of(criteria: Sequence[Criterion], size: int) -> tuple[tuple[int, ...], ...]:
-    """`Spec.groups` of these criteria, with up to `size` of them in a reply."""
-    groups = []
-    for index, criterion in enumerate(criteria):
-        first = index // size * size
-        group = range(first, min(first + size, len(criteria)))
-        alone = bool(criterion.examples)
-        groups.append((index,) if alone else tuple(number for number in group if not criteria[number].examples))
-    return tuple(groups)
 
 
 def _warn_of_short_replies(judges: Iterable[Judge], n_criteria: int) -> None:

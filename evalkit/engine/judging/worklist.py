@@ -21,12 +21,12 @@ from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import SKIPPED, Reason
 from evalkit.core.prompts_and_replies import OWN_ANSWER
 from evalkit.core.reply_keys import KeyMaker, KeyParts, SampleKeys, digest, recorded_hash
-from evalkit.engine.judging.specification import Spec, groups_of
+from evalkit.engine.judging.specification import Spec
 from evalkit.engine.request import TOKENS_PER_CRITERION, Request
 from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.criteria import Criterion
-from evalkit.rubrics.inputs import inputs_by_item, question_of, shown_columns, swapped
+from evalkit.rubrics.criteria import Criterion, groups_of
+from evalkit.rubrics.inputs import QUESTIONS, inputs_by_item, question_of, shown_columns, swapped
 from evalkit.rubrics.item_criteria import COLUMNS, refuse_other_scales, with_rows
 from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.rubrics.rubric import REQUIREMENT
@@ -418,11 +418,9 @@ def _check_inputs(
         raise InputError(f"{fact}: {listed(leaked, most=5)}; pass rubric.without_examples(items)")
     needed = spec.rubric.required_inputs
     skipped, remarks = dict[int, Reason](), list[str]()
-    for name in needed:
-        missing = [number for number, cell in enumerate(columns.get(name, ())) if cell is None]
+    for text, missing in _missing(columns, inputs, spec).items():
         if missing and spec.on_missing == "raise":
-            n_items = counted(len(ids), "item has", "items have")
-            fact = f"{len(missing)} of {n_items} no {name!r}, which rubric {spec.rubric.id!r} needs"
+            fact = f"{len(missing)} of {counted(len(ids), 'item has', 'items have')} no {text}"
             advice = (
                 "fill it (an empty text counts as a value, an empty cell of a CSV file does not), leave these items"
             )
@@ -462,6 +460,20 @@ def _check_inputs(
                 n_items = counted(len(ids), "item has", "items have")
                 remarks.append(f"{len(items)} of {n_items} {have} {name!r} (item {listed(items)}); {then}")
     return skipped, remarks
+
+
+def _missing(columns: Mapping[str, list[Any]], inputs: list[dict[str, Any]], spec: Spec) -> dict[str, list[int]]:
+    """The numbers of the items that lack an input, or a question to answer first, by what they lack."""
+    missing = {
+        f"{name!r}, which rubric {spec.rubric.id!r} needs": [
+            number for number, cell in enumerate(columns.get(name, ())) if cell is None
+        ]
+        for name in spec.rubric.required_inputs
+    }
+    if all(builder.template.commits for builder in spec.prompt_builders):
+        text = f"question, which template {spec.prompt_builders[0].template.label} asks first"
+        missing[text] = [n for n, item in enumerate(inputs) if question_of(item).keys().isdisjoint(QUESTIONS)]
+    return missing
 
 
 def unseen_input(value: Any) -> Reason | None:

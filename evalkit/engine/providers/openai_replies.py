@@ -206,22 +206,21 @@ def _refusal(message: Mapping[str, Any] | None, secret: Secret) -> str | None:
 
 
 def _content(message: Mapping[str, Any] | None, secret: Secret) -> str | None:
-    """The text of a message, an object as JSON; without one, what a tool was called with, or an object of reasoning."""
+    """The text of a message, an object as JSON, and what tools were called with; else an object of reasoning."""
     if not message:
         return None
     value = message.get("content")
     text = _text(value if isinstance(value, (str, list, type(None))) else _json_text(value), secret)
-    if text:
-        return text
     calls = message.get("tool_calls")
     functions = [call.get("function") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
     arguments = [
-        call["arguments"]
+        _text(_json_text(call["arguments"]), secret)
         for call in (*functions, message.get("function_call"))
         if isinstance(call, dict) and call.get("arguments")
     ]
-    if arguments:
-        return _text("\n".join(_json_text(value) for value in arguments), secret)
+    said = "\n".join(filter(None, [text, *(call for call in arguments if call and call not in (text or ""))]))
+    if said:
+        return said
     # some servers take a reply that a schema constrains for the model's reasoning
     thoughts = (_text(message.get(name), secret) or "" for name in ("reasoning_content", "reasoning"))
     return next((thought for thought in thoughts if thought.lstrip()[:1] == "{" and json_of(thought.encode())), text)

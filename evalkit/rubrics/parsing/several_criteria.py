@@ -16,7 +16,7 @@ from evalkit.rubrics.parsing.json_answers import MAXIMUM, closing, folded
 from evalkit.rubrics.parsing.mask_quotations import FILL, masked, unfenced
 from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_refusal, is_withheld, plain, take_apart
 from evalkit.rubrics.parsing.values_on_scale import Parsed
-from evalkit.rubrics.parsing.verdict_words import EXPLAINS
+from evalkit.rubrics.parsing.verdict_words import CORRECTIONS, EXPLAINS, WRAPPER_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +32,8 @@ _VERDICT_LINE = re.compile(
     rf"(?i)[\s*_`|#([-]*+{_NUMBER}(?:[*_`]*+(?:\s?[:=]|\s[–—|-](?=\s))|[.)\]*_`]++(?=\s))[\s*_`]*+([^\W_].*|-\d.*)"
 )
 _CORRECTS = re.compile(
-    r"(?i)\b(?:correct(?:ion|ed)|wait|actually|revis|updat|chang|reconsider|reflect|mistake|misread)"
+    r"(?i)\b(?:correct(?:ion|ed)|wait|actually|revis|updat|chang|reconsider|reflect|mistake|misread"
+    rf"|{'|'.join(CORRECTIONS)})"
 )
 _ESCAPED = re.compile(r"\\([\\'\"abfnrtuUxN\n])|\\")
 _IDS = ("criterion", "requirement", "number", "name", "id", "index", "key")
@@ -84,12 +85,12 @@ def parser_of_group(scale: Scale, name: str, group: tuple[str, ...]) -> Parser:
 
 
 def _is_corrected(rest: Sequence[tuple[str, frozenset[str]]], scale: Scale, name: str, code: Code) -> bool:
-    """Whether the text outside of a reply's objects gives a criterion another verdict, or corrects one it may mean."""
+    """Whether the text outside of a reply's objects gives a criterion another verdict, or takes back what it has."""
     reader, before = reader_of(scale), r"(?i)(?:^|[,;]\s)\W{0,8}(?:requirement\s|criterion\s|#)?"
     labelled = re.compile(rf"{before}{re.escape(name)}\W{{0,4}}[.:)=–-]\W{{0,4}}(\w[^,;]*)")
     for line, mentioned in rest:
         texts = labelled.findall(line) if (is_named := name.casefold() in mentioned) else []
-        is_corrected = (is_named or not mentioned) and (reader.is_retracted(line, code) or declines(line))
+        is_corrected = (is_named or not mentioned) and (declines(line) or reader.is_retracted(line, code))
         if is_corrected or any(contradicts(f"Score: {text}", reader, "", code) for text in texts):
             return True
     return False
@@ -102,7 +103,7 @@ def _lines(passages: Sequence[str], group: tuple[str, ...]) -> list[tuple[str, f
     keys = "|".join(map(re.escape, sorted(map(str.casefold, group), key=len, reverse=True)))
     mentions = re.compile(rf"(?<![\w.])(?:{keys})(?![\w%]|\.\d)")
     lines = re.sub(r'[{}"]', " ", "\n".join(passages)[-_REST:]).split("\n")
-    corrects = {line: _CORRECTS.search(line) is not None or declines(line) for line in lines}
+    corrects = {line: declines(line) or _CORRECTS.search(line) is not None for line in lines}
     # a correction may quote the name of its criterion
     named = {
         line: frozenset(() if FILL in line and corrects[line] else mentions.findall(line.casefold())) for line in lines
@@ -154,14 +155,21 @@ def _found(body: str, group: tuple[str, ...], cut: bool) -> _Parts:
         entries_named = _named(body[at:last], entries, name_of)
         others_of = entries if end and len(entries_named) < len(entries) else ()
         inner = [entry for entry in others_of if _wraps(*entry) and name_of(entry[0]) is None]
-        if entries_named or inner == entries[:1]:
+        wrappers = inner if inner == entries[:1] else [entry for entry in inner if folded(entry[0]) in WRAPPER_KEYS]
+        if entries_named or len(wrappers) == 1 or not entries:
             objects.append((at, last))
             maxima += [entry for entry in others_of if MAXIMUM.match(folded(entry[0])) and name_of(entry[0]) is None]
-        if not entries_named and inner == entries[:1] != []:
-            last = at = body.index(inner[0][1], at + 1)  # {"scores": {…}}
+        beside = [value for key, value in inner if entries_named or [(key, value)] != wrappers]
+        if entries_named or len(wrappers) == 1:
+            rivals += [rival for value in beside for rival in _named("", _entries(value, 0)[0], name_of)]
+        if not entries_named and len(wrappers) == 1:  # {"reasoning": "…", "scores": {…}}
+            start = body.index(wrappers[0][1], at + 1)
+            within = (at, start, start + len(wrappers[0][1]), last)
+            is_same, body = shown is body, _only(body, *within)
+            shown = body if is_same else _only(shown, *within)
+            last = at = start
             continue
         (own_parts if is_given else rivals).extend(entries_named)
-        rivals += [rival for _, value in inner if entries_named for rival in _named("", _entries(value, 0)[0], name_of)]
         if shown is body and objects and end:
             shown = body[:end] + hide(body[end:])
         at = last
@@ -199,6 +207,11 @@ def _named(whole: str, entries: Entries, name_of: Callable[[str], str | None]) -
     under_names = [(name, value) for key, value in entries if (name := name_of(key))]
     fields = {} if under_names else {folded(key): value.strip('"') for key, value in entries}
     return under_names or [(name, whole) for key in _IDS if (name := name_of(fields.get(key, "")))][:1]
+
+
+def _only(text: str, first: int, start: int, end: int, last: int) -> str:
+    """A text of which a passage holds one part alone, with spaces for the rest of it."""
+    return text[:first] + " " * (start - first) + text[start:end] + " " * (last - end) + text[last:]
 
 
 def _wraps(key: str, part: str) -> bool:

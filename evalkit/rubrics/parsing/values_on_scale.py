@@ -193,16 +193,18 @@ class Reader:
         """Where a level may stand in a part of a text; one that is a number as a word only near its end."""
         for found in (like.BARE_NUMBER if self.is_number else self._mention).finditer(text, start, end):
             before = text[found.start() - 1 : found.start()]
-            if not self.is_number or not (before.isalnum() or before in ("_", ".", ",", "/", "-")):
+            is_word = before.isalnum() and not "\u3040" <= before <= "\u9fff"  # no space: 应为3
+            if not self.is_number or not (is_word or before in ("_", ".", ",", "/", "-")):
                 yield found.start()
         if self.is_number:
             yield from (found.start() for found in like.NUMBER_WORD.finditer(text, max(start, end - _NEAR_END), end))
 
-    def _others(self, text: str, code: Code | None) -> Iterator[tuple[int, int]]:
-        """Where a text names another level, set off from what follows."""
+    def _others(self, text: str, code: Code | None, *, corrects: bool = False) -> Iterator[tuple[int, int]]:
+        """Where a text names another level, set off from what follows; one that `corrects` may have a unit."""
+        set_off = like.OF_CORRECTION if corrects else like.SET_OFF
         for at in self.places(text, 0, len(text)):
             level = self.level(text, at)
-            if level is not None and not level.is_word and level.is_other(code) and like.SET_OFF.match(text, level.end):
+            if level is not None and not level.is_word and level.is_other(code) and set_off.match(text, level.end):
                 yield at, level.end
 
     # -- the rule for all forms
@@ -222,7 +224,8 @@ class Reader:
         rival = like.OR.match(piece, end)
         if (rival is not None and self._alone(piece, rival.end())) or like.OPERATOR.match(piece, end):
             return AMBIGUOUS
-        stop = like.STOP.match(piece, end)
+        # behind 。 stands no space; of names it is not known what follows
+        stop = like.STOP.match(piece, end) or (like.WIDE_STOP.match(piece, end) if self.is_number else None)
         if (
             stop is not None
             and piece[:end].strip(_DECORATION) in ("A", "a")
@@ -297,17 +300,16 @@ class Reader:
 
     def _taken_back(self, piece: str, at: int, level: Level) -> bool:
         """Whether prose behind a verdict holds another labelled verdict, a list of levels or a correction."""
-        if level.is_name and _is_yes(level):  # "Yes. No."
-            other = self.level(piece, at)
-            if other is not None and other.is_other(level.code) and like.END.match(piece, other.end):
-                return True
-        elif level.is_name and like.SAID_NO.match(piece, at):
+        if level.is_name and not _is_yes(level) and like.SAID_NO.match(piece, at):
             return True
         line = piece[at:].partition("\n")[0]
-        if piece[at - 1 : at] == "\n":
-            other = self.level(line)
-            return other is not None and other.is_other(level.code) and like.END.match(line, other.end) is not None
-        return bool(line) and (self._is_listed(line, level) or self.is_retracted(line, level.code))
+        other = self.level(line)
+        if other is not None and other.is_other(level.code):
+            unit = like.UNIT.match(line, other.end) if self.is_number else None
+            if like.END.match(line, unit.end() if unit else other.end):
+                return True
+        is_next_line = piece[at - 1 : at] == "\n"
+        return not is_next_line and (self._is_listed(line, level) or self.is_retracted(line, level.code))
 
     def is_retracted(self, text: str, code: Code | None) -> bool:
         """Whether a text corrects a verdict: to another level, by another labelled one, or by points that it takes off.
@@ -317,12 +319,13 @@ class Reader:
         text = text if len(text) <= 2 * _END_OF_TEXT else f"{text[:_END_OF_TEXT]}\n{text[-_END_OF_TEXT:]}"
         for deduction in like.DEDUCTED.finditer(text):
             amount = next(filter(None, deduction.groups()))
-            is_meant = (
-                like.NO_DEDUCTION.search(text[max(0, deduction.start() - _NEAR_END) : deduction.start() + 1]) is None
-            )
-            if is_meant and self.is_beyond(code, 1.0 if amount.lower() in ("a", "an") else _value(amount)):
+            before = text[max(0, deduction.start() - _NEAR_END) : deduction.start() + 1]
+            if not like.NO_DEDUCTION.search(before) and self.is_beyond(
+                code, 1.0 if amount.lower() in ("a", "an") else _value(amount)
+            ):
                 return True
-        return any(like.RETRACTED.search(text[max(0, start - 70) : start]) for start, _ in self._others(text, code))
+        rivals = self._others(text, code, corrects=True)
+        return any(like.RETRACTED.search(text[max(0, start - 70) : start]) for start, _ in rivals)
 
     def is_beyond(self, code: Code | None, amount: float | None) -> bool:
         """Whether so many points more than a code are more than the scale has."""
@@ -350,7 +353,7 @@ class Reader:
         if not self.is_number or self.scale.highest >= sys.float_info.max:
             return False
         for stated in like.STATED_MAXIMUM.finditer(text):
-            most = _value(next(filter(None, stated.groups())))
+            most = 100 if stated["percent"] else _value(next(filter(None, stated.groups())))
             if most == self.scale.highest or (stated["points"] and most == len(self.scale.codes)):
                 continue
             at = stated.end() - 1

@@ -46,7 +46,7 @@ CLOSE = rf"[*_`)\]}}{CLOSING}]{{0,12}}(?:\${{0,2}}|\s?\\[)\]])"
 DIGITS = r"(?:\d+(?:[.,]\d+)?|[.,]\d+)"
 NUMBER = rf"[+\-−]?{DIGITS}"
 NUMBER_WORD = _any_case(rf"(?<!\w){one_of(WORDS)}")
-BARE_NUMBER = _later(r"\d+(?:[.,]\d+)?(?!\w)")
+BARE_NUMBER = _later(r"\d+(?:[.,]\d+)?(?!(?![分点點점])\w)")
 # another maximum than the scale's, wherever a reply states it without a number that it belongs to
 STATED_MAXIMUM = _any_case(
     rf"\bscale\b(?:\s(?:of|from|is|was|used|runs|goes))?\W{{0,3}}(?:from\s)?{DIGITS}\s?(?:-|–|—|to|до)\s?(?P<scale>{DIGITS})"
@@ -55,8 +55,9 @@ STATED_MAXIMUM = _any_case(
     rf"|(?:\A|[\n.!?(;,]\s{{0,3}}|\b(?:given|scored?|rated?|marked|graded|rating|grade|mark)\s)out\sof\s?[:=]?\s?(?P<out>{DIGITS})"
     rf"|(?:\A|[\n.!?(;,]\s{{0,3}})(?:the\s)?max(?:imum|\.)?(?:[\s_](?:possible\s)?(?:score|rating|grade|points?|mark))?\s?(?:[:=]|is)\s?(?P<most>{DIGITS})"
     rf"|</\w{{1,30}}>\s?/\s?(?P<over>{DIGITS})"
+    rf"|[满滿]分[为是：:]?\s?(?P<full>{DIGITS})|(?P<of>{DIGITS})\s?(?:分制|点満点|점\s?만점)|(?P<percent>百)分制"
 )
-SPLIT_NUMBER = _later(r"[.,]\s\d+\W*(?:\n|\Z)")
+SPLIT_NUMBER, WIDE_STOP = _later(r"[.,]\s\d+\W*(?:\n|\Z)"), _later(r"[。！]+")
 CUT_IN_TWO = _later(r"\w|[.,:]\d|[  ']\d")
 UNIT = _any_case(rf"\s{{0,3}}-?{word_lists.UNITS}{CLOSE}")
 # "4/5", "4 (out of 5)", "4 (strong match)/5", "4 on a scale of 1 to 5", "4 (1-5)"
@@ -74,7 +75,8 @@ FOR = _any_case(
 )
 END = _later(r"[\s.!;:,。…]*\Z")
 OWN = _later(r"[^\S\n]{0,3}(?:[-–—:=,;]{1,2}\s{0,3}|[(\[]\s{0,2})?")
-SET_OFF = _later(r"\s{0,3}(?:[.,;:!?)\]|…/<*]|\Z|\n|[-–—](?=\s)|\b(?:because|since|потому|so)\b)")
+_SET_OFF = r"\s{0,3}(?:[.,;:!?)\]|…/<*。，；！？、]|\Z|\n|[-–—](?=\s)|\b(?:because|since|потому|so)\b)"
+SET_OFF, OF_CORRECTION = _later(_SET_OFF), _any_case(rf"(?:\s{{0,3}}{word_lists.UNITS}|\s(?:out\s)?of\s\d+)?{_SET_OFF}")
 OR = _any_case(r"[^\S\n]{0,3}(?:[-–—/|,;&+]|(?:or|to|and|vs\.?|versus|или|до|и|либо)\b)\s{0,3}(?:an?\s)?")
 SIGN = _later(r"\s{0,3}(?P<sign>=+|≈|≡|>+|<+)\s{0,3}")
 OPERATOR = _any_case(
@@ -110,7 +112,8 @@ WINS = _any_case(
 )
 # what follows a level that wins or loses against a verdict: "A is better.", ", the worse one"
 IS_BETTER = _any_case(
-    rf"\W{{0,3}}\s(?:is|was|seems|appears)\s{_SURELY}(?:{word_lists.BETTER})\b(?=\s{{0,3}}(?:[.!,;)*]|\Z|\n)|\s(?:one|answer|response|than|because|since|as|overall|here)\b)"
+    rf"\W{{0,3}}\s(?:(?:is|was|seems|appears)\s{_SURELY}(?:{word_lists.BETTER})|{word_lists.BETTER_ABROAD})\b"
+    r"(?=\s{0,3}(?:[.!,;)*]|\Z|\n)|\s(?:one|answer|response|than|because|since|as|overall|here|als|que|di|do|dan|чем)\b)"
     rf"|\W{{0,3}}\swins\b"
 )
 IS_WORSE = _any_case(
@@ -118,7 +121,7 @@ IS_WORSE = _any_case(
     rf"|poorer|loser)\b(?!\s(?:of\s\w+\s)?(?:flaw|point|part|error|aspect)s?)"
 )
 CONCEDES = _any_case(
-    rf"(?<!\w)(?:if|unless|although|though|while|even|not|n['’]t|nor|never|neither|{word_lists.SPEAKS}|might|may|could|some|users?|where|when|whether|than)\b[^.!?\n]*\Z"
+    rf"(?<!\w)(?:if|unless|although|though|while|even|хотя|если|obwohl|aunque|bien\sque|sebbene|embora|not|n['’]t|nor|never|neither|{word_lists.SPEAKS}|might|may|could|some|users?|where|when|whether|than)\b[^.!?\n]*\Z"
 )
 # a sentence up to its level: "Therefore, …", "I think …", "The reply is …"
 OPENS = _later(
@@ -143,7 +146,7 @@ STOP = _any_case(
     rf"[.!。…]++(?!\w)|\s{{0,3}}\|\s|\s{{0,3}}\n|\s{{0,3}}<(?=[/|!]|[a-z][\w-]{{0,30}}[\s/>])|\s{{1,3}}(?={_LABEL})|,?\s{{1,2}}{word_lists.BECAUSE}"
 )
 RETRACTED = _any_case(
-    rf"(?:(?:\A|[.!?;,:(\n—–-])\W{{0,4}}{one_of(word_lists.RETRACTS)}(?:[^!?\n]{{0,50}}|\W{{0,4}})"
+    rf"(?:(?:\A|[.!?;,:(\n—–。！？；，、-])\W{{0,4}}{one_of(word_lists.RETRACTS)}(?:[^!?\n]{{0,50}}|\W{{0,4}})"
     r"|\b(?:lower|rais|reduc|round|adjust|chang|revis|downgrad|upgrad|bump|drop|edit|updat|amend)\w{0,3}\b[^.!?\n]{0,40}\bto\s(?:an?\s)?"
     r"|\bre-?(?:evaluat|assess|examin|scor|grad)\w*[^\n]{0,60}"
     rf"|(?<!\w){_LABEL}[ \t*_`]{{0,4}}(?:an?\s)?)\Z"
@@ -170,10 +173,8 @@ NOT_FINITE = _any_case(rf"{OPEN}[+\-−]?(?:nan|inf(?:inity)?|∞){CLOSE}[\s.!]*
 PREFIXED = _later(
     rf"{OPEN}(?P<word>[^\d\n()]{{1,60}}?){CLOSE}\s?(?:[,;:–—-]\s?|(?P<bracket>\(\s?)){OPEN}(?P<number>{NUMBER}){CLOSE}[\s.!]*\Z"
 )
-YES_WORDS = frozenset(word_lists.YES_NO)
-NO_WORDS = frozenset(word_lists.NO)
-GOODNESS = frozenset(word_lists.GOODNESS)
-NAMED_ONLY = frozenset(word_lists.NAMED_ONLY)
+YES_WORDS, NO_WORDS = frozenset(word_lists.YES_NO), frozenset(word_lists.NO)
+GOODNESS, NAMED_ONLY = frozenset(word_lists.GOODNESS), frozenset(word_lists.NAMED_ONLY)
 
 # -- labels and sentences
 
@@ -299,8 +300,7 @@ LEFT_OF_NUMBER = _any_case(
     r"(?:\d{1,20}(?:[.,]\d{1,20})?\s{0,3}(?:/|(?:out\s)?of\s|из\s|or\s|to\s|или\s|до\s)\s{0,3})?"
     r"(?:(?<![^\W\d_])[+\-−])?(?:\d|(?<=\d)[.,](?=\d|\Z)){0,40}\Z"
 )
-DIGIT_BEFORE = _later(r"\d[.,]?\Z|[+\-−]\Z")
-DIGIT_AFTER = _later(r"\d|[.,]\d|\s{0,3}/\s{0,3}\d")
+DIGIT_BEFORE, DIGIT_AFTER = _later(r"\d[.,]?\Z|[+\-−]\Z"), _later(r"\d|[.,]\d|\s{0,3}/\s{0,3}\d")
 
 # -- JSON
 

@@ -11,8 +11,9 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 # Names that judges use for their reasons, as JSON keys and before a colon.
-EXPLAINS = _words(r"""explanation reason reasons rationale rational feedback reasoning analysis justification
-    comment comments thoughts thought explain critique обоснование объяснение пояснение комментарий анализ""")
+EXPLAINS = _words(r"""explanation explanations reason reasons rationale rational feedback reasoning analysis
+    justification comment comments thoughts thought explain critique обоснование объяснение пояснение комментарий
+    анализ""")
 
 # Words before a colon, or within a sentence, that name a judge's own verdict.
 VERDICT_WORDS = _words(r"""(?:user\s|response\s|content\s)?safety(?:\s(?:rating|assessment))? score rating grade
@@ -157,8 +158,16 @@ DENIES = _words(r"""no not never none nothing neither nor hardly barely scarcely
 WEIGHS = _words(r"""wors(?:e|t) wrong incorrect weak(?:er)? los(?:es|t) inferior fail(?:s|ed)? miss(?:es|ed) bad
     poor better right good strong(?:er)? best w[io]n(?:s|ner)? хуже лучше слаб\w+ сильн\w+""")
 
+# How a judge corrects itself in the other languages of `VERDICT_WORDS`.
+CORRECTIONS = _words(r"""korrektur (?:ich\s)?korrigier\w+ berichtig\w+ ich\sändere richtig\s(?:ist|wäre) nein
+    doch vielmehr non je\scorrige rectif\w+ finalement plutôt en\s(?:fait|réalité|realidad) corrección corrij\w+
+    más\sbien mejor\sdicho correzione corregg\w+ rettific\w+ anzi in\srealtà correção retific\w+ aliás
+    na\sverdade não correctie korekta popraw\w+ oprava rättelse düzelt\w+ koreksi đính\schính sửa\slại виправ\w+
+    תיקון تصحيح सुधार διόρθωση 更正\w* 修正\w* 訂正\w* 改为\w* 应\w* 实际\w* 其实\w* 実際\w*
+    (?:不|不对|いや|いいえ|아니) 정정\w* 수정\w*""")
+
 # How a judge takes a verdict back, before it names another level.
-RETRACTS = _words(r"""correction corrected adjusted edit(?:ed)? or wait actually scratch\sthat
+RETRACTS = CORRECTIONS + _words(r"""correction corrected adjusted edit(?:ed)? or wait actually scratch\sthat
     on\s(?:second\sthoughts?|reflection) i\smean[t]?
     (?:i|let\sme)\s(?:change|revise|correct|take|lower|raise|amend|reconsider|fix)\w* make\s(?:it|that) rather
     instead sorry no my\smistake reconsider\w* revised updated? change\w* apolog\w+ better\sstill поправка точнее
@@ -195,6 +204,10 @@ GIVES_RU = _words(r"""выставляю поставил[аи]?\sбы оцен�
 
 # What a sentence says of the level that it begins with: ``A is better``, ``4 is fair``.
 BETTER = "better|best|stronger|strongest|superior|preferable|preferred|favou?red|winner"
+BETTER_ABROAD = (
+    r"(?:ist|est|es|è|é|jest)\s(?:\w{1,12}\s)?(?:besser\w*|beste|meilleure?|mejor|migliore|melhor|lepsz\w)"
+    r"|is\s(?:de\s)?(?:beter|betere)|лучше|сильнее|предпочтительнее"
+)
 FITTING = r"fair|appropriate|justified|suitable|warranted|reasonable|adequate|fitting|right(?=\s(?:score|rating|grade))"
 
 # What was judged, beside `KINDS`: ``The reply is harmful``.

@@ -470,6 +470,32 @@ def test_a_profile_names_rubric_judges_and_samples(tmp_path):
     assert len(ek.judge(rows(), ek.load_profile("conservative").with_rubric("relevancy"), FAKE)) == 4 * 5
 
 
+@pytest.mark.parametrize("per_call", [1, 2, "all"])
+@pytest.mark.parametrize(("template", "own"), [(None, None), ("reference@v1", None), ("reference@v1", "default@v1")])
+def test_the_prompt_of_a_profile_is_the_one_that_its_judge_gets(template, own, per_call, tmp_path, monkeypatch):
+    monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path))
+    criteria = [{"name": name, "scale": {0: "no", 1: "yes"}} for name in ("one", "two", "three")]
+    ek.Rubric(id="three", inputs=["answer", "reference"], criteria=criteria).save(tmp_path)
+    own = own or ("default@v1" if per_call != 1 else None)  # the only one of these for several criteria
+    sent = []
+
+    def ask(prompt):
+        sent.append(prompt.messages)
+        return "1"
+
+    judge = Judge.function(ask, name="j", version="1").replace(template=own)
+    fields = {"template": template} if template else {}
+    profile = ek.rubrics.Profile(
+        profile="p", rubric="three@v1", judges=[judge], samples=1, criteria_per_call=per_call, **fields
+    )
+    item = {"item_id": "a", "answer": "x", "reference": "y"}
+    ek.judge([item], profile)
+    shown = [ek.build_prompt(profile, item, name).messages for name in ("one", "two", "three")]
+    assert {str(messages) for messages in shown} == {str(messages) for messages in sent}
+    if per_call == "all":
+        assert ek.build_prompt(profile, item).messages == sent[0]
+
+
 def test_none_replays_what_the_judges_of_a_profile_have_said():
     profile = ek.load_profile("strict").with_rubric("relevancy").with_judges(FAKE)
     assert set(ek.judge(rows(), profile, "none")["error"]) == {"cache_miss"}

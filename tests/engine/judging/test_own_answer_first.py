@@ -247,3 +247,29 @@ def test_what_cannot_be_answered_first_is_refused() -> None:
         ek.plan(some_items(), TWO, "fake:strict", template=TEMPLATE, criteria_per_call=2)
     prompt = ek.rubrics.build_prompt(TWO, some_items()[0], "right", template=TEMPLATE)
     assert "the judge's own answer, which it gives before" in str(prompt)
+
+
+def test_an_item_without_a_question_is_not_asked_to_answer_it():
+    rubric = ek.Rubric(
+        id="open", inputs=["question?", "answer", "context?"], criteria=[{"name": "c", "scale": {0: "no", 1: "yes"}}]
+    )
+    items: list[dict[str, Any]] = [
+        {"item_id": "a", "question": "Who?", "answer": "I"},
+        {"item_id": "b", "answer": "I"},
+        {"item_id": "c", "question": None, "answer": "I", "context": "We met."},
+    ]
+    asked: list[Prompt] = []
+
+    @ek.Judge.function(name="asked", version="1")
+    def judge(prompt):
+        asked.append(prompt)
+        return "I am." if prompt.form == "text" else '{"explanation": "x", "score": 1}'
+
+    with pytest.raises(
+        ek.errors.InputError, match=r"2 of 3 items have no question, which template commit_first@v1 asks"
+    ):
+        ek.judge(items, rubric, judge, samples=1, template=TEMPLATE)
+    table = ek.judge(items, rubric, judge, samples=1, template=TEMPLATE, on_missing="skip")
+    assert table["error"].astype(object).fillna("").tolist() == ["", "missing_input", "missing_input"]
+    assert len(asked) == 2
+    assert ek.judge(items, rubric, judge, samples=1)["error"].isna().all()

@@ -190,3 +190,16 @@ def test_a_choice_of_another_form_costs_itself_alone() -> None:
     assert texts([{"message": {"content": ""}, "finish_reason": "ERROR_TOXIC"}]) == [""]
     with pytest.raises(Exception, match="broke off"):
         texts([{"message": {"content": ""}, "finish_reason": "ERROR"}])
+
+
+@pytest.mark.parametrize("text", [None, "", "I will grade it now."])
+@pytest.mark.parametrize("key", ["tool_calls", "function_call"])
+@pytest.mark.parametrize("arguments", ['{"score": 1}', {"score": 1}])
+def test_what_a_tool_was_called_with_is_kept_beside_a_text(text, key, arguments):
+    call = {"name": "grade", "arguments": arguments}
+    message = {"content": text, key: [{"type": "function", "function": call}] if key == "tool_calls" else call}
+    (kept,) = texts([{"message": message, "finish_reason": "tool_calls"}])
+    before, _, after = kept.rpartition("\n")
+    assert (before, orjson.loads(after)) == (text or "", {"score": 1})
+    said = {"content": kept, "tool_calls": [{"function": {"arguments": after}}]}
+    assert texts([{"message": said}]) == [kept]  # once

@@ -104,7 +104,7 @@ NUMBER = [
     ("Errors found: 2", "unreadable"),
     ("There are 2 errors. Both are small.", "unreadable"),
     ("1. It is clear.\n2. It is right.", "unreadable"),
-    ("1. 2\n2. 1", "unreadable"),
+    ("1. 2\n2. 1", "ambiguous"),
     ("2 or 1", "ambiguous"),
     ("1-2", "ambiguous"),
     ("1 – 2", "ambiguous"),

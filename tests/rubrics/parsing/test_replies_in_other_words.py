@@ -731,3 +731,102 @@ def test_each_reply_is_read_as_its_judge_meant_it(
     texts = [text.strip(" \n").replace("⏎", "\n") for text in replies.split("¦")]
     wrong = {text: code for text in texts if (code := parse(text).code) not in right}
     assert not wrong
+
+
+# how judges of one language label a verdict, and correct it
+CORRECTIONS = {
+    "en": ("Score: {}", "Correction: {}¦Correction: {} points.¦Correction: {}/5¦Actually, {}."),
+    "de": ("Bewertung: {}", "Korrektur: {}¦Ich korrigiere: {}¦Ich ändere das auf {}.¦Nein, doch {}.¦Richtig ist {}."),
+    "fr": ("Score : {}", "Correction : {}¦Je corrige : {}¦Rectification : {}¦Finalement, {}.¦En fait, {}."),
+    "es": ("Puntuación: {}", "Corrección: {}¦Rectifico: {}¦Corrección: la nota es {}¦En realidad, {}."),
+    "it": ("Punteggio: {}", "Correzione: {}¦Rettifica: {}¦Anzi, {}.¦In realtà, {}."),
+    "pt": ("Pontuação: {}", "Correção: {}¦Corrijo: {}¦Aliás, {}."),
+    "nl": ("Beoordeling: {}", "Correctie: {}"),
+    "pl": ("Ocena: {}", "Korekta: {}¦Poprawka: {}"),
+    "cs": ("Hodnocení: {}", "Oprava: {}"),
+    "sv": ("Betyg: {}", "Rättelse: {}"),
+    "tr": ("Puan: {}", "Düzeltme: {}"),
+    "vi": ("Điểm: {}", "Sửa lại: {}"),
+    "uk": ("Оцінка: {}", "Виправлення: {}"),
+    "ru": ("Оценка: {}", "Исправление: {}¦Поправка: {}¦Нет, {}."),
+    "zh": ("评分：{}", "更正：{}¦更正：应为{}分。¦修正：{}¦改为{}分¦不，{}分"),
+    "ja": ("評価：{}", "訂正：{}¦訂正します：{}¦修正：{}点"),
+    "ko": ("점수: {}", "정정: {}¦수정: {}점"),
+    "ar": ("التقييم: {}", "تصحيح: {}"),
+    "he": ("ציון: {}", "תיקון: {}"),
+    "hi": ("अंक: {}", "सुधार: {}"),
+}
+
+
+@pytest.mark.parametrize("language", CORRECTIONS)
+def test_a_correction_in_any_language_of_the_labels_takes_a_verdict_back(language):
+    label, corrections = CORRECTIONS[language]
+    layouts = {
+        "number": ("{label}\n{says}", "{code}\n{says}", "{label}. {says}"),
+        "json": ('{{"explanation": "x", "score": {code}}}\n{says}',),
+        "tagged": ("[FEEDBACK] x [RESULT] {code} [END]\n{says}",),
+    }
+    for form, texts in layouts.items():
+        parse = parser_for(form, SCALES["1-5"], "quality")
+        for text in texts:
+            for says in corrections.split("¦"):
+                for code in range(1, 6):
+                    other = code % 5 + 1
+                    made = text.format(label=label.format(code), code=code, says=says.format(other))
+                    assert (parse(made).code, parse(made).error) == (None, "ambiguous"), made
+                plain = text.format(label=label.format(4), code=4, says="3 Satz. 3 faits manquent. 他用了3个词。")
+                assert parse(plain).code == 4, plain
+
+
+@pytest.mark.parametrize("scale", ["1-5", "yes/no", "A/B", "good/fair/poor", "0/100 interval"])
+def test_a_level_behind_the_full_stop_of_another_is_no_explanation(scale):
+    codes = SCALES[scale].codes[:2] if scale != "1-5" else (4, 3)
+    form, key = ("label", "label") if SCALES[scale].level == "nominal" else ("number", "score")
+    for stop in (". ", "... ", "… ", "! "):
+        says = f"{codes[0]}{stop}{codes[1]}"
+        for name, text in (
+            (form, f"Verdict: {says}"),
+            ("json", f'{{"{key}": "{says}"}}'),
+            ("tagged", f"[RESULT] {says} [END]"),
+        ):
+            assert parser_for(name, SCALES[scale], "quality")(text).code is None, text
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        *(
+            "B лучше.",
+            "B лучше, чем A.",
+            "B est meilleur.",
+            "B es mejor.",
+            "Die Antwort B ist besser.",
+            "B è migliore.",
+        ),
+        *("B é melhor que A.", "B is beter.", "B is better."),
+    ],
+)
+def test_another_winner_in_any_language_takes_a_verdict_back(says):
+    parse = parser_for("label", SCALES["A/B/tie"], "quality")
+    assert parse(f"Verdict: A. {says}").error == "ambiguous"
+    own = says.replace("A", "C").replace("B", "A").replace("C", "B")
+    assert parse(f"Verdict: A. {own}").code == "A"
+
+
+@pytest.mark.parametrize("says", ["评分：{}", "评分：{}分", "評価：{}", "{}点", "最终得分：{}/5"])
+def test_a_full_stop_without_a_space_behind_it_ends_a_verdict(says):
+    parse = parser_for("number", SCALES["1-5"], "quality")
+    for code in range(1, 6):
+        text, other = says.format(code), code % 5 + 1
+        for reason in ("回答很好。", "良い回答です。", "缺少2处来源，提到3个人。", "满分5分。"):
+            assert parse(f"{text}。{reason}").code == code
+        for more in (
+            f"{other}",
+            f"{other}分。",
+            f"更正：{other}",
+            f"实际上应该是{other}分。",
+            "满分10分。",
+            "百分制。",
+            "10点満点です。",
+        ):
+            assert parse(f"{text}。{more}").code is None, f"{text}。{more}"

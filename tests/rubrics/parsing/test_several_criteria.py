@@ -62,6 +62,51 @@ def test_each_criterion_gets_its_own_part(text: str | None, ends: tuple[str, ...
     assert [one.code if one.error is None else one.error for one in parsed] == expected
 
 
+@pytest.mark.parametrize("where", ["before", "behind", "around"])
+@pytest.mark.parametrize("wrapper", ["scores", "evaluation", "Results", "arguments", "data"])
+@pytest.mark.parametrize("names", [NAMES, ("1", "2", "3")])
+def test_verdicts_below_a_known_key_are_read_wherever_it_stands(names, wrapper, where) -> None:
+    rng = random.Random(f"{names}{wrapper}{where}")
+    for _ in range(20):
+        codes = [rng.choice(SCALE.codes) for _ in names]
+        verdicts = dict(
+            zip(names, [rng.choice([code, {"explanation": "x", "score": code}]) for code in codes], strict=True)
+        )
+        beside = [
+            {"reasoning": "It is."},
+            {"name": "grade", "type": "function"},
+            {rng.choice(["analysis", "explanations"]): dict.fromkeys(names, "good")},
+        ]
+        first, last = rng.sample(beside, 2)
+        reply = (first if where != "behind" else {}) | {wrapper: verdicts} | (last if where != "before" else {})
+        for text in (json.dumps(reply), f"```json\n{json.dumps(reply, indent=1)}\n```"):
+            assert [parser_of_group(SCALE, name, names)(text).code for name in names] == codes, text
+        for key in ("candidate_scores", "expected", "claims"):  # another's, or unknown
+            text = json.dumps({"note": "it says so", key: verdicts})
+            assert [parser_of_group(SCALE, name, names)(text).code for name in names] == [None] * 3, text
+
+
+@pytest.mark.parametrize(
+    ("says", "lost"),
+    [
+        *(("I cannot judge this.", NAMES), ("I am unable to evaluate the answer.", NAMES), ("Korrektur: 0", NAMES)),
+        *(
+            ("I can't rate clear.", ("clear",)),
+            ("更正：true 应为0分。", ("true",)),
+            ("Corrección: kind es 0.", ("kind",)),
+        ),
+        *(("The answer says that it cannot help.", ()), ("Overall: 0", ()), ("Korrektur der 3 Fehler fehlt.", ())),
+    ],
+)
+def test_a_line_that_takes_verdicts_back_leaves_those_open_that_it_may_mean(says, lost) -> None:
+    text = f'{{"clear": 2, "true": 1, "kind": 1}}\n{says}'
+    parsed = {name: parser_of_group(SCALE, name, NAMES)(text) for name in NAMES}
+    assert tuple(name for name in NAMES if parsed[name].error == "ambiguous") == lost
+    assert [parsed[name].code for name in NAMES if name not in lost] == [
+        code for name, code in zip(NAMES, (2, 1, 1), strict=True) if name not in lost
+    ]
+
+
 def test_names_that_differ_in_case_alone_are_told_apart() -> None:
     names = ("Tone", "tone")
     parsed = [parser_of_group(SCALE, name, names)('{"Tone": 2, "tone": 0}') for name in names]
