@@ -218,9 +218,9 @@ def _content(message: Mapping[str, Any] | None, secret: Secret) -> str | None:
         for call in (*functions, message.get("function_call"))
         if isinstance(call, dict) and call.get("arguments")
     ]
-    said = "\n".join(filter(None, [text, *(call for call in arguments if call and call not in (text or ""))]))
-    if said:
-        return said
+    reply = "\n".join(filter(None, [text, *(call for call in arguments if call and call not in (text or ""))]))
+    if reply:
+        return reply
     # some servers take a reply that a schema constrains for the model's reasoning
     thoughts = (_text(message.get(name), secret) or "" for name in ("reasoning_content", "reasoning"))
     return next((thought for thought in thoughts if thought.lstrip()[:1] == "{" and json_of(thought.encode())), text)
