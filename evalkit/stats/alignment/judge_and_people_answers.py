@@ -111,7 +111,7 @@ def checked(
     if is_folder(judged):
         judged = map(vote, read_parts(judged))
     if isinstance(judged, Iterator):
-        tables = (one if isinstance(one, pd.DataFrame) else schemas.check(one, "votes") for one in judged)
+        tables = (table if isinstance(table, pd.DataFrame) else schemas.check(table, "votes") for table in judged)
         parts = [table.drop(columns=_UNUSED, errors="ignore").astype({"item_id": "category"}) for table in tables]
         if not any("first_rate" in table and table["first_rate"].notna().any() for table in parts):
             parts = [table.drop(columns=["first_rate", "n_scored"], errors="ignore") for table in parts]
