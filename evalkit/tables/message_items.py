@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
+
+from evalkit.core.reply_keys import canonical_json
 
 ROLES = ("ai", "human", "system", "tool", "function", "user", "assistant")
 _ITEM = re.compile(r"(?:\w+_)?call(?:_output)?|reasoning|mcp_\w+|item_reference|compaction|tool_search_output")
@@ -18,11 +20,14 @@ _RESULTS = ("ToolCallExecutionEvent", "FunctionExecutionResultMessage")
 _OF_AUTOGEN = ("type", "source", "models_usage", "tool_calls", "results", "context")
 _PARTS = {"text": "text", "thinking": "reasoning", "tool-call": "tool_call", "tool-return": "tool_result"}
 _PART_FIELDS = {"tool_name": "name", "tool_call_id": "id", "args": "arguments"}
+_IS_OUTPUT = "Final result processed."
+"""What Pydantic AI returns to the call that holds an agent's structured answer, whatever the tool is called."""
 
 
 def as_messages(values: Sequence[Any]) -> Sequence[Any]:
     """Messages with a role; the values as they are if these have none."""
     messages, rules, has_acted = list[Any](), list[Any](), False
+    outputs = {part.get("tool_call_id") for part in _parts(values) if part.get("content") == _IS_OUTPUT}
     for item in values:
         kind = item.get("message_type") if isinstance(item, Mapping) else None
         if kind == "observation" and has_acted and item.get("role") == "user":
@@ -31,15 +36,21 @@ def as_messages(values: Sequence[Any]) -> Sequence[Any]:
         if isinstance(item, Mapping) and "kind" in item and item.get("instructions") not in (None, *rules):
             rules.append(item["instructions"])  # Pydantic AI repeats them in each request
             messages.append({"role": "system", "content": rules[-1]})
-        messages += _as_messages(item)
+        messages += _as_messages(item, outputs)
     return values if None in messages else messages
 
 
-def _as_messages(item: Any) -> Iterator[Any]:
+def _parts(values: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
+    """The parts of messages of Pydantic AI."""
+    items = (item for item in values if isinstance(item, Mapping) and "kind" in item)
+    return (part for item in items for part in item.get("parts") or () if isinstance(part, Mapping))
+
+
+def _as_messages(item: Any, outputs: Collection[Any]) -> Iterator[Any]:
     if not isinstance(item, Mapping) or "role" in item:
         yield item if isinstance(item, Mapping) else None
     elif item.get("kind") in ("request", "response") and isinstance(item.get("parts"), list):
-        yield from _of_parts(item)
+        yield from _of_parts(item, outputs)
     else:
         yield _as_message(item)
 
@@ -81,14 +92,19 @@ def _with_calls(message: dict[str, Any]) -> dict[str, Any]:
     return {**message, **thought, **({"content": "", "tool_calls": content} if is_calls and content else {})}
 
 
-def _of_parts(item: Mapping[str, Any]) -> Iterator[Any]:
-    """The messages of a request or a response of Pydantic AI."""
+def _of_parts(item: Mapping[str, Any], outputs: Collection[Any]) -> Iterator[Any]:
+    """The messages of a request or a response of Pydantic AI; a call among `outputs` is what the agent answers."""
     blocks: list[dict[str, Any]] = []
     for fields in item["parts"]:
         kind = str(fields.get("part_kind")) if isinstance(fields, Mapping) else ""
         block_type = _PARTS.get(kind.removeprefix("builtin-"))
         if kind == "system-prompt":
             yield {"role": "system", "content": fields.get("content")}
+        elif block_type and fields.get("tool_call_id") in outputs:
+            if item["kind"] == "response":
+                output = fields.get("args")
+                text = output if isinstance(output, str) else canonical_json(output).decode()
+                blocks.append({"type": "text", "text": text})
         elif kind == "user-prompt" or (kind == "retry-prompt" and not fields.get("tool_name")):
             yield {"role": "user", "content": fields.get("content")}
         elif kind in ("tool-return", "retry-prompt"):

@@ -177,6 +177,30 @@ def test_instructions_that_each_request_repeats_are_shown_once() -> None:
     assert [text for heading, text in shown(log) if heading == "system"] == ["Bebrief.", "Bekind."]
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_what_a_pydantic_ai_agent_hands_over_by_an_output_tool_is_its_answer(seed: int) -> None:
+    rng = random.Random(seed)
+    log = conversation(seed)
+    output, name = json.dumps({"city": "Oslo", "sure": True}), rng.choice(["final_result", "final_result_City", "done"])
+    said = [{"part_kind": "text", "content": "I look it up."}] * rng.randint(0, 1)
+    call = {"part_kind": "tool-call", "tool_name": name, "args": rng.choice([output, json.loads(output)])}
+    parts = [*said, call | {"tool_call_id": "out"}]
+    refused = {"part_kind": "retry-prompt", "tool_name": name, "tool_call_id": "bad", "content": "city: missing"}
+    taken = {"part_kind": "tool-return", "tool_name": name, "tool_call_id": "out", "content": "Final result processed."}
+    first = [{"kind": "response", "parts": [call | {"tool_call_id": "bad", "args": "{}"}]},
+             {"kind": "request", "parts": [refused]}] * rng.randint(0, 1)  # fmt: skip
+    ends = [{"kind": "response", "parts": parts}, {"kind": "request", "parts": [taken]}]
+    told = shown([*pydantic_ai(log), *first, *ends])
+    plain = shown(
+        [*pydantic_ai(log), *first, {"kind": "response", "parts": [*said, {"part_kind": "text", "content": output}]}]
+    )
+    assert [text.replace(" ", "") for _, text in told] == [text.replace(" ", "") for _, text in plain]
+    assert told[-1][1].endswith(output.replace(" ", ""))
+    assert not [text for _, text in told if "processed" in text]
+    item = split([{"role": "user", "content": "Where?"}, *messages_of([*first, *ends])])
+    assert item["answer"].replace(" ", "").endswith(output.replace(" ", ""))
+
+
 UNKNOWN: list[Any] = [
     [{"kind": "response", "parts": [{"part_kind": "hologram", "content": "x"}]}],
     [{"kind": "request", "parts": ["x"]}],
