@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from evalkit.errors import RubricError
 from evalkit.tables.items import input_text, is_missing
-from evalkit.tables.message_forms import is_plain_text, shown_value
+from evalkit.tables.message_forms import is_plain_text, media_of_cell, shown_value
 from evalkit.tables.messages import QUESTION, conversation_value, without_answer
 
 QUESTIONS = ("question", "prompt", "instruction", "query", "conversation")
@@ -39,7 +39,8 @@ def shown_columns(rubric: Declared, columns: Mapping[str, Sequence[Any]]) -> dic
     for declared in rubric.inputs:
         name, optional = declared.removesuffix("?"), declared.endswith("?")
         if name in columns:
-            is_text = name not in ("conversation", "context")
+            first = next((cell for cell in columns[name] if isinstance(cell, str)), "")  # of a column, all are images
+            is_text = name not in ("conversation", "context") and media_of_cell(first) is None
             cells = [
                 value if is_text and type(value) is str and is_plain_text(value) else _shown(name, value)
                 for value in columns[name]
@@ -72,6 +73,8 @@ def _shown(name: str, value: Any) -> Any:
         if is_missing(value):
             return None
         value = input_text(value)
+    if (media := media_of_cell(value)) is not None:
+        return media
     if name == "conversation":
         value = conversation_value(value)
     elif not (isinstance(value, str) and is_plain_text(value)):

@@ -88,6 +88,11 @@ def kind_of_files(name: str, value: Any) -> str | None:
         )
         if not any(isinstance(text, str) and len(text.split()) > 1 + ("doc" in match[0]) for text in texts):
             kind = match["path"] or str(match.lastgroup)
-            ending = _ENDINGS.search(str(value)) if kind == "file" else None
-            return ending.lastgroup if ending else kind
+            return (kind_at(str(value)) if kind == "file" else None) or kind
     return None
+
+
+def kind_at(path: str) -> str | None:
+    """``image``, ``audio`` or ``video`` by the ending of a path or a media type; None by any other."""
+    ending = _ENDINGS.search(path)
+    return ending.lastgroup if ending else None

@@ -20,7 +20,7 @@ import orjson
 
 from evalkit.errors import InputError
 from evalkit.tables.items import canonical
-from evalkit.tables.message_fields import fields_beside, kind_of_files
+from evalkit.tables.message_fields import fields_beside, kind_at, kind_of_files
 from evalkit.tables.message_items import FAILED, as_messages
 
 Message = dict[str, Any]
@@ -107,6 +107,11 @@ _SHORTEST, _SHORTEST_WORD = 48, 40  # characters of the shortest text that may h
 _MAYBE_LONG = re.compile(rf" [^ ]{{{_SHORTEST_WORD}}}")  # finds any such word, five times as fast as a split
 _MEDIA = {"image": "image", "audio": "audio", "video": "video", "application/pdf": "file"}
 _BASE64 = re.compile(r"[\w+/-]{64,}={0,2}", re.ASCII)
+# cells of a column of images or recordings: of `datasets`, of its viewer, and what stands for them in a CSV file
+_CELLS = ({"bytes", "path"}, {"path"}, {"bytes"}, {"array", "path", "sampling_rate"}, {"src", "height", "width"})
+_WRITTEN = re.compile(
+    r"\[?<PIL\.[\w.]+ image mode=[\w;]+ size=\d+x\d+ at 0x[0-9A-Fa-f]+>\]?"
+    r"|\{'bytes': (?:None|b['\"].*), 'path': .*\}", re.DOTALL)  # fmt: skip
 
 
 def shown_value(value: Any, depth: int = 0) -> Any:
@@ -131,6 +136,18 @@ def shown_value(value: Any, depth: int = 0) -> Any:
         fields = {name: shown_value(field, depth + 1) for name, field in value.items()}
         return value if all(fields[name] is value[name] for name in fields) else fields
     return value
+
+
+def media_of_cell(value: Any) -> dict[str, str] | None:
+    """The mark of a cell that is an image or a recording and no text, as `datasets` or pandas write it; else None."""
+    if isinstance(value, str):
+        is_written = value.startswith(("<PIL.", "[<PIL.", "{'bytes': ")) and _WRITTEN.fullmatch(value)
+        return {"type": kind_at(value) or "image", "unseen": value[:60]} if is_written else None
+    if not isinstance(value, Mapping) or value.keys() not in _CELLS:
+        return None
+    kind = "audio" if "array" in value else "image" if "src" in value else kind_at(str(value.get("path")))
+    about = str(value.get("path") or value.get("src") or "its bytes")
+    return {"type": kind or "file", "unseen": about[:300]} if kind or isinstance(value.get("bytes"), str) else None
 
 
 def is_plain_text(text: str) -> bool:

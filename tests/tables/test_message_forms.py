@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 import re
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -354,6 +355,30 @@ def check_skipped(talk: Any, judge: Any) -> None:
     split = split_messages(pd.DataFrame({"item_id": ["a"], "log": pd.Series([talk], dtype=object)}), "log")
     with pytest.warns(EvalkitWarning, match="an image"):
         assert ek.judge(split, APART, judge, samples=1, progress=False)["error"].tolist() == ["unseen_image"]
+
+
+@pytest.mark.parametrize(("cell", "error"), [
+    ({"bytes": None, "path": "shop/a.JPG"}, "image"), ({"bytes": None, "path": "a.wav"}, "file"),
+    ({"bytes": PICTURE[22:], "path": None}, "file"), ({"path": "a.png"}, "image"),
+    ({"array": [0.0, 0.1], "path": "a", "sampling_rate": 16000}, "file"),
+    ({"src": "https://shop.example/a", "height": 3, "width": 4}, "image"),
+    ("<PIL.PngImagePlugin.PngImageFile image mode=RGB size=10x12 at 0x7F1C3A>", "image"),
+    ("[<PIL.Image.Image image mode=I;16 size=10x12 at 0x7f1c3a>]", "image"),
+    ("{'bytes': None, 'path': 'a.png'}", "image"),
+    ("{'bytes': b'\\x89PNG\\r\\n', 'path': None}", "image"),
+    # no cells of such columns
+    ({"bytes": 3, "path": "a"}, ""), ({"path": "/home"}, ""), ({"call": {"path": "a.png"}}, ""),
+    ({"src": "a", "height": 3}, ""), ({"bytes": 1024}, ""),
+    ("It printed <PIL.Image.Image image mode=RGB size=10x12 at 0x7F1C3A>", ""), ("{'bytes': 3, 'path': 'a.png'}", ""),
+    ("<PIL.Image.Image image mode=RGB size=10x12 at 0x7F1C3A> is what it printed", ""),
+])  # fmt: skip
+def test_cells_of_columns_of_images_and_recordings_are_no_texts(cell: Any, error: str):
+    item = {"question": "Which one?", "answer": cell}
+    rubric = ek.Rubric(id="cells", inputs=["question", "answer"], criteria=[{"name": "c", "scale": {0: "", 1: ""}}])
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        table = ek.judge([item], rubric, "fake:strict", samples=1, progress=False)
+    assert table["error"].astype(object).fillna("").tolist() == [f"unseen_{error}" if error else ""]
 
 
 @pytest.mark.parametrize("fields", FIELDS, ids=range(len(FIELDS)))
