@@ -106,7 +106,7 @@ def _with_index(table: pd.DataFrame) -> pd.DataFrame:
     if any(name is not None for name in index.names):
         return table.reset_index(level=[name for name in index.names if name is not None and name not in table])
     is_plain = index.nlevels > 1 or pd.api.types.is_integer_dtype(index.dtype)
-    return table if is_plain else table.reset_index(names="")
+    return table if is_plain or "" in table else table.reset_index(names="")
 
 
 def _short_history(history: pd.DataFrame) -> pd.DataFrame:

@@ -20,16 +20,23 @@ OF_ORDERS = ["score_ab", "score_ba"]
 
 def know_both_orders(judgments: pd.DataFrame) -> Flags:
     """Per judgment, whether its judge has judgments of the criterion in both orders, scored or not."""
-    groups = group(judgments, JUDGE_KEY)
-    has_order = [groups.count(judgments["order"].eq(name).to_numpy()) > 0 for name in ORDERS]
-    return np.asarray((has_order[0] & has_order[1])[groups.codes])
+    return _in_both(judgments, JUDGE_KEY)
 
 
 def show_items_twice(judgments: pd.DataFrame) -> Flags:
     """Per judgment, whether its judge has judgments of some item in both orders, scored or not."""
-    items, judges = group(judgments, [*JUDGE_KEY, "item_id"]), group(judgments, JUDGE_KEY)
-    has_order = [items.count(judgments["order"].eq(name).to_numpy()) > 0 for name in ORDERS]
-    return np.asarray((judges.count((has_order[0] & has_order[1])[items.codes]) > 0)[judges.codes])
+    is_twice = _in_both(judgments, [*JUDGE_KEY, "item_id"])
+    judges = group(judgments, JUDGE_KEY) if is_twice.any() else None
+    return is_twice if judges is None else np.asarray((judges.count(is_twice) > 0)[judges.codes])
+
+
+def _in_both(judgments: pd.DataFrame, key: list[str]) -> Flags:
+    """Per judgment, whether there are judgments with its key in both orders, scored or not."""
+    if judgments["order"].isna().all():
+        return np.zeros(len(judgments), dtype=bool)
+    groups = group(judgments, key)
+    has_order = [groups.count(judgments["order"].eq(name).to_numpy()) > 0 for name in ORDERS]
+    return np.asarray((has_order[0] & has_order[1])[groups.codes])
 
 
 def half_each(frame: pd.DataFrame, groups: Groups, counted: Flags) -> Floats:

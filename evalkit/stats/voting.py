@@ -18,7 +18,15 @@ from evalkit.core.settings import check_choice, check_share, checked_rule
 from evalkit.core.vote_aggregate_rules import AVERAGES, VOTE_RULES, VOTE_TIES, VoteRule, VoteTies
 from evalkit.errors import ConfigError
 from evalkit.rubrics.given_scales import ScaleLike
-from evalkit.rubrics.row_scales import NO_ENDS, Measures, answer_norms, halfway_labels, measures, nearest_labels
+from evalkit.rubrics.row_scales import (
+    NO_ENDS,
+    PAIR_SCORES,
+    Measures,
+    answer_norms,
+    halfway_labels,
+    measures,
+    nearest_labels,
+)
 from evalkit.rubrics.scales import code_text
 from evalkit.stats import order_flips as flips
 from evalkit.stats.own_answers import OwnAnswers, own_answers
@@ -174,7 +182,9 @@ def _vote(
     if "score_sd" in frame:
         columns["score_sd"] = _spread(samples)
     if frame["order"].notna().any() or (samples.measured.nominal & ~np.isnan(samples.score)).any():  # of pairs
-        columns |= flips.order_scores(frame, samples.groups, np.where(samples.scored, samples.score, np.nan))
+        of_labels = frame["label"].astype(object).map(PAIR_SCORES).to_numpy(dtype=np.float64)  # of tables of one's own
+        values = np.where(np.isnan(samples.score), of_labels, samples.score)
+        columns |= flips.order_scores(frame, samples.groups, np.where(samples.scored, values, np.nan))
     votes = schemas.table("votes", columns)
     if twice.any():
         votes = _without(votes, twice[samples.groups.first] & flips.read_once(votes), flips.ONE_ORDER)

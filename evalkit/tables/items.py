@@ -119,13 +119,13 @@ def as_frame(source: Any) -> pd.DataFrame:
 
 
 def refuse_columns(source: Mapping[Any, Any], where: str = "this is") -> None:
-    """InputError for columns with their cells, as `to_dict("list")` and pandas' `to_json()` make: they are no item.
+    """InputError for columns with their cells, as pandas' `to_dict` and `to_json` make: they are no item.
 
     One item may have a list in each field too, as turns and criteria, but hardly texts in two of them.
     """
     columns: dict[str, list[Any]] = {}
     for name, cells in source.items():
-        if isinstance(cells, Mapping) and [*cells] == [*map(str, range(len(cells)))]:
+        if isinstance(cells, Mapping) and [*map(str, cells)] == [*map(str, range(len(cells)))]:
             columns[name] = [*cells.values()]
         elif isinstance(cells, (list, tuple, pd.Series)) or (isinstance(cells, np.ndarray) and cells.ndim):
             columns[name] = [*cells]

@@ -13,9 +13,9 @@ from typing import Any
 import orjson
 
 _OPENING = re.compile(
-    r"""\[\s*(?:['"\[{(]|[rbuf]['"]|(?:nan|None|True|False|array)\b)|(?:\(|array\(\[)\s*['"{]|\[(?:[A-Z]|\w+\.)\w+\("""
+    r"""\[\s*(?:['"\[{(]|[rbuf]['"]|(?:nan|None|True|False|array)\b)|(?:\(|array\(\[)\s*['"{]|\[(?:[A-Z]|\w+\.)\w+\((?:\w+=|['"])"""
 )
-_SET = re.compile(r"""\{\s*(['"])(?:\\.|(?!\1).)*\1\s*[,}]|"\[""")
+_SET = re.compile(r"""\{\s*(['"])(?:\\.|(?!\1).)*\1\s*[,}]|"\[\s*(?:\\["n]|['{])""")
 _BETWEEN = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
 
 

@@ -14,6 +14,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import orjson
@@ -432,11 +433,9 @@ def _uncut(content: Any) -> Any:
     if not any(isinstance(block, Mapping) and block.get("citations") for block in _listed(content)):
         return content
     whole: list[Any] = []
-    for block in content:
-        text, before = text_of(block), text_of(whole[-1]) if whole else None
-        whole[-1:] = (
-            [{"type": "text", "text": f"{before}{text}"}] if None not in (text, before) else [*whole[-1:], block]
-        )
+    for are_texts, blocks in groupby(content, key=lambda block: text_of(block) is not None):
+        run = list(blocks)
+        whole += [{"type": "text", "text": "".join(map(str, map(text_of, run)))}] if are_texts else run
     return whole
 
 

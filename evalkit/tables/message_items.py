@@ -27,7 +27,7 @@ _IS_OUTPUT = "Final result processed."
 def as_messages(values: Sequence[Any]) -> Sequence[Any]:
     """Messages with a role; the values as they are if these have none."""
     messages, rules, has_acted = list[Any](), list[Any](), False
-    outputs = {part.get("tool_call_id") for part in _parts(values) if part.get("content") == _IS_OUTPUT}
+    outputs = {str(part.get("tool_call_id", "")) for part in _parts(values) if part.get("content") == _IS_OUTPUT} - {""}
     for item in values:
         kind = item.get("message_type") if isinstance(item, Mapping) else None
         if kind == "observation" and has_acted and item.get("role") == "user":
@@ -46,7 +46,7 @@ def _parts(values: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
     return (part for item in items for part in item.get("parts") or () if isinstance(part, Mapping))
 
 
-def _as_messages(item: Any, outputs: Collection[Any]) -> Iterator[Any]:
+def _as_messages(item: Any, outputs: Collection[str]) -> Iterator[Any]:
     if not isinstance(item, Mapping) or "role" in item:
         yield item if isinstance(item, Mapping) else None
     elif item.get("kind") in ("request", "response") and isinstance(item.get("parts"), list):
@@ -92,7 +92,7 @@ def _with_calls(message: dict[str, Any]) -> dict[str, Any]:
     return {**message, **thought, **({"content": "", "tool_calls": content} if is_calls and content else {})}
 
 
-def _of_parts(item: Mapping[str, Any], outputs: Collection[Any]) -> Iterator[Any]:
+def _of_parts(item: Mapping[str, Any], outputs: Collection[str]) -> Iterator[Any]:
     """The messages of a request or a response of Pydantic AI; a call among `outputs` is what the agent answers."""
     blocks: list[dict[str, Any]] = []
     for fields in item["parts"]:
@@ -100,7 +100,7 @@ def _of_parts(item: Mapping[str, Any], outputs: Collection[Any]) -> Iterator[Any
         block_type = _PARTS.get(kind.removeprefix("builtin-"))
         if kind == "system-prompt":
             yield {"role": "system", "content": fields.get("content")}
-        elif block_type and fields.get("tool_call_id") in outputs:
+        elif block_type and str(fields.get("tool_call_id")) in outputs:
             if item["kind"] == "response":
                 output = fields.get("args")
                 text = output if isinstance(output, str) else canonical_json(output).decode()

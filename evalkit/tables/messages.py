@@ -18,6 +18,7 @@ from evalkit.tables.items import canonical, is_missing
 from evalkit.tables.lists_in_texts import list_in
 from evalkit.tables.message_fields import ABOUT, kind_of_files
 from evalkit.tables.message_forms import Message
+from evalkit.tables.message_items import as_messages
 
 QUESTION: Message = {"role": "question", "content": "(The question, which is shown apart, stood here.)"}
 """Stands in a conversation where the question stood, if something came between it and the answer."""
@@ -407,30 +408,37 @@ def _of_log(value: Mapping[str, Any]) -> Any:
         messages = [{"role": "user", "content": value["input"]}]  # OpenAI's Responses API
     if messages is None:
         return value
-    read = [forms.read_messages([_named(turn)]) or [] for turn in messages]
-    last: Message = next((turns[-1] for turns in reversed(read) if turns), {"role": "user"})
+    messages = list(as_messages([_named(turn) for turn in messages if turn is not None]))
+    ends = (turns_of[-1] for turn in reversed(messages) if (turns_of := forms.read_messages([turn])))
+    last: Message = next(ends, {"role": "user"})
     is_open = "choices" in value or forms.is_other(last["role"]) or bool({"tool_calls", "tool_call_id"} & last.keys())
     if (answers := _answers_beside(value)) is None and is_open:
         return value  # shown whole, not without its answer
-    last_question = max((n for n, turns in enumerate(read) if any(map(is_question, turns))), default=-1)
-    gists = [gist for turn in messages[last_question + 1 :] for gist in _gist([turn])]
-    messages = messages + [turn for turn in answers or [] if not all(gist in gists for gist in _gist([turn]))]
+    gists: list[Any] = []  # after the last question
+    for turn in reversed(messages) if answers else ():
+        turns_of = forms.read_messages([turn]) or []
+        if any(map(is_question, turns_of)):
+            break
+        gists += map(_gist, turns_of)
+    messages += [turn for turn in answers or [] if not all(gist in gists for gist in _gists(turn))]
     for name in [name for name in reversed(_SYSTEMS) if value.get(name)]:
         text = value[name]
         rules = {"role": "system", **(text if isinstance(text, Mapping) else {"content": text})}
-        messages = messages if _gist([rules]) in map(_gist, [[turn] for turn in messages[:1]]) else [rules, *messages]
+        messages = messages if _gists(rules) in map(_gists, messages[:1]) else [rules, *messages]
     files = {name: field for name, field in value.items() if isinstance(field, list) and kind_of_files(name, field)}
     messages = [{"role": "user", "content": "", **files}, *messages] if files else messages
     attached = value.get("attachments")
     return _with_attachments(messages, attached) if isinstance(attached, Mapping) else messages
 
 
-def _gist(values: Sequence[Any]) -> Any:
-    """What messages say and do, however they are written."""
-    turns = forms.read_messages([*map(_named, values)]) or []
-    return [
-        (words(turn["content"]), turn.get("tool_calls")) if words(turn["content"]) else turn for turn in turns
-    ] or values
+def _gists(message: Any) -> list[Any]:
+    """What a message says and does, however it is written."""
+    return [*map(_gist, forms.read_messages([_named(message)]) or [])] or [message]
+
+
+def _gist(turn: Message) -> Any:
+    text = "".join(words(turn["content"]).split())  # pieces of a text are joined in several ways
+    return (text, turn.get("tool_calls")) if text else turn
 
 
 def _answers_beside(value: Mapping[str, Any]) -> list[Any] | None:

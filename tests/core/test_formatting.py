@@ -147,6 +147,8 @@ class TestTables:
         counted, *_ = str(ek.show(table.describe())).splitlines()[1:]
         assert counted.split() == ["count", "3.00"]
         assert str(ek.show(table.set_axis(list("abc")).T)).splitlines()[0].split() == ["a", "b", "c"]
+        nameless = table.rename(columns={"system": ""})
+        assert str(ek.show(nameless.set_axis(list("abc")))) == str(ek.show(nameless))
 
     def test_a_column_of_figures_is_aligned_to_the_cent(self):
         view = str(ek.show(pd.DataFrame({"c": ["a", "b"], "score": [1.0, 2 / 3]})))

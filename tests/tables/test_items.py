@@ -353,6 +353,8 @@ class TestSources:
             frame = pd.DataFrame(columns)
             frame.to_json(tmp_path / "pandas.json")
             if len(columns) > 1 and n_texts > ("conversation" in columns):
+                with pytest.raises(InputError, match="as the columns of a table are"):
+                    as_items(frame.to_dict())
                 for kind in (list, tuple, np.array, pd.Series):
                     cells = {name: kind(pd.Series(cells, dtype=object)) for name, cells in columns.items()}
                     with pytest.raises(InputError, match="as the columns of a table are; for one item per row pass"):

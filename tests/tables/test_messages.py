@@ -316,3 +316,33 @@ def test_calls_that_a_provider_answers_itself_are_calls_and_results_in_telemetry
         ("tool: result of call 1, search", '{\n  "hits": 3\n}'),
     ]
     assert apart(log)["answer"] == "A"
+
+
+@pytest.mark.parametrize("beside", ["It is  in Rome.", "It is in\nRome.", "It is in Rome."])
+def test_an_answer_whose_pieces_are_joined_otherwise_is_the_same(beside: str):
+    pieces = [{"type": "text", "text": text} for text in ("It is in ", "Rome.")]
+    found = apart({"messages": [user("Q"), assistant(pieces)], "output": beside})
+    assert (str(found["answer"]).split(), found["conversation"]) == (["It", "is", "in", "Rome."], None)
+
+
+@pytest.mark.parametrize("output", [{"city": "Rome"}, '{"city": "Rome"}', None])
+@pytest.mark.parametrize("number", ["c", None])
+def test_the_output_of_a_pydantic_ai_agent_beside_its_messages_is_the_same(output: Any, number: str | None):
+    of_call = {"tool_call_id": number} if number else {}
+    part = {"part_kind": "tool-call", "tool_name": "final_result", "args": {"city": "Rome"}, **of_call}
+    looked = {"part_kind": "tool-call", "tool_name": "look", "args": {"at": 1}, **of_call, "tool_call_id": "l"}
+    done = {"part_kind": "tool-return", "tool_name": "final_result", "content": "Final result processed.", **of_call}
+    log = [{"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "Q"}]},
+           {"kind": "response", "parts": [looked if number else {**looked, "tool_call_id": None}]},
+           {"kind": "response", "parts": [part]}, {"kind": "request", "parts": [done]}]  # fmt: skip
+    if number:
+        assert apart({"messages": log, "output": output})["answer"] == '{"city":"Rome"}'
+    else:  # which call is meant is not known
+        assert next(call for _, call, _ in turns(messages_of(log)) if "call" in call) == "assistant: call 1, look"
+
+
+def test_an_answer_before_a_last_observation_of_swe_agent_is_shown_once():
+    log = [user("Q") | {"message_type": "observation"}, assistant("Done.") | {"message_type": "action"},
+           user("a.py") | {"message_type": "observation"}]  # fmt: skip
+    found = apart({"messages": log, "output": "Done."})
+    assert (found["answer"], "Done." in str(found["conversation"])) == ("Done.", False)

@@ -139,7 +139,7 @@ def _row(batch: BatchRecord) -> dict[str, Any]:
     n_unanswered = 0 if batch.is_open else batch.n_replies - batch.n_stored
     reasons = ", ".join(f"{n} {reason}" for reason, n in batch.reasons.items())
     problem = batch.problem + WHEN_FILE_CUT * (batch.state == "file" and batch.problem != "")
-    if batch.word and not problem and n_unanswered > sum(batch.reasons.values()):
+    if batch.word not in ("", "completed") and not problem and n_unanswered > sum(batch.reasons.values()):
         problem = f"{batch.word} before all requests were processed"
     usd = {"usd": batch.usd, "usd_at_most": batch.usd_at_most, "cost_usd": batch.cost_usd}
     return {

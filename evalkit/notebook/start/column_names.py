@@ -43,11 +43,11 @@ _MACHINE_START = re.compile(r"(?:gpt|claude|gemini|llama|qwen|mistral|rouge|bleu
 _PERSON_WORDS = """
 human humans people person expert experts crowd crowdworker crowdworkers turker turkers worker user users customer
 customers annotator reviewer rater labeler labeller gold manual manually author student teacher sme
-annotateur anotador grader coder marker assessor
 """
 _PERSON = frozenset(_PERSON_WORDS.split())
 _TEXTS = ("answer", "response", "reference", "summary", "output", "completion", "translation")
 _PEOPLE = _PERSON - {"gold", "manual", "manually", "human", "humans", "people"}
+_PEOPLE |= {"annotateur", "anotador", "grader", "coder", "marker", "assessor"}  # whose names may be those of models
 
 
 def words_of(name: str) -> str:

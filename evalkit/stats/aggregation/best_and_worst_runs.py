@@ -39,7 +39,7 @@ def at_k(
     -------
     DataFrame
         One row per `by` and k: `worst` and `best`, the mean over prompts of the lowest (highest) score among k runs
-        (turned round if their column `scale` says that low is better), averaged over all C(n, k) choices of k of the
+        (turned round if low is better on all their scales), averaged over all C(n, k) choices of k of the
         prompt's n runs (unbiased), each prompt with equal weight; their 95 % intervals by prompt (mean ± t · standard
         error; simulated coverage 93-96 %, less where most prompts are at one end, such as worst of 8 runs that hardly
         ever pass: `notes` says so); `n_prompts` that count, `n_short` (fewer than k scored runs: left out), `n_runs`.
@@ -85,7 +85,11 @@ def at_k(
 
 
 def _is_low_better(scores: pd.DataFrame) -> bool:
-    return {"level", "scale"} <= {*scores} and any(scale.better == "low" for scale in measures(scores).scales)
+    try:
+        scales = measures(scores).scales if {"level", "scale"} <= {*scores} else ()
+    except InputError:  # columns of one's own
+        return False
+    return len(scales) > 0 and all(scale.better == "low" for scale in scales)
 
 
 def _skewness(values: Floats) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
+from evalkit.engine.batches.ticket import Ticket
 from evalkit.engine.batches.ticket_in_progress import OpenTicket
 from evalkit.engine.batches.ticket_record import BatchRecord, State, TicketRecord
 from evalkit.engine.cache import ReplyStore
@@ -86,3 +87,11 @@ def test_two_processes_change_two_batches_of_a_priced_judge(tmp_path: Path) -> N
     other.note(0, state="unsent")
     other.note(1, state="ended")
     assert store.ticket(opened.ticket).state == "ended"
+
+
+@pytest.mark.parametrize("word", ["completed", "expired", "cancelled", "ended", ""])
+def test_a_batch_that_was_processed_whole_is_not_said_to_have_ended_early(word: str, tmp_path: Path) -> None:
+    few = replace(BATCH, state="ended", word=word, n_done=10, n_stored=20)  # a server gave two candidates of three
+    details = orjson.dumps(TicketRecord(None, None, None, (few,)).to_dict())
+    (problem,) = Ticket.of(ReplyStore.open(tmp_path), stored(details)).table["problem"]
+    assert problem == ("" if word in ("", "completed") else f"{word} before all requests were processed")

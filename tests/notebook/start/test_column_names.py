@@ -79,6 +79,8 @@ def machines() -> Iterator[str]:
         "label.suggestion",
         "rating-suggestion",
         "judge_score",
+        "grader_gpt4_score",
+        "coder_model_label",
         "оценка_модели",
     )
 

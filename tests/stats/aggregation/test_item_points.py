@@ -217,6 +217,12 @@ def test_worst_and_best_of_k_are_the_mean_over_all_subsets() -> None:
     scores = ek.aggregate(low, scale=ek.Scale.of((-9, 9), better="low"))
     turned = at_k(scores, [1, 2, 3, 6]).set_index("k")
     assert turned[["best", "worst"]].to_numpy() == pytest.approx(table[["worst", "best"]].to_numpy())
+    # columns of one's own, and scales of both directions, turn nothing round
+    high = ek.aggregate(low, scale=ek.Scale.of((-9, 9)))["scale"].astype(str)
+    other = scores.assign(scale=[text if at % 2 else scores["scale"].iloc[0] for at, text in enumerate(high)])
+    for kept in (frame.assign(level="easy", scale="small"), frame.assign(level=None, scale=None), other):
+        same = at_k(kept, [1, 2, 3, 6])[["worst", "best"]].to_numpy()
+        assert same == pytest.approx(table[["worst", "best"]].to_numpy())
     rare = pd.DataFrame({"group_id": np.repeat(np.arange(60), 4), "score": [*[1.0, 1.0, 0.0, 1.0] * 2, *[0.0] * 232]})
     of_rare = at_k(rare, [1, 2])
     assert of_rare["notes"].str.count("are skewed").tolist() == [2, 2]

@@ -234,3 +234,19 @@ def test_order_mean_against_plain_python():
             parts[at // 3] += (one - mean) / len(of) / 2
     error = math.sqrt(20 / 19 * sum(part**2 for part in parts))
     assert row["order_mean_high"] - row["order_mean_low"] == pytest.approx(2 * 2.093 * error, rel=0.1)
+
+
+def test_a_table_of_labels_alone_has_the_same_votes():
+    draw = np.random.default_rng(7)
+    answers = {
+        at: tuple([UNREAD if draw.random() < 0.3 else str(draw.choice(["A", "B", "tie"]))] for _ in range(2))
+        for at in range(60)
+    }
+    table = asked(answers)
+    own = table[["item_id", "criterion", "judge", "sample", "order", "label"]]
+    known = ["label", "tied", "reason", "score_ab", "score_ba"]
+    bare, whole = (ek.vote(one)[known].astype(object).fillna("") for one in (own, table))
+    assert bare[known[:2] + known[3:]].equals(whole[known[:2] + known[3:]])
+    assert (bare["reason"] == "one_order").equals(whole["reason"] == "one_order")
+    rates = [win_rates(ek.vote(one), systems(60)) for one in (own, table)]
+    assert rates[0][["win_rate", "order_mean", "notes"]].equals(rates[1][["win_rate", "order_mean", "notes"]])
