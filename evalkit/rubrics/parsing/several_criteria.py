@@ -16,7 +16,7 @@ from evalkit.rubrics.parsing.json_answers import MAXIMUM, closing, folded
 from evalkit.rubrics.parsing.mask_quotations import FILL, masked, unfenced
 from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_refusal, is_withheld, plain, take_apart
 from evalkit.rubrics.parsing.values_on_scale import Parsed
-from evalkit.rubrics.parsing.verdict_words import CORRECTIONS, EXPLAINS, WRAPPER_KEYS
+from evalkit.rubrics.parsing.verdict_words import CORRECTIONS, CORRECTS, EXPLAINS, WRAPPER_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ _VERDICT_LINE = re.compile(
 )
 _CORRECTS = re.compile(
     r"(?i)\b(?:correct(?:ion|ed)|wait|actually|revis|updat|chang|reconsider|reflect|mistake|misread"
-    rf"|{'|'.join(CORRECTIONS)})"
+    rf"|{'|'.join(CORRECTIONS)}|{CORRECTS})"
 )
 _ESCAPED = re.compile(r"\\([\\'\"abfnrtuUxN\n])|\\")
 _IDS = ("criterion", "requirement", "number", "name", "id", "index", "key")
