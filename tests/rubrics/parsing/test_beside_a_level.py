@@ -1006,7 +1006,14 @@ hidden("number", GOOD, [], "Score: 4. 3", "Score: 4.\nGood.")
 hidden("json", FAILS, [0], '{"score": 1, "fails": true}', '{"score": 1, "is_fails": "yes"}')
 hidden("label", YES_NO, [], "Yes. No.", "Yes - but only partially", "Yes, though not fully")
 clear("label", YES_NO, "yes", "Yes, though not entirely elegant.")
-hidden("label", ABT, [], "Tie (slight edge to A)", "### A\nIt is poor.\n### B\nIt is great.")
+hidden("label", ABT, [], "Tie (slight edge to A)", "### A\nIt is poor.\n### B\nIt is great.", "- A\n- B")
+# headings of parts of an explanation
+PARTS = "### A\nIt is great.\n### B\nIt is poor."
+clear(
+    "label", ABT, "A", f"A\n\n{PARTS}", f"{PARTS}\n\nVerdict: A", f"{PARTS}\n\n[[A]]", "A\n\n- A\n  clear\n- B\n  vague"
+)
+clear("number", FIVE, 4, "Score: 4\n\n### 1\nGood\n### 2\nBad", "Score: 4\n\n#1\nClear.")
+clear("number", GOOD, 4, "4\n\n### Good\n- clear\n### Poor\n- long")
 clear("label", SAFETY, "unsafe", "unsafe S1", "unsafe: S1, S10", "<unsafe-S4>", "unsafe\nS1")
 hidden("label", SAFETY, [], "unsafe or safe S1")
 
