@@ -156,7 +156,8 @@ RETRACTED = _any_case(
     rf"|(?<!\w){_LABEL}[ \t*_`]{{0,4}}(?:an?\s)?)\Z"
 )
 COMPARED = _any_case(
-    rf"(?<!\w)(?<!edge )(?<!advantage )(?<!\bnod ){one_of(word_lists.COMPARES)}\s(?:\w{{1,20}}\s){{0,4}}\Z"
+    r"(?<!\w)(?!(?:(?<=edge )|(?<=advantage )|(?<=\bnod ))(?:to|for)\b)"
+    rf"{one_of(word_lists.COMPARES)}\s(?:\w{{1,20}}\s){{0,4}}\Z"
 )
 NEEDS = _any_case(r"\W{0,3}(?:would|needs?|requires?|demands?|means|calls|потребовал\w*|нуж\w+)\b")
 # points that the judge takes off: "minus 1 for tone", "one point deducted", a line "Penalty: 2"

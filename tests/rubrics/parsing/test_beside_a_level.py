@@ -1007,6 +1007,7 @@ hidden("json", FAILS, [0], '{"score": 1, "fails": true}', '{"score": 1, "is_fail
 hidden("label", YES_NO, [], "Yes. No.", "Yes - but only partially", "Yes, though not fully")
 clear("label", YES_NO, "yes", "Yes, though not entirely elegant.")
 hidden("label", ABT, [], "Tie (slight edge to A)", "### A\nIt is poor.\n### B\nIt is great.", "- A\n- B")
+clear("label", ABT, "A", "A (slight edge over B)", "A, with an advantage over B", "A (clear advantage compared to B)")
 # headings of parts of an explanation
 PARTS = "### A\nIt is great.\n### B\nIt is poor."
 clear(
