@@ -205,3 +205,4 @@ def test_what_a_tool_was_called_with_is_kept_beside_a_text(text, key, arguments)
     assert (before, orjson.loads(after)) == (text or "", {"score": 1})
     said = {"content": kept, "tool_calls": [{"function": {"arguments": after}}]}
     assert texts([{"message": said}]) == [kept]  # once
+    assert texts([{"message": {"content": "4", "tool_calls": [{"function": {"arguments": "{}"}}]}}]) == ["4"]
