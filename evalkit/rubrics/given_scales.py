@@ -133,8 +133,8 @@ def _range(low: Any, high: Any, level: Any = None) -> Scale:
     ends = number(low), number(high)
     if ends[0] is None or ends[1] is None or ends[0] >= ends[1]:
         raise ConfigError(f"scale=({low}, {high}) is not a range; pass (low, high), with low below high")
-    if level == "ordinal" and isinstance(ends[0], int) and isinstance(ends[1], int):
-        return Scale.of(dict.fromkeys(range(ends[0], ends[1] + 1)))
+    if level in ("ordinal", "nominal") and isinstance(ends[0], int) and isinstance(ends[1], int):
+        return Scale.of(dict.fromkeys(range(ends[0], ends[1] + 1)), level=level)
     return Scale(codes=(ends[0], ends[1]), level="interval")
 
 

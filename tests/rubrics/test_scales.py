@@ -225,3 +225,9 @@ def test_ranges_lists_and_texts_are_scales_as_in_the_argument_scale():
     for wrong, rule in (((0, 2), 3), ([0, 1], 2), (["a", "b"], "c")):
         with pytest.raises(RubricError, match="not on the scale"):
             Scale.of(wrong, pass_at=rule)
+
+
+@pytest.mark.parametrize("given", ["0-10", (0, 10)])
+def test_a_range_of_another_level_than_interval_has_all_whole_numbers(given):
+    assert Scale.of(given, level="ordinal").codes == (*range(11),)
+    assert Scale.of(given, level="nominal").codes == (*map(str, range(11)),)

@@ -307,7 +307,8 @@ def kind_of(status: int, said: ErrorText, wait: float | None = None) -> ProblemK
         if _BROKEN_JSON.search(codes + text):
             return "server_error"
     if status >= 400 and status != 401:
-        by_text = _NO_MONEY.search(text) and not _RATE.search(text + codes)
+        # a server that fails may tell of the usage, limits and billing of its own
+        by_text = status < 500 and _NO_MONEY.search(text) and not _RATE.search(text + codes)
         by_text = by_text or (_NO_CREDIT.search(text) and not _RATE.search(text))
         if (status < 500 and _NO_MONEY_CODE.search(codes)) or (by_text and not (status == 429 and wait)):
             return "quota"

@@ -218,7 +218,8 @@ def _content(message: Mapping[str, Any] | None, secret: Secret) -> str | None:
         for call in (*functions, message.get("function_call"))
         if isinstance(call, dict) and call.get("arguments")
     ]
-    reply = "\n".join(filter(None, [text, *(call for call in arguments if call and call not in (text or ""))]))
+    in_text = f"{text} {{}}" if text else ""  # a call with nothing adds nothing to a text
+    reply = "\n".join(filter(None, [text, *(call for call in arguments if call and call not in in_text)]))
     if reply:
         return reply
     # some servers take a reply that a schema constrains for the model's reasoning

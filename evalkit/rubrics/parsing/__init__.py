@@ -198,7 +198,12 @@ def _prepared(form: str | re.Pattern[str] | Named, scale: Scale, name: str) -> P
             found = quick(text)
             if found is not None:
                 return found
-        return _careful(text or "", finish_reason, refusal, *_careful_readers(form, scale, name))
+        readers = _careful_readers(form, scale, name)
+        if form not in FORMS[:-1]:  # a pattern may name the marks that are left out otherwise
+            parsed = _careful(text or "", finish_reason, refusal, *readers, marked=True)
+            if parsed.error not in ("empty", "unreadable"):
+                return parsed
+        return _careful(text or "", finish_reason, refusal, *readers)
 
     return parse
 
@@ -264,12 +269,14 @@ def _careful(
     refusal: str | None,
     whole: Callable[[str], Parsed | None],
     read: Callable[..., Parsed],
+    *,
+    marked: bool = False,
 ) -> Parsed:
     """Check for a refusal, then parse the whole reply, then apply the form to the reply without its thinking."""
     if (refusal and refusal.strip()) or is_withheld(finish_reason):
         return Parsed(None, (refusal or "").strip(), "refused")
     cut = is_cut(finish_reason)
-    text = plain(text).lstrip(_BLANK)
+    text = plain(text, marked=marked).lstrip(_BLANK)
     found = whole(text)
     if found is not None:
         return found

@@ -286,13 +286,17 @@ def _bare(text: str, reader: Reader, first: tuple[int, int], last: tuple[int, in
     tail = _whole_line(text, reader, last) if is_tail else None
     if head is None:
         return _Found(tail, *last).beside(_alone(text, reader)) if tail else None
-    return head.beside([tail, *(_alone(text, reader) if text[head.end : head.end + 1] in ("", "\n", ":", ".") else ())])
+    is_closed, marked = text[head.end : head.end + 1] in ("", "\n", ":", "."), not tail and like.MARK.match(text)
+    return head.beside([tail, *(_alone(text, reader, marked=bool(marked)) if is_closed else ())])
 
 
-def _alone(text: str, reader: Reader) -> Iterator[Reading]:
-    """The levels that stand alone on lines below the first: each may head or end a part of its own."""
+def _alone(text: str, reader: Reader, *, marked: bool = False) -> Iterator[Reading]:
+    """The levels that stand alone on lines below the first, each of which may head or end a part of its own.
+
+    Those behind the mark of a bullet or heading count if the verdict is `marked` as well.
+    """
     for line in text.split("\n", _MOST_LINES)[1:_MOST_LINES]:
-        line = _unmarked(line[: _SHORT_LINE + 1], reader)[0]
+        line = _unmarked(line[: _SHORT_LINE + 1], reader)[0] if marked else line
         level = reader.whole(line) if len(line) <= _SHORT_LINE and reader.level(line) is not None else None
         if level is not None and level.code is not None:
             yield level

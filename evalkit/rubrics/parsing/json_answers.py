@@ -32,10 +32,12 @@ _REFUSED = re.compile(
     r"(?:is_|was_)?(?:refus|declin|abstain|error)|(?P<judging>(?:cannot|unable_to|could_not)_(?:evaluat|judg|assess|scor|rat|grad))"
 )
 _IS, _SAYS_SO = re.compile(r"(?:is|was|has)_"), {"true": True, "yes": True, "false": False, "no": False}
-_DEDUCTS = re.compile(r"(?:points?_)?(?:deduct|penalt|subtract)")
+_DEDUCTS = re.compile(r"(?:points?_|total_)?(?:deductions?|deducted|penalt(?:y|ies)|subtracted)(?:_points?)?\Z")
+_DEDUCTION = re.compile(r"[+\-−]?\s?(\d+(?:\.\d+)?)(?:\s(?:points?|marks?))?(?:\s?(?:[(:,;–—-]|for\b)|\.?\Z)")
 _WEIGHTS = re.compile(
     r"(?:\A|_)(?:scores?|ratings?|points|prob(?:abilit(?:y|ies)|s)?|likelihoods?|confidences?)(?:_|\Z)"
 )
+_WEIGHS = re.compile(rf"(?:(?:class|label|verdict|overall|total|final|all)_?)?(?:{_WEIGHTS.pattern}){{1,2}}\Z")
 _DECISIONS = (*VERDICT_KEYS, "decision", "result", "outcome", "conclusion")
 _REVISES = re.compile(
     r"(?:final|revised|corrected|updated|adjusted)(?:_|\Z)|overall\Z|(?:overall|actual|new)_(?:score|rating|verdict)"
@@ -192,7 +194,7 @@ def _is_outweighed(code: Code, fields: dict[str, Any], reader: Reader) -> bool:
     """Whether the fields give numbers to levels, as in ``scores``, and a higher one to another than the verdict."""
     if reader.is_number:
         return False
-    tables = [value for key, value in fields.items() if _WEIGHTS.search(key) and isinstance(value, dict)]
+    tables = [value for key, value in fields.items() if _WEIGHS.match(key) and isinstance(value, dict)]
     tables.append({_WEIGHTS.sub("_", key).strip("_"): value for key, value in fields.items() if _WEIGHTS.search(key)})
     for table in tables:
         weights = {reader.names.get(as_label(str(key))): value for key, value in table.items()}
@@ -212,9 +214,10 @@ def _denies(key: str, value: Any, code: Code, reader: Reader, name: str) -> bool
         return True
     level = reader.names.get(as_label(_IS.sub("", key)))
     if level is not None and plain_value in (True, False, *_SAYS_SO) and type(value) in (bool, str):
-        return (level == code) is not (plain_value is True or _SAYS_SO.get(plain_value, False))
-    if reader.is_number and _DEDUCTS.match(key) and (amount := re.search(r"\d+(?:\.\d+)?", str(value)[:_NEAR])):
-        return reader.is_beyond(code, float(amount[0]))
+        is_said = plain_value is True or _SAYS_SO.get(plain_value, False)
+        return (level == code) is not is_said and not (is_said and reader.is_part(level, code))
+    if reader.is_number and _DEDUCTS.match(key) and (amount := _DEDUCTION.match(str(value)[:_NEAR])):
+        return reader.is_beyond(code, float(amount[1]))
     if isinstance(value, (bool, str)) and (_MET.match(key) or key in (folded(name), *_DECISIONS)):
         words = ("fail", "pass") if "pass" in key else ("no", "yes")
         answer_word = (
@@ -392,7 +395,9 @@ def _unrepaired(match: re.Match[str], reader: Reader) -> Reading:
         return UNREADABLE
     # what a remark says of the value counts: 4 # out of 10
     remarked = reader.read(like.REMARK.sub(r" (\1)", value))
-    return (remarked if remarked and remarked.code is None else reader.whole(like.REMARK.sub("", value))) or UNREADABLE
+    return (
+        remarked if remarked and remarked.error == "off_scale" else reader.whole(like.REMARK.sub("", value))
+    ) or UNREADABLE
 
 
 def _mended(piece: str, reader: Reader, name: str, depth: int = 1) -> _Answer | None:

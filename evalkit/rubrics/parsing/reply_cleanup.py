@@ -57,8 +57,8 @@ def take_apart(text: str, *, cut: bool = False) -> Thinking:
     tag = _TAG.match(rest)
     if tag is not None and not _closes(tag):
         closing = _closing_tag(rest, tag.end())
-        if closing is None:
-            return Thinking("", is_open=True)
+        if closing is None:  # "Here is my thought process:" may begin any judge's explanation
+            return Thinking("", is_open=True) if cut or tag[0][-1:] != ":" else Thinking(text)
         rest = rest[closing.end() :]
     kept: list[str] = []
     before: dict[str, None] = {}
@@ -116,12 +116,12 @@ def cut_thinking(text: str) -> tuple[str, bool]:
     return apart.body, apart.is_open
 
 
-def plain(text: str) -> str:
-    """A reply without characters that nobody sees and a server's marks around it, its spaces and breaks plain."""
+def plain(text: str, *, marked: bool = False) -> str:
+    """A reply with plain spaces, without what nobody sees and, unless `marked`, a server's marks around it."""
     text = _CONTROLS.sub("", text.replace("\r\n", "\n"))
     if not text.isascii():
         text = _INVISIBLE.sub("", text).translate(_SPACES)
-    return _LEFT_OVER.sub("", text) if "<" in text or "[" in text else text
+    return _LEFT_OVER.sub("", text) if not marked and ("<" in text or "[" in text) else text
 
 
 def is_withheld(finish_reason: str | None) -> bool:

@@ -16,7 +16,7 @@ from evalkit.rubrics.parsing.json_answers import MAXIMUM, closing, folded
 from evalkit.rubrics.parsing.mask_quotations import FILL, masked, unfenced
 from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_refusal, is_withheld, plain, take_apart
 from evalkit.rubrics.parsing.values_on_scale import Parsed
-from evalkit.rubrics.parsing.verdict_words import CORRECTIONS, EXPLAINS, WRAPPER_KEYS
+from evalkit.rubrics.parsing.verdict_words import CORRECTIONS, CORRECTS, EXPLAINS, WRAPPER_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,8 +33,9 @@ _VERDICT_LINE = re.compile(
 )
 _CORRECTS = re.compile(
     r"(?i)\b(?:correct(?:ion|ed)|wait|actually|revis|updat|chang|reconsider|reflect|mistake|misread"
-    rf"|{'|'.join(CORRECTIONS)})"
+    rf"|{'|'.join(CORRECTIONS)}|{CORRECTS})"
 )
+_TOTAL = re.compile(r"(?:.*_)?(?:total|sum)(?:_|\Z)")
 _ESCAPED = re.compile(r"\\([\\'\"abfnrtuUxN\n])|\\")
 _IDS = ("criterion", "requirement", "number", "name", "id", "index", "key")
 _decode = JSONDecoder().raw_decode
@@ -47,14 +48,14 @@ class _Parts(NamedTuple):
     """A reply's parts with their criteria: the judge's own, and `others`, which count only against those.
 
     `lost` is the reason for what is missing, `rest` the lines outside of all objects, each with the criteria in it, and
-    `maxima` the fields that state the scale for all of them.
+    `maxima` what states the scale for all of them.
     """
 
     own: Sequence[tuple[str, str]]
     lost: Reason
     others: Sequence[tuple[str, str]] = ()
     rest: Sequence[tuple[str, frozenset[str]]] = ()
-    maxima: str = ""
+    maxima: Sequence[str] = ()
 
 
 def parser_of_group(scale: Scale, name: str, group: tuple[str, ...]) -> Parser:
@@ -74,7 +75,10 @@ def parser_of_group(scale: Scale, name: str, group: tuple[str, ...]) -> Parser:
             return Parsed(None, "", parts.lost)
         texts = dict.fromkeys(value for key, value in (*parts.own, *parts.others) if key == name)
         objects = [value if value.startswith("{") else f'{{"{answer}": {value}}}' for value in texts]
-        readings = [parse(f"{value[:-1]}{parts.maxima}}}" if parts.maxima else value, None, None) for value in objects]
+        # the maximum of all criteria together says nothing of one
+        total = "" if scale.level == "nominal" else f"{scale.highest * len(group):g}"
+        stated = "".join(f', "max_score": {value}' for value in parts.maxima if value.strip('"') != total)
+        readings = [parse(f"{value[:-1]}{stated}}}" if stated else value, None, None) for value in objects]
         if any((reading.code, reading.error) != (readings[0].code, readings[0].error) for reading in readings):
             return Parsed(None, readings[0].explanation, "ambiguous")
         if readings[0].code is not None and _is_corrected(parts.rest, scale, name, readings[0].code):
@@ -140,7 +144,7 @@ def _found(body: str, group: tuple[str, ...], cut: bool) -> _Parts:
         return masked(value, cut=cut, own=lambda block: bool(_named(block, _entries(block, 0)[0], name_of)))
 
     shown, at, last, is_given = body if body.startswith("{") else hide(body), 0, -1, True
-    own_parts, rivals, objects, maxima = Entries(), Entries(), list[tuple[int, int]](), Entries()
+    own_parts, rivals, objects, maxima = Entries(), Entries(), list[tuple[int, int]](), list[str]()
     for _ in range(_MOST_OBJECTS):
         at = shown.find("{", at)
         if at < 0:
@@ -158,7 +162,9 @@ def _found(body: str, group: tuple[str, ...], cut: bool) -> _Parts:
         wrappers = inner if inner == entries[:1] else [entry for entry in inner if folded(entry[0]) in WRAPPER_KEYS]
         if entries_named or len(wrappers) == 1 or not entries:
             objects.append((at, last))
-            maxima += [entry for entry in others_of if MAXIMUM.match(folded(entry[0])) and name_of(entry[0]) is None]
+            beside_all = {folded(key): text for key, text in others_of if name_of(key) is None}
+            if not any(map(_TOTAL.match, beside_all)):
+                maxima += [text for key, text in beside_all.items() if MAXIMUM.match(key)]
         beside = [value for key, value in inner if entries_named or [(key, value)] != wrappers]
         if entries_named or len(wrappers) == 1:
             rivals += [rival for value in beside for rival in _named("", _entries(value, 0)[0], name_of)]
@@ -177,8 +183,7 @@ def _found(body: str, group: tuple[str, ...], cut: bool) -> _Parts:
         rivals += _named(body[start:end], _entries(body, start)[0], name_of)
         objects.append((start, end))
     lost: Reason = "truncated" if cut else "unreadable"
-    stated = "".join(f', "max_score": {value}' for _, value in maxima)
-    return _Parts(own_parts, lost, rivals, _lines(around(shown, objects), group), stated)
+    return _Parts(own_parts, lost, rivals, _lines(around(shown, objects), group), maxima)
 
 
 def _namer(group: tuple[str, ...]) -> Callable[[str], str | None]:

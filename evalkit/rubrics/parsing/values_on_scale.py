@@ -303,12 +303,13 @@ class Reader:
         if level.is_name and not _is_yes(level) and like.SAID_NO.match(piece, at):
             return True
         line = piece[at:].partition("\n")[0]
+        is_next_line = piece[at - 1 : at] == "\n"
         other = self.level(line)
-        if other is not None and other.is_other(level.code):
+        # "Score: 4. Good." tells why, whatever the scale calls good
+        if other is not None and other.is_other(level.code) and (is_next_line or other.is_name == level.is_name):
             unit = like.UNIT.match(line, other.end) if self.is_number else None
             if like.END.match(line, unit.end() if unit else other.end):
                 return True
-        is_next_line = piece[at - 1 : at] == "\n"
         return not is_next_line and (self._is_listed(line, level) or self.is_retracted(line, level.code))
 
     def is_retracted(self, text: str, code: Code | None) -> bool:
@@ -330,6 +331,13 @@ class Reader:
     def is_beyond(self, code: Code | None, amount: float | None) -> bool:
         """Whether so many points more than a code are more than the scale has."""
         return isinstance(code, (int, float)) and bool(amount) and code + (amount or 0) > self.scale.highest
+
+    def is_part(self, level: Code, code: Code) -> bool:
+        """Whether what has a code may have another level, too: what is very good is good, and of five levels 4 is 3."""
+        if isinstance(level, (int, float)) and isinstance(code, (int, float)) and self.scale.lowest < level < code:
+            return True
+        inner, outer = (folded(self.scale.get(number) or str(number)) for number in (level, code))
+        return re.search(rf"\b{re.escape(inner)}\b", outer) is not None
 
     def is_contradicted(self, text: str, code: Code | None) -> bool:
         """Whether the text behind a verdict on a nominal scale says that another level wins, or that this one loses."""

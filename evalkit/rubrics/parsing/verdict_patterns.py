@@ -87,7 +87,10 @@ RUNS_ON = _later(r"\s{0,3}[(\[][^()\[\]\n]{0,80}[)\]]\s(?!(?:because|since|as|so
 _YES = rf"{one_of(word_lists.YES_NO)}(?=\W*\Z|\s{{0,2}}[.,;:!)\]…]|\s[-–—]\s)"
 _QUANTITY = rf"[+\-−<>=≈~]{{0,2}}\s?{DIGITS}"
 _LEADS = rf"[\s*_`(\[{OPENING}]{{0,6}}"
-_IN_PART = r"(?:but|though|albeit)\s(?:only|just|not)\s(?:partly|partially|in\spart|somewhat|fully|entirely)\b"
+_IN_PART = (
+    r"(?:but|though|albeit)\s(?:only|just|not)\s(?:partly|partially|in\spart|somewhat|fully|entirely)"
+    r"(?=\W*\Z|\s{0,2}[.,;:!)])"
+)
 ALTERED = _any_case(
     rf"{_LEADS}(?:{_IN_PART}|{_QUANTITY}|{_YES}|{one_of(word_lists.ALTERS)}|(?:{one_of(WORDS)}|{one_of(word_lists.DENIES)})\W*\Z)"
 )
@@ -146,22 +149,26 @@ STOP = _any_case(
     rf"[.!。…]++(?!\w)|\s{{0,3}}\|\s|\s{{0,3}}\n|\s{{0,3}}<(?=[/|!]|[a-z][\w-]{{0,30}}[\s/>])|\s{{1,3}}(?={_LABEL})|,?\s{{1,2}}{word_lists.BECAUSE}"
 )
 RETRACTED = _any_case(
-    rf"(?:(?:\A|[.!?;,:(\n—–。！？；，、-])\W{{0,4}}{one_of(word_lists.RETRACTS)}(?:[^!?\n]{{0,50}}|\W{{0,4}})"
+    rf"(?:(?:\A|[.!?;,:(\n—–。！？；，、-])\W{{0,4}}(?:{one_of(word_lists.RETRACTS)}(?:[^!?\n]{{0,50}}|\W{{0,4}})"
+    rf"|{one_of(word_lists.CORRECTIONS)}\s?[:：][^!?\n]{{0,40}}|{word_lists.CORRECTS})"
     r"|\b(?:lower|rais|reduc|round|adjust|chang|revis|downgrad|upgrad|bump|drop|edit|updat|amend)\w{0,3}\b[^.!?\n]{0,40}\bto\s(?:an?\s)?"
     r"|\bre-?(?:evaluat|assess|examin|scor|grad)\w*[^\n]{0,60}"
     rf"|(?<!\w){_LABEL}[ \t*_`]{{0,4}}(?:an?\s)?)\Z"
 )
 COMPARED = _any_case(
-    rf"(?<!\w)(?<!edge )(?<!advantage )(?<!\bnod ){one_of(word_lists.COMPARES)}\s(?:\w{{1,20}}\s){{0,4}}\Z"
+    r"(?<!\w)(?!(?:(?<=edge )|(?<=advantage )|(?<=\bnod ))(?:to|for)\b)"
+    rf"{one_of(word_lists.COMPARES)}\s(?:\w{{1,20}}\s){{0,4}}\Z"
 )
 NEEDS = _any_case(r"\W{0,3}(?:would|needs?|requires?|demands?|means|calls|потребовал\w*|нуж\w+)\b")
-# points that are taken off: "minus 1 for tone", "one point deducted", a line "Penalty: 2"
+# points that the judge takes off: "minus 1 for tone", "one point deducted", a line "Penalty: 2"
 _AMOUNT = rf"[+\-−]?\s?({DIGITS}|{one_of(WORDS)}|an?\b)"
+_BY_JUDGE, _POINTS = r"(?:(?:\A|[.;,(\n])\W{0,4}|\b(?:I|we)(?:['’]ve|\shave)?\s)", r"\s(?:points?|marks?)"
+_WHY = r"(?=\s(?:for|because|due|since|as)\b|\W*(?:\Z|\n)|[.,;)])"
 DEDUCTED = _later(
     rf"(?:\A|[.;,(\n])\W{{0,4}}minus\s{_AMOUNT}\s(?:points?\s)?for\b"
-    rf"|^\W{{0,6}}(?:points?\s)?(?:deductions?|deducted|penalt(?:y|ies))[*_`]{{0,2}}\s?[:=][*_`]{{0,2}}\s?{_AMOUNT}(?!\w)"
-    rf"|\b(?:(?:deduct|subtract|dock)(?:ed|ing)?|(?:tak(?:e|ing)|took|knock(?:ed|ing)?)\soff)\s{_AMOUNT}\s(?:points?|marks?|for)\b"
-    rf"|{_AMOUNT}\s(?:points?|marks?)\s(?:is\s|was\s|were\s)?(?:off|deducted|subtracted|taken\soff|docked)\b",
+    rf"|^\W{{0,6}}(?:points?\s)?(?:deductions?|deducted|penalt(?:y|ies))[*_`]{{0,2}}\s?[:=][*_`]{{0,2}}\s?{_AMOUNT}(?:{_POINTS})?(?=\W*$|\s?[(.,;–—-]|\sfor\b)"
+    rf"|{_BY_JUDGE}(?:(?:deduct|subtract|dock)(?:ed|ing)?|tak(?:e|ing)\soff|took\soff|knock(?:ed|ing)?\soff)\s{_AMOUNT}(?:{_POINTS})?{_WHY}"
+    rf"|(?:(?:\A|[.;,(\n])\W{{0,4}}|\bwith\s){_AMOUNT}{_POINTS}\s(?:is\s|was\s|were\s)?(?:off|deducted|subtracted|taken\soff|docked){_WHY}",
     re.IGNORECASE | re.MULTILINE,
 )
 NO_DEDUCTION = _any_case(r"(?<!\w)(?:no|not|n['’]t|never|without|could|would|might|may|if|should)\b[^.!?\n]*\Z")

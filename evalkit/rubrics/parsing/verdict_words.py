@@ -158,16 +158,23 @@ DENIES = _words(r"""no not never none nothing neither nor hardly barely scarcely
 WEIGHS = _words(r"""wors(?:e|t) wrong incorrect weak(?:er)? los(?:es|t) inferior fail(?:s|ed)? miss(?:es|ed) bad
     poor better right good strong(?:er)? best w[io]n(?:s|ner)? хуже лучше слаб\w+ сильн\w+""")
 
-# How a judge corrects itself in the other languages of `VERDICT_WORDS`.
-CORRECTIONS = _words(r"""korrektur (?:ich\s)?korrigier\w+ berichtig\w+ ich\sändere richtig\s(?:ist|wäre) nein
-    doch vielmehr non je\scorrige rectif\w+ finalement plutôt en\s(?:fait|réalité|realidad) corrección corrij\w+
-    más\sbien mejor\sdicho correzione corregg\w+ rettific\w+ anzi in\srealtà correção retific\w+ aliás
-    na\sverdade não correctie korekta popraw\w+ oprava rättelse düzelt\w+ koreksi đính\schính sửa\slại виправ\w+
-    תיקון تصحيح सुधार διόρθωση 更正\w* 修正\w* 訂正\w* 改为\w* 应\w* 实际\w* 其实\w* 実際\w*
-    (?:不|不对|いや|いいえ|아니) 정정\w* 수정\w*""")
+# How a judge corrects itself in the other languages of `VERDICT_WORDS`: what stands before a colon, as patterns …
+CORRECTIONS = _words(r"""korrektur (?:ich\s)?korrigier\w+ (?:ich\s)?berichtig\w+ je\scorrige rectif\w+ corrección
+    corrij\w+ correzione corregg\w+ rettific\w+ correção retific\w+ correctie korekta poprawka poprawiam oprava
+    rättelse düzelt\w+ koreksi đính\schính sửa\slại виправ\w+ תיקון تصحيح सुधार διόρθωση
+    更正\w* 修正\w* 訂正\w* 订正\w* 정정\w* 수정\w*""")
+
+# … and what the other level follows at once, or behind such words as "eher" and "la nota es".
+_REALLY = "(?:其[实實]|[实實][际際]上?|実際に?)"
+CORRECTS = (
+    r"(?:(?:(?:nein|non|não|不对?|いや|いいえ|아니요?)\s?[,，、:：;–—-]\s{0,2}|(?:doch|vielmehr|richtig\s(?:ist|wäre)|finalement|plutôt"
+    r"|anzi|aliás|en\s(?:fait|réalité|realidad)|más\sbien|mejor\sdicho|in\srealtà|na\sverdade|ich\sändere\s(?:\w{1,12}\s){0,3}auf)"
+    r"[\s,:]{1,3})(?:(?:eher|doch|nur|lieber|plutôt|c['’]est|eine?|une?|uma?|i?st|est?|è|é|(?:la|le|a|die)\s\w{1,12})\s){0,3}"
+    rf"|{_REALLY}?\s?(?:[应應][该該当當]?|[更修订訂]正|改)[为為是成给給得评評]\s?|{_REALLY}(?:[是为為は]|[,，:：]\s?))"
+)
 
 # How a judge takes a verdict back, before it names another level.
-RETRACTS = CORRECTIONS + _words(r"""correction corrected adjusted edit(?:ed)? or wait actually scratch\sthat
+RETRACTS = _words(r"""correction corrected adjusted edit(?:ed)? or wait actually scratch\sthat
     on\s(?:second\sthoughts?|reflection) i\smean[t]?
     (?:i|let\sme)\s(?:change|revise|correct|take|lower|raise|amend|reconsider|fix)\w* make\s(?:it|that) rather
     instead sorry no my\smistake reconsider\w* revised updated? change\w* apolog\w+ better\sstill поправка точнее
@@ -240,7 +247,7 @@ THINKING = (
         "(?:<\\|start\\|>assistant)?<\\|channel\\|>(?:analysis|commentary)[^<>]{0,80}(?:<\\|constrain\\|>[^<>]{0,40})?<\\|message\\|>",
         "(?:<\\|(?:end|return)\\|>\\s{0,4})?(?:<\\|start\\|>assistant)?<\\|channel\\|>final[^<>]{0,80}(?:<\\|constrain\\|>[^<>]{0,40})?<\\|message\\|>",
     ),
-    (r"\AThinking\.\.\.\s", r"\.\.\.done thinking\."),
+    (r"\AThinking\.\.\.\n", r"\.\.\.done thinking\."),
     (r"\AHere(?: is|['’]s) my thought process:", r"Here(?: is|['’]s) my response:"),
     ("\\A(?-i:analysis(?=[A-Z]|[\\s\\S]*assistantfinal))", "assistantfinal"),
 )

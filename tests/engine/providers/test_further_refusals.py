@@ -79,6 +79,8 @@ NOT_REFUSED: list[tuple[int, Any, str]] = [
     (500, {"type": "error", "error": {"type": "api_error", "message": "insufficient balance (1008)"}}, "quota"),
     (500, {"error": {"message": "internal error"}}, "server_error"),
     (503, {"error": {"message": "try again later", "code": "billing_service_unavailable"}}, "server_error"),
+    (500, {"error": {"message": "the usage quota service could not be reached"}}, "server_error"),
+    (529, {"error": {"message": "overloaded: the usage limit of this region is reached, try later"}}, "server_error"),
     (403, {"code": 403, "reason": "NOT_ENOUGH_BALANCE", "message": "not enough balance"}, "quota"),
     (429, {"error": {"message": "You have run out of credits. Please top up.", "type": "rate_limit_error"}}, "quota"),
     (429, {"errors": [{"message": "you have used up your daily free allocation of 10,000 neurons", "code": 4006}]}, "quota"),
@@ -203,3 +205,4 @@ def test_what_a_tool_was_called_with_is_kept_beside_a_text(text, key, arguments)
     assert (before, orjson.loads(after)) == (text or "", {"score": 1})
     said = {"content": kept, "tool_calls": [{"function": {"arguments": after}}]}
     assert texts([{"message": said}]) == [kept]  # once
+    assert texts([{"message": {"content": "4", "tool_calls": [{"function": {"arguments": "{}"}}]}}]) == ["4"]

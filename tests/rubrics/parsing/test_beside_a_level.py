@@ -948,10 +948,25 @@ clear(
     "Score: 5. No points were deducted.",
     "Score: 5. It subtracts 3 from 8.",
     "Score: 5. I did not deduct a point for tone.",
+    # points of others, and of what was judged
+    "Score: 5. The recipe says to take off 2 for the salt.",
+    "Score: 5. The solver correctly subtracted 3 points from the total.",
+    "Score: 5. The team was docked 3 points, which the answer states right.",
+    "Score: 5. Some graders take off 1 point for style.",
+    "Score: 5. The earlier draft had one point deducted, this one is flawless.",
+    "Score: 5. I considered deducting 1 point for length.",
+    "Score: 5. It says that a fault costs a point off the score.",
+    "Score: 5. Deducting 2 points here is unwarranted.",
+    "Score: 5\nPenalty: 2 minutes in the box",
 )
+hidden("number", FIVE, [], "Score: 5. I took off a mark for tone.", "Score: 5. One point off because it is curt.")
 hidden("json", FIVE, [3], '{"score": 5, "deduction": 2}', '{"score": 5, "penalty": "-2 for tone"}')
 clear("json", FIVE, 3, '{"score": 3, "deduction": 2}', '{"score": 3, "points_deducted": 2}')
 clear("json", FIVE, 5, '{"score": 5, "deductions": "none"}', '{"score": 5, "deduction": 0}')
+clear(
+    "json", FIVE, 5, '{"score": 5, "deductions": "None. All 3 are met"}', '{"score": 5, "penalty_clause": "section 4"}'
+)
+clear("json", FIVE, 4, '{"score": 4 // 4 of 5 facts\n}', '{"score": 4 # good\n}')
 hidden("json", FIVE, [], '{"score": 4 # out of 10\n}', '{"score": 4 // of 10\n}')
 clear("json", FIVE, 4, '{"score": 4 # good\n}', '{"score": 4, # out of 5\n"explanation": "so"}')
 # other fields of an object that give another level
@@ -973,9 +988,33 @@ hidden(
     '{"winner": "A", "is_tie": true}',
 )
 clear("json", ABT, "A", '{"winner": "A", "is_tie": false, "scores": {"A": 9, "B": 3}}', '{"label": "A", "a_score": 2}')
+# numbers of which more is worse, or that say another thing
+for what in ("error_points", "risk_score", "penalty_points", "length_scores"):
+    clear("json", ABT, "A", f'{{"label": "A", "{what}": {{"A": 1, "B": 3}}}}')
+hidden("json", ABT, ["B"], '{"label": "A", "final_scores": {"A": 1, "B": 3}}')
+# a level that another one contains
+RELEVANT = Scale.of({0: "irrelevant", 1: "relevant", 2: "highly relevant"})
+clear("json", RELEVANT, 2, '{"score": 2, "relevant": true}', '{"score": 2, "is_relevant": "yes", "irrelevant": false}')
+hidden("json", RELEVANT, [], '{"score": 0, "is_relevant": true}', '{"score": 2, "irrelevant": true}')
+PARTLY = named("correct", "partially correct", "incorrect")
+clear("json", PARTLY, "partially correct", '{"label": "partially correct", "is_correct": true}')
+hidden("json", PARTLY, [], '{"label": "incorrect", "is_correct": true}')
+# one word that says why, whatever the scale calls good
+GOOD = Scale.of({1: "poor", 2: "fair", 3: "good", 4: "very good", 5: "excellent"})
+clear("number", GOOD, 4, "Score: 4. Good.", "Score: 4. Excellent!")
+hidden("number", GOOD, [], "Score: 4. 3", "Score: 4.\nGood.")
 hidden("json", FAILS, [0], '{"score": 1, "fails": true}', '{"score": 1, "is_fails": "yes"}')
 hidden("label", YES_NO, [], "Yes. No.", "Yes - but only partially", "Yes, though not fully")
-hidden("label", ABT, [], "Tie (slight edge to A)", "### A\nIt is poor.\n### B\nIt is great.")
+clear("label", YES_NO, "yes", "Yes, though not entirely elegant.")
+hidden("label", ABT, [], "Tie (slight edge to A)", "### A\nIt is poor.\n### B\nIt is great.", "- A\n- B")
+clear("label", ABT, "A", "A (slight edge over B)", "A, with an advantage over B", "A (clear advantage compared to B)")
+# headings of parts of an explanation
+PARTS = "### A\nIt is great.\n### B\nIt is poor."
+clear(
+    "label", ABT, "A", f"A\n\n{PARTS}", f"{PARTS}\n\nVerdict: A", f"{PARTS}\n\n[[A]]", "A\n\n- A\n  clear\n- B\n  vague"
+)
+clear("number", FIVE, 4, "Score: 4\n\n### 1\nGood\n### 2\nBad", "Score: 4\n\n#1\nClear.")
+clear("number", GOOD, 4, "4\n\n### Good\n- clear\n### Poor\n- long")
 clear("label", SAFETY, "unsafe", "unsafe S1", "unsafe: S1, S10", "<unsafe-S4>", "unsafe\nS1")
 hidden("label", SAFETY, [], "unsafe or safe S1")
 

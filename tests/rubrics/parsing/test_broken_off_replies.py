@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -79,8 +80,22 @@ def test_a_draft_in_marks_of_thinking_is_no_verdict(opened: str, closed: str) ->
         parse = parser_for(form, TEN)
         assert parse(f"{opened}I lean to {draft}.{closed}{own}").code == 8
         assert parse(f"{opened}I lean to {draft}.{closed}{own}<|return|>").code == 8
-        for finish in ("stop", "length"):
+        for finish in ("length", *["stop"] * (opened[-2:] != ": ")):
             assert parse(f"{opened}I lean to {draft}", finish).code is None
+
+
+def test_words_that_open_a_models_thoughts_may_open_an_explanation() -> None:
+    for said in ("Here is my thought process:\nIt is right.\n", "Thinking... it is right.\n"):
+        assert parse_reply(f"{said}Rating: 8", "number", TEN).code == 8
+
+
+def test_a_users_pattern_may_name_a_mark_that_is_left_out_otherwise() -> None:
+    for opens, closes in (("<|", "|>"), ("<|answer|>", "<|/answer|>"), ("[INST]", ""), ("<s>", "</s>")):
+        form = f"regex:{re.escape(opens)}([0-9]){re.escape(closes)}"
+        for text in (f"{opens}8{closes}", f"I think so.\n{opens}8{closes}", f"{opens}8{closes}<|eot|>"):
+            assert parse_reply(text, form, TEN).code == 8, (form, text)
+    for form in ("regex:([0-9])\\Z", re.compile("([0-9])$"), {"8$": 8}):
+        assert parser_for(form, TEN)("8<|eot|>").code == 8
 
 
 FIRST = [
