@@ -47,12 +47,13 @@ def judged(cache: Path, timeout_s: float = 0.3, **options: Any) -> Any:
 def test_the_call_ends_with_a_timeout_and_the_next_starts_a_new_engine(tmp_path: Path, engine: threading.Event) -> None:
     assert judged(tmp_path, retries=0)["error"].tolist() == ["timeout"] * 3
     deadline = time.monotonic() + 60
-    while not LLM.closed and time.monotonic() < deadline:  # by a thread of its own
+    n_hung = len(LLM.made)  # more than one if a call came only after the first was given up
+    while len(LLM.closed) < n_hung and time.monotonic() < deadline:  # by a thread of its own
         time.sleep(0.01)
-    assert (len(LLM.made), len(LLM.closed)) == (1, 1), "its process is ended, which frees the memory"
+    assert len(LLM.closed) == n_hung > 0, "its process is ended, which frees the memory"
     engine.set()
     assert judged(tmp_path, timeout_s=60)["score"].notna().all()
-    assert len(LLM.made) == 2
+    assert len(LLM.made) == n_hung + 1
     assert judged(tmp_path, offline=True)["score"].notna().all()
 
 
