@@ -158,7 +158,7 @@ def postgres_url() -> Iterator[str]:
 
 @pytest.fixture
 def server() -> Iterator[JudgeServer]:
-    """A judge on loopback that answers as it is told (`servers`)."""
+    """A judge on loopback whose answers a test sets (`servers`)."""
     from servers import judge_server
 
     with judge_server() as running:

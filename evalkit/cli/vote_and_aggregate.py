@@ -87,16 +87,6 @@ def _summarize(args: argparse.Namespace) -> None:
 
     options = {"by": args.by, "items": None if args.items is None else read_items(args), "scale": args.scale}
     summary = _of_file(ek.summarize, args.scores, "scores", "rubric_scores", **options)
-    shown = (
-        "mean",
-        "low",
-        "high",
-        "pass_rate",
-        "pass_low",
-        "pass_high",
-        "n_verdicts",
-        "n_scored",
-        "n_items",
-        "n_partial",
-    )
-    put(args, summary, columns=(*_RUBRIC, "criterion", *(args.by or ()), *shown, "notes"))
+    rates, counts = ("pass_rate", "pass_low", "pass_high"), ("n_verdicts", "n_scored", "n_items", "n_partial")
+    shown = ("mean", "low", "high", *rates, *counts, "notes")
+    put(args, summary, columns=(*_RUBRIC, "criterion", *(args.by or ()), *shown))

@@ -175,7 +175,7 @@ def why_alike(provider: str, temperature: float | None, params: Mapping[str, Any
     Examples
     --------
     >>> why_alike("openai", 0.0, {}), why_alike("openai", 1.0, {"top_k": 1}), why_alike("openai", 1.0, {"seed": "7"})
-    ('the temperature is 0', 'top_k is 1', "seed is '7', which is no whole number")
+    ('the temperature is 0', 'top_k is 1', "seed is '7', not a whole number")
     >>> why_alike("openai", 1.0, {"seed": 7, "top_p": 0.9}) is None
     True
     """
@@ -191,7 +191,7 @@ def why_alike(provider: str, temperature: float | None, params: Mapping[str, Any
         return f"{name} is {get(name)}"
     for name in _SEEDS if provider in _SEEDED else ():
         if get(name) is not None and type(get(name)) is not int:
-            return f"{name} is {get(name)!r}, which is no whole number"
+            return f"{name} is {get(name)!r}, not a whole number"
     return None
 
 

@@ -301,7 +301,7 @@ class Connections:
         return connection
 
     def close_for_fork(self) -> None:
-        """Close all connections, while nobody uses one; what needs one later opens it again."""
+        """Close all connections, none of which may be in use; the next use opens one again."""
         with contextlib.suppress(sqlite3.Error, CacheError):
             for connection in (*self._idle, *([self._writing] if self._writing else [])):
                 self.let_go(connection)

@@ -153,8 +153,8 @@ def cache_error(path: Path, problem: sqlite3.Error | OSError) -> CacheError:
 def check_file(path: Path) -> int:
     """The schema number of the store at `path`, read from the file alone, without its log.
 
-    Opening could already write to a file, so SQLite is told that this one is immutable. It must be SQLite that reads:
-    whoever closes a file drops all locks of this process on it, also those of other connections, unless SQLite does it.
+    SQLite may write to a file when it opens it, so it opens this one as immutable. Python must not open the file: as
+    it closes it again, this process would lose all its locks on the file, also those of other connections.
     A newer number may be in the log alone: see `Connections`.
 
     Raises

@@ -380,7 +380,7 @@ def refused_parameter(status: int, said: ErrorText, body: Mapping[str, Any]) -> 
         return SYSTEM_ROLE, None
     if status >= 500 and not refuses:
         return None
-    # 403: these are for some accounts only, and all else is for nobody
+    # some accounts may not ask for log-probabilities; any other 403 refuses the whole request
     sent = [name for name in DROPPABLE if name in body and (status != 403 or "logprobs" in name)]
     if said.param in sent:
         names = [said.param]

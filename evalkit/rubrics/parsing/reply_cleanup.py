@@ -117,7 +117,7 @@ def cut_thinking(text: str) -> tuple[str, bool]:
 
 
 def plain(text: str, *, marked: bool = False) -> str:
-    """A reply with plain spaces, without what nobody sees and, unless `marked`, a server's marks around it."""
+    """A reply with plain spaces, without invisible characters and, unless `marked`, a server's marks around it."""
     text = _CONTROLS.sub("", text.replace("\r\n", "\n"))
     if not text.isascii():
         text = _INVISIBLE.sub("", text).translate(_SPACES)
