@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import re
+import select
 import ssl
 import urllib.request
+import weakref
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -33,6 +36,8 @@ _LARGE_BYTES = 1 << 19
 _SHORT_BYTES = 48 << 10  # with the headers so few that a connection takes them at once
 _ERROR_BYTES = 1 << 16
 _GZIP = b"\x1f\x8b"
+_ID = re.compile(rb'"id"\s*:\s*"([^"]{6,200})"')
+_ID_WITHIN, _IDS = 512, 10_000  # ids stand at the head of an answer; so many of the last ones are known
 _BEFORE = {"authorization": "Bearer "}
 # the versions whose connections `_post` was tested with: it uses more than their documentation promises
 _READ_MINORS, _MINOR = (["3", "12"], ["3", "13"], ["3", "14"]), aiohttp.__version__.split(".")[:2]
@@ -73,6 +78,9 @@ class Transport:
         self._session: aiohttp.ClientSession | None = None
         # where connections for short requests are, and as what they are opened; None: these are sent as all others
         self._direct: tuple[aiohttp.BaseConnector, aiohttp.ClientRequest] | None = None
+        self._reuses = True  # whether connections are used again; not those of a server that repeated an answer
+        self._used: weakref.WeakSet[aiohttp.client_proto.ResponseHandler] = weakref.WeakSet()
+        self._requests: dict[bytes, int] = {}  # id of an answer -> hash of the request that it answered
         self._proxy = proxy_of(base_url)
         if self._proxy and urlsplit(self._proxy.reveal()).scheme not in _SCHEMES:
             raise ConfigError(
@@ -84,8 +92,9 @@ class Transport:
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None or self._session.closed:
             context: Any = ssl_context() if self._base.scheme == "https" else True
-            # How many calls are in flight is the engine's business, not the pool's
-            connector = aiohttp.TCPConnector(limit=0, ssl=context, keepalive_timeout=30)
+            # How many calls are in flight is the engine's business, not the pool's. A session gives a connection back
+            # before its answer can be looked at, so it uses none again.
+            connector = aiohttp.TCPConnector(limit=0, ssl=context, force_close=True)
             self._session = session = aiohttp.ClientSession(
                 connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
             )
@@ -94,7 +103,7 @@ class Transport:
             needs_more = self._proxy or "@" in self._address or session.trace_configs
             if is_known and self._base.host and not needs_more:
                 request = aiohttp.ClientRequest("POST", self._base, loop=asyncio.get_running_loop(), session=session)
-                self._direct = connector, request
+                self._direct = aiohttp.TCPConnector(limit=0, ssl=context, keepalive_timeout=30), request
         return self._session
 
     async def send(
@@ -165,14 +174,9 @@ class Transport:
         cookies, middleware, a task for the body.
         """
         assert self._direct is not None
-        connector, request = self._direct
+        _, request = self._direct
+        connection, protocol, is_used = await self._connected(limit)
         try:
-            connection = await connector.connect(request, [], limit)
-        except TimeoutError as error:
-            raise aiohttp.ConnectionTimeoutError from error
-        try:
-            protocol = connection.protocol
-            assert protocol is not None
             protocol.set_response_params(read_until_eof=True, auto_decompress=False)
             writer, size = StreamWriter(protocol, request.loop), str(len(body))
             all_headers = CIMultiDict({"Host": request.headers["Host"], **headers, "Content-Length": size})
@@ -182,13 +186,64 @@ class Transport:
             while 100 <= head.code < 200 and head.code != 101:
                 head, stream = await protocol.read()
             content = await self._read(head.code, head.headers, stream, None)
-            connection.release()
+            if 200 <= head.code < 300 and self._is_next(body, content, is_used=is_used):
+                connection.release()
         except HttpProcessingError as error:
             about = aiohttp.RequestInfo(url, "POST", CIMultiDictProxy(CIMultiDict()), url)
             raise aiohttp.ClientResponseError(about, (), status=error.code, message=error.message) from error
         finally:
             connection.close()
         return head.code, head.headers, content
+
+    async def _connected(
+        self, limit: aiohttp.ClientTimeout
+    ) -> tuple[aiohttp.connector.Connection, aiohttp.client_proto.ResponseHandler, bool]:
+        """A connection, its protocol, and whether it was used before; none on which something unread came."""
+        assert self._direct is not None
+        connector, request = self._direct
+        while True:
+            try:
+                connection = await connector.connect(request, [], limit)
+            except TimeoutError as error:
+                raise aiohttp.ConnectionTimeoutError from error
+            protocol = connection.protocol
+            assert protocol is not None
+            is_used = protocol in self._used
+            if not is_used or (self._reuses and not _has_unread(protocol)):
+                self._used.add(protocol)
+                return connection, protocol, is_used
+            connection.close()
+
+    def _is_next(self, body: bytes, content: bytes, *, is_used: bool) -> bool:
+        """Whether the next answer on this connection will be that to the next request.
+
+        Servers and proxies may repeat an answer on an open connection; who takes it for that to the next request reads
+        every later one shifted by one. Only its id tells. Equal requests may get one answer, from the cache of a gateway.
+
+        Raises
+        ------
+        ProviderError
+            ``malformed``: the id is that of the answer to another request, and the connection was used before.
+        """
+        match, request = _ID.search(content, 0, _ID_WITHIN), hash(body)
+        if match is None:
+            return self._reuses and not self._requests  # a server that gives ids gives them to all whole answers
+        name = match[1]
+        if name not in self._requests:
+            self._requests[name] = request
+            if len(self._requests) > _IDS:
+                del self._requests[next(iter(self._requests))]
+            return self._reuses
+        has_one_id = len(self._requests) == 1 and not self._reuses  # so it was asked again, on another connection
+        if is_used and self._requests[name] != request and not has_one_id:
+            self._reuses = False
+            raise ProviderError(
+                "malformed",
+                f"{self.origin} sent an answer with the id of that to another request ({name.decode('latin-1')}) on a "
+                "connection that was kept open; its connections are not used again",
+                maybe_paid=True,
+            )
+        return False
 
     def _problem(self, error: Exception, timeout_s: float) -> ProviderError:
         """The `ProviderError` for an error of the connection."""
@@ -257,6 +312,8 @@ class Transport:
         """Close all connections."""
         if self._session is not None:
             await self._session.close()
+        if self._direct is not None:
+            await self._direct[0].close()
 
 
 def decompressed(packed: bytes) -> bytearray:
@@ -270,6 +327,17 @@ def decompressed(packed: bytes) -> bytearray:
         if not packed.startswith(_GZIP):  # the end, or padding
             break
     return content
+
+
+def _has_unread(protocol: aiohttp.client_proto.ResponseHandler) -> bool:
+    """Whether anything came since the last answer: read by aiohttp (which hands the connection out), or not yet."""
+    if protocol.should_close or protocol.transport is None:
+        return True
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    poll.register(protocol.transport.get_extra_info("socket").fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _is_as_installed() -> bool:
