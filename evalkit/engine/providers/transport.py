@@ -36,7 +36,7 @@ _LARGE_BYTES = 1 << 19
 _SHORT_BYTES = 48 << 10  # with the headers so few that a connection takes them at once
 _ERROR_BYTES = 1 << 16
 _GZIP = b"\x1f\x8b"
-_ID = re.compile(rb'"id"\s*:\s*"([^"]{6,200})"')
+_ID = re.compile(rb'"id"\s*:\s*"([\w.:/+=-]{6,200})"')
 _ID_WITHIN, _IDS = 512, 10_000  # ids stand at the head of an answer; so many of the last ones are known
 _BEFORE = {"authorization": "Bearer "}
 # the versions whose connections `_post` was tested with: it uses more than their documentation promises
@@ -218,7 +218,7 @@ class Transport:
         """Whether the next answer on this connection will be that to the next request.
 
         Servers and proxies may repeat an answer on an open connection; who takes it for that to the next request reads
-        every later one shifted by one. Only its id tells. Equal requests may get one answer, from the cache of a gateway.
+        every later one shifted by one. Only its id tells. Equal requests may get one answer of a cache.
 
         Raises
         ------

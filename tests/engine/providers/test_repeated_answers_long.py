@@ -1,4 +1,4 @@
-"""Servers and proxies that repeat an answer on an open connection: no later request takes it, or the next one, for its own."""
+"""Answers that a server or proxy repeats on an open connection are not taken for those to later requests."""
 
 from __future__ import annotations
 
