@@ -54,12 +54,13 @@ test: .venv-test/.built ## five minutes: the quick tests and one journey through
 test-all: .venv-test/.built ## every test and notebook; with TIER=rest, those that `make test` leaves out
 	@files=$$($(SELECT) $(TIER) $(PKG)) && $(PYTEST) $(NBVAL) $$files $(NOTEBOOKS) $(ARGS)
 
-check: .venv-test/.built ## format, lint, types, layers, local names, examples in docstrings
+check: .venv-test/.built ## format, lint, types, layers, local names, ceilings of size, examples in docstrings
 	@.venv-test/bin/ruff format --check .
 	@.venv-test/bin/ruff check .
 	@.venv-test/bin/mypy
 	@.venv-test/bin/lint-imports --no-logo
 	@.venv-test/bin/python tests/support/local_names.py
+	@.venv-test/bin/python tests/support/ceilings.py
 	@$(OWN_CACHE) .venv-test/bin/python -m pytest -q --doctest-modules evalkit
 
 docs: .venv-test/.built ## the documentation site, in out/docs: pages, notebooks, API reference; a broken link is an error

@@ -1,0 +1,93 @@
+"""The most statements that evalkit and each of its packages may have: a part of `make check`.
+
+``python tests/support/ceilings.py [--list]``. A docstring is no statement, and no way of breaking lines changes the
+number. Dense lines gain nothing: syntax nodes may grow by at most 3 % beside the statements.
+
+Where a number has fallen, lower it here. What needs more is a row of `RAISED`, which says what came for it.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+HOUSE = Path(__file__).resolve().parents[2] / "evalkit"
+ALL = 46_721
+MOST = {
+    "cli": 1_772,
+    "core": 1_523,
+    "engine": 10_913,
+    "errors": 177,
+    "evaluation": 2_503,
+    "gate": 2_624,
+    "inspect": 172,
+    "lighteval": 3_029,
+    "notebook": 5_528,
+    "plots": 942,
+    "probes": 478,
+    "rubrics": 4_866,
+    "runs": 2_855,
+    "stats": 7_434,
+    "tables": 1_895,
+}
+MOST_NODES_PER_STATEMENT = 1.03 * 683_326 / 46_677
+
+
+class Raise(NamedTuple):
+    """More statements for a package, and what came for them."""
+
+    package: str
+    statements: int
+    reason: str
+
+
+RAISED: tuple[Raise, ...] = ()
+
+
+def _is_docstring(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def counts() -> tuple[Counter[str], int]:
+    """The statements of each package, and the syntax nodes of all."""
+    statements: Counter[str] = Counter()
+    n_nodes = 0
+    for path in sorted(HOUSE.rglob("*.py")):
+        nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+        package = path.relative_to(HOUSE).parts[0]
+        statements[package] += sum(isinstance(node, ast.stmt) and not _is_docstring(node) for node in nodes)
+        n_nodes += len(nodes)
+    return statements, n_nodes
+
+
+def complaints(statements: Counter[str], n_nodes: int) -> list[str]:
+    """What is above its ceiling, a line each."""
+    rows = [(name, n, MOST.get(name, 0)) for name, n in statements.items() if not name.endswith(".py")]
+    rows.append(("all of evalkit", statements.total(), ALL))
+    lines = []
+    for name, n, most in rows:
+        limit = most + sum(one.statements for one in RAISED if name in (one.package, "all of evalkit"))
+        if n > limit:
+            lines.append(f"{name}: {n:,} statements, at most {limit:,}: take some out, or say in RAISED what they are for")
+    most_nodes = MOST_NODES_PER_STATEMENT * statements.total()
+    if n_nodes > most_nodes:
+        lines.append(f"{n_nodes:,} syntax nodes, at most {most_nodes:,.0f} for so many statements: one thought a line")
+    return lines
+
+
+def main() -> int:
+    """Print what is above its ceiling; 1 if anything is."""
+    statements, n_nodes = counts()
+    if "--list" in sys.argv:
+        print("\n".join(f"{package}: {statements[package]:,} of {most:,}" for package, most in MOST.items()))
+        print(f"all of evalkit: {statements.total():,} of {ALL:,}; {n_nodes:,} syntax nodes")
+    lines = complaints(statements, n_nodes)
+    print("\n".join(lines), end="\n" if lines else "")
+    return int(bool(lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
