@@ -236,7 +236,7 @@ def test_discrimination_is_found_again():
 CELLS = st.tuples(st.integers(1, 9), st.integers(0, 5), st.integers(1, 9))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(CELLS, min_size=3, max_size=3), st.sampled_from(["davidson", "rao_kupper"]))
 @pytest.mark.long
 def test_names_sides_and_copies(cells, ties):

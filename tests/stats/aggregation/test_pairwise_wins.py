@@ -94,7 +94,7 @@ def test_pointwise_judgments_are_refused():
         position_inconsistency(judgments({("x", "j"): [0, 1, 2]}, ORDINAL))
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(st.lists(st.tuples(*[st.sampled_from(["A", "B", "tie", "!empty"])] * 2), min_size=1, max_size=25))
 @pytest.mark.long
 def test_against_plain_counting(answers):

@@ -77,7 +77,7 @@ def _plainly(judge, people, epsilon, numeric):
 CODES = st.one_of(st.none(), st.integers(1, 4))
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     st.lists(st.tuples(CODES, CODES, CODES, CODES), min_size=1, max_size=45),
     st.sampled_from([0.1, 0.15, 0.2]),
@@ -249,7 +249,7 @@ def test_confusion_by_hand():
 BIN3 = Scale.of({1: "a", 2: "b", 3: "c"})
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.lists(st.tuples(st.integers(1, 5), st.one_of(st.none(), st.integers(1, 5))), min_size=1, max_size=30))
 @pytest.mark.long
 def test_confusion_is_that_of_scikit_learn(rows):
