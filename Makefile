@@ -26,6 +26,9 @@ NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 JOURNEY_NOTEBOOK = notebooks/01-tour.ipynb
 NBVAL = $(if $(NOTEBOOKS),--nbval --nbval-current-env --nbval-cell-timeout=150)
 PIP_INSTALL = -m pip install --quiet --no-input
+# pip compiles what it installs on one core. Warnings of the compiler are errors in tests, so nothing is left to the
+# first import; some libraries ship files that are no Python of this version.
+COMPILE = -m compileall -q -j 0 -x '/tests/' .venv-test/lib >/dev/null || true
 
 # xdist hands out whole files, in the order of tests/conftest.py: the long ones first.
 PYTEST = $(OWN_CACHE) .venv-test/bin/python -m pytest \
@@ -92,12 +95,13 @@ python:
 .venv-test/.torch: constraints/torch.txt | python
 	@echo "building .venv-test (everything; once): torch"
 	@rm -rf .venv-test && $(PYTHON) -m venv .venv-test
-	@.venv-test/bin/python $(PIP_INSTALL) -r constraints/torch.txt -c constraints/dev.txt $(TORCH_ARGS)
+	@.venv-test/bin/python $(PIP_INSTALL) --no-compile -r constraints/torch.txt -c constraints/dev.txt $(TORCH_ARGS)
 	@touch $@
 
 .venv-test/.built: pyproject.toml constraints/dev.txt evalkit/_version.py .venv-test/.torch
 	@echo "building .venv-test: the rest"
-	@.venv-test/bin/python $(PIP_INSTALL) -c constraints/dev.txt hatchling
-	@.venv-test/bin/python $(PIP_INSTALL) -c constraints/dev.txt --no-build-isolation -e '.[notebook,parquet,datasets,lighteval,registry,postgres,dask,ray,anthropic,dev]'
+	@.venv-test/bin/python $(PIP_INSTALL) --no-compile -c constraints/dev.txt hatchling
+	@.venv-test/bin/python $(PIP_INSTALL) --no-compile -c constraints/dev.txt --no-build-isolation -e '.[notebook,parquet,datasets,lighteval,registry,postgres,dask,ray,anthropic,dev]'
 	@.venv-test/bin/python $(PIP_INSTALL) --no-deps --target .venv-test/kernels/ipykernel6 $(OLD_KERNEL)
+	@.venv-test/bin/python $(COMPILE)
 	@touch $@

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import read_until
+from commandline import python, read_until
 from servers import JudgeServer, judge_server, wait_for
 
 from evalkit.engine.cache.sqlite_schema import FILE_NAME
@@ -47,9 +47,11 @@ def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
-def started(code: str, *arguments: object) -> subprocess.Popen[str]:
+def started(code: str, *arguments: object, cold: bool = False) -> subprocess.Popen[str]:
+    """Code in a process: a fork of one that has loaded the libraries, or `cold`."""
+    words = [sys.executable, "-c", code, *map(str, arguments)] if cold else python(code, *arguments)
     return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        words,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
     )  # fmt: skip
 
@@ -63,7 +65,7 @@ def stored_in(cache: Path) -> tuple[int, str]:
 
 def test_ctrl_c_says_how_to_go_on_and_the_next_run_pays_the_rest(tmp_path: Path) -> None:
     with judge_server(always={"delay": 0.1, **REPLY}) as server:
-        child = started(RUN, server.url, tmp_path)
+        child = started(RUN, server.url, tmp_path, cold=True)
         wait_for(server, 24)
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=300)
@@ -114,7 +116,7 @@ def test_sigterm_and_sighup_wait_for_calls_in_flight_as_ctrl_c_does(tmp_path: Pa
 
 def test_a_second_sigterm_leaves_at_once(tmp_path: Path) -> None:
     with judge_server(always={"hang": 600}) as server:
-        child = started(RUN, server.url, tmp_path)
+        child = started(RUN, server.url, tmp_path, cold=True)
         wait_for(server, 8)
         child.send_signal(signal.SIGTERM)
         err = read_until(child, "in flight, so that nothing is paid twice")
@@ -394,7 +396,7 @@ def test_what_a_killed_process_was_asking_for_is_asked_by_another_at_once(tmp_pa
 
 def test_a_process_that_hangs_is_not_waited_for_longer_than_an_answer_may_take(tmp_path: Path) -> None:
     with judge_server(always={"delay": 30, **REPLY}) as server:
-        first = started(BESIDE, server.url, tmp_path, 2, 600)
+        first = started(BESIDE, server.url, tmp_path, 2, 600, cold=True)
         try:
             wait_for(server, 2)
             first.send_signal(signal.SIGSTOP)

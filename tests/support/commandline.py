@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -55,15 +56,22 @@ def _warm() -> WarmProcess:
 
 
 def evalkit(
-    *arguments: object, folder: Path, stdin: str | None = None, cold: bool = False, **changes: str
+    *arguments: object,
+    folder: Path,
+    stdin: str | None = None,
+    cold: bool = False,
+    lighteval: Sequence[str] = (),
+    **changes: str,
 ) -> subprocess.CompletedProcess[str]:
     """`evalkit` as a process of its own: a fork of one that has loaded the libraries, or `cold` as a user starts it.
 
-    Variables that Python or the C library read at their start need a cold one.
+    Variables that Python or the C library read at their start need a cold one. `lighteval` is the `command` of a warm
+    process that a run starts in the place of a cold LightEval.
     """
     words = [str(argument) for argument in arguments]
     if not cold and not any(name.startswith(("PYTHON", "LC_", "LANG", "MALLOC", "COLUMNS")) for name in changes):
-        return _warm()(*words, folder=folder, environ=environment(**changes), stdin=stdin, timeout_s=300)
+        ask = {"stdin": stdin, "timeout_s": 300, "lighteval": lighteval}
+        return _warm()(*words, folder=folder, environ=environment(**changes), **ask)
     return subprocess.run(
         [sys.executable, "-m", "evalkit", *words],
         cwd=folder,
@@ -74,6 +82,19 @@ def evalkit(
         check=False,
         timeout=300,
     )
+
+
+def command(*words: str) -> list[str]:
+    """Starts `evalkit` with these words, in a fork of a process that has loaded the libraries."""
+    return _warm().command(*words)
+
+
+def python(code: str, *arguments: object) -> list[str]:
+    """Starts a process that runs code as `python -c` does, in a fork of one that has loaded the libraries.
+
+    A signal reaches it, SIGKILL too, but not SIGSTOP; it ends by `os._exit` after what `atexit` and its threads do.
+    """
+    return _warm().command("-c", code, *map(str, arguments))
 
 
 def read_until(child: subprocess.Popen[str], words: str) -> str:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,8 +70,8 @@ def wait_for_server(url: str, process: subprocess.Popen[bytes], log: Path) -> No
 
 
 @contextmanager
-def running_lab(root: Path) -> Iterator[Lab]:
-    """A JupyterLab whose settings, kernels and state all lie in `root`."""
+def running_lab(root: Path, command: Sequence[str]) -> Iterator[Lab]:
+    """A JupyterLab whose settings, kernels and state all lie in `root`; `command` starts the installed ipykernel."""
     work = root / "work"
     work.mkdir()
     with socket.socket() as probe:
@@ -82,8 +82,10 @@ def running_lab(root: Path) -> Iterator[Lab]:
     settings.mkdir(parents=True)
     (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
     folders = {name: str(root / name) for name in ("config", "data", "runtime", "ipython", "workspaces")}
+    kernels = root / "data" / "kernels"
+    _name_kernel(kernels / "python3", command)
     for folder in sorted(KERNELS.glob("*")):
-        _name_kernel(root / "data" / "kernels" / folder.name, folder)
+        _name_kernel(kernels / folder.name, [sys.executable, "-m", "ipykernel_launcher"], str(folder))
     environment = {
         **os.environ,
         "JUPYTER_TOKEN": token,
@@ -115,12 +117,12 @@ def running_lab(root: Path) -> Iterator[Lab]:
                 process.kill()
 
 
-def _name_kernel(spec: Path, folder: Path) -> None:
-    """A kernel of this Python with the ipykernel that lies in `folder`."""
+def _name_kernel(spec: Path, command: Sequence[str], *folders: str) -> None:
+    """A kernel that this command starts, with these folders first on its path."""
     spec.mkdir(parents=True)
-    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    path = os.pathsep.join(filter(None, [str(folder), str(ROOT), os.environ.get("PYTHONPATH")]))
-    values = {"argv": argv, "display_name": folder.name, "language": "python", "env": {"PYTHONPATH": path}}
+    argv = [*command, "-f", "{connection_file}"]
+    path = os.pathsep.join(filter(None, [*folders, str(ROOT), os.environ.get("PYTHONPATH")]))
+    values = {"argv": argv, "display_name": spec.name, "language": "python", "env": {"PYTHONPATH": path}}
     (spec / "kernel.json").write_text(json.dumps(values))
 
 

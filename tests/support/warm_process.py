@@ -1,27 +1,42 @@
 """A process that has loaded libraries and forks for each command `evalkit …`: loading them takes most of its start.
 
-What they read once at their start, such as `HF_HOME`, is that of this process. LightEval is imported in the fork, with
-the fork's own environment.
+What they read once at their start, such as `HF_HOME`, is that of this process; `HF_DATASETS_CACHE` is the fork's own.
+LightEval is imported in the fork, with the fork's own environment.
 """
 
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import json
 import os
+import runpy
 import select
+import signal
+import socket
 import subprocess
 import sys
+import threading
 import traceback
+import types
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
+
+from warm_client import ask
 
 OF_EVALKIT = (
     "scipy.stats", "pyarrow", "jinja2.sandbox", "httpx2", "evalkit.cli.main_command", "evalkit.gate.runner",
     "evalkit.gate.reports", "evalkit.evaluation.evaluating", "evalkit.engine.calls.event_loop",
-    "evalkit.engine.providers.openai", "evalkit.stats.comparison.drifts",
+    "evalkit.engine.providers.openai", "evalkit.stats.comparison.drifts", "sqlalchemy.dialects.sqlite",
+    "alembic.command", "evalkit.runs.run.runner",
+)  # fmt: skip
+OF_KERNEL = (
+    *OF_EVALKIT, "ipykernel.ipkernel", "ipykernel.kernelapp", "evalkit.notebook.judgments.judgment_browser",
+    "evalkit.notebook.runs.run_wizard", "evalkit.notebook.start.start_card", "evalkit.notebook.together.label_page",
+    "evalkit.notebook.tuner.rubric_tuner",
 )  # fmt: skip
 OF_LIGHTEVAL = (
     "torch", "transformers", "datasets", "accelerate", "litellm", "litellm.caching.caching", "sklearn.metrics", "nltk",
@@ -31,43 +46,104 @@ OF_LIGHTEVAL = (
 
 
 def main() -> None:
-    """Read one request per line from stdin, answer each with one line: the exit code."""
+    """Fork for each request on the socket that is stdin, until its parent has ended."""
     sys.path.pop(0)  # the folder of this file
-    for name in sys.argv[1:]:
+    log = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for stream in (1, 2):  # they began as pipes: Python takes them for what cannot seek, as those of a fork may be
+        os.dup2(log, stream)
+    for name in sys.argv[2:]:
         with suppress(ImportError):
             importlib.import_module(name)
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    for line in sys.stdin:
-        child = os.fork()
-        if not child:
-            _run(json.loads(line))
-        _, status = os.waitpid(child, 0)
-        answers.write(f"{os.waitstatus_to_exitcode(status)}\n")
+    gc.freeze()  # forks share the memory
+    with socket.socket(fileno=os.dup(0)) as listener:
+        while os.getppid() == int(sys.argv[1]):
+            with suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            if select.select([listener], [], [], 1.0)[0]:
+                asking = listener.accept()[0]
+                if not os.fork():
+                    listener.close()
+                    _answer(asking)
+                asking.close()
 
 
-def _run(request: dict) -> None:
-    """`evalkit …` in the fork, as `python -m evalkit` would run it; it does not return."""
+def _answer(asking: socket.socket) -> None:
+    """Fork, pass signals on to the fork, send its exit code, and end it with the one who asks; it does not return."""
+    streams = socket.recv_fds(asking, 1, 3)[1]
+    request = json.loads(asking.makefile("r", encoding="utf-8").readline())
+    child = os.fork()
+    if not child:
+        _run(request, streams)
+    for stream in (0, *streams):
+        os.close(stream)
+
+    def pass_on() -> None:
+        with suppress(OSError):
+            while number := asking.recv(1):
+                os.kill(child, number[0])
+        os.kill(child, signal.SIGKILL)
+
+    threading.Thread(target=pass_on, daemon=True).start()
+    with suppress(OSError):
+        asking.sendall(f"{os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}\n".encode())
+    os._exit(0)
+
+
+def _run(request: dict, streams: list[int]) -> None:
+    """The words in the fork, as `python` or `python -m evalkit` would run them; it does not return."""
     code = 1
     try:
         os.chdir(request["folder"])
         os.environ.clear()
         os.environ.update(request["environ"])
-        for number, name in enumerate(("in", "out", "err")):
-            os.dup2(os.open(request[name], os.O_RDWR | os.O_CREAT, 0o600), number)
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
         sys.path[:0] = [request["folder"], *request["environ"].get("PYTHONPATH", "").split(os.pathsep)]
-        sys.argv = ["evalkit", *request["words"]]
-        from evalkit.cli import main as run
+        if "PYTHONUNBUFFERED" in os.environ:
+            sys.stdout.reconfigure(write_through=True)
+        if "datasets" in sys.modules and "HF_DATASETS_CACHE" in os.environ:
+            sys.modules["datasets"].config.HF_DATASETS_CACHE = Path(os.environ["HF_DATASETS_CACHE"])
+        if request["lighteval"]:
+            from evalkit.runs.run.runner import Runner
 
-        code = run(request["words"])
+            Runner.__init__.__kwdefaults__["command"] = request["lighteval"]
+        code = _start(request["words"])
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except KeyboardInterrupt:
+        traceback.print_exc()
+        code = -signal.SIGINT
     except BaseException:  # noqa: BLE001  # what the interpreter would print
         traceback.print_exc()
     finally:
+        threading._shutdown()
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
+        if code == -signal.SIGINT:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
         os._exit(code or 0)
+
+
+def _start(words: list[str]) -> int:
+    """Run ``-c CODE …`` or ``-m MODULE …`` as Python does, all else as `evalkit`; the exit code."""
+    option, *given = words
+    sys.argv = ["evalkit", *words]
+    if option == "-c":
+        sys.argv = ["-c", *given[1:]]
+        made = sys.modules["__main__"] = types.ModuleType("__main__")
+        exec(compile(given[0], "<string>", "exec"), vars(made))  # the code of a test
+        return 0
+    if option == "-m":
+        sys.argv = given
+        runpy.run_module(given[0], run_name="__main__", alter_sys=True)
+        return 0
+    from evalkit.cli import main as run
+
+    return run(words)
 
 
 class WarmProcess:
@@ -77,37 +153,52 @@ class WarmProcess:
         folder.mkdir(parents=True)
         own = {"HOME": str(folder), "HF_HOME": str(folder / "hf"), "HF_HUB_OFFLINE": "1", "PYTHONUTF8": "1"}
         own |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "TOKENIZERS_PARALLELISM": "false"}
-        self._folder, self._n_started = folder, 0
-        with (folder / "log").open("wb") as log:
+        self._folder, self._numbers = folder, count(1)
+        self._place = str(folder / "asked")
+        (folder / "log").touch()
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(self._place)
+            listener.listen(64)
             self._process = subprocess.Popen(
-                [sys.executable, __file__, *libraries], cwd=folder, env=os.environ | own, stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE, stderr=log, text=True,
+                [sys.executable, __file__, str(os.getpid()), *libraries], cwd=folder, env=os.environ | own,
+                stdin=listener, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             )  # fmt: skip
 
+    def command(self, *words: str) -> list[str]:
+        """Starts a small process that asks for a fork, passes signals on to it, and ends as it does.
+
+        The words are ``-c``, code and arguments, ``-m``, a module and arguments, or those of `evalkit`. SIGKILL ends
+        the fork as well; SIGSTOP stops the small process alone.
+        """
+        return [sys.executable, "-I", str(Path(__file__).with_name("warm_client.py")), self._place, *words]
+
     def __call__(
-        self, *words: str, folder: Path, environ: dict[str, str], stdin: str | None = None, timeout_s: float = 240.0
+        self,
+        *words: str,
+        folder: Path,
+        environ: dict[str, str],
+        stdin: str | None = None,
+        timeout_s: float = 240.0,
+        lighteval: Sequence[str] = (),
     ) -> subprocess.CompletedProcess[str]:
-        """What `python -m evalkit` with these words does in `folder`."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._n_started += 1
-        text, out, err = (self._folder / f"{self._n_started}.{name}" for name in ("in", "out", "err"))
+        """What `python -m evalkit` with these words does in `folder`; its runs start this command for LightEval."""
+        number = next(self._numbers)
+        text, out, err = (self._folder / f"{number}.{name}" for name in ("in", "out", "err"))
         text.write_text(stdin or "", encoding="utf-8")
-        request = {"words": words, "folder": str(folder), "environ": environ}
-        request |= {"in": str(text), "out": str(out), "err": str(err)}
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        answers = select.poll()  # not select.select: a worker of pytest may have more than 1,024 files open
-        answers.register(self._process.stdout, select.POLLIN)
-        answer = self._process.stdout.readline() if answers.poll(1000 * timeout_s) else ""
+        request = {"words": words, "folder": str(folder), "environ": environ, "lighteval": lighteval}
+        with text.open("rb") as given, out.open("wb") as said, err.open("wb") as told:
+            streams = [stream.fileno() for stream in (given, said, told)]
+            with socket.socket(socket.AF_UNIX) as asked:
+                asked.settimeout(timeout_s)
+                answer = ask(asked, self._place, request, streams)
         assert answer, f"no end after {timeout_s} s: {(self._folder / 'log').read_text()}{err.read_text()[-3000:]}"
-        said = (place.read_text(encoding="utf-8") for place in (out, err))
-        return subprocess.CompletedProcess(words, int(answer), *said)
+        both = (place.read_text(encoding="utf-8") for place in (out, err))
+        return subprocess.CompletedProcess(words, int(answer), *both)
 
     def stop(self) -> None:
-        """End the process; a fork that still runs ends with it."""
+        """End the process; a fork that still runs ends with the one who asked for it."""
         self._process.kill()
-        self._process.communicate()  # closes its pipes
+        self._process.communicate()  # closes its pipe
 
 
 if __name__ == "__main__":

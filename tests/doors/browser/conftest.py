@@ -1,4 +1,4 @@
-"""JupyterLab and Chromium for all tests of a file; a notebook for each."""
+"""JupyterLab for all tests, Chromium for those of a file; a notebook for each."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from labs import KERNELS, PATIENCE_MS, Lab, Notebook, missing, running_browser, running_lab
+from warm_process import OF_KERNEL, WarmProcess
 
 REQUIRED = bool(os.environ.get("CI"))
 SIZE = {"width": 1400, "height": 1000}
@@ -20,12 +21,15 @@ def pass_over(why: str) -> None:
     pytest.skip(why)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Its kernels are forks of a process that has loaded the libraries; those of ipykernel 6 start as a user's do."""
     if why := missing():
         pass_over(why)
-    with running_lab(tmp_path_factory.mktemp("lab")) as made:
+    warm = WarmProcess(tmp_path_factory.mktemp("warm") / "kernels", OF_KERNEL)
+    with running_lab(tmp_path_factory.mktemp("lab"), warm.command("-m", "ipykernel_launcher")) as made:
         yield made
+    warm.stop()
 
 
 @pytest.fixture(scope="module")
