@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import evalkit as ek
 from evalkit.core.judge_settings import FLAGS, JUDGE_SETTINGS
 from evalkit.core.lists_of_choices import ON_MISS, ON_MISSING, RECORDED
-from evalkit.core.settings import RULE_NAMES, Options
+from evalkit.core.settings import CONCURRENCY, RULE_NAMES, Options
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
 
 Commands = Any
@@ -218,7 +218,7 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "replies": _switch("add the raw replies as a column to the judgments"),
     "budget-usd": _value("USD", "spend at most this; the rest stays unscored", type=float),
     "max-calls": _value("N", "make at most N calls; the rest stays unscored", type=int),
-    "concurrency": _value("N", f"{_CONCURRENCY} (default %(default)s)", type=int, default=_DEFAULT.concurrency),
+    "concurrency": _value("N", f"{_CONCURRENCY} (default {CONCURRENCY})", type=int),
     "retries": _value("N", "retries of a failed call (default %(default)s)", type=int, default=_DEFAULT.retries),
     "requests-per-minute": _value("N", "at most N requests per minute for one service, model and key", type=float),
     "tokens-per-minute": _value("N", "at most N tokens per minute for one service, model and key", type=float),

@@ -15,6 +15,9 @@ from evalkit.errors import ConfigError
 
 TEXT_FIELDS = ("name", "service", "template", "base_url", "api_key_env", "headers_env")
 
+_PRIVATE = (".localhost", ".local", ".internal", ".home.arpa")
+"""Ends of host names that standards reserve for one machine or network (RFC 6761, 6762, 8375; ICANN)."""
+
 _LOGPROBS = {"logprobs": True, "top_logprobs": 20}
 
 
@@ -27,6 +30,23 @@ def host_of(url: str) -> str:
         return "local" if host == "localhost" else host
     address = getattr(address, "ipv4_mapped", None) or address
     return "local" if address.is_loopback or address.is_unspecified else host
+
+
+def is_private(url: str) -> bool:
+    """Whether a URL leads to this machine or a private network: by its number, or a name that no public host has.
+
+    Examples
+    --------
+    >>> [is_private(f"http://{host}:8000/v1") for host in ("localhost", "10.0.0.7", "[fd00::1]", "ollama", "gpu.local")]
+    [True, True, True, True, True]
+    >>> is_private("https://api.openai.com/v1"), is_private("http://8.8.8.8/v1")
+    (False, False)
+    """
+    host = host_of(url)
+    try:
+        return not ipaddress.ip_address(host).is_global
+    except ValueError:
+        return "." not in host or host.endswith(_PRIVATE)
 
 
 def base_url_of(provider: str, base_url: str | None) -> str | None:

@@ -31,6 +31,9 @@ _NO_TIME = 1e-9
 
 Refresh = bool | float | datetime | date | str
 
+CONCURRENCY = 64
+"""Maximum calls in flight if none is given."""
+
 _LIMITS = {
     "concurrency": ("a whole number", "≥", 1),
     **dict.fromkeys(("retries", "max_calls"), ("a whole number", "≥", 0)),
@@ -278,7 +281,7 @@ class JudgeOptions(TypedDict, total=False):
     refresh: Refresh
     adopt: bool
     cache: str | Path | None
-    concurrency: int
+    concurrency: int | None
     retries: int
     budget_usd: float | None
     max_calls: int | None
@@ -302,7 +305,8 @@ class Options:
     cache
         The cache folder or address of a server; None: the default one.
     concurrency
-        Maximum calls in flight per service, model and key variable, shared by all judges and runs.
+        Maximum calls in flight per service, model and key variable, shared by all judges and runs. None: 64; at an
+        address of this machine or a private network 8 at first, and one more per answer.
     retries
         How often a failed call is sent again.
     budget_usd
@@ -332,7 +336,7 @@ class Options:
     refresh: Refresh = False
     adopt: bool = False
     cache: str | Path | None = None
-    concurrency: int = 64
+    concurrency: int | None = None
     retries: int = 5
     budget_usd: float | None = None
     max_calls: int | None = None
@@ -368,7 +372,7 @@ class Options:
             if getattr(self, name) not in allowed:
                 raise ConfigError(f"unknown {name}={getattr(self, name)!r}; allowed: {', '.join(allowed)}")
         for name in _LIMITS:
-            if getattr(self, name) is not None or name in ("concurrency", "retries"):
+            if getattr(self, name) is not None or name == "retries":
                 check_limit(name, getattr(self, name))
         if self.run is not None and not (isinstance(self.run, str) and self.run.strip()):
             raise ConfigError(f"run= must be a name, such as 'october', not {self.run!r}")

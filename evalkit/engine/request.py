@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Prompt
+from evalkit.core.prompts_and_replies import Prompt, Reply
 from evalkit.core.reply_keys import KeyParts, has_seed
 
 BYTES_PER_TOKEN = 4
 TOKENS_PER_CRITERION = 120
 """Expected length of a reply on one criterion, with an explanation."""
+ReadReply = Callable[[bytes, Reply], str | None]
 
 
 @dataclass(slots=True, eq=False)
@@ -31,6 +32,9 @@ class Request:
         Numbers of the samples that are missing.
     keys
         Their reply keys.
+    read
+        A function from a key and its reply to the reason why the reply has no score, or None; for the first replies of
+        a judge.
     """
 
     judge: Judge
@@ -38,6 +42,7 @@ class Request:
     parts: KeyParts
     samples: tuple[int, ...]
     keys: tuple[bytes, ...]
+    read: ReadReply | None = None
 
     @property
     def prompt(self) -> Prompt:

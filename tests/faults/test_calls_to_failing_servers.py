@@ -22,7 +22,7 @@ from servers import JudgeServer, judge_server
 import evalkit as ek
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Prompt
-from evalkit.core.settings import Options
+from evalkit.core.settings import CONCURRENCY, Options
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine.calls.budget import upper_bound
 from evalkit.engine.calls.event_loop import afetch, fetch
@@ -166,20 +166,20 @@ def test_a_limit_for_the_day_ends_the_run_for_that_judge(server: JudgeServer, st
 
 
 def test_calls_refused_together_halve_the_width_once_and_successes_win_it_back() -> None:
-    async def work() -> list[int | None]:
+    async def work() -> list[int]:
         limiter, most = RateLimiter(), []
         for _ in range(8):
-            await limiter.enter(Options().concurrency)
+            await limiter.enter(CONCURRENCY)
         epoch = limiter.epoch
         for _ in range(8):
             limiter.leave()
             limiter.refused(0.0, epoch)  # "Retry-After: 0" does not make eight halvings of it
-        most.append(limiter.most)
+        most.append(int(limiter.most))
         for _ in range(4 + 5):  # one more after each round: 4 successes at width 4, 5 at width 5
             limiter.succeeded()
-        most.append(limiter.most)
+        most.append(int(limiter.most))
         limiter.refused(0.0, limiter.epoch)
-        most.append(limiter.most)
+        most.append(int(limiter.most))
         return most
 
     # 8 in flight / 2 = 4; 4 + 4/4 = 5 after the first round, just under 6 after the second (the share shrinks as it
@@ -188,14 +188,14 @@ def test_calls_refused_together_halve_the_width_once_and_successes_win_it_back()
 
 
 def test_a_narrow_limit_still_lets_one_through() -> None:
-    async def work() -> int | None:
+    async def work() -> int:
         limiter = RateLimiter()
         for _ in range(10):
             limiter.refused(0.0, limiter.epoch)
-        await limiter.enter(Options().concurrency)
+        await limiter.enter(CONCURRENCY)
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(limiter.enter(Options().concurrency), 0.05)
-        return limiter.most
+            await asyncio.wait_for(limiter.enter(CONCURRENCY), 0.05)
+        return int(limiter.most)
 
     assert asyncio.run(work()) == 1
 

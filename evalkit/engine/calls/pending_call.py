@@ -35,8 +35,10 @@ class PendingCall:
         Why the last attempt failed, in words; blank before it.
     adapt
         Parameters that the last attempt renamed or left out.
-    epoch
-        The rate limiter's epoch when the last attempt was sent.
+    epoch, n_answered
+        The rate limiter's epoch, and how many calls it had seen answered, when the last attempt was sent.
+    is_hung
+        It timed out while the server answered as many calls as were in flight: its load is not the reason.
     claimed
         Keys that this process has claimed for it.
     waits
@@ -52,6 +54,8 @@ class PendingCall:
     problem: str = ""
     adapt: Mapping[str, Any] = field(default_factory=dict)
     epoch: int = 0
+    n_answered: int = 0
+    is_hung: bool = False
     claimed: tuple[bytes, ...] = ()
     waits: int = 0
     waiting_since: float | None = None

@@ -16,36 +16,40 @@ if TYPE_CHECKING:
     from evalkit.engine.calls.shared_limits import SharedPace
 
 _MOST = 4096
+_FIRST = 8
 
 
 @dataclass(slots=True, eq=False)
 class RateLimiter:
-    """Limits the calls in flight. The limit halves on HTTP 429 and grows back by one per round of successes.
+    """Limits the calls in flight; `lower` and `begin` set a limit, which grows by one per round of answers.
+
+    While the server of a slow start answers fast, the limit grows by one per answer.
 
     Attributes
     ----------
     in_flight
         Calls sent and not answered.
     epoch
-        How often the limit was halved; refusals of calls sent in one epoch halve it only once.
+        How often the limit was lowered; failures of calls sent in one epoch lower it only once.
+    n_answered
+        Calls that were answered.
+    most
+        The limit; infinite if there is none.
     """
 
     in_flight: int = 0
     epoch: int = 0
-    _most: float = math.inf
+    n_answered: int = 0
+    most: float = math.inf
     _waiting: deque[tuple[asyncio.Future[None], int]] = field(default_factory=deque)
     _paused_until: float = 0.0
     _last_start: float = -1e9  # long ago
     _last_tokens: int = 0
-
-    @property
-    def most(self) -> int | None:
-        """The limit learned from the server's refusals; None if there were none."""
-        return None if self._most == math.inf else int(self._most)
+    _is_starting: bool = False
 
     async def enter(self, concurrency: int) -> None:
         """Wait until fewer than `concurrency` calls are in flight; the call then counts as in flight, until `leave`."""
-        if self._waiting or self.in_flight + 1 > min(concurrency, self._most):
+        if self._waiting or self.in_flight + 1 > min(concurrency, self.most):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((turn, concurrency))
             try:
@@ -90,24 +94,37 @@ class RateLimiter:
         self.in_flight -= 1
         while self._waiting:
             turn, concurrency = self._waiting[0]
-            if not turn.done() and self.in_flight + 1 > min(concurrency, self._most):
+            if not turn.done() and self.in_flight + 1 > min(concurrency, self.most):
                 return
             self._waiting.popleft()
             if not turn.done():
                 self.in_flight += 1
                 turn.set_result(None)
 
-    def succeeded(self) -> None:
-        """A call was answered: raise the limit."""
-        self._most += 1 / self._most
-        if self._most >= _MOST:
-            self._most = math.inf
+    def begin(self, *, slowly: bool) -> None:
+        """Begin with few calls at a server of which nothing is known yet; if not `slowly`, end such a start."""
+        if slowly and self.most == math.inf and not self.n_answered:
+            self.most, self._is_starting = _FIRST, True
+        elif self._is_starting and not slowly:
+            self.most, self._is_starting = math.inf, False
+
+    def succeeded(self, *, slowly: bool = False) -> None:
+        """A call was answered: raise the limit; an answer that came `slowly` ends a slow start."""
+        self.n_answered += 1
+        self._is_starting &= not slowly
+        self.most += 1 if self._is_starting else 1 / self.most
+        if self.most >= _MOST:
+            self.most = math.inf
+
+    def lower(self, most: float, epoch: int) -> None:
+        """Allow so many calls in flight, or one, unless the limit was lowered since this epoch."""
+        if epoch == self.epoch:
+            self.epoch += 1
+            self.most, self._is_starting = max(1, min(most, self.most)), False
 
     def refused(self, wait_s: float, epoch: int) -> None:
         """A call of this epoch got HTTP 429: start none for `wait_s` seconds, and halve the limit."""
-        if epoch == self.epoch:
-            self.epoch += 1
-            self._most = max(1, (self.in_flight + 1 if self._most == math.inf else self._most) / 2)
+        self.lower((self.in_flight + 1 if self.most == math.inf else self.most) / 2, epoch)
         self._paused_until = max(self._paused_until, time.monotonic() + wait_s)
 
 

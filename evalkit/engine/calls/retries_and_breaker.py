@@ -1,15 +1,17 @@
-"""The circuit breaker of a judge."""
+"""When a judge gets no more calls: it cannot answer, or its first replies are of no use."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from evalkit.core.lists_of_choices import Reason
-from evalkit.core.prompts_and_replies import Failure
+from evalkit.core.prompts_and_replies import Failure, Prompt, Reply
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.waits import OF_ONE_PROMPT, PERMANENT
+from evalkit.rubrics.parsing.reply_cleanup import broke_off
 
 FAILURES_TO_OPEN = 8
+_ALONE_TO_OPEN = 12
 LAST_ERROR = "; the last error: "
 
 REASONS: dict[str, Reason] = {
@@ -17,6 +19,7 @@ REASONS: dict[str, Reason] = {
 }  # fmt: skip
 """Kind of problem -> why a sample has no score; ``server_error`` for the others."""
 _TRANSPORT = ("connection", "timeout", "malformed")
+_FIRST_REPLIES, _REPLIES_READ = 5, 20
 _PROMPTS_TO_OPEN, _MORE_PER_REPLIES, _MOST_PROMPTS = 3, 10, 50
 
 
@@ -37,10 +40,12 @@ class Breaker:
     _alike: dict[tuple[str, int | None], set[object]] = field(default_factory=dict)
     _n_failures: int = 0
     _n_given_up: int = 0
+    _n_alone: int = 0
 
     def succeeded(self) -> None:
         """A reply came."""
         self.n_answered += 1
+        self._n_alone = 0
         self._alike.clear()
 
     def failed(self, problem: ProviderError, prompt: object) -> bool:
@@ -63,6 +68,14 @@ class Breaker:
                 self._open(f"{FAILURES_TO_OPEN} failures in a row before any answer", problem)
         return self.down is not None
 
+    def timed_out_alone(self, problem: ProviderError) -> None:
+        """Count a call that got no answer in time though no other was in flight; twelve in a row end all calls."""
+        self._n_alone += 1
+        if self._n_alone >= _ALONE_TO_OPEN:
+            self.down = Failure(
+                "timeout", f"{_ALONE_TO_OPEN} calls in a row timed out, one at a time: {problem.detail}"
+            )
+
     def gave_up(self, problem: ProviderError, failure: Failure, *, hopeless: bool) -> bool:
         """Count a call that ended with `failure`; return whether the judge is down.
 
@@ -80,3 +93,49 @@ class Breaker:
     def _open(self, why: str, problem: ProviderError) -> None:
         if self.down is None:
             self.down = Failure("judge_down", why + LAST_ERROR + problem.detail)
+
+
+@dataclass(slots=True)
+class FirstReplies:
+    """The first new replies of a judge and template: it gets no more calls if they are paid for and of no use.
+
+    Replies from the cache do not count, nor do those that the server lost. Replies to one prompt alone say nothing.
+    """
+
+    n: int = 0
+    _n_cut: int = 0
+    _n_unreadable: int = 0
+    _prompts: set[object] = field(default_factory=set)
+
+    @property
+    def are_cut(self) -> bool:
+        """Whether five replies or more are all cut off or empty: only those in flight may still refute it."""
+        return self._n_cut == self.n >= _FIRST_REPLIES and len(self._prompts) > 1
+
+    @property
+    def are_read(self) -> bool:
+        """Whether the next replies need not be read."""
+        return self.n >= _REPLIES_READ and not self.are_cut
+
+    def add(self, reply: Reply, reason: str | None, prompt: object) -> None:
+        """Count a reply, and why it has no score."""
+        if reason is None or not broke_off(reply.finish_reason):
+            self.n += 1
+            self._n_cut += reason in ("truncated", "empty")
+            self._n_unreadable += reason == "unreadable"
+            self._prompts.add(prompt)
+
+    def why_stop(self, prompt: Prompt, *, in_flight: int) -> str | None:
+        """Why the judge gets no more calls, and what to change; None while it does."""
+        if self.are_cut and not in_flight:
+            return (
+                f"stopped, since its first {self.n} replies were all cut off or empty; raise its max_tokens (thinking "
+                "counts too), then judge again. These replies may have been billed, and are stored"
+            )
+        if not self.are_read or self._n_unreadable <= self.n / 2 or len(self._prompts) == 1:
+            return None
+        return (
+            f"stopped, since {self._n_unreadable} of its first {self.n} replies could not be read in the form "
+            f"{prompt.form!r}, which the template {prompt.template} asks for; look at them (replies=True), and ask for "
+            f"another form, as with template={'tagged@v1' if prompt.form == 'json' else 'default@v1'!r}"
+        )

@@ -194,7 +194,7 @@ class Scheduler:
                 request = self.requests[number]
                 # a request of its own: the list that the caller holds must not keep every rendered prompt
                 samples, keys = zip(*((slot.sample, slot.key) for slot in started_slots), strict=True)
-                call = PendingCall(Request(request.judge, request.source, request.parts, samples, keys))
+                call = PendingCall(Request(request.judge, request.source, request.parts, samples, keys, request.read))
                 self._workers[id(request.judge)].add([call])
             if not count % per_turn:
                 await asyncio.sleep(0)

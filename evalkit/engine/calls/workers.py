@@ -10,21 +10,23 @@ import contextlib
 import math
 import random
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from evalkit.core.judge_field_checks import is_private
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Failure, Reply
-from evalkit.core.settings import Options
+from evalkit.core.settings import CONCURRENCY, Options
 from evalkit.engine.cache.batch_tickets import IN_BATCH
 from evalkit.engine.calls.budget import Budget, upper_bound
 from evalkit.engine.calls.outcomes_and_progress import Outcome, Progress
 from evalkit.engine.calls.pending_call import CallFailedError, ClaimedElsewhereError, PendingCall
 from evalkit.engine.calls.rate_limits import RateLimiter, rate_limiters
-from evalkit.engine.calls.retries_and_breaker import REASONS, Breaker
+from evalkit.engine.calls.retries_and_breaker import REASONS, Breaker, FirstReplies
 from evalkit.engine.calls.shared_limits import SharedPace
 from evalkit.engine.providers import connect
 from evalkit.engine.providers.error_answers import instead_of
@@ -95,9 +97,13 @@ class Workers:
 
     def __init__(self, judge: Judge, run: Run) -> None:
         self.judge, self._run = judge, run
-        self._client = connect(judge, RunSettings(run.store, run.newer_than, run.options.concurrency))
+        most = run.options.concurrency or CONCURRENCY
+        self._client = connect(judge, RunSettings(run.store, run.newer_than, most))
         limiters = rate_limiters.setdefault(asyncio.get_running_loop(), {})
         self._limiter = limiters.setdefault((judge.service, judge.model, judge.api_key_env), RateLimiter())
+        self._limiter.begin(
+            slowly=run.options.concurrency is None and judge.base_url is not None and is_private(judge.base_url)
+        )
         self._pace = SharedPace.of(judge, run.store, run.options) if run.options.run else None
         facts = run.store.facts(judge.service, judge.model)
         self._adapt = {name.removeprefix(_ADAPT): facts[name] for name in facts if name.startswith(_ADAPT)}
@@ -107,7 +113,7 @@ class Workers:
         self._n_works: bool | None = False
         if not asks_singly(judge) and ("n" not in self._adapt or self._adapt["n"] is not None):
             self._n_works = facts.get("n_supported", self._client.supports_n)
-        self.concurrency = self._client.own_concurrency or run.options.concurrency
+        self.concurrency = self._client.own_concurrency or most
         self._most = min(self.concurrency, self._client.max_concurrency or self.concurrency)
         # so few that a claim is held for about a second before its call starts: others wait for it
         limit = min(run.options.requests_per_minute or math.inf,
@@ -125,6 +131,7 @@ class Workers:
         self._n_storing = 0
         self._note_is_given = False
         self._breaker = Breaker()
+        self._first, self._n_in_flight = FirstReplies(), 0
 
     def add(self, calls: Sequence[PendingCall], *, first: bool = False) -> None:
         """Queue calls; with `first`, before the others: their prompts are rendered already."""
@@ -214,8 +221,10 @@ class Workers:
         except ProviderError as problem:
             self._release(call)
             self._retry_or_fail(call, problem)
+            self._weigh(call)
         else:
             storing = self._store(call, replies) if replies else []
+            self._weigh(call, replies)
             if storing and self._n_storing > self._most:
                 # the disk is slower than the network: paid replies that are not stored yet must not pile up
                 await asyncio.wait(storing)
@@ -253,12 +262,15 @@ class Workers:
                         await self._limiter.start(options, tokens, self._pace)
                 self._check_open()
                 run.counts.in_flight += 1
+                self._n_in_flight += 1
                 call.epoch, call.adapt = self._limiter.epoch, self._adapt.copy()  # only now: much may have been learnt
+                call.n_answered, started = self._limiter.n_answered, time.monotonic()
                 try:
                     n = 1 if self._n_works is False else len(call.request.keys)
                     replies = await self._client.ask(call.request, n, adapt=call.adapt)
                 finally:
                     run.counts.in_flight -= 1
+                    self._n_in_flight -= 1
             finally:
                 self._limiter.leave()
             costs = [reply.cost_usd for reply in replies]
@@ -279,11 +291,24 @@ class Workers:
             if budget is not None:
                 budget.settle(reserved, spent, sent=sent)
         self._breaker.succeeded()
-        self._limiter.succeeded()
+        self._limiter.succeeded(slowly=time.monotonic() - started > self.judge.timeout_s / 2)
         for name in [name for name in self._unproven if name in call.adapt] if self._unproven else ():
             self._run.store.learn(self.judge.service, self.judge.model, _ADAPT + name, self._adapt[name])
             self._run.note(self._unproven.pop(name))
         return replies
+
+    def _weigh(self, call: PendingCall, replies: Sequence[Reply] = ()) -> None:
+        """Read the judge's first replies, and stop it if they are of no use."""
+        first, request = self._first, call.request
+        if request.read is None or first.are_read:
+            return
+        for key, reply in zip(request.keys, replies, strict=False):
+            first.add(reply, request.read(key, reply), (request.parts.rubric_hash, request.parts.input_hash))
+        why = first.why_stop(request.prompt, in_flight=self._n_in_flight)
+        if why is not None and self._breaker.down is None:
+            self._breaker.down = Failure("stopped", why)
+            self._run.note(f"judge '{self.judge.name}' was {why}")
+            self._fail_waiting(self._breaker.down)
 
     def _check_open(self) -> None:
         if self._run.stopped:
@@ -295,8 +320,10 @@ class Workers:
         """Claim a call's samples, so that no other process requests them too; False if no sample is left.
 
         If another process keeps its claim for longer than an answer and its turn at the shared rate may take, the call
-        is sent anyway.
+        is sent anyway. While all first replies are cut, none is: those in flight may decide that the judge is stopped.
         """
+        if self._first.are_cut:
+            raise ClaimedElsewhereError
         keys, now = call.request.keys, asyncio.get_running_loop().time()
         stored = await self._run.store.claim(keys, since=self._run.newer_than)
         if stored is not None:
@@ -396,6 +423,8 @@ class Workers:
             call.limited += 1
         else:
             call.failed += 1
+        if problem.kind == "timeout":
+            self._timed_out(call, problem)
         parts = call.request.parts
         if self._breaker.failed(problem, (parts.rubric_hash, parts.input_hash, parts.order)):
             failure = self._breaker.down
@@ -423,12 +452,24 @@ class Workers:
             self._fail(call, Failure("stopped", problem.detail))
         else:
             used_up = self._run.budget is not None and self._run.budget.is_used_up  # then a wait is for nothing
-            self._retry_in(0.0 if used_up else wait.call_s, call)
+            # behind the others, which may be answered meanwhile
+            self._retry_in(0.0 if used_up else wait.call_s, call, first=problem.kind != "timeout")
 
-    def _retry_in(self, seconds: float, call: PendingCall) -> None:
+    def _timed_out(self, call: PendingCall, problem: ProviderError) -> None:
+        """After a time-out: lower the limit if the server answered less than was in flight, to half of what it did."""
+        limiter = self._limiter
+        n = limiter.n_answered - call.n_answered
+        if n > limiter.in_flight:
+            call.is_hung = True
+        elif limiter.in_flight and not call.is_hung:
+            limiter.lower(n / 2, call.epoch)
+        elif not limiter.in_flight and not n:
+            self._breaker.timed_out_alone(problem)
+
+    def _retry_in(self, seconds: float, call: PendingCall, *, first: bool = True) -> None:
         def retry() -> None:
             del self._later[call]
-            self.add([call], first=True)
+            self.add([call], first=first)
 
         self._later[call] = asyncio.get_running_loop().call_later(seconds, retry)
 

@@ -18,15 +18,17 @@ ADVICE = {
     "abstained": "the judge replied that it cannot decide: look at the items, or add a level for such answers",
     "low_mass": "the log-probabilities cover under .95 of the scale or sum to over 1.05, or the verdict's tokens were "
     "not found: use codes that differ in their first token, or read replies as text, with judge.replace(score=None)",
-    "timeout": "no answer in time: judge again; raise the judge's timeout_s if it happens again",
-    "rate_limited": "the service refused at its rate limit: judge again later, or lower concurrency",
+    "timeout": "no answer in time: judge again with a lower concurrency=, since calls wait at the server for their "
+    "turn; or raise the judge's timeout_s",
+    "rate_limited": "the service refused at its rate limit: judge again later, or lower concurrency=",
     "server_error": "the service, or your function judge, failed (see the log): judge again",
     "judge_down": "the key, URL or model name of this judge is wrong, or its service is down or out of credit: see "
     "the log, mend it, and judge again",
     "cache_miss": "not in the cache: run without offline, or import the replies",
     "in_batch": "a batch has requested the reply: collect the ticket named in the log, then judge again",
     "budget": "left out because of the budget: judge again with a larger one",
-    "stopped": "the run was stopped, or max_seconds was reached: judge again; you pay only for the rest",
+    "stopped": "the run was stopped, max_seconds was reached, or the judge's first replies were of no use (see "
+    "the log): judge again; you pay only for the rest",
     "too_long": "the prompt, with room for max_tokens, is longer than the model's context: shorten the item, lower "
     "max_tokens, or ask a model with a larger context",
     "missing_input": "the item lacks an input that the rubric needs: fill it and judge again",

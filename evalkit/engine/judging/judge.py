@@ -19,6 +19,7 @@ import pandas as pd
 
 from evalkit.core.judges import JudgesLike
 from evalkit.core.lists_of_choices import SKIPPED, OnMissing
+from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.settings import Options, Refresh
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging.own_answer_first import first_stage, own_answers, with_columns
@@ -60,7 +61,7 @@ def judge(
     refresh: Refresh = False,
     adopt: bool = False,
     cache: str | Path | None = None,
-    concurrency: int = 64,
+    concurrency: int | None = None,
     retries: int = 5,
     budget_usd: float | None = None,
     max_calls: int | None = None,
@@ -117,7 +118,8 @@ def judge(
         The cache folder, or the address of a PostgreSQL database (default: ``EVALKIT_CACHE``, else ``cache/`` of the
         project).
     concurrency, retries
-        Maximum calls in flight per service, model and key variable; maximum retries of a failed call.
+        Maximum calls in flight per service, model and key variable (by default 64; at an address of this machine or a
+        private network 8 at first, and one more per answer); maximum retries of a failed call.
     budget_usd, max_calls
         Maximum US$, and requests sent, retries included; samples beyond them have ``error = "budget"``.
     requests_per_minute, tokens_per_minute
@@ -325,10 +327,17 @@ def _with_answers(lookup: Lookup, answers: pd.DataFrame) -> Lookup:
 
 
 def _requests(lookup: Lookup) -> list[Request]:
-    """The requests to send. The first prompt of each judge is rendered here: an invalid template costs nothing."""
+    """The requests to send; the first replies to them are read. The first prompt of each judge is rendered here: an
+    invalid template costs nothing.
+    """
     warn_changed_text(lookup.stored.worklist.spec, lookup.stored.store)
+
+    def read(key: bytes, reply: Reply) -> str | None:
+        row = next(row for row, missing in lookup.missing.items() if missing == key)
+        return lookup.columns.parsed(row, reply.as_dict())[1].error
+
     with gc_paused():
-        requests = lookup.stored.worklist.requests(list(lookup.missing))
+        requests = lookup.stored.worklist.requests(list(lookup.missing), read)
     for request in {id(request.judge): request for request in reversed(requests)}.values():
         request.prompt  # noqa: B018  # the others are rendered while calls are in flight
     return requests

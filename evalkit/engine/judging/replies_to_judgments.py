@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -137,20 +137,13 @@ class Columns(VerdictColumns):
         """
         if not len(rows):
             return
-        _, n_criteria, n_judges, n_orders, n_samples = self._worklist.shape
-        by_judge, n_cells, readers = n_orders * n_samples, n_criteria * n_judges, self._readers
-        is_per_item, is_distributed = self._worklist.spec.per_item, self._distributions is not None
+        *_, n_orders, n_samples = self._worklist.shape
+        is_distributed = self._distributions is not None
         replies = [orjson.loads(value) for value in values]
         verdicts: list[Verdict] = []
         explanations: list[str | None] = []
         for row, reply in zip(rows, replies, strict=True):
-            reader = readers[row // by_judge % n_cells]
-            if is_per_item:
-                reader = self._reader_of_requirement(row, reader)
-            if reader.own is None:
-                parsed = reader.parse(reply.get("text"), reply.get("finish_reason"), reply.get("refusal"))
-            else:
-                parsed = reader.own(reply, self._worklist.inputs[row // (by_judge * n_cells)])
+            reader, parsed = self.parsed(row, reply)
             code, explanation, error, _ = parsed
             if error is None:
                 flip = n_orders == 2 and row // n_samples % 2 == 1
@@ -193,6 +186,17 @@ class Columns(VerdictColumns):
             self.cost[where[unknown] if unknown else []] = math.nan
         unrecorded, recorded = _SOURCES.index(source or "cache"), _SOURCES.index("recorded")
         self._source[where] = [recorded if reply.get("source") == "recorded" else unrecorded for reply in replies]
+
+    def parsed(self, row: int, reply: Mapping[str, Any]) -> tuple[CodeReader, Parsed]:
+        """The reader of a row, and what it reads in a stored reply."""
+        _, n_criteria, n_judges, n_orders, n_samples = self._worklist.shape
+        by_judge, n_cells = n_orders * n_samples, n_criteria * n_judges
+        reader = self._readers[row // by_judge % n_cells]
+        if self._worklist.spec.per_item:
+            reader = self._reader_of_requirement(row, reader)
+        if reader.own is None:
+            return reader, reader.parse(reply.get("text"), reply.get("finish_reason"), reply.get("refusal"))
+        return reader, reader.own(reply, self._worklist.inputs[row // (by_judge * n_cells)])
 
     def _reader_of_requirement(self, row: int, reader: CodeReader) -> CodeReader:
         """The reader of a row of an item's own criterion: by its number, if the reply judges several."""

@@ -22,7 +22,7 @@ from evalkit.core.lists_of_choices import SKIPPED, Reason
 from evalkit.core.prompts_and_replies import OWN_ANSWER
 from evalkit.core.reply_keys import KeyMaker, KeyParts, SampleKeys, digest, recorded_hash
 from evalkit.engine.judging.specification import Spec
-from evalkit.engine.request import TOKENS_PER_CRITERION, Request
+from evalkit.engine.request import TOKENS_PER_CRITERION, ReadReply, Request
 from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.criteria import Criterion, groups_of
@@ -289,10 +289,10 @@ class Worklist:
         parts = replace(all_parts[criterion][judge], input_hash=hashes[order], order=key_order, sample=sample)
         return parts if recorded else parts.of_sample(sample)
 
-    def requests(self, rows: list[int]) -> list[Request]:
+    def requests(self, rows: list[int], read: ReadReply | None = None) -> list[Request]:
         """The requests for these rows; their prompts are rendered when they are sent.
 
-        Samples of one prompt are one request; a prompt that several items share is asked once.
+        Samples of one prompt are one request; a prompt that several items share is asked once. `read` is that of each.
         """
         groups, criteria = self.spec.groups, self.spec.rubric.criteria
         samples_of: dict[tuple[int, int, str], set[int]] = {}
@@ -320,7 +320,7 @@ class Worklist:
                 parts = self.bundle_parts[criterion][judge].of_input(input_hash, key_order)
                 samples = tuple(sorted(numbers))
                 keys = tuple(of_several[criterion][judge](input_hash, key_order, samples))
-                requests.append(Request(self.spec.judges[judge], prompt, parts, samples, keys))
+                requests.append(Request(self.spec.judges[judge], prompt, parts, samples, keys, read))
                 continue
             (item,) = bundle
             inputs = swapped(self.inputs[item]) if order else self.inputs[item]
@@ -334,7 +334,7 @@ class Worklist:
             parts = self.parts[criterion][judge].of_input(input_hash, key_order)
             samples = tuple(sorted(numbers))
             keys = tuple(makers[criterion][judge](input_hash, key_order, samples))
-            requests.append(Request(self.spec.judges[judge], prompt, parts, samples, keys))
+            requests.append(Request(self.spec.judges[judge], prompt, parts, samples, keys, read))
         return requests
 
 
