@@ -75,15 +75,19 @@ def _own_figures(one: Any, log: EvalLog, task: str, make: Callable[..., Figure],
     if isinstance(one.compute, RubricScore):
         one.compute.leave_receipt(f"{task}|0", rows, merged, is_new=is_new)
     values = one.compute.corpus(merged)
+    alpha = {f"{one.name}_alpha"} & {*values}  # of all answers: merged rows have no judgments
+    values |= {name: one.compute.corpus(rows)[name] for name in alpha}
     answers = one.compute.corpus([_merged([row], mean_score()) for row in rows]) if len(rows) > len(items) else values
     scored = len(merged) / len(items) if items else math.nan
+    counts = {f"{one.name}_alpha": f"{one.name}_n", f"{one.name}_pass_rate": f"{one.name}_n_verdicts"}
+    counts = {name: count for name in values if (count := counts.get(name, f"{name}_n")) in values}
     return [
         make(
-            name, value, values[f"{name}_stderr"], values[f"{name}_n"],
-            values.get(f"{name}_coverage", math.nan) * scored,
-            n_answers=answers[f"{name}_n"], all_answers=len(rows),
+            name, values[name], values.get(f"{name}_stderr", math.nan), values[count],
+            values.get(f"{name}_coverage", values[count] / max(len(merged), 1)) * scored,
+            n_answers=answers[count], all_answers=len(rows),
         )
-        for name, value in values.items() if f"{name}_n" in values
+        for name, count in counts.items()
     ]  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -27,12 +28,15 @@ from evalkit.lighteval.items import Fields, answers_of, check_fields, fields_tex
 from evalkit.lighteval.metric_receipts import leave_receipt, receipt_of
 from evalkit.lighteval.metric_settings import Declared, MetricSettings, naming, resolve
 from evalkit.runs.contract.receipts import Progress, Receipt, note_progress
-from evalkit.runs.contract.scoring_config import Scoring
+from evalkit.runs.contract.scoring_config import CONFIG_VARIABLE, MODE_VARIABLE, Scoring, asked_mode
 from evalkit.runs.contract.task_bindings import TaskBindings
 
 _log = logging.getLogger("evalkit")
 _progress_log = logging.getLogger("evalkit.lighteval.progress")
 _PROGRESS_EVERY_S = 5.0
+_NOT_JUDGED = (
+    "%s: judges are named, but none will be called, because the scoring mode is not set; set %s to judge or jury"
+)
 
 
 def judge_metric(
@@ -198,6 +202,9 @@ class RubricScore(SampleLevelComputation):
         """
         scoring = Scoring.from_environ()
         if scoring.mode == "deterministic":
+            # plain `lighteval`: evalkit's own command removes a config without effect, and says so
+            if asked_mode() is None and (os.environ.get(CONFIG_VARIABLE) or self.declared.settings.get("judges")):
+                _log.warning(_NOT_JUDGED, self.name, MODE_VARIABLE)
             return None
         with naming(task, self.name):
             settings = resolve(self.declared, task, scoring)

@@ -13,7 +13,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.settings import Settings
 from evalkit.engine.judging.specification import DEFAULT_SAMPLES, named_by
 from evalkit.engine.providers.prices import price_of
-from evalkit.errors import counted
+from evalkit.errors import ConfigError, counted
 from evalkit.rubrics import Profile, load_profile, load_rubric
 from evalkit.runs import Registry, Run
 from evalkit.runs.contract.receipts import Receipt
@@ -197,7 +197,10 @@ def plan_run(
             n_items = max_samples if n_items is None else min(n_items, max_samples)
         unknown = [items_note] if n_items is None else []
         unknown += [criteria_note] if n_criteria is None else []
-        unknown += [] if settings["judges"] else ["the task itself names its judges"]
+        unknown += [] if settings["judges"] else ["no judge is named; it needs judges of its own"]
+        if not settings["judges"] and _is_own(task) and _OWN_RUBRICS.get(task.copy_of or task.task):
+            fact = f"task {task.task!r}: no judge is named"
+            raise ConfigError(f"{fact}; list judges in the scoring config, or name a profile that has them")
         note = "; ".join(unknown or filter(None, [items_note, criteria_note]))
         tasks.append(TaskPlan(task.task, n_items, n_criteria, tuple(settings["judges"]), settings["samples"], note,
                               settings["criteria_per_call"]))  # fmt: skip

@@ -10,11 +10,10 @@ import pandas as pd
 
 from evalkit.core.formatting import count_of
 from evalkit.errors import counted
-from evalkit.plots.inputs import LABELLED, Judged, labels_of, parts_of, table_of
+from evalkit.plots.inputs import LABELLED, Judged, labels_of, parts_of, scale_drawn, table_of
 from evalkit.plots.layout import Axes, Cell, Key, Panel, Picture, frame, judge_and_criterion, paint_matrix, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.rubrics.human_labels import LabelsLike
-from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.label_values import annotators_of, read_label
 
 Counts = npt.NDArray[np.int64]
@@ -82,8 +81,8 @@ def plot_confusion(judged: Judged, labels: LabelsLike | None = None, *, theme: T
 
 def _matrix(rows: pd.DataFrame, human: pd.DataFrame) -> tuple[list[str], Counts] | str:
     """Names of the classes and counts (human × judge, tied and unscored last), or why there are none."""
-    scale = Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0]))
     human = human[human["item_id"].isin(rows["item_id"]).to_numpy()]
+    scale = scale_drawn(rows, human["label"])
     if human.empty:
         return "these items have no labels"
     readings = [read_label(str(text), scale) for text in human["label"].unique()]

@@ -114,7 +114,8 @@ def _panel(criterion: str, rows: pd.DataFrame, measure: str) -> Panel:
             mark = _MARKS[at % len(_MARKS)]
             face = palette.paper if at // len(_MARKS) % 2 else colour  # a second round of marks is hollow
             style: Any = {"marker": mark, "markerfacecolor": face, "markersize": 8, "linestyle": "none"}
-            axes.plot([x], [line[measure]], color=colour, label=name, **style)
+            text = f" {name}" if name.startswith("_") else name  # matplotlib leaves names with _ out of legends
+            axes.plot([x], [line[measure]], color=colour, label=text, **style)
         if len(people):
             style = {"color": palette.ink, "linewidth": 1.2, "linestyle": (0, (5, 3))}
             axes.axhline(float(people.iloc[0]), label="people among themselves", **style)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import pandas as pd
@@ -10,6 +11,7 @@ import pandas as pd
 from evalkit.errors import InputError
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.row_scales import NO_ENDS, measures
+from evalkit.rubrics.scales import Scale, folded
 from evalkit.stats.alignment.label_splits import take_part
 from evalkit.stats.alignment.label_values import HasJudgments, labels_for, of_items
 from evalkit.stats.touched_tables import take_rows
@@ -47,6 +49,13 @@ def labels_of(judged: Judged, labels: LabelsLike | None, drawn: pd.DataFrame) ->
     human, note = take_part(labels_for(judged, table, list(map(str, drawn["criterion"].unique()))), None)
     human = human[human["label"].notna().to_numpy()]
     return of_items(human, drawn["item_id"], drawn["criterion"]), note
+
+
+def scale_drawn(rows: pd.DataFrame, human: Iterable[str] = ()) -> Scale:
+    """The scale of a criterion's rows; of words without one, the words that occur, also those of people."""
+    scale = Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0]))
+    words = {folded(text): str(text) for text in [*human, *rows["label"].dropna()]}
+    return replace(scale, codes=tuple(sorted(words.values())) or ("no label",)) if scale.is_open else scale
 
 
 def parts_of(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:

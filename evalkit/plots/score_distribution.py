@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import count_of, figure
-from evalkit.plots.inputs import LABELLED, RUBRIC_KEY, Judged, parts_of, table_of
+from evalkit.plots.inputs import LABELLED, RUBRIC_KEY, Judged, parts_of, scale_drawn, table_of
 from evalkit.plots.layout import Axes, Key, Panel, Picture, frame, grid, name_columns, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.rubrics.scales import Scale, code_text
@@ -76,7 +76,7 @@ def _drawn(votes: pd.DataFrame | None, rows: pd.DataFrame) -> str:
 
 
 def _panel(rows: pd.DataFrame, summary: pd.Series, *, several: bool, drawn: str) -> Panel:
-    scale = Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0]))
+    scale = scale_drawn(rows)
     of_rubric = f" ({rows['rubric'].iloc[0]}@{rows['rubric_version'].iloc[0]})" if several else ""
     title = f"{rows['criterion'].iloc[0]}{of_rubric}"
     coverage = f"{count_of(summary['n_scored'], summary['n_items'])} scored"

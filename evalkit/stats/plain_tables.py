@@ -112,7 +112,7 @@ def complete(
     frame = with_index(source)
     if not isinstance(frame, pd.DataFrame):
         return source, Keys()
-    _refuse_twice(frame, name)
+    refuse_twice(frame, name)
     is_whole = {*need, "level", "scale"} <= {*frame.columns} and not _is_handwritten(frame)
     if not is_whole:
         _refuse_other_steps(frame, name, function)
@@ -171,8 +171,9 @@ def own_rows(frame: pd.DataFrame, name: str) -> Flags:
     return is_own
 
 
-def _refuse_twice(frame: pd.DataFrame, name: str) -> None:
-    if twice := {*frame.columns[frame.columns.duplicated()]} & {*schemas.TABLES[name]}:
+def refuse_twice(frame: Any, name: str, *columns: str) -> None:
+    """InputError for two columns of a name that evalkit reads, or of one of `columns`."""
+    if twice := {*frame.columns[frame.columns.duplicated()]} & {*schemas.TABLES[name], *_KEYS, "group_id", *columns}:
         raise InputError(f"the {name} table has column {listed(sorted(twice))} twice; keep one, or rename the other")
 
 

@@ -20,7 +20,17 @@ from evalkit.errors import InputError, counted
 from evalkit.rubrics import Rubric, row_scales
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.scales import Scale, code_text, number
-from evalkit.stats.plain_tables import OF_OWN, OTHERS_LABEL, Keys, complete, key_text, names_in, own_rows, with_index
+from evalkit.stats.plain_tables import (
+    OF_OWN,
+    OTHERS_LABEL,
+    Keys,
+    complete,
+    key_text,
+    names_in,
+    own_rows,
+    refuse_twice,
+    with_index,
+)
 from evalkit.stats.result_tables import CRITERION_KEY, JURY, verdict_codes
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Ints, Objects, refuse_doubles
@@ -90,6 +100,7 @@ def take_rows_by(
     by = [column for column in by if column != "judge" and isinstance(source, pd.DataFrame) and column in source]
     if not by or "item_id" not in source:
         return take_rows(source, name, **options)
+    refuse_twice(source, name, *by)
     ids = source["item_id"].map(key_text, na_action="ignore").astype("str")
     apart = ids
     for column in by:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from commandline import evalkit
+from page_blocks import blocks_of
+from places import ROOT
 from plugins import TEMPLATE, write_plugin
 
 pytest.importorskip("alembic")
@@ -53,6 +55,24 @@ def test_from_a_new_plugin_to_a_pack_that_uses_it(here: Path, capsys: pytest.Cap
     ]
     assert main(["pack", "export", "support", "-o", "again.yaml"]) == 0
     assert main(["pack", "apply", "again.yaml"]) == 0, "what is exported is the same pack"
+
+
+def test_the_files_of_the_readme_make_its_commands_work(
+    tmp_path: Path, monkeypatch: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("EVALKIT_REGISTRY", str(tmp_path / "registry.sqlite"))
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    blocks = blocks_of((ROOT / "README.md").read_text(encoding="utf-8"))
+    for block in blocks:
+        if block.words == ("yaml",):
+            (tmp_path / block.body.split()[1]).write_text(block.body, encoding="utf-8")
+    [commands] = [block.body for block in blocks if "evalkit plugin new" in block.body]
+    run = [line.split("  #")[0].split()[1:] for line in commands.replace("\\\n", "").splitlines()]
+    assert [words[:2] for words in run[-3:]] == [["run", "start"], ["run", "show"], ["run", "leaderboard"]]
+    for words in run[:-2]:
+        assert main([*words, *(["--plan"] if words[0] == "run" else [])]) == 0, words
+    assert "support_tone_jury" in capsys.readouterr().out  # the plan; a run needs the model and a key
 
 
 # -- in this process

@@ -32,6 +32,7 @@ import numpy as np
 from inspect_ai.log import read_eval_log
 from lighteval.metrics.metrics_sample import SampleLevelComputation
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
+from lighteval.models.model_output import ModelResponse
 from lighteval.tasks.lighteval_task import LightevalTaskConfig
 from lighteval.tasks.requests import Doc, SamplingMethod
 
@@ -103,7 +104,9 @@ def test_items_not_answers_are_counted_and_reducers_are_obeyed(monkeypatch: pyte
         log: Any = SimpleNamespace(
             samples=samples, eval=SimpleNamespace(config=SimpleNamespace(epochs_reducer=[reducer]))
         )
-        [figure] = _own_figures(scorer, log, "t", partial(Figure, "m", "t"), is_new=True)  # type: ignore[arg-type]
+        figures = _own_figures(scorer, log, "t", partial(Figure, "m", "t"), is_new=True)  # type: ignore[arg-type]
+        figure = figures[0]
+        assert [one.name for one in figures[1:]] == ["correctness_pass_rate"] * (name == "correctness")
         known = [[value for value in values if not math.isnan(value)] for values in table]
         reduced = [REDUCERS[reducer](values) for values in known if values]
         items = [value for value in reduced if not math.isnan(value)]
@@ -116,6 +119,38 @@ def test_items_not_answers_are_counted_and_reducers_are_obeyed(monkeypatch: pyte
         assert figure.stderr == pytest.approx(error, nan_ok=True)
         if name == "correctness":
             assert receipts.pop() == (n_items * n_epochs, n_items)
+
+
+def _log_of(rows: list[dict[str, Any]], reducer: str = "mean", epochs: int = 1) -> Any:
+    samples = [SimpleNamespace(id=at // epochs, scores={"correctness": score_of(row, "a", "correctness_")})
+               for at, row in enumerate(rows)]  # fmt: skip
+    return SimpleNamespace(samples=samples, eval=SimpleNamespace(config=SimpleNamespace(epochs_reducer=[reducer])))
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_a_jury_has_its_alpha_and_its_pass_rate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, epochs: int) -> None:
+    monkeypatch.setenv("EVALUATOR_SCORING_MODE", "jury")
+    judges = [{"judge_model_name": name, "judge_backend": "fake"} for name in ("strict", "lenient", "noisy")]
+    monkeypatch.setenv("EVALUATOR_SCORING_CONFIG", json.dumps({"judges": judges}))
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path))
+    monkeypatch.setattr(RubricScore, "leave_receipt", lambda *_, **__: None)
+    scorer: Any = _task_scorer(judge_metric("correctness"))
+    texts = ["0", "1 plus 1 is 2", "no idea", "3 plus 3 is 7"]
+    docs = [Doc(query=f"{i} + {i}?", choices=[""], gold_index=0, id=str(i), task_name="t|0",
+                specific={"reference_answer": f"{i} plus {i} is {2 * i}"}) for i in range(4)]  # fmt: skip
+    rows = scorer.compute.compute([ModelResponse(text=[text]) for text in texts], docs)
+    plain = judge_metric("correctness").sample_level_fn.corpus(rows)  # of LightEval's other commands
+    log = _log_of(rows, epochs=epochs)
+    made = _own_figures(scorer, log, "t", partial(Figure, "m", "t"), is_new=True)
+    figures = {figure.name: figure for figure in made}
+    assert [*figures] == ["correctness", "correctness_pass_rate", "correctness_alpha"]
+    alpha, rate = figures["correctness_alpha"], figures["correctness_pass_rate"]
+    assert alpha.value == pytest.approx(plain["correctness_alpha"])
+    assert math.isfinite(alpha.value)
+    assert alpha.n == figures["correctness"].n
+    if epochs == 1:
+        assert (rate.value, rate.n) == (plain["correctness_pass_rate"], plain["correctness_n_verdicts"])
+        assert rate.coverage == rate.n / 4
 
 
 # --- real processes -------------------------------------------------------------------------------------------------

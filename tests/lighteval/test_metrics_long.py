@@ -145,6 +145,32 @@ def test_deterministic_mode_builds_no_judge(run, monkeypatch, tmp_path):
     assert not (tmp_path / "receipts.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("mode", "config", "judges", "warned"),
+    [
+        (None, {"judges": [fake("strict")]}, None, True),
+        ("  ", {"judges": [fake("strict")]}, None, True),
+        (None, "not JSON", None, True),  # it is not read
+        (None, None, "fake:strict", True),  # judges of the metric
+        (None, None, None, False),  # nobody named a judge
+        ("deterministic", {"judges": [fake("strict")]}, "fake:strict", False),  # by choice
+        ("judge", {"judges": [fake("strict")]}, None, False),
+    ],
+)
+def test_judges_that_wait_for_a_mode_are_named_before_a_model_answers(
+    monkeypatch, caplog, mode, config, judges, warned
+):
+    # LightEval copies the metrics of a run before it loads anything
+    monkeypatch.delenv("EVALUATOR_SCORING_MODE", raising=False)
+    if mode is not None:
+        monkeypatch.setenv("EVALUATOR_SCORING_MODE", mode)
+    monkeypatch.setenv("EVALUATOR_SCORING_CONFIG", json.dumps(config) if config else "")
+    copy.deepcopy(copy.deepcopy(judge_metric("safety", judges=judges)))
+    fact = "safety: judges are named, but none will be called, because the scoring mode is not set"
+    warning = f"{fact}; set EVALUATOR_SCORING_MODE to judge or jury"
+    assert caplog.messages == [warning] * warned  # once, however often it is copied
+
+
 def test_empty_answers_are_flagged_and_not_judged(run, tmp_path):
     responses = [ModelResponse(text=[text]) for text in ("", " \n", "2", "4")] + [ModelResponse(text=[])]
     rows, figures = run(judge_metric("correctness"), "judge", {"judges": [fake("strict")]}, docs_of(5), responses)

@@ -248,6 +248,12 @@ class TestCost:
         assert "n: US$ 20 per 1,000 items, 0.80 [0.60, 0.95] (9 of 10)" in alt
         assert "27 of 30 labelled scores compared" in alt
 
+    def test_each_judge_is_in_the_legend_whatever_its_name(self):
+        names = ["_hidden", "__", "$x$ _", "plain", "_nolegend_"]
+        rows = pd.concat([self.table(judge=name).head(1) for name in names])
+        [axes] = plot_cost(rows).axes
+        assert [text.get_text().strip() for text in axes.get_legend().get_texts()] == [f"{n} (9 of 10)" for n in names]
+
     def test_unknown_prices_and_figures_are_named(self):
         alt = plot_cost(self.table(usd_per_1000=[1.0, math.nan, 3.0], accuracy=[0.7, 0.8, math.nan])).alt
         assert "price unknown: n" in alt
@@ -276,6 +282,37 @@ class TestCost:
             plot_cost(ek.evaluate([{"question": "q", "answer": "a", "reference": "a"}], "correctness", "fake"))
         with pytest.raises(ek.errors.InputError, match="no evaluation"):
             plot_cost({})
+
+
+class TestWordsWithoutScale:
+    """Classes of which only the words are known: those of judge and people are the classes, in alphabetical order."""
+
+    @staticmethod
+    def of(*words, judge="m"):
+        return ek.vote(pd.DataFrame({"item_id": range(len(words)), "judge": judge, "label": words}))
+
+    @staticmethod
+    def by_people(*words):
+        return pd.DataFrame({"item_id": range(len(words)), "label": words})
+
+    @pytest.mark.parametrize(
+        ("judge", "human", "text"),
+        [
+            (["law", "art", "art"], ["art", "art", "law"], "human art, judge art: 1; human art, judge law: 1"),
+            (["Law", "art"], ["law", "ART"], "2 of 2 agree; human Law, judge Law: 1; human art, judge art: 1"),
+            (["law", "art"], ["law", "music"], "1 of 2 agree; human law, judge law: 1; human music, judge art: 1"),
+            (["law", "law"], ["law", "law"], "2 of 2 agree; human law, judge law: 2"),
+            (["law", None], ["law", "art"], "1 of 1 agree, 1 unscored; human art, judge unscored: 1"),
+            (list("abcdefghij"), list("abcdefghij"), "its labels are not classes"),
+        ],
+    )  # fmt: skip
+    def test_they_are_compared(self, judge, human, text):
+        assert text in plot_confusion(self.of(*judge), self.by_people(*human)).alt
+
+    def test_their_numbers_are_drawn(self):
+        assert "items by score: art 1, law 2; unscored 0" in plot_scores(ek.aggregate(self.of("law", "art", "law"))).alt
+        jury = pd.concat([self.of("law", "art", judge="m"), self.of("law", "law", judge="n")])
+        assert "items by score: law 1; unscored 0, tied 1" in plot_scores(ek.aggregate(jury)).alt
 
 
 class TestDegenerate:

@@ -144,8 +144,9 @@ def _changes(
     comparison = compare(baseline, evaluation, **options)
     changes = comparison.html("From the baseline (a) to this evaluation (b)")
     lines = [
-        f"{row['criterion']}, {row['judge']}: {row['changed'] if row['n_verdicts'] else 'NA'} of {row['n_verdicts']} "
-        f"changed · {chance_sentences(row)}"
+        f"{row['criterion']}, {row['judge']}: "
+        + (f"{row['changed']} of {row['n_verdicts']} changed" if row["n_verdicts"] else "no verdicts to compare")
+        + f" · {chance_sentences(row)}"
         for row in comparison.table.to_dict("records")
     ]
     plot = _drawn(partial(plot_versions, baseline, evaluation, **options))

@@ -15,7 +15,7 @@ from evalkit.rubrics.scales import Scale
 from evalkit.stats.intervals import mean_interval, unit_codes
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.order_flips import NO_ORDER, OF_ORDERS, ONE_ORDER_EACH, read_once
-from evalkit.stats.plain_tables import Keys, key_text
+from evalkit.stats.plain_tables import Keys, key_text, refuse_twice
 from evalkit.stats.result_tables import JUDGE_KEY, figure_row, own_clusters, result_table
 from evalkit.stats.touched_tables import check_rows, take_rows, take_votes
 from evalkit.tables import schemas
@@ -133,6 +133,7 @@ def compared(
     """
     if not isinstance(judged, pd.DataFrame):
         schemas.check(judged, "votes")
+    refuse_twice(judged, "votes" if "judge" in judged else "scores", a, b)
     single = "system_id" in judged and a not in judged
     if single and (items is None or a not in column_names(items)):
         return _of_single_answers(judged, items, name, item_id, clusters, scale)

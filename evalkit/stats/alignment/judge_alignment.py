@@ -164,7 +164,8 @@ def align(
           ``wrong`` for unscored those on verdicts are; those on scores leave out what has no score;
         - `notes`: why something is NA, and what to mind; also where the judge scores the labelled items otherwise than
           all (z over ±3.3), as if they were picked by hand, and, with three judges or more, by how much the best one is
-          above the next on the same items (paired, with its interval): the best of several looks better than it is.
+          above or below the next on the same items (paired, with its interval): the best of several looks better than
+          it is.
 
     Raises
     ------
@@ -319,13 +320,13 @@ def _note_best(rows: dict[str, dict[str, Any]], panel: Panel, level: Level, opti
         best, second = ranked[:2]
         note = f"best of {len(ranked)} judges on these labels, so that its {name} looks better than it is"
         if options.level == "corpus":
-            note += f": {_lead(name, best, second, panel, level, options)} above {second}, on the same items"
+            note += f": {_lead(name, best, second, panel, level, options)} {second}, on the same items"
         rows[best]["notes"] = [rows[best]["notes"], note]
         return
 
 
 def _lead(name: str, best: str, second: str, panel: Panel, level: Level, options: _Options) -> str:
-    """The paired difference of a figure between two judges, with its interval."""
+    """The paired difference of a figure between two judges, with its interval, and whether it is above or below."""
     parts = [_used(panel, judge, options)[int(name in agreement.OF_SCORES)] for judge in (best, second)]
     common = parts[0] & parts[1]
     references = [people.take(common) for people in panel.annotators.references(options.reference)]
@@ -338,7 +339,10 @@ def _lead(name: str, best: str, second: str, panel: Panel, level: Level, options
     ]
     gap = values[0] - values[1]
     ends = jackknife(float(gap[0]), gap[1:], transform="none", unit=unit)
-    return figure(gap[0], ends.low, ends.high)
+    # on the items of both the best judge may be the worse one
+    if round(gap[0], 9) < 0:
+        return f"{figure(-gap[0], -ends.high, -ends.low)} below"
+    return f"{figure(gap[0], ends.low, ends.high)} {'against' if np.isnan(gap[0]) else 'above'}"
 
 
 def _classes(panel: Panel, options: _Options) -> dict[str, int]:

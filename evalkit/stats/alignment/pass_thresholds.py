@@ -85,7 +85,7 @@ def pass_threshold(
           occur, of equally good ones the one nearest to the rubric's `pass_at`; infinite if nothing should pass;
         - `pass_at`: the nearest code on the good side of it (interval scales: the cut); NA where no code is;
         - `in_sample`, `out_of_fold` 0-1, `optimism` = their difference, `present`: the figure of the verdicts as
-          they are, on the same items; one that unscored samples left open is wrong;
+          they are, on the same items; a missing one is wrong, and NA if all are missing;
         - `cut_lowest`, `cut_highest` over the folds: far apart, the threshold is not known;
         - `n_items`, `n_labelled` compared, `n_left_out` with a verdict of people and without a score, `n_tied`,
           `n_folds`; `same_items`: are all judges compared on the same items? `ties` and `unscored` as chosen, `notes`.
@@ -165,7 +165,9 @@ def _row(
         passed[out] = _passing(score[out], cuts[-1])
     present = np.where(answers.kind[used] < 0, np.nan, answers.kind[used])
     present[answers.tied[used] & (counting.ties == "half")] = 0.5
-    row |= {"out_of_fold": _figure(passed, kinds, objective), "present": _figure(present, kinds, objective)}
+    missing = (answers.kind[used] < 0) & ~answers.tied[used]
+    row |= {"out_of_fold": _figure(passed, kinds, objective)}
+    row["present"] = np.nan if missing.all() else _figure(present, kinds, objective)
     row |= {"optimism": row["in_sample"] - row["out_of_fold"], "pass_at": _code(panel.scale, sign, cut)}
     row |= {"cut_lowest": min(sign * value for value in cuts), "cut_highest": max(sign * value for value in cuts)}
     useless = np.isinf(cut) or cut <= np.nanmin(score)

@@ -133,6 +133,17 @@ class TestContent:
         assert "Two versions" in page.source
         assert "baseline" not in written(edited, tmp_path).text
 
+    def test_without_verdicts_nothing_is_counted(self, tmp_path):
+        # a scale of lengths has no pass rule, and so no verdicts
+        long = {"name": "long", "description": "How long is it?", "scale": [0, 9], "level": "interval"}
+        rubric = ek.Rubric(id="brief", inputs=["answer"], criteria=[long])
+        items = [{"answer": "ab"}, {"answer": "a longer one"}]
+        rubrics = rubric, rubric.edit("long", description="How many words?")
+        before, after = (ek.evaluate(items, one, "fake", progress=False) for one in rubrics)
+        text = written(after, tmp_path, baseline=before).text
+        assert "long, fake:strict: no verdicts to compare" in text
+        assert "of 0" not in text
+
     def test_judgments_alone_are_a_baseline(self, support, tmp_path):
         first, edited = support
         assert "What changed" in written(edited, tmp_path, baseline=first.judgments).text

@@ -265,6 +265,20 @@ def test_the_rows_of_own_tasks_are_counted_without_importing_them(registry):
     assert [one.task for one in plan.unknown] == ["pollux:easy", "gsm8k"]
 
 
+def test_a_plan_without_judges_says_so(registry):
+    registry.apply_pack(pack({"task": "safety_guardrail"}, name="own"))
+    for config in ({"judges": []}, {}, {"samples": 2}, None):
+        with pytest.raises(
+            ConfigError, match=r"task 'safety_guardrail': no judge is named; list judges in the scoring"
+        ):
+            plan_run(registry, "own", scoring_mode="judge", scoring_config=config)
+    assert plan_run(registry, "own", scoring_config={"judges": []}).calls == 0  # deterministic
+    registry.apply_pack(pack({"task": "tool_use"}, {"task": "gsm8k"}, name="others"))
+    [tools, others] = plan_run(registry, "others", scoring_mode="judge", scoring_config={"judges": []}).tasks
+    assert tools.calls == 0  # no judge scores it
+    assert others.note.endswith("; no judge is named; it needs judges of its own")
+
+
 def test_the_rubrics_of_own_tasks_are_those_of_their_metrics():
     pytest.importorskip("lighteval")
     from evalkit.lighteval.run_cost_forecast import _OWN_RUBRICS

@@ -339,3 +339,25 @@ def test_a_system_called_all_has_no_row_of_its_own():
     with pytest.raises(InputError, match="a system cannot be called 'all'"):
         win_rates(table)
     assert ek.rank(table)["system"].tolist() == ["all", "x"]
+
+
+SINGLE = {"item_id": [7, 7, 8, 8], "system_id": ["p", "q"] * 2, "judge": "j", "score": [3, 1, 2, 2], "group_id": 1}
+OF_PAIRS = {"item_id": [7, 8], "system_a": "p", "system_b": "q", "judge": "j", "label": ["A", "tie"], "group_id": 1}
+
+
+@pytest.mark.parametrize(
+    ("table", "column"), [(table, column) for table in (SINGLE, OF_PAIRS) for column in table], ids=str
+)
+def test_a_column_that_stands_twice_is_named(table, column):
+    frame = pd.DataFrame(table)
+    frame = pd.concat([frame, frame[column]], axis=1)
+    for function in (ek.rank, win_rates):
+        with pytest.raises(InputError, match=f"'{column}'"):
+            function(frame)
+
+
+def test_columns_that_nothing_reads_may_stand_twice():
+    frame = pd.DataFrame(SINGLE).assign(team="t")
+    assert_frame_equal(win_rates(pd.concat([frame, frame["team"]], axis=1)), win_rates(frame))
+    with pytest.raises(InputError, match="column 'team' twice"):
+        ek.summarize(pd.concat([frame, frame["team"]], axis=1).drop(columns="judge"), by=["team"])

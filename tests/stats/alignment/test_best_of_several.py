@@ -59,6 +59,25 @@ def test_two_judges_or_figures_without_accuracy():
     assert inside["b"].endswith(TEXT)
 
 
+def test_a_judge_that_is_best_on_fewer_items_can_be_below_the_next_on_these():
+    # Of items 0-9 judge p is right on 9 and q on all 10; of 10-29, which p was not given, q is right on 14. So p has .9
+    # and q 24/30 = .8, but on the ten items of both p is .1 below q; r is right on 15 of 30.
+    truth = [True, False] * 15
+    wrong = {"p": {4}, "q": set(range(10, 16)), "r": set(range(15))}
+    said = {name: [code != (i in wrong[name]) for i, code in enumerate(truth)] for name in "pqr"}
+    table = ek.align(votes_of(said | {"p": said["p"][:10]}), labels_of(truth))
+    assert table.set_index("judge")["accuracy"].round(9).to_dict() == {"p": 0.9, "q": 0.8, "r": 0.5}
+    half = student.ppf(0.975, 9) * 0.1  # one difference of 1 among ten: its mean has the standard error .1
+    text = f"best of 3 judges {TEXT}: 0.10 [{0.1 - half:.2f}, {0.1 + half:.2f}] below q, on the same items"
+    assert text in notes(table)["p"]
+
+
+def test_judges_of_no_common_item_have_no_lead():
+    said = {"p": [True] * 8 + [None] * 24, "q": [None] * 8 + [True] * 8 + [None] * 16, "r": [None] * 16 + [True] * 16}
+    truth = [True] * 8 + [True] * 6 + [False] * 2 + [True] * 10 + [False] * 6
+    assert f"{TEXT}: NA against q, on the same items" in notes(ek.align(votes_of(said), labels_of(truth)))["p"]
+
+
 def test_equal_judges_have_a_lead_of_nothing():
     truth, said = judges()
     same = dict.fromkeys("xyz", said["b"])

@@ -501,6 +501,17 @@ def test_clusters_are_in_one_fold_and_rows_in_any_order():
     assert one.loc[0, "notes"] == "fewer than two clusters"
 
 
+def test_verdicts_that_are_missing_altogether_have_no_figure():
+    # Means between the codes are no verdicts: of all items, `present` is not known; of two in four, the two are wrong.
+    votes = votes_of([2, 4] * 8).assign(n_samples=3, passed=pd.NA)
+    people = labels_of({"ann": ["false", "true"] * 8})
+    row = pass_threshold(votes, people).iloc[0]
+    assert (row["in_sample"], row["cut"]) == (1, 3)
+    assert math.isnan(row["present"])
+    some = votes.assign(passed=pd.array([False, True, pd.NA, pd.NA] * 4, dtype="boolean"))
+    assert pass_threshold(some, people).loc[0, "present"] == pytest.approx(0.5)
+
+
 @pytest.mark.long
 def test_thresholds_that_cannot_be_found_say_why():
     assert "no pass rule" in threshold([1, 2, 3], {"ann": [1, 2, 3]}, PLAIN)["notes"]
