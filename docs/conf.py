@@ -53,7 +53,7 @@ _TREES = {
     "docs/how-to": (
         "tuner", *(page.stem for page in sorted(_DOCS.glob("label-*.md"))), "improving", "measure-chance", "rubrics",
         "item-criteria", "judges", "local-models", "asking", "own-tables", "compose", "imported", "share-cache",
-        "batches", "scale", "probes", "gate-in-ci", "gate", "lighteval", "inspect", "plots",
+        "batches", "scale", "judge-bias", "gate-in-ci", "gate", "lighteval", "inspect", "plots",
     ),
     "docs/figures": ("statistics", "calibration"),
     "docs/reference": (
@@ -96,7 +96,7 @@ _SEARCHES = {
     "docs/share-cache": "PostgreSQL; team; colleagues; several machines; shared database; NFS",
     "docs/batches": "half price; cheaper; discount; Batch API; overnight",
     "docs/scale": "million items; Ray; Dask; Spark; SLURM; cluster; parallel; speed; parquet",
-    "docs/probes": "position bias; length bias; verbosity bias; prompt injection; robustness; order of answers",
+    "docs/judge-bias": "position bias; length bias; verbosity bias; prompt injection; robustness; order of answers",
     "docs/gate-in-ci": "gate in CI; GitHub Actions; GitLab; continuous integration; fail the build; pull request",
     "docs/gate": "regression test; pytest; eval.yaml; traces; JUnit; exit code; threshold",
     "docs/lighteval": "LightEval metric; benchmark; evaluate a model; jury in LightEval",

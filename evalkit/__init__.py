@@ -1,7 +1,7 @@
 """evalkit: tune LLM judges and juries, and trust their scores.
 
 ``import evalkit as ek`` is cheap: everything is imported when it is first used. The functions of a usual day are here;
-the rest is one step further: ``ek.stats``, ``ek.plots``, ``ek.probes``, ``ek.rubrics``, ``ek.engine``,
+the rest is one step further: ``ek.stats``, ``ek.plots``, ``ek.rubrics``, ``ek.engine``,
 ``ek.evaluation``, ``ek.notebook``, ``ek.gate``, ``ek.lighteval``, ``ek.runs`` and ``ek.errors``.
 """
 

@@ -13,9 +13,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from evalkit.core.strict_json import read_json
 from evalkit.errors import ConfigError, MissingExtraError, advise_extra
+from evalkit.gate.checks_that_cannot_fail import accepts_all, matches_all, takes_any_kind, unknown_words
 from evalkit.gate.computing_time import TooSlowError, limited
-from evalkit.gate.pattern_trials import always_matches
-from evalkit.gate.schema_trials import accepts_all, takes_any_kind, unknown_words
 from evalkit.gate.traces import REDACTED
 from evalkit.tables.items import canonical_text
 
@@ -96,9 +95,9 @@ def _contains(texts: list[str], answer: str) -> tuple[Status, str]:
 
 
 def _pattern(text: str) -> str:
-    r"""A regular expression that does not match every answer, as `a*`, `^.*`, `\A`, `(^|x)` and `(?!.*x)` do."""
+    r"""A regular expression that does not match every text, as `a*`, `^.*`, `\A`, `(^|x)` and `(?!.*x)` do."""
     try:
-        always = always_matches(re.compile(text))
+        always = matches_all(re.compile(text))
     except (re.error, OverflowError, RecursionError) as problem:
         reason = str(getattr(problem, "msg", problem)).partition("'")[0].strip()  # quotes nothing of the pattern
         raise ValueError(f"invalid regular expression ({reason})") from None
@@ -106,7 +105,8 @@ def _pattern(text: str) -> str:
         advice = (
             "; to forbid a text, begin with \\A, as in (?s)\\A(?!.*text)" if "(?!" in text or "(?<!" in text else ""
         )
-        raise ValueError(f"this pattern matches every answer; give a pattern that some answers do not match{advice}")
+        texts = "every text that evalkit tries, its own words too"
+        raise ValueError(f"this pattern matches {texts}; give a pattern that some answers do not match{advice}")
     return text
 
 
@@ -137,10 +137,11 @@ def _schema(given: Mapping[str, Any], folder: Path) -> Any:
         kind.check_schema(schema)
         # with this registry a $ref is not fetched from the network
         compiled = kind(schema, registry=Registry(), format_checker=kind.FORMAT_CHECKER)
-        if accepts_all(schema, compiled.is_valid):
+        if accepts_all(compiled.is_valid):
             words = _unknown_words(compiled)
             unknown = f"; it does not know {words}" if words else ""
-            raise ValueError(f"this JSON schema accepts every answer; use at least {{type: object}}{unknown}")
+            values = "null, {}, [], 0, a text and true"
+            raise ValueError(f"this JSON schema accepts {values}; use at least {{type: object}}{unknown}")
     except OSError as problem:
         raise ConfigError(f"{file} cannot be read: {(problem.strerror or str(problem)).lower()}") from None
     except (ValueError, TypeError, jsonschema.SchemaError, RecursionError) as problem:
@@ -150,7 +151,7 @@ def _schema(given: Mapping[str, Any], folder: Path) -> Any:
 
 def _unknown_words(validator: Any) -> str:
     """The words of a compiled schema that its draft does not know."""
-    return ", ".join(unknown_words(validator.schema, frozenset({*validator.VALIDATORS, "$ref"})))
+    return ", ".join(unknown_words(validator.schema, frozenset(validator.VALIDATORS)))
 
 
 def _fits(validator: Any, answer: str) -> tuple[Status, str]:

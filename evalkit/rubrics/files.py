@@ -68,11 +68,11 @@ def rubric_ids() -> list[str]:
 
 
 @cache
-def shipped_folder(name: Literal["rubrics", "examples", "probes"]) -> Path:
+def shipped_folder(name: Literal["rubrics", "examples"]) -> Path:
     """A folder of files that ship with evalkit.
 
-    ``rubrics`` holds ``<id>/<version>.yaml``, and templates under ``templates/``; ``examples`` the labelled examples;
-    ``probes`` the attacks and paddings. In an installed wheel all are inside the package. In a checkout (an editable
+    ``rubrics`` holds ``<id>/<version>.yaml``, and templates under ``templates/``; ``examples`` the labelled
+    examples. In an installed wheel all are inside the package. In a checkout (an editable
     install) the rubrics are beside the package, so that an edit there counts at once.
 
     Raises

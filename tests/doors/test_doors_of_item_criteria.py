@@ -111,8 +111,6 @@ def test_a_column_of_another_name_is_named_at_each_door(tmp_path: Path) -> None:
     assert "inputs={'criteria': 'rubric'}" in tuner.code()
     page = ek.notebook.LabelPage(file, "requirement", annotator="me", labels=tmp_path / "l.jsonl", **named)
     assert f"of {len(items)} done" in str(page)
-    probe = ek.probes.probe_verbosity(other, "requirement", "fake:strict", samples=1, cache=cache, **named)
-    assert "items" in str(probe)
     card = ek.start(other, "requirement", "fake:strict", roles={"rubric": "criteria"})
     assert "ek.explode_criteria(items, 'rubric')" in card.code
     for flags, code, words in (

@@ -86,13 +86,11 @@ def tracked(folder: str) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", ["wheel", "wheel from sdist"])
-def test_wheel_holds_rubrics_examples_probes_tasks_and_types(built: dict[str, Path], kind: str) -> None:
+def test_wheel_holds_rubrics_examples_tasks_and_types(built: dict[str, Path], kind: str) -> None:
     names = set(zipfile.ZipFile(built[kind]).namelist())
     rubrics = {f"evalkit/_data/rubrics/{name}" for name in tracked("rubrics")}
     examples = {f"evalkit/_data/examples/{name}" for name in tracked("evalkit/_data/examples")}
-    probes = {f"evalkit/_data/probes/{name}" for name in tracked("evalkit/_data/probes")}
     tasks = {f"evalkit/lighteval/tasks/data/{name}" for name in tracked("evalkit/lighteval/tasks/data")}
-    assert probes == {"evalkit/_data/probes/attacks.yaml", "evalkit/_data/probes/paddings.yaml"}
     assert len(tasks) == 7, "the rows of six tasks and the criteria of POLLUX"
     assert rubrics, "there are rubrics to ship"
     assert examples, "there are examples to ship"
@@ -102,7 +100,7 @@ def test_wheel_holds_rubrics_examples_probes_tasks_and_types(built: dict[str, Pa
         if name.endswith(".tmpl")
     }
     assert len(scaffolds) == 8, "what a new plugin is made of"
-    assert names >= rubrics | examples | probes | scaffolds | {"evalkit/py.typed", "evalkit/errors/__init__.py"}
+    assert names >= rubrics | examples | scaffolds | {"evalkit/py.typed", "evalkit/errors/__init__.py"}
     assert {name.split("/")[0] for name in names} == {"evalkit", f"evalkit_jury-{__version__}.dist-info"}
 
 
@@ -146,10 +144,6 @@ def test_missing_files_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         ConfigError, match=r"folder .*evalkit/_data/examples or .*examples, which ships with evalkit, is missing"
     ):
         shipped("examples")
-    with pytest.raises(
-        ConfigError, match=r"folder .*evalkit/_data/probes or .*probes, which ships with evalkit, is missing"
-    ):
-        shipped("probes")
     (tmp_path / "rubrics").mkdir()
     assert shipped("rubrics") == tmp_path / "rubrics"
     (tmp_path / "evalkit/_data/rubrics").mkdir(parents=True)

@@ -22,7 +22,6 @@ from evalkit.evaluation.sampling_again import sample_again
 from evalkit.notebook import JudgmentBrowser
 from evalkit.notebook.tuner.code_snippets import session_code
 from evalkit.notebook.tuner.tuning_session import Session
-from evalkit.probes import probe_injection, probe_position, probe_verbosity
 
 RUBRIC = ek.Rubric(
     id="r",
@@ -277,31 +276,6 @@ class TestMissing:
         assert browser.rows[0].text == "a 0"
         browser.receive({"do": "select", "item_id": "i0"})
         assert dict(browser.state["item"]["inputs"]) == {"question": "q 0", "answer": "a 0"}
-
-    @pytest.mark.long
-    @pytest.mark.parametrize("probe", [probe_verbosity, probe_injection])
-    def test_probes_skip_and_map(self, probe):
-        """The column `answer` of these items is another text: what is mapped is read and changed."""
-        items = [row | {"answer": "not this"} for row in OTHER]
-        holes = [*items, items[0] | {"item_id": "i9", "response": None}]
-        plain = [row | {"question": row["prompt"], "answer": row["response"]} for row in OTHER]
-        options = {"samples": 1, "progress": False}
-        mapped = probe(holes, "relevancy", JURY, inputs=COLUMNS, on_missing="skip", **options)
-        pd.testing.assert_frame_equal(mapped.table, probe(plain, "relevancy", JURY, **options).table)
-        assert "4 items (1 more skipped for a missing input)" in str(mapped)
-        with pytest.raises(InputError, match="on_missing='skip'"):
-            probe(holes, "relevancy", JURY, inputs=COLUMNS, **options)
-
-    @pytest.mark.long
-    def test_the_probe_of_pairs_maps(self):
-        pairs = [{"item_id": str(n), "q": f"{n} + 1?", "a": f"{n + 1}", "b": f"It is {n + 1}."} for n in range(6)]
-        columns = {"question": "q", "answer_a": "a", "answer_b": "b"}
-        plain = [{"item_id": row["item_id"]} | {name: row[of] for name, of in columns.items()} for row in pairs]
-        made = [
-            probe_position(items, "preference", "fake:first", inputs=inputs, samples=2, progress=False).table
-            for items, inputs in ((pairs, columns), (plain, None))
-        ]
-        pd.testing.assert_frame_equal(*made)
 
 
 class TestCommandLine:

@@ -30,7 +30,6 @@ MOST = {
     "lighteval": 219,
     "notebook": 127,
     "plots": 48,
-    "probes": 8,
     "rubrics": 176,
     "runs": 138,
     "stats": 14,

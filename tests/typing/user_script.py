@@ -73,7 +73,6 @@ for edit in ek.suggest_edits(evaluation, "openai:gpt-4o"):
 assert_type(ek.report(evaluation, "report.html"), Path)
 ek.freeze(evaluation, "profiles/mine.yaml")
 again = ek.evaluation.sample_again(evaluation, n_items=20, budget_usd=1.0, retries=2)
-probe = ek.probes.probe_injection(items, rubric, judge, concurrency=8, cache="cache")
 
 # on screen
 tuner = ek.RubricTuner("items.jsonl", rubric, [judge], labels, samples=5, folder=Path("tuning"), annotator="eva")
@@ -83,7 +82,7 @@ assert_type(tuner.edit("faithfulness", scale={2: "Every claim is supported."}), 
 assert_type(tuner.evaluation, ek.Evaluation | None)
 assert_type(tuner.versions, pd.DataFrame)
 assert_type(tuner.code(), str)
-for shown in (items, evaluation, compared, ek.plan(items, rubric, judge), rubric, probe, tuner, again):
+for shown in (items, evaluation, compared, ek.plan(items, rubric, judge), rubric, tuner, again):
     assert_type(ek.show(shown, rows=5, width=80), View)
 
 # one step further

@@ -15,7 +15,6 @@ ek.judge(items, rubric, "fake:strict", offlin=True)  # wrong: no such option
 ek.evaluate(items, rubric, "fake:strict", labels="human.csv")  # wrong: labels
 ek.evaluate(items, rubric, "fake:strict", offlin=True)  # wrong: no such option
 ek.evaluate(items, rubric, "fake:strict", retries="twice")  # wrong: an option's value
-ek.probes.probe_position(items, rubric, "fake:strict", budget=1.0)  # wrong: no such option
 ek.RubricTuner(items, rubric, "fake:strict", sampels=5)  # wrong: no such option
 ek.RubricTuner(items, rubric, "fake:strict", budget_usd="1 US$")  # wrong: an option's value
 ek.RubricTuner(items, rubric, "fake:strict", labels=[0, 1, 2])  # wrong: labels

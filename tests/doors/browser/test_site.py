@@ -25,7 +25,7 @@ SEARCHES = {
     "half price": ["batches"],
     "from a CSV": ["tutorial"],
     "held-out labels": ["improving"],
-    "position bias": ["probes"],
+    "position bias": ["judge-bias"],
     "how many labels": ["calibration"],
     "API key": ["judges"],
     "own criteria": ["item-criteria"],
