@@ -32,7 +32,7 @@ from evalkit.engine.providers import connect
 from evalkit.engine.providers.error_answers import instead_of
 from evalkit.engine.providers.prices import price_of
 from evalkit.engine.providers.provider_interface import ProviderError, RunSettings
-from evalkit.engine.providers.waits import wait_of
+from evalkit.engine.providers.waits import wait_of, wait_text
 from evalkit.engine.request import asks_singly
 from evalkit.errors import CacheError
 
@@ -44,7 +44,6 @@ _RATE_LIMIT_PATIENCE = 4
 _ADAPT = "adapt."
 _AS_ASKED = object()
 _FIRST_LOOK_S = 0.05
-_DAY_S = 86400.0
 _LONGEST_LOOK_S = 1.0
 _BEYOND_TIMEOUT_S = 10.0
 _TOKENS_OF_A_CALL = 1000  # about
@@ -440,8 +439,7 @@ class Workers:
         if wait is None or not patient:
             detail = problem.detail
             if problem.retry_after and wait is None:
-                wait_text = "more than a day" if problem.retry_after > _DAY_S else f"{problem.retry_after:g} s"
-                detail += f" (the server asks to wait {wait_text})"
+                detail += f" (the server asks to wait {wait_text(problem.retry_after)})"
             failure = Failure(REASONS.get(problem.kind, "server_error"), detail)
             if problem.kind in ("client_error", "too_long", "refused_parameter"):
                 self._keep_parameters(call)

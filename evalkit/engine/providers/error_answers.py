@@ -172,17 +172,22 @@ _STATUSES = {
 }
 """HTTP status -> the codes that name it in an error that came without one; the first that fits counts."""
 
-_WAIT = re.compile(
-    r"(?:try again|retry|wait|reset\w*)(?: your request)? ?(?:in|after|for)?:? ?(?:(\d+)m(?!s))?(\d+(?:\.\d+)?) ?"
-    r"(ms|milliseconds?|s\b|sec|m\b|min)|\"?retry_?(?:delay|after)\"?: ?\"?()(\d+(?:\.\d+)?)(s?)",
-    re.IGNORECASE,
+_UNITS = {
+    "d|days?": 86400.0, "h|hrs?|hours?": 3600.0, "m|mins?|minutes?": 60.0, "s|secs?|seconds?": 1.0,
+    "ms|milliseconds?": 1e-3, "us|µs": 1e-6, "ns": 1e-9,
+}  # fmt: skip
+_SECONDS = tuple(_UNITS.values())
+_NUMBER_OF = r"(?:\d+(?:\.\d*)?|\.\d+)"
+_DURATION = _any(rf"({_NUMBER_OF}) ?(?:{'|'.join(f'({unit})' for unit in _UNITS)})(?![a-zµ])")
+_TIME = rf"{_NUMBER_OF} ?(?:{'|'.join(_UNITS)})(?![a-zµ])"
+_WAIT = _any(
+    rf"(?:try again|retry|wait|reset\w*)(?: your request)? ?(?:in|after|for)?:? ?({_TIME}(?:(?:,| and)? ?{_TIME})*)",
+    r"\"?retry_?(?:delay|after)\"?: ?\"?(\d+(?:\.\d+)?)",
 )
 _LONGEST_WAIT_S = 300.0
 _EPOCH_S = 1e9
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _LONGEST_TIME, _MOST_LIMITS = 64, 20  # characters of a header, and limits whose resets are read
 _NOTHING = re.compile(r"\s*0+(?:\.0*)?(?![\d.])")  # "0", "0/60", "0, 0;w=60"; not "0.5"
-_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+) ?(h|ms|m|us|µs|ns|s)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -449,30 +454,31 @@ def wait_in(headers: Mapping[str, str], text: str = "", *, resets: bool = True) 
 
     The forms are ``retry-after-ms``, ``Retry-After`` (seconds, a duration, a date or a Unix time) and the words of the
     error; with `resets`, if these say nothing, the reset of a limit of which nothing remains. Up to five minutes are
-    sensible; a longer wait counts only if it is alone, and a later reset never: part of a limit may be free before.
+    sensible; a longer wait counts only if it is alone.
 
     Examples
     --------
-    >>> wait_in({"retry-after-ms": "0", "retry-after": "1"}), wait_in({}, "Please try again in 1m30s."), wait_in({})
-    (1.0, 90.0, None)
-    >>> wait_in({"retry-after": "2s"}), wait_in({"x-ratelimit-reset-tokens": "1m30s"})
-    (2.0, 90.0)
+    >>> wait_in({"retry-after-ms": "0", "retry-after": "1"}), wait_in({}, "Please try again in 11h6m40s."), wait_in({})
+    (1.0, 40000.0, None)
+    >>> limit = {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1m30s"}
+    >>> wait_in(limit), wait_in(limit | {"retry-after": "2s"}), wait_in({"x-ratelimit-reset": "200"})
+    (90.0, 2.0, None)
     """
     in_ms = headers.get("retry-after-ms") or headers.get("x-ms-retry-after-ms", "")
     waits = [*_header_seconds(in_ms, 0.001), *_header_seconds(headers.get("retry-after", "")), *_seconds_in(text)]
-    sensible = [seconds for seconds in waits if seconds <= _LONGEST_WAIT_S]
     if resets and not any(waits):
-        sensible += filter(None, [reset_in(headers)])
+        waits += filter(None, [reset_in(headers)])
+    sensible = [seconds for seconds in waits if seconds <= _LONGEST_WAIT_S]
     return max(sensible if any(sensible) else waits, default=None)
 
 
 def reset_in(headers: Mapping[str, str]) -> float | None:
-    """Seconds until the last limit of which nothing remains is reset, if that is a sensible wait."""
+    """Seconds until the last limit of which the headers say that nothing remains is reset; None: there is none."""
     waits = [0.0]
     for name in [name for name in map(str.lower, headers) if "ratelimit" in name and "reset" in name][:_MOST_LIMITS]:
-        is_used_up = _NOTHING.match(headers.get(name.replace("reset", "remaining"), "0"))
+        is_used_up = _NOTHING.match(headers.get(name.replace("reset", "remaining"), ""))
         waits += _header_seconds(headers.get(name, "")) if is_used_up else []
-    return max(seconds for seconds in waits if seconds <= _LONGEST_WAIT_S) or None
+    return max(waits) or None
 
 
 def _header_seconds(value: str, unit: float = 1.0) -> list[float]:
@@ -481,8 +487,8 @@ def _header_seconds(value: str, unit: float = 1.0) -> list[float]:
     try:
         seconds = [float(number) * unit for number in value.split(",")]
     except ValueError:
-        seconds = [sum(float(number) * _UNITS[unit_name] for number, unit_name in _DURATION.findall(value.lower()))]
-        if not value or _DURATION.sub("", value.lower()).strip():
+        seconds = [_duration(value)]
+        if not value or _DURATION.sub("", value).strip():
             seconds = _moment(value)
     # a Unix time, which some write in milliseconds
     seconds = [wait / 1000 if wait >= 1000 * _EPOCH_S else wait for wait in seconds if math.isfinite(wait)]
@@ -500,6 +506,9 @@ def _moment(value: str) -> list[float]:
 
 def _seconds_in(text: str) -> Iterator[float]:
     for match in _WAIT.finditer(text):
-        minutes, number, unit = (match[1], match[2], match[3]) if match[2] else ("", match[5], "s")
-        scale = 0.001 if unit.lower().startswith(("ms", "milli")) else 60.0 if unit.lower().startswith("m") else 1.0
-        yield float(number) * scale + 60.0 * float(minutes or 0)
+        yield _duration(match[1]) if match[1] else float(match[2])
+
+
+def _duration(text: str) -> float:
+    """The seconds of all times in a text, as in ``11h6m40s`` and "1 hour and 5 minutes"."""
+    return sum(float(time_[1]) * _SECONDS[(time_.lastindex or 0) - 2] for time_ in _DURATION.finditer(text))

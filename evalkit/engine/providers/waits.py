@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from evalkit.engine.providers.provider_interface import ProviderError
@@ -10,6 +11,7 @@ from evalkit.engine.providers.provider_interface import ProviderError
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 30.0
 LONGEST_RETRY_AFTER_S = 300.0
+_YEAR_S = 366 * 86400.0
 
 PERMANENT = ("auth", "quota")
 OF_ONE_PROMPT = ("forbidden", "unknown_model")  # perhaps: firewalls and routers answer 403 or 404 for one prompt
@@ -36,3 +38,17 @@ def wait_of(problem: ProviderError, tried: int) -> Wait | None:
         return Wait(wait, wait)
     # each call waits a little longer than the service, so that they do not all come back at once
     return Wait(retry_after_s + FIRST_WAIT_S * spread / 4, retry_after_s)
+
+
+def wait_text(seconds: float) -> str:
+    """How long a service asks to wait, and when that ends, in words.
+
+    Examples
+    --------
+    >>> wait_text(40_000.4).partition(",")[0], wait_text(1e20)
+    ('40000 s', 'more than a year')
+    """
+    if seconds > _YEAR_S:
+        return "more than a year"
+    end = datetime.now(UTC) + timedelta(seconds=seconds)
+    return f"{seconds:.0f} s, until {end.astimezone().isoformat(' ', 'minutes')}"

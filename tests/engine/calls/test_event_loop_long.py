@@ -157,8 +157,7 @@ def test_retry_after_is_obeyed_by_all_judges_on_the_same_model(server: JudgeServ
 
 
 @pytest.mark.parametrize(
-    ("wait", "words"),
-    [("301", "301 s"), ("86400", "86400 s"), ("86401", "more than a day"), ("9" * 20, "more than a day")],
+    ("wait", "words"), [("301", "301 s, until 2"), ("90000", "90000 s, until 2"), ("9" * 20, "more than a year)")]
 )
 def test_a_wait_beyond_reason_is_a_failure_that_says_so(
     server: JudgeServer, store: ReplyStore, wait: str, words: str
@@ -167,8 +166,52 @@ def test_a_wait_beyond_reason_is_a_failure_that_says_so(
     outcome = one(fetch([request_of(judge_at(server), 7)], store))
     assert outcome.failure is not None
     assert outcome.failure.reason == "rate_limited"
-    assert f"(the server asks to wait {words})" in outcome.failure.detail
+    assert f"(the server asks to wait {words}" in outcome.failure.detail
     assert len(server.seen) == 1
+
+
+HOURS = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "7h"}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"headers": HOURS},
+        {"headers": {"anthropic-ratelimit-tokens-remaining": "0", "anthropic-ratelimit-tokens-reset": "25200"}},
+        {"body": {"error": {"message": "daily", "code": 429, "metadata": {"headers": HOURS}}}},
+        {"body": {"error": {"message": "Tokens per day: Limit 100, Used 100. Please try again in 6h59m60s."}}},
+        {"body": {"error": {"message": "slow down", "details": [{"retryDelay": "25200s"}]}}},
+        {"headers": {"retry-after": "7 hours"}},
+    ],
+)
+def test_a_limit_that_ends_in_hours_stops_the_judge_at_its_first_answer(
+    server: JudgeServer, store: ReplyStore, step: dict[str, Any]
+) -> None:
+    server.always = {"status": 429, **step}
+    outcomes = fetch([request_of(judge_at(server), item) for item in range(9)], store, Options(concurrency=1))
+    assert reasons(outcomes) == ["rate_limited"] * 9
+    assert len(server.seen) == 1
+    details = {outcome.failure.detail for outcome in outcomes if outcome.failure}
+    assert len(details) == 1
+    assert "(the server asks to wait 25200 s, until 2" in details.pop()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"x-ratelimit-reset": "25200"},
+        {"x-ratelimit-remaining-requests": "3", "x-ratelimit-reset-requests": "7h"},
+        {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-tokens": "7h"},
+        {**HOURS, "retry-after-ms": "5"},
+    ],
+)
+def test_a_reset_in_hours_of_a_limit_with_something_left_is_no_wait(
+    server: JudgeServer, store: ReplyStore, headers: dict[str, str]
+) -> None:
+    server.script = deque([{"status": 429, "headers": headers}])
+    outcomes = fetch([request_of(judge_at(server), item) for item in range(2)], store, Options(concurrency=1))
+    assert reasons(outcomes) == [None, None]
+    assert len(server.seen) == 3
 
 
 @pytest.mark.parametrize(

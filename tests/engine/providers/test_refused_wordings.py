@@ -380,6 +380,11 @@ def test_the_reason_behind_a_router_is_shown() -> None:
     )
 
 
+def none_left(limit: str, reset: str) -> dict[str, str]:
+    """The headers of a limit of which nothing remains."""
+    return {f"x-ratelimit-remaining-{limit}": "0", f"x-ratelimit-reset-{limit}": reset}
+
+
 def test_the_longest_sensible_wait_counts() -> None:
     for headers, text, seconds in [
         ({"retry-after-ms": "0", "retry-after": "1"}, "", 1.0),
@@ -399,23 +404,40 @@ def test_the_longest_sensible_wait_counts() -> None:
         *(({"retry-after": odd}, "", None) for odd in ("soon", "2 x", "nan", "inf", "-1s", "", "PT5S", "Wed, 99 Foo")),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, "", 0.0),
         ({"retry-after": "1999-10-21"}, "", 0.0),
-        ({"x-ratelimit-reset-requests": "20s", "x-ratelimit-reset-tokens": "1m0.5s"}, "", 60.5),
+        ({**none_left("requests", "20s"), **none_left("tokens", "1m0.5s")}, "", 60.5),
         ({"x-ratelimit-reset-tokens": "6ms", "x-ratelimit-remaining-tokens": "0"}, "", 0.006),
         ({"x-ratelimit-reset-tokens": "6s", "x-ratelimit-remaining-tokens": "1200"}, "", None),
         ({"x-ratelimit-reset-tokens": "0", "x-ratelimit-remaining-tokens": "-1"}, "", None),
-        ({"x-ratelimit-reset-requests": "23h59m", "x-ratelimit-remaining-requests": "0"}, "", None),  # of a day
-        ({"x-ratelimit-reset-requests": "20s", "retry-after": "3"}, "", 3.0),
-        ({"x-ratelimit-reset-requests": "20s"}, "Please try again in 2s.", 2.0),
+        (none_left("requests", "23h59m"), "", 86_340.0),  # of a day: hopeless
+        ({**none_left("requests", "20s"), **none_left("tokens", "23h59m")}, "", 86_340.0),  # both must be free
+        ({**none_left("requests", "20s"), "x-ratelimit-reset-tokens": "23h59m"}, "", 20.0),
+        ({"x-ratelimit-reset": "200"}, "", None),  # healthy servers send it alone
+        ({"x-ratelimit-reset-tokens": "9h"}, "", None),
+        (none_left("requests", "20s") | {"retry-after": "3"}, "", 3.0),
+        (none_left("requests", "23h59m") | {"retry-after": "3"}, "", 3.0),  # part of a limit may be free before
+        (none_left("requests", "20s"), "Please try again in 2s.", 2.0),
+        (none_left("requests", "9h"), "Please try again in 2s.", 2.0),
+        ({"retry-after": "0"} | none_left("requests", "9h"), "", 32_400.0),
         ({"ratelimitbysize-reset": "44", "ratelimitbysize-remaining": "0"}, "", 44.0),
         ({}, "Please try again in 20ms.", 0.02),
         ({}, "Please try again in 1m30s.", 90.0),
+        # 9 h 2 min 3.5 s, a day and 4 h, an hour and a half
+        ({}, "Limit 1000, Used 1000. Please try again in 9h2m3.5s. Need more?", 32_523.5),
+        ({}, "Your limit resets in 1 day and 4 hours", 100_800.0),
+        ({}, "Retry after 1 hour, 30 minutes.", 5400.0),
+        ({}, "please wait 2 minutes before", 120.0),
+        ({}, "Retry after 7 hours", 25_200.0),
+        ({"retry-after": "7"}, "Retry after 7 hours", 7.0),
+        ({}, "Please try again in 250 milliseconds", 0.25),
+        *(({}, odd, None) for odd in ("try again in 2 months", "retry in 5 meters", "wait for 3", "resets in May")),
+        ({"retry-after": "2 Days"}, "", 172_800.0),
         ({}, "Please retry in 18.07s.", 18.07),
         ({}, "Please wait 12 seconds", 12.0),
         ({}, "Please retry after 60 seconds.", 60.0),
         ({}, "Limit 30000, Used 29000", None),
     ]:
         assert wait_in(headers, text) == pytest.approx(seconds), (headers, text)
-    assert wait_in({"x-ratelimit-reset-tokens": "20s"}, resets=False) is None
+    assert wait_in(none_left("tokens", "20s"), resets=False) is None
     for remaining, seconds in [(" 0 ", 1.0), ("0/60", 1.0), ("0.0", 1.0), ("0, 0;w=60", 1.0), ("00", 1.0),
                                *((odd, None) for odd in ("59/60", "59.0", "59, 59;w=60", "0.5", "60", "10;w=1", "-1"))]:  # fmt: skip
         headers = {"x-ratelimit-reset-requests": "1s", "x-ratelimit-remaining-requests": remaining}
@@ -425,20 +447,24 @@ def test_the_longest_sensible_wait_counts() -> None:
     moments += [f"{later.timestamp():.0f}", f"{later.timestamp() * 1000:.0f}"]
     for moment in moments:
         for name in ("retry-after", "anthropic-ratelimit-requests-reset", "x-ratelimit-reset"):
-            assert wait_in({name: moment}) == pytest.approx(50, abs=15), (name, moment)
-        router = {"message": "limited", "code": 429, "metadata": {"headers": {"X-RateLimit-Reset": moment}}}
+            nothing_left = dict.fromkeys(["anthropic-ratelimit-requests-remaining", "x-ratelimit-remaining"], "0")
+            assert wait_in(nothing_left | {name: moment}) == pytest.approx(50, abs=15), (name, moment)
+        passed_on = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": moment}
+        router = {"message": "limited", "code": 429, "metadata": {"headers": passed_on}}
         assert ErrorText.of({"error": router}).reset == pytest.approx(50, abs=15)
         limited = Answer(429, {}, orjson.dumps({"error": router}), "http://127.0.0.1:1", "/v1")
         assert problem_of(limited, JUDGE, BODY).retry_after == pytest.approx(50, abs=15)
     details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}]
     assert wait_in({}, ErrorText.of([said("quota", details=details)]).text) == 34.0
+    details[0]["retryDelay"] = "5h0m12s"
+    assert wait_in({}, ErrorText.of([said("quota", details=details)]).text) == 18_012.0
 
 
 NO_CREDIT = ("Insufficient balance", "Your credit balance is too low", "You have insufficient funds",
              "You exceeded your current quota, please check your plan and billing details", "Payment required")  # fmt: skip
 RESETS = [
-    {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "20s"}, {"x-ratelimit-reset-tokens": "20s"},
-    {"x-ratelimit-reset-requests": "20", "x-ratelimit-remaining-requests": "0"}, {"ratelimitbysize-reset": "20"},
+    none_left("tokens", "20s"), none_left("requests", "20"),
+    {"ratelimitbysize-reset": "20", "ratelimitbysize-remaining": "0"},
 ]  # fmt: skip
 
 
