@@ -14,6 +14,7 @@ from evalkit.core.judge_settings import FLAGS, JUDGE_SETTINGS
 from evalkit.core.lists_of_choices import ON_MISS, ON_MISSING, RECORDED
 from evalkit.core.settings import CONCURRENCY, RULE_NAMES, Options
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
+from evalkit.errors.secrets import without_keys
 
 Commands = Any
 """What `add_subparsers` returns; argparse has no public name for it."""
@@ -34,8 +35,8 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**options, formatter_class=_Formatter, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
-        """Exit 2 with one line."""
-        self.exit(2, f"evalkit: error: {message} (see: {self.prog} --help)\n")
+        """Exit 2 with one line, without keys."""
+        self.exit(2, f"evalkit: error: {without_keys(message)} (see: {self.prog} --help)\n")
 
     def add_what(self) -> None:
         """What is judged, and by whom."""

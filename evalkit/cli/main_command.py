@@ -15,6 +15,7 @@ from evalkit.cli.arguments import Parser
 from evalkit.cli.reading_and_printing import check_output
 from evalkit.cli.stderr_messages import tell, warnings_as_messages
 from evalkit.errors import EvalkitError
+from evalkit.errors.secrets import is_key
 
 _DONE, _ERROR, _PIPE_CLOSED = 0, 2, 141
 _COMMANDS = {
@@ -115,8 +116,13 @@ def _drop_output() -> None:
 def parse_arguments(given: list[str]) -> argparse.Namespace:
     """The arguments of one command, read by the parser that they are for.
 
-    ``lighteval`` takes arguments of LightEval, and ``judge --trace-file`` flags of the gate.
+    ``lighteval`` takes arguments of LightEval, and ``judge --trace-file`` flags of the gate. A flag that is called as
+    a key is refused before a message can repeat its value.
     """
+    flags = (word.partition("=")[0] for word in given if word.startswith("--") and given[0] != "lighteval")
+    if (flag := next(filter(is_key, flags), None)) is not None:
+        advice = "put the key into an environment variable and pass the variable's name, as in --judge-api-key-env NAME"
+        Parser(prog="evalkit").error(f"unknown flag {flag}: no flag takes a key itself; {advice}")
     if given[0] == "judge" and any(word.partition("=")[0] == "--trace-file" for word in given):
         return cast(argparse.Namespace, _module("ci").record_parser().parse_args(given[1:]))
     parser = parser_of_commands(given[0])

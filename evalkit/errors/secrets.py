@@ -35,12 +35,11 @@ _SIGNED_IN = re.compile(r"(?<=://)[^/@\s?#]+@")
 _PAIR = re.compile(r"(?:(?<=[?&;#,\s])|^)([A-Za-z][\w.-]*)=([^&#;,\s([{<\\][^&#;,\s]*)")  # "key=(.*)" holds none
 _QUERY = re.compile(r"(?<=[?&;])([A-Za-z][\w.-]*)=([^&#;,\s'\"\[]+)")
 _HEADER = re.compile(r"^\s*((?i:authorization|cookie|[a-z]+-[a-z-]+)):\s*\S")  # "X-Api-Key: …", not "Token: …"
-_SHORTEST = 8  # a shorter key is a placeholder, as "none" or "EMPTY", that other texts may hold
 _PLACEHOLDERS = (
     "-", "dummy", "empty", "fake", "lm-studio", "local", "na", "no-key", "none", "not-needed", "null", "ollama",
     "placeholder", "sk-no-key-required", "unused", "x",
 )  # fmt: skip
-_LONG = 16
+_LONG, _SHORTEST_WITH_DIGIT = 16, 8  # shorter keys may be words of other texts, as "postgres" or "approved"
 _LONGEST_MESSAGE = 240
 _FOLDERS = ("PWD", "OLDPWD")  # variables of every shell: working directories, though "pwd" names a password elsewhere
 _NOT_KEPT = "[not kept]"
@@ -78,15 +77,11 @@ class Secret:
 
     def hide_in(self, text: str) -> str:
         """The text with ``…`` for this key."""
-        return text.replace(self._value, "…") if self._is_hidden else text
+        return text.replace(self._value, "…") if is_searchable(self._value) else text
 
     def hide_in_bytes(self, content: bytes) -> bytes:
         """As `hide_in`, for bytes."""
-        return content.replace(self._value.encode(), "…".encode()) if self._is_hidden else content
-
-    @property
-    def _is_hidden(self) -> bool:
-        return len(self._value) >= _SHORTEST and not self.is_placeholder
+        return content.replace(self._value.encode(), "…".encode()) if is_searchable(self._value) else content
 
     @property
     def is_placeholder(self) -> bool:
@@ -101,7 +96,7 @@ class Secret:
     @property
     def is_long(self) -> bool:
         """Whether it has 16 characters or more, so that it is hidden wherever it stands: no short word is meant."""
-        return len(self._value) >= 16
+        return len(self._value) >= _LONG
 
     @property
     def is_web_token(self) -> bool:
@@ -165,7 +160,7 @@ def find_key(value: Any) -> str | None:
     A key is: a text (or list of texts) under a name as ``api_key``, ``token``, ``Authorization``, ``password`` or
     ``cookie``; such a name in a query (``?key=…``); a name or password before a host; the value of an environment
     variable that a judge names as `api_key_env`, that is called like a key or, where the value has 16 characters and a
-    digit, that ends in ``_KEY`` or ``_TOKEN``; and what has the shape of one (``sk-…``, ``hf_…``, ``AIza…``,
+    digit, that ends in ``_KEY`` or ``_TOKEN`` (values that `is_searchable` allows); and what has the shape of one (``sk-…``, ``hf_…``, ``AIza…``,
     ``AKIA…``, ``Bearer …``, a JSON Web Token).
 
     Examples
@@ -218,6 +213,18 @@ def _in_text(text: str, known: Mapping[str, str]) -> str | None:
     return f"a value for '{header[1]}:'" if header and is_key(header[1]) else None
 
 
+def is_searchable(key: str) -> bool:
+    """Whether a key is searched for in other texts: it has 16 characters, or 8 with a digit, and is no placeholder.
+
+    Examples
+    --------
+    >>> is_searchable("s3cretpw"), is_searchable("postgres"), is_searchable("sk-no-key-required")
+    (True, False, False)
+    """
+    is_long = len(key) >= (_SHORTEST_WITH_DIGIT if any(map(str.isdigit, key)) else _LONG)
+    return is_long and not Secret(key).is_placeholder
+
+
 def _known_keys() -> dict[str, str]:
     """Each known key -> its origin. Do not store the result: it contains the keys."""
     known = {
@@ -225,13 +232,14 @@ def _known_keys() -> dict[str, str]:
         for name, value in os.environ.items()
         if _is_variable(name, value.strip())
     }
-    return known | {key.reveal(): "an API key passed as an argument" for key in _held}
+    known |= {key.reveal(): "an API key passed as an argument" for key in _held}
+    return {key: whose for key, whose in known.items() if is_searchable(key)}
 
 
 def _is_variable(name: str, value: str) -> bool:
-    """Whether an environment variable holds a key, by its name and the length of its value."""
+    """Whether an environment variable holds a key, by its name and, for most names, by its value."""
     if name in _watched or (is_key(name) and name not in _FOLDERS):
-        return len(value) >= _SHORTEST
+        return True
     return len(value) >= _LONG and _VARIABLES.search(name) is not None and any(map(str.isdigit, value))
 
 
