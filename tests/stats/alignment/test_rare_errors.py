@@ -91,7 +91,7 @@ def test_a_largest_error_is_a_number_above_zero(wrong):
 @pytest.mark.long
 def test_intervals_hold_rare_errors_in_simulations():
     # The judge is 100 off on 2 % of the items. Allowing for nothing more covered 63-76 % at 30 labels.
-    draw, covered, rounds = np.random.default_rng(5), 0, 30
+    draw, covered, rounds = np.random.default_rng(5), 0, 60
     for _ in range(rounds):
         people = np.clip(np.round(68 + 22 * draw.normal(size=400)), 0, 100)
         wrong = draw.random(400) < 0.02
@@ -99,7 +99,7 @@ def test_intervals_hold_rare_errors_in_simulations():
         judge = np.where(wrong, 0, people)
         row = ek.corpus_estimate(votes_table(judge, HUNDRED), labels_of(people[:30])).iloc[0]
         covered += row["estimate_low"] <= people.mean() <= row["estimate_high"]
-    assert covered >= 25  # of 30: at .93, fewer come up in 2 of 100 runs; the draws are always the same
+    assert covered >= 54  # of 60: at .93, fewer come up in 2 of 100 runs; the draws are always the same
 
 
 @pytest.mark.long
@@ -108,7 +108,7 @@ def test_split_labels_stand_for_the_corpus(tmp_path):
     draw, n, gaps, before = np.random.default_rng(8), 400, [], []
     people = np.where(np.arange(n) % 2 == 0, 1.0, 5.0)
     chance = np.where(people == 1, 0.8, 0.2)
-    for number in range(12):
+    for number in range(20):
         order = draw.permutation(n)
         there = order[draw.random(n) < chance[order]]
         labels = labels_of(people[there], there).assign(probability=chance[there], round=1)
@@ -120,7 +120,7 @@ def test_split_labels_stand_for_the_corpus(tmp_path):
         gaps.append(row["human"] - 3.0)
         left = np.setdiff1d(np.arange(n), there)
         before.append(people[left].mean() - 3.0)
-    assert abs(np.mean(gaps)) < 3 * np.std(gaps) / math.sqrt(len(gaps))
+    assert abs(np.mean(gaps)) < 3 * np.std(gaps) / math.sqrt(20)
     assert np.mean(before) > 0.5  # the items without dev labels are others than the corpus
 
 
@@ -146,7 +146,7 @@ def test_labels_picked_by_hand_are_seen():
     for made in (ek.corpus_estimate(votes, picked), ek.calibrate(votes, picked).table, ek.align(votes, picked)):
         assert text in notes(made)
         assert f"z {by_hand(hard):.1f}" in notes(made)
-    for seed in range(12):
+    for seed in range(40):
         chosen = np.random.default_rng(seed).permutation(500)[:60]
         made = ek.corpus_estimate(votes, labels_of(people[chosen], chosen))
         assert (text in notes(made)) == (abs(by_hand(chosen)) > 3.3), seed
@@ -158,7 +158,7 @@ def test_whole_clusters_drawn_at_random_are_no_picked_labels():
     # 50 groups of 10 with one score each: 6 groups are 60 labels, but z is of 6.
     draw, alarms = np.random.default_rng(6), 0
     clusters = {f"i{i}": i // 10 for i in range(500)}
-    for _ in range(15):
+    for _ in range(40):
         judge = np.repeat(draw.integers(1, 6, 50), 10)
         chosen = np.concatenate([np.arange(10) + 10 * g for g in draw.permutation(50)[:6]])
         made = ek.align(votes_table(judge, FIVE), labels_of(judge[chosen], chosen), clusters=clusters)
