@@ -42,8 +42,8 @@ _numbers = count()
 
 # xdist hands out whole files in this order, so that no worker is left with a long one at the end.
 _LONG_FILES = (
-    "doors/test_packs_end_to_end", "doors/browser/test_tuner", "doors/browser/test_runs_wizard",
-    "doors/test_lighteval", "doors/browser/test_exports", "faults/test_runs", "runs/run/test_runner_long",
+    "doors/browser/test_tuner", "doors/browser/test_runs_wizard", "doors/test_lighteval",
+    "doors/test_packs_end_to_end", "doors/browser/test_exports", "faults/test_runs", "runs/run/test_runner_long",
     "doors/browser/test_accessibility", "notebook/tuner/test_tuner_controller_long",
     "notebook/runs/test_run_wizard_controller_long", "faults/test_calls_processes",
     "runs/registry/test_plugin_sources_long", "runs/registry/test_registry_long",

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commandline import evalkit
 from lighteval_parts import MODEL, make_parts
-from places import ROOT
 from plugins import git
 from servers import judge_server
+from warm_process import WarmProcess
 
 pytest.importorskip("lighteval")
 pytest.importorskip("sqlalchemy")
@@ -50,34 +49,38 @@ def own_gsm8k(place: Path) -> None:
         "---\nconfigs:\n- config_name: main\n  data_files:\n"
         "  - {split: train, path: train.jsonl}\n  - {split: test, path: test.jsonl}\n---\n"
     )
-    load = f"import datasets; datasets.load_dataset({str(source)!r}, 'main')"
-    subprocess.run([sys.executable, "-c", load], check=True, capture_output=True, env=environ_of(place), timeout=300)
+    from datasets import load_dataset
+
+    load_dataset(str(source), "main", cache_dir=place / "hf" / "datasets")
     made = place / "hf" / "datasets" / "gsm8k"
     made.rename(made.with_name("openai___gsm8k"))
 
 
-def environ_of(place: Path, **changes: str) -> dict[str, str]:
-    own = {
-        "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", "EVALKIT_CACHE": str(place / "cache"), "HF_HUB_OFFLINE": "1",
-        "HF_HOME": str(place / "hf"), "HOME": str(place), "MODEL_CALLS": str(place / "calls.txt"), "COLUMNS": "200",
-        "JUDGE_KEY": "sk-of-the-judge",
-    }  # fmt: skip
-    return os.environ | own | changes
-
-
 class Shell:
-    """`evalkit …` as a person types it, in a folder of its own."""
+    """`evalkit …` as a person types it, in a folder of its own; its runs start LightEval warm, unless it is cold."""
 
-    def __init__(self, place: Path) -> None:
-        self.place = place
+    def __init__(self, place: Path, lighteval: WarmProcess) -> None:
+        self.place, self._lighteval = place, lighteval
+        self._environ = {
+            "EVALKIT_CACHE": str(place / "cache"), "HF_HUB_OFFLINE": "1", "HF_HOME": str(place / "hf"),
+            "HF_DATASETS_CACHE": str(place / "hf" / "datasets"), "HOME": str(place),
+            "MODEL_CALLS": str(place / "calls.txt"), "JUDGE_KEY": "sk-of-the-judge",
+        }  # fmt: skip
 
-    def __call__(self, *words: str, code: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "evalkit", *words], cwd=self.place, env=environ_of(self.place), capture_output=True,
-            text=True, check=False, timeout=300,
-        )  # fmt: skip
+    def __call__(self, *words: str, code: int = 0, cold: bool = False) -> str:
+        return self.ended(*words, code=code, cold=cold).stdout
+
+    def ended(self, *words: str, code: int = 0, cold: bool = False) -> subprocess.CompletedProcess[str]:
+        command = self._lighteval.command("lighteval")
+        done = evalkit(*words, folder=self.place, cold=cold, lighteval=command, **self._environ)
         assert done.returncode == code, f"{words}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
-        return done.stdout
+        return done
+
+
+@pytest.fixture
+def shell(tmp_path: Path, warm_lighteval: WarmProcess, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    monkeypatch.setenv("COLUMNS", "200")
+    return Shell(tmp_path, warm_lighteval)
 
 
 def plugin_in_git(shell: Shell) -> str:
@@ -157,8 +160,7 @@ def check_leaderboard(shell: Shell, ids: list[str]) -> None:
     assert judged["model"] == "parrot=model.py"
 
 
-def test_from_plugins_to_a_leaderboard(tmp_path):
-    shell = Shell(tmp_path)
+def test_from_plugins_to_a_leaderboard(shell, tmp_path):
     own_gsm8k(tmp_path)
     shell("plugin", "register", "evalkit-tasks", "1", "evalkit.lighteval.tasks", "--type", "bundle")
     task = plugin_in_git(shell)
@@ -181,7 +183,7 @@ def test_from_plugins_to_a_leaderboard(tmp_path):
         (tmp_path / "jury.json").write_text(json.dumps({"judges": [judge, fake], "report_disagreement": True}))
         start = ["run", "start", "support-suite", "--model", "parrot=model.py", "--backend", "custom"]
         start += ["--max-samples", "4"]
-        shell(*start)
+        shell(*start, cold=True)
         assert not server.seen, "deterministic: nobody was asked"
         judged = ["--scoring-mode", "judge", "--scoring-config", "judge.json"]
         shell(*start, *judged)
@@ -232,9 +234,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_only_the_code_of_a_task_tells_is_refused_before_the_model_is_loaded(tmp_path, case):
+def test_what_only_the_code_of_a_task_tells_is_refused_before_the_model_is_loaded(shell, tmp_path, case):
     tasks, mode, said = REFUSED[case]
-    shell = Shell(tmp_path)
     shell("plugin", "new", "tone")
     if "plugin does not support" in case:
         with (tmp_path / "tone/src/tone/__init__.py").open("a") as module:
@@ -297,10 +298,9 @@ TASKS_TABLE = [
 """
 
 
-def test_a_run_of_four_scorers_tells_the_truth_about_each(tmp_path, monkeypatch):
+def test_a_run_of_four_scorers_tells_the_truth_about_each(shell, tmp_path, monkeypatch):
     make_parts(tmp_path, 5)
     (tmp_path / "four_scorers.py").write_text(PLUGIN)
-    shell = Shell(tmp_path)
     names = ("by_own_judge", "exactly", "by_rubric", "by_pollux")
     tasks = [{"task_spec": name, "overrides": {"judge_plugin_name": "four"}} for name in names]
     (tmp_path / "pack.yaml").write_text(json.dumps({"pack": "four", "version": 1, "tasks": tasks}))
@@ -312,11 +312,7 @@ def test_a_run_of_four_scorers_tells_the_truth_about_each(tmp_path, monkeypatch)
         shell("pack", "apply", "pack.yaml")
         words = ["run", "start", "four", "--model", "parrot=model.py", "--backend", "custom", "--quiet"]
         words += ["--scoring-mode", "judge", "--scoring-config", "judge.json"]
-        done = subprocess.run(
-            [sys.executable, "-m", "evalkit", *words], cwd=tmp_path, env=environ_of(tmp_path), capture_output=True,
-            text=True, check=False, timeout=300,
-        )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-4000:]
+        done = shell.ended(*words)
     run = json.loads(shell("run", "show", "last", "--json"))
     states = {task["task"]: task["receipt_state"] for task in run["tasks"]}
     assert states == {
@@ -363,9 +359,8 @@ tasks:
 """
 
 
-def test_one_task_under_two_profiles_is_answered_once_and_a_replaced_rule_is_said(tmp_path):
+def test_one_task_under_two_profiles_is_answered_once_and_a_replaced_rule_is_said(shell, tmp_path):
     """`strict` takes the lower of two votes, `conservative` their median; the model is asked once per document."""
-    shell = Shell(tmp_path)
     (tmp_path / "pack.yaml").write_text(TWICE)
     shell("pack", "apply", "pack.yaml")
     (tmp_path / "model.py").write_text(

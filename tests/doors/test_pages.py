@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import environment
+from commandline import command, environment
 from page_blocks import _FENCE, Block, blocks_of
 from places import ROOT
 
@@ -258,7 +258,7 @@ def _run_shell(block: Block, page: str, folder: Path) -> None:
     skipped = ("pip ", "export ", "EVALUATOR_")  # an installation; a server; a model
     lines = [line for line in block.body.splitlines() if not line.startswith(skipped) and "postgresql:" not in line]
     script = re.sub(r"--judge openai:\S+", "--judge fake:strict", "\n".join(lines))
-    (folder / "evalkit").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m evalkit "$@"\n')
+    (folder / "evalkit").write_text(f'#!/bin/sh\nexec {shlex.join(command())} "$@"\n')
     (folder / "evalkit").chmod(0o755)
     path = f"{folder}:{os.environ['PATH']}"
     env = environment() | {"PATH": path, "EVALKIT_CACHE": str(folder / "cache"), "PYTHONPATH": str(ROOT)}

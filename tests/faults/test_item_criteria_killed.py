@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from commandline import python
 from requirement_replies import replies
 from servers import JudgeServer, judge_server
 
@@ -65,7 +66,7 @@ def test_coverage_is_stated_and_nothing_is_paid_twice(tmp_path: Path, per_call: 
     with judge_server(always={"delay": 0.03}, faults=replies(met, lost)) as server:
         for _ in range(KILLS):
             n_before = len(server.seen)
-            words = [sys.executable, "-c", RUN, server.url, str(file), str(tmp_path / "cache"), str(per_call)]
+            words = python(RUN, server.url, file, tmp_path / "cache", per_call)
             with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
                 deadline = time.monotonic() + 120
                 while len(server.seen) < n_before + 24:
