@@ -19,11 +19,12 @@ import asyncio
 import logging
 import os
 import random
+import re
 import selectors
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -129,7 +130,9 @@ class Server:
     hung: float = 0.0
     n_items: int = 80
     samples: int = 1
-    seen: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("requests", "usd_billed", "usd_answered"), 0))
+    seen: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("requests", "usd_billed"), 0))
+
+    usd_of: list[float] = field(default_factory=list)
 
     @classmethod
     def of(cls, seed: int) -> Server:
@@ -139,7 +142,7 @@ class Server:
         slots = draw.choice((1, 1, 2, 4, 4, 16))
         # twelve answers per slot within the time limit, as 5 s of 60 s; from four to forty
         seconds = TIMEOUT_S / draw.choice((8, 12, 20, 40) if hosted else (4, 6, 8, 12, 12, 20, 40))
-        server = cls(seed, slots, seconds, draw.choice((0.0, 0.3, 0.6)), draw.random() < 0.5, hosted)
+        server = cls(seed, slots, seconds, draw.choice((0.02, 0.3, 0.6)), draw.random() < 0.5, hosted)
         server.n_items = min(150, round(20 * slots * TIMEOUT_S / (seconds * 12)) + 40)
         if draw.random() < 0.3:
             server.limited, server.limit = draw.choice((0.05, 0.2)), draw.choice(list(LIMITS))
@@ -160,26 +163,29 @@ class Server:
             await asyncio.sleep(3600)
         work = self._work(draw)
         reply = await (asyncio.shield(asyncio.ensure_future(work)) if self.computes_on else work)
-        if request.transport is not None and not request.transport.is_closing():
-            self.seen["usd_answered"] += self._usd(reply)
         return web.json_response(reply)
 
-    def _usd(self, reply: dict[str, Any]) -> float:
-        n_tokens = reply["usage"]["completion_tokens"]
+    def _usd(self, n_tokens: int) -> float:
         return (PROMPT_TOKENS * PRICE[0] + n_tokens * PRICE[1]) / 1e6 * TIERS[self.tier]
+
+    def usd_of_replies(self, texts: Iterable[Any]) -> float:
+        """What these replies cost, by the numbers in them; empty ones cost their prompt."""
+        numbers = [re.search("#([0-9]+)#", text) if isinstance(text, str) else None for text in texts]
+        return sum(self._usd(0) if number is None else self.usd_of[int(number[1])] for number in numbers)
 
     async def _work(self, draw: random.Random) -> dict[str, Any]:
         async with self._free:
             await asyncio.sleep(self.seconds * draw.uniform(1 - self.spread, 1 + self.spread))
         kind = draw.choices(("cut", "empty", "good"), (self.cut, self.empty, 1 - self.cut - self.empty))[0]
         n_tokens = 0 if kind == "empty" else COMPLETION_TOKENS
-        text = {"cut": '{"explanation": "the ans', "empty": "", "good": '{"explanation": "fine", "score": 2}'}[kind]
+        self.usd_of.append(self._usd(n_tokens))
+        name = f"#{len(self.usd_of) - 1}#" if n_tokens else ""
+        text = {"cut": f'{{"explanation": "{name} th', "good": f'{{"explanation": "{name}", "score": 2}}'}.get(kind, "")
         choice = {"index": 0, "finish_reason": "length" if kind == "cut" else "stop", "message": {"content": text}}
         usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": n_tokens}
         tier = {} if self.tier == "none" else {"service_tier": self.tier}
-        reply = {"object": "chat.completion", "model": "m", "choices": [choice], "usage": usage, **tier}
-        self.seen["usd_billed"] += self._usd(reply)
-        return reply
+        self.seen["usd_billed"] += self.usd_of[-1]
+        return {"object": "chat.completion", "model": "m", "choices": [choice], "usage": usage, **tier}
 
     async def start(self) -> tuple[web.AppRunner, str]:
         """Start it on the running loop; what ends it, and its base URL."""
@@ -201,7 +207,7 @@ def judged(server: Server, thread: LoopThread, **options: Any) -> dict[str, Any]
     with tempfile.TemporaryDirectory() as cache, address, warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always")
         judge = ek.Judge("openai", f"server-{server.seed}", base_url=url, price=PRICE)
-        options = {"samples": 1, "cache": cache, "progress": False} | options
+        options = {"samples": 1, "cache": cache, "progress": False, "replies": True} | options
         table = ek.judge(items, "correctness", judge, **options)
         ek.engine.ReplyStore.open(cache).close()
     took, seen = thread.loop.time() - started, dict(server.seen)
@@ -210,7 +216,8 @@ def judged(server: Server, thread: LoopThread, **options: Any) -> dict[str, Any]
     usd = table["cost_usd"]
     return asdict(server) | seen | {
         "scored": int(table["score"].notna().sum()), "lost": int(lost.sum()), "per_item": seen["requests"] / len(table),
-        "usd_shown": float(usd.sum()), "n_unpriced": int(usd[~lost].isna().sum()), "minutes": took / 60,
+        "usd_shown": float(usd.sum()), "usd_answered": server.usd_of_replies(table.loc[~lost, "reply"]),
+        "n_unpriced": int(usd[~lost].isna().sum()), "minutes": took / 60,
         "notes": [str(note.message) for note in notes],
     }  # fmt: skip
 
@@ -231,6 +238,13 @@ def line(figures: dict[str, Any]) -> str:
     )
 
 
+def is_billed(figures: dict[str, Any]) -> bool:
+    """Whether the cost of the answers that came is shown, or NA for those of a tier with a price of its own."""
+    if figures["n_unpriced"]:
+        return TIERS[figures["tier"]] != 1.0 and figures["usd_shown"] == 0
+    return abs(figures["usd_shown"] - figures["usd_answered"]) < 1e-6
+
+
 def main(n: int = 30, first: int = 0) -> int:
     """Judge by all servers; 1 if a reply was lost or asked for too often, or if another cost is shown."""
     logging.disable()
@@ -246,11 +260,7 @@ def main(n: int = 30, first: int = 0) -> int:
     most = {
         kind: max((row["per_item"] for row in slow if row["hosted"] is kind), default=0.0) for kind in (False, True)
     }
-    other = [
-        row["seed"]
-        for row in all_figures
-        if row["n_unpriced"] or abs(row["usd_shown"] - row["usd_answered"]) > 1e-9 + 1e-6 * row["usd_billed"]
-    ]
+    other = [row["seed"] for row in all_figures if not is_billed(row)]
     print(
         f"\n{n_lost} of {n_items} replies lost; without HTTP 429, hung and empty answers at most {most[False]:.2f} "
         f"requests an item at a private address, {most[True]:.2f} at a hosted one"

@@ -457,12 +457,13 @@ class Workers:
         """After a time-out: lower the limit if the server answered less than was in flight, to half of what it did."""
         limiter = self._limiter
         n = limiter.n_answered - call.n_answered
-        if n > limiter.in_flight:
-            call.is_hung = True
-        elif limiter.in_flight and not call.is_hung:
-            limiter.lower(n / 2, call.epoch)
-        elif not limiter.in_flight and not n:
+        # a place that became free is taken already
+        if not n and limiter.in_flight <= (1 if limiter.most == 1 else 0):
             self._breaker.timed_out_alone(problem)
+        elif n > limiter.in_flight:
+            call.is_hung = True
+        elif not call.is_hung:
+            limiter.lower(n / 2, call.epoch)
 
     def _retry_in(self, seconds: float, call: PendingCall, *, first: bool = True) -> None:
         def retry() -> None:
