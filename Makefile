@@ -55,7 +55,7 @@ test: .venv-test/.built ## five minutes: the quick tests and one journey through
 	@files=$$($(SELECT) test $(PKG)) && $(PYTEST) $(NBVAL) $$files $(JOURNEY_NOTEBOOK) $(ARGS)
 
 test-all: .venv-test/.built ## every test and notebook; with TIER=rest, those that `make test` leaves out
-	@files=$$($(SELECT) $(TIER) $(PKG)) && $(PYTEST) $(NBVAL) $$files $(NOTEBOOKS) $(ARGS)
+	@export NOTEBOOKS_TWICE=1 && files=$$($(SELECT) $(TIER) $(PKG)) && $(PYTEST) $(NBVAL) $$files $(NOTEBOOKS) $(ARGS)
 
 check: .venv-test/.built ## format, lint, types, layers, local names, ceilings of size, examples in docstrings
 	@.venv-test/bin/ruff format --check .

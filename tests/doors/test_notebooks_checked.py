@@ -237,3 +237,25 @@ def test_a_notebook_with_a_real_judge_is_checked_against_its_recorded_replies(tm
     book.cells[1].source = book.cells[1].source.replace("samples=2", "samples=3")  # what was not recorded
     nbformat.write(book, path)
     assert "1 failed, 2 passed" in run(*strictly, ok=False, **recorded)
+
+
+def test_a_notebook_runs_again_in_a_new_kernel_with_the_same_cache(tmp_path: Path) -> None:
+    # The first cell shows the run's number, which the cache keeps; the second one that the kernel knows nothing.
+    count = "import os, pathlib\nfile = pathlib.Path(os.environ['EVALKIT_CACHE'], 'runs')\n"
+    count += "_ = file.write_text(file.read_text() + 'x' if file.exists() else 'x')\nprint(len(file.read_text()))"
+    book = nbformat.v4.new_notebook()
+    for source, text in ((count, "1\n"), ("print('seen' in globals())\nseen = 1", "False\n")):
+        output = nbformat.v4.new_output("stream", name="stdout", text=text)
+        book.cells.append(nbformat.v4.new_code_cell(source, outputs=[output], execution_count=1))
+    nbformat.write(book, tmp_path / "runs.ipynb")
+    (tmp_path / "conftest.py").write_text((ROOT / "notebooks" / "conftest.py").read_text(encoding="utf-8"))
+    (tmp_path / "sanitize.cfg").write_text("")
+    command = ["-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "--nbval", "--nbval-current-env", "-rA"]
+    own = {"EVALKIT_CACHE": str(tmp_path), "NOTEBOOKS_TWICE": "1"}
+    done = subprocess.run(
+        [sys.executable, *command, "--rootdir", str(tmp_path), "runs.ipynb"], cwd=tmp_path, env=os.environ | own,
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    ends = [line.split(" - ")[0] for line in done.stdout.splitlines() if line.startswith(("PASSED", "FAILED"))]
+    first, again = "runs.ipynb::Cell", "runs.ipynb::again::Cell"
+    assert sorted(ends) == [f"FAILED {again} 0", f"PASSED {first} 0", f"PASSED {first} 1", f"PASSED {again} 1"]

@@ -134,15 +134,13 @@ class TestContent:
         assert "baseline" not in written(edited, tmp_path).text
 
     def test_without_verdicts_nothing_is_counted(self, tmp_path):
-        # a scale of lengths has no pass rule, and so no verdicts
-        long = {"name": "long", "description": "How long is it?", "scale": [0, 9], "level": "interval"}
-        rubric = ek.Rubric(id="brief", inputs=["answer"], criteria=[long])
-        items = [{"answer": "ab"}, {"answer": "a longer one"}]
-        rubrics = rubric, rubric.edit("long", description="How many words?")
-        before, after = (ek.evaluate(items, one, "fake", progress=False) for one in rubrics)
+        rubric, items = ek.load_rubric("helpfulness"), [{"question": "How?", "answer": text} for text in ("ab", "abc")]
+        rubrics = rubric, rubric.edit("helpfulness", description="Is it of use?")
+        judge = ek.Judge.function(lambda _: "no comment", name="mute", version="1")  # no reply is a score
+        before, after = (ek.evaluate(items, one, judge, progress=False) for one in rubrics)
         text = written(after, tmp_path, baseline=before).text
-        assert "long, fake:strict: no verdicts to compare" in text
-        assert "of 0" not in text
+        assert "helpfulness, mute: no verdicts to compare" in text
+        assert "of 0 changed" not in text
 
     def test_judgments_alone_are_a_baseline(self, support, tmp_path):
         first, edited = support
