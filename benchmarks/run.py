@@ -19,7 +19,7 @@ BARS = (
     "criteria_per_call", "judgelm", "hostile_replies", "gate", "faults", "kills", "budget", "messages", "tuner",
     "local_models",
 )  # fmt: skip
-BY_NAME_ONLY = ("groups_that_change", "growth", "large_folders", "machines", "noise", "random_servers", "soak")
+BY_NAME_ONLY = ("groups_that_change", "growth", "machines", "noise", "random_servers", "soak")
 
 
 def main(names: list[str]) -> int:

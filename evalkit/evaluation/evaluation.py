@@ -5,16 +5,13 @@ Over 350 lines, but one class; what it computes and prints is in other modules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
-from itertools import chain
 from typing import Any, TypeVar, cast
 
-import numpy as np
 import pandas as pd
 
-from evalkit.core.formatting import OWN_COSTS
 from evalkit.core.reply_keys import digest
 from evalkit.core.settings import Options, Rules
 from evalkit.engine.judging.specification import Spec, check_names
@@ -42,11 +39,9 @@ from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 from evalkit.tables.grouping import cluster_names
 from evalkit.tables.items import ItemsLike, as_items
-from evalkit.tables.judgment_folders import FolderLike, is_folder, one_table, parts_of, read_parts
 from evalkit.tables.schemas import SCORE_KEY, check
 
 _ASKED = [*SCORE_KEY, "level", "scale"]
-_ROWS = 10_000
 _T = TypeVar("_T")
 
 
@@ -76,7 +71,7 @@ class Evaluation:
     rubric, rules
         The rubric, and the rules from samples to scores.
     judged
-        The judgments: a table, or the folder of `judge_files`.
+        The table of judgments.
     clusters
         Item -> unit of the intervals: its group, else its content.
     n_unique
@@ -104,7 +99,7 @@ class Evaluation:
     items: pd.DataFrame
     rubric: Rubric
     rules: Rules
-    judged: pd.DataFrame | FolderLike
+    judged: pd.DataFrame
     labels: pd.DataFrame | None = None
     clusters: pd.Series | None = None
     n_unique: int = 0
@@ -131,7 +126,7 @@ class Evaluation:
     @classmethod
     def of(
         cls,
-        judgments: pd.DataFrame | FolderLike,
+        judgments: pd.DataFrame,
         items: ItemsLike,
         labels: LabelsLike | None = None,
         rubric: RubricLike | None = None,
@@ -152,8 +147,7 @@ class Evaluation:
         Parameters
         ----------
         judgments
-            A judgments table of one rubric: from `import_judgments`, `judge` or a file. Or the folder of
-            `judge_files`: the figures then read it part by part, and what shows single judgments reads all of it.
+            A judgments table of one rubric: from `import_judgments`, `judge` or a file.
         items
             The items that were judged.
         labels
@@ -172,7 +166,7 @@ class Evaluation:
         ------
         InputError
             When the table has no rows, several rubrics or versions, or judgments of other items, criteria, scales or
-            another rubric than the one passed; for a folder also as `vote`.
+            another rubric than the one passed.
 
         Examples
         --------
@@ -183,8 +177,8 @@ class Evaluation:
         >>> float(Evaluation.of(judgments, items).summary["mean"].iloc[0])
         1.0
         """
-        judged = judgments if is_folder(judgments) else check(judgments, "judgments")
-        rows = one_table(part[_ASKED].drop_duplicates() for part in parts_of(judged, need=_ASKED))
+        judged = check(judgments, "judgments")
+        rows = judged[_ASKED].drop_duplicates()
         if rows.empty:
             raise InputError("the judgments table has no rows; nothing can be evaluated")
         frame = as_items(items, item_id=item_id)
@@ -197,8 +191,7 @@ class Evaluation:
             refuse_other_rubric(rows, chosen, "judgments", advice)
         check_names(inputs or {}, chosen)
         columns = columns_of(chosen, inputs or {}, frame)
-        pages = (frame[at : at + _ROWS] for at in range(0, len(frame), _ROWS))
-        content = [text for page in pages for text in _content(chosen, columns, page)]
+        content = _content(chosen, columns, frame)
         return cls(
             items=frame,
             rubric=chosen,
@@ -224,37 +217,26 @@ class Evaluation:
 
     @property  # and no cached one: type checkers would not take an evaluation where a table of judgments is asked for
     def judgments(self) -> pd.DataFrame:
-        """One row per sample (see `judge`); of a folder, all parts with all columns are read into memory."""
+        """One row per sample (see `judge`)."""
         return self._whole
 
     @_once
     def _whole(self) -> pd.DataFrame:
-        return one_table(parts_of(self.judged, need=schemas.columns_of("judgments")))
-
-    def columns_of_judgments(self, *names: str, wish: Sequence[str] = ()) -> pd.DataFrame:
-        """Some columns of the judgments, and those of `wish` that there are; of a folder only these are read.
-
-        In the place of a key is its hash.
-        """
-        if isinstance(self.judged, pd.DataFrame):
-            return self.judged[[*names, *(name for name in wish if name in self.judged)]]
-        parts = [_hashed(part) for part in read_parts(self.judged, names, wish=wish)]
-        columns = [*names, *(name for name in wish if any(name in part for part in parts))]
-        return one_table(parts.pop(0).reindex(columns=columns) for _ in range(len(parts)))
+        return self.judged
 
     @_once
     def judges(self) -> tuple[str, ...]:
         """The names of the judges, in order."""
         if self.spec is not None:
             return tuple(judge.name for judge in self.spec.judges)
-        return tuple(str(name) for name in self.columns_of_judgments("judge")["judge"].unique())
+        return tuple(str(name) for name in self.judged["judge"].unique())
 
     @_once
     def samples(self) -> int:
         """Samples per judge, item and criterion: the number requested, or the most in the table."""
         if self.spec is not None:
             return self.spec.samples
-        return int(self.columns_of_judgments("sample")["sample"].max()) + 1
+        return int(self.judged["sample"].max()) + 1
 
     @_once
     def votes(self) -> pd.DataFrame:
@@ -264,9 +246,7 @@ class Evaluation:
     @_once
     def scores(self) -> pd.DataFrame:
         """One row per item and criterion (see `aggregate`)."""
-        if self.rules.rule.all_items:
-            return aggregate(self.votes, **self.rules.aggregate_options)
-        return self._of_votes["scores"]
+        return aggregate(self.votes, **self.rules.aggregate_options)
 
     @_once
     def rubric_scores(self) -> pd.DataFrame:
@@ -286,29 +266,12 @@ class Evaluation:
     @_once
     def disagreement(self) -> pd.DataFrame:
         """One row per item and criterion: how much the judges differ (see `disagreement`)."""
-        return self._of_votes["disagreement"]
+        return disagreement(self.votes)
 
     @property
     def order_flips(self) -> pd.DataFrame:
         """Of the votes on pairs that were judged in both orders, `criterion`, `judge` and `order_flip`."""
-        return self._of_votes["order_flips"]
-
-    @_once
-    def _of_votes(self) -> dict[str, pd.DataFrame]:
-        """What is made of the votes of each part; the votes of a folder are not kept: they take most room."""
-        made = []
-        for votes in self._votes_by_part():
-            flips = votes.loc[votes["order_flip"].notna(), ["criterion", "judge", "order_flip"]]
-            made.append({"disagreement": disagreement(votes), "order_flips": flips})
-            if not self.rules.rule.all_items:
-                made[-1]["scores"] = aggregate(votes, **self.rules.aggregate_options)
-        return {name: one_table(tables.pop(name) for tables in made) for name in list(made[0])}
-
-    def _votes_by_part(self) -> Iterator[pd.DataFrame]:
-        if isinstance(self.judged, pd.DataFrame):
-            yield self.votes
-        else:
-            yield from (vote(part, **self.rules.vote_options) for part in read_parts(self.judged))
+        return self.votes.loc[self.votes["order_flip"].notna(), ["criterion", "judge", "order_flip"]]
 
     @_once
     def reliability(self) -> pd.DataFrame:
@@ -332,13 +295,13 @@ class Evaluation:
             return None
         align = with_facts(align_judges)
         if len(self.judges) < 2:
-            return align(self._votes_by_part(), self.labels, clusters=self.clusters)
+            return align(self.votes, self.labels, clusters=self.clusters)
         # in one call, so that `same_items` covers the jury and its judges; no judge has this name
         jury = "\x00jury"
         shared = [name for name in schemas.columns_of("scores") if name in schemas.columns_of("votes")]
         whole = self.scores[shared].assign(judge=pd.Categorical([jury] * len(self.scores)))
-        parts = (votes[[*shared, "judge"]] for votes in self._votes_by_part())
-        made = align(chain([whole], parts), self.labels, clusters=self.clusters)
+        answers = pd.concat([whole, self.votes[[*shared, "judge"]]], ignore_index=True)
+        made = align(answers, self.labels, clusters=self.clusters)
         judges = made["judge"].astype(object)
         made = made.assign(judge=schemas.categorical(judges.where(judges != jury, "jury").to_numpy()))
         return made.iloc[(judges != jury).to_numpy().argsort(kind="stable")].reset_index(drop=True)
@@ -353,15 +316,12 @@ class Evaluation:
     @_once
     def answer_notes(self) -> list[str]:
         """What the figures hide about who answered, one sentence each: models that changed, prompts that were cut …"""
-        columns = self.columns_of_judgments("judge", wish=("model", "remark"))
-        return answer_notes(columns, () if self.spec is None else self.spec.judges)
+        return answer_notes(self.judged, () if self.spec is None else self.spec.judges)
 
     @_once
     def cost(self) -> Cost:
         """The cost of its replies."""
-        if isinstance(self.judged, pd.DataFrame):
-            return Cost.of(self.judged)
-        return Cost.of(self.columns_of_judgments("key", "source", "error", "cost_usd", wish=OWN_COSTS))
+        return Cost.of(self.judged)
 
     def wide(self) -> pd.DataFrame:
         """One row per item: its columns, then for each criterion the score and verdict, and those of each judge.
@@ -394,12 +354,3 @@ def _content(rubric: Rubric, columns: Mapping[str, str], items: pd.DataFrame) ->
     """A digest of the inputs of each item, the same if the answers of a pair are in the other order."""
     texts = item_inputs(rubric, {name: items[column].tolist() for name, column in columns.items()}, len(items))
     return [min(digest(fields), digest(swapped(fields))) for fields in texts]
-
-
-def _hashed(part: pd.DataFrame) -> pd.DataFrame:
-    """The columns with numbers for the keys, which take a tenth of their room."""
-    for name in ("key", "own_key"):
-        if name in part:
-            numbers = pd.util.hash_pandas_object(part[name], index=False).to_numpy().view(np.int64)
-            part[name] = pd.arrays.IntegerArray(numbers, part[name].isna().to_numpy())
-    return part if "own_source" not in part else part.astype({"own_source": "str"})

@@ -84,7 +84,7 @@ def heading(evaluation: Evaluation) -> str:
 
 def _samples(evaluation: Evaluation) -> str:
     """Samples per judge; of recorded replies, the number that exists."""
-    if not evaluation.columns_of_judgments("source")["source"].eq("recorded").any():
+    if not evaluation.judged["source"].eq("recorded").any():
         return counted(evaluation.samples, "sample")
     keys = ["item_id", "criterion", "judge", "order"]
     sizes = evaluation.judgments.groupby(keys, observed=True, dropna=False, sort=False).size()
@@ -105,7 +105,7 @@ def sections(evaluation: Evaluation, reasons: str = "explain") -> Iterator[Secti
     yield "Judges among themselves", *_reliability(evaluation)
     if evaluation.noted_alignment is not None:
         yield from _alignment(evaluation, evaluation.noted_alignment)
-    unscored = int(evaluation.columns_of_judgments("error")["error"].notna().sum())
+    unscored = int(evaluation.judged["error"].notna().sum())
     hint = [f"{counted(unscored, 'judgment')} unscored; {reasons} shows why"] * (unscored > 0)
     yield "", [], [f"Cost: {cost_of(evaluation)}", *hint]
 

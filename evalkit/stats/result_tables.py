@@ -13,7 +13,6 @@ from evalkit.rubrics.row_scales import counted_labels, measures
 from evalkit.stats.intervals import Interval, Transform, effective_clusters, jackknife, unit_codes
 from evalkit.stats.notes import Note, Notes, joined, keep_facts
 from evalkit.tables import schemas
-from evalkit.tables.files import release_memory
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, group, small
 
 CRITERION_KEY = ["rubric", "rubric_version", "criterion"]
@@ -27,18 +26,12 @@ Declared = Mapping[str, str | None] | Iterable[str] | str
 _TYPES = {"text": "category", "count": "int64", "number": "float64"}
 
 
-MANY = 1_000_000
-"""With more rows than this, freed memory is given back to the system."""
-
-
 def split_rows(frame: pd.DataFrame, keys: list[str], clusters: ClustersLike | None) -> tuple[pd.Series, list[Any]]:
     """The cluster of each row, as numbers in the order of their names, and the places of the rows with equal keys.
 
     Keys after those of `CRITERION_KEY` may be missing.
     """
     units = pd.Series(small(unit_codes(frame["item_id"], own_clusters(frame, clusters))))
-    if len(frame) > MANY:
-        release_memory()
     groups = group(frame, keys, may_miss=keys[len(CRITERION_KEY) :])
     return units, groups.rows() if len(groups) > 1 else [slice(None)] * len(groups)  # one criterion: no copy
 

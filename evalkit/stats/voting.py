@@ -34,13 +34,14 @@ from evalkit.stats.result_tables import verdict_codes
 from evalkit.stats.touched_tables import take_rows
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
-from evalkit.tables.judgment_folders import USED, FolderLike, one_table, parts_of
 from evalkit.tables.schemas import JUDGMENT_KEY, VOTE_KEY
 from evalkit.tables.ties import tied_cells
 
+_NEED = [*JUDGMENT_KEY, "score", "label", "passed", "error", "level", "scale"]
+
 
 def vote(
-    judgments: pd.DataFrame | FolderLike,
+    judgments: pd.DataFrame,
     *,
     method: VoteRule | Callable[..., Any] = "mean",
     ties: VoteTies = "na",
@@ -54,8 +55,8 @@ def vote(
     ----------
     judgments
         The table of `judge`; rows in any order, several rubrics and versions may be in one table. Rows with error
-        ``not_asked`` are left out: they are no sample. Or the folder of `judge_files`, which is read part by part.
-        A plain table needs `item_id`, `judge`, and `score` or `label` (and `sample`, `criterion` if there are several).
+        ``not_asked`` are left out: they are no sample. A plain table needs `item_id`, `judge`, and `score` or `label`
+        (and `sample`, `criterion` if there are several).
     method
         What `score` is: the ``mean`` (default) or ``median`` of the scored samples, or ``majority``: the
         modal code. Nominal criteria always use the majority. Or your own function, such as ``max`` or
@@ -116,7 +117,7 @@ def vote(
     ------
     InputError
         When columns are missing, a judgment is in the table twice, one is neither scored nor in error, or a score or
-        label is not on its scale; for a folder also when parts of it are missing, or an item is in two files.
+        label is not on its scale.
     ConfigError
         For an unknown option; for a function of your own that raises an exception, or gives what is no answer on the
         scale: the message names the item, criterion and judge.
@@ -135,14 +136,14 @@ def vote(
     """
     rule = checked_rule("method", method, VOTE_RULES)
     _check_options(ties, unscored, min_self_agreement)
-    return one_table(_vote(table, rule, ties, unscored, min_self_agreement, scale) for table in parts_of(judgments))
+    return _vote(judgments, rule, ties, unscored, min_self_agreement, scale)
 
 
 def _vote(
     judgments: pd.DataFrame, method: str, ties: VoteTies, unscored: float | Literal["drop"],
     min_self_agreement: float | None, scale: ScaleLike | None,
 ) -> pd.DataFrame:  # fmt: skip
-    frame, keys = take_rows(judgments, "judgments", need=USED, function="vote", scale=scale)
+    frame, keys = take_rows(judgments, "judgments", need=_NEED, function="vote", scale=scale)
     refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
     was_asked = frame["error"].ne("not_asked").fillna(value=True).to_numpy(dtype=bool)
     orders, twice = (flags(frame)[was_asked] for flags in (flips.know_both_orders, flips.show_items_twice))

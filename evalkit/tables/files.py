@@ -6,7 +6,6 @@ Over 350 lines, but one thing: each form of a file is read whole, read in parts 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gzip
 import os
 import re
@@ -71,7 +70,7 @@ def _read(path: Path) -> pd.DataFrame:
     if not path.is_file():
         raise InputError(f"file not found: {path}")
     if form == ".parquet":
-        return read_parquet(path)
+        return _read_parquet(path)
     if form in (".csv", ".tsv"):
         return _read_csv(path, "," if form == ".csv" else "\t")
     raw = _read_bytes(path)
@@ -151,12 +150,9 @@ def _lists(cells: list[Any]) -> list[Any] | None:
     return values if any(value is not None for value in values) else None
 
 
-def read_parquet(path: Path, columns: Iterable[str] | None = None) -> pd.DataFrame:
-    """A parquet file; with `columns`, those of them that it has."""
-    with _parquet(path) as parquet, path.open("rb") as stream:
-        names = set() if columns is None else set(parquet.read_schema(stream).names)
-        there = None if columns is None else [name for name in columns if name in names]
-        return pd.read_parquet(stream, engine="pyarrow", columns=there)
+def _read_parquet(path: Path) -> pd.DataFrame:
+    with _parquet(path), path.open("rb") as stream:
+        return pd.read_parquet(stream, engine="pyarrow")
 
 
 @contextlib.contextmanager
@@ -167,14 +163,6 @@ def _parquet(path: Path) -> Iterator[Any]:
         yield import_module("pyarrow.parquet")
     except (pyarrow.ArrowException, OSError) as problem:
         raise InputError(f"{path}: invalid parquet ({problem})") from None
-
-
-def release_memory() -> None:
-    """Give back to the system what Arrow and the C library keep of freed memory: after many files, hundreds of MB."""
-    with contextlib.suppress(ImportError):
-        import_module("pyarrow").default_memory_pool().release_unused()
-    with contextlib.suppress(OSError, AttributeError, TypeError):  # only Linux's C library has the function
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 @dataclass(frozen=True, slots=True)

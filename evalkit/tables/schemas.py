@@ -246,7 +246,7 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
     kinds = TABLES[name]
     hint = "; extract_labels makes one from columns of the items" if name == "labels" else ""
     if not isinstance(frame, pd.DataFrame):
-        hint = "; ek.load_labels reads a file" if hint and isinstance(frame, (str, PurePath)) else hint
+        hint = _way_to_read(frame, name) or hint
         raise InputError(f"expected a {name} table (a DataFrame), got {kind_of(frame)}{hint}")
     if name == "votes" and "sample" in frame.columns and "n_samples" not in frame.columns:
         raise InputError("this is a judgments table, not votes: call vote(judgments) first")
@@ -277,6 +277,15 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
         if (decimals := as_decimals(numbers)) is not numbers:
             restored[column] = decimals
     return plain.assign(**restored) if restored else plain
+
+
+def _way_to_read(source: object, name: str) -> str:
+    """How a path, or the folder that `judge_files` returns, becomes a table; empty for what is neither."""
+    if not isinstance(source, (str, PurePath)) and not hasattr(source, "folder"):
+        return ""
+    if name == "labels":
+        return "; ek.load_labels reads a file"
+    return "; read a file with ek.tables.read_table, and a folder of judge_files part by part"
 
 
 def _fits(column: pd.Series, kind: str) -> bool:

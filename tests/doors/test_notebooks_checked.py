@@ -191,12 +191,12 @@ JUDGED = (
     ),
     "evaluation = ek.evaluate(items, 'correctness', judge, samples=2)\nevaluation",
     (
-        "@memory.cache\ndef shorter(text):\n"
+        "@memory.cache\ndef ask(judge, prompt):\n"
         "    from urllib.request import Request, urlopen\n    import json, os\n"
-        "    body = json.dumps({{'model': 'judge-7b', 'messages': [{{'role': 'user', 'content': text}}]}}).encode()\n"
+        "    body = json.dumps({{'model': judge.model, 'messages': prompt.messages}}).encode()\n"
         "    request = Request({url!r} + '/chat/completions', body, {{'Content-Type': 'application/json'}})\n"
         "    return json.load(urlopen(request))['choices'][0]['message']['content']\n"
-        "shorter('ITEM-2')"
+        "ask(judge, ek.build_prompt('correctness', {{'question': '9?', 'answer': 'ITEM-2', 'reference': 'r'}}))"
     ),
 )
 

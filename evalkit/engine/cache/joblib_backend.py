@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -120,11 +119,7 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
     def load_item(
         self, call_id: CallId, verbose: int = 1, timestamp: float | None = None, metadata: object = None
     ) -> Any:
-        """The stored reply, or the value of a function; KeyError if there is none, as joblib expects."""
-        if call_id[0] not in (FUNCTION_ID, TEXT_ID):
-            value = self.store.value(call_id[0], call_id[1])
-            if value is not None:
-                return json.loads(value[0])["value"]
+        """The stored reply or its text; KeyError if there is none, as joblib expects."""
         reply = self.find(call_id)
         if reply is None:
             raise KeyError(f"no reply with the key {call_id[1]} in {self.store.place}")

@@ -14,9 +14,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from joblib import Memory
 from joblib.memory import AsyncMemorizedFunc, MemorizedFunc
@@ -112,50 +112,18 @@ class ReplyMemory(Memory):  # type: ignore[misc]
         if func is None:
             return lambda function: self.cache(function, verbose=verbose)
         function = func.func if isinstance(func, MemorizedFunc) else func
-        kind = AsyncMemoizedReply if inspect.iscoroutinefunction(function) else MemoizedReply
-        return kind(function, self.store_backend, self._verbose if verbose is None else verbose)
+        is_async = any(map(inspect.iscoroutinefunction, (function, getattr(function, "__call__", None))))  # noqa: B004
+        return self.kinds[is_async](function, self.store_backend, self._verbose if verbose is None else verbose)
+
+    @property
+    def kinds(self) -> tuple[type[MemoizedReply], type[MemoizedReply]]:
+        """What a function is made, and what a coroutine function is made."""
+        return MemoizedReply, AsyncMemoizedReply
 
     def clear(self, warn: bool = True, *, confirm: str | None = None) -> PruneReport:
         """Remove every reply of the store, exported before; see `ReplyStore.clear` for `confirm`."""
         report: PruneReport = self.store.clear(confirm=confirm)
         return report
-
-
-class Slot(Protocol):
-    """The place in the store of what one call returns."""
-
-    @property
-    def call_id(self) -> tuple[str, str]:
-        """Joblib's name of the call: the function's id, and the key in hex."""
-
-    def find(self) -> tuple[Any] | None:
-        """What is stored, alone in a tuple; None if nothing is."""
-
-    def put(self, value: Any, started: float, *, overwrite: bool) -> tuple[Future[Any], Callable[[Any], Any]]:
-        """Store what the function returned: a future of what is stored then, and a function that reads it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReplySlot:
-    """The place of a reply, by the reply key."""
-
-    backend: ReplyBackend
-    parts: KeyParts
-
-    @property
-    def call_id(self) -> tuple[str, str]:
-        """See `Slot.call_id`."""
-        return FUNCTION_ID, self.parts.key.hex()
-
-    def find(self) -> tuple[Reply] | None:
-        """See `Slot.find`."""
-        reply = self.backend.find(self.call_id)
-        return None if reply is None else (reply,)
-
-    def put(self, value: Any, started: float, *, overwrite: bool) -> tuple[Future[bytes], Callable[[bytes], Reply]]:
-        """See `Slot.put`."""
-        reply, since = reply_of(value, started), self.backend.since
-        return self.backend.store.put(self.parts, reply, overwrite=overwrite, newer_than=since), decoded
 
 
 class MemoizedReply(MemorizedFunc):  # type: ignore[misc]
@@ -178,47 +146,60 @@ class MemoizedReply(MemorizedFunc):  # type: ignore[misc]
 
     def check_call_in_cache(self, *args: Any, **kwargs: Any) -> bool:
         """Whether the call would be answered from the store."""
-        return self._slot(args, kwargs).find() is not None
+        return self._find(self._parts(args, kwargs)) is not None
 
-    def _slot(self, args: Any, kwargs: Any) -> Slot:
-        return ReplySlot(self.store_backend, parts_of(args, kwargs))
+    def _parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyParts:
+        """What the reply key of a call is made of."""
+        return parts_of(args, kwargs)
+
+    def _shown(self, reply: Reply) -> Any:
+        """What a caller gets for a reply."""
+        return reply
+
+    def _find(self, parts: KeyParts) -> Reply | None:
+        return self.store_backend.find((self.func_id, parts.key.hex()))
+
+    def _put(self, parts: KeyParts, value: Any, started: float, *, overwrite: bool) -> Future[bytes]:
+        reply, backend = reply_of(value, started), self.store_backend
+        stored: Future[bytes] = backend.store.put(parts, reply, overwrite=overwrite, newer_than=backend.since)
+        return stored
 
     def _cached_call(self, args: Any, kwargs: Any, shelving: bool) -> Any:
         # joblib's own would take an error of the store for a miss, and pay again
-        slot = self._slot(args, kwargs)
-        stored = slot.find()
+        parts = self._parts(args, kwargs)
+        stored = self._find(parts)
         while stored is None:
-            key = self._key_in_flight(slot)
+            key = self._key_in_flight(parts)
             future, started = _in_flight.join(key)
             if started:
                 with _resolving(key) as resolve:
                     # looked up again: the reply may have come between the look-up and the start of this call
-                    resolve(slot.find() or self._ask(slot, args, kwargs))
+                    resolve(self._find(parts) or self._ask(parts, args, kwargs))
             stored = future.result()  # None: the thread that made the call was interrupted
-        return self._result_and_metadata(slot, stored, shelving)
+        return self._result_and_metadata(parts, stored, shelving)
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function in any case, and store what it returns: that, and joblib's metadata."""
-        slot = self._slot(args, kwargs)
-        return self._result_and_metadata(slot, self._ask(slot, args, kwargs, overwrite=True), False)
+        parts = self._parts(args, kwargs)
+        return self._result_and_metadata(parts, self._ask(parts, args, kwargs, overwrite=True), False)
 
-    def _ask(self, slot: Slot, args: Any, kwargs: Any, *, overwrite: bool = False) -> tuple[Any]:
+    def _ask(self, parts: KeyParts, args: Any, kwargs: Any, *, overwrite: bool = False) -> Reply:
         self._before_ask(args, kwargs)
         started = time.time()
-        future, decode = slot.put(self.func(*args, **kwargs), started, overwrite=overwrite)
-        return (decode(future.result()),)
+        return decoded(self._put(parts, self.func(*args, **kwargs), started, overwrite=overwrite).result())
 
     def _before_ask(self, args: Any, kwargs: Any) -> None:
         self.store_backend.store.check_writable()
         self._before_call(args, kwargs)
 
-    def _result_and_metadata(self, slot: Slot, stored: tuple[Any], shelving: bool) -> tuple[Any, dict[str, Any]]:
-        return (self._get_memorized_result(slot.call_id) if shelving else stored[0]), {}
+    def _result_and_metadata(self, parts: KeyParts, reply: Reply, shelving: bool) -> tuple[Any, dict[str, Any]]:
+        call_id = self.func_id, parts.key.hex()
+        return (self._get_memorized_result(call_id) if shelving else self._shown(reply)), {}
 
-    def _key_in_flight(self, slot: Slot) -> tuple[object, ...]:
+    def _key_in_flight(self, parts: KeyParts) -> tuple[object, ...]:
         # threads and loops are kept apart: a thread that runs a loop must not block on a call of that loop
         backend = self.store_backend
-        return backend.location, *slot.call_id, backend.since, isinstance(self, AsyncMemorizedFunc)
+        return backend.location, parts.key, backend.since, isinstance(self, AsyncMemorizedFunc)
 
     def __getstate__(self) -> dict[str, Any]:
         # joblib's would read the function's source, which is not used here
@@ -236,32 +217,32 @@ class AsyncMemoizedReply(MemoizedReply, AsyncMemorizedFunc):  # type: ignore[mis
         return self._awaited_call(args, kwargs, shelving)
 
     async def _awaited_call(self, args: Any, kwargs: Any, shelving: bool) -> Any:
-        slot = self._slot(args, kwargs)
-        stored = slot.find()
+        parts = self._parts(args, kwargs)
+        stored = self._find(parts)
         while stored is None:
-            key = self._key_in_flight(slot)
+            key = self._key_in_flight(parts)
             future, started = _in_flight.join(key)
             if started:
-                task = asyncio.ensure_future(self._start(key, slot, args, kwargs))
+                task = asyncio.ensure_future(self._start(key, parts, args, kwargs))
                 _tasks.add(task)
                 task.add_done_callback(_tasks.discard)
             stored = await asyncio.wrap_future(future)  # None: the loop that made the call ended before the call did
-        return self._result_and_metadata(slot, stored, shelving)
+        return self._result_and_metadata(parts, stored, shelving)
 
-    async def _start(self, key: object, slot: Slot, args: Any, kwargs: Any) -> None:
+    async def _start(self, key: object, parts: KeyParts, args: Any, kwargs: Any) -> None:
         with _resolving(key) as resolve:
-            resolve(slot.find() or await self._ask_awaited(slot, args, kwargs))
+            resolve(self._find(parts) or await self._ask_awaited(parts, args, kwargs))
 
     async def call(self, *args: Any, **kwargs: Any) -> Any:
         """Await the function in any case, and store what it returns: that, and joblib's metadata."""
-        slot = self._slot(args, kwargs)
-        return self._result_and_metadata(slot, await self._ask_awaited(slot, args, kwargs, overwrite=True), False)
+        parts = self._parts(args, kwargs)
+        return self._result_and_metadata(parts, await self._ask_awaited(parts, args, kwargs, overwrite=True), False)
 
-    async def _ask_awaited(self, slot: Slot, args: Any, kwargs: Any, *, overwrite: bool = False) -> tuple[Any]:
+    async def _ask_awaited(self, parts: KeyParts, args: Any, kwargs: Any, *, overwrite: bool = False) -> Reply:
         self._before_ask(args, kwargs)
         started = time.time()
-        future, decode = slot.put(await self.func(*args, **kwargs), started, overwrite=overwrite)
-        return (decode(await asyncio.wrap_future(future)),)
+        future = self._put(parts, await self.func(*args, **kwargs), started, overwrite=overwrite)
+        return decoded(await asyncio.wrap_future(future))
 
 
 def parts_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyParts:
@@ -286,9 +267,9 @@ def parts_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyParts:
 
 
 @contextmanager
-def _resolving(key: object) -> Iterator[Callable[[tuple[Any]], None]]:
+def _resolving(key: object) -> Iterator[Callable[[Reply], None]]:
     """Pass a result (by the yielded function) or the error of the block to all callers that wait for the key."""
-    results: list[tuple[Any]] = []
+    results: list[Reply] = []
     try:
         yield results.append
     except Exception as error:  # noqa: BLE001  # the caller waits for the future, too
@@ -307,10 +288,12 @@ def reply_of(value: object, started: float) -> Reply:
     if isinstance(value, str):
         now = time.time()
         return Reply(value, created=now, latency_s=now - started)
-    raise InputError(
+    error = InputError(
         f"a function decorated with memory.cache must return a Reply or its text, got {type(value).__name__}; "
-        "nothing was stored"
+        "nothing was stored, and the error's attribute value has what it returned"
     )
+    error.value = value  # type: ignore[attr-defined]  # it was paid for
+    raise error
 
 
 def _new_future() -> Future[Any]:

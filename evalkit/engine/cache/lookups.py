@@ -32,10 +32,6 @@ _BY_CONTENT = (
 )
 
 
-VALUES = "values of functions"
-"""What stands for the service in rows of `facts` that hold values of memoized functions: no host has that name."""
-
-
 _CLOCKS_DIFFER_S = 300.0
 
 
@@ -307,23 +303,6 @@ class Lookups:
         with self.database.reading() as connection:
             rows = [] if connection is None else connection.execute(query, (service, model)).fetchall()
         return {name: orjson.loads(value) for name, value in rows} | self._learnt.get((service, model), {})
-
-    def value(self, function: str, key: str) -> tuple[str, float] | None:
-        """What `put_value` stored: the JSON, and the Unix time; None if there is nothing.
-
-        Values lie in the table of facts, which every evalkit has: a table of their own would make older ones refuse
-        the store.
-        """
-        query = "SELECT value, learned_at FROM facts WHERE service = ? AND model = ? AND name = ?"
-        with self.database.reading() as connection:
-            row = None if connection is None else connection.execute(query, (VALUES, function, key)).fetchone()
-        return None if row is None else (row[0], row[1])
-
-    def n_values(self, function: str) -> int:
-        """The number of stored values of a function."""
-        query = "SELECT count(*) FROM facts WHERE service = ? AND model = ? AND length(name) = 64"
-        with self.database.reading() as connection:
-            return 0 if connection is None else int(connection.execute(query, (VALUES, function)).fetchone()[0])
 
 
 def call_parts(connection: Connection) -> dict[int, dict[str, Any]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from evalkit.core.formatting import money
 from evalkit.core.reply_keys import canonical_json
 from evalkit.engine.cache.database_protocol import REPLIES, Connection
-from evalkit.engine.cache.lookups import VALUES, Chosen, Counters, Counts, Lookups, PaidRubric, call_id, call_parts
+from evalkit.engine.cache.lookups import Chosen, Counters, Counts, Lookups, PaidRubric, call_id, call_parts
 from evalkit.engine.cache.sqlite_schema import ADDED
 from evalkit.engine.cache.writer import Writer, key_makers
 from evalkit.errors import CacheError, counted
@@ -314,21 +314,6 @@ class Maintenance(Lookups):
                 f"clear(confirm={expected!r}), and to remove some, prune()"
             )
         return self._remove(Chosen(), apply=True, export_to=None)
-
-    def clear_values(self, function: str, *, confirm: str | None = None) -> int:
-        """Remove all values of a memoized function, if `confirm` states their number as in the error's message."""
-        self._writer.flush()
-        n_values = self.n_values(function)
-        expected = f"delete {n_values} values"
-        if confirm != expected:
-            raise CacheError(
-                f"nothing was removed: {counted(n_values, 'value')} of {function} in {self.place} may have been paid "
-                f"for; to remove all, use clear(confirm={expected!r}), and to ask again, .call(...)"
-            )
-        self.check_writable()
-        with self.database.writer() as connection, self.database.transaction(connection):
-            connection.execute("DELETE FROM facts WHERE service = ? AND model = ?", (VALUES, function))
-        return n_values
 
     def _remove(self, chosen: Chosen, *, apply: bool, export_to: Path | str | None) -> PruneReport:
         self._writer.flush()

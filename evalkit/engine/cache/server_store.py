@@ -19,7 +19,7 @@ from evalkit.core.files import network_file_system
 from evalkit.core.settings import default_folder
 from evalkit.engine.cache.database_protocol import waiting_for_server
 from evalkit.engine.cache.in_flight import was_granted
-from evalkit.engine.cache.lookups import VALUES, Counters
+from evalkit.engine.cache.lookups import Counters
 from evalkit.engine.cache.postgres import PostgresDatabase
 from evalkit.engine.cache.postgres_claims import PostgresClaims
 from evalkit.engine.cache.sqlite_connections import gate, stores
@@ -33,7 +33,6 @@ _KEPT = (
     "FROM replies JOIN calls USING (call_id) ORDER BY key, generation"
 )
 _KEPT_EVALUATIONS = "SELECT evaluation, created, summary, settings FROM evaluations ORDER BY created"
-_KEPT_VALUES = "SELECT service, model, name, value, learned_at FROM facts WHERE service = ?"
 _log = logging.getLogger("evalkit.engine.cache")
 _open: dict[tuple[str, bool], ServerStore] = {}
 
@@ -74,8 +73,6 @@ class ServerStore(ReplyStore):
     nearest = waiting_for_server(ReplyStore.nearest)
     texts_of = waiting_for_server(ReplyStore.texts_of)
     facts = waiting_for_server(ReplyStore.facts)
-    value = waiting_for_server(ReplyStore.value)
-    n_values = waiting_for_server(ReplyStore.n_values)
     stats = waiting_for_server(ReplyStore.stats)
     evaluations = waiting_for_server(ReplyStore.evaluations)
     in_batches = waiting_for_server(ReplyStore.in_batches)
@@ -97,7 +94,7 @@ class ServerStore(ReplyStore):
 
     def _keep(self, jobs: Sequence[Job]) -> None:
         """Store on local disk what the server cannot take now, so that it outlives this process."""
-        if not any(job.rows or job.evaluation or _is_value(job) for job in jobs):
+        if not any(job.rows or job.evaluation for job in jobs):
             return
         copies = [replace(job, waiter=Future(), lease=None) for job in jobs]
         try:
@@ -109,7 +106,7 @@ class ServerStore(ReplyStore):
         except (CacheError, OSError) as problem:
             _log.warning("replies can be stored neither in %s nor on this machine: %s", self.place, problem)
         else:
-            self._n_kept += sum(len(job.rows) + bool(job.evaluation) + _is_value(job) for job in jobs)
+            self._n_kept += sum(len(job.rows) + bool(job.evaluation) for job in jobs)
             text = "%s cannot store replies or evaluations now (%d so far); they wait in %s"
             self.database.say(text, self.place, self._n_kept, local_store.folder)
 
@@ -117,13 +114,10 @@ class ServerStore(ReplyStore):
         """Remove what the server has taken from the local disk."""
         keys = sorted({row.key for job in jobs for row in job.rows})
         logged = [job.evaluation[:1] for job in jobs if job.evaluation]
-        values = [job.fact[:3] for job in jobs if job.fact and _is_value(job)]
         with contextlib.suppress(CacheError, OSError):  # then the next process writes them once more
             local_database = self._local_store.database
             with local_database.writer() as connection, local_database.transaction(connection):
                 list(connection.rows_in("DELETE FROM replies WHERE key IN ({})", keys))
-                for value in values:
-                    connection.execute("DELETE FROM facts WHERE service = ? AND model = ? AND name = ?", value)
                 for evaluation in logged:
                     connection.execute("DELETE FROM evaluations WHERE evaluation = ?", evaluation)
 
@@ -136,8 +130,6 @@ class ServerStore(ReplyStore):
                 rows = [Row(*row) for row in connection.execute(_KEPT)]
                 jobs = [Job(Future(), [row], newer_than=row.created) for row in rows]
                 jobs += [Job(Future(), evaluation=tuple(row)) for row in connection.execute(_KEPT_EVALUATIONS)]
-                kept_values = connection.execute(_KEPT_VALUES, (VALUES,))
-                jobs += [Job(Future(), fact=tuple(row), newer_than=row[-1]) for row in kept_values]
         for job in jobs:
             self._writer.submit(job)
         try:
@@ -153,10 +145,6 @@ class ServerStore(ReplyStore):
         else:
             if jobs:
                 self._forget(jobs)
-
-
-def _is_value(job: Job) -> bool:
-    return job.fact is not None and job.fact[0] == VALUES
 
 
 def open_server(address: str, read_only: bool) -> ServerStore:

@@ -22,7 +22,7 @@ from evalkit.engine.cache.batch_tickets import Tickets
 from evalkit.engine.cache.budget_and_rate_leases import BudgetLease, RateLease
 from evalkit.engine.cache.database_protocol import Database
 from evalkit.engine.cache.in_flight import Asked, Claims, was_granted
-from evalkit.engine.cache.lookups import VALUES, Counters
+from evalkit.engine.cache.lookups import Counters
 from evalkit.engine.cache.maintenance import Maintenance
 from evalkit.engine.cache.sqlite_connections import Connections, stores
 from evalkit.engine.cache.sqlite_schema import FILE_NAME
@@ -163,20 +163,8 @@ class ReplyStore(Maintenance, Tickets):
         """Store a fact about a service and model. `facts` returns it at once; the future resolves when it is stored."""
         waiter: Future[list[bytes]] = Future()
         fact = service, model, name, canonical_json(value).decode(), time.time()
-        self._writer.submit(Job(waiter, fact=fact, overwrite=True))
+        self._writer.submit(Job(waiter, fact=fact))
         self._learnt.setdefault((service, model), {})[name] = value
-        return waiter
-
-    def put_value(
-        self, function: str, key: str, value: str, *, overwrite: bool = False, newer_than: float | None = None
-    ) -> Future[str]:
-        """Store the value (JSON) of a call of a memoized function, as `put` does a reply, but apart from replies.
-
-        One that is stored already stays, unless the arguments say otherwise; the future returns what is stored.
-        """
-        waiter: Future[str] = Future()
-        row = VALUES, function, key, value, time.time()
-        self._writer.submit(Job(waiter, fact=row, overwrite=overwrite, newer_than=newer_than, single=True))
         return waiter
 
     async def claim(self, keys: Sequence[bytes], *, since: float | None) -> dict[bytes, bytes] | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from evalkit.engine.cache.database_protocol import REPLIES, ConflictError, Connection, Database
 from evalkit.engine.cache.jsonl import ImportReport
-from evalkit.engine.cache.lookups import VALUES, call_id
+from evalkit.engine.cache.lookups import call_id
 from evalkit.engine.cache.sqlite_schema import ADDED
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine.cache.writer import LOG
@@ -19,15 +19,13 @@ _ROWS = (
     'SELECT key, generation, parts, input_hash, "order", sample, content_key, created, source, cost_usd, '
     "promoted_from, value FROM replies JOIN calls USING (call_id) WHERE key IN ({}) ORDER BY key, generation"
 )
-_VALUES = "SELECT service, model, name, value, learned_at FROM facts WHERE service = ?"
-_ADD_VALUE = "INSERT INTO facts (service, model, name, value, learned_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _LOGGED = "SELECT evaluation, created, summary, settings FROM evaluations"
 
 
 def sync(
     source: ReplyStore, target: ReplyStore, on_progress: Callable[[ImportReport], object] | None = None
 ) -> ImportReport:
-    """Copy to `target` the replies that only `source` has, its values of memoized functions and log of evaluations.
+    """Copy to `target` the replies that only `source` has, and its log of evaluations.
 
     This is done portion by portion: what was copied stays, and a second call goes on where the first ended. Where both
     have a reply for a key, but not the same, each keeps its own.
@@ -60,12 +58,9 @@ def sync(
             if on_progress is not None:
                 on_progress(report)
         logged = [] if source_connection.schema() in ADDED else list(source_connection.execute(_LOGGED))
-        values = list(source_connection.execute(_VALUES, (VALUES,)))
     with target.database.writer() as target_connection, target.database.transaction(target_connection):
         for row in logged:
             target_connection.execute(LOG, row)
-        for row in values:
-            target_connection.execute(_ADD_VALUE, row)
     return report
 
 

@@ -48,10 +48,8 @@ _NEWEST = (
 )
 _LEARN = (
     "INSERT INTO facts (service, model, name, value, learned_at) VALUES (?, ?, ?, ?, ?) "
-    "ON CONFLICT (service, model, name) DO UPDATE SET value = excluded.value, learned_at = excluded.learned_at "
-    "WHERE facts.learned_at < ?"
+    "ON CONFLICT (service, model, name) DO UPDATE SET value = excluded.value, learned_at = excluded.learned_at"
 )
-_REMEMBERED = "SELECT value FROM facts WHERE service = ? AND model = ? AND name = ?"
 LOG = "INSERT INTO evaluations (evaluation, created, summary, settings) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _SHA256 = re.compile("[0-9a-f]{64}")
 _TEXT, _COUNT, _AMOUNT = "a string", "a whole number from 0 to 2147483647", "a finite number ≥ 0"
@@ -153,10 +151,8 @@ class Job:
     """Rows, a fact, an evaluation or a lease to write, and the future of its caller.
 
     `waiter` gets the stored values in the order of `rows`, or with `single` the only one of them. A fact was learnt
-    about a service and model: both, its name, its value as JSON, and the Unix time. A value of a memoized
-    function is a fact with `VALUES` for the service (see `Lookups.value`); one that is stored already stays, as with a
-    reply, unless the job says otherwise. An evaluation has the arguments of `ReplyStore.log_evaluation`. A lease's
-    waiter gets what the lease's `write` returns.
+    about a service and model: both, its name, its value as JSON, and the Unix time. An evaluation has the arguments of
+    `ReplyStore.log_evaluation`. A lease's waiter gets what the lease's `write` returns.
     """
 
     waiter: Future[Any] | asyncio.Future[Any]
@@ -298,9 +294,11 @@ class Writer:
                         values[index].append(stored.value)
                 if appended:
                     connection.insert("replies", REPLIES, appended)
-                for index, job in enumerate(jobs):
-                    if not job.rows:
-                        values[index] += _write_other(connection, job)
+                for job in jobs:
+                    if job.evaluation:
+                        connection.execute(LOG, job.evaluation)
+                    if job.fact:
+                        connection.execute(_LEARN, job.fact)
                 # last, since they lock what all processes use; in one order, so that no two wait for each other
                 leases = [(job.lease.place, index) for index, job in enumerate(jobs) if job.lease]
                 for _, index in sorted(leases):
@@ -311,17 +309,6 @@ class Writer:
         paid = (row[_COST] for row in appended if row[_SOURCE] != "recorded" and row[_PROMOTED] is None)
         self._counters.add(stored=len(appended), paid_usd=sum(usd or 0.0 for usd in paid))
         return values
-
-
-def _write_other(connection: Connection, job: Job) -> list[str]:
-    """Write a fact or an evaluation; the fact's value that is stored now."""
-    if job.evaluation:
-        connection.execute(LOG, job.evaluation)
-    if not job.fact:
-        return []
-    before = math.inf if job.overwrite else -1.0 if job.newer_than is None else job.newer_than
-    connection.execute(_LEARN, (*job.fact, before))
-    return [connection.execute(_REMEMBERED, job.fact[:3]).fetchone()[0]]
 
 
 def started_thread(run: Callable[[], object], name: str) -> threading.Thread:

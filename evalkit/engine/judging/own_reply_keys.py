@@ -8,14 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Prompt
 from evalkit.core.providers import PROVIDERS
 from evalkit.core.reply_keys import KeyParts, digest
-from evalkit.engine.judging.function_keys import client_address
 from evalkit.engine.judging.worklist import parts_of_calls
-from evalkit.errors import EvalkitError
 from evalkit.rubrics.criteria import Criterion
 from evalkit.rubrics.inputs import item_inputs
 from evalkit.rubrics.prompt_builder import PromptBuilder
@@ -28,29 +25,25 @@ def own_parts(arguments: Mapping[str, Any]) -> KeyParts | None:
     """The reply key that `judge` has for what a function gets; None if these arguments are not of that kind.
 
     They are a judge and a `Prompt` as evalkit built it, or a judge, a `Rubric` or `Criterion`, and one item; beside
-    these only the number of the ``sample``, the name of a ``criterion``, and clients of the judge's service.
+    these only the number of the ``sample`` and the name of a ``criterion``.
+
+    Raises
+    ------
+    EvalkitError
+        When they are of that kind, but name no judge, template or criterion that there is.
     """
     rest = dict(arguments)
+    if not any(isinstance(value, (Prompt, Rubric, Criterion)) for value in rest.values()):
+        return None
     judge = _taken(rest, lambda value: isinstance(value, Judge))
     if judge is None:
         judge = _taken(rest, lambda value: isinstance(value, str) and value.partition(":")[0] in PROVIDERS)
     sample = rest.pop("sample", 0)
     if judge is None or type(sample) is not int or sample < 0:
         return None
-    try:
-        judge = Judge.of(judge)
-        parts = _of_prompt(judge, rest) or _of_rubric(judge, rest)
-    except EvalkitError:  # judge could not ask this
-        return None
-    if parts is None or not all(_is_client(value, judge.service) for value in rest.values()):
-        return None
-    return parts.of_sample(sample)
-
-
-def _is_client(value: Any, service: str) -> bool:
-    """Whether a value is a client of a service; one without an address is of any."""
-    address = client_address(value)
-    return address is not None and ("://" not in address or host_of(address) == service)
+    judge = Judge.of(judge)
+    parts = _of_prompt(judge, rest) or _of_rubric(judge, rest)
+    return None if parts is None or rest else parts.of_sample(sample)
 
 
 def _taken(rest: dict[str, Any], fits: Callable[[Any], bool]) -> Any:

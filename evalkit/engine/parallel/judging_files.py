@@ -32,7 +32,6 @@ from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.tables.files import write_frame
 from evalkit.tables.items import ItemsLike
-from evalkit.tables.judgment_folders import PARTS_FILE, part_name
 
 if TYPE_CHECKING:
     from evalkit.engine.calls.budget import Budget
@@ -47,7 +46,7 @@ class _Part:
 
     @property
     def name(self) -> str:
-        return part_name(self.number)
+        return f"part-{self.number:06d}"
 
 
 @dataclass(frozen=True)
@@ -167,7 +166,7 @@ def judge_files(
             chosen = replace(chosen, run=f"judge_files {name}")
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    check_writable(folder / PARTS_FILE)
+    check_writable(folder / "_part-000000.json")
     _check_same(folder, spec, rows)
     task = _Task(spec, chosen, folder, item_id, rows, name, platform.node())
 
@@ -191,9 +190,6 @@ def judge_files(
     if shard is None and extra:
         fact = f"{folder} has {counted(len(extra), 'part')} that the source does not have"
         raise InputError(f"{fact} ({listed(sorted(extra), most=5)}); remove them, or pass another folder as out=")
-    counts, text = folder / PARTS_FILE, canonical_json({"n_parts": n_parts}) + b"\n"
-    if not counts.exists() or counts.read_bytes() != text:
-        write_whole(counts, [text])
     table = pd.DataFrame(done).astype({"cost_usd": "float64"})
     judged = JudgedFiles(folder, table.sort_values("part", ignore_index=True))
     failed = judged.parts.loc[judged.parts["state"] == "failed", "part"]

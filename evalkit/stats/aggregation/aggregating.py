@@ -27,10 +27,9 @@ from evalkit.stats.own_answers import own_answers
 from evalkit.stats.plain_tables import key_text
 from evalkit.stats.result_tables import GAVE_NONE, verdict_codes, with_numbers_as_labels
 from evalkit.stats.touched_tables import take_rows, votes_options
-from evalkit.stats.voting import averaged, vote
+from evalkit.stats.voting import averaged
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
-from evalkit.tables.judgment_folders import FolderLike, one_table, parts_of
 from evalkit.tables.schemas import SCORE_KEY, VOTE_KEY
 from evalkit.tables.ties import labels_among, tied_cells
 
@@ -39,7 +38,7 @@ _TINY = 1e-9
 
 
 def aggregate(
-    votes: pd.DataFrame | FolderLike,
+    votes: pd.DataFrame,
     *,
     method: AggregateRule | Callable[..., Any] = "mean",
     quorum: float = 0.5,
@@ -51,8 +50,8 @@ def aggregate(
     Parameters
     ----------
     votes
-        The table of `vote`; rows in any order, several rubrics and versions may be in one table. Or the folder of
-        `judge_files`, which stands for `vote(folder)`. A plain table needs `item_id`, `judge`, and `score` or `label`.
+        The table of `vote`; rows in any order, several rubrics and versions may be in one table. A plain
+        table needs `item_id`, `judge`, and `score` or `label`.
     method
         - ``mean`` (default) or ``median`` of the votes' scores, weighted;
         - ``majority``: the label with the largest weight; a judge whose vote is tied gives each of its tied labels
@@ -127,10 +126,7 @@ def aggregate(
     """
     rule = checked_rule("method", method, AGGREGATE_RULES)
     check_share("quorum", quorum)
-    parts = parts_of(votes, vote)
-    if aggregate_rule(rule).all_items or weights is not None:
-        parts = iter([one_table(parts)])  # all items and judges are needed at once
-    return one_table(_aggregate(table, rule, quorum, weights, scale) for table in parts)
+    return _aggregate(votes, rule, quorum, weights, scale)
 
 
 def _aggregate(

@@ -12,17 +12,14 @@ from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.row_scales import MEANS, NO_ENDS
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.intervals import Interval, effective_clusters, mean_interval, rate_interval, unit_codes
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.plain_tables import Keys, names_in
 from evalkit.stats.result_tables import cluster_counts, own_clusters, result_table, verdict_codes
 from evalkit.stats.touched_tables import check_by, check_points, check_rows, take_rows_by
-from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Ints, by_id, group, refuse_doubles
 from evalkit.tables.items import ItemsLike, as_items
-from evalkit.tables.judgment_folders import FolderLike, one_table, parts_of
 
 _OPEN = f"{NO_ENDS} (figures on 0-1 need it; the interval of the mean is t's, and with its ends Wilson's)"
 _NEED = ["rubric", "rubric_version", "item_id", "score", "score_norm", "passed", "status"]
@@ -30,7 +27,7 @@ _NEED = ["rubric", "rubric_version", "item_id", "score", "score_norm", "passed",
 
 @with_id_notes
 def summarize(
-    scores: pd.DataFrame | FolderLike,
+    scores: pd.DataFrame,
     *,
     by: str | Sequence[str] | None = None,
     items: ItemsLike | None = None,
@@ -42,9 +39,8 @@ def summarize(
     Parameters
     ----------
     scores
-        The table of `aggregate`, of `combine` or of `points`. Or the folder of `judge_files`, which stands for
-        `aggregate(vote(folder))`. Or a plain table with `item_id` and `score` (or `label`, and `criterion` where there
-        are several); a score that is NA is unscored.
+        The table of `aggregate`, of `combine` or of `points`. Or a plain table with `item_id` and
+        `score` (or `label`, and `criterion` where there are several); a score that is NA is unscored.
     by
         Further columns to group by, of `scores` or of `items` (``system_id``). With ``judge``, `scores` are votes: a
         row per judge.
@@ -96,7 +92,6 @@ def summarize(
     >>> summarize(scores)[["mean", "low", "high", "pass_rate", "n_scored"]].round(3).values.tolist()
     [[1.25, 0.236, 1.908, 0.5, 4.0]]
     """
-    scores = one_table(parts_of(scores, lambda part: aggregate(vote(part))))
     by, columns_there = [by] if isinstance(by, str) else [*(() if by is None else by)], names_in(scores)
     check_by("summarize", by, scores)
     if clashes := [name for name in by if name in " ".join(_FIGURES).split()]:

@@ -12,23 +12,21 @@ from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.row_scales import NO_ENDS, Measures, label_norms, measures, norms
 from evalkit.stats.result_tables import verdict_codes, with_numbers_as_labels
 from evalkit.stats.touched_tables import take_rows
-from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, group, refuse_doubles, tally
-from evalkit.tables.judgment_folders import FolderLike, one_table, parts_of
 from evalkit.tables.schemas import SCORE_KEY, VOTE_KEY
 
 _NEED = [*VOTE_KEY, "score", "label", "level", "scale"]
 
 
-def disagreement(votes: pd.DataFrame | FolderLike, *, scale: ScaleLike | None = None) -> pd.DataFrame:
+def disagreement(votes: pd.DataFrame, *, scale: ScaleLike | None = None) -> pd.DataFrame:
     """How far the judges are apart on each item and criterion.
 
     Parameters
     ----------
     votes
-        The table of `vote`; judges of weight 0 are left out. Or the folder of `judge_files`, which stands for
-        `vote(folder)`. A plain table needs `item_id`, `judge`, and `score` or `label`.
+        The table of `vote`; judges of weight 0 are left out. A plain table needs `item_id`, `judge`, and
+        `score` or `label`.
     scale
         What a plain table cannot say: a Scale, a Criterion or a Rubric with its pass rule, ``(low, high)``, a list of
         codes or of words from bad to good, or a mapping from criterion to one of these. By default the rows' own.
@@ -68,10 +66,6 @@ def disagreement(votes: pd.DataFrame | FolderLike, *, scale: ScaleLike | None = 
     >>> disagreement(votes)[["disagreement", "range", "dissent_rate"]].round(3).values.tolist()
     [[0.333, 0.5, 0.333]]
     """
-    return one_table(_disagreement(table, scale) for table in parts_of(votes, vote))
-
-
-def _disagreement(votes: pd.DataFrame, scale: ScaleLike | None) -> pd.DataFrame:
     frame, keys = take_rows(votes, "votes", need=_NEED, function="disagreement", scale=scale)
     refuse_doubles(frame, VOTE_KEY, "votes")
     if "weight" in frame:

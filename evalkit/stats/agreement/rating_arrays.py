@@ -21,7 +21,6 @@ from evalkit.stats.result_tables import CRITERION_KEY, split_rows, with_numbers_
 from evalkit.stats.touched_tables import take_rows
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, refuse_doubles, small
-from evalkit.tables.judgment_folders import is_folder, one_table, read_parts
 from evalkit.tables.schemas import JUDGMENT_KEY, VOTE_KEY
 from evalkit.tables.ties import labels_among, unknown_ties
 
@@ -33,14 +32,7 @@ _UNUSED = ("explanation", "reply", "key", "model", "source", "latency_s", "cost_
 def checked(
     judged: Any, form: str, function: str = "reliability", scale: ScaleLike | None = None
 ) -> tuple[pd.DataFrame, Keys]:
-    """A table of judgments (form ``samples``) or votes, without judges of weight 0 and what takes most room; its keys.
-
-    Of a folder of judgments, it has only what `answered` needs, with item ids as a category.
-    """
-    if is_folder(judged):
-        columns = [*_OF_SAMPLES, "score_sd"]
-        parts = (checked(table, form, function, scale)[0].filter(columns) for table in read_parts(judged, _NEED))
-        return one_table(table.astype({"item_id": "category"}) for table in parts), Keys()
+    """Judgments (form ``samples``) or votes, without judges of weight 0 and what takes most room; their keys."""
     if isinstance(judged, pd.DataFrame):
         judged = judged[[name for name in judged if name not in _UNUSED]]
     if form == "samples":

@@ -19,7 +19,6 @@ from evalkit.stats.plain_tables import names_in
 from evalkit.stats.result_tables import CRITERION_KEY, cluster_counts, jackknife_row, result_table
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike
-from evalkit.tables.judgment_folders import FolderLike, is_folder
 from evalkit.tables.ties import check_counting
 
 _SPREAD = ["spread_item", "spread_judge", "spread_item_judge", "spread_sample"]
@@ -34,7 +33,7 @@ _FULL = "text: vote_metric; count: n_complete; number: fleiss_kappa± gwet_ac1±
 
 @with_id_notes
 def reliability(
-    judged: pd.DataFrame | FolderLike,
+    judged: pd.DataFrame,
     *,
     full: bool = False,
     ties: Ties = "na",
@@ -47,9 +46,8 @@ def reliability(
     ----------
     judged
         Judgments (the samples count: `alpha_single`, comparable over numbers of samples) or votes (each vote
-        is one answer: `alpha_vote`, which rises with the number of samples k). Judges of weight 0 are left out. Or
-        the folder of `judge_files`, which stands for its judgments. A plain table needs `item_id`, `judge`, and `score`
-        or `label`; with a column `sample` it counts as judgments.
+        is one answer: `alpha_vote`, which rises with the number of samples k). Judges of weight 0 are left out. A
+        plain table needs `item_id`, `judge`, and `score` or `label`; with a column `sample` it counts as judgments.
     full
         Also `alpha_vote` from judgments, and the figures on labels: Fleiss' kappa and Gwet's AC1 and AC2.
     ties
@@ -108,7 +106,7 @@ def reliability(
     >>> reliability(votes)[["metric", "alpha_vote", "percent_agreement"]].round(3).values.tolist()
     [['nominal', 0.444, 0.667]]
     """
-    form = "samples" if is_folder(judged) or "sample" in names_in(judged) else "votes"
+    form = "samples" if "sample" in names_in(judged) else "votes"
     but = ("ties=wrong", "ties=half") if form == "samples" else ("ties=wrong",)
     why = "a judge's samples already count as shares" if ties == "half" else "no judge's label is known to be right"
     check_counting("reliability", ties, but=but, why=why)

@@ -20,18 +20,14 @@ from evalkit.stats.alignment.label_values import Annotators, JudgedLike
 from evalkit.stats.intervals import cluster_codes
 from evalkit.stats.order_flips import ONE_ORDER
 from evalkit.stats.plain_tables import Keys, names_in
-from evalkit.stats.result_tables import CRITERION_KEY, MANY, split_rows, verdict_codes, with_numbers_as_labels
+from evalkit.stats.result_tables import CRITERION_KEY, split_rows, verdict_codes, with_numbers_as_labels
 from evalkit.stats.touched_tables import take_votes
-from evalkit.stats.voting import vote
 from evalkit.tables import schemas
-from evalkit.tables.files import release_memory
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, used_categories
-from evalkit.tables.judgment_folders import is_folder, one_table, read_parts
 from evalkit.tables.ties import labels_among
 
 Kinds = Literal["score", "label", "passed"]
 _VERDICTS = {"false": 0, "true": 1}
-_UNUSED = ["score_norm", "agreement", "self_agreement", "n_samples", "weight", "order_flip"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,29 +95,18 @@ def checked(
 ) -> tuple[pd.DataFrame, pd.DataFrame, Keys]:
     """Votes or scores (then of the judge ``jury``) and labels, with their types; missing labels have no row.
 
-    With the keys as the user has them, for the result. Of a folder, and of tables of votes one by one, without what
-    takes most room and with item ids as a category.
+    With the keys as the user has them, for the result.
 
     Raises
     ------
     InputError
         When columns are missing, a row is double, or no label is of a criterion that was judged.
     """
-    source, keys = judged, Keys()
-    if is_folder(judged):
-        judged = map(vote, read_parts(judged))
-    if isinstance(judged, Iterator):
-        tables = (table if isinstance(table, pd.DataFrame) else schemas.check(table, "votes") for table in judged)
-        parts = [table.drop(columns=_UNUSED, errors="ignore").astype({"item_id": "category"}) for table in tables]
-        if not any("first_rate" in table and table["first_rate"].notna().any() for table in parts):
-            parts = [table.drop(columns=["first_rate", "n_scored"], errors="ignore") for table in parts]
-        frame = one_table(parts)
-    else:
-        table: Any = judged if isinstance(judged, pd.DataFrame) else getattr(judged, "votes", judged)
-        answers = ["score", "label", "passed", "tied", "level", "scale"]
-        frame, keys = take_votes(table, need=answers, function=function, scale=scale)
-    people = label_values.labels_for(source, labels, list(map(str, frame["criterion"].unique())))
-    is_of_one = isinstance(source, pd.DataFrame) and "criterion" not in names_in(source)
+    table: Any = judged if isinstance(judged, pd.DataFrame) else getattr(judged, "votes", judged)
+    answers = ["score", "label", "passed", "tied", "level", "scale"]
+    frame, keys = take_votes(table, need=answers, function=function, scale=scale)
+    people = label_values.labels_for(judged, labels, list(map(str, frame["criterion"].unique())))
+    is_of_one = isinstance(judged, pd.DataFrame) and "criterion" not in names_in(judged)
     if is_of_one and people["criterion"].nunique() == 1 and len(frame):
         people = people.assign(criterion=frame["criterion"].iloc[:1].repeat(len(people)).array)  # both are of one
     people = people.loc[people["label"].notna().to_numpy()]
@@ -166,11 +151,7 @@ def panels(
         label_rows = [rows_of[item] for item in piece["item_id"].unique() if item in rows_of]
         near = said.iloc[np.sort(np.concatenate([[], *label_rows])).astype(np.int64)] if has_groups else said
         of_criterion = near.loc[(near["criterion"] == head["criterion"]).to_numpy()]
-        panel, n_rows = _panel(head, piece, of_criterion, names, kinds), len(piece)
-        del piece, names
-        if n_rows > MANY:
-            release_memory()
-        yield panel
+        yield _panel(head, piece, of_criterion, names, kinds)
 
 
 def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, clusters: pd.Series, want: Kinds) -> Panel:

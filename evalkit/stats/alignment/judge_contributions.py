@@ -25,11 +25,9 @@ from evalkit.stats.alignment.model_families import JuryFamilies, jury_families, 
 from evalkit.stats.intervals import jackknife_groups
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import CRITERION_KEY, JUDGE_KEY, jackknife_row, result_table, value_row
-from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats
 from evalkit.tables.items import ItemsLike
-from evalkit.tables.judgment_folders import one_table, parts_of
 from evalkit.tables.ties import Counting, check_counting
 
 _COLUMNS = (
@@ -144,7 +142,6 @@ def jury_value(
         fact = f"figure {figure!r} uses scores, to which ties={ties!r} and unscored={unscored!r} do not apply"
         raise ConfigError(f"{fact}; omit them")
     clusters = clusters_for(votes, clusters)
-    votes = one_table(parts_of(votes, vote))  # with their weights
     human_labels = labels if items is None else as_labels(labels, items)
     frame, people, chosen, keys = checked_part(votes, human_labels, None, "jury_value")
     frame = frame.assign(weight=vote_weights(frame, weights))

@@ -19,7 +19,6 @@ from evalkit.rubrics.scales import Scale, code_text, has_thousands, number
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.result_tables import own_clusters
 from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Ints, match_ids, refuse_doubles, tally
-from evalkit.tables.judgment_folders import FolderLike
 from evalkit.tables.schemas import LABEL_KEY, check
 
 LOST_IDS = "labels of no item"
@@ -45,9 +44,8 @@ class HasJudgments(Protocol):
         """One row per item, criterion, judge and sample."""
 
 
-JudgedLike = pd.DataFrame | HasVotes | FolderLike | Iterator[pd.DataFrame]
-"""Votes or scores; an evaluation: then its votes, with its items and clusters; a folder: then `vote(folder)`; or votes
-of some items after the other."""
+JudgedLike = pd.DataFrame | HasVotes
+"""Votes or scores; an evaluation: then its votes, with its items and clusters."""
 
 
 def labels_for(judged: object, labels: LabelsLike, criteria: Sequence[str] | None = None) -> pd.DataFrame:

@@ -87,14 +87,10 @@ def test_a_process_that_ends_before_the_server_is_back_leaves_its_replies_to_the
     server.stop()
     waiters = [store.put(parts(1), reply("late")), store.put(parts(0), reply("refreshed", 20.0), newer_than=15.0)]
     logged = store.log_evaluation("e" * 64, 30.0, "{}", "{}")
-    valued = store.put_value("module.function", "f" * 64, '{"value": 1}')
     local = store._local_store
-    until(
-        lambda: len(local.get_many(KEYS)) == 2 and local.evaluations() and local.n_values("module.function"),
-        "kept on this machine",
-    )
+    until(lambda: len(local.get_many(KEYS)) == 2 and local.evaluations(), "kept on this machine")
     store.close()
-    for waiter in (*waiters, logged, valued):
+    for waiter in (*waiters, logged):
         with pytest.raises(CacheError, match="the replies are kept on this machine, and the next process"):
             waiter.result()
     server.start()
@@ -103,11 +99,7 @@ def test_a_process_that_ends_before_the_server_is_back_leaves_its_replies_to_the
     found = store.get_many(KEYS)
     assert [b"late" in found[KEYS[1]], b"refreshed" in found[KEYS[0]], len(found)] == [True, True, 2]
     assert [row[:2] for row in store.evaluations()] == [("e" * 64, 30.0)]
-    value = store.value("module.function", "f" * 64)
-    assert value is not None
-    assert value[0] == '{"value": 1}'
     assert (store._local_store.get_many(KEYS), store._local_store.evaluations()) == ({}, [])
-    assert store._local_store.n_values("module.function") == 0
 
 
 def test_a_reader_waits_for_the_server(server: PostgresServer) -> None:

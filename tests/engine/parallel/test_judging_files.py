@@ -105,6 +105,30 @@ def test_what_cannot_be_read_in_parts_is_named(tmp_path: Path, name: str, messag
 # --- judging them
 
 
+def test_the_votes_of_the_parts_are_those_of_one_table(tmp_path: Path) -> None:
+    items, out = some_items(7), tmp_path / "out"
+    done = judged(items, out, rows=3)
+    files = [done.folder / f"{part}.parquet" for part in done.parts["part"]]
+    assert {path.suffix for path in out.iterdir()} == {".parquet", ".json"}
+    parts = [ek.tables.read_table(file, "judgments") for file in files]
+    votes = pd.concat([ek.vote(part) for part in parts], ignore_index=True)
+    whole = ek.vote(pd.concat(parts, ignore_index=True))
+    pd.testing.assert_frame_equal(votes, whole, check_categorical=False, check_dtype=False)
+    pd.testing.assert_frame_equal(ek.aggregate(votes), ek.aggregate(whole))
+
+
+def test_a_folder_in_place_of_a_table_is_refused_with_the_way_to_read_it(tmp_path: Path) -> None:
+    done = judged(some_items(2), tmp_path / "out")
+    for function in (ek.vote, ek.aggregate, ek.disagreement, ek.summarize, ek.reliability):
+        for folder in (done, tmp_path / "out", str(tmp_path / "out")):
+            with pytest.raises(
+                InputError, match=r"read a file with ek\.tables\.read_table, and a folder of judge_files"
+            ):
+                function(folder)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="part by part"):
+        ek.Evaluation.of(done, some_items(2))  # type: ignore[arg-type]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("form", ["jsonl", "parquet", "table", "frames", "glob"])
 def test_the_parts_together_are_what_judge_returns(tmp_path: Path, form: str) -> None:
