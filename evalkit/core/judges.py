@@ -223,7 +223,11 @@ class Judge:
             if fields["provider"] == "function":
                 fields = {"temperature": None, "max_tokens": None} | fields
             return cls(**fields)
-        raise ConfigError(f"expected a Judge, a string 'provider:model' or a mapping, got {type(judge).__name__}")
+        raise ConfigError(
+            f"expected a Judge, a string 'provider:model' or a mapping, got {type(judge).__name__}; pass a "
+            "function as ek.Judge.function(FUNCTION, name='NAME', version='1'), a client of openai or anthropic as "
+            "ek.Judge.client(CLIENT, 'MODEL')"
+        )
 
     @overload
     @classmethod
