@@ -207,7 +207,8 @@ def tokens_of(usage: Any, tier: Any = None, *, has_text: bool = False) -> Tokens
         thought = token_count((parts if isinstance(parts, dict) else usage).get("reasoning_tokens")) or 0
         completion += thought if thought > completion else 0
     prompt, completion = prompt or None, completion or (None if has_text else completion)
-    return Tokens(prompt, completion, cached if prompt else 0, written if prompt else 0, tier)
+    # some services name the tier among the tokens
+    return Tokens(prompt, completion, cached if prompt else 0, written if prompt else 0, tier or get("service_tier"))
 
 
 def stated_cost(usage: Any, headers: Mapping[str, str]) -> float | None:
