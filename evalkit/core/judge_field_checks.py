@@ -50,9 +50,13 @@ def is_private(url: str) -> bool:
 
 
 def base_url_of(provider: str, base_url: str | None) -> str | None:
-    """The base URL, else that in the provider's environment variable; None: the provider's own server."""
+    """The base URL, else that in the provider's environment variable; None: the provider's own server.
+
+    Blanks and line ends around it, as in a file of settings, are taken off.
+    """
     variable = PROVIDERS[provider].url_variable if provider in PROVIDERS else None
-    return base_url or (os.environ.get(variable) if variable else None) or None
+    address = base_url or (os.environ.get(variable) if variable else None) or None
+    return address.strip() or None if isinstance(address, str) else address
 
 
 def is_server(url: str) -> bool:
@@ -62,7 +66,8 @@ def is_server(url: str) -> bool:
         port_fits = parts.port is None or parts.port > 0
     except ValueError:
         return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and port_fits and "@" not in parts.netloc
+    is_web = parts.scheme in ("http", "https") and bool(parts.hostname)
+    return is_web and port_fits and "@" not in parts.netloc and url.isprintable() and " " not in url
 
 
 NOT_SENT_IF_NULL = ("temperature", "max_tokens")

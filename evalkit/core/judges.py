@@ -223,7 +223,11 @@ class Judge:
             if fields["provider"] == "function":
                 fields = {"temperature": None, "max_tokens": None} | fields
             return cls(**fields)
-        raise ConfigError(f"expected a Judge, a string 'provider:model' or a mapping, got {type(judge).__name__}")
+        raise ConfigError(
+            f"expected a Judge, a string 'provider:model' or a mapping, got {type(judge).__name__}; pass a "
+            "function as ek.Judge.function(FUNCTION, name='NAME', version='1'), a client of openai or anthropic as "
+            "ek.Judge.client(CLIENT, 'MODEL')"
+        )
 
     @overload
     @classmethod
@@ -243,8 +247,8 @@ class Judge:
         ----------
         ask
             The function, or its import path ``module:function``. It takes a `Prompt` and returns the text of a reply
-            (in the form that the prompt requires) or a `Reply`. A sync function runs in threads, an async one on the
-            event loop of evalkit.
+            (in the form that the prompt requires), a `Reply`, or None for an answer without a text. A sync function
+            runs in threads, an async one on the event loop of evalkit.
         name, version
             Name and version of the function. Both are part of the reply key; the function's code is not. **If you
             change the function, change its version**; otherwise its old replies are reused.

@@ -176,7 +176,7 @@ class Reply:
     prompt_tokens, completion_tokens
         Tokens billed for this reply; its share, if several replies came from one request.
     cost_usd
-        US$ paid for it; None if the price is unknown.
+        US$ paid for it, with what attempts cost that came back empty; None if the price is unknown.
     latency_s
         Seconds from sending to receipt.
     created

@@ -31,7 +31,7 @@ _SHAPES = re.compile(
     r"|-----BEGIN [A-Z ]*PRIVATE KEY"
     r")"
 )
-_SIGNED_IN = re.compile(r"(?<=://)[^/@\s?#]+@")
+_SIGNED_IN = re.compile(r"(?<=://)(?!NAME:PASSWORD@)[^/@\s?#]+@")  # the form in messages is no secret
 _PAIR = re.compile(r"(?:(?<=[?&;#,\s])|^)([A-Za-z][\w.-]*)=([^&#;,\s([{<\\][^&#;,\s]*)")  # "key=(.*)" holds none
 _QUERY = re.compile(r"(?<=[?&;])([A-Za-z][\w.-]*)=([^&#;,\s'\"\[]+)")
 _HEADER = re.compile(r"^\s*((?i:authorization|cookie|[a-z]+-[a-z-]+)):\s*\S")  # "X-Api-Key: …", not "Token: …"

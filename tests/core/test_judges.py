@@ -23,6 +23,13 @@ SECRET = "sk-live-0123456789"
 
 
 class TestOf:
+    @pytest.mark.parametrize("judge", [len, lambda prompt: "1", object(), 3, None])
+    def test_the_line_for_functions_and_clients_is_shown(self, judge):
+        with pytest.raises(ConfigError, match=r"ek\.Judge\.function\(FUNCTION, name='NAME', version='1'\), a client"):
+            Judge.of(judge)
+        with pytest.raises(ConfigError, match=r"ek\.Judge\.client\(CLIENT, 'MODEL'\)"):
+            Judge.of(judge)
+
     def test_text(self):
         judge = Judge.of("openai:gpt-4o-mini")
         assert (judge.provider, judge.model, judge.name) == ("openai", "gpt-4o-mini", "openai:gpt-4o-mini")
@@ -114,11 +121,37 @@ class TestService:
 
     @pytest.mark.parametrize(
         "url",
-        ["localhost:8000/v1", "api.openai.com/v1", "http://", "http://[::1", "ftp://a/b", "http://a:x/", "file:///a"],
+        [
+            "localhost:8000/v1",
+            "api.openai.com/v1",
+            "http://",
+            "http://[::1",
+            "ftp://a/b",
+            "http://a:x/",
+            "file:///a",
+            "http://h/v1 http://i/v1",
+            "http://h/ v1",
+            "http://h/v1\u200b",
+            "\ufeffhttp://h/v1",
+            "http://h\xa0/v1",
+            "http://h/v\n1",
+            "http://NAME:PASSWORD@h/v1",
+        ],
     )
     def test_what_is_no_address(self, url):
         with pytest.raises(ConfigError, match="write it as http://HOST:PORT/v1"):
             Judge("openai", "m", base_url=url)
+
+    @pytest.mark.parametrize("blanks", [" ", "\t", "\r\n", "\xa0", " \n "])
+    def test_blanks_around_an_address_are_taken_off(self, blanks, monkeypatch):
+        plain = Judge("openai", "m", base_url="http://h:1/v1")
+        for address in (f"http://h:1/v1{blanks}", f"{blanks}http://h:1/v1"):
+            assert Judge("openai", "m", base_url=address) == plain
+            monkeypatch.setenv("OPENAI_BASE_URL", address)
+            assert Judge.of("openai:m") == plain
+        monkeypatch.setenv("OPENAI_BASE_URL", blanks)
+        assert Judge.of("openai:m").base_url is None
+        assert Judge("openai", "m", base_url=blanks).base_url is None
 
     def test_a_port_is_no_other_service(self):
         here, there = (Judge("openai", "m", base_url=f"http://h:{port}/v1") for port in (1, 2))

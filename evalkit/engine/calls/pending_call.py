@@ -31,6 +31,8 @@ class PendingCall:
         Attempts that failed in transport, and attempts that were refused by a rate limit.
     maybe_paid
         Attempts that may have been billed without an answer.
+    spent_usd
+        US$ of attempts that came back empty; the reply that follows costs this as well.
     problem
         Why the last attempt failed, in words; blank before it.
     adapt
@@ -51,6 +53,7 @@ class PendingCall:
     failed: int = 0
     limited: int = 0
     maybe_paid: int = 0
+    spent_usd: float = 0.0
     problem: str = ""
     adapt: Mapping[str, Any] = field(default_factory=dict)
     epoch: int = 0
@@ -70,6 +73,7 @@ class PendingCall:
         parts = [PendingCall(self._with(range(offset, min(offset + size, n)))) for offset in range(start, n, size)]
         if not start:
             parts[0].failed, parts[0].limited, parts[0].maybe_paid = self.failed, self.limited, self.maybe_paid
+            parts[0].spent_usd = self.spent_usd
         return parts
 
     def _with(self, places: Iterable[int]) -> Request:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from evalkit.core.judge_field_checks import is_private
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Failure, Reply
+from evalkit.core.providers import PROVIDERS
 from evalkit.core.settings import CONCURRENCY, Options
 from evalkit.engine.cache.batch_tickets import IN_BATCH
 from evalkit.engine.calls.budget import Budget, upper_bound
@@ -35,6 +36,7 @@ from evalkit.engine.providers.provider_interface import ProviderError, RunSettin
 from evalkit.engine.providers.waits import wait_of, wait_text
 from evalkit.engine.request import asks_singly
 from evalkit.errors import CacheError
+from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_withheld
 
 if TYPE_CHECKING:
     from evalkit.engine.cache.store import ReplyStore
@@ -210,6 +212,7 @@ class Workers:
     async def _process(self, call: PendingCall) -> None:
         try:
             replies = await self._send(call)
+            self._refuse_empty(call, replies)
         except CallFailedError as end:
             self._release(call)
             if end.failure.reason != "budget" or self._take_stored(call):
@@ -309,6 +312,14 @@ class Workers:
             self._run.note(f"judge '{self.judge.name}' was {why}")
             self._fail_waiting(self._breaker.down)
 
+    def _refuse_empty(self, call: PendingCall, replies: Sequence[Reply]) -> None:
+        """Raise ProviderError if a service generated nothing, unless this was the last attempt: then it is stored."""
+        retries = self._run.options.retries if PROVIDERS[self.judge.provider].host != "local" else 0
+        if call.failed < retries and replies and all(map(_is_nothing, replies)):
+            call.spent_usd += sum(reply.cost_usd or 0.0 for reply in replies)
+            self._weigh(call, replies)  # a judge whose first replies are all empty is stopped before they are repeated
+            raise ProviderError("server_error", "the completion was empty (0 tokens)", maybe_paid=True)
+
     def _check_open(self) -> None:
         if self._run.stopped:
             raise CallFailedError(Failure("stopped"))
@@ -374,6 +385,8 @@ class Workers:
         """Store the replies (outcomes follow once they are on disk) and queue the samples that are still missing."""
         request, run = call.request, self._run
         storing = []
+        if call.spent_usd and replies[0].cost_usd is not None:
+            replies = [replace(replies[0], cost_usd=replies[0].cost_usd + call.spent_usd), *replies[1:]]
         for sample, key, reply in zip(request.samples, request.keys, replies, strict=False):
             run.counts.n_bought += 1
             run.counts.n_unpriced += reply.cost_usd is None
@@ -495,3 +508,9 @@ class Workers:
         """A request without refused parameters failed permanently: what it left out may not be the reason."""
         for name in [name for name in self._unproven if name in call.adapt and name != "n"]:
             del self._unproven[name], self._adapt[name]
+
+
+def _is_nothing(reply: Reply) -> bool:
+    """Whether a reply is no answer: it ended as a whole one, but the service generated nothing."""
+    is_whole = not is_cut(reply.finish_reason) and not is_withheld(reply.finish_reason)
+    return is_whole and reply.completion_tokens == 0 and not reply.text and not reply.refusal

@@ -23,7 +23,7 @@ from evalkit.engine.providers.judge_checks import check_key, check_packages, che
 from evalkit.engine.providers.openai_replies import json_bytes, json_of, problem_of
 from evalkit.engine.providers.prices import cost_of, price_of
 from evalkit.engine.providers.provider_interface import ProviderError
-from evalkit.engine.providers.transport import MOST_BYTES, Answer, decompressed, ssl_context
+from evalkit.engine.providers.transport import MOST_BYTES, Answer, decompressed, ssl_context, unreached_words
 from evalkit.engine.request import Request
 from evalkit.errors import ConfigError
 from evalkit.errors.secrets import Secret, locals_forgotten
@@ -32,7 +32,7 @@ _HOST = PROVIDERS["anthropic"].host
 PATH = "/messages"
 _CONNECT_S = 20.0
 _ERROR_BYTES = 1 << 16
-_SET_BY_EVALKIT = ("system", "response_format")
+_SET_BY_EVALKIT = ("system", "response_format", "max_completion_tokens")
 _MADE_HERE = ("messages", "temperature", "max_tokens", "max_completion_tokens", "response_format", "n")
 # Version 2026-10-21 of the API, which the client asks for, refuses these with every model; the one before it accepts
 # them with some
@@ -170,7 +170,10 @@ class AnthropicClient(ChatClient):
         # asyncio's TimeoutError names the cancelled call as its cause
         cause = type(error if isinstance(error, TimeoutError) else error.__cause__ or error).__name__
         if cause in ("ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol", "PoolTimeout"):
-            return ProviderError("connection", f"no connection to {self._origin} ({cause})")
+            return ProviderError(
+                "connection",
+                f"no connection to {self._origin} ({unreached_words(error.__cause__ or error, self._origin)})",
+            )
         if "Timeout" in cause:
             return ProviderError("timeout", f"no answer from {self._origin} in {timeout_s:g} s", maybe_paid=True)
         return ProviderError("connection", f"the connection to {self._origin} broke off ({cause})", maybe_paid=True)
@@ -287,7 +290,8 @@ def _cost(
 ) -> float | None:
     """US$ by the judge's own price, else by that of genai-prices; None if it is not known for all that was billed."""
     if judge.price is not None:
-        return None if cached else cost_of(price_of(judge), prompt, written)
+        is_usual = usage.get("service_tier") in (None, "", *_USUAL["service_tier"])
+        return cost_of(price_of(judge), prompt, written) if is_usual and not cached else None
     if judge.service != _HOST:
         return None
     unusual = any(usage.get(name) not in (None, "", *values) for name, values in _USUAL.items())

@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import inspect
 import os
+import re
 import time
 import weakref
 from collections.abc import Callable, Mapping
@@ -29,6 +30,7 @@ from evalkit.errors import EvalkitError
 from evalkit.errors.secrets import Secret, locals_forgotten, text_of_error, watch_key
 
 _OTHER_FILES = 32
+_LIMIT = re.compile(r"max_\w+_tokens")
 _Client = TypeVar("_Client", bound="ChatClient")
 _Place = tuple[object, ...]
 _open: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Place, ChatClient]]
@@ -208,7 +210,8 @@ def request_body(request: Request, n: int, adapt: Mapping[str, Any]) -> tuple[di
             value = fields.pop(name)
             sent[name] = None
             if isinstance(replacement, str):
-                fields[replacement] = sent[replacement] = value
+                if not any(map(_LIMIT.fullmatch, judge.params)):  # the user's own limit stays
+                    fields[replacement] = sent[replacement] = value
             elif replacement is not None:  # the highest number that the model takes
                 fields[name] = sent[name] = min(replacement, value) if isinstance(value, int) else replacement
             elif name == "logprobs" and fields.pop("top_logprobs", None) is not None:  # it may not be without the other

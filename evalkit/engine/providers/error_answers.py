@@ -176,12 +176,9 @@ _UNITS = {
     "d|days?": 86400.0, "h|hrs?|hours?": 3600.0, "m|mins?|minutes?": 60.0, "s|secs?|seconds?": 1.0,
     "ms|milliseconds?": 1e-3, "us|µs": 1e-6, "ns": 1e-9,
 }  # fmt: skip
-_SECONDS = tuple(_UNITS.values())
-_NUMBER_OF = r"(?:\d+(?:\.\d*)?|\.\d+)"
-_DURATION = _any(rf"({_NUMBER_OF}) ?(?:{'|'.join(f'({unit})' for unit in _UNITS)})(?![a-zµ])")
-_TIME = rf"{_NUMBER_OF} ?(?:{'|'.join(_UNITS)})(?![a-zµ])"
+_DURATION = _any(rf"(\d+(?:\.\d*)?|\.\d+) ?(?:{'|'.join(f'({unit})' for unit in _UNITS)})(?![a-zµ])")
 _WAIT = _any(
-    rf"(?:try again|retry|wait|reset\w*)(?: your request)? ?(?:in|after|for)?:? ?({_TIME}(?:(?:,| and)? ?{_TIME})*)",
+    r"(?:try again|retry|wait|reset\w*)(?: your request)? ?(?:in|after|for)?:? ?((?:\d[\d.]* ?[a-zµ]+(?:,| and)? ?)+)",
     r"\"?retry_?(?:delay|after)\"?: ?\"?(\d+(?:\.\d+)?)",
 )
 _LONGEST_WAIT_S = 300.0
@@ -425,7 +422,7 @@ def instead_of(name: str, other: str | int | None) -> str:
         return "evalkit leaves it out, so no schema binds the replies,"
     if other is None:
         return "evalkit leaves it out"
-    return f"evalkit sends {other}{' instead' * isinstance(other, str)}"
+    return f"evalkit sends {other}{' (or the limit in params) instead' * isinstance(other, str)}"
 
 
 def _has_system(messages: Any) -> bool:
@@ -506,9 +503,9 @@ def _moment(value: str) -> list[float]:
 
 def _seconds_in(text: str) -> Iterator[float]:
     for match in _WAIT.finditer(text):
-        yield _duration(match[1]) if match[1] else float(match[2])
+        yield from filter(None, [_duration(match[1]) if match[1] else float(match[2])])
 
 
 def _duration(text: str) -> float:
     """The seconds of all times in a text, as in ``11h6m40s`` and "1 hour and 5 minutes"."""
-    return sum(float(time_[1]) * _SECONDS[(time_.lastindex or 0) - 2] for time_ in _DURATION.finditer(text))
+    return sum(float(match[1]) * [*_UNITS.values()][(match.lastindex or 0) - 2] for match in _DURATION.finditer(text))

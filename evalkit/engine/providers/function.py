@@ -79,7 +79,7 @@ class FunctionClient:
     async def _reply(self, request: Request) -> Reply:
         started = time.time()
         value = await self._in_time(request.prompt)
-        if isinstance(value, str):
+        if value is None or isinstance(value, str):
             value = Reply(value)
         if not isinstance(value, Reply):
             hint = ""
@@ -87,7 +87,7 @@ class FunctionClient:
                 value.close()
                 hint = "; define it with `async def`"
             raise InputError(
-                f"the function of judge '{self._judge.name}' must return the text of a reply or a Reply, got "
+                f"the function of judge '{self._judge.name}' must return the text of a reply, a Reply or None, got "
                 f"{type(value).__name__}{hint}"
             )
         value, now = replace(value, **{name: plain_number(getattr(value, name)) for name in _NUMBERS}), time.time()

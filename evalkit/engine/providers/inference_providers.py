@@ -12,7 +12,7 @@ from evalkit.engine.providers.chat_client import ChatClient
 from evalkit.engine.providers.judge_checks import check_key, check_packages, check_params
 from evalkit.engine.providers.openai_replies import json_bytes
 from evalkit.engine.providers.provider_interface import ProblemKind, ProviderError
-from evalkit.engine.providers.transport import Answer
+from evalkit.engine.providers.transport import Answer, unreached_words
 from evalkit.engine.request import Request
 from evalkit.errors.secrets import Secret, locals_forgotten
 
@@ -72,9 +72,8 @@ class InferenceProvidersClient(ChatClient):
             return Answer(response.status_code, headers, response.content, origin, "/v1/chat/completions")
         except httpx.HTTPError as error:
             paid = not isinstance(error, httpx.ConnectError)
-            raise ProviderError(
-                "connection", f"request to {origin} failed: {type(error).__name__}", maybe_paid=paid
-            ) from None
+            why = unreached_words(error, origin)
+            raise ProviderError("connection", f"request to {origin} failed: {why}", maybe_paid=paid) from None
         except ValueError as error:  # the library refuses the token or the answer
             refuses_key = "api_key" in str(error).lower() or "auto-router" in str(error)
             kind: ProblemKind = "auth" if refuses_key else "malformed"

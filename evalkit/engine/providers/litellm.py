@@ -130,7 +130,7 @@ def _plain(response: Any) -> dict[str, Any]:
     fingerprint = getattr(response, "system_fingerprint", None)
     return {
         "id": response.id, "model": response.model, "system_fingerprint": fingerprint, "choices": choices,
-        "usage": counts,
+        "usage": counts, "service_tier": getattr(response, "service_tier", None),
     }  # fmt: skip
 
 

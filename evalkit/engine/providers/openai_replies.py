@@ -90,7 +90,8 @@ def replies_of(
             written.append(texts)
     if not choices:
         raise _no_reply(candidates, answer, judge, secret)
-    tokens = tokens_of(parsed.get("usage"), has_text=any(text or refusal for text, refusal, _ in written))
+    has_text, tier = any(text or refusal for text, refusal, _ in written), parsed.get("service_tier")
+    tokens = tokens_of(parsed.get("usage"), tier, has_text=has_text)
     cost = stated_cost(parsed.get("usage"), answer.headers)
     if cost is None and price is not None:
         cost = price(tokens) if callable(price) else cost_of(price, tokens.prompt, tokens.completion)

@@ -19,13 +19,16 @@ _CACHED = frozenset({"cached_tokens", "num_cached_tokens", "prompt_cache_hit_tok
 _WRITTEN = frozenset({"cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens"})
 _APART = _CACHED | _WRITTEN
 _TICKS_PER_USD = 1e10
+# no tier, and the documented names of the standard one: of OpenAI, Anthropic and Groq; "auto" asks for none
+_STANDARD_TIERS = (None, "", "auto", "default", "standard", "standard_only", "on_demand")
 _LISTS = {provider.host: provider.price_list for provider in PROVIDERS.values() if provider.price_list}
 
 
 def price_of(judge: Judge) -> tuple[float, float] | None:
     """US$ per million prompt tokens and per million completion tokens; None if unknown.
 
-    ``fake`` costs nothing. If a model's price depends on the length of the prompt, the highest price counts.
+    ``fake`` costs nothing. If a model's price depends on the length of the prompt, the highest price counts. The list
+    has prices of the standard service tier alone.
 
     Examples
     --------
@@ -38,7 +41,7 @@ def price_of(judge: Judge) -> tuple[float, float] | None:
         return judge.price[0], judge.price[1]
     if judge.provider == "fake":
         return 0.0, 0.0
-    if judge.service == "local":
+    if judge.service == "local" or not _has_price(judge, None):
         return None
     return _listed(judge.service, judge.base_url, judge.model)
 
@@ -47,7 +50,8 @@ def cost_of_call(judge: Judge, tokens: Tokens) -> float | None:
     """US$ for the tokens of one live call, by the judge's own price, else by the list; None if a price is unknown.
 
     The list has prices of its own for tokens from the service's cache and for long prompts. The judge's price has one
-    for cached tokens only if it has three numbers.
+    for cached tokens only if it has three numbers. Neither holds for another service tier than the one it is for, nor
+    for tokens of which some were both read from the cache and written to it.
 
     Examples
     --------
@@ -55,8 +59,16 @@ def cost_of_call(judge: Judge, tokens: Tokens) -> float | None:
     0.00027
     >>> cost_of_call(Judge("openai", "m", price=(1, 8)), Tokens(1000, 10, cached=900)) is None
     True
+    >>> cost_of_call(Judge("openai", "m", price=(1, 8)), Tokens(1000, 10, tier="priority")) is None
+    True
     """
-    if tokens.prompt is None or tokens.completion is None:
+    apart = tokens.cached + tokens.written
+    if (
+        tokens.prompt is None
+        or tokens.completion is None
+        or apart > tokens.prompt
+        or not _has_price(judge, tokens.tier)
+    ):
         return None
     if judge.price is None and judge.provider != "fake":
         price = None if judge.service == "local" else _model_price(judge.service, judge.base_url, judge.model)
@@ -68,6 +80,17 @@ def cost_of_call(judge: Judge, tokens: Tokens) -> float | None:
     prompt, completion, cached = judge.price
     plain = tokens.prompt - tokens.cached
     return (plain * prompt + tokens.cached * cached + tokens.completion * completion) / 1e6
+
+
+def _has_price(judge: Judge, tier: Any) -> bool:
+    """Whether the price of a judge holds for the service tier that an answer names (None: it names none).
+
+    A judge's own price is for the tier that the judge asks for; the list is for the standard one.
+    """
+    params_tier = judge.params.get("service_tier")
+    if judge.price is not None and params_tier not in _STANDARD_TIERS:
+        return tier in (params_tier, None)
+    return (tier or params_tier) in _STANDARD_TIERS
 
 
 def _listed_cost(price: Any, tokens: Tokens) -> float | None:
@@ -138,16 +161,19 @@ class Tokens(NamedTuple):
         All tokens of the prompt, and all that are billed as output, with those of thinking.
     cached, written
         How many of the prompt's tokens were read from the service's cache, or written to it.
+    tier
+        The service tier that the answer names.
     """
 
     prompt: int | None
     completion: int | None
     cached: int = 0
     written: int = 0
+    tier: Any = None
 
 
-def tokens_of(usage: Any, *, has_text: bool = False) -> Tokens:
-    """The tokens in the `usage` of an answer.
+def tokens_of(usage: Any, tier: Any = None, *, has_text: bool = False) -> Tokens:
+    """The tokens in the `usage` of an answer that names this service tier.
 
     Some services count thinking only in the total, or beside it, although it is billed as output, and some do not count
     as prompt what came from their cache. A count of 0 for a prompt, or for a
@@ -156,7 +182,7 @@ def tokens_of(usage: Any, *, has_text: bool = False) -> Tokens:
     Examples
     --------
     >>> tokens_of({"prompt_tokens": 35, "completion_tokens": 12, "total_tokens": 109})
-    Tokens(prompt=35, completion=74, cached=0, written=0)
+    Tokens(prompt=35, completion=74, cached=0, written=0, tier=None)
     >>> tokens_of({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 8}}).cached
     8
     >>> tokens_of({"prompt_tokens": 0, "completion_tokens": 0}, has_text=True).prompt is None
@@ -173,13 +199,16 @@ def tokens_of(usage: Any, *, has_text: bool = False) -> Tokens:
         for names in (_CACHED, _WRITTEN)
     )
     if prompt is not None and completion is not None:
-        prompt += cached + written if cached + written > prompt else 0  # these are counted apart
+        # if these are not counted apart, some of them were both read and written
+        adds_up = cached + written > prompt and (total or 0) >= prompt + cached + written + completion
+        prompt += cached + written if adds_up or max(cached, written) > prompt else 0
         completion = max(completion, (total or 0) - prompt)
         parts = usage.get("completion_tokens_details")
         thought = token_count((parts if isinstance(parts, dict) else usage).get("reasoning_tokens")) or 0
         completion += thought if thought > completion else 0
     prompt, completion = prompt or None, completion or (None if has_text else completion)
-    return Tokens(prompt, completion, cached if prompt else 0, written if prompt else 0)
+    # some services name the tier among the tokens
+    return Tokens(prompt, completion, cached if prompt else 0, written if prompt else 0, tier or get("service_tier"))
 
 
 def stated_cost(usage: Any, headers: Mapping[str, str]) -> float | None:

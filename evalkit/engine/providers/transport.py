@@ -35,6 +35,8 @@ _CONNECT_S = 20.0
 _LARGE_BYTES = 1 << 19
 _SHORT_BYTES = 48 << 10  # with the headers so few that a connection takes them at once
 _ERROR_BYTES = 1 << 16
+_TRUST = " (SSL_CERT_FILE names certificates to trust)"
+_SIGN_IN = "asks for a name and password"
 _GZIP = b"\x1f\x8b"
 _ID = re.compile(rb'"id"\s*:\s*"([\w.:/+=-]{6,200})"')
 _ID_WITHIN, _IDS = 512, 10_000  # ids stand at the head of an answer; so many of the last ones are known
@@ -250,11 +252,11 @@ class Transport:
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             return self._unreached("no connection in time")
         if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
-            return self._unreached(f"{_message(error)} (SSL_CERT_FILE names certificates to trust)")
+            return self._unreached(f"{_message(error)}{_TRUST}")
         if isinstance(error, aiohttp.ClientHttpProxyError):
             why = "does not let this host through: allow it there, or add it to NO_PROXY"
             if error.status == 407:
-                why = f"asks for a name and password: {_variable(self._base.scheme)}=http://NAME:PASSWORD@HOST:PORT"
+                why = f"{_SIGN_IN}: {_variable(self._base.scheme)}=http://NAME:PASSWORD@HOST:PORT"
             by = _without_password(self._proxy or Secret())
             return ProviderError(
                 "connection", f"no connection to {self.origin}: the proxy {by} (HTTP {error.status}) {why}"
@@ -359,6 +361,16 @@ def proxy_of(base_url: str) -> Secret | None:
     proxies = urllib.request.getproxies()
     address = proxies.get(url.scheme) or proxies.get("all") or ""
     return Secret(address if "://" in address or not address else f"http://{address}") or None  # as curl reads it
+
+
+def unreached_words(error: BaseException | None, url: str) -> str:
+    """Why a client of another package found no connection: the type of its error, or what to set."""
+    name = type(error).__name__
+    if name == "ProxyError" and "407" in str(error):
+        return f"{name}: the proxy {_SIGN_IN}: {_variable(urlsplit(url).scheme)}=http://NAME:PASSWORD@HOST:PORT"
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return name if error is None else f"{_message(error)}{_TRUST}"
 
 
 def _variable(scheme: str) -> str:

@@ -11,7 +11,6 @@ from evalkit.engine.providers.provider_interface import ProviderError
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 30.0
 LONGEST_RETRY_AFTER_S = 300.0
-_YEAR_S = 366 * 86400.0
 
 PERMANENT = ("auth", "quota")
 OF_ONE_PROMPT = ("forbidden", "unknown_model")  # perhaps: firewalls and routers answer 403 or 404 for one prompt
@@ -48,7 +47,7 @@ def wait_text(seconds: float) -> str:
     >>> wait_text(40_000.4).partition(",")[0], wait_text(1e20)
     ('40000 s', 'more than a year')
     """
-    if seconds > _YEAR_S:
+    if seconds > 366 * 86400:
         return "more than a year"
     end = datetime.now(UTC) + timedelta(seconds=seconds)
     return f"{seconds:.0f} s, until {end.astimezone().isoformat(' ', 'minutes')}"

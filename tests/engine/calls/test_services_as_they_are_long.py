@@ -37,8 +37,8 @@ def good(*choices: dict[str, Any], usage: Any = USAGE, **fields: Any) -> dict[st
     return {"body": {"object": "chat.completion", "model": "m", "choices": rows, "usage": usage} | fields}
 
 
-def streamed(piece: dict[str, Any]) -> dict[str, Any]:
-    events = [{"choices": [piece]}, {"choices": [], "usage": USAGE}]
+def streamed(piece: dict[str, Any], usage: Any = USAGE) -> dict[str, Any]:
+    events = [{"choices": [piece]}, {"choices": [], "usage": usage}]
     body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in events) + "data: [DONE]\n\n"
     return {"body": body.encode(), "headers": {"content-type": "text/event-stream"}}
 
@@ -104,6 +104,24 @@ def without_system(body: dict[str, Any]) -> Step:
 def at_most(most: int) -> Callable[[dict[str, Any]], Step]:
     words = f"Invalid 'n': integer above maximum value. Expected a value <= {most}, but got a higher one instead."
     return lambda body: error(400, words, param="n") if body.get("n", 1) > most else several(body)
+
+
+def in_turn(*steps: Step) -> Callable[[dict[str, Any]], Step]:
+    """One step after the other; the last one again and again."""
+    left = list(steps)
+    return lambda body: (left.pop(0) if len(left) > 1 else left[0]) or several(body)
+
+
+def thinks(limit: str) -> Callable[[dict[str, Any]], Step]:
+    """A model that takes no `max_tokens`, and whose replies are cut unless this parameter alone leaves them room."""
+
+    def answer(body: dict[str, Any]) -> Step:
+        if "max_tokens" in body:
+            return error(400, f"Unsupported parameter: 'max_tokens'. Use '{limit}' instead.", param="max_tokens")
+        limits = {name: value for name, value in body.items() if name.endswith("_tokens")}
+        return several(body) if limits == {limit: 3000} else good(choice("", "length"))
+
+    return answer
 
 
 def one_of_three(other: dict[str, Any]) -> Callable[[dict[str, Any]], Step]:
@@ -189,8 +207,48 @@ SERVICES = [
             [2], 1, 0, (1 * 1 + 8 * 0.1 + 4 * 10) / 1e6, judge={"price": (1, 10, 0.1)}),
     Service("cached tokens as DeepSeek says it", lambda _: good(usage=USAGE | {"prompt_cache_hit_tokens": 8}), [2], 1, 0,
             (1 * 1 + 8 * 0.1 + 4 * 10) / 1e6, judge={"price": (1, 10, 0.1)}),
-    Service("nothing counted beside an empty reply", lambda _: good(choice(""), usage=counts(9, 0)), ["empty"], 1, 0,
+    # nothing was generated: asked again once (retries=1), and each attempt is paid
+    Service("nothing, again and again", lambda _: good(choice(""), usage=counts(9, 0)), ["empty"], 2, 0, 18 / 1e6,
+            texts=[""]),
+    Service("nothing, then a reply", in_turn(good(choice(None), usage=counts(7, 0)), None), [2], 2, 0, 7 / 1e6 + ONE),
+    Service("nothing without a reason, then a reply", in_turn(good(choice(None, None), usage=counts(7, 0)), None), [2], 2, 0,
+            7 / 1e6 + ONE),
+    Service("nothing three times in one answer", in_turn(good(*[choice("")] * 3, usage=counts(6, 0)), None), [2] * 3, 2, 0,
+            6 / 1e6 + ONE, samples=3),
+    Service("nothing, then an error", in_turn(good(choice(""), usage=counts(9, 0)), error(503, "down")), [], 2, 2, None),
+    Service("nothing at a stated cost", in_turn(good(choice(""), usage=counts(9, 0) | {"cost": 0.5}), None), [2], 2, 0,
+            0.5 + ONE),
+    Service("nothing in a stream, then a reply", in_turn(streamed({"delta": {"content": ""}, "finish_reason": "stop"},
+            counts(9, 0)), None), [2], 2, 0, 9 / 1e6 + ONE),
+    Service("nothing within the limit", lambda _: good(choice("", "length"), usage=counts(9, 0)), ["truncated"], 1, 0,
             9 / 1e6),
+    Service("nothing passes the filter", lambda _: good(choice("", "content_filter"), usage=counts(9, 0)), ["refused"], 1, 0,
+            9 / 1e6),
+    Service("a refusal of no tokens", lambda _: good(choice(None, refusal="No."), usage=counts(9, 0)), ["refused"], 1, 0,
+            None),
+    Service("a call of no tokens", lambda _: good(choice(None, **CALL), usage=counts(9, 0)), [2], 1, 0, None),
+    Service("nothing after much thought", lambda _: good(choice(""), usage=counts(9, 400)), ["empty"], 1, 0,
+            (9 + 4000) / 1e6),
+    Service("nothing, and no usage", lambda _: good(choice(""), usage=None), ["empty"], 1, 0, None),
+    # service tiers
+    *(Service(f"answered at the tier {tier!r}", in_turn(good(service_tier=tier)), [2], 1, 0, usd, judge=judge)
+      for tier, usd, judge in [
+          ("default", ONE, {}), ("on_demand", ONE, {}), (None, ONE, {}), ("", ONE, {}), ("priority", None, {}),
+          ("flex", None, {}), ("turbo", None, {}), (2, None, {}), ({"name": "flex"}, None, {}),
+          ("flex", ONE, {"params": {"service_tier": "flex"}}),  # `price` is for the tier that is asked for
+          (None, ONE, {"params": {"service_tier": "flex"}}), ("default", None, {"params": {"service_tier": "flex"}}),
+          ("scale", None, {"params": {"service_tier": "auto"}}), ("default", ONE, {"params": {"service_tier": "auto"}}),
+      ]),
+    Service("a tier beside the tokens", lambda _: good(usage=USAGE | {"service_tier": "priority"}), [2], 1, 0, None),
+    Service("the standard tier beside the tokens", lambda _: good(usage=USAGE | {"service_tier": "standard"}), [2], 1, 0, ONE),
+    Service("nothing counted at all, then a reply", in_turn(good(choice(""), usage=counts(0, 0)), None), [2], 2, 0, ONE),
+    Service("a stated cost at another tier", lambda _: good(service_tier="flex", usage=USAGE | {"cost": 0.25}), [2], 1, 0,
+            0.25),
+    Service("read from the cache and written to it", lambda _: good(usage=counts(900, 4) | {"prompt_tokens_details": {
+        "cached_tokens": 800, "cache_write_tokens": 800}}), [2], 1, 0, None, judge={"price": (1, 10, 0.1)}),
+    # a limit that the user sets under another name
+    *(Service(f"max_tokens is refused, {name} is set", thinks(name), [2, 2], 3, 0, 2 * ONE, 2, judge={"params": {name: 3000}})
+      for name in ("max_completion_tokens", "max_output_tokens", "max_new_tokens", "max_total_completion_tokens")),
     Service("zeros with a stated cost", lambda _: good(usage=counts(0, 0) | {"cost": 0}), [2], 1, 0, 0.0),
     Service("no tokens counted", lambda _: good(usage=counts(0, 0)), [2], 1, 0, None),
     Service("no tokens of the prompt counted", lambda _: good(usage=counts(0, 4)), [2], 1, 0, None),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import threading
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +119,11 @@ def test_max_tokens_keeps_its_name_whatever_was_learnt_of_the_model() -> None:
     body = body_of(OWN, {"max_tokens": "max_completion_tokens", "response_format": None})
     assert body["max_tokens"] == 512
     assert not {"max_completion_tokens", "output_config", "response_format"} & set(body)
+
+
+def test_a_limit_of_another_name_is_refused_and_not_dropped() -> None:
+    with pytest.raises(ConfigError, match="must not contain 'max_completion_tokens'"):
+        check_ready(judge_at("http://127.0.0.1:1", params={"max_completion_tokens": 3000}))
 
 
 def test_an_effort_of_the_user_stands_beside_the_schema() -> None:
@@ -242,7 +250,8 @@ def test_the_cost_is_that_of_what_was_billed_or_unknown(
     assert orjson.loads(answer.content)["usage"]["prompt_tokens"] == prompt
     own = as_completion(Answer(200, {}, orjson.dumps(message), ""), OWN.replace(price=(1.0, 1.0)))
     cached = isinstance(usage, dict) and ("cache_read_input_tokens" in usage or "cache_creation_input_tokens" in usage)
-    assert (own.cost_usd is None) is (cached or prompt is None)
+    has_tier = isinstance(usage, dict) and "service_tier" in usage
+    assert (own.cost_usd is None) is (cached or has_tier or prompt is None)
 
 
 @pytest.mark.parametrize("usage", [{"input_tokens": 0}, {"output_tokens": 0}, {"input_tokens": 0, "output_tokens": 0}])
@@ -252,6 +261,41 @@ def test_tokens_that_were_not_counted_have_no_price(usage: dict[str, int]) -> No
     assert reply.text
     assert reply.cost_usd is None
     assert None in (reply.prompt_tokens, reply.completion_tokens)
+
+
+def problem(judge: Judge) -> ProviderError:
+    with pytest.raises(ProviderError) as caught:
+        ask(judge)
+    return caught.value
+
+
+def test_a_certificate_that_is_not_trusted_names_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = tmp_path / "cert.pem", tmp_path / "key.pem"
+    options = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=here -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run(["openssl", *options.split(), "-out", pair[0], "-keyout", pair[1]], check=True, capture_output=True)
+    with judge_server(tls=pair) as server:
+        address = server.url.removesuffix("/v1")
+        found = problem(judge_at(address))
+        assert (found.kind, found.maybe_paid) == ("connection", False)
+        assert "certificate verify failed" in found.detail
+        assert "SSL_CERT_FILE names certificates to trust" in found.detail
+        monkeypatch.setenv("SSL_CERT_FILE", str(pair[0]))
+        (reply,) = ask(judge_at(address))
+    assert reply.text
+    assert problem(judge_at(address)).detail == f"no connection to {address} (ConnectError)"
+
+
+def test_a_proxy_that_asks_for_a_password_shows_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "")
+    answers = {"do_CONNECT": lambda self: self.send_error(407), "log_message": lambda *_: None}
+    with HTTPServer(("127.0.0.1", 0), type("Proxy", (BaseHTTPRequestHandler,), answers)) as proxy:
+        monkeypatch.setenv("https_proxy", f"http://me:sk-of-the-proxy@127.0.0.1:{proxy.server_port}")
+        thread = threading.Thread(target=proxy.handle_request)
+        thread.start()
+        found = problem(judge_at("https://judge.invalid"))
+        thread.join()
+    assert "asks for a name and password: HTTPS_PROXY=http://NAME:PASSWORD@HOST:PORT" in found.detail
+    assert "sk-of-the-proxy" not in found.detail
 
 
 def test_headers_of_the_environment_do_not_go_to_other_hosts(monkeypatch: pytest.MonkeyPatch) -> None:

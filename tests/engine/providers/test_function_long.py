@@ -169,11 +169,31 @@ def test_numbers_of_numpy_and_decimal_cost_no_reply(tmp_path: Path) -> None:
     assert table[["prompt_tokens", "completion_tokens", "cost_usd"]].values.tolist() == [[7, 3, 0.25]] * 6
 
 
-@pytest.mark.parametrize("value", [None, 2, b"2", {"score": 2}])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_none_costs_its_row_and_is_asked_again_for_unscored(tmp_path: Path, is_async: bool) -> None:
+    values: list[str | None] = [GOOD, None, GOOD, GOOD, GOOD, GOOD, GOOD]
+
+    def ask(prompt: Prompt) -> str | None:
+        return values.pop(0)
+
+    async def ask_later(prompt: Prompt) -> str | None:
+        return values.pop(0)
+
+    judge = Judge.function(ask_later if is_async else ask, name="mine", version="1")
+    table = judged(judge, tmp_path, concurrency=1)
+    assert table["error"].value_counts().to_dict()["empty"] == 1
+    assert table["score"].notna().sum() == 5
+    assert judged(judge, tmp_path)["score"].isna().sum() == 1
+    assert len(values) == 1
+    assert judged(judge, tmp_path, refresh="unscored")["score"].notna().all()
+    assert not values
+
+
+@pytest.mark.parametrize("value", [2, b"2", {"score": 2}, [GOOD], False])
 def test_another_type_is_an_error_and_is_not_stored(tmp_path: Path, value: Any) -> None:
     judge = Judge.function(lambda prompt: value, name="wrong", version="1")
     with pytest.raises(
-        InputError, match=f"'wrong' must return the text of a reply or a Reply, got {type(value).__name__}"
+        InputError, match=f"'wrong' must return the text of a reply, a Reply or None, got {type(value).__name__}"
     ):
         judged(judge, tmp_path)
     assert ReplyStore.open(tmp_path).stats()["n_replies"] == 0

@@ -12,7 +12,7 @@ import pytest
 
 from evalkit.core.judges import Judge
 from evalkit.engine.providers.openai_replies import problem_of, replies_of
-from evalkit.engine.providers.prices import tokens_of
+from evalkit.engine.providers.prices import Tokens, cost_of_call, price_of, tokens_of
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
 
@@ -163,17 +163,54 @@ def test_no_tokens_are_lost_that_a_service_counts_elsewhere() -> None:
         fresh, cached, written, thought, said = (draw.randint(1, 900) for _ in range(5))
         prompt, completion = fresh + cached + written, said + thought
         apart = {"cache_read_input_tokens": cached, "cache_creation_input_tokens": written}
-        is_apart, adds_up = cached + written > fresh, thought > said
+        is_apart, adds_up = max(cached, written) > fresh, thought > said
         for usage in (
             {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion} | apart,
             {"prompt_tokens": fresh if is_apart else prompt, "completion_tokens": completion} | apart,
+            {"prompt_tokens": fresh if cached + written > fresh else prompt, "completion_tokens": completion,
+             "total_tokens": prompt + completion} | apart,
             {"prompt_tokens": prompt, "completion_tokens": said, "total_tokens": prompt + completion} | apart,
             {"prompt_tokens": prompt, "completion_tokens": said if adds_up else completion, "total_tokens": prompt + said,
              "completion_tokens_details": {"reasoning_tokens": thought}} | apart,
             {"prompt_tokens": prompt, "completion_tokens": said if adds_up else completion, "reasoning_tokens": thought}
             | apart,
         ):  # fmt: skip
-            assert tokens_of(usage) == (prompt, completion, cached, written), usage
+            assert tokens_of(usage, "flex") == (prompt, completion, cached, written, "flex"), usage
+
+
+@pytest.mark.parametrize("total", [{}, {"total_tokens": 1040}, {"total_tokens": 1100}, {"total_tokens": None}])
+@pytest.mark.parametrize("price", [(1.0, 10.0), (1.0, 10.0, 0.1), None])
+def test_tokens_both_read_from_the_cache_and_written_to_it_count_once_and_have_no_price(
+    total: dict[str, int | None], price: tuple[float, ...] | None
+) -> None:
+    """Of 1,000 tokens 700 were read and 900 written, so at least 600 were both."""
+    details = {"cached_tokens": 700, "cache_creation_tokens": 900}
+    tokens = tokens_of({"prompt_tokens": 1000, "completion_tokens": 40, "prompt_tokens_details": details} | total)
+    assert (tokens.prompt, tokens.cached, tokens.written) == (1000, 700, 900)
+    assert tokens.completion == (100 if total.get("total_tokens") == 1100 else 40)  # thinking, in the total alone
+    assert cost_of_call(Judge("openai", "gpt-4o-mini", price=price), tokens) is None
+
+
+def test_the_list_has_the_price_of_the_standard_tier_alone() -> None:
+    judge = Judge.of("openai:gpt-4o-mini")
+    standard = cost_of_call(judge, Tokens(1000, 10))
+    assert standard == pytest.approx((1000 * 0.15 + 10 * 0.6) / 1e6)
+    for tier in ("default", "", "standard", "auto"):
+        assert cost_of_call(judge, Tokens(1000, 10, tier=tier)) == standard
+    for tier in ("flex", "priority", "Default", 1):
+        assert cost_of_call(judge, Tokens(1000, 10, tier=tier)) is None
+    flex = judge.replace(params={"service_tier": "flex"})
+    assert price_of(flex) is None
+    assert [cost_of_call(flex, Tokens(1000, 10, tier=tier)) for tier in (None, "flex", "default")] == [
+        None,
+        None,
+        standard,
+    ]
+    own = flex.replace(price=(1, 2))
+    assert price_of(own) == (1, 2)
+    costs = [cost_of_call(own, Tokens(1000, 10, tier=tier)) for tier in (None, "flex", "default", "priority")]
+    assert costs == [1020 / 1e6, 1020 / 1e6, None, None]
+    assert price_of(judge.replace(params={"service_tier": "auto"})) == price_of(judge)
 
 
 def test_a_choice_of_another_form_costs_itself_alone() -> None:

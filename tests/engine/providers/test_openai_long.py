@@ -31,6 +31,7 @@ from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
 from evalkit.engine.request import Request
 from evalkit.errors import ConfigError, JudgeError
+from evalkit.errors.secrets import without_keys
 
 LOCAL = "http://127.0.0.1:1/v1"
 
@@ -279,7 +280,10 @@ def test_a_proxy_of_the_environment_is_used_and_netrc_is_not_read(
 def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "")
     judge = Judge("openai", "m", base_url="https://judge.invalid/v1")
-    for status, words in ((407, "name and password: HTTPS_PROXY=http"), (403, "does not let this host through")):
+    for status, words in (
+        (407, "name and password: HTTPS_PROXY=http://NAME:PASSWORD@HOST:PORT"),
+        (403, "does not let this host through"),
+    ):
         answers = {"do_CONNECT": lambda self, code=status: self.send_error(code), "log_message": lambda *_: None}
         with HTTPServer(("127.0.0.1", 0), type("Proxy", (BaseHTTPRequestHandler,), answers)) as proxy:
             monkeypatch.setenv("https_proxy", f"http://me:sk-of-the-proxy@127.0.0.1:{proxy.server_port}")
@@ -289,6 +293,7 @@ def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
             thread.join()
         assert words in found.detail
         assert "sk-of-the-proxy" not in found.detail
+        assert without_keys(found.detail) == found.detail  # as in the error that the caller gets
         assert not found.maybe_paid
     monkeypatch.setenv("http_proxy", "socks5://127.0.0.1:1")
     with pytest.raises(ConfigError, match="set an http:// proxy in HTTP_PROXY"):
