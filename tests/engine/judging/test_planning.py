@@ -58,11 +58,16 @@ class TestFigures:
         assert made.usd_at_most == pytest.approx(sum(upper_bound(one, 1, (1.0, 2.0)) for one in requests), rel=1e-12)
 
     def test_stored_replies_say_how_long_the_next_will_be(self):
-        # 20 and 40 tokens are stored: 30 expected
-        ek.record(ITEMS, RUBRIC, PRICED, [[Reply("1", completion_tokens=n)] for n in (20, 40)])
-        made = ek.plan(ITEMS, RUBRIC, PRICED, samples=2, recorded="use")
-        assert made.n_to_call == 2
-        assert made.usd == pytest.approx((sum(n_bytes(ITEMS)) / 4 + 2 * 30 * 2) / 1e6, rel=1e-12)
+        # 10 replies of 20 and 10 of 40 tokens are stored: 30 expected; of 19 replies nothing is concluded
+        texts = [{"answer": f"answer {number}"} for number in range(20)]
+        for n_stored, length in ((19, 100), (20, 30)):
+            replies = [[Reply("1", completion_tokens=20 + 20 * (number % 2))] for number in range(n_stored)]
+            ek.record(texts[:n_stored], RUBRIC, PRICED, replies, overwrite=True)
+            made = ek.plan(ITEMS, RUBRIC.edit("c", description="In other words."), PRICED, samples=2)
+            prompts = n_bytes(ITEMS, RUBRIC.edit("c", description="In other words."))
+            assert made.usd == pytest.approx((2 * sum(prompts) / 4 + 4 * length * 2) / 1e6, rel=1e-12)
+            assert made.table["n_past"].tolist() == [20 * (n_stored == 20)]
+        assert "(by 20 earlier replies), at most" in made.head
 
     def test_a_service_that_gives_several_replies_bills_a_prompt_once(self):
         apart = ek.plan(ITEMS, RUBRIC, PRICED, samples=3)
