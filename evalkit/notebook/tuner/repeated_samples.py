@@ -10,7 +10,7 @@ import pandas as pd
 
 from evalkit.core.formatting import money
 from evalkit.core.lists_of_choices import ENGINE_REASONS
-from evalkit.errors import ConfigError, InputError, counted
+from evalkit.errors import InputError, counted
 from evalkit.evaluation import Evaluation, sample_again
 from evalkit.evaluation.sampling_again import HALF_WIDTH, expected_half_width, plan_again
 from evalkit.notebook.tuner.drafts import Drafts, Setup, over_limit, prompt_of
