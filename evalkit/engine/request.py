@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Prompt, Reply
@@ -50,6 +51,11 @@ class Request:
         if not isinstance(self.source, Prompt):
             self.source = self.source()
         return self.source
+
+
+def shares_bill(judge: Judge, facts: Mapping[str, Any]) -> bool:
+    """Whether all samples of a prompt are one request, billed for the prompt once; `facts` are those of the service."""
+    return not asks_singly(judge) and facts.get("n_supported") is True
 
 
 def asks_singly(judge: Judge) -> bool:

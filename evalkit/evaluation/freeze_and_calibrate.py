@@ -11,7 +11,7 @@ from evalkit.core.judges import JudgesLike
 from evalkit.core.settings import Rules
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging.specification import Spec
-from evalkit.engine.judging.worklist import Worklist, rubric_hashes
+from evalkit.engine.judging.worklist import rubric_hashes
 from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, RubricError, listed
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.inputs import known_spec
@@ -80,7 +80,8 @@ def freeze(
     kept = None if calibration is None else _checked_calibration(calibration, evaluation)
     profile = _existing(target, spec, evaluation.rules, kept)
     rubric = _saved(spec.rubric, target, rubrics_folder) if profile is None else profile.load()
-    _promote(evaluation, spec, rubric, cache)
+    if spec.rubric.version != rubric.version:
+        ReplyStore.open(cache).promote(rubric.id, spec.rubric.version, rubric.version, rubric_hashes(spec.rubric))
     return profile or _write(target, _profile(target.stem, rubric, spec, evaluation.rules, kept))
 
 
@@ -307,14 +308,3 @@ def promote(rubric: str, old: str | None = None, new: str | None = None, *, cach
 def promote_to(rubric: Rubric, cache: str | Path | None) -> int:
     """Let the replies to unchanged criteria of all other versions count for this one, wherever their files are."""
     return ReplyStore.open(cache).promote(rubric.id, None, rubric.version, rubric_hashes(rubric))
-
-
-def _promote(evaluation: Evaluation, spec: Spec, saved: Rubric, cache: str | Path | None) -> None:
-    """Let all replies of the evaluation, its own and adopted ones, count for the saved version."""
-    work = Worklist.of(spec, evaluation.own.items)
-    asked = {*map(bytes.hex, work.keys()), *map(bytes.hex, work.keys(recorded=True))}
-    if spec.rubric.version != saved.version:
-        hashes = rubric_hashes(spec.rubric)
-        ReplyStore.open(cache).promote(saved.id, spec.rubric.version, saved.version, hashes)
-    if not set(evaluation.judgments["key"].dropna()) <= asked:
-        promote_to(saved, cache)

@@ -8,7 +8,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from evalkit.core.formatting import count_of, figure
+from evalkit.core.formatting import Bill, count_of, figure
+from evalkit.core.lists_of_choices import SKIPPED
 from evalkit.errors import ConfigError, InputError, counted
 from evalkit.plots.inputs import Judged
 from evalkit.plots.layout import Axes, Panel, Picture, check_columns, frame, grid, short
@@ -39,8 +40,8 @@ def plot_cost(
     -------
     matplotlib.figure.Figure
         One panel per criterion: US$ per 1,000 items (what the replies cost when they were bought, all criteria and
-        samples together) against the figure with its 95 % interval; people among themselves as a line. Judges
-        of unknown price are named below.
+        samples together; skipped items do not count) against the figure with its 95 % interval; people among
+        themselves as a line. Judges of unknown price are named below.
 
     Raises
     ------
@@ -84,14 +85,16 @@ def _gathered(evaluations: Judged | Mapping[str, HasJudgments], measure: str) ->
 def _of(evaluation: HasJudgments, prefix: str) -> pd.DataFrame:
     if (alignment := getattr(evaluation, "alignment", None)) is None:
         raise InputError("plot_cost needs labels in each evaluation; pass labels= to evaluate")
-    once = evaluation.judgments.drop_duplicates(["judge", "key"])
-    usd = {str(judge): rows["cost_usd"].sum(skipna=False) for judge, rows in once.groupby("judge", observed=True)}
+    table, n_unique = evaluation.judgments, getattr(evaluation, "n_unique", 0)
+    asked = table.loc[~table["error"].astype(object).isin(SKIPPED).to_numpy()]
+    n_items = max(n_unique * asked["item_id"].nunique() / max(table["item_id"].nunique(), 1), 1)
+    usd = {str(judge): Bill.of(rows).usd / n_items for judge, rows in asked.groupby("judge", observed=True)}
     usd["jury"] = sum(usd.values()) if usd else np.nan
     judges = alignment["judge"].astype("str")
-    costs = judges.map(usd).astype("float64") * 1000 / max(getattr(evaluation, "n_unique", 0), 1)
+    costs = judges.map(usd).astype("float64") * 1000
     labelled = (alignment["n_labelled"] > 0).to_numpy()
-    table: pd.DataFrame = alignment.assign(name=prefix + judges, usd_per_1000=costs)[labelled]
-    return table
+    result: pd.DataFrame = alignment.assign(name=prefix + judges, usd_per_1000=costs)[labelled]
+    return result
 
 
 def _panel(criterion: str, rows: pd.DataFrame, measure: str) -> Panel:

@@ -273,6 +273,27 @@ class TestCost:
             assert re.search(coverage, plot_cost(tied, measure=measure).alt), measure
         assert "before: fake:strict" in plot_cost({"before": one, "after": one}).alt
 
+    def test_what_needed_no_call_costs_nothing(self):
+        """Ten items, of which two are skipped: 8 x 2 replies at US$ .01 are .16, so US$ 20 per 1,000 judged items."""
+        judge = ek.Judge("function", "f", ask=lambda _: ek.core.Reply(text='{"score": 1}', cost_usd=0.01))
+        for n_skipped in (0, 2):
+            items = [
+                {"item_id": str(n), "answer": None if n < n_skipped else f"text {n}", "h": n % 2} for n in range(10)
+            ]
+            criteria = [{"name": "c", "scale": {0: "no", 1: "yes"}}]
+            rubric = ek.Rubric(id="r", inputs=["answer"], criteria=criteria)
+            options = {"samples": 2, "on_missing": "skip", "labels": {"c": ["h"]}, "progress": False}
+            alt = plot_cost(ek.evaluate(items, rubric, judge, cache=None, **options)).alt
+            assert "US$ 20 per 1,000 items" in alt
+            assert "price unknown" not in alt
+
+    def test_a_reply_of_unknown_price_leaves_the_price_unknown(self):
+        judge = ek.Judge("function", "f", ask=lambda _: ek.core.Reply(text='{"score": 1}'))
+        rubric = ek.Rubric(id="r", inputs=["answer"], criteria=[{"name": "c", "scale": {0: "no", 1: "yes"}}])
+        items = [{"answer": f"text {n}", "h": n % 2} for n in range(4)]
+        one = ek.evaluate(items, rubric, judge, samples=1, labels={"c": ["h"]}, progress=False)
+        assert "price unknown: " in plot_cost(one).alt
+
     def test_what_cannot_be_drawn_is_refused(self):
         with pytest.raises(ek.errors.ConfigError, match="accuracy, kappa"):
             plot_cost(self.table(), measure="mae")

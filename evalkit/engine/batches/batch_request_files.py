@@ -14,9 +14,9 @@ from evalkit.core.judges import Judge
 from evalkit.core.reply_keys import SampleKeys, canonical_json
 from evalkit.engine.batches.ticket_record import BatchRecord, State
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.calls.budget import upper_bound
+from evalkit.engine.calls.budget import expected_price, upper_bound
 from evalkit.engine.providers.batch_interface import BatchService, batch_price_of
-from evalkit.engine.request import BYTES_PER_TOKEN, TOKENS_PER_CRITERION, Request
+from evalkit.engine.request import Request
 
 _JUDGE = (
     "provider", "model", "name", "service", "base_url", "api_key_env", "headers_env", "timeout_s", "price", "score",
@@ -104,6 +104,7 @@ class FileWriter:
         """
         judge = requests[0].judge
         facts, price, file_number = self._store.facts(judge.service, judge.model), batch_price_of(judge), 0
+        expected_usd = None if price is None else expected_price(requests, self._store, price)[0]
         file: BatchFile | None = None
         stream: BinaryIO | None = None
         try:
@@ -133,12 +134,10 @@ class FileWriter:
                 parts = request.parts
                 call = self._call(request, line.sent)
                 file.requests.append([call, parts.input_hash, parts.order, request.samples, usd_at_most])
-                if usd_at_most is None or price is None or file.usd is None:
+                if usd_at_most is None or expected_usd is None or file.usd is None:
                     file.usd = file.usd_at_most = None
                 else:
-                    length = TOKENS_PER_CRITERION * max(1, len(request.prompt.together))
-                    reply_usd = min(length, judge.max_tokens or length) * price[1] / 1e6
-                    file.usd += upper_bound(request, 0, price) / BYTES_PER_TOKEN + len(request.samples) * reply_usd
+                    file.usd += expected_usd(request)
                     file.usd_at_most = None if judge.max_tokens is None else (file.usd_at_most or 0.0) + usd_at_most
         finally:
             if stream is not None:

@@ -88,9 +88,12 @@ class Connection(Protocol):
     ----------
     clock
         SQL for the present Unix time, by the clock that all processes on this database share.
+    newest
+        SQL for the end of a query of replies: the newest first, and perhaps not the oldest.
     """
 
     clock: ClassVar[str]
+    newest: ClassVar[str]
 
     def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /) -> Any:
         """A cursor: rows to iterate over or to fetch, and `rowcount`."""

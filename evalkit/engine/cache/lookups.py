@@ -13,6 +13,7 @@ from typing import Any, TypedDict
 import orjson
 
 from evalkit.core.lists_of_choices import REPLY_SOURCES
+from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyMaker, KeyParts
 from evalkit.engine.cache.database_protocol import Connection, Database
 from evalkit.errors import CacheError, listed
@@ -26,6 +27,11 @@ _MARKED = (
     "SELECT key, created, source, promoted_from IS NOT NULL, value FROM replies WHERE key IN ({}) "
     "ORDER BY key, generation"
 )
+_EARLIER = (
+    "SELECT coalesce(promoted_from, key), call_id, input_hash, value FROM replies WHERE call_id IN ({}) "
+    "AND {} LIMIT 200"
+)
+_OF_VERSION = {"rubric_version", "rubric_hash", "input_hash", "order", "sample"}
 _BY_CONTENT = (
     "SELECT key, created, source, promoted_from IS NOT NULL, value, content_key FROM replies "
     "WHERE content_key IN ({}) ORDER BY key, generation"
@@ -296,6 +302,22 @@ class Lookups:
                     pair = parts["template_hash"], parts["rubric_hash"]
                     counts[pair] = counts.get(pair, 0) + n
         return counts
+
+    def earlier_replies(self, parts: KeyParts) -> list[tuple[tuple[int, str], Reply]]:
+        """The newest 200 replies of a judge, as it is, on any version of the rubric, each with its call and input hash.
+
+        A reply and its promoted copies count once.
+        """
+        shared = orjson.loads(parts.shared_json())
+        names = [name for name in shared if name not in _OF_VERSION]
+        with self.database.reading() as connection:
+            known = {} if connection is None else call_parts(connection)
+            calls = [str(number) for number, call in known.items() if all(call[name] == shared[name] for name in names)]
+            if connection is None or not calls:
+                return []
+            rows = connection.execute(_EARLIER.format(",".join(calls), connection.newest)).fetchall()
+        replies = {origin: ((call, input_hash.hex()), value) for origin, call, input_hash, value in rows}
+        return [(cell, Reply.from_dict(orjson.loads(value))) for cell, value in replies.values()]
 
     def facts(self, service: str, model: str) -> dict[str, Any]:
         """What was learnt about a service and model: name -> JSON value."""

@@ -160,6 +160,7 @@ class Connection:
 
     raw: psycopg.Connection[Any]
     clock: ClassVar[str] = "extract(epoch FROM clock_timestamp())::float8"
+    newest: ClassVar[str] = "true ORDER BY created DESC"
 
     def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
         """See `database_protocol.Connection`."""

@@ -143,11 +143,18 @@ class ReplyStore(Maintenance, Tickets):
         return waiter
 
     def put_many(
-        self, rows: Iterable[tuple[KeyParts, Reply]], *, overwrite: bool = False, newer_than: float | None = None
+        self,
+        rows: Iterable[tuple[KeyParts, Reply] | tuple[KeyParts, Reply, bytes]],
+        *,
+        overwrite: bool = False,
+        newer_than: float | None = None,
     ) -> list[bytes]:
-        """As `put` for many replies; returns the stored JSON in their order once all is on disk."""
+        """As `put` for many replies; returns the stored JSON in their order once all is on disk.
+
+        The third value of a row marks the reply as promoted from the reply with this key.
+        """
         self.check_writable()
-        new_rows = (row_of(parts, reply) for parts, reply in rows)
+        new_rows = (row_of(*row) for row in rows)
         stored: list[bytes] = []
         waiters: deque[Future[list[bytes]]] = deque()
         while portion := list[Row](islice(new_rows, _ROWS_PER_JOB)):

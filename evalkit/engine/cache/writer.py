@@ -81,7 +81,7 @@ class Row(NamedTuple):
     value: bytes
 
 
-def row_of(parts: KeyParts, reply: Reply, *, promoted_from: bytes | None = None) -> Row:
+def row_of(parts: KeyParts, reply: Reply, promoted_from: bytes | None = None) -> Row:
     """The row of one reply.
 
     A reply without a time of receipt gets the present one: a row that looks older than everything

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable, Sequence
 
 from evalkit.core.formatting import money
 from evalkit.core.judges import Judge
 from evalkit.core.reply_keys import canonical_json
 from evalkit.core.settings import Options
+from evalkit.engine.cache import ReplyStore
+from evalkit.engine.providers.batch_interface import batch_share
 from evalkit.engine.providers.prices import price_of
-from evalkit.engine.request import Request
+from evalkit.engine.request import BYTES_PER_TOKEN, TOKENS_PER_CRITERION, Request, shares_bill
 from evalkit.errors import ConfigError
 
+_FEWEST = 20
 _ADDING = ("max_completion_tokens", "best_of")
 """Parameters that lengthen or multiply a reply."""
 
@@ -29,6 +33,42 @@ def upper_bound(request: Request, n: int, price: tuple[float, float]) -> float:
         best_of = judge.params.get("best_of")
         n *= best_of if isinstance(best_of, int) and best_of > 1 else 1
     return ((prompt.n_bytes + extra) * price[0] + n * longest * price[1]) / 1e6
+
+
+def expected_price(
+    requests: Sequence[Request], store: ReplyStore, price: tuple[float, float]
+) -> tuple[Callable[[Request], float], int]:
+    """What requests to one judge are expected to cost, from its own earlier replies on any version of the rubric.
+
+    From 20 replies on, their mean length counts; and if some of them answered `requests` (which are to be sent, or were
+    sent for the same items), how many times their cost was that of their tokens. Without, a token is four bytes of the
+    prompt, and a reply has 120 tokens per criterion.
+
+    Returns
+    -------
+    tuple
+        US$ of a request, as a function, and the number of earlier replies that it goes by (0, or 20 to 200).
+    """
+    judge = requests[0].judge
+    one_bill = shares_bill(judge, store.facts(judge.service, judge.model))
+    earlier = store.earlier_replies(requests[0].parts) if any(price) else []
+    replies = earlier if len(earlier) >= _FEWEST else []
+    lengths = [reply.completion_tokens for _, reply in replies if reply.completion_tokens is not None]
+    mean = sum(lengths) / len(lengths) if lengths else 0.0
+
+    def by_tokens(request: Request, n: int) -> float:
+        length = mean or TOKENS_PER_CRITERION * max(1, len(request.prompt.together))
+        prompts_usd = upper_bound(request, 0, price) / BYTES_PER_TOKEN * (1 if one_bill else n)
+        return prompts_usd + n * min(length, judge.max_tokens or math.inf) * price[1] / 1e6
+
+    on_same, costs = {request.parts.input_hash: request for request in requests}, dict[tuple[int, str], list[float]]()
+    for cell, reply in replies:
+        if cell[1] in on_same and reply.cost_usd is not None:
+            share = batch_share(judge) if reply.source == "batch" else 1.0
+            costs.setdefault(cell, []).append(reply.cost_usd / share)
+    usd = sum(by_tokens(on_same[cell[1]], len(paid)) for cell, paid in costs.items())
+    factor = sum(map(sum, costs.values())) / usd if usd else 1.0
+    return (lambda request: factor * by_tokens(request, len(request.samples))), len(replies)
 
 
 class Budget:

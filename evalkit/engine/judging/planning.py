@@ -16,14 +16,14 @@ import pandas as pd
 from evalkit.core.formatting import figure, html_page, html_table, money, text_table
 from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.lists_of_choices import OnMissing
-from evalkit.core.prompts_and_replies import Prompt, token_count
+from evalkit.core.prompts_and_replies import Prompt
 from evalkit.core.settings import Options, Refresh
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging.own_answer_first import first_stage
 from evalkit.engine.judging.reply_lookup import StoredReplies, is_recorded, look_up, warn_changed_text
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist, gc_paused
-from evalkit.engine.request import BYTES_PER_TOKEN, TOKENS_PER_CRITERION, asks_singly
+from evalkit.engine.request import shares_bill
 from evalkit.errors import counted
 from evalkit.rubrics.parsing.reply_cleanup import broke_off
 from evalkit.rubrics.profiles import RubricLike
@@ -44,10 +44,12 @@ class Plan:
         One row per judge: `judge`, `n_judgments`, `n_cached`, `n_recorded` (recorded replies, which count for a
         live judge only with ``recorded="use"``), `n_in_batch` (replies that an open ticket of `submit` asks for),
         `n_to_call` (other replies, and those that broke off; one that several judgments share counts once),
-        `usd` (expected: four bytes per token, replies as long as this judge's stored ones, else 120 tokens; a prompt
-        is billed once for all its samples if the service is known to do so), `usd_at_most` (every byte a
-        token, replies of max_tokens; NA without max_tokens) and `usd_in_batches` (as `usd`, sent with `submit`). They
-        are NA if the price is unknown, the last one also for a provider without batches.
+        `usd` (expected, see `n_past`; a prompt is billed once for all its samples if the service is known to do so),
+        `usd_at_most` (every byte a token, replies of max_tokens; NA without max_tokens), `usd_in_batches` (as `usd`,
+        sent with `submit`) and `n_past`. Prices are NA if they are unknown, that in batches also for a provider
+        without batches. `n_past` is the number of this judge's newest replies, on any version of the rubric, from
+        whose length and cost `usd` is computed, at most 200; 0 if there are fewer than 20: then a token is four bytes
+        and a reply has 120 tokens per criterion.
     n_items, n_unique
         Items, and items that differ in content.
     cache
@@ -100,7 +102,8 @@ class Plan:
     def _rows(self) -> list[dict[str, str]]:
         table = self.table
         no_batches = table["usd_in_batches"].isna() | (table["n_to_call"] == 0)
-        empty = ["usd_in_batches"] * bool(no_batches.all()) + ["n_in_batch"] * (not table["n_in_batch"].any())
+        empty = ["usd_in_batches"] * bool(no_batches.all())
+        empty += [name for name in ("n_in_batch", "n_past") if not table[name].any()]
         return [
             {str(name): _price(value) if name in _PRICES else str(value) for name, value in row.items()}
             for row in self.table.drop(columns=empty).to_dict("records")
@@ -115,7 +118,8 @@ class Plan:
         if np.isnan(usd):
             return "price unknown"
         limit = "no upper bound without max_tokens" if np.isnan(usd_at_most) else f"at most {usd_at_most:.4f}"
-        price = f"about {money(usd)}, {limit}" if usd_at_most else "free"
+        basis = f" (by {n_past} earlier replies)" if (n_past := int(self.table["n_past"].sum())) else ""
+        price = f"about {money(usd)}{basis}, {limit}" if usd_at_most else "free"
         return f"{price} (in batches about {in_batches:.4f})" if in_batches < usd else price
 
     @property
@@ -196,7 +200,7 @@ def plan_worklist(
 def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, refresh: Refresh, cache: str | Path | None) -> Plan:
     store, judges = ReplyStore.open(cache), work.spec.judges
     stored, per_judge = StoredReplies(work, store, takes_recorded), len(work.spec.orders) * work.spec.samples
-    n_cached, stored_values = Counter[int](), [list[bytes]() for _ in judges]
+    n_cached, cached = Counter[int](), [list[int]() for _ in judges]
     missing: dict[int, bytes] = {}
     asks_again = refresh is not False or work.spec.per_item
 
@@ -207,8 +211,8 @@ def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, refresh: Refr
         """Count a stored reply, and tell whether it may have broken off."""
         judge = judge_of(row)
         n_cached[judge] += 1
-        if len(stored_values[judge]) < _SAMPLE:
-            stored_values[judge].append(value)
+        if len(cached[judge]) < _SAMPLE:
+            cached[judge].append(row)
         return _STOPPED not in value and broke_off(orjson.loads(value).get("finish_reason"))
 
     for first, keys, hits in stored.chunks():
@@ -240,10 +244,10 @@ def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, refresh: Refr
     rendered: dict[tuple[str, ...], Prompt] = {}
     rows = [
         (judge.name, work.n_asked // len(judges), n_cached[number], n_recorded[number], in_batch[number],
-         len(to_call[number]), *_prices(work, store, number, to_call[number], stored_values[number], rendered))
+         len(to_call[number]), *_prices(work, store, number, to_call[number], cached[number], rendered))
         for number, judge in enumerate(judges)
     ]  # fmt: skip
-    names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_in_batch", "n_to_call", *_PRICES]
+    names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_in_batch", "n_to_call", *_PRICES, "n_past"]
     n_requests = sum(_n_requests(work, store, judge, rows) for judge, rows in zip(judges, to_call, strict=True))
     table, n_first = _with_first_answers(pd.DataFrame(rows, columns=names), work, list(missing), refresh, cache)
     n_skipped = len(work.skipped), work.n_unseen
@@ -252,13 +256,9 @@ def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, refresh: Refr
 
 def _n_requests(work: Worklist, store: ReplyStore, judge: Judge, rows: list[int]) -> int:
     """How many requests get the replies of a judge to these rows."""
-    cells, groups = map(work.place, rows if _shares_bill(judge, store) else ()), work.spec.groups
+    one_bill = shares_bill(judge, store.facts(judge.service, judge.model))
+    cells, groups = map(work.place, rows if one_bill else ()), work.spec.groups
     return len({(groups[criterion], work.hashes[item][order]) for item, criterion, _, order, _ in cells}) or len(rows)
-
-
-def _shares_bill(judge: Judge, store: ReplyStore) -> bool:
-    """Whether all samples of a prompt are one request, which is billed once."""
-    return not asks_singly(judge) and store.facts(judge.service, judge.model).get("n_supported") is True
 
 
 def _with_first_answers(
@@ -280,44 +280,32 @@ def _prices(
     store: ReplyStore,
     at: int,
     missing: list[int],
-    known: list[bytes],
+    cached: list[int],
     rendered: dict[tuple[str, ...], Prompt],
-) -> tuple[float, float, float]:
-    """Expected and highest US$ of a judge's missing replies, and the expected one in batches.
+) -> tuple[float, float, float, int]:
+    """Expected and highest US$ of a judge's missing replies, the expected one in batches, and `Plan.n_past`.
 
     `rendered` has the prompts that judges share.
     """
     if not missing:
-        return 0.0, 0.0, 0.0
-    from evalkit.engine.calls.budget import upper_bound
+        return 0.0, 0.0, 0.0, 0
+    from evalkit.engine.calls.budget import expected_price, upper_bound
     from evalkit.engine.providers.batch_interface import batch_share, has_batches
     from evalkit.engine.providers.prices import price_of
 
     judge = work.spec.judges[at]
     price = price_of(judge)
     if price is None:
-        return np.nan, np.nan, np.nan
+        return np.nan, np.nan, np.nan, 0
     requests = work.requests(missing)
     for request in requests:
         shared = request.parts.rubric_hash, request.parts.template_hash, request.parts.input_hash
         request.source = rendered.get(shared, request.source)
         rendered[shared] = request.prompt
-    one_bill = _shares_bill(judge, store)
-    prompt_usd = sum(upper_bound(request, 0, price) * (1 if one_bill else len(request.samples)) for request in requests)
-    groups = work.spec.groups
-    sizes = (
-        [len(groups[work.place(row)[1]]) * len(work.bundle_of(row)) for row in missing] if work.spec.is_grouped else [1]
-    )
-    reply_tokens = _reply_tokens(known, judge.max_tokens, sum(sizes) / len(sizes))
-    usd = prompt_usd / BYTES_PER_TOKEN + len(missing) * reply_tokens * price[1] / 1e6
+    expected_usd, n_past = expected_price([*work.requests(cached), *requests], store, price)
+    usd = sum(map(expected_usd, requests))
     in_batches = usd * batch_share(judge) if has_batches(judge) else np.nan
     if judge.max_tokens is None:
-        return usd, np.nan, in_batches
-    return usd, sum(upper_bound(request, 1, price) * len(request.samples) for request in requests), in_batches
-
-
-def _reply_tokens(known: list[bytes], max_tokens: int | None, n_criteria: float) -> float:
-    """Expected length of a reply: the mean of the stored ones, else a guess by the mean number of its criteria."""
-    lengths = [n for value in known if (n := token_count(orjson.loads(value).get("completion_tokens"))) is not None]
-    length = sum(lengths) / len(lengths) if lengths else TOKENS_PER_CRITERION * n_criteria
-    return float(length if max_tokens is None else min(length, max_tokens))
+        return usd, np.nan, in_batches, n_past
+    usd_at_most = sum(upper_bound(request, 1, price) * len(request.samples) for request in requests)
+    return usd, usd_at_most, in_batches, n_past

@@ -24,6 +24,7 @@ import orjson
 
 from evalkit.core.settings import Options
 from evalkit.engine.cache import ReplyStore
+from evalkit.engine.cache.writer import decoded
 from evalkit.engine.judging.replies_to_judgments import Columns
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist, gc_paused
@@ -58,6 +59,8 @@ class StoredReplies:
         Unix time; replies received before it do not count.
     until
         Unix time; replies received after it do not count.
+    is_plan
+        Whether nothing is to be written.
     """
 
     worklist: Worklist
@@ -65,6 +68,7 @@ class StoredReplies:
     recorded: bool
     since: float | None = None
     until: float | None = None
+    is_plan: bool = False
 
     @cached_property
     def _shared(self) -> frozenset[str]:
@@ -105,6 +109,20 @@ class StoredReplies:
         recorded_keys = list(self.worklist.keys(content=content, recorded=True, rows=chosen)) if self.recorded else None
         hits = self._hits(ordered, keys, recorded_keys, content=content)
         return {row: hit for row, hit in zip(ordered, hits, strict=True) if hit is not None}
+
+    def adopted(self, rows: Collection[int]) -> dict[int, Hit]:
+        """The replies of other rubrics and versions with the same prompts, of those of the rows that have one.
+
+        They are stored under the rows' own keys, so that each later call finds them, whether it adopts or not; not for
+        a plan, for a call of the past, and in a store that is read-only.
+        """
+        hits = self.of_rows(rows, content=True)
+        if not hits or self.is_plan or self.until is not None or self.store.read_only:
+            return hits
+        parts = {row: self.worklist.parts_of(row, recorded=is_recorded(value)) for row, (_, value) in hits.items()}
+        copies = ((parts[row], decoded(value), key) for row, (key, value) in hits.items())
+        self.store.put_many(copies, newer_than=self.since)
+        return {row: (parts[row].key, value) for row, (_, value) in hits.items()}
 
     def _hits(
         self, rows: Iterable[int], keys: Sequence[bytes], own: Sequence[bytes] | None, *, content: bool = False
@@ -198,7 +216,7 @@ def look_up(
     since = now if refresh is True else refresh if isinstance(refresh, float) else None
     newer_than = now if refresh == "unscored" else since
     recorded = options.recorded == "use" or (options.offline and until is None)
-    stored = StoredReplies(worklist, store, recorded, since, until)
+    stored = StoredReplies(worklist, store, recorded, since, until, is_plan)
     columns, missing = _read(stored, options)
     again: dict[int, bytes] = {}
     if worklist.spec.per_item:
@@ -228,7 +246,7 @@ def look_up(
 def _read(stored: StoredReplies, options: Options) -> tuple[Columns, dict[int, bytes]]:
     """The rows with a stored reply, and row -> key of the others.
 
-    With `adopt`, a reply of another rubric version with the same prompt counts.
+    With `adopt`, a reply of another rubric or version with the same prompt counts.
     """
     columns, missing = Columns(stored.worklist, replies=options.replies), dict[int, bytes]()
     for first, keys, values in stored.chunks():
@@ -238,10 +256,8 @@ def _read(stored: StoredReplies, options: Options) -> tuple[Columns, dict[int, b
                 columns.read(*zip(*hits[start : start + _PARSED], strict=True), source=None)
         if len(hits) < len(keys):
             missing |= {first + index: keys[index] for index, hit in enumerate(values) if hit is None}
-    if missing and options.adopt:
-        adopted = stored.of_rows(missing, content=True)
-        adopted_keys, replies = [key for key, _ in adopted.values()], [reply for _, reply in adopted.values()]
-        columns.read(list(adopted), adopted_keys, replies, source=None)
+    if options.adopt and (adopted := stored.adopted(missing)):
+        columns.read(list(adopted), *zip(*adopted.values(), strict=True), source=None)
         missing = {row: key for row, key in missing.items() if row not in adopted}
     return columns, missing
 
@@ -258,7 +274,7 @@ def _asked_alone(
     }
     worklist.alone.update(lost)
     stored_alone = stored.of_rows(lost)
-    stored_alone |= stored.of_rows(lost - stored_alone.keys(), content=True) if options.adopt else {}
+    stored_alone |= stored.adopted(lost - stored_alone.keys()) if options.adopt else {}
     columns.read(list(stored_alone), *zip(*stored_alone.values(), strict=True), source=None) if stored_alone else None
     rows = sorted(lost - stored_alone.keys())
     return dict(zip(rows, worklist.keys(rows=frozenset(rows)), strict=True))

@@ -23,7 +23,7 @@ from evalkit.tables.files import records
 from evalkit.tables.messages import value_text
 
 PAGE = 25
-_MOST_VALUES, _LONGEST_VALUE = 30, 60
+_MOST_VALUES, _LONGEST_VALUE, _CUT = 30, 60, 300
 _VERDICTS = {True: "pass", False: "fail", None: ""}
 
 
@@ -59,7 +59,7 @@ class Row:
     unread
         Whether a reply of a judge has no score.
     item_columns
-        Value, as text, of each column of the items with few different values (see `_item_columns`).
+        Value, as text, of each column of the items (see `_item_columns`).
     item, points
         Of a row that is one criterion of an item: the item, and its points in words.
     """
@@ -137,7 +137,8 @@ class Query:
 class Page:
     """The rows of one page, how many rows all pages have and how many are before these, and how many each filter shows.
 
-    `annotators` are those of all rows. `item_columns` has the sorted values of each item column, over all rows.
+    `annotators` are those of all rows. `item_columns` has the sorted values of each item column, over all rows; none
+    for a column with many values.
     """
 
     rows: list[Row]
@@ -313,17 +314,21 @@ def in_one_notation(labels: Iterable[str], scale: Scale) -> dict[str, str]:
 
 
 def _item_columns(evaluation: Evaluation, annotators: set[str]) -> dict[str, list[str]]:
-    """The values, as text, of the columns that rows can be filtered by: short texts or numbers that repeat.
+    """The values, as text and cut, of the columns of the items that differ between rows; of inputs, if they are few.
 
     Columns with an annotator's labels are left out: they would show held-out labels, and a label before its item.
     """
-    items, most = evaluation.items, min(_MOST_VALUES, len(evaluation.items) // 2)
-    columns = {}
+    items, inputs, columns = evaluation.items, {*evaluation.input_columns.values()}, dict[str, list[str]]()
     for name in items.columns.difference(["item_id", *annotators], sort=False):
-        texts = [value_text(value) for value in items[name]]
-        if 1 < len(set(texts)) <= most and max(map(len, texts)) <= _LONGEST_VALUE:
+        texts = [value_text(value)[:_CUT] for value in items[name]]
+        if len(set(texts)) > 1 and (name not in inputs or _are_few(set(texts), len(items))):
             columns[str(name)] = texts
     return columns
+
+
+def _are_few(values: set[str], n_rows: int) -> bool:
+    """Whether rows can be filtered by each of these values: short texts or numbers that repeat."""
+    return len(values) <= min(_MOST_VALUES, n_rows // 2) and max(map(len, values)) <= _LONGEST_VALUE
 
 
 def page_texts(evaluation: Evaluation, criterion: str) -> dict[str, Any]:
@@ -349,9 +354,10 @@ def page_of(rows: list[Row], query: Query, size: int = PAGE) -> Page:
     n_pages = max(1, -(-len(kept) // size))
     page = min(max(0, query.page), n_pages - 1)
     names = rows[0].item_columns if rows else ()
-    values = {name: sorted({row.item_columns[name] for row in rows}, key=_by_number) for name in names}
+    values = {name: {row.item_columns[name] for row in rows} for name in names}
+    choices = {name: sorted(of, key=_by_number) if _are_few(of, len(rows)) else [] for name, of in values.items()}
     start, annotators = page * size, sorted({who for row in rows for who in row.people})
-    return Page(kept[start : start + size], len(kept), page, n_pages, start, annotators, counts, values)
+    return Page(kept[start : start + size], len(kept), page, n_pages, start, annotators, counts, choices)
 
 
 def _by_number(text: str) -> tuple[bool, float, str]:
@@ -375,4 +381,4 @@ def _in_cell(row: Row, cell: tuple[str, str | None, str] | None, levels: set[str
 
 def _matches(row: Row, search: str) -> bool:
     text = search.strip().casefold()
-    return not text or text in " ".join([row.item_id, *row.texts.values()]).casefold()
+    return not text or text in " ".join([row.item_id, *row.texts.values(), *row.item_columns.values()]).casefold()

@@ -57,7 +57,8 @@ _BY_INPUTS = (
     *("preference", "faithfulness", "correctness", "helpfulness", "relevancy", "safety", "instruction_following"),
     *("coherence", "conversation_quality"),
 )
-_SHORTEST_TEXT = 20
+_SHORTEST_TEXT, _MOST_PER_GROUP = 20, 20
+_WHO = f"{_NAMES['annotator']} {_NAMES['system']}".split()  # who rated or wrote the answers
 MOST_OFF = 0.1
 """The share of labels off the scale, such as typing errors, with which a column is still proposed as labels."""
 
@@ -184,7 +185,8 @@ def names_rows(column: Column, columns: Iterable[Column]) -> bool:
 def group_candidates(columns: Iterable[Column]) -> list[Column]:
     """Columns that may hold the group of an item; of those that divide the items alike the first one.
 
-    One that is called group, or group_id, is the only one.
+    One that is called group, or group_id, is the only one. Where no name says so, those of codes or numbers with few
+    rows of each, such as tickets.
     """
     repeated = [column for column in columns if column.is_repeated]
     names, few = _NAMES["group"].split(), _NAMES["few"].split()
@@ -192,11 +194,20 @@ def group_candidates(columns: Iterable[Column]) -> list[Column]:
     if groups and groups[0].words in ("group_id", "group"):
         return groups[:1]
     groups += [column for column in repeated if column.words in few and len(column.distinct) >= FEW_CLUSTERS]
+    groups = groups or [column for column in repeated if _numbers_groups(column, repeated)]
     divisions: dict[tuple[int, ...], Column] = {}
     for column in groups:
         places: dict[str, int] = {}
         divisions.setdefault(tuple(places.setdefault(text, len(places)) for text in column.texts), column)
     return list(divisions.values())
+
+
+def _numbers_groups(column: Column, columns: Iterable[Column]) -> bool:
+    """Whether the values have the form of tickets, and few rows each; not those of who rated or wrote the answers."""
+    words = column.words
+    is_few = len(column.distinct) >= max(FEW_CLUSTERS, len(column.texts) / _MOST_PER_GROUP)
+    is_number = column.numbers_blocks and not (is_rating(words) or words in _MAY_BE_CODES)
+    return is_few and words not in _WHO and (is_number or names_rows(column, columns))
 
 
 def own_criteria_of(columns: Iterable[Column]) -> Column | None:
@@ -330,7 +341,7 @@ def suggest_rubric(columns: Mapping[str, Column]) -> Rubric:
     return new_rubric(columns)
 
 
-def new_rubric(columns: Mapping[str, Column], roles: ColumnRoles | None = None) -> Rubric:
+def new_rubric(columns: Mapping[str, Column], roles: ColumnRoles | None = None, rubric_id: str = NEW) -> Rubric:
     """A rubric of one criterion from the inputs in `roles`; its scale has the values of the columns of labels.
 
     If some of these columns hold numbers, the scale has those numbers; else it is nominal and its levels are words.
@@ -348,7 +359,7 @@ def new_rubric(columns: Mapping[str, Column], roles: ColumnRoles | None = None) 
     criterion = {"name": "quality", "description": "Does the answer do what was asked for?"}
     scale = _word_scale(labels) if not any(one.is_number and one.values for one in labels) else {}
     criteria = [criterion | (scale or _number_scale(labels))]
-    return Rubric(id=NEW, description="Is the answer good?", inputs=inputs or ["answer"], criteria=criteria)
+    return Rubric(id=rubric_id, description="Is the answer good?", inputs=inputs or ["answer"], criteria=criteria)
 
 
 def _word_scale(labels: Iterable[Column]) -> dict[str, Any]:
@@ -380,7 +391,7 @@ def _number_scale(labels: Iterable[Column]) -> dict[str, Any]:
 
 
 def carry_over(
-    columns: Mapping[str, Column], roles: ColumnRoles, chosen: Mapping[str, str]
+    columns: Mapping[str, Column], roles: ColumnRoles, chosen: Mapping[str, str], rubric_id: str = NEW
 ) -> tuple[Rubric, ColumnRoles]:
     """A new rubric from the roles under another one: what was an input stays one, and labels give the scale."""
     kept = {name: role for name, role in roles.roles.items() if role and not role.startswith("label: ")} | dict(chosen)
@@ -389,7 +400,7 @@ def carry_over(
     # those of several criteria are no annotators of one
     rated = [one for one in ratings if one not in used] if len(roles.labels) > 1 else [*used, *ratings]
     labels = dict.fromkeys((one.name for one in rated if one.name not in kept), "label: quality")
-    rubric = new_rubric(columns, ColumnRoles({**kept, **labels}))
+    rubric = new_rubric(columns, ColumnRoles({**kept, **labels}), rubric_id)
     scale = rubric.criteria[0].scale
     fitting = {name: labels[name] for name in labels if columns[name].fits(scale)}
     return rubric, guess_roles(columns, rubric, kept | fitting)

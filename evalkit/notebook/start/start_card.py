@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import glob
 import inspect
+import re
 import textwrap
 import warnings
 from collections import Counter
@@ -46,7 +47,7 @@ from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import History
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.rubrics import Rubric, extract_labels, load_rubric
-from evalkit.rubrics.files import rubric_ids
+from evalkit.rubrics.files import RESERVED_NAMES, rubric_ids, shipped_folder
 from evalkit.tables import read_frame
 from evalkit.tables.items import ItemsLike, as_frame
 
@@ -96,6 +97,7 @@ class StartCard(NotebookWidget):
         super().__init__(new_widget("TunerWidget", "start", "pass inputs= and labels= to evaluate"))
         self._file = str(table) if isinstance(table, (str, Path)) else ""
         self._is_frame, self._source = isinstance(table, pd.DataFrame), source
+        self._new_id = self._id_of_new()
         self._table = read_frame(self._file) if self._file else as_frame(table)
         self._columns = {str(name): Column(str(name), cells) for name, cells in self._table.items()}
         self._options = dict(options)
@@ -201,7 +203,7 @@ class StartCard(NotebookWidget):
         """The rubric of the newest saved session of this file that `_saved` would find; empty without one."""
         if not self._file or self._options.keys() & {"folder", "name"}:
             return ""
-        path, ids = Path(self._file), {NEW, *rubric_ids()}
+        path, ids = Path(self._file), {NEW, self._new_id, *rubric_ids()}
         sessions = path.parent.glob(f"{glob.escape(path.stem)}-*.tuner.json")
         for session in sorted(sessions, key=lambda file: file.stat().st_mtime_ns, reverse=True):
             name = session.name.removeprefix(f"{path.stem}-").removesuffix(".tuner.json")
@@ -209,8 +211,15 @@ class StartCard(NotebookWidget):
             if isinstance(file, str) and file and Path(file).is_file():
                 return file
             if name in ids:
-                return name
+                return NEW if name == self._new_id else name
         return ""
+
+    def _id_of_new(self) -> str:
+        """The id of a new rubric: the name of the file, as far as an id can have it; `NEW` if a session has that."""
+        path, old = Path(self._file), f"{Path(self._file).stem}-{NEW}.tuner.json"
+        name = re.sub("[^a-z0-9_-]+", "-", path.stem.casefold()).strip("-_")
+        is_taken = name in RESERVED_NAMES or (shipped_folder("rubrics") / name).exists()
+        return NEW if not name or path.with_name(old).exists() else f"{name}-{NEW}" if is_taken else name
 
     def _saved_roles(self) -> dict[str, str]:
         """The roles with which that session was opened, of the columns that can still have them."""
@@ -252,7 +261,7 @@ class StartCard(NotebookWidget):
         self._rubric_file = str(rubric) if str(rubric).endswith((".yaml", ".yml")) else ""
         if is_new:
             before = self.roles if self.roles.roles else guess_roles(self._columns, suggest_rubric(self._columns))
-            self.rubric, self.roles = carry_over(self._columns, before, self._kept())
+            self.rubric, self.roles = carry_over(self._columns, before, self._kept(), self._new_id)
         else:
             self.roles = guess_roles(self._columns, self.rubric, self._kept())
         if saved := self._saved_roles():
@@ -291,7 +300,7 @@ class StartCard(NotebookWidget):
         self._chosen |= roles
         self.roles = ColumnRoles({**self.roles.roles, **roles})
         if self._is_new:
-            self.rubric = new_rubric(self._columns, self.roles)
+            self.rubric = new_rubric(self._columns, self.roles, self._new_id)
         self._check()
 
     def _input_names(self) -> list[str]:
@@ -337,7 +346,8 @@ class StartCard(NotebookWidget):
         if self._n_skipped:
             lacking = f"{self._n_skipped} of {counted(len(self.items), 'item lacks', 'items lack')}"
             self.notes.append(f"{lacking} a required input: they count as unscored (on_missing='skip')")
-        rubric, cache = self._rubric_file or self.rubric.id, as_cache(self._options.get("cache")) or default_cache()
+        rubric = self._rubric_file or (NEW if self._is_new else self.rubric.id)
+        cache = as_cache(self._options.get("cache")) or default_cache()
         columns = [row | {"choices": self._choices(row["column"])} for row in self._rows()]
         judges = self._typed if self._judges_problem else ", ".join(judge.name for judge in self.judges)
         card: dict[str, Any] = {"n_rows": len(self._table), "columns": columns, "rubric": rubric, "judges": judges}

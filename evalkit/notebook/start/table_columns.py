@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -133,10 +134,22 @@ class Column:
 
     @cached_property
     def code_form(self) -> str:
-        """The form of its values if they are codes of one form, such as H-0 of H-001 and H-002; else empty."""
-        forms = {re.sub(r"\d+", "0", text) for text in self.distinct} if self.is_short else set[str]()
-        is_coded = len(forms) == 1 < len(self.distinct) and all(map(_CODE.fullmatch, self.distinct))
-        return forms.pop() if is_coded else ""
+        """The form of its values if they are codes of one form, such as H-0 of H-001 and H-002; else empty.
+
+        Codes such as 3f2a-91bc have one form if their letters and digits stand at the same places.
+        """
+        if not self.is_short or len(self.distinct) < 2 or not all(map(_CODE.fullmatch, self.distinct)):
+            return ""
+        forms = [{re.sub(pattern, "0", text) for text in self.distinct} for pattern in (r"\d+", r"[^\W_]")]
+        return next((form.pop() for form in forms if len(form) == 1), "")
+
+    @property
+    def numbers_blocks(self) -> bool:
+        """Whether it holds whole numbers of three or more digits, as many in each, and rows of one are neighbours."""
+        if not all(text.isdecimal() and len(text) == self.longest > 2 for text in self.texts):
+            return False
+        n_blocks = 1 + sum(text != last for text, last in pairwise(self.texts))
+        return n_blocks == len(self.distinct) and not (NO_LABEL.search(self.words) or _NO_ID.search(self.words))
 
     def fits(self, scale: Scale, most_off: float = 0.0) -> bool:
         """Whether its values are labels on a scale, but for this share; *unsure* is no label, and does not count."""

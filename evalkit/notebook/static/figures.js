@@ -16,7 +16,7 @@ function figuresPart(ctx) {
     if (isOther) tabs.scrollTop = (tabs.querySelector("[aria-pressed=true]")?.offsetTop ?? 0) - tabs.offsetTop;
     tab = figures.criterion;
     const tiles = figures.tiles || [], first = tiles.find((tile) => tile.place === "head"), status = get("status"), said = (status.running && status.decision) || figures.decision, decision = said?.verdict ? said : null;
-    const button = figures.measure && typeof get("price") === "string" ? `<button data-do="measure" data-key="measure" title="${esc(get("price"))}" ${offIf(status.running || isOver(get("price")))}>Measure chance: ${esc(get("price").split(";")[0])}</button>` : "";
+    const button = figures.measure && typeof get("price") === "string" ? `<button data-do="measure" data-key="measure" title="${esc(get("price"))}" ${offIf(status.running)}>Measure chance: ${esc(get("price").split(";")[0])}</button>` : "";
     const inReason = decision?.action === "measure" ? button : "", measure = button && !inReason ? `<div class="ekw-held">${button}</div>` : "";
     const held = figures.held_out || {};
     const looked = held.looks

@@ -135,7 +135,7 @@ function itemsPart(ctx) {
     const chosen = get("page").query?.filter, notices = ctx.get("notices");
     put(".ekw-notices", notices.map((one) => `<div class="ekw-notice"><span>${esc(one.text)}</span>${one.filter && !get("page").of_items
       ? ` <button data-do="filter" data-key="notice" data-name="${esc(one.filter)}" aria-pressed="${chosen === one.filter}">Show ${counted(one.n_items, "item")} with a reply that has no score${get("figures").criteria?.length > 1 ? ` on ${esc(get("figures").criterion)}` : ""}</button>` : ""}${
-      one.again ? ` <button data-do="again" data-key="again" ${offIf(get("status").running || isOver(one.again))}>Ask again: ${esc(one.again)}</button>` : ""}${
+      one.again ? ` <button data-do="again" data-key="again" ${offIf(get("status").running)}>Ask again: ${esc(one.again)}</button>` : ""}${
       one.advice.length ? `<details><summary>what to do</summary><ul>${one.advice.map((line) => `<li>${esc(line)}</li>`).join("")}</ul></details>` : ""}</div>`).join(""));
   }
   // -- one item

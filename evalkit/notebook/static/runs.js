@@ -9,7 +9,7 @@ function runsPart(ctx) {
     const status = get("status"), draft = get("draft"), running = Boolean(status.running);
     const bar = running
       ? `<span class="ekw-progress-line"><progress aria-label="Replies" ${status.total ? `value="${+status.done}" max="${+status.total}"` : ""}></progress><small class="ekw-count">${esc(status.text)}</small></span>` : "";
-    put(".ekw-run", `<button class="ekw-primary" data-do="run" data-key="run" ${offIf(running || draft.problem || isOver(status.button))}>▶ Run${status.button && !running ? `: ${price(status.button)}` : ""}</button>
+    put(".ekw-run", `<button class="ekw-primary" data-do="run" data-key="run" ${offIf(running || draft.problem)}>▶ Run${status.button && !running ? `: ${price(status.button)}` : ""}</button>
       ${running || !isOver(status.button) ? `<button data-do="stop" data-key="stop" ${offIf(!running)}>■ Stop</button>` : ""}
       <button data-do="save" data-key="save" ${offIf(running || draft.problem)} title="Save the rubric as its next version">Save version</button>
       <button data-do="queue" data-key="queue" aria-keyshortcuts="l" title="Label items one after another, by keyboard">Label next <kbd>L</kbd></button>
@@ -90,7 +90,7 @@ function runsPart(ctx) {
     const buttons = tried
       ? `<button data-do="showtry" data-key="try ${at}" data-version="${esc(row.key)}" data-base="${esc(row.base)}" aria-label="Show ${name}" ${offIf(row.key === shown)}>${row.key === shown ? "Shown" : "Show"}</button>
         <button data-do="takeup" data-key="takeup ${at}" data-version="${esc(row.key)}" aria-label="Use ${name} in the rubric">Use it</button>`
-      : `<button data-do="try" data-key="try ${at}" data-number="${at}" data-lack="${isOver(row.price) || ""}" ${offIf(running || isOver(row.price))} aria-label="Try ${name}${row.price ? `: ${esc(row.price)}` : ""}">Try${row.price ? `: ${esc(row.price)}` : ""}</button>`;
+      : `<button data-do="try" data-key="try ${at}" data-number="${at}" data-lack="" ${offIf(running)} aria-label="Try ${name}${row.price ? `: ${esc(row.price)}` : ""}">Try${row.price ? `: ${esc(row.price)}` : ""}</button>`;
     return `<li><article aria-label="Suggestion ${at + 1}"><h4>${esc(row.where)}</h4><p class="ekw-new">${marked(row.was, row.text)}</p>
       <p><small>${esc(row.reason)}</small></p><details><summary>full text, and what it replaces</summary><p>${esc(row.text)}</p><p><small>${esc(row.was) || "(nothing)"}</small></p></details>
       <div class="ekw-line">${buttons}</div>${row.effects.map(effect).join("")}${tried ? `<small>${esc(row.effects[0].changed)}</small>` : ""}</article></li>`;

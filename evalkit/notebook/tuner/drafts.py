@@ -36,7 +36,7 @@ _MOST_EDITS = 30  # that can be undone after a restart
 
 
 OVER = "over the limit"
-"""Stands in the price of what would pass the spending limit; the screen switches such a button off."""
+"""Stands in the price of what would probably pass the spending limit, and so would end at it."""
 
 
 def plan_line(plan: Plan, left_usd: float | None) -> str:

@@ -10,10 +10,10 @@ import pandas as pd
 
 from evalkit.core.formatting import money
 from evalkit.core.lists_of_choices import ENGINE_REASONS
-from evalkit.errors import ConfigError, InputError, counted
+from evalkit.errors import InputError, counted
 from evalkit.evaluation import Evaluation, sample_again
 from evalkit.evaluation.sampling_again import HALF_WIDTH, expected_half_width, plan_again
-from evalkit.notebook.tuner.drafts import OVER, Drafts, Setup, over_limit, prompt_of
+from evalkit.notebook.tuner.drafts import Drafts, Setup, over_limit, prompt_of
 from evalkit.notebook.tuner.version_history import History
 from evalkit.notebook.tuner.version_runs import Runs, Stopped
 
@@ -95,13 +95,11 @@ class RepeatedSamples:
         InputError
             When no version is compared with.
         JudgeError, CacheError, ConfigError
-            As `sample_again`, and ConfigError if that would pass the spending limit.
+            As `sample_again`.
         """
         key, last, criteria = self._runs.against, self._runs.compared, self._criteria(criterion)
         if last is None or not criteria:
             raise InputError("nothing to measure; choose a version to compare with that judges asked in another way")
-        if OVER in (price := self.price(criterion)):
-            raise ConfigError(f"measuring chance takes {price}; raise 'Spend at most' under Jury (budget_usd)")
 
         def report(progress: Any) -> None:
             if on_progress is not None:

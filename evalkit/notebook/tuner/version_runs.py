@@ -22,7 +22,7 @@ from evalkit.errors import CacheError, ConfigError, EvalkitError, InputError, Ru
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.evaluating import evaluate_worklist
 from evalkit.evaluation.evaluation_log import log_evaluation
-from evalkit.notebook.tuner.drafts import Drafts, Setup, over_limit, run_price
+from evalkit.notebook.tuner.drafts import Drafts, Setup, run_price
 from evalkit.notebook.tuner.session_labels import Labels
 from evalkit.notebook.tuner.version_history import History, Version
 from evalkit.tables import schemas
@@ -96,14 +96,12 @@ class Runs:
         Raises
         ------
         JudgeError, CacheError, ConfigError, RubricError
-            As `judge`, and ConfigError if the run would pass the spending limit; the version on screen stays.
+            As `judge`; the version on screen stays.
         """
         with self._history.lock:
             version = version or self._drafts.next_version()
             self._history.notes.clear()
         left_usd = self._drafts.left_usd
-        if left_usd is not None and (over := over_limit(self._setup.plan(version, item_ids, **changed).usd, left_usd)):
-            raise ConfigError(f"the run is {over.lstrip(', ')}; raise 'Spend at most' under Jury (budget_usd)")
         self.problems.pop(version.key, None)
         work, end, started, part = self._setup.worklist(version), RunEnd(""), time.time(), None
 

@@ -141,15 +141,26 @@ class TestWhatIsPaid:
 
     def test_a_new_version_misses_unless_it_adopts_unchanged_criteria(self):
         rubric = two_criteria()
-        ek.judge(rows(), rubric, FAKE)
+        origin = ek.judge(rows(), rubric, FAKE)
         edited = rubric.edit(version="v2").edit("kind", scale={2: "warm"})
+        before = ek.judge(rows(), edited, FAKE, offline=True)
+        assert before["error"].eq("cache_miss").all()
+        planned = ek.plan(rows(), edited, FAKE, adopt=True)  # writes nothing
+        assert ek.plan(rows(), edited, FAKE).n_to_call == len(before) == 2 * planned.n_to_call
         adopted = ek.judge(rows(), edited, FAKE, adopt=True)
         assert set(adopted.loc[adopted["source"] == "live", "criterion"]) == {"kind"}
-        origin = ek.judge(rows(), rubric, FAKE)
-        clear = adopted["criterion"] == "clear"
-        assert adopted.loc[clear, "key"].tolist() == origin.loc[origin["criterion"] == "clear", "key"].tolist()
-        plain = ek.judge(rows(), edited, FAKE)  # adopting wrote nothing under the new version
-        assert set(plain.loc[plain["source"] == "live", "criterion"]) == {"clear"}
+        # what was adopted counts for every later call, under the keys of the new version
+        plain = ek.judge(rows(), edited, FAKE)
+        assert live(plain) == 0
+        assert plain["key"].tolist() == adopted["key"].tolist()
+        assert not {*plain["key"]} & {*origin["key"]}
+        clear, of_origin = plain["criterion"] == "clear", origin["criterion"] == "clear"
+        same = ["item_id", "sample", "score", "explanation", "cost_usd"]
+        assert plain.loc[clear, same].values.tolist() == origin.loc[of_origin, same].values.tolist()
+        keys = [[bytes.fromhex(key) for key in plain.loc[rows_of, "key"]] for rows_of in (clear, ~clear)]
+        stored = [ReplyStore.open().get_many(some, promoted=False) for some in keys]
+        assert [len(replies) for replies in stored] == [0, len(keys[1])]
+        assert ReplyStore.open().stats()["n_promoted"] == len(keys[0])
 
     def test_promoted_replies_hit_under_the_new_version(self):
         rubric = two_criteria()

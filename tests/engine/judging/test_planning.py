@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pandas as pd
 import pytest
@@ -58,11 +59,16 @@ class TestFigures:
         assert made.usd_at_most == pytest.approx(sum(upper_bound(one, 1, (1.0, 2.0)) for one in requests), rel=1e-12)
 
     def test_stored_replies_say_how_long_the_next_will_be(self):
-        # 20 and 40 tokens are stored: 30 expected
-        ek.record(ITEMS, RUBRIC, PRICED, [[Reply("1", completion_tokens=n)] for n in (20, 40)])
-        made = ek.plan(ITEMS, RUBRIC, PRICED, samples=2, recorded="use")
-        assert made.n_to_call == 2
-        assert made.usd == pytest.approx((sum(n_bytes(ITEMS)) / 4 + 2 * 30 * 2) / 1e6, rel=1e-12)
+        # 10 replies of 20 and 10 of 40 tokens are stored: 30 expected; of 19 replies nothing is concluded
+        texts = [{"answer": f"answer {number}"} for number in range(20)]
+        for n_stored, length in ((19, 100), (20, 30)):
+            replies = [[Reply("1", completion_tokens=20 + 20 * (number % 2))] for number in range(n_stored)]
+            ek.record(texts[:n_stored], RUBRIC, PRICED, replies, overwrite=True)
+            made = ek.plan(ITEMS, RUBRIC.edit("c", description="In other words."), PRICED, samples=2)
+            prompts = n_bytes(ITEMS, RUBRIC.edit("c", description="In other words."))
+            assert made.usd == pytest.approx((2 * sum(prompts) / 4 + 4 * length * 2) / 1e6, rel=1e-12)
+            assert made.table["n_past"].tolist() == [20 * (n_stored == 20)]
+        assert "(by 20 earlier replies), at most" in made.head
 
     def test_a_service_that_gives_several_replies_bills_a_prompt_once(self):
         apart = ek.plan(ITEMS, RUBRIC, PRICED, samples=3)
@@ -90,6 +96,112 @@ class TestFigures:
         made = ek.plan(ITEMS, RUBRIC, "fake:strict")
         assert (made.usd, made.usd_at_most) == (0.0, 0.0)
         assert str(made).startswith("2 items, 6 judgments: 0 cached (0%), 6 to call; free")
+
+
+class TestEarlierReplies:
+    """What earlier replies say of the price: PRICED costs US$ 1 and 2 per million tokens; b bytes are b/4 tokens."""
+
+    TEXTS: ClassVar = [{"answer": f"answer {number:03d}"} for number in range(24)]  # prompts of equal length
+    EDITED = RUBRIC.edit("c", description="In other words.")
+
+    def store(
+        self,
+        items: Any,
+        rubric: Any = RUBRIC,
+        judge: Any = PRICED,
+        samples: int = 1,
+        source: Any = "live",
+        **reply: Any,
+    ) -> None:
+        """Store replies of 10 tokens; they cost US$ .0001 each, if nothing else is said."""
+        work = Worklist.of(Spec.of(rubric, judge, samples), items)
+        fields = {"completion_tokens": 10, "cost_usd": 1e-4} | reply
+        requests = work.requests(list(range(work.n_rows)))
+        parts = [request.parts.of_sample(sample) for request in requests for sample in request.samples]
+        ReplyStore.open().put_many([(one, Reply("1", source=source, **fields)) for one in parts])
+
+    def plan(self, items: Any = TEXTS, judge: Any = PRICED, **options: Any) -> Any:
+        return ek.plan(items, self.EDITED, judge, **{"samples": 1} | options)
+
+    def guessed(self, n_items: int = 24, n_samples: int = 1, tokens: float = 100) -> float:
+        """By tokens alone: as many prompts as replies, of which each has its longest length, 100, or these tokens."""
+        prompt = n_bytes(self.TEXTS[:1], self.EDITED)[0] / 4
+        return float(n_items * n_samples * (prompt + tokens * 2) / 1e6)
+
+    def test_an_edit_costs_what_the_same_items_cost(self):
+        self.store(self.TEXTS)
+        planned = self.plan()
+        assert planned.usd == pytest.approx(24 * 1e-4, rel=0.03)  # the edited prompt has another length
+        assert planned.usd_at_most == pytest.approx((24 * n_bytes(self.TEXTS[:1], self.EDITED)[0] + 4800) / 1e6)
+        assert planned.table["n_past"].tolist() == [24]
+        assert f"about US$ {planned.usd:.4f} (by 24 earlier replies), at most" in planned.head
+
+    def test_after_a_trial_all_items_cost_alike(self):
+        more = [{"answer": f"answer {number:03d}"} for number in range(200)]
+        self.store(more[:20])
+        assert ek.plan(more, RUBRIC, PRICED, samples=1).usd == pytest.approx(180 * 1e-4, rel=1e-9)
+        longer = [*more[:20], *({"answer": "word " * 2000} for _ in range(1))]
+        assert ek.plan(longer, RUBRIC, PRICED, samples=1).usd > 5 * 1e-4  # ten times as long
+
+    def test_other_items_have_replies_as_long(self):
+        self.store([{"answer": f"before {number}"} for number in range(20)])
+        assert self.plan().usd == pytest.approx(self.guessed(tokens=10), rel=1e-12)
+
+    @pytest.mark.parametrize(
+        ("rubric", "judge"),
+        [(RUBRIC, PRICED.replace(model="m2")), (RUBRIC, PRICED.replace(temperature=0.5)),
+         (RUBRIC, PRICED.replace(max_tokens=99)), (ek.Rubric(**RUBRIC.to_dict() | {"id": "two"}), PRICED)],
+    )  # fmt: skip
+    def test_replies_of_another_judge_or_rubric_say_nothing(self, rubric, judge):
+        self.store(self.TEXTS, rubric, judge)
+        assert self.plan().usd == pytest.approx(self.guessed(), rel=1e-12)
+        assert self.plan().table["n_past"].tolist() == [0]
+
+    def test_each_judge_goes_by_its_own_replies(self):
+        self.store(self.TEXTS)
+        both = self.plan(judge=[PRICED, PRICED.replace(model="m2")]).table
+        assert both["n_past"].tolist() == [24, 0]
+        assert both["usd"].tolist() == pytest.approx([24 * 1e-4, self.guessed()], rel=0.03)
+
+    def test_replies_of_unknown_price_say_how_long_they_are(self):
+        self.store(self.TEXTS, cost_usd=None)
+        assert self.plan().usd == pytest.approx(self.guessed(tokens=10), rel=1e-12)
+
+    def test_a_reply_of_a_batch_counts_at_the_price_of_a_call(self):
+        own = PRICED.replace(service="api.openai.com")  # whose batches cost half
+        self.store(self.TEXTS, judge=own, source="batch", cost_usd=0.5e-4)
+        planned = self.plan(judge=own)
+        assert planned.usd == pytest.approx(24 * 1e-4, rel=0.03)
+        assert planned.usd_in_batches == pytest.approx(planned.usd / 2)
+
+    def test_more_samples_share_the_bill_of_a_prompt(self):
+        ReplyStore.open().learn(PRICED.service, PRICED.model, "n_supported", True).result()
+        prompt = n_bytes(self.TEXTS[:1])[0] / 4 / 1e6
+        self.store(self.TEXTS, cost_usd=prompt + 10 * 2 / 1e6)
+        edited = n_bytes(self.TEXTS[:1], self.EDITED)[0] / 4 / 1e6
+        assert self.plan(samples=3).usd == pytest.approx(24 * (edited + 3 * 10 * 2 / 1e6), rel=0.03)
+
+    def test_of_a_rubric_under_another_name_the_adopted_replies_count_once(self):
+        self.store(self.TEXTS)
+        copied = ek.Rubric(**RUBRIC.to_dict() | {"id": "copied"})
+        for _ in range(2):
+            assert ek.judge(self.TEXTS, copied, PRICED, samples=1, adopt=True, offline=True)["error"].isna().all()
+        edited = ek.plan(self.TEXTS, copied.edit("c", description="In other words."), PRICED, samples=1)
+        assert edited.table["n_past"].tolist() == [24]
+        assert edited.usd == pytest.approx(24 * 1e-4, rel=0.03)
+
+    def test_the_newest_200_count(self):
+        many = [{"answer": f"answer {number:03d}"} for number in range(300)]
+        for part, tokens in ((many[:100], 90), (many[100:], 10)):
+            self.store(part, completion_tokens=tokens, cost_usd=None)
+        planned = self.plan(self.TEXTS)
+        assert planned.table["n_past"].tolist() == [200]
+        assert planned.usd == pytest.approx(self.guessed(tokens=10), rel=1e-12)
+
+    def test_what_is_free_stays_free(self):
+        free = PRICED.replace(price=(0, 0))
+        self.store(self.TEXTS, judge=free, cost_usd=0.0)
+        assert "to call; free" in self.plan(judge=free).head
 
 
 class TestCounts:

@@ -968,6 +968,82 @@ def test_words_of_people_are_read_alike_by_the_card_and_by_pandas(words):
     assert new.tuner().labels["label"].value_counts().to_dict() == {words[0]: 10, words[1]: 10}
 
 
+def answers_of(n: int = 60, **columns: object) -> pd.DataFrame:
+    texts = {name: [f"{name} {at} of some words" for at in range(n)] for name in ("question", "answer")}
+    return pd.DataFrame(texts | columns)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "is_group"),
+    [
+        ("Vorgang", [f"V{at // 2:04d}" for at in range(60)], True),  # codes of one form
+        ("client", [f"cust_{at % 20}" for at in range(60)], True),  # not in blocks, of several lengths
+        ("trace", [f"{at // 3 * 7919:08x}-{at // 3 * 104729 % 65536:04x}a1" for at in range(60)], True),  # hexadecimal
+        ("order no", [10400 + at // 2 for at in range(60)], True),  # numbers in blocks
+        ("order no", [str(10400 + at // 2) for at in range(60)], True),
+        ("price", [10400 + at // 2 for at in range(60)], False),  # an amount
+        ("waited", [101 + at * 37 % 30 for at in range(60)], False),  # numbers, not in blocks
+        ("month", [f"2026-{1 + at // 5:02d}" for at in range(60)], False),  # dates
+        ("batch", [f"B-{at // 10}" for at in range(60)], False),  # too few
+        ("unit", [f"U-{at % 10}" for at in range(600)], False),  # many rows of each
+        ("town", [["north", "south", "west", "east"][at % 4] + "bury" * (at % 13) for at in range(60)], False),  # words
+        ("reviewer", [f"R-{at // 5}" for at in range(60)], False),  # who rated
+        ("expected", [f"K-{at // 2}" for at in range(60)], False),  # a reference
+        ("nr", [f"N-{at}" for at in range(60)], False),  # an id
+    ],
+)
+def test_a_column_of_codes_with_few_rows_each_is_the_group(name, values, is_group):
+    assert (guess_columns(answers_of(len(values), **{name: values})).column("group") == name) is is_group
+
+
+def test_a_named_group_comes_before_codes_and_of_several_codes_the_card_asks():
+    tickets, clients = [f"T-{at // 2}" for at in range(60)], [f"C-{at % 15}" for at in range(60)]
+    table = answers_of(ticket=tickets, client=clients, conversation_id=[at // 3 for at in range(60)])
+    assert guess_columns(table).column("group") == "conversation_id"
+    card = start(table.drop(columns="conversation_id"))
+    assert card.roles.column("group") is None
+    assert any("'ticket', 'client'" in note for note in card.notes)
+
+
+def test_a_new_rubric_is_named_after_the_file(tmp_path):
+    for file, name in (
+        ("Chats May 2026.csv", "chats-may-2026"), ("support.jsonl", "support"), ("safety.csv", "safety-new"),
+        ("чаты.csv", "new"), ("templates.csv", "templates-new"),
+    ):  # fmt: skip
+        path = tmp_path / file
+        write_frame(answers_of(12), path)
+        card = start(path, "new")
+        assert card.rubric.id == name
+        assert card.widget.card["rubric"] == "new"
+        card.receive({"do": "role", "column": "question", "role": ""})
+        assert card.rubric.id == name
+        card.tuner()
+        assert (tmp_path / f"{path.stem}-{name}.tuner.json").exists()
+        again = start(path)  # continues that session
+        assert (again.rubric.id, again.widget.card["rubric"]) == (name, "new")
+    assert start(answers_of(12), "new").rubric.id == "new"
+    (tmp_path / "old-new.tuner.json").write_text("{}")
+    write_frame(answers_of(12), tmp_path / "old.csv")
+    assert start(tmp_path / "old.csv", "new").rubric.id == "new"
+
+
+@pytest.mark.long
+def test_all_columns_that_are_kept_can_be_shown_and_searched():
+    table = answers_of(ticket=[f"T-{at // 2:03d}" for at in range(60)], remark=[f"note {at} " * 40 for at in range(60)])
+    tuner = start(table.assign(lang=["de", "en"] * 30, same="x"), "relevancy", "fake:strict").tuner()
+    tuner.run()
+    assert tuner.wait_idle(300)
+    columns = tuner.state["page"]["item_columns"]
+    assert columns == {"group_id": [], "remark": [], "lang": ["de", "en"]}  # the ticket is the group
+    for search, n in (("t-007", 2), ("note 31 note", 1), ("answer 5 of", 1), ("nowhere", 0)):
+        tuner.receive({"do": "query", "query": {"search": search}})
+        assert tuner.wait_idle(300)
+        assert tuner.state["page"]["n"] == n, search
+    tuner.receive({"do": "query", "query": {"column": ["group_id", None], "sort": "column", "down": False}})
+    assert tuner.wait_idle(300)
+    assert [row["item_columns"]["group_id"] for row in tuner.state["page"]["rows"][:3]] == ["T-000", "T-000", "T-001"]
+
+
 def test_a_group_among_several_columns_is_asked():
     table = pd.DataFrame(ROWS).assign(conversation_id=[f"c{at % 15}" for at in range(40)])
     assert guess_columns(table).column("group") == "conversation_id"

@@ -76,18 +76,19 @@ def test_the_limit_of_the_session_is_on_the_buttons_and_nothing_is_asked_beyond(
         judge = ek.Judge("openai", "y", name="y", base_url=server.url, price=(1000.0, 1000.0), max_tokens=50)
         tuner = ek.RubricTuner(ITEMS, RUBRIC, judge, labels_of(4), samples=1, folder=tmp_path, cache=tmp_path / "c",
                                budget_usd=1.0)  # fmt: skip
-        do(tuner, do="run")
+        assert tuner.wait_idle(300)
         assert tuner.state["status"]["button"].endswith(", over the limit: US$ 1.00 left")
         assert tuner.state["status"]["plan"].endswith("over the limit: US$ 1.00 left; raise 'Spend at most' under Jury")
-        assert "over the limit: US$ 1.00 left; raise 'Spend at most' under Jury" in tuner.state["alert"]
-        with pytest.raises(ek.errors.ConfigError, match="over the limit"):
-            tuner.run()
-        assert len(server.seen) == 0
+        do(tuner, do="run")  # what is expected refuses nothing; the run ends where the next call may cost too much
+        n_sent = len(server.seen)
+        assert 0 < n_sent < 24
+        assert n_sent * (100 + 11) / 1000 <= 1.0  # the server counts 100 and 11 tokens
+        assert tuner.judgments["error"].eq("budget").sum() == 24 - n_sent
         jury = {"active": {"y": 1}, "samples": 1, "aggregate": "mean"}
         do(tuner, do="jury", **jury, budget_usd="20")
         assert "over" not in tuner.state["status"]["button"]
         do(tuner, do="run")
-        paid = 24 * (100 + 11) / 1000  # the server counts 100 and 11 tokens
+        paid = 24 * (100 + 11) / 1000
         assert tuner.session.drafts.left_usd == pytest.approx(20 - paid)
         # what is left is less by what was paid, for suggestions, tries and chance too
         do(tuner, do="jury", **jury, budget_usd=str(paid + 0.5))
@@ -99,11 +100,12 @@ def test_the_limit_of_the_session_is_on_the_buttons_and_nothing_is_asked_beyond(
         assert ", over the limit: US$ 0.50 left" in suggestions["rows"][0]["price"]
         for message in ({"do": "try", "number": 0}, {"do": "suggest", "judge": "y"}, {"do": "run"}):
             do(tuner, **message)
-            assert tuner.state["alert"], message
-        assert len(server.seen) == n_seen
+            assert tuner.session.drafts.left_usd >= 0, message
+        left_usd = tuner.session.drafts.left_usd
+        assert left_usd == pytest.approx(0.5 - (len(server.seen) - n_seen) * 0.111)
         again = ek.RubricTuner(ITEMS, RUBRIC, judge, labels_of(4), samples=1, folder=tmp_path, cache=tmp_path / "c",
                                budget_usd=1.0)  # fmt: skip
-        assert again.session.drafts.left_usd == pytest.approx(0.5)  # the same session: the kernel has paid
+        assert again.session.drafts.left_usd == pytest.approx(left_usd)  # the same session: the kernel has paid
 
 
 def test_of_a_run_beyond_the_limit_the_part_that_fits_can_be_bought(tmp_path):
