@@ -41,7 +41,7 @@ from evalkit.stats.plain_tables import Keys
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 from evalkit.tables.grouping import cluster_names
-from evalkit.tables.items import ItemsLike, as_items
+from evalkit.tables.items import ItemsLike, as_items, with_typed_ids
 from evalkit.tables.judgment_folders import FolderLike, is_folder, one_table, parts_of, read_parts
 from evalkit.tables.schemas import SCORE_KEY, check
 
@@ -187,6 +187,7 @@ class Evaluation:
         rows = one_table(part[_ASKED].drop_duplicates() for part in parts_of(judged, need=_ASKED))
         if rows.empty:
             raise InputError("the judgments table has no rows; nothing can be evaluated")
+        items = with_typed_ids(items, item_id)
         frame = as_items(items, item_id=item_id)
         chosen = rubric_of_table(rows, frame) if rubric is None else rubric_of(rubric)
         exploded, _ = with_rows(items, chosen, inputs, item_id)

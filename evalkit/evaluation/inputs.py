@@ -30,7 +30,8 @@ def labels_of(given: LabelsLike, items: pd.DataFrame, rubric: Rubric, inputs: Ma
                 f"none of the labels is for a criterion of rubric {rubric.id!r} ({', '.join(rubric.names)}); the "
                 f"labels are for {there}"
             )
-        people = of_items(said, items["item_id"], pd.Series(rubric.names))
+        pairs = pd.MultiIndex.from_product([items["item_id"], rubric.names], names=["item_id", "criterion"])
+        people = of_items(said, pairs.to_frame(index=False))
     mine = people["item_id"].isin(items["item_id"]) & people["criterion"].isin(rubric.names)
     made = with_codes(people[mine], rubric)
     made.attrs[LOST_IDS] = [*notes]  # for the notes of figures

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -131,6 +131,8 @@ def as_labels(
         if rubric is None:
             return people
         rubric = rubric_of(rubric)
+        refuse_other_rubrics(people, [rubric.id], rubric.names)
+        people = people.drop(columns="rubric", errors="ignore")
         return _with_codes_of_levels(
             people if items is None else of_these_texts(people, items, rubric, inputs or {}), rubric
         )
@@ -315,7 +317,7 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
         keys |= dict.fromkeys(["criterion"], criteria[0] if criteria else "score")
     labels = labels.assign(**keys)
     rows = labels[labels["label"].notna()]
-    doubled = rows.duplicated([key for key in LABEL_KEY if key in rows])
+    doubled = rows.duplicated([key for key in (*LABEL_KEY, "rubric") if key in rows])
     if "annotator" in keys and doubled.any():
         item = rows.loc[doubled, "item_id"].iloc[0]
         raise InputError(
@@ -323,6 +325,21 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
             "labels.drop_duplicates() removes rows that are the same"
         )
     return labels
+
+
+def refuse_other_rubrics(labels: pd.DataFrame, rubrics: Iterable[object], criteria: Iterable[object]) -> None:
+    """InputError if the labels of these criteria have a column `rubric`, and it names another than the one judged.
+
+    So also if several rubrics were judged: labels are matched by criterion.
+    """
+    if "rubric" not in labels:
+        return
+    names = [*map(str, labels.loc[labels["criterion"].isin([*criteria]), "rubric"].dropna().unique())]
+    judged = [*map(str, rubrics)]
+    if names and judged and len({*names, *judged}) > 1:
+        fact = f"the labels are of rubric {listed(names, most=3)} (their column 'rubric'), but {listed(judged)} was judged"
+        line = f"labels[labels['rubric'] == {names[0]!r}].drop(columns='rubric')"
+        raise InputError(f"{fact}; pass the rows of one rubric in both tables, the labels without this column: {line}")
 
 
 def label_text(value: Any, scale: Scale | None) -> str | None:

@@ -37,6 +37,11 @@ _HOLDS = ("choices", "rating", "number", "selected", "text", "value")
 """Fields of a value that Label Studio or Argilla writes, of which one has the answer."""
 _SIDES = {"left": "A", "right": "B"}
 _ARE_OF_TOOLS = {"annotations", "completions", "responses", "annotation_id", "predictions"}
+_OF_TOOL = {
+    *("annotation_id", "annotator", "created_at", "updated_at", "lead_time"),  # of Label Studio
+    *("id", "status", "_server_id", "responses", "suggestions", "metadata", "vectors"),  # of Argilla, the first of both
+}
+"""Fields of an exported row that are not the item's."""
 _FORMS = (
     "an export of Label Studio (JSON, JSON_MIN, CSV), records of Argilla, a log of evalkit's tuner or label page, "
     "or a table with item_id, criterion, annotator and label; ek.extract_labels reads labels in columns of items"
@@ -174,6 +179,7 @@ def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted
     answered = [lines[n] for n in moments.fillna(pd.Timestamp(0, tz="UTC")).argsort(kind="stable")]
     names = {row["criterion"]: row["criterion"] for row in answered} if criterion_of is None else criterion_of
     of_people = [row for row in answered if row["criterion"] in names and row.get("source") != "adjudicated"]
+    _refuse_other_answers(of_people, where)
     last = {(row["item_id"], names[row["criterion"]], row["annotator"]): row for row in of_people}
     if answered and not last:
         questions = sorted({row["criterion"] for row in answered})
@@ -187,6 +193,19 @@ def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted
             more = {name: row[name] for name in OF_LOG if name in row}
             rows.append(dict(zip(LABEL_KEY, key, strict=True)) | {"label": label} | more)
     return check(pd.DataFrame(rows, columns=None if rows else columns_of("labels"), dtype=object), "labels")
+
+
+def _refuse_other_answers(rows: list[_Row], where: str) -> None:
+    """InputError for ids under which a tool showed several contents: the labels of two answers would be one's.
+
+    `task` of a row says where in the file it was shown, and `shown` what; a log has neither.
+    """
+    contents = dict[str, dict[Any, str]]()
+    for row in rows:
+        contents.setdefault(row["item_id"], {}).setdefault(row.get("task"), str(row.get("shown")))
+    if ids := [item for item, by_task in contents.items() if len({*by_task.values()}) > 1]:
+        fact = f"{where}: several tasks or records with other contents have one id: {listed(ids, most=5)}"
+        raise InputError(f"{fact}; give each answer an id of its own and pass its field, as in item_id='answer_id'")
 
 
 def _single(value: Any, where: str) -> Any:
@@ -241,8 +260,8 @@ def _of_log(rows: list[_Row], rubric: Rubric | None, where: str) -> Iterator[_Ro
 
 def _of_tasks(rows: list[_Row], criterion_of: _Wanted, name: str | None, where: str) -> Iterator[_Row]:
     """Label Studio's JSON: tasks with annotations, or (of its storages) annotations with their task."""
-    unseen = 0
-    for row in rows:
+    unseen, n_read, unread = 0, 0, dict[str, str]()
+    for number, row in enumerate(rows):
         task, alone = (row["task"], [row]) if isinstance(row.get("task"), Mapping) else (row, None)
         nameless = False
         for annotation in alone or task.get("annotations", task.get("completions", [])):
@@ -259,9 +278,17 @@ def _of_tasks(rows: list[_Row], criterion_of: _Wanted, name: str | None, where: 
                 raise InputError(f"{where}: task {task.get('id')!r} has annotations without completed_by; add it")
             nameless = nameless or who is None
             answered = [r for r in results if r.get("type") in _JUDGED or r.get("from_name") in (criterion_of or ())]
+            n_read += len(answered)
+            unread |= {r["from_name"]: r.get("type") for r in results if r not in answered and "from_name" in r}
+            more = {"at": moment, "task": number, "shown": sorted(task.get("data", {}).items())}
             for question in dict.fromkeys(result["from_name"] for result in answered):
                 value = [result.get("value") for result in answered if result["from_name"] == question]
-                yield _answer(task.get("data", {}), task.get("id"), name, where, question, who, value) | {"at": moment}
+                yield _answer(task.get("data", {}), task.get("id"), name, where, question, who, value) | more
+    if unread and (criterion_of is None or not n_read):
+        kinds = ", ".join(f"{question!r} ({kind})" for question, kind in unread.items())
+        fact = f"{where}: questions that are no {', '.join(_JUDGED[:-1])} or {_JUDGED[-1]} left out: {kinds}"
+        advice = "criteria={'question': 'criterion'} reads a textarea; ask what is to be a label as choices"
+        warnings.warn(f"{fact}; {advice}", EvalkitWarning, stacklevel=4)
     if unseen:
         fact = f"{where}: {counted(unseen, 'annotation')} made from predictions of a model, which no person looked at"
         warnings.warn(f"{fact}, left out", EvalkitWarning, stacklevel=4)
@@ -280,20 +307,23 @@ def _of_rows(
         fact += "; Label Studio's JSON export tells, and they are left out of it"
         warnings.warn(fact, EvalkitWarning, stacklevel=4)
     for row in rows:
-        moment = {"at": row.get("updated_at") or row.get("created_at")}
+        more = {"at": row.get("updated_at") or row.get("created_at"), "task": row.get("id")}
+        more["shown"] = sorted((key, value) for key, value in row.items() if key not in {*_OF_TOOL, *criterion_of})
         for question in (question for question in criterion_of if question in row):
-            yield _answer(row, row.get("id"), name, where, question, row.get("annotator"), row[question]) | moment
+            yield _answer(row, row.get("id"), name, where, question, row.get("annotator"), row[question]) | more
 
 
 def _of_records(rows: list[_Row], name: str | None, where: str) -> Iterator[_Row]:
     """Argilla's records: responses by user; of those with a status, the submitted ones."""
     no_status = 0
-    for row in rows:
+    for number, row in enumerate(rows):
         fields = row | dict(row.get("metadata") or {}) | dict(row.get("fields") or {})
+        shown = row.get("fields") or {key: row[key] for key in row if "." not in key and key not in _OF_TOOL}
+        more = {"task": number, "shown": sorted(shown.items())}
         for question, value, user, status in _responses(row):
             no_status += status is None
             if status in (None, "submitted"):
-                yield _answer(fields, row.get("id"), name, where, question, user, value)
+                yield _answer(fields, row.get("id"), name, where, question, user, value) | more
     if no_status:
         fact = f"{where} does not say which of {counted(no_status, 'response')} are drafts or discarded"
         warnings.warn(f"{fact}; export with to_list(flatten=True), which does", EvalkitWarning, stacklevel=4)

@@ -118,6 +118,15 @@ def as_frame(source: Any) -> pd.DataFrame:
     )
 
 
+def with_typed_ids(source: ItemsLike, item_id: str | None = None) -> pd.DataFrame:
+    """Items as a DataFrame, their ids with the type that pandas gives them; rows without ids are numbered in texts."""
+    if isinstance(source, pd.DataFrame):
+        return source
+    frame, name = as_frame(source), item_id or "item_id"
+    frame = frame.set_axis(frame.index.astype("str"))
+    return frame.assign(**{name: frame[name].infer_objects()}) if name in frame else frame
+
+
 def refuse_columns(source: Mapping[Any, Any], where: str = "this is") -> None:
     """InputError for columns with their cells, as pandas' `to_dict` and `to_json` make: they are no item.
 
@@ -149,9 +158,17 @@ def _from_hub(source: Any) -> pd.DataFrame:
     if isinstance(source.column_names, Mapping):
         fact = f"this is a {type(source).__name__} with the splits {listed(source.column_names)}"
         raise InputError(f"{fact}; choose one of them, as in data[{next(iter(source.column_names), 'train')!r}]")
-    frame = pd.DataFrame(source.to_pandas())
-    for name, feature in source.features.items():
-        if type(feature).__name__ == "ClassLabel":
+    form = getattr(source, "format", {"type": None})  # a stream has none
+    if form["type"] == "custom":  # a transform, which decides what a row is
+        frame, stored = as_frame(list(source)), source.with_format(None)
+    elif source.features is None:  # a stream of unknown types
+        frame, stored = as_frame(list(source.with_format(None))), {}
+    else:
+        frame, stored = pd.DataFrame(source.to_pandas()), None
+        frame = frame if form.get("output_all_columns", True) else frame[form["columns"]]
+    for name, feature in (source.features or {}).items():
+        is_class = type(feature).__name__ == "ClassLabel" and name in frame
+        if is_class and (stored is None or frame[name].tolist() == list(stored[name])):  # else the transform's values
             codes = [-1 if is_missing(code) else int(code) for code in frame[name]]
             frame[name] = pd.Series([feature.names[code] if code >= 0 else None for code in codes], dtype=object)
     return frame
