@@ -131,8 +131,7 @@ def as_labels(
         if rubric is None:
             return people
         rubric = rubric_of(rubric)
-        refuse_other_rubrics(people, [rubric.id], rubric.names)
-        people = people.drop(columns="rubric", errors="ignore")
+        people = of_rubrics(people, [rubric.id], rubric.names)
         return _with_codes_of_levels(
             people if items is None else of_these_texts(people, items, rubric, inputs or {}), rubric
         )
@@ -327,19 +326,24 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
     return labels
 
 
-def refuse_other_rubrics(labels: pd.DataFrame, rubrics: Iterable[object], criteria: Iterable[object]) -> None:
-    """InputError if the labels of these criteria have a column `rubric`, and it names another than the one judged.
+def of_rubrics(labels: pd.DataFrame, rubrics: Iterable[object], criteria: Iterable[object]) -> pd.DataFrame:
+    """The labels without their column `rubric`, if they have it.
 
-    So also if several rubrics were judged: labels are matched by criterion.
+    Raises
+    ------
+    InputError
+        When it names another rubric for one of these criteria than the only one that was judged: labels are matched by
+        criterion.
     """
-    if "rubric" not in labels:
-        return
-    names = [*map(str, labels.loc[labels["criterion"].isin([*criteria]), "rubric"].dropna().unique())]
-    judged = [*map(str, rubrics)]
+    of_criteria = labels[labels["criterion"].isin([*criteria])]
+    names, judged = [*map(str, of_criteria.get("rubric", pd.Series()).dropna().unique())], [*map(str, rubrics)]
     if names and judged and len({*names, *judged}) > 1:
-        fact = f"the labels are of rubric {listed(names, most=3)} (their column 'rubric'), but {listed(judged)} was judged"
-        line = f"labels[labels['rubric'] == {names[0]!r}].drop(columns='rubric')"
-        raise InputError(f"{fact}; pass the rows of one rubric in both tables, the labels without this column: {line}")
+        raise InputError(
+            f"the labels are of rubric {listed(names, most=3)} (their column 'rubric'), but {listed(judged)} was "
+            "judged; pass the rows of one rubric in both tables, the labels without this column: "
+            f"labels[labels['rubric'] == {names[0]!r}].drop(columns='rubric')"
+        )
+    return labels.drop(columns="rubric", errors="ignore")
 
 
 def label_text(value: Any, scale: Scale | None) -> str | None:

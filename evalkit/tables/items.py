@@ -88,11 +88,6 @@ def as_items(source: ItemsLike, *, item_id: str | None = None, columns: Iterable
     return pd.DataFrame(made)
 
 
-def column_names(source: Any) -> list[str]:
-    """The columns of a source of items, unchecked; for messages."""
-    return [str(column) for column in as_frame(source).columns]
-
-
 def as_frame(source: Any) -> pd.DataFrame:
     """A source of items as a DataFrame, with its columns unchanged and unchecked."""
     if isinstance(source, pd.DataFrame):
@@ -159,16 +154,16 @@ def _from_hub(source: Any) -> pd.DataFrame:
         fact = f"this is a {type(source).__name__} with the splits {listed(source.column_names)}"
         raise InputError(f"{fact}; choose one of them, as in data[{next(iter(source.column_names), 'train')!r}]")
     form = getattr(source, "format", {"type": None})  # a stream has none
-    if form["type"] == "custom":  # a transform, which decides what a row is
-        frame, stored = as_frame(list(source)), source.with_format(None)
-    elif source.features is None:  # a stream of unknown types
-        frame, stored = as_frame(list(source.with_format(None))), {}
+    is_changed = form["type"] == "custom"  # by a transform, which decides what a row is
+    if is_changed or source.features is None:  # of a stream whose types are not known
+        frame = as_frame(list(source if is_changed else source.with_format(None)))
     else:
-        frame, stored = pd.DataFrame(source.to_pandas()), None
-        frame = frame if form.get("output_all_columns", True) else frame[form["columns"]]
+        columns = None if form.get("output_all_columns", True) else form["columns"]
+        frame = pd.DataFrame(source.to_pandas(), columns=columns)
     for name, feature in (source.features or {}).items():
         is_class = type(feature).__name__ == "ClassLabel" and name in frame
-        if is_class and (stored is None or frame[name].tolist() == list(stored[name])):  # else the transform's values
+        # a transform may give values of its own, which are no numbers of classes
+        if is_class and not (is_changed and frame[name].tolist() != list(source.with_format(None)[name])):
             codes = [-1 if is_missing(code) else int(code) for code in frame[name]]
             frame[name] = pd.Series([feature.names[code] if code >= 0 else None for code in codes], dtype=object)
     return frame

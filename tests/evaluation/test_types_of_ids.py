@@ -81,7 +81,9 @@ def test_ids_of_rows_that_are_no_table_come_back_as_pandas_has_them(
     opened = open_evaluation(
         history(cache=tmp_path)["evaluation"].iloc[0], rows, cache=tmp_path, item_id=options["item_id"]
     )
-    imported = ek.import_judgments([row | {"mark": 1} for row in rows], rubric, item=name, judge="fake:strict", score="mark")
+    imported = ek.import_judgments(
+        [row | {"mark": 1} for row in rows], rubric, item=name, judge="fake:strict", score="mark"
+    )
     for scores in (made, evaluation.scores, evaluation.items, of.scores, opened.scores, imported):
         assert scores["item_id"].dtype == table["item_id"].dtype
         assert len(table.merge(scores, on="item_id")) == len(ids)

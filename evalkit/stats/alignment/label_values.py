@@ -13,7 +13,7 @@ import pandas as pd
 from evalkit.core.lists_of_choices import Reference
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.human_labels import TEXT_HASH, LabelsLike, as_labels, refuse_other_rubrics
+from evalkit.rubrics.human_labels import TEXT_HASH, LabelsLike, as_labels, of_rubrics
 from evalkit.rubrics.label_words import verdict_word
 from evalkit.rubrics.scales import Scale, code_text, has_thousands, number
 from evalkit.stats.alignment.agreement_measures import Answers
@@ -78,7 +78,7 @@ def of_items(labels: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
         as with ids 1 and 1.0, or the labels are of another rubric.
     """
     criteria = judged["criterion"].unique()
-    refuse_other_rubrics(labels, judged["rubric"].unique() if "rubric" in judged else (), criteria)
+    labels = of_rubrics(labels, judged["rubric"].unique() if "rubric" in judged else (), criteria)
     if (notes := ID_NOTES.get()) is not None:
         notes |= dict.fromkeys(labels.attrs.get(LOST_IDS, ()))
         notes |= dict.fromkeys([_UNCHECKED] if TEXT_HASH in labels else ())
@@ -96,8 +96,7 @@ def of_items(labels: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
 
 def _on_other_criteria(labels: pd.DataFrame, judged: pd.DataFrame) -> Iterator[str]:
     for name, rows in labels.groupby("criterion", observed=True):
-        on_it = judged.loc[judged["criterion"] == name, "item_id"].unique()
-        if n := int((~rows["item_id"].isin(on_it)).sum()):
+        if n := int((~rows["item_id"].isin(judged.loc[judged["criterion"] == name, "item_id"])).sum()):
             yield f"{n} of {len(rows)} labels of {name!r} left out: their items were judged on other criteria only"
 
 
