@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from codecs import BOM_UTF8
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import zip_longest
@@ -180,10 +179,12 @@ def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted
     answered = [lines[n] for n in moments.fillna(pd.Timestamp(0, tz="UTC")).argsort(kind="stable")]
     names = {row["criterion"]: row["criterion"] for row in answered} if criterion_of is None else criterion_of
     of_people = [row for row in answered if row["criterion"] in names and row.get("source") != "adjudicated"]
-    contents = Counter(item for item, _ in {(row["item_id"], str(row.get("shown"))) for row in of_people})
-    if ids := sorted(item for item, n in contents.items() if n > 1):
-        fact = f"{where}: several tasks or records with other contents have one id: {listed(ids, most=5)}"
-        raise InputError(f"{fact}; give each answer an id of its own and pass its field, as in item_id='answer_id'")
+    shown = {row["item_id"]: str(row.get("shown")) for row in of_people}
+    if ids := sorted({row["item_id"] for row in of_people if str(row.get("shown")) != shown[row["item_id"]]}):
+        raise InputError(
+            f"{where}: several tasks or records with other contents have one id: {listed(ids, most=5)}; give each answer "
+            "an id of its own and pass its field, as in item_id='answer_id'"
+        )
     last = {(row["item_id"], names[row["criterion"]], row["annotator"]): row for row in of_people}
     if answered and not last:
         questions = sorted({row["criterion"] for row in answered})

@@ -158,8 +158,8 @@ def _from_hub(source: Any) -> pd.DataFrame:
     if is_changed or source.features is None:  # of a stream whose types are not known
         frame = as_frame(list(source if is_changed else source.with_format(None)))
     else:
-        columns = None if form.get("output_all_columns", True) else form["columns"]
-        frame = pd.DataFrame(source.to_pandas(), columns=columns)
+        hides_columns = not form.get("output_all_columns", True)
+        frame = pd.DataFrame(source.to_pandas(), columns=form["columns"] if hides_columns else None)
     for name, feature in (source.features or {}).items():
         is_class = type(feature).__name__ == "ClassLabel" and name in frame
         # a transform may give values of its own, which are no numbers of classes
