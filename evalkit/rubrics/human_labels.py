@@ -339,8 +339,8 @@ def of_rubrics(labels: pd.DataFrame, rubrics: Iterable[object], criteria: Iterab
     names, judged = [*map(str, of_criteria.get("rubric", pd.Series()).dropna().unique())], [*map(str, rubrics)]
     if names and judged and len({*names, *judged}) > 1:
         raise InputError(
-            f"the column 'rubric' of the labels says {listed(names, most=3)}, but {listed(judged)} was judged; pass the "
-            "rows of one rubric in both tables, and then labels.drop(columns='rubric')"
+            f"the column 'rubric' of the labels says {listed(names, most=3)}, but {listed(judged)} was judged; pass "
+            "the rows of one rubric in both tables, and then labels.drop(columns='rubric')"
         )
     return labels.drop(columns="rubric", errors="ignore")
 

@@ -179,11 +179,11 @@ def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted
     answered = [lines[n] for n in moments.fillna(pd.Timestamp(0, tz="UTC")).argsort(kind="stable")]
     names = {row["criterion"]: row["criterion"] for row in answered} if criterion_of is None else criterion_of
     of_people = [row for row in answered if row["criterion"] in names and row.get("source") != "adjudicated"]
-    shown = {row["item_id"]: str(row.get("shown")) for row in of_people}
-    if ids := sorted({row["item_id"] for row in of_people if str(row.get("shown")) != shown[row["item_id"]]}):
+    contents = {row["item_id"]: str(row.get("shown")) for row in of_people}
+    if ids := sorted({row["item_id"] for row in of_people if str(row.get("shown")) != contents[row["item_id"]]}):
         raise InputError(
-            f"{where}: several tasks or records with other contents have one id: {listed(ids, most=5)}; give each answer "
-            "an id of its own and pass its field, as in item_id='answer_id'"
+            f"{where}: several tasks or records with other contents have one id: {listed(ids, most=5)}; give each "
+            "answer an id of its own and pass its field, as in item_id='answer_id'"
         )
     last = {(row["item_id"], names[row["criterion"]], row["annotator"]): row for row in of_people}
     if answered and not last:
@@ -255,7 +255,7 @@ def _of_tasks(rows: list[_Row], criterion_of: _Wanted, name: str | None, where: 
     unseen, unread = 0, dict[str, str]()
     for row in rows:
         task, alone = (row["task"], [row]) if isinstance(row.get("task"), Mapping) else (row, None)
-        nameless, shown = False, sorted(task.get("data", {}).items())
+        nameless, contents = False, sorted(task.get("data", {}).items())
         for annotation in alone or task.get("annotations", task.get("completions", [])):
             results = annotation.get("result") or []
             if annotation.get("was_cancelled") or annotation.get("skipped"):
@@ -265,7 +265,7 @@ def _of_tasks(rows: list[_Row], criterion_of: _Wanted, name: str | None, where: 
                 continue
             noted = [result["meta"]["annotator"] for result in results if "annotator" in (result.get("meta") or {})]
             who = noted[0] if noted else annotation.get("completed_by")
-            about = {"at": annotation.get("updated_at") or annotation.get("created_at"), "shown": shown}
+            about = {"at": annotation.get("updated_at") or annotation.get("created_at"), "shown": contents}
             if who is None and nameless:
                 raise InputError(f"{where}: task {task.get('id')!r} has annotations without completed_by; add it")
             nameless = nameless or who is None
@@ -307,12 +307,12 @@ def _of_records(rows: list[_Row], name: str | None, where: str) -> Iterator[_Row
     no_status = 0
     for row in rows:
         fields = row | dict(row.get("metadata") or {}) | dict(row.get("fields") or {})
-        shown = row.get("fields") or {key: row[key] for key in row if "." not in key and key not in _OF_RECORDS}
+        contents = row.get("fields") or {key: row[key] for key in row if "." not in key and key not in _OF_RECORDS}
         for question, value, user, status in _responses(row):
             no_status += status is None
             if status in (None, "submitted"):
                 yield _answer(fields, row.get("id"), name, where, question, user, value) | {
-                    "shown": sorted(shown.items())
+                    "shown": sorted(contents.items())
                 }
     if no_status:
         fact = f"{where} does not say which of {counted(no_status, 'response')} are drafts or discarded"
