@@ -121,8 +121,10 @@ def parse_arguments(given: list[str]) -> argparse.Namespace:
     """
     flags = (word.partition("=")[0] for word in given if word.startswith("--") and given[0] != "lighteval")
     if (flag := next(filter(is_key, flags), None)) is not None:
-        advice = "put the key into an environment variable and pass the variable's name, as in --judge-api-key-env NAME"
-        Parser(prog="evalkit").error(f"unknown flag {flag}: no flag takes a key itself; {advice}")
+        Parser(prog="evalkit").error(
+            f"unknown flag {flag}: no flag takes a key itself; put the key into an environment variable and pass the "
+            "variable's name, as in --judge-api-key-env NAME"
+        )
     if given[0] == "judge" and any(word.partition("=")[0] == "--trace-file" for word in given):
         return cast(argparse.Namespace, _module("ci").record_parser().parse_args(given[1:]))
     parser = parser_of_commands(given[0])

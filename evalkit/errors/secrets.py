@@ -158,10 +158,10 @@ def find_key(value: Any) -> str | None:
     """Where a value contains a key, in words that do not show it; None if it contains none.
 
     A key is: a text (or list of texts) under a name as ``api_key``, ``token``, ``Authorization``, ``password`` or
-    ``cookie``; such a name in a query (``?key=…``); a name or password before a host; the value of an environment
-    variable that a judge names as `api_key_env`, that is called like a key or, where the value has 16 characters and a
-    digit, that ends in ``_KEY`` or ``_TOKEN`` (values that `is_searchable` allows); and what has the shape of one (``sk-…``, ``hf_…``, ``AIza…``,
-    ``AKIA…``, ``Bearer …``, a JSON Web Token).
+    ``cookie``; such a name in a query (``?key=…``); a name or password before a host; the value (if it
+    `is_searchable`) of an environment variable that a judge names as `api_key_env`, that is called like a key or, where
+    the value has 16 characters and a digit, that ends in ``_KEY`` or ``_TOKEN``; and what has the shape of one
+    (``sk-…``, ``hf_…``, ``AIza…``, ``AKIA…``, ``Bearer …``, a JSON Web Token).
 
     Examples
     --------
@@ -221,8 +221,8 @@ def is_searchable(key: str) -> bool:
     >>> is_searchable("s3cretpw"), is_searchable("postgres"), is_searchable("sk-no-key-required")
     (True, False, False)
     """
-    is_long = len(key) >= (_SHORTEST_WITH_DIGIT if any(map(str.isdigit, key)) else _LONG)
-    return is_long and not Secret(key).is_placeholder
+    shortest = _SHORTEST_WITH_DIGIT if any(map(str.isdigit, key)) else _LONG
+    return len(key) >= shortest and not Secret(key).is_placeholder
 
 
 def _known_keys() -> dict[str, str]:
@@ -238,9 +238,9 @@ def _known_keys() -> dict[str, str]:
 
 def _is_variable(name: str, value: str) -> bool:
     """Whether an environment variable holds a key, by its name and, for most names, by its value."""
-    if name in _watched or (is_key(name) and name not in _FOLDERS):
-        return True
-    return len(value) >= _LONG and _VARIABLES.search(name) is not None and any(map(str.isdigit, value))
+    is_like_a_key = len(value) >= _LONG and any(map(str.isdigit, value))
+    is_named = name in _watched or (is_key(name) and name not in _FOLDERS)
+    return is_named or (is_like_a_key and _VARIABLES.search(name) is not None)
 
 
 def text_of_error(error: BaseException) -> str:

@@ -24,7 +24,7 @@ from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.item_criteria import with_rows
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.tables.grouping import cluster_names
-from evalkit.tables.items import ItemsLike, as_items
+from evalkit.tables.items import ItemsLike, as_items, with_typed_ids
 
 
 def evaluate(
@@ -83,7 +83,7 @@ def evaluate(
     rules |= {"aggregate": aggregate, "quorum": quorum}
     data: dict[str, Any] = {"inputs": inputs, "on_missing": on_missing, "criteria_per_call": criteria_per_call}
     spec = Spec.of(rubric, judges, samples, template, rules, **data)
-    items, id_column = with_rows(items, spec.rubric, spec.inputs, item_id)
+    items, id_column = with_rows(with_typed_ids(items, item_id), spec.rubric, spec.inputs, item_id)
     frame = as_items(items, item_id=id_column)
     if item_id is not None:  # for the record
         spec.settings["item_id"], spec.settings.sources["item_id"] = item_id, "argument"

@@ -38,7 +38,7 @@ from evalkit.stats.plain_tables import Keys
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 from evalkit.tables.grouping import cluster_names
-from evalkit.tables.items import ItemsLike, as_items
+from evalkit.tables.items import ItemsLike, as_items, with_typed_ids
 from evalkit.tables.schemas import SCORE_KEY, check
 
 _ASKED = [*SCORE_KEY, "level", "scale"]
@@ -181,6 +181,7 @@ class Evaluation:
         rows = judged[_ASKED].drop_duplicates()
         if rows.empty:
             raise InputError("the judgments table has no rows; nothing can be evaluated")
+        items = with_typed_ids(items, item_id)
         frame = as_items(items, item_id=item_id)
         chosen = rubric_of_table(rows, frame) if rubric is None else rubric_of(rubric)
         exploded, _ = with_rows(items, chosen, inputs, item_id)

@@ -28,7 +28,7 @@ from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.item_criteria import with_rows
 from evalkit.rubrics.prompt_builder import Template
 from evalkit.stats.result_tables import columns, result_table
-from evalkit.tables.items import ItemsLike, as_items
+from evalkit.tables.items import ItemsLike, as_items, with_typed_ids
 
 _SHORT = 10
 _LEAST = 1e-9  # US$: sums of floats differ in the last digits
@@ -175,7 +175,7 @@ def open_evaluation(
     if inputs is not None:
         check_names(inputs, spec.rubric)
         spec = replace(spec, inputs=dict(inputs))
-    items, item_id = with_rows(items, spec.rubric, spec.inputs, item_id)
+    items, item_id = with_rows(with_typed_ids(items, item_id), spec.rubric, spec.inputs, item_id)
     frame = as_items(items, item_id=item_id)
     work = Worklist.of(spec, frame)
     asked_options = {name: logged[name] for name in ("offline", "recorded", "adopt")}

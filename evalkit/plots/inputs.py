@@ -48,7 +48,7 @@ def labels_of(judged: Judged, labels: LabelsLike | None, drawn: pd.DataFrame) ->
         raise InputError(f"{fact}; pass labels=, a table with the columns item_id, criterion, annotator and label")
     human, note = take_part(labels_for(judged, table, list(map(str, drawn["criterion"].unique()))), None)
     human = human[human["label"].notna().to_numpy()]
-    return of_items(human, drawn["item_id"], drawn["criterion"]), note
+    return of_items(human, drawn), note
 
 
 def scale_drawn(rows: pd.DataFrame, human: Iterable[str] = ()) -> Scale:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -131,6 +131,7 @@ def as_labels(
         if rubric is None:
             return people
         rubric = rubric_of(rubric)
+        people = of_rubrics(people, [rubric.id], rubric.names)
         return _with_codes_of_levels(
             people if items is None else of_these_texts(people, items, rubric, inputs or {}), rubric
         )
@@ -315,7 +316,7 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
         keys |= dict.fromkeys(["criterion"], criteria[0] if criteria else "score")
     labels = labels.assign(**keys)
     rows = labels[labels["label"].notna()]
-    doubled = rows.duplicated([key for key in LABEL_KEY if key in rows])
+    doubled = rows.duplicated([key for key in (*LABEL_KEY, "rubric") if key in rows])
     if "annotator" in keys and doubled.any():
         item = rows.loc[doubled, "item_id"].iloc[0]
         raise InputError(
@@ -323,6 +324,25 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
             "labels.drop_duplicates() removes rows that are the same"
         )
     return labels
+
+
+def of_rubrics(labels: pd.DataFrame, rubrics: Iterable[object], criteria: Iterable[object]) -> pd.DataFrame:
+    """The labels without their column `rubric`, if they have it.
+
+    Raises
+    ------
+    InputError
+        When it names another rubric for one of these criteria than the only one that was judged: labels are matched by
+        criterion.
+    """
+    of_criteria = labels[labels["criterion"].isin([*criteria])]
+    names, judged = [*map(str, of_criteria.get("rubric", pd.Series()).dropna().unique())], [*map(str, rubrics)]
+    if names and judged and len({*names, *judged}) > 1:
+        raise InputError(
+            f"the column 'rubric' of the labels says {listed(names, most=3)}, but {listed(judged)} was judged; pass "
+            "the rows of one rubric in both tables, and then labels.drop(columns='rubric')"
+        )
+    return labels.drop(columns="rubric", errors="ignore")
 
 
 def label_text(value: Any, scale: Scale | None) -> str | None:

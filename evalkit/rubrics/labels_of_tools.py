@@ -37,6 +37,8 @@ _HOLDS = ("choices", "rating", "number", "selected", "text", "value")
 """Fields of a value that Label Studio or Argilla writes, of which one has the answer."""
 _SIDES = {"left": "A", "right": "B"}
 _ARE_OF_TOOLS = {"annotations", "completions", "responses", "annotation_id", "predictions"}
+_OF_RECORDS = ("id", "status", "_server_id", "responses", "suggestions", "metadata", "vectors")
+"""Fields of a record of Argilla that are not the item's."""
 _FORMS = (
     "an export of Label Studio (JSON, JSON_MIN, CSV), records of Argilla, a log of evalkit's tuner or label page, "
     "or a table with item_id, criterion, annotator and label; ek.extract_labels reads labels in columns of items"
@@ -168,12 +170,21 @@ def _object(line: bytes) -> _Row | None:
 
 
 def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted, where: str) -> pd.DataFrame:
-    """The last answer of each person to each question, without decisions of a lead; `at` says when it was answered."""
+    """The last answer of each person to each question, without decisions of a lead.
+
+    `at` of a row says when it was answered, and `shown` to what: labels of two answers with one id would be one's.
+    """
     lines, rows = list(answers), list[_Row]()
     moments = pd.to_datetime([str(row.get("at") or "") for row in lines], utc=True, errors="coerce", format="ISO8601")
     answered = [lines[n] for n in moments.fillna(pd.Timestamp(0, tz="UTC")).argsort(kind="stable")]
     names = {row["criterion"]: row["criterion"] for row in answered} if criterion_of is None else criterion_of
     of_people = [row for row in answered if row["criterion"] in names and row.get("source") != "adjudicated"]
+    contents = {row["item_id"]: str(row.get("shown")) for row in of_people}
+    if ids := sorted({row["item_id"] for row in of_people if str(row.get("shown")) != contents[row["item_id"]]}):
+        raise InputError(
+            f"{where}: several tasks or records with other contents have one id: {listed(ids, most=5)}; give each "
+            "answer an id of its own and pass its field, as in item_id='answer_id'"
+        )
     last = {(row["item_id"], names[row["criterion"]], row["annotator"]): row for row in of_people}
     if answered and not last:
         questions = sorted({row["criterion"] for row in answered})
@@ -241,10 +252,10 @@ def _of_log(rows: list[_Row], rubric: Rubric | None, where: str) -> Iterator[_Ro
 
 def _of_tasks(rows: list[_Row], criterion_of: _Wanted, name: str | None, where: str) -> Iterator[_Row]:
     """Label Studio's JSON: tasks with annotations, or (of its storages) annotations with their task."""
-    unseen = 0
+    unseen, unread = 0, dict[str, str]()
     for row in rows:
         task, alone = (row["task"], [row]) if isinstance(row.get("task"), Mapping) else (row, None)
-        nameless = False
+        nameless, contents = False, sorted(task.get("data", {}).items())
         for annotation in alone or task.get("annotations", task.get("completions", [])):
             results = annotation.get("result") or []
             if annotation.get("was_cancelled") or annotation.get("skipped"):
@@ -254,14 +265,20 @@ def _of_tasks(rows: list[_Row], criterion_of: _Wanted, name: str | None, where: 
                 continue
             noted = [result["meta"]["annotator"] for result in results if "annotator" in (result.get("meta") or {})]
             who = noted[0] if noted else annotation.get("completed_by")
-            moment = annotation.get("updated_at") or annotation.get("created_at")
+            about = {"at": annotation.get("updated_at") or annotation.get("created_at"), "shown": contents}
             if who is None and nameless:
                 raise InputError(f"{where}: task {task.get('id')!r} has annotations without completed_by; add it")
             nameless = nameless or who is None
-            answered = [r for r in results if r.get("type") in _JUDGED or r.get("from_name") in (criterion_of or ())]
+            results = [result for result in results if "from_name" in result]  # a relation has none
+            answered = [result for result in results if result.get("type") in _JUDGED or criterion_of is not None]
+            unread |= {result["from_name"]: result.get("type") for result in results if result not in answered}
             for question in dict.fromkeys(result["from_name"] for result in answered):
                 value = [result.get("value") for result in answered if result["from_name"] == question]
-                yield _answer(task.get("data", {}), task.get("id"), name, where, question, who, value) | {"at": moment}
+                yield _answer(task.get("data", {}), task.get("id"), name, where, question, who, value) | about
+    if unread:
+        kinds = listed(f"{question} ({kind})" for question, kind in unread.items())
+        fact = f"{where}: questions other than choices, rating, number and pairwise, left out: {kinds}"
+        warnings.warn(f"{fact}; criteria={{'question': 'criterion'}} reads a textarea", EvalkitWarning, stacklevel=4)
     if unseen:
         fact = f"{where}: {counted(unseen, 'annotation')} made from predictions of a model, which no person looked at"
         warnings.warn(f"{fact}, left out", EvalkitWarning, stacklevel=4)
@@ -280,9 +297,9 @@ def _of_rows(
         fact += "; Label Studio's JSON export tells, and they are left out of it"
         warnings.warn(fact, EvalkitWarning, stacklevel=4)
     for row in rows:
-        moment = {"at": row.get("updated_at") or row.get("created_at")}
+        about = {"at": row.get("updated_at") or row.get("created_at"), "shown": row.get("id")}  # the task
         for question in (question for question in criterion_of if question in row):
-            yield _answer(row, row.get("id"), name, where, question, row.get("annotator"), row[question]) | moment
+            yield _answer(row, row.get("id"), name, where, question, row.get("annotator"), row[question]) | about
 
 
 def _of_records(rows: list[_Row], name: str | None, where: str) -> Iterator[_Row]:
@@ -290,10 +307,13 @@ def _of_records(rows: list[_Row], name: str | None, where: str) -> Iterator[_Row
     no_status = 0
     for row in rows:
         fields = row | dict(row.get("metadata") or {}) | dict(row.get("fields") or {})
+        contents = row.get("fields") or {key: row[key] for key in row if "." not in key and key not in _OF_RECORDS}
         for question, value, user, status in _responses(row):
             no_status += status is None
             if status in (None, "submitted"):
-                yield _answer(fields, row.get("id"), name, where, question, user, value)
+                yield _answer(fields, row.get("id"), name, where, question, user, value) | {
+                    "shown": sorted(contents.items())
+                }
     if no_status:
         fact = f"{where} does not say which of {counted(no_status, 'response')} are drafts or discarded"
         warnings.warn(f"{fact}; export with to_list(flatten=True), which does", EvalkitWarning, stacklevel=4)

@@ -12,7 +12,7 @@ from evalkit.rubrics.item_criteria import with_rows
 from evalkit.rubrics.profiles import Profile, RubricLike, load_rubric_or_profile, rubric_of
 from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.rubrics.rubric import OWN_CRITERIA, Rubric
-from evalkit.tables.items import ItemsLike, as_items, column_names
+from evalkit.tables.items import ItemsLike, as_frame, as_items
 
 
 def build_prompt(
@@ -77,7 +77,7 @@ def build_prompt(
     missing = [name for name in chosen.required_inputs if name not in values]
     if missing:
         fact = f"the item has no {listed(missing)}, which rubric {chosen.id!r} needs"
-        raise InputError(f"{fact}; it has {listed(column_names(item), most=30)}")
+        raise InputError(f"{fact}; it has {listed(as_frame(item), most=30)}")
     if builder.template.commits:
         values[OWN_ANSWER] = "(the judge's own answer, which it gives before it sees this)"
     groups = groups_of(chosen.criteria, per_call)

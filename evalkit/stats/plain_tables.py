@@ -138,7 +138,7 @@ def with_index(source: Any) -> Any:
     if source.columns.nlevels > 1:
         fact = f"the table's columns have {source.columns.nlevels} levels, as after agg([…])"
         raise InputError(f"{fact}; give them one name each, as in groupby(…).agg(score=('score', 'mean'))")
-    levels = [level for level in source.index.names if level in schemas.JUDGMENT_KEY or level in _KEYS]
+    levels = [level for level in source.index.names if level in (*schemas.JUDGMENT_KEY, *_KEYS, *_OF_ITEM)]
     if not levels:
         return source
     new = [level for level in levels if level not in source.columns]

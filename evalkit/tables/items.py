@@ -88,11 +88,6 @@ def as_items(source: ItemsLike, *, item_id: str | None = None, columns: Iterable
     return pd.DataFrame(made)
 
 
-def column_names(source: Any) -> list[str]:
-    """The columns of a source of items, unchecked; for messages."""
-    return [str(column) for column in as_frame(source).columns]
-
-
 def as_frame(source: Any) -> pd.DataFrame:
     """A source of items as a DataFrame, with its columns unchanged and unchecked."""
     if isinstance(source, pd.DataFrame):
@@ -116,6 +111,15 @@ def as_frame(source: Any) -> pd.DataFrame:
     raise InputError(
         f"{fact}; for a file or the name of a data set, call load_items first (tables.read_frame: any table)"
     )
+
+
+def with_typed_ids(source: ItemsLike, item_id: str | None = None) -> pd.DataFrame:
+    """Items as a DataFrame, their ids with the type that pandas gives them; rows without ids are numbered in texts."""
+    if isinstance(source, pd.DataFrame):
+        return source
+    frame, name = as_frame(source), item_id or "item_id"
+    frame = frame.set_axis(frame.index.astype("str"))
+    return frame.assign(**{name: frame[name].infer_objects()}) if name in frame else frame
 
 
 def refuse_columns(source: Mapping[Any, Any], where: str = "this is") -> None:
@@ -149,9 +153,17 @@ def _from_hub(source: Any) -> pd.DataFrame:
     if isinstance(source.column_names, Mapping):
         fact = f"this is a {type(source).__name__} with the splits {listed(source.column_names)}"
         raise InputError(f"{fact}; choose one of them, as in data[{next(iter(source.column_names), 'train')!r}]")
-    frame = pd.DataFrame(source.to_pandas())
-    for name, feature in source.features.items():
-        if type(feature).__name__ == "ClassLabel":
+    form = getattr(source, "format", {"type": None})  # a stream has none
+    is_changed = form["type"] == "custom"  # by a transform, which decides what a row is
+    if is_changed or source.features is None:  # of a stream whose types are not known
+        frame = as_frame(list(source if is_changed else source.with_format(None)))
+    else:
+        hides_columns = not form.get("output_all_columns", True)
+        frame = pd.DataFrame(source.to_pandas(), columns=form["columns"] if hides_columns else None)
+    for name, feature in (source.features or {}).items():
+        is_class = type(feature).__name__ == "ClassLabel" and name in frame
+        # a transform may give values of its own, which are no numbers of classes
+        if is_class and not (is_changed and frame[name].tolist() != list(source.with_format(None)[name])):
             codes = [-1 if is_missing(code) else int(code) for code in frame[name]]
             frame[name] = pd.Series([feature.names[code] if code >= 0 else None for code in codes], dtype=object)
     return frame

@@ -1,4 +1,4 @@
-"""Keys and passwords that may be words: they change no reply, rubric or judge; what no text holds by chance is hidden."""
+"""Keys and passwords that may be words: they change no reply, rubric or judge; others are hidden."""
 
 from __future__ import annotations
 

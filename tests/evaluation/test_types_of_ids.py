@@ -64,3 +64,56 @@ def test_ids_of_the_index_come_back_as_they_were(index: list[object], tmp_path: 
         assert table["item_id"].dtype == items.index.dtype
         joined = items.join(table.set_index("item_id")["score"])
         assert joined["score"].tolist() == table["score"].tolist()
+
+
+@pytest.mark.parametrize("ids", [[4, 2, 9], [4.0, 2.5, 9.0], ["04", "2", "9"], [2**63 + 5, 1, 2]])
+@pytest.mark.parametrize("name", ["item_id", "number"])
+def test_ids_of_rows_that_are_no_table_come_back_as_pandas_has_them(
+    ids: list[object], name: str, tmp_path: Path
+) -> None:
+    rubric = ek.Rubric(id="r", inputs=["answer"], criteria=[{"name": "c", "scale": {0: "no", 1: "yes"}}])
+    rows = [{name: one, "answer": f"a{n}"} for n, one in enumerate(ids)]
+    table = pd.DataFrame(rows).rename(columns={name: "item_id"})
+    options = {"item_id": None if name == "item_id" else name, "cache": tmp_path, "progress": False}
+    made = ek.judge(rows, rubric, "fake:strict", samples=1, **options)
+    evaluation = ek.evaluate(rows, rubric, "fake:strict", samples=1, **options)
+    of = ek.Evaluation.of(made, rows, rubric=rubric, item_id=options["item_id"])
+    opened = open_evaluation(
+        history(cache=tmp_path)["evaluation"].iloc[0], rows, cache=tmp_path, item_id=options["item_id"]
+    )
+    imported = ek.import_judgments(
+        [row | {"mark": 1} for row in rows], rubric, item=name, judge="fake:strict", score="mark"
+    )
+    for scores in (made, evaluation.scores, evaluation.items, of.scores, opened.scores, imported):
+        assert scores["item_id"].dtype == table["item_id"].dtype
+        assert len(table.merge(scores, on="item_id")) == len(ids)
+
+
+def test_numbers_that_evalkit_gives_and_mixed_ids_are_texts(tmp_path: Path) -> None:
+    rubric = ek.Rubric(id="r", inputs=["answer"], criteria=[{"name": "c", "scale": {0: "no", 1: "yes"}}])
+    options = {"cache": tmp_path, "progress": False, "samples": 1}
+    assert ek.judge([{"answer": "a"}, {"answer": "b"}], rubric, "fake:strict", **options)["item_id"].tolist() == [
+        "0",
+        "1",
+    ]
+    mixed = [{"item_id": 5, "answer": "a"}, {"item_id": "x", "answer": "b"}]
+    assert ek.judge(mixed, rubric, "fake:strict", **options)["item_id"].tolist() == ["5", "x"]
+    single = {"item_id": 5, "answer": "a"}
+    assert ek.judge(single, rubric, "fake:strict", **options)["item_id"].tolist() == [5]
+    assert ek.judge([], rubric, "fake:strict", **options).empty
+
+
+@pytest.mark.long
+def test_a_stream_is_read_once_and_keeps_whole_numbers(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets", reason="the extra datasets is not installed")
+    reads = []
+
+    def rows():
+        for number in (30, 10, 20):
+            reads.append(number)
+            yield {"item_id": number, "answer": "a"}
+
+    rubric = ek.Rubric(id="r", inputs=["answer"], criteria=[{"name": "c", "scale": {0: "no", 1: "yes"}}])
+    stream = datasets.IterableDataset.from_generator(rows)
+    evaluation = ek.evaluate(stream, rubric, "fake:strict", samples=1, cache=tmp_path, progress=False)
+    assert evaluation.scores["item_id"].tolist() == reads == [30, 10, 20]

@@ -24,7 +24,7 @@ from evalkit.rubrics import Rubric
 from evalkit.rubrics.inputs import item_inputs
 from evalkit.tables import load_items
 from evalkit.tables.files import write_frame
-from evalkit.tables.items import as_items, canonical, canonical_text, column_names, input_text, is_missing
+from evalkit.tables.items import as_items, canonical, canonical_text, input_text, is_missing
 
 RUBRIC = Rubric(
     id="r",
@@ -384,9 +384,6 @@ class TestSources:
             InputError, match="item 'b', column 'answer': a field of an item cannot have the type bytes"
         ):
             as_items([{"item_id": "a", "answer": "x"}, {"item_id": "b", "answer": b"x"}])
-
-    def test_column_names_do_not_look_at_values(self):
-        assert column_names({"a": b"x", 1: 2}) == ["a", "1"]
 
     def test_a_large_answer(self):
         text = "ж" * 1_000_000

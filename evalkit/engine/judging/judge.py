@@ -30,7 +30,7 @@ from evalkit.engine.request import Request
 from evalkit.errors import JudgeError, counted
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.stats.plain_tables import Keys
-from evalkit.tables.items import ItemsLike
+from evalkit.tables.items import ItemsLike, with_typed_ids
 
 if TYPE_CHECKING:
     from evalkit.engine.calls.budget import Budget
@@ -170,6 +170,7 @@ def judge(
         concurrency, retries, budget_usd, max_calls, progress, replies,
         requests_per_minute, tokens_per_minute, run, on_progress, max_seconds,
     )  # fmt: skip
+    items = with_typed_ids(items, item_id)
     table = judge_worklist(Worklist.of(spec, items, item_id), options)
     return Keys.of_items(items, item_id).restore(table)
 
@@ -245,6 +246,7 @@ async def ajudge(*args: Any, **options: Any) -> pd.DataFrame:
     arguments = signature(judge).bind(*args, **options).arguments
     items, rubric, judges = arguments.pop("items"), arguments.pop("rubric"), arguments.pop("judges", None)
     item_id = arguments.pop("item_id", None)
+    items = with_typed_ids(items, item_id)
     spec_arguments = {
         name: arguments.pop(name)
         for name in ("samples", "template", "inputs", "on_missing", "criteria_per_call")

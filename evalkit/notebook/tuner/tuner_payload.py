@@ -24,6 +24,7 @@ from evalkit.notebook.tuner.rubric_form import form_of
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import changes_of
 from evalkit.rubrics.prompt_builder import list_templates
+from evalkit.rubrics.scales import number
 
 
 def draft_payload(session: Session, revision: int, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,7 +92,8 @@ def figures_payload(session: Session) -> dict[str, Any]:
     versions, criterion = session.history.versions, session.shown_criterion
     current, against = session.runs.current, session.runs.against
     changes = changes_of(versions[against], versions[current]) if against and current else []
-    cells, n_counted = session.cells(), sum(len(row.counted) for row in session.rows())
+    cells, labels_in_use = session.cells(), [label for row in session.rows() for label in row.counted.values()]
+    beside = Counter(labels_in_use) - Counter({label: len(labels_in_use) for label in {cell.human for cell in cells}})
     return {
         "criteria": list(session.shown_rubric.names),
         "criterion": criterion,
@@ -99,7 +101,8 @@ def figures_payload(session: Session) -> dict[str, Any]:
         "decision": decision_payload(session),
         "tiles": [asdict(tile) for tile in session.tiles()],
         "cells": [asdict(cell) for cell in cells],
-        "between": n_counted - sum(cell.n for cell in cells),
+        "between": sum(n for label, n in beside.items() if number(label) is not None),  # means of people
+        "undecided": {label: n for label, n in beside.items() if number(label) is None},  # as "?"
         "split": bool(labels.log.table.loc[labels.log.table["criterion"] == criterion, "part"].eq("held-out").any()),
         "held_out": session.look.get("words", {}),
         "same": session.is_same,

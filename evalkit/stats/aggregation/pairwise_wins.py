@@ -20,7 +20,7 @@ from evalkit.stats.result_tables import JUDGE_KEY, figure_row, own_clusters, res
 from evalkit.stats.touched_tables import check_rows, take_rows, take_votes
 from evalkit.tables import schemas
 from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Floats, clusters_of, group, refuse_doubles
-from evalkit.tables.items import ItemsLike, as_items, column_names
+from evalkit.tables.items import ItemsLike, as_frame, as_items
 
 _SCORES = {label.casefold(): score for label, score in PAIR_SCORES.items()}
 _PAIR = Scale.of(dict.fromkeys(["A", "B", "tie"]), level="nominal")
@@ -135,7 +135,7 @@ def compared(
         schemas.check(judged, "votes")
     refuse_twice(judged, "votes" if "judge" in judged else "scores", a, b)
     single = "system_id" in judged and a not in judged
-    if single and (items is None or a not in column_names(items)):
+    if single and (items is None or a not in as_frame(items)):
         return _of_single_answers(judged, items, name, item_id, clusters, scale)
     if items is None:
         if lacking := [column for column in ("item_id", a, b) if column not in judged]:

@@ -114,7 +114,7 @@ def checked(
         fact = f"the labels are for criterion {listed(people['criterion'].unique())}"
         advice = f"but criterion {listed(frame['criterion'].unique())} was judged"
         raise InputError(f"{fact}, {advice}; in the labels, use the criterion's name in the rubric")
-    return frame, label_values.of_items(people, frame["item_id"], frame["criterion"]), keys
+    return frame, label_values.of_items(people, frame), keys
 
 
 def panels(

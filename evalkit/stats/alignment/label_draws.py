@@ -102,7 +102,7 @@ def next_labels(
     frame, keys = take_rows(votes, "votes", need=[*VOTE_KEY, "label", "level", "scale"], function="next_labels")
     criteria = list(map(str, frame["criterion"].unique()))
     people = empty("labels") if labels is None else labels_for(judged, labels, criteria)
-    people = of_items(people, frame["item_id"], frame["criterion"])
+    people = of_items(people, frame)
     rows = []
     for criterion in frame["criterion"].unique():
         of_criterion = frame.loc[(frame["criterion"] == criterion).to_numpy()]

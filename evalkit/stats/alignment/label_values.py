@@ -13,10 +13,11 @@ import pandas as pd
 from evalkit.core.lists_of_choices import Reference
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.human_labels import TEXT_HASH, LabelsLike, as_labels
+from evalkit.rubrics.human_labels import TEXT_HASH, LabelsLike, as_labels, of_rubrics
 from evalkit.rubrics.label_words import verdict_word
 from evalkit.rubrics.scales import Scale, code_text, has_thousands, number
 from evalkit.stats.alignment.agreement_measures import Answers
+from evalkit.stats.plain_tables import with_index
 from evalkit.stats.result_tables import own_clusters
 from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Ints, match_ids, refuse_doubles, tally
 from evalkit.tables.schemas import LABEL_KEY, check
@@ -62,29 +63,39 @@ def labels_for(judged: object, labels: LabelsLike, criteria: Sequence[str] | Non
     return as_labels(labels, items, rubric, criteria, inputs=inputs)
 
 
-def of_items(labels: pd.DataFrame, items: pd.Series, criteria: pd.Series) -> pd.DataFrame:
-    """Labels with ids spelled as those of the items; those of no item are noted (`match_ids`) and stay.
+def of_items(labels: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
+    """Labels with ids spelled as those of the table `judged`; those of no item are noted (`match_ids`) and stay.
 
-    So are criteria that were not judged, if one that was has no labels or nearly their name, and annotators of nearly
-    one name.
+    So are those of items that were judged on other criteria only, criteria that were not judged, if one that was has no
+    labels or nearly their name, and annotators of nearly one name.
 
     Raises
     ------
     InputError
-        When under half of the labels and of the items match, or two labels of one annotator are of one item and
-        criterion, as with ids 1 and 1.0.
+        When under half of the labels and of the items match, two labels of one annotator are of one item and criterion,
+        as with ids 1 and 1.0, or the labels are of another rubric.
     """
+    criteria = judged["criterion"].unique()
+    labels = of_rubrics(labels, judged["rubric"].unique() if "rubric" in judged else (), criteria)
     if (notes := ID_NOTES.get()) is not None:
         notes |= dict.fromkeys(labels.attrs.get(LOST_IDS, ()))
         notes |= dict.fromkeys([_UNCHECKED] if TEXT_HASH in labels else ())
-        notes |= dict.fromkeys(_doubtful_names(labels, [*map(str, criteria.unique())]))
-    judged = labels["criterion"].isin(criteria.unique()) & labels["label"].notna()
-    item_ids = pd.Index(items.unique(), dtype="str")
+        notes |= dict.fromkeys(_doubtful_names(labels, [*map(str, criteria)]))
+    is_judged = labels["criterion"].isin(criteria) & labels["label"].notna()
+    item_ids = pd.Index(judged["item_id"].unique(), dtype="str")
     ids = labels["item_id"].astype(object)
-    ids[judged] = match_ids(pd.Index(ids[judged]), item_ids, "labels", "item")
+    ids[is_judged] = match_ids(pd.Index(ids[is_judged]), item_ids, "labels", "item")
     labels = labels.assign(item_id=ids.astype("str"))
+    if notes is not None and len(criteria) > 1:
+        notes |= dict.fromkeys(_on_other_criteria(labels[is_judged & labels["item_id"].isin(item_ids)], judged))
     refuse_doubles(labels[labels["label"].notna()], LABEL_KEY, "labels")
     return labels
+
+
+def _on_other_criteria(labels: pd.DataFrame, judged: pd.DataFrame) -> Iterator[str]:
+    for name, rows in labels.groupby("criterion", observed=True):
+        if n := int((~rows["item_id"].isin(judged.loc[judged["criterion"] == name, "item_id"])).sum()):
+            yield f"{n} of {len(rows)} labels of {name!r} left out: their items were judged on other criteria only"
 
 
 def _doubtful_names(labels: pd.DataFrame, judged: list[str]) -> Iterator[str]:
@@ -108,7 +119,7 @@ def _plain_name(name: str) -> str:
 def clusters_for(judged: object, clusters: ClustersLike | None) -> ClustersLike | None:
     """The clusters passed, else those of an evaluation or of a table's own column `group_id`."""
     if isinstance(judged, pd.DataFrame):
-        return own_clusters(judged, clusters)
+        return own_clusters(with_index(judged), clusters)
     return getattr(judged, "clusters", None) if clusters is None else clusters
 
 

@@ -225,7 +225,7 @@ def labels_of_sides(
         criteria = list(map(str, votes["criterion"].unique()))
         people, note = take_part(labels_for(after if has_items else before, labels, criteria), None)
     if people is not None:
-        people = of_items(people, votes["item_id"], votes["criterion"])
+        people = of_items(people, votes)
     return None if people is None or people.empty else people, note
 
 

@@ -660,5 +660,24 @@ def test_labels_between_levels_are_counted_beside_the_matrix_and_for_each_versio
         session.run()
         figures, rows = figures_payload(session), [session.alignment(key) for key in session.history.versions]
         n_means = int(given["label"].isin(["1.5", "0.5"]).sum())
+        assert figures["undecided"] == {}
         assert (figures["between"], sum(cell["n"] for cell in figures["cells"])) == (n_means, len(given) - n_means)
         assert [row["n_labelled"] for row in rows if row is not None] == [given["item_id"].nunique()] * 2
+
+
+@pytest.mark.parametrize("word", ["not sure", "?"])
+def test_words_of_a_level_that_was_removed_are_no_means_of_people(word: str, tmp_path: Path) -> None:
+    items = table(12)
+    words = [word] * 3 + ["no", "yes"] * 4 + ["yes"]
+    given = pd.DataFrame({"item_id": items["item_id"], "criterion": "c", "annotator": "x", "label": words})
+    scale = {"no": "", "yes": "", word: ""}
+    question = {"name": "c", "scale": scale, "level": "nominal", "pass_if": ["yes"]}
+    rubric = ek.Rubric(id="r", inputs=["answer"], criteria=[question])
+    edited = rubric.edit("c", scale={word: None})
+    ek.record(items, edited, JUDGE, [["no"]] * 12, overwrite=True)
+    session = Session(items, rubric, [JUDGE], samples=1, recorded="use", folder=tmp_path, labels=given)
+    session.drafts.edit(lambda base, _: rebase(base, edited.to_dict()))
+    session.run()
+    figures = figures_payload(session)
+    assert (figures["undecided"], figures["between"], figures["off_scale"]) == ({word: 3}, 0, 0)
+    assert sum(cell["n"] for cell in figures["cells"]) == 9
