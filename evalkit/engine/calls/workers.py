@@ -98,8 +98,8 @@ class Workers:
 
     def __init__(self, judge: Judge, run: Run) -> None:
         self.judge, self._run = judge, run
-        most = run.options.concurrency or CONCURRENCY
-        self._client = connect(judge, RunSettings(run.store, run.newer_than, most))
+        concurrency = run.options.concurrency or CONCURRENCY
+        self._client = connect(judge, RunSettings(run.store, run.newer_than, concurrency))
         limiters = rate_limiters.setdefault(asyncio.get_running_loop(), {})
         self._limiter = limiters.setdefault((judge.service, judge.model, judge.api_key_env), RateLimiter())
         self._limiter.begin(
@@ -114,7 +114,7 @@ class Workers:
         self._n_works: bool | None = False
         if not asks_singly(judge) and ("n" not in self._adapt or self._adapt["n"] is not None):
             self._n_works = facts.get("n_supported", self._client.supports_n)
-        self.concurrency = self._client.own_concurrency or most
+        self.concurrency = self._client.own_concurrency or concurrency
         self._most = min(self.concurrency, self._client.max_concurrency or self.concurrency)
         # so few that a claim is held for about a second before its call starts: others wait for it
         limit = min(run.options.requests_per_minute or math.inf,
