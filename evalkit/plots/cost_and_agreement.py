@@ -86,9 +86,9 @@ def _of(evaluation: HasJudgments, prefix: str) -> pd.DataFrame:
     if (alignment := getattr(evaluation, "alignment", None)) is None:
         raise InputError("plot_cost needs labels in each evaluation; pass labels= to evaluate")
     table, n_unique = evaluation.judgments, getattr(evaluation, "n_unique", 0)
-    asked = table.loc[~table["error"].astype(object).isin(SKIPPED).to_numpy()]
-    n_items = max(n_unique * asked["item_id"].nunique() / max(table["item_id"].nunique(), 1), 1)
-    usd = {str(judge): Bill.of(rows).usd / n_items for judge, rows in asked.groupby("judge", observed=True)}
+    called = table.loc[~table["error"].astype(object).isin(SKIPPED).to_numpy()]
+    n_items = max(n_unique * called["item_id"].nunique() / max(table["item_id"].nunique(), 1), 1)
+    usd = {str(judge): Bill.of(rows).usd / n_items for judge, rows in called.groupby("judge", observed=True)}
     usd["jury"] = sum(usd.values()) if usd else np.nan
     judges = alignment["judge"].astype("str")
     costs = judges.map(usd).astype("float64") * 1000

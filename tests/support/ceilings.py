@@ -27,7 +27,6 @@ MOST = {
     "lighteval": 3_029,
     "notebook": 5_528,
     "plots": 942,
-    "probes": 478,
     "rubrics": 4_866,
     "runs": 2_855,
     "stats": 7_434,
@@ -71,7 +70,7 @@ def complaints(statements: Counter[str], n_nodes: int) -> list[str]:
     for name, n, most in rows:
         limit = most + sum(one.statements for one in RAISED if name in (one.package, "all of evalkit"))
         if n > limit:
-            lines.append(f"{name}: {n:,} statements, at most {limit:,}: take some out, or say in RAISED what they are for")
+            lines.append(f"{name}: {n:,} statements, at most {limit:,}: take some out, or name in RAISED what came")
     most_nodes = MOST_NODES_PER_STATEMENT * statements.total()
     if n_nodes > most_nodes:
         lines.append(f"{n_nodes:,} syntax nodes, at most {most_nodes:,.0f} for so many statements: one thought a line")

@@ -311,8 +311,10 @@ class Lookups:
         shared = orjson.loads(parts.shared_json())
         names = [name for name in shared if name not in _OF_VERSION]
         with self.database.reading() as connection:
-            known = {} if connection is None else call_parts(connection)
-            calls = [str(number) for number, call in known.items() if all(call[name] == shared[name] for name in names)]
+            stored = {} if connection is None else call_parts(connection)
+            calls = [
+                str(number) for number, call in stored.items() if all(call[name] == shared[name] for name in names)
+            ]
             if connection is None or not calls:
                 return []
             rows = connection.execute(_EARLIER.format(",".join(calls), connection.newest)).fetchall()
