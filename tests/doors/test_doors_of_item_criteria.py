@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from batch_server import batch_server
+from commandline import evalkit
 from lighteval_parts import MODEL
 from places import ROOT
 from postgres import fresh_database
@@ -118,9 +117,8 @@ def test_a_column_of_another_name_is_named_at_each_door(tmp_path: Path) -> None:
         (["--input", "requirement=rubric"], 2, "--input criteria=rubric"),
         ([], 2, "--input criteria=rubric"),
     ):
-        line = ["evaluate", str(file), "--rubric", "requirement", "--judge", "fake:strict", "--samples", "1", *flags]
-        run = subprocess.run([sys.executable, "-m", "evalkit", *line, "--cache", str(cache)], capture_output=True,
-                             text=True, timeout=120, check=False)  # fmt: skip
+        line = ["evaluate", file, "--rubric", "requirement", "--judge", "fake:strict", "--samples", "1", *flags]
+        run = evalkit(*line, "--cache", cache, folder=tmp_path)
         assert (run.returncode, words in run.stdout + run.stderr) == (code, True), run.stderr
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from batch_runs import MODELS, SAMPLES, judged, jury, sent, some_items
 from batch_server import batch_server
+from commandline import python
 from places import SUPPORT
 from postgres import fresh_database
 
@@ -67,7 +68,7 @@ def test_killed_forty_times(
         while n_killed < KILLS:
             n_items += ITEMS
             arguments = [str(SUPPORT), server.url, cache, str(n_items)]
-            with subprocess.Popen([sys.executable, "-c", CHILD, *arguments], stdout=subprocess.PIPE) as child:
+            with subprocess.Popen(python(CHILD, *arguments), stdout=subprocess.PIPE) as child:
                 assert child.stdout is not None
                 assert child.stdout.readline() == b"ready\n"
                 start = time.monotonic()

@@ -39,8 +39,8 @@ OF_KERNEL = (
     "evalkit.notebook.tuner.rubric_tuner",
 )  # fmt: skip
 OF_LIGHTEVAL = (
-    *OF_EVALKIT, "torch", "transformers", "datasets", "accelerate", "litellm", "litellm.caching.caching",
-    "sklearn.metrics", "nltk", "inspect_ai", "textual", "huggingface_hub.inference._client", "pandas", "aenum", "git",
+    "torch", "transformers", "datasets", "accelerate", "litellm", "litellm.caching.caching", "sklearn.metrics", "nltk",
+    "scipy.stats", "inspect_ai", "textual", "huggingface_hub.inference._client", "pandas", "aenum", "git",
     "transformers.models.llama.modeling_llama", "transformers.generation.utils",
 )  # fmt: skip
 
