@@ -267,7 +267,7 @@ class StartCard(NotebookWidget):
         if saved := self._saved_roles():
             self.roles = ColumnRoles({**self.roles.roles, **saved, **self._kept()})
             self._left_out += _state(self._saved, self.rubric.id).get("left_out", ())
-            self.rubric = new_rubric(self._columns, self.roles) if is_new else self.rubric
+            self.rubric = new_rubric(self._columns, self.roles, self._new_id) if is_new else self.rubric
         self._check()
 
     def _kept(self) -> dict[str, str]:

@@ -1029,8 +1029,10 @@ def test_a_new_rubric_is_named_after_the_file(tmp_path):
 
 @pytest.mark.long
 def test_all_columns_that_are_kept_can_be_shown_and_searched():
-    table = answers_of(ticket=[f"T-{at // 2:03d}" for at in range(60)], remark=[f"note {at} " * 40 for at in range(60)])
-    tuner = start(table.assign(lang=["de", "en"] * 30, same="x"), "relevancy", "fake:strict").tuner()
+    table = answers_of(
+        80, ticket=[f"T-{at // 2:03d}" for at in range(80)], remark=[f"note {at} " * 40 for at in range(80)]
+    )
+    tuner = start(table.assign(lang=["de", "en"] * 40, same="x"), "relevancy", "fake:strict").tuner()
     tuner.run()
     assert tuner.wait_idle(300)
     columns = tuner.state["page"]["item_columns"]

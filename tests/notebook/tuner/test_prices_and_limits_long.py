@@ -81,14 +81,13 @@ def test_the_limit_of_the_session_is_on_the_buttons_and_nothing_is_asked_beyond(
         assert tuner.state["status"]["plan"].endswith("over the limit: US$ 1.00 left; raise 'Spend at most' under Jury")
         do(tuner, do="run")  # what is expected refuses nothing; the run ends where the next call may cost too much
         n_sent = len(server.seen)
-        assert 0 < n_sent < 24
-        assert n_sent * (100 + 11) / 1000 <= 1.0  # the server counts 100 and 11 tokens
-        assert tuner.judgments["error"].eq("budget").sum() == 24 - n_sent
+        assert n_sent == 0  # each call may cost more than US$ 1
+        assert tuner.judgments["error"].eq("budget").sum() == 24
         jury = {"active": {"y": 1}, "samples": 1, "aggregate": "mean"}
         do(tuner, do="jury", **jury, budget_usd="20")
         assert "over" not in tuner.state["status"]["button"]
         do(tuner, do="run")
-        paid = 24 * (100 + 11) / 1000
+        paid = 24 * (100 + 11) / 1000  # the server counts 100 and 11 tokens
         assert tuner.session.drafts.left_usd == pytest.approx(20 - paid)
         # what is left is less by what was paid, for suggestions, tries and chance too
         do(tuner, do="jury", **jury, budget_usd=str(paid + 0.5))
