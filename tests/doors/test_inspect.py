@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from servers import judge_server
+from warm_process import WarmProcess
 
 import evalkit as ek
 from evalkit.errors import ConfigError, JudgeError, RubricError
@@ -234,9 +235,13 @@ def mine():
 """
 
 
-def command(*words: str, place: Path, check: bool = True, **environ: str) -> subprocess.CompletedProcess[str]:
+def command(
+    *words: str, place: Path, check: bool = True, warm: WarmProcess | None = None, **environ: str
+) -> subprocess.CompletedProcess[str]:
+    """A module with arguments in a process: a fork of the warm one that has loaded Inspect, if it is given."""
+    started = [sys.executable, "-m", *words] if warm is None else warm.command("-m", *words)
     done = subprocess.run(
-        [sys.executable, "-m", *words], cwd=place, env=os.environ | environ, capture_output=True, text=True,
+        started, cwd=place, env=os.environ | environ, capture_output=True, text=True,
         timeout=240, check=False,
     )  # fmt: skip
     assert not check or done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
@@ -255,7 +260,7 @@ def last_log(place: Path) -> Any:
     return read_eval_log(str(max((place / "logs").glob("*.eval"))))
 
 
-def test_inspect_eval_with_faults_then_again_then_a_rescore(tmp_path: Path) -> None:
+def test_inspect_eval_with_faults_then_again_then_a_rescore(tmp_path: Path, warm_lighteval: WarmProcess) -> None:
     both = Both(unreadable=5)
     with judge_server(faults=both) as server:
         (tmp_path / "task.py").write_text(TASK.format(url=server.url, n=N), encoding="utf-8")
@@ -271,28 +276,29 @@ def test_inspect_eval_with_faults_then_again_then_a_rescore(tmp_path: Path) -> N
         assert (lost.reason, lost.metadata["error"]) == ("grader_failed", "unreadable")
         assert (set(both.asked.values()), set(both.graded.values())) == ({1}, {1})
 
-        inspect_eval(tmp_path, server.url)
+        inspect_eval(tmp_path, server.url, warm=warm_lighteval)
         assert figures(last_log(tmp_path)) == found
         assert (both.asked.total(), both.graded.total()) == (N, N), "the second run makes no calls"
 
         rescore = ("--scorer", "evalkit/judge_scorer", "-S", "rubric=correctness", "-S", "judges=fake:strict")
         location = str(max((tmp_path / "logs").glob("*.eval")))
-        command("inspect_ai", "score", location, *rescore, "--action", "append", "--overwrite", place=tmp_path)
+        score = ("inspect_ai", "score", location)
+        command(*score, *rescore, "--action", "append", "--overwrite", place=tmp_path, warm=warm_lighteval)
         names = [score.name for score in last_log(tmp_path).results.scores]
         assert names.count("correctness") == 2
         assert both.asked.total() == N
         wrong = ("--scorer", "evalkit/judge_scorer", "-S", "rubric=corectness", "-S", "judges=fake:strict")
-        done = command("inspect_ai", "score", location, *wrong, "--overwrite", place=tmp_path, check=False)
+        done = command(*score, *wrong, "--overwrite", place=tmp_path, check=False, warm=warm_lighteval)
         assert "corectness" in done.stdout + done.stderr
 
 
-def test_a_killed_eval_pays_nothing_twice(tmp_path: Path) -> None:
+def test_a_killed_eval_pays_nothing_twice(tmp_path: Path, warm_lighteval: WarmProcess) -> None:
     both = Both(delay=0.3)
     with judge_server(faults=both) as server:
         (tmp_path / "task.py").write_text(TASK.format(url=server.url, n=N), encoding="utf-8")
-        words = ["-m", "inspect_ai", "eval", "task.py", *model(server.url), "--max-connections", "2"]
+        words = ["inspect_ai", "eval", "task.py", *model(server.url), "--max-connections", "2"]
         process = subprocess.Popen(
-            [sys.executable, *words], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [sys.executable, "-m", *words], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
             deadline = time.monotonic() + 120
@@ -305,7 +311,7 @@ def test_a_killed_eval_pays_nothing_twice(tmp_path: Path) -> None:
             process.wait()
         before = both.graded.copy()
         assert 5 <= before.total() < N
-        inspect_eval(tmp_path, server.url)
+        inspect_eval(tmp_path, server.url, warm=warm_lighteval)
         found = figures(last_log(tmp_path))
     assert found["coverage"][0] == 1
     assert found["raw"][0] == pytest.approx(sum(n % 3 for n in range(1, N + 1)) / N)
@@ -344,7 +350,7 @@ def lighteval_eval(place: Path, url: str, tasks: str, *words: str, **options: An
     return command("evalkit", "lighteval", "eval", *base, *words, place=place, **options)
 
 
-def test_lighteval_eval_with_tasks_of_ones_own(tmp_path: Path) -> None:
+def test_lighteval_eval_with_tasks_of_ones_own(tmp_path: Path, warm_lighteval: WarmProcess) -> None:
     pytest.importorskip("lighteval")
     folder = tmp_path / "rows"
     folder.mkdir()
@@ -354,12 +360,9 @@ def test_lighteval_eval_with_tasks_of_ones_own(tmp_path: Path) -> None:
     both = Both(unreadable=5)
     with judge_server(faults=both) as server:
         environ = scoring(server.url, "judge")
-        done = lighteval_eval(
-            tmp_path, server.url, "mine", "--custom-tasks", "tasks.py", "--log-dir", "logs", **environ
-        )
-        again = lighteval_eval(
-            tmp_path, server.url, "mine", "--custom-tasks", "tasks.py", "--log-dir", "logs2", **environ
-        )
+        words = ("mine", "--custom-tasks", "tasks.py", "--log-dir")
+        done = lighteval_eval(tmp_path, server.url, *words, "logs", **environ)
+        again = lighteval_eval(tmp_path, server.url, *words, "logs2", warm=warm_lighteval, **environ)
         calls = both.asked.total(), both.graded.total()
         items = [
             {"question": f"Be brief.\n\nITEM-{n}?", "answer": f"Answer to ITEM-{n}.", "reference": "x"}
@@ -368,7 +371,9 @@ def test_lighteval_eval_with_tasks_of_ones_own(tmp_path: Path) -> None:
         judge = ek.Judge("openai", "judge", base_url=server.url, name="openai:judge")
         evaluation = ek.evaluate(items, "correctness", judge, samples=1)
         assert both.graded.total() == calls[1], "evaluate finds the replies"
-        failed = lighteval_eval(tmp_path, "http://127.0.0.1:1/v1", "nine", "--log-dir", "logs3", check=False, **environ)
+        nobody = "http://127.0.0.1:1/v1"
+        options = {"check": False, "warm": warm_lighteval, **environ}
+        failed = lighteval_eval(tmp_path, nobody, "nine", "--log-dir", "logs3", **options)
     assert calls == (10, 10)
     line = next(line for line in done.stdout.splitlines() if " correctness " in line)
     norm = evaluation.rubric_scores["score_norm"]
@@ -381,7 +386,7 @@ def test_lighteval_eval_with_tasks_of_ones_own(tmp_path: Path) -> None:
     assert "nine" in failed.stderr
 
 
-def test_lighteval_eval_runs_pollux_with_a_jury(tmp_path: Path) -> None:
+def test_lighteval_eval_runs_pollux_with_a_jury(tmp_path: Path, warm_lighteval: WarmProcess) -> None:
     pytest.importorskip("lighteval")
 
     def reply(body: dict[str, Any]) -> dict[str, Any]:
@@ -391,7 +396,7 @@ def test_lighteval_eval_runs_pollux_with_a_jury(tmp_path: Path) -> None:
     with judge_server(faults=reply) as server:
         done = lighteval_eval(
             tmp_path, server.url, "pollux:easy", "--max-samples", "2", "--log-dir", "logs",
-            **scoring(server.url, "one", "two"),
+            warm=warm_lighteval, **scoring(server.url, "one", "two"),
         )  # fmt: skip
         judged = Counter(seen.body["model"] for seen in server.seen)
     log = last_log(tmp_path)

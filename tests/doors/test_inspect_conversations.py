@@ -6,12 +6,12 @@ import json
 import math
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from servers import judge_server
+from warm_process import WarmProcess
 
 import evalkit as ek
 
@@ -295,7 +295,7 @@ def mine():
 """
 
 
-def test_inspect_eval_and_inspect_score_as_processes(tmp_path: Path) -> None:
+def test_inspect_eval_and_inspect_score_as_processes(tmp_path: Path, warm_lighteval: WarmProcess) -> None:
     with judge_server(always={"content": '{"explanation": "x", "score": 4}'}) as server:
         (tmp_path / "task.py").write_text(TASK.format(url=server.url, picture=PICTURE), encoding="utf-8")
         environ = os.environ | {"OPENAI_API_KEY": "sk-x", "INSPECT_DISPLAY": "plain", "PYTHONUTF8": "1",
@@ -303,8 +303,8 @@ def test_inspect_eval_and_inspect_score_as_processes(tmp_path: Path) -> None:
 
         def inspect(*words: str) -> None:
             done = subprocess.run(
-                [sys.executable, "-m", "inspect_ai", *words], cwd=tmp_path, env=environ, capture_output=True, text=True,
-                timeout=240, check=False,
+                warm_lighteval.command("-m", "inspect_ai", *words), cwd=tmp_path, env=environ, capture_output=True,
+                text=True, timeout=240, check=False,
             )  # fmt: skip
             assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 

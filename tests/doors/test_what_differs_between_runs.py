@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from lighteval_parts import MODEL, make_llama
 from servers import JudgeServer, judge_server
+from warm_process import WarmProcess
 
 pytest.importorskip("lighteval")
 pytest.importorskip("sqlalchemy")
@@ -71,8 +72,10 @@ def write_data(folder: Path, question: str = "What is {0} plus {0}?", reference:
 class Place:
     """A registry, a plugin, its data, a model and a server of judges; `run` is one `evalkit run start`."""
 
-    def __init__(self, folder: Path, server: JudgeServer, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder, self.server, self._monkeypatch = folder, server, monkeypatch
+    def __init__(
+        self, folder: Path, server: JudgeServer, monkeypatch: pytest.MonkeyPatch, lighteval: WarmProcess
+    ) -> None:
+        self.folder, self.server, self._monkeypatch, self._lighteval = folder, server, monkeypatch, lighteval
         self.project = folder / "plugin"
         package = self.project / "src" / "sums_plugin"
         package.mkdir(parents=True)
@@ -89,6 +92,7 @@ class Place:
             "SUMS_DATA": str(write_data(folder / "data")), "SUMS_BETTER": "high", "JUDGE_KEY": "sk-of-the-judge",
             "EVALKIT_CACHE": str(folder / "cache"), "EVALKIT_REGISTRY": str(folder / "registry.sqlite"),
             "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "hf"), "MODEL_CALLS": str(folder / "calls.txt"),
+            "HF_DATASETS_CACHE": str(folder / "hf" / "datasets"),
         }  # fmt: skip
         self.registry = Registry.open(folder / "registry.sqlite")
         self.registry.register_plugin("sums", "1", str(self.project), plugin_type="bundle")
@@ -102,6 +106,7 @@ class Place:
         *,
         config: Mapping[str, Any] | None = None,
         environ: Mapping[str, str] | None = None,
+        cold: bool = False,
     ) -> Run:
         file = self.folder / "config.json"
         file.write_text(json.dumps({**self.config, **(config or {})}))
@@ -109,6 +114,8 @@ class Place:
         with self._monkeypatch.context() as patch:
             for name, value in {**self.environ, **(environ or {})}.items():
                 patch.setenv(name, value)
+            if not cold:
+                patch.setitem(Runner.__init__.__kwdefaults__, "command", self._lighteval.command("lighteval"))
             patch.chdir(self.folder)
             code = main([*words, "--scoring-mode", "judge", "--scoring-config", str(file)])
         found = Runner(self.registry).run("last")
@@ -117,9 +124,9 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm_lighteval: WarmProcess) -> Iterator[Place]:
     with judge_server(always={"content": GOOD, "tells": {"system_fingerprint": "fp_1"}}) as server:
-        made = Place(tmp_path, server, monkeypatch)
+        made = Place(tmp_path, server, monkeypatch, warm_lighteval)
         yield made
         made.registry.close()
 
@@ -137,7 +144,7 @@ def named(before: Run, after: Run) -> list[str]:
 def test_what_differs_is_named_and_nothing_else(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    base = place.run()
+    base = place.run(cold=True)
     assert base.not_known == ()
     assert {one.receipt_state for one in base.tasks} == {"consumed"}
     assert named(base, place.run()) == [], "the same command again"
@@ -235,9 +242,9 @@ def test_another_checkpoint_and_another_commit_on_the_hub_are_named(place: Place
     (hub / "refs").mkdir()
     (hub / "refs" / "main").write_text(commits[0])
     local, remote = f"model_name={folder},max_length=512", "model_name=org/tiny,max_length=512"
-    checkpoint, by_hub = place.run(local, "accelerate"), place.run(remote, "accelerate")
+    checkpoint, by_hub = place.run(local, "accelerate"), place.run(remote, "accelerate", cold=True)
     (hub / "refs" / "main").write_text(commits[1])
-    moved = place.run(remote, "accelerate")
+    moved = place.run(remote, "accelerate", cold=True)  # the hub's folder is read once at the start
     model: Any = transformers.LlamaForCausalLM.from_pretrained(folder)
     with torch.no_grad():
         model.model.norm.weight.mul_(1.5)
