@@ -113,10 +113,10 @@ class ReplyMemory(Memory):  # type: ignore[misc]
             return lambda function: self.cache(function, verbose=verbose)
         function = func.func if isinstance(func, MemorizedFunc) else func
         is_async = any(map(inspect.iscoroutinefunction, (function, getattr(function, "__call__", None))))  # noqa: B004
-        return self.kinds[is_async](function, self.store_backend, self._verbose if verbose is None else verbose)
+        return self._kinds[is_async](function, self.store_backend, self._verbose if verbose is None else verbose)
 
     @property
-    def kinds(self) -> tuple[type[MemoizedReply], type[MemoizedReply]]:
+    def _kinds(self) -> tuple[type[MemoizedReply], type[MemoizedReply]]:
         """What a function is made, and what a coroutine function is made."""
         return MemoizedReply, AsyncMemoizedReply
 

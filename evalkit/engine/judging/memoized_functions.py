@@ -30,8 +30,8 @@ class Memory(ReplyMemory):
     clear = ReplyMemory.clear
 
     @property
-    def kinds(self) -> tuple[type[MemoizedReply], type[MemoizedReply]]:
-        """See `ReplyMemory.kinds`."""
+    def _kinds(self) -> tuple[type[MemoizedReply], type[MemoizedReply]]:
+        """See `ReplyMemory._kinds`."""
         return MemoizedCall, AsyncMemoizedCall
 
 
