@@ -10,7 +10,7 @@ from contextlib import suppress
 import numpy as np
 import pandas as pd
 import pytest
-from growth import grows_linearly
+from linear_growth import grows_linearly
 
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from growth import grows_linearly
+from linear_growth import grows_linearly
 
 from evalkit.rubrics.parsing import parser_for
 from evalkit.rubrics.parsing.several_criteria import parser_of_group
