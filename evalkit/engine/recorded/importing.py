@@ -24,7 +24,7 @@ from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.rubrics.scales import folded
 from evalkit.stats.plain_tables import Keys
 from evalkit.tables import schemas
-from evalkit.tables.items import is_missing, with_typed_ids
+from evalkit.tables.items import as_frame, is_missing, with_typed_ids
 
 Codes = Mapping[Any, Any] | Callable[[Any], Any]
 """From the table's values to codes of the scale, or to reasons."""
@@ -140,8 +140,7 @@ def import_judgments(
     [['a', 'x', 1.0, ''], ['a', 'y', 0.0, ''], ['b', 'x', '', 'abstained']]
     """
     chosen = rubric_of(rubric)
-    table = with_typed_ids(table, item if isinstance(item, str) else None)
-    rows = Rows.of(table, item, score, text)
+    rows = Rows.of(as_frame(table), item, score, text)
     pairwise = chosen.mode == "pairwise"
     rows.refuse_several_systems(system, () if pairwise else chosen.input_names)
     only_missing = codes is None or (isinstance(codes, Mapping) and all(is_missing(value) for value in codes))
@@ -184,7 +183,8 @@ def import_judgments(
     judgments = schemas.table("judgments", columns)
     if verdicts is not None:
         _check_orders(judgments, verdicts)
-    return Keys.of_items(table, item if isinstance(item, str) else None).restore(judgments)
+    name = item if isinstance(item, str) else None
+    return Keys.of_items(with_typed_ids(table, name), name).restore(judgments)
 
 
 def _warn_of_another_criterion(frame: pd.DataFrame, rubric: Rubric) -> None:
