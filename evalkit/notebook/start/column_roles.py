@@ -57,7 +57,7 @@ _BY_INPUTS = (
     *("preference", "faithfulness", "correctness", "helpfulness", "relevancy", "safety", "instruction_following"),
     *("coherence", "conversation_quality"),
 )
-_SHORTEST_TEXT, _MOST_PER_GROUP = 20, 20
+_SHORTEST_TEXT, _LEAST_PER_GROUP, _MOST_PER_GROUP = 20, 1.1, 20
 _WHO = f"{_NAMES['annotator']} {_NAMES['system']}".split()  # who rated or wrote the answers
 MOST_OFF = 0.1
 """The share of labels off the scale, such as typing errors, with which a column is still proposed as labels."""
@@ -206,6 +206,9 @@ def _numbers_groups(column: Column, columns: Iterable[Column]) -> bool:
     """Whether the values have the form of tickets, and few rows each; not those of who rated or wrote the answers."""
     words = column.words
     is_few = len(column.distinct) >= max(FEW_CLUSTERS, len(column.texts) / _MOST_PER_GROUP)
+    is_few = is_few and len(column.texts) >= _LEAST_PER_GROUP * len(
+        column.distinct
+    )  # an id that is there twice groups none
     is_number = column.numbers_blocks and not (is_rating(words) or words in _MAY_BE_CODES)
     return is_few and words not in _WHO and (is_number or names_rows(column, columns))
 

@@ -124,12 +124,13 @@ def test_a_folder_of_judgments_has_the_answers_on_its_bill(tmp_path: Path, rows:
     assert cost.n_cached == {4: 2, 100: 0}[rows], "the second file has the first one's answer from the cache"
 
 
-def test_a_folder_of_several_templates_has_its_answers_on_the_bill(tmp_path: Path) -> None:
+def test_a_table_of_several_templates_has_its_answers_on_the_bill(tmp_path: Path) -> None:
     ask: dict[str, Any] = {"samples": 1, "cache": tmp_path / "c"}
-    (tmp_path / "out").mkdir()
-    for name, items, template in (("a", some_items(2), "default@v1"), ("b", some_items(4)[6:], TEMPLATE)):
-        ek.judge(items, TWO, "fake:strict", template=template, **ask).to_parquet(tmp_path / "out" / f"{name}.parquet")
-    cost = ek.Evaluation.of(tmp_path / "out", pd.DataFrame(some_items()), rubric=TWO).cost
+    judged = [
+        ek.judge(items, TWO, "fake:strict", template=template, **ask)
+        for items, template in ((some_items(2), "default@v1"), (some_items(4)[6:], TEMPLATE))
+    ]
+    cost = ek.Evaluation.of(pd.concat(judged), pd.DataFrame(some_items()), rubric=TWO).cost
     assert (cost.n_live, cost.n_missing) == (12 + 12 + 2, 0)
 
 
