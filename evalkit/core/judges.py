@@ -1,7 +1,4 @@
-"""`Judge`: a model that judges, by provider, model and parameters.
-
-Over 350 lines, because the class documents its fields and has all ways to make a judge.
-"""
+"""`Judge`: a model that judges, by provider, model and parameters."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Settings of judging with their values and sources, checked: number of samples, rules, options, cache folder.
 
-If several places set a value, the first one wins. Over 350 lines, because the docstrings of `Rules` and `Options`
-describe every setting.
+If several places set a value, the first one wins.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`Evaluation`: judgments with the votes, scores and figures computed from them.
-
-Over 350 lines, but one class; what it computes and prints is in other modules.
-"""
+"""`Evaluation`: judgments with the votes, scores and figures computed from them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`run_gate`: finds the judgment of each trace, and turns the judgments into statuses.
-
-Over 350 lines, but one thing: where a judgment comes from (trace, cache, judge) is decided for all traces together.
-"""
+"""`run_gate`: finds the judgment of each trace, and turns the judgments into statuses."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`judge_metric` and `jury_metric`: LightEval metrics that are scored by evalkit's judges, engine and cache.
-
-Over 350 lines, but one thing: the two functions, and the computation that they return.
-"""
+"""`judge_metric` and `jury_metric`: LightEval metrics that are scored by evalkit's judges, engine and cache."""
 
 from __future__ import annotations
 

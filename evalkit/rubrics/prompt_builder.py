@@ -1,6 +1,5 @@
 """Templates, and the prompts built from them: the item's texts between delimiters, and the hash of its inputs.
 
-Over 350 lines: a template's source, the names that it may use, and what they stand for are changed together.
 Templates are sandboxed Jinja files whose hash is that of their source; `sandbox` says what they may contain.
 """
 

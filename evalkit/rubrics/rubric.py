@@ -1,7 +1,4 @@
-"""Rubric: what is judged, by which criteria and template.
-
-Over 350 lines, but one class, with its edits and files.
-"""
+"""Rubric: what is judged, by which criteria and template."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Scales: the answers that a criterion allows, their meanings, and which of them pass.
-
-Over 350 lines, but one class, and how its numbers are written.
-"""
+"""Scales: the answers that a criterion allows, their meanings, and which of them pass."""
 
 from __future__ import annotations
 

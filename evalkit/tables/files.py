@@ -1,7 +1,4 @@
-"""Tables in and out of files: JSONL, JSON, CSV, TSV and parquet.
-
-Over 350 lines, but one thing: each form of a file is read whole, read in parts and written by the same rules.
-"""
+"""Tables in and out of files: JSONL, JSON, CSV, TSV and parquet."""
 
 from __future__ import annotations
 

@@ -3,9 +3,6 @@
 A message has a `role` and a `content`: a text, or a list of parts (`text`, `reasoning`, `image` …). An assistant's
 calls are its `tool_calls` (`id`, `name`, `arguments`); a result has the `tool_call_id` of its call. Calls are numbered
 in their order, since ids are drawn at random. Other fields stay as they came.
-
-Over 350 lines, because one pass decides of each part whether it is a text, a call, a result or an image: two passes
-could disagree.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Conversations: read from a cell, split into question, answer and what else was said and done, and shown.
-
-Over 350 lines, but one thing: what is split off a conversation is shown by the same rules as the rest.
-"""
+"""Conversations: read from a cell, split into question, answer and what else was said and done, and shown."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""`OpenTicket`: a ticket that is being sent or collected, and its steps.
-
-Over 350 lines, because each step of a batch from state to state, and what another process may have done in the
-meantime, is in this module.
-"""
+"""`OpenTicket`: a ticket that is being sent or collected, and its steps."""
 
 from __future__ import annotations
 

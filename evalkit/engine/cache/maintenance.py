@@ -1,7 +1,4 @@
-"""The maintenance of a `ReplyStore`: statistics, export and import, promotion, removal.
-
-Over 350 lines, but one class: each method is a few statements on the same tables.
-"""
+"""The maintenance of a `ReplyStore`: statistics, export and import, promotion, removal."""
 
 from __future__ import annotations
 

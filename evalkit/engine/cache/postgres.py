@@ -1,8 +1,6 @@
 """The database of a reply store on PostgreSQL, which many machines share: connections and tables.
 
 `docs/adr/0003-reply-store.md` says why it looks like this.
-
-Over 350 lines, but one thing: connections, tables and statements have to fit one dialect of SQL.
 """
 
 from __future__ import annotations

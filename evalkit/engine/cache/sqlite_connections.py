@@ -1,7 +1,4 @@
-"""SQLite connections of one store: checked, pooled, opened again after a fork or if the file was replaced.
-
-Over 350 lines, but one thing: pool, lock file and fork handlers keep the same connections safe.
-"""
+"""SQLite connections of one store: checked, pooled, opened again after a fork or if the file was replaced."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The one writer thread of a store: the rows that many callers submit are committed together, durably.
-
-Over 350 lines, but one thing: what a row is, how rows are queued and how a commit answers its callers depend on each
-other.
-"""
+"""The one writer thread of a store: the rows that many callers submit are committed together, durably."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """`fetch` and `afetch`, which get replies from judges, on the one event-loop thread of the process.
 
 See docs/adr/0005-one-loop-thread.md.
-
-Over 350 lines, but one thing: who waits for a reply, and how Ctrl-C and a fork end that, belong to the same loop.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The workers of one judge in one run: they take calls off a queue, send them, and store the replies.
-
-Over 350 lines, because the whole life of a call, which must end exactly once, is in this module.
-"""
+"""The workers of one judge in one run: they take calls off a queue, send them, and store the replies."""
 
 from __future__ import annotations
 

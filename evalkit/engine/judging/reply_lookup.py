@@ -2,8 +2,6 @@
 
 The reply that counts for a row is the live one of its content, or the one recorded for its item. Rows without one are
 left to calls or to open batches, or fail.
-
-Over 350 lines, but one thing: each function takes part in one pass over the rows.
 """
 
 from __future__ import annotations

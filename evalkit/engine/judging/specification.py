@@ -3,8 +3,6 @@
 All settings are resolved here. Each entry point (`judge`, `evaluate`, the command line, the gate, LightEval's metrics,
 the tuner) passes its sources of settings in order of precedence and gets a `Spec`; `print(spec.settings)` shows each
 value with its source.
-
-Over 350 lines, but one thing: a check of one setting needs the others.
 """
 
 from __future__ import annotations

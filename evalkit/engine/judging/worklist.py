@@ -1,7 +1,4 @@
-"""The work list of a call of `judge`: items × criteria × judges × orders × samples, and the key of each row.
-
-Over 350 lines, but one thing: a row's number, its key and its request follow from the same order of rows.
-"""
+"""The work list of a call of `judge`: items × criteria × judges × orders × samples, and the key of each row."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """What an answer with an error status says: its texts and codes, and the tables that tell kinds of errors apart.
 
 Services word the same error in many ways, so each kind is one pattern over the message and one over the codes.
-
-Over 350 lines, more than half of them tables. They stay together, since a new message of a service may belong to any.
 """
 
 from __future__ import annotations

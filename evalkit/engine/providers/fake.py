@@ -1,7 +1,4 @@
-"""The provider `fake`: an offline stand-in for a judge. It counts shared words; it is not an LLM.
-
-It has over 350 lines, because it judges, writes replies of every form and malformed ones, and suggests edits.
-"""
+"""The provider `fake`: an offline stand-in for a judge. It counts shared words; it is not an LLM."""
 
 from __future__ import annotations
 

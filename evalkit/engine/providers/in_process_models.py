@@ -1,8 +1,7 @@
 """Models that run in this process: each is loaded once and computes in its own thread.
 
 A model takes calls whenever it has room, computes a turn (a step of an engine, or one batch), and hands out what has
-ended: no call waits for another one's last token. A second thread watches models that can hang. Over 350 lines, because
-the life of a call, from the queue to its one end, is in this module.
+ended: no call waits for another one's last token. A second thread watches models that can hang.
 
 Where a model runs is set by variables, not parameters, so that reply keys do not depend on the machine:
 ``EVALKIT_DEVICE`` (``cpu``, ``cuda:1`` …), ``EVALKIT_BATCH_SIZE`` (at most so many replies per batch, transformers) and

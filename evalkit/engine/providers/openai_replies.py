@@ -1,7 +1,4 @@
-"""Read the answer of an OpenAI-compatible server: replies with their share of the cost, or an error.
-
-Over 350 lines, but one thing: a reply, its missing parts and an error may stand in the same body.
-"""
+"""Read the answer of an OpenAI-compatible server: replies with their share of the cost, or an error."""
 
 from __future__ import annotations
 

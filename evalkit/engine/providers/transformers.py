@@ -1,7 +1,4 @@
-"""Models of the transformers library in this process, on a CPU or an accelerator.
-
-Over 350 lines, because a batch (its choice, memory, computation and what is read of it) is one thing.
-"""
+"""Models of the transformers library in this process, on a CPU or an accelerator."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Guess what each column of a table is for: id, input of a rubric, human label, group, system.
-
-Over 350 lines, but one thing: each guess depends on what the guesses before it took.
-"""
+"""Guess what each column of a table is for: id, input of a rubric, human label, group, system."""
 
 from __future__ import annotations
 

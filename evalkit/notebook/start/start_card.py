@@ -1,7 +1,4 @@
-"""`start`: from any table to the tuner, by one card that maps its columns.
-
-Over 350 lines, but one thing: the state of the card, and the texts that follow from it.
-"""
+"""`start`: from any table to the tuner, by one card that maps its columns."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The forms ``number`` and ``label``: an answer on a line of its own, alone or after a word like ``Rating:``.
 
-`docs/adr/0004-parsing.md` describes which answer wins and when two are ambiguous. Over 350 lines, because every way to
-give a verdict in words is a rival of every other, and all are compared here.
+`docs/adr/0004-parsing.md` describes which answer wins and when two are ambiguous.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Reading one answer off a scale: the short piece of a reply that holds the code, and what stands beside it.
-
-Over 350 lines, but one thing: `Reader`, with what it returns.
-"""
+"""Reading one answer off a scale: the short piece of a reply that holds the code, and what stands beside it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Calibrations: from a judge's scores to what people would say.
-
-Over 350 lines, but one thing: a fitted calibration, its errors, and where it may be applied.
-"""
+"""Calibrations: from a judge's scores to what people would say."""
 
 from __future__ import annotations
 

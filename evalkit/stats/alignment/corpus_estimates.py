@@ -1,7 +1,4 @@
-"""Corpus estimates: the mean that people would give to a whole corpus, from many judged items and a few labels.
-
-Over 350 lines, but one thing: the table of `corpus_estimate`, row by row, with the maps that it fits.
-"""
+"""Corpus estimates: the mean that people would give to a whole corpus, from many judged items and a few labels."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Compare: two evaluations of the same items, criterion by criterion and judge by judge.
-
-It has over 350 lines, because the docstring of `compare` describes every column of its table.
-"""
+"""Compare: two evaluations of the same items, criterion by criterion and judge by judge."""
 
 from __future__ import annotations
 
