@@ -299,7 +299,9 @@ class Workers:
     def _weigh(self, call: PendingCall, replies: Sequence[Reply] = ()) -> None:
         """Read the judge's first replies, and stop it if they are of no use."""
         first, request = self._first, call.request
-        if request.read is None or first.are_read:
+        if (
+            request.read is None or first.are_read or self.judge.provider == "function"
+        ):  # None is an answer of a function
             return
         for key, reply in zip(request.keys, replies, strict=False):
             first.add(reply, request.read(key, reply), (request.parts.rubric_hash, request.parts.input_hash))
