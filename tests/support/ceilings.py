@@ -15,22 +15,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2] / "evalkit"
-ALL = 46_721
+ALL = 45_641
 MOST = {
     "cli": 1_772,
     "core": 1_523,
-    "engine": 10_913,
+    "engine": 10_699,
     "errors": 177,
-    "evaluation": 2_503,
-    "gate": 2_624,
+    "evaluation": 2_462,
+    "gate": 2_381,
     "inspect": 172,
     "lighteval": 3_029,
     "notebook": 5_528,
     "plots": 942,
     "rubrics": 4_866,
     "runs": 2_855,
-    "stats": 7_434,
-    "tables": 1_895,
+    "stats": 7_406,
+    "tables": 1_818,
 }
 MOST_NODES_PER_STATEMENT = 1.03 * 683_326 / 46_677
 
@@ -43,7 +43,23 @@ class Raise(NamedTuple):
     reason: str
 
 
-RAISED: tuple[Raise, ...] = ()
+RAISED = (
+    Raise("cli", 5, "a key as a flag is refused without repeating it; the price learnt from earlier replies"),
+    Raise("core", 9, "concurrency= that is known as given; blanks in base_url"),
+    Raise("errors", 1, "keys that are too short to be searched for"),
+    Raise("lighteval", 11, "a forgotten scoring mode, no judges in a plan, alpha and the pass rate"),
+    Raise(
+        "notebook",
+        23,
+        "the price learnt from earlier replies, a new rubric named after its file, tickets found by form",
+    ),
+    Raise("plots", 10, "words without an order, names that begin with _, items that cost nothing"),
+    Raise(
+        "rubrics",
+        18,
+        "two answers under one id, labels of another rubric, questions of Label Studio that give no label",
+    ),
+)
 
 
 def _is_docstring(node: ast.AST) -> bool:
