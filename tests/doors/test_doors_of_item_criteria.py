@@ -82,7 +82,7 @@ def test_files_part_by_part(tmp_path: Path, per_call: int) -> None:
         assert again.parts["state"].tolist() == ["kept"] * 5
         whole = ek.judge(items, "requirement", judge_at(server.url), **ask)
         assert len(server.seen) == n_calls(items, per_call), "both ways share their replies"
-        ev = ek.Evaluation.of(done, items, rubric="requirement")
+        ev = ek.Evaluation.of(table, items, rubric="requirement")
         pd.testing.assert_frame_equal(ev.points, ek.points(ek.aggregate(ek.vote(whole)), items))
 
 
@@ -98,7 +98,8 @@ def test_a_column_of_another_name_is_named_at_each_door(tmp_path: Path) -> None:
     made = ek.evaluate(other, "requirement", "fake:strict", **named, **ask)
     wanted = ek.evaluate(items, "requirement", "fake:strict", **ask).points["score"]
     done = ek.judge_files([file], "requirement", "fake:strict", out=tmp_path / "judged", rows=3, **named, **ask)
-    assert ek.Evaluation.of(done, other, rubric="requirement", **named).points["score"].equals(wanted)
+    judged = pd.read_parquet(done.folder)
+    assert ek.Evaluation.of(judged, other, rubric="requirement", **named).points["score"].equals(wanted)
     again = ek.evaluation.open_evaluation(ek.history(cache)["evaluation"].iloc[0], other, cache=cache)
     assert made.points["score"].equals(wanted)
     assert again.points["score"].equals(wanted)

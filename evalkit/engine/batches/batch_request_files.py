@@ -15,7 +15,8 @@ from evalkit.core.reply_keys import SampleKeys, canonical_json
 from evalkit.engine.batches.ticket_record import BatchRecord, State
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.budget import expected_price, upper_bound
-from evalkit.engine.providers.batch_interface import BatchService, batch_price_of
+from evalkit.engine.providers.batch_interface import BatchService, batch_price_of, batch_share
+from evalkit.engine.providers.prices import price_of
 from evalkit.engine.request import Request
 
 _JUDGE = (
@@ -104,7 +105,10 @@ class FileWriter:
         """
         judge = requests[0].judge
         facts, price, file_number = self._store.facts(judge.service, judge.model), batch_price_of(judge), 0
-        expected_usd = None if price is None else expected_price(requests, self._store, price)[0]
+        live_price = price_of(judge)
+        expected_usd = None
+        if live_price is not None:
+            expected_usd = expected_price(requests, self._store, live_price, one_bill=True)[0]
         file: BatchFile | None = None
         stream: BinaryIO | None = None
         try:
@@ -137,7 +141,7 @@ class FileWriter:
                 if usd_at_most is None or expected_usd is None or file.usd is None:
                     file.usd = file.usd_at_most = None
                 else:
-                    file.usd += expected_usd(request)
+                    file.usd += expected_usd(request) * batch_share(judge)
                     file.usd_at_most = None if judge.max_tokens is None else (file.usd_at_most or 0.0) + usd_at_most
         finally:
             if stream is not None:

@@ -17,8 +17,9 @@ from evalkit.engine.request import BYTES_PER_TOKEN, TOKENS_PER_CRITERION, Reques
 from evalkit.errors import ConfigError
 
 _FEWEST = 20
-_ADDING = ("max_completion_tokens", "best_of")
-"""Parameters that lengthen or multiply a reply."""
+LENGTHS = ("max_completion_tokens", "max_output_tokens", "max_new_tokens")
+"""Parameters that limit the length of a reply, as `max_tokens` does."""
+_ADDING = (*LENGTHS, "best_of")
 
 
 def upper_bound(request: Request, n: int, price: tuple[float, float]) -> float:
@@ -28,21 +29,22 @@ def upper_bound(request: Request, n: int, price: tuple[float, float]) -> float:
     longest = judge.max_tokens or 0
     if judge.params:  # tools are read as prompt, and each reply of best_of is written in full
         extra += len(canonical_json(dict(judge.params)))
-        max_completion = judge.params.get("max_completion_tokens")
-        longest = max(longest, max_completion) if isinstance(max_completion, int) else longest
+        own_lengths = [judge.params.get(name) for name in LENGTHS]
+        longest = max([longest, *(length for length in own_lengths if isinstance(length, int))])
         best_of = judge.params.get("best_of")
         n *= best_of if isinstance(best_of, int) and best_of > 1 else 1
     return ((prompt.n_bytes + extra) * price[0] + n * longest * price[1]) / 1e6
 
 
 def expected_price(
-    requests: Sequence[Request], store: ReplyStore, price: tuple[float, float]
+    requests: Sequence[Request], store: ReplyStore, price: tuple[float, float], *, one_bill: bool | None = None
 ) -> tuple[Callable[[Request], float], int]:
     """What requests to one judge are expected to cost, from its own earlier replies on any version of the rubric.
 
     From 20 replies on, their mean length counts; and if some of them answered `requests` (which are to be sent, or were
-    sent for the same items), how many times their cost was that of their tokens. Without, a token is four bytes of the
-    prompt, and a reply has 120 tokens per criterion.
+    sent for the same items), how many times their tokens were that. Without, a token is four bytes of the prompt, and a
+    reply has 120 tokens per criterion. Tokens have the price of now: what a service's cache took off is not expected.
+    `one_bill`: whether the samples of a request are billed for the prompt once; by default, what the service showed.
 
     Returns
     -------
@@ -50,25 +52,31 @@ def expected_price(
         US$ of a request, as a function, and the number of earlier replies that it goes by (0, or 20 to 200).
     """
     judge = requests[0].judge
-    one_bill = shares_bill(judge, store.facts(judge.service, judge.model))
+    is_shared = shares_bill(judge, store.facts(judge.service, judge.model))
     earlier = store.earlier_replies(requests[0].parts) if any(price) else []
     replies = earlier if len(earlier) >= _FEWEST else []
     lengths = [reply.completion_tokens for _, reply in replies if reply.completion_tokens is not None]
     mean = sum(lengths) / len(lengths) if lengths else 0.0
 
-    def by_tokens(request: Request, n: int) -> float:
+    def by_tokens(request: Request, n: int, *, one_bill: bool) -> float:
         length = mean or TOKENS_PER_CRITERION * max(1, len(request.prompt.together))
         prompts_usd = upper_bound(request, 0, price) / BYTES_PER_TOKEN * (1 if one_bill else n)
         return prompts_usd + n * min(length, judge.max_tokens or math.inf) * price[1] / 1e6
 
     on_same, costs = {request.parts.input_hash: request for request in requests}, dict[tuple[int, str], list[float]]()
     for cell, reply in replies:
-        if cell[1] in on_same and reply.cost_usd is not None:
+        if cell[1] not in on_same:
+            continue
+        if reply.prompt_tokens is not None and reply.completion_tokens is not None:
+            tokens_usd = (reply.prompt_tokens * price[0] + reply.completion_tokens * price[1]) / 1e6
+            costs.setdefault(cell, []).append(tokens_usd)
+        elif reply.cost_usd is not None:
             share = batch_share(judge) if reply.source == "batch" else 1.0
             costs.setdefault(cell, []).append(reply.cost_usd / share)
-    usd = sum(by_tokens(on_same[cell[1]], len(paid)) for cell, paid in costs.items())
+    usd = sum(by_tokens(on_same[cell[1]], len(paid), one_bill=is_shared) for cell, paid in costs.items())
     factor = sum(map(sum, costs.values())) / usd if usd else 1.0
-    return (lambda request: factor * by_tokens(request, len(request.samples))), len(replies)
+    is_one_bill = is_shared if one_bill is None else one_bill
+    return (lambda request: factor * by_tokens(request, len(request.samples), one_bill=is_one_bill)), len(replies)
 
 
 class Budget:

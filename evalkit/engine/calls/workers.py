@@ -162,7 +162,10 @@ class Workers:
             self._fail(call, failure)
 
     def _fail(self, call: PendingCall, failure: Failure) -> None:
-        """End a call without a reply."""
+        """End a call without a reply; what its empty completions cost was paid all the same."""
+        self._run.counts.n_unpriced += math.isnan(call.spent_usd)
+        self._run.counts.cost_usd += 0.0 if math.isnan(call.spent_usd) else call.spent_usd
+        call.spent_usd = 0.0
         self._run.counts.problems[self.judge.name, failure.reason] = failure.detail
         for index, key in enumerate(call.request.keys):
             # what one request may have cost is not counted once for each of its samples
@@ -299,11 +302,11 @@ class Workers:
     def _weigh(self, call: PendingCall, replies: Sequence[Reply] = ()) -> None:
         """Read the judge's first replies, and stop it if they are of no use."""
         first, request = self._first, call.request
-        if (
-            request.read is None or first.are_read or self.judge.provider == "function"
-        ):  # None is an answer of a function
+        if request.read is None or first.are_read:
             return
         for key, reply in zip(request.keys, replies, strict=False):
+            if reply.text is None and self.judge.provider == "function":
+                continue  # None is what a function may say
             first.add(reply, request.read(key, reply), (request.parts.rubric_hash, request.parts.input_hash))
         why = first.why_stop(request.prompt, in_flight=self._n_in_flight)
         if why is not None and self._breaker.down is None:
@@ -315,7 +318,7 @@ class Workers:
         """Raise ProviderError if a service generated nothing, unless this was the last attempt: then it is stored."""
         retries = self._run.options.retries if PROVIDERS[self.judge.provider].host != "local" else 0
         if call.failed < retries and replies and all(map(_is_nothing, replies)):
-            call.spent_usd += sum(reply.cost_usd or 0.0 for reply in replies)
+            call.spent_usd += sum(math.nan if reply.cost_usd is None else reply.cost_usd for reply in replies)
             self._weigh(call, replies)  # a judge whose first replies are all empty is stopped before they are repeated
             raise ProviderError("server_error", "the completion was empty (0 tokens)", maybe_paid=True)
 
@@ -331,8 +334,9 @@ class Workers:
         If another process keeps its claim for longer than an answer and its turn at the shared rate may take, the call
         is sent anyway. While all first replies are cut, none is: those in flight may decide that the judge is stopped.
         """
-        if self._first.are_cut:
-            raise ClaimedElsewhereError
+        while self._first.are_cut:
+            await asyncio.sleep(_FIRST_LOOK_S)
+            self._check_open()
         keys, now = call.request.keys, asyncio.get_running_loop().time()
         stored = await self._run.store.claim(keys, since=self._run.newer_than)
         if stored is not None:
@@ -384,8 +388,10 @@ class Workers:
         """Store the replies (outcomes follow once they are on disk) and queue the samples that are still missing."""
         request, run = call.request, self._run
         storing = []
-        if call.spent_usd and replies[0].cost_usd is not None:
-            replies = [replace(replies[0], cost_usd=replies[0].cost_usd + call.spent_usd), *replies[1:]]
+        if call.spent_usd and (cost := replies[0].cost_usd) is not None:
+            whole = None if math.isnan(call.spent_usd) else cost + call.spent_usd
+            replies = [replace(replies[0], cost_usd=whole), *replies[1:]]
+            call.spent_usd = 0.0
         for sample, key, reply in zip(request.samples, request.keys, replies, strict=False):
             run.counts.n_bought += 1
             run.counts.n_unpriced += reply.cost_usd is None

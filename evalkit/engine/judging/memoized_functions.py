@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MethodType
@@ -166,4 +167,4 @@ def _annotated(func: Callable[..., Any]) -> str:
     """The name of what a function returns by its annotation, without its module; ``_empty`` if it does not say."""
     annotation = inspect.formatannotation(inspect.signature(func).return_annotation)
     name = annotation.strip("'\"").replace(" ", "").removesuffix("|None")
-    return name if "[" in name else name.rpartition(".")[2]
+    return re.sub(r"^[\w.]+\.(?=Optional\[)", "", name) if "[" in name else name.rpartition(".")[2]

@@ -30,7 +30,7 @@ from evalkit.errors import EvalkitError
 from evalkit.errors.secrets import Secret, locals_forgotten, text_of_error, watch_key
 
 _OTHER_FILES = 32
-_LIMIT = re.compile(r"max_\w+_tokens")
+_LIMIT = re.compile(r"max_(?:\w+_)?(?:completion|output|new)_tokens")
 _Client = TypeVar("_Client", bound="ChatClient")
 _Place = tuple[object, ...]
 _open: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Place, ChatClient]]

@@ -244,7 +244,7 @@ def _walk_mapping(value: Mapping[str, Any], depth: int) -> Iterator[tuple[str, s
     yield from _codes_in(value, depth)
     wait = value.get("retryDelay") or value.get("retry_after") or value.get("retryAfter")
     if isinstance(wait, (str, int, float)) and not isinstance(wait, bool):
-        yield "text", f"retry after {str(wait).rstrip('s')} s"
+        yield "text", f"retry after {wait}{'' if str(wait)[-1:].isalpha() else ' s'}"
     metadata = value.get("metadata")
     inner = metadata.get("headers") if isinstance(metadata, dict) else None
     if isinstance(inner, dict) and (wait := reset_in({str(name).lower(): str(text) for name, text in inner.items()})):

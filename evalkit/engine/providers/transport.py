@@ -39,7 +39,8 @@ _TRUST = " (SSL_CERT_FILE names certificates to trust)"
 _SIGN_IN = "asks for a name and password"
 _GZIP = b"\x1f\x8b"
 _ID = re.compile(rb'"id"\s*:\s*"([\w.:/+=-]{6,200})"')
-_ID_WITHIN, _IDS = 512, 10_000  # ids stand at the head of an answer; so many of the last ones are known
+_DRAWN_ID = re.compile(rb"chatcmpl-\d{1,3}")  # Ollama draws one of 999: they meet by chance
+_ID_WITHIN, _IDS = 512, 10_000  # ids stand at an end of an answer; so many of the last ones are known
 _BEFORE = {"authorization": "Bearer "}
 # the versions whose connections `_post` was tested with: it uses more than their documentation promises
 _READ_MINORS, _MINOR = (["3", "12"], ["3", "13"], ["3", "14"]), aiohttp.__version__.split(".")[:2]
@@ -188,7 +189,8 @@ class Transport:
             while 100 <= head.code < 200 and head.code != 101:
                 head, stream = await protocol.read()
             content = await self._read(head.code, head.headers, stream, None)
-            if 200 <= head.code < 300 and self._is_next(body, content, is_used=is_used):
+            is_call = url.path.endswith("/completions")  # a batch is named in each answer about it
+            if 200 <= head.code < 300 and (not is_call or self._is_next(body, content, is_used=is_used)):
                 connection.release()
         except HttpProcessingError as error:
             about = aiohttp.RequestInfo(url, "POST", CIMultiDictProxy(CIMultiDict()), url)
@@ -227,10 +229,12 @@ class Transport:
         ProviderError
             ``malformed``: the id is that of the answer to another request, and the connection was used before.
         """
-        match, request = _ID.search(content, 0, _ID_WITHIN), hash(body)
+        match = _ID.search(content, 0, _ID_WITHIN) or _ID.search(content, max(0, len(content) - _ID_WITHIN))
         if match is None:
             return self._reuses and not self._requests  # a server that gives ids gives them to all whole answers
-        name = match[1]
+        name, request = match[1], hash(body)
+        if _DRAWN_ID.fullmatch(name):
+            name += b" %d" % hash(content)
         if name not in self._requests:
             self._requests[name] = request
             if len(self._requests) > _IDS:
@@ -241,8 +245,8 @@ class Transport:
             self._reuses = False
             raise ProviderError(
                 "malformed",
-                f"{self.origin} sent an answer with the id of that to another request ({name.decode('latin-1')}) on a "
-                "connection that was kept open; its connections are not used again",
+                f"{self.origin} sent an answer with the id of that to another request ({match[1].decode('latin-1')}) "
+                "on a connection that was kept open; its connections are not used again",
                 maybe_paid=True,
             )
         return False

@@ -241,7 +241,8 @@ SERVICES = [
       ]),
     Service("a tier beside the tokens", lambda _: good(usage=USAGE | {"service_tier": "priority"}), [2], 1, 0, None),
     Service("the standard tier beside the tokens", lambda _: good(usage=USAGE | {"service_tier": "standard"}), [2], 1, 0, ONE),
-    Service("nothing counted at all, then a reply", in_turn(good(choice(""), usage=counts(0, 0)), None), [2], 2, 0, ONE),
+    # what the first answer cost is not known
+    Service("nothing counted at all, then a reply", in_turn(good(choice(""), usage=counts(0, 0)), None), [2], 2, 0, None),
     Service("a stated cost at another tier", lambda _: good(service_tier="flex", usage=USAGE | {"cost": 0.25}), [2], 1, 0,
             0.25),
     Service("read from the cache and written to it", lambda _: good(usage=counts(900, 4) | {"prompt_tokens_details": {

@@ -73,7 +73,9 @@ async def ask(client: Transport, question: str, outcomes: Counter[str]) -> None:
     """One request, sent again after an error as the engine does."""
     for _ in range(20):
         try:
-            answer = await client.send("/x", HEADERS, json.dumps({"question": question}).encode(), timeout_s=30)
+            answer = await client.send(
+                "/chat/completions", HEADERS, json.dumps({"question": question}).encode(), timeout_s=30
+            )
             text = json.loads(answer.content)["text"] if answer.status == 200 else None
         except (ProviderError, ValueError, KeyError):
             outcomes["asked again"] += 1
