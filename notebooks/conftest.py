@@ -22,7 +22,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)  # after nbval's own
 def pytest_collect_file(file_path: Path, parent: Any) -> Any:
     """The notebook once more, if it is to run twice."""
-    if file_path.suffix != ".ipynb" or not parent.config.option.nbval or not os.environ.get("NOTEBOOKS_TWICE"):
+    if file_path.suffix != ".ipynb" or not getattr(parent.config.option, "nbval", False) or not os.environ.get("NOTEBOOKS_TWICE"):
         return None
     from nbval.plugin import IPyNbFile
 

@@ -21,6 +21,11 @@ _TEXTS = (
     "<p class='b'>```{{x}}```</p>\n",
     "anna@example.org https://example.org/?a=1 +1 202 555 0123, 123-45-6789, 1234567890123456",
     "one two three\n" * 40,
+    (
+        "$5 €9.99 £3 2024-01-31 19:45 1999 2030 [1] **b** !!! error 5 is is \u041f\u0440\u0438\u0432\u0435\u0442 "
+        "DE00000000000000000000 sk-AAAAAAAAAAAAAAAAAAAAAAAA"
+    ),
+    "# b\n\n\n\n- c AAAAAAAAAAAAAAAAAAAAAA aaaaaaaaaaaaaaaaaaaaaaaa 000000000000000000000000",
 )
 _LONG = "one two three " * 4_000 + "\none two three" * 4_000
 _SYNTAX = re.compile(r"\(\?(?:<?[=!]|[:>#]|P?[<=>]?\w*[>)]|[a-zA-Z-]+:)|\\[A-Za-z0-9]|(?<!\\)[\^$.|?*+()\[\]{}]")

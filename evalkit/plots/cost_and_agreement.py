@@ -87,7 +87,7 @@ def _of(evaluation: HasJudgments, prefix: str) -> pd.DataFrame:
         raise InputError("plot_cost needs labels in each evaluation; pass labels= to evaluate")
     table, n_unique = evaluation.judgments, getattr(evaluation, "n_unique", 0)
     called = table.loc[~table["error"].astype(object).isin(SKIPPED).to_numpy()]
-    keys = called.groupby("item_id", observed=True)["key"].first()  # equal for equal contents
+    keys = called.groupby("item_id", observed=True)["key"].min()  # equal for equal contents
     n_items = max(keys.nunique(), n_unique - (table["item_id"].nunique() - len(keys)), 1)
     usd = {str(judge): Bill.of(rows).usd / n_items for judge, rows in called.groupby("judge", observed=True)}
     usd["jury"] = sum(usd.values()) if usd else np.nan

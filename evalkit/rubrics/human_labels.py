@@ -131,7 +131,7 @@ def as_labels(
         if rubric is None:
             return people
         rubric = rubric_of(rubric)
-        people = of_rubrics(people, [rubric.id], rubric.names)
+        people = of_rubrics(people, [(name, rubric.id) for name in rubric.names])
         return _with_codes_of_levels(
             people if items is None else of_these_texts(people, items, rubric, inputs or {}), rubric
         )
@@ -326,23 +326,31 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
     return labels
 
 
-def of_rubrics(labels: pd.DataFrame, rubrics: Iterable[object], criteria: Iterable[object]) -> pd.DataFrame:
-    """The labels without their column `rubric`, if they have it.
+def of_rubrics(labels: pd.DataFrame, judged: Iterable[tuple[object, object]]) -> pd.DataFrame:
+    """The labels without their column `rubric`, if they have it; `judged` are pairs of a criterion and its rubric.
 
     Raises
     ------
     InputError
-        When it names another rubric for one of these criteria than the only one that was judged: labels are matched by
+        When it names another rubric for a criterion than the only one by which that was judged: labels are matched by
         criterion.
     """
-    of_criteria = labels[labels["criterion"].isin([*criteria])]
-    names, judged = [*map(str, of_criteria.get("rubric", pd.Series()).dropna().unique())], [*map(str, rubrics)]
-    if names and judged and len({*names, *judged}) > 1:
-        raise InputError(
-            f"the column 'rubric' of the labels says {listed(names, most=3)}, but {listed(judged)} was judged; pass "
-            "the rows of one rubric in both tables, and then labels.drop(columns='rubric')"
-        )
-    return labels.drop(columns="rubric", errors="ignore")
+    if "rubric" not in labels:
+        return labels
+    rubrics: dict[str, set[str]] = {}
+    for criterion, rubric in judged:
+        rubrics.setdefault(str(criterion), set()).add(str(rubric))
+    named = labels[["criterion", "rubric"]].dropna().astype(str)
+    for criterion, rows in named.groupby("criterion"):
+        said = {name.partition("@")[0] for name in rows["rubric"]}
+        names = rubrics.get(str(criterion), said)
+        if len(names | said) > 1:
+            raise InputError(
+                f"the column 'rubric' of the labels says {listed(sorted(said), most=3)} for the criterion "
+                f"{criterion!r}, which was judged by {listed(sorted(names))}; pass the rows of one rubric in both "
+                "tables, and then labels.drop(columns='rubric')"
+            )
+    return labels.drop(columns="rubric")
 
 
 def label_text(value: Any, scale: Scale | None) -> str | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
@@ -37,6 +37,7 @@ _HOLDS = ("choices", "rating", "number", "selected", "text", "value")
 """Fields of a value that Label Studio or Argilla writes, of which one has the answer."""
 _SIDES = {"left": "A", "right": "B"}
 _ARE_OF_TOOLS = {"annotations", "completions", "responses", "annotation_id", "predictions"}
+_OF_ROWS = ("id", "annotation_id", "annotator", "created_at", "updated_at", "lead_time")
 _OF_RECORDS = ("id", "status", "_server_id", "responses", "suggestions", "metadata", "vectors")
 """Fields of a record of Argilla that are not the item's."""
 _FORMS = (
@@ -255,7 +256,7 @@ def _of_tasks(rows: list[_Row], criterion_of: _Wanted, name: str | None, where: 
     unseen, unread = 0, dict[str, str]()
     for row in rows:
         task, alone = (row["task"], [row]) if isinstance(row.get("task"), Mapping) else (row, None)
-        nameless, contents = False, sorted(task.get("data", {}).items())
+        nameless, contents = False, _contents(task.get("data", {}))
         for annotation in alone or task.get("annotations", task.get("completions", [])):
             results = annotation.get("result") or []
             if annotation.get("was_cancelled") or annotation.get("skipped"):
@@ -269,7 +270,7 @@ def _of_tasks(rows: list[_Row], criterion_of: _Wanted, name: str | None, where: 
             if who is None and nameless:
                 raise InputError(f"{where}: task {task.get('id')!r} has annotations without completed_by; add it")
             nameless = nameless or who is None
-            results = [result for result in results if "from_name" in result]  # a relation has none
+            results = [result for result in results if result.get("from_name")]  # a relation has none
             answered = [result for result in results if result.get("type") in _JUDGED or criterion_of is not None]
             unread |= {result["from_name"]: result.get("type") for result in results if result not in answered}
             for question in dict.fromkeys(result["from_name"] for result in answered):
@@ -296,10 +297,19 @@ def _of_rows(
         fact = f"{where}: {counted(untimed, 'annotation')} without lead_time may be made from predictions of a model"
         fact += "; Label Studio's JSON export tells, and they are left out of it"
         warnings.warn(fact, EvalkitWarning, stacklevel=4)
+    contents: dict[Any, Any] = {}  # of each task, as its first row shows it
     for row in rows:
-        about = {"at": row.get("updated_at") or row.get("created_at"), "shown": row.get("id")}  # the task
+        shown = contents.setdefault(row.get("id"), _contents(row, {*_OF_ROWS, *criterion_of}))
+        about = {"at": row.get("updated_at") or row.get("created_at"), "shown": shown}
         for question in (question for question in criterion_of if question in row):
             yield _answer(row, row.get("id"), name, where, question, row.get("annotator"), row[question]) | about
+
+
+def _contents(fields: Mapping[str, Any], without: Collection[str] = ()) -> list[tuple[str, str]]:
+    """What of an item two tasks have to share if they have one id."""
+    return sorted(
+        (name, str(value)) for name, value in fields.items() if name not in without and value not in (None, "")
+    )
 
 
 def _of_records(rows: list[_Row], name: str | None, where: str) -> Iterator[_Row]:
@@ -312,7 +322,7 @@ def _of_records(rows: list[_Row], name: str | None, where: str) -> Iterator[_Row
             no_status += status is None
             if status in (None, "submitted"):
                 yield _answer(fields, row.get("id"), name, where, question, user, value) | {
-                    "shown": sorted(contents.items())
+                    "shown": _contents(contents)
                 }
     if no_status:
         fact = f"{where} does not say which of {counted(no_status, 'response')} are drafts or discarded"

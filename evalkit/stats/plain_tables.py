@@ -28,7 +28,8 @@ from evalkit.tables.grouping import Flags, Floats, Objects, factorized, group
 from evalkit.tables.items import is_missing
 
 _KEYS = [*schemas.VOTE_KEY, "annotator", "system_id"]
-_DEFAULTS = {"rubric": "table", "rubric_version": "v1", "criterion": "score"}
+NO_RUBRIC = "table"
+_DEFAULTS = {"rubric": NO_RUBRIC, "rubric_version": "v1", "criterion": "score"}
 OF_NO_RUBRIC = "table@v1"
 """What a table is called that names no rubric."""
 _MISSING, _JSON = "missing", '{"codes":'

@@ -125,14 +125,14 @@ def labels(rubric: Any, criterion: str = "q", ids: list[str] = IDS) -> pd.DataFr
         (pd.concat([votes("r"), votes("s")]), labels("r")),
         (votes("r"), pd.concat([labels("r"), labels("other")])),
         (votes("r"), pd.concat([labels("r"), labels("other")]).drop(columns="annotator")),
-        (votes("r").drop(columns="rubric"), labels("r")),
+        (votes("r").drop(columns="rubric"), pd.concat([labels("r"), labels("other")])),
     ],
-    ids=["another", "two judged", "two labelled", "two without annotators", "votes of no rubric"],
+    ids=["another", "two judged", "two labelled", "two without annotators", "two for votes of no rubric"],
 )
 def test_labels_of_another_rubric_are_refused(judged: pd.DataFrame, people: pd.DataFrame) -> None:
     for function in (ek.align, ek.stats.confusion):
         with pytest.raises(
-            InputError, match=r"the column 'rubric' of the labels says .* was judged; pass the rows of one"
+            InputError, match=r"the column 'rubric' of the labels says .* was judged by .*; pass the rows of one"
         ):
             function(judged, people, scale=[0, 1]) if function is ek.align else function(judged, people)
 
@@ -142,14 +142,21 @@ def test_labels_of_another_rubric_are_refused(judged: pd.DataFrame, people: pd.D
     [labels("r"), labels(None), pd.concat([labels("r"), labels("other", "z")]), labels("r").drop(columns="rubric")],
 )
 def test_labels_of_the_rubric_that_was_judged_count(people: pd.DataFrame) -> None:
-    assert ek.align(votes("r"), people, scale=[0, 1], interval=None)["accuracy"].tolist() == [1.0]
+    for judged in (votes("r"), votes("r").drop(columns="rubric")):
+        assert ek.align(judged, people, scale=[0, 1], interval=None)["accuracy"].tolist() == [1.0]
+
+
+def test_labels_of_several_rubrics_count_each_for_its_criterion() -> None:
+    judged = pd.concat([votes("r", "q"), votes("s", "z")])
+    people = pd.concat([labels("r@v1", "q"), labels("s", "z")])
+    assert ek.align(judged, people, scale=[0, 1], interval=None)["accuracy"].tolist() == [1.0, 1.0]
 
 
 def test_an_evaluation_refuses_labels_of_another_rubric_too() -> None:
     items = pd.DataFrame({"item_id": IDS, "question": "q", "answer": IDS})
     people = labels("safety", "helpfulness").assign(label=1)
     options = {"samples": 1, "progress": False}
-    with pytest.raises(InputError, match="says 'safety', but 'helpfulness' was judged"):
+    with pytest.raises(InputError, match="says 'safety' for the criterion 'helpfulness', which was judged by 'helpfulness'"):
         ek.evaluate(items, "helpfulness", "fake:strict", labels=people, **options)
     evaluation = ek.evaluate(items, "helpfulness", "fake:strict", labels=people.assign(rubric="helpfulness"), **options)
     assert len(evaluation.labels) == len(IDS)

@@ -33,7 +33,7 @@ def main(place: str, words: list[str]) -> int:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda one, _: asked.send(bytes([one])))
         here = {"words": words, "folder": str(Path.cwd()), "environ": dict(os.environ), "lighteval": ()}
-        return int(ask(asked, place, here, (0, 1, 2)) or 1)
+        return int(ask(asked, place, here, (0, 1, 2)) or 70)  # without an answer: no code that evalkit has
 
 
 if __name__ == "__main__":

@@ -207,7 +207,7 @@ def _numbers_groups(column: Column, columns: Iterable[Column]) -> bool:
         column.distinct
     )  # an id that is there twice groups none
     is_number = column.numbers_blocks and not (is_rating(words) or words in _MAY_BE_CODES)
-    return is_few and words not in _WHO and (is_number or names_rows(column, columns))
+    return is_few and words not in _WHO and (is_number or (names_rows(column, columns) and not NO_LABEL.search(words)))
 
 
 def own_criteria_of(columns: Iterable[Column]) -> Column | None:

@@ -44,7 +44,7 @@ from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import History
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.rubrics import Rubric, extract_labels, load_rubric
-from evalkit.rubrics.files import RESERVED_NAMES, rubric_ids, shipped_folder
+from evalkit.rubrics.files import RESERVED_NAMES, rubric_ids
 from evalkit.tables import read_frame
 from evalkit.tables.items import ItemsLike, as_frame
 
@@ -94,10 +94,10 @@ class StartCard(NotebookWidget):
         super().__init__(new_widget("TunerWidget", "start", "pass inputs= and labels= to evaluate"))
         self._file = str(table) if isinstance(table, (str, Path)) else ""
         self._is_frame, self._source = isinstance(table, pd.DataFrame), source
+        self._options = dict(options)
         self._new_id = self._id_of_new()
         self._table = read_frame(self._file) if self._file else as_frame(table)
         self._columns = {str(name): Column(str(name), cells) for name, cells in self._table.items()}
-        self._options = dict(options)
         self._opened: RubricTuner | None = None
         named: Any = judges if isinstance(judges, (list, tuple)) else [judges]
         self.judges = [Judge.of(judge) for judge in (_STAND_INS if judges is None else named)]
@@ -213,10 +213,13 @@ class StartCard(NotebookWidget):
 
     def _id_of_new(self) -> str:
         """The id of a new rubric: the name of the file, as far as an id can have it; `NEW` if a session has that."""
-        path, old = Path(self._file), f"{Path(self._file).stem}-{NEW}.tuner.json"
+        path, options = Path(self._file), self._options
+        old = f"{options.get('name') or f'{path.stem}-{NEW}'}.tuner.json"
         name = re.sub("[^a-z0-9_-]+", "-", path.stem.casefold()).strip("-_")
-        is_taken = name in RESERVED_NAMES or (shipped_folder("rubrics") / name).exists()
-        return NEW if not name or path.with_name(old).exists() else f"{name}-{NEW}" if is_taken else name
+        if not name or _state(Path(options.get("folder") or path.parent, old), NEW):
+            return NEW
+        is_taken = name in RESERVED_NAMES or name in rubric_ids()
+        return f"{name}-{NEW}" if is_taken else name
 
     def _saved_roles(self) -> dict[str, str]:
         """The roles with which that session was opened, of the columns that can still have them."""

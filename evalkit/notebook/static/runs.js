@@ -90,7 +90,7 @@ function runsPart(ctx) {
     const buttons = tried
       ? `<button data-do="showtry" data-key="try ${at}" data-version="${esc(row.key)}" data-base="${esc(row.base)}" aria-label="Show ${name}" ${offIf(row.key === shown)}>${row.key === shown ? "Shown" : "Show"}</button>
         <button data-do="takeup" data-key="takeup ${at}" data-version="${esc(row.key)}" aria-label="Use ${name} in the rubric">Use it</button>`
-      : `<button data-do="try" data-key="try ${at}" data-number="${at}" data-lack="" ${offIf(running)} aria-label="Try ${name}${row.price ? `: ${esc(row.price)}` : ""}">Try${row.price ? `: ${esc(row.price)}` : ""}</button>`;
+      : `<button data-do="try" data-key="try ${at}" data-number="${at}" ${offIf(running)} aria-label="Try ${name}${row.price ? `: ${esc(row.price)}` : ""}">Try${row.price ? `: ${esc(row.price)}` : ""}</button>`;
     return `<li><article aria-label="Suggestion ${at + 1}"><h4>${esc(row.where)}</h4><p class="ekw-new">${marked(row.was, row.text)}</p>
       <p><small>${esc(row.reason)}</small></p><details><summary>full text, and what it replaces</summary><p>${esc(row.text)}</p><p><small>${esc(row.was) || "(nothing)"}</small></p></details>
       <div class="ekw-line">${buttons}</div>${row.effects.map(effect).join("")}${tried ? `<small>${esc(row.effects[0].changed)}</small>` : ""}</article></li>`;

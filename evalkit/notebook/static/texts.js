@@ -15,7 +15,7 @@ function showTurns(region) {
 // `disabled` would drop the focus of a keyboard user; `aria-disabled` keeps it.
 const offIf = (off) => (off ? 'aria-disabled="true"' : "");
 
-// Whether a price says that it is over the spending limit (see drafts.py): its button is off.
+// Whether a price says that it is over the spending limit (see drafts.py).
 const isOver = (price) => String(price ?? "").includes("over the limit");
 
 // A number with its noun: "1 item", "3 items".

@@ -17,7 +17,7 @@ from evalkit.rubrics.human_labels import TEXT_HASH, LabelsLike, as_labels, of_ru
 from evalkit.rubrics.label_words import verdict_word
 from evalkit.rubrics.scales import Scale, code_text, has_thousands, number
 from evalkit.stats.alignment.agreement_measures import Answers
-from evalkit.stats.plain_tables import with_index
+from evalkit.stats.plain_tables import NO_RUBRIC, with_index
 from evalkit.stats.result_tables import own_clusters
 from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Ints, match_ids, refuse_doubles, tally
 from evalkit.tables.schemas import LABEL_KEY, check
@@ -76,7 +76,7 @@ def of_items(labels: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
         as with ids 1 and 1.0, or the labels are of another rubric.
     """
     criteria = judged["criterion"].unique()
-    labels = of_rubrics(labels, judged["rubric"].unique() if "rubric" in judged else (), criteria)
+    labels = of_rubrics(labels, _rubrics_of(judged))
     if (notes := ID_NOTES.get()) is not None:
         notes |= dict.fromkeys(labels.attrs.get(LOST_IDS, ()))
         notes |= dict.fromkeys([_UNCHECKED] if TEXT_HASH in labels else ())
@@ -90,6 +90,14 @@ def of_items(labels: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
         notes |= dict.fromkeys(_on_other_criteria(labels[is_judged & labels["item_id"].isin(item_ids)], judged))
     refuse_doubles(labels[labels["label"].notna()], LABEL_KEY, "labels")
     return labels
+
+
+def _rubrics_of(judged: pd.DataFrame) -> list[tuple[object, object]]:
+    """The pairs of a criterion and its rubric in a table; none in one that names no rubric."""
+    if "rubric" not in judged:
+        return []
+    pairs = judged[["criterion", "rubric"]].drop_duplicates().itertuples(index=False)
+    return [(criterion, rubric) for criterion, rubric in pairs if rubric != NO_RUBRIC]
 
 
 def _on_other_criteria(labels: pd.DataFrame, judged: pd.DataFrame) -> Iterator[str]:
