@@ -156,7 +156,7 @@ def test_an_evaluation_refuses_labels_of_another_rubric_too() -> None:
     items = pd.DataFrame({"item_id": IDS, "question": "q", "answer": IDS})
     people = labels("safety", "helpfulness").assign(label=1)
     options = {"samples": 1, "progress": False}
-    with pytest.raises(InputError, match="says 'safety' for the criterion 'helpfulness', which was judged by 'helpfulness'"):
+    with pytest.raises(InputError, match="says 'safety' for the criterion 'helpfulness', which was judged by 'help"):
         ek.evaluate(items, "helpfulness", "fake:strict", labels=people, **options)
     evaluation = ek.evaluate(items, "helpfulness", "fake:strict", labels=people.assign(rubric="helpfulness"), **options)
     assert len(evaluation.labels) == len(IDS)

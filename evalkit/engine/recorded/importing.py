@@ -183,8 +183,8 @@ def import_judgments(
     judgments = schemas.table("judgments", columns)
     if verdicts is not None:
         _check_orders(judgments, verdicts)
-    name = item if isinstance(item, str) else None
-    return Keys.of_items(with_typed_ids(table, name), name).restore(judgments)
+    id_column = item if isinstance(item, str) else None
+    return Keys.of_items(with_typed_ids(table, id_column), id_column).restore(judgments)
 
 
 def _warn_of_another_criterion(frame: pd.DataFrame, rubric: Rubric) -> None:

@@ -214,9 +214,10 @@ class StartCard(NotebookWidget):
     def _id_of_new(self) -> str:
         """The id of a new rubric: the name of the file, as far as an id can have it; `NEW` if a session has that."""
         path, options = Path(self._file), self._options
-        old = f"{options.get('name') or f'{path.stem}-{NEW}'}.tuner.json"
+        folder, session = Path(options.get("folder") or path.parent), options.get("name")
+        is_old = _state(folder / f"{session}.tuner.json", NEW) if session else None
         name = re.sub("[^a-z0-9_-]+", "-", path.stem.casefold()).strip("-_")
-        if not name or _state(Path(options.get("folder") or path.parent, old), NEW):
+        if not name or is_old or (folder / f"{path.stem}-{NEW}.tuner.json").exists():
             return NEW
         is_taken = name in RESERVED_NAMES or name in rubric_ids()
         return f"{name}-{NEW}" if is_taken else name

@@ -42,6 +42,12 @@ TEMPLATE = (
 )
 
 
+@pytest.fixture(autouse=True)
+def _no_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model of random weights ends no reply, so the rule that stops such a judge would stop it."""
+    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker._FIRST_REPLIES", 10_000)
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The folder of a random llama that knows bytes as tokens."""
