@@ -130,7 +130,7 @@ class Server:
     hung: float = 0.0
     n_items: int = 80
     samples: int = 1
-    seen: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("requests", "usd_billed"), 0))
+    seen: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("requests", "usd_billed", "usd_empty"), 0))
 
     usd_of: list[float] = field(default_factory=list)
 
@@ -185,6 +185,7 @@ class Server:
         usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": n_tokens}
         tier = {} if self.tier == "none" else {"service_tier": self.tier}
         self.seen["usd_billed"] += self.usd_of[-1]
+        self.seen["usd_empty"] += 0.0 if n_tokens else self.usd_of[-1]
         return {"object": "chat.completion", "model": "m", "choices": [choice], "usage": usage, **tier}
 
     async def start(self) -> tuple[web.AppRunner, str]:
@@ -239,10 +240,14 @@ def line(figures: dict[str, Any]) -> str:
 
 
 def is_billed(figures: dict[str, Any]) -> bool:
-    """Whether the cost of the answers that came is shown, or NA for those of a tier with a price of its own."""
+    """Whether the cost of the answers that came is shown, or NA for those of a tier with a price of its own.
+
+    Empty answers that were asked for again were paid for too.
+    """
     if figures["n_unpriced"]:
         return TIERS[figures["tier"]] != 1.0 and figures["usd_shown"] == 0
-    return abs(figures["usd_shown"] - figures["usd_answered"]) < 1e-6
+    repeated_usd = figures["usd_shown"] - figures["usd_answered"]
+    return -1e-6 < repeated_usd < figures["usd_empty"] + 1e-6
 
 
 def main(n: int = 30, first: int = 0) -> int:

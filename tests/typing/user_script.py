@@ -47,16 +47,6 @@ assert_type(ek.summarize(scores), pd.DataFrame)
 assert_type(ek.align(votes, labels, ties="half", unscored="wrong"), pd.DataFrame)
 assert_type(ek.reliability(judgments, full=True), pd.DataFrame)
 
-# the same from a folder, read part by part
-done = ek.judge_files("items/*.jsonl", rubric, judge, out="judgments")
-assert_type(ek.engine.JudgeBatch(rubric, judge, samples=1, cache="cache")(items), pd.DataFrame)
-assert_type(ek.vote(done, method="median"), pd.DataFrame)
-assert_type(ek.summarize(ek.aggregate("judgments", quorum=1.0)), pd.DataFrame)
-assert_type(ek.summarize(Path("judgments"), clusters={"a": "g"}), pd.DataFrame)
-assert_type(ek.disagreement(done), pd.DataFrame)
-assert_type(ek.reliability("judgments"), pd.DataFrame)
-assert_type(ek.align(done, labels), pd.DataFrame)
-assert_type(ek.Evaluation.of("judgments", items, labels).judgments, pd.DataFrame)
 
 # all at once, of live judges or of a table
 evaluation = ek.evaluate(items, profile, labels=labels, vote="mean", aggregate="min", budget_usd=1.0)
