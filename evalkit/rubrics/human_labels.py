@@ -332,7 +332,7 @@ def of_rubrics(labels: pd.DataFrame, judged: Iterable[tuple[object, object]]) ->
     Raises
     ------
     InputError
-        When it names another rubric for a criterion than the only one by which that was judged: labels are matched by
+        When it says another rubric for a criterion than the only one by which that was judged: labels are matched by
         criterion.
     """
     if "rubric" not in labels:
@@ -340,14 +340,14 @@ def of_rubrics(labels: pd.DataFrame, judged: Iterable[tuple[object, object]]) ->
     rubrics: dict[str, set[str]] = {}
     for criterion, rubric in judged:
         rubrics.setdefault(str(criterion), set()).add(str(rubric))
-    named = labels[["criterion", "rubric"]].dropna().astype(str)
-    for criterion, rows in named.groupby("criterion"):
-        said = {name.partition("@")[0] for name in rows["rubric"]}
-        names = rubrics.get(str(criterion), said)
-        if len(names | said) > 1:
+    pairs = labels[["criterion", "rubric"]].dropna().astype(str)
+    for criterion, rows in pairs.groupby("criterion"):
+        of_labels = {name.partition("@")[0] for name in rows["rubric"]}
+        of_judged = rubrics.get(str(criterion), of_labels)
+        if len(of_judged | of_labels) > 1:
             raise InputError(
-                f"the column 'rubric' of the labels says {listed(sorted(said), most=3)} for the criterion "
-                f"{criterion!r}, which was judged by {listed(sorted(names))}; pass the rows of one rubric in both "
+                f"the column 'rubric' of the labels says {listed(sorted(of_labels), most=3)} for the criterion "
+                f"{criterion!r}, which was judged by {listed(sorted(of_judged))}; pass the rows of one rubric in both "
                 "tables, and then labels.drop(columns='rubric')"
             )
     return labels.drop(columns="rubric")

@@ -299,8 +299,8 @@ def _of_rows(
         warnings.warn(fact, EvalkitWarning, stacklevel=4)
     contents: dict[Any, Any] = {}  # of each task, as its first row shows it
     for row in rows:
-        shown = contents.setdefault(row.get("id"), _contents(row, {*_OF_ROWS, *criterion_of}))
-        about = {"at": row.get("updated_at") or row.get("created_at"), "shown": shown}
+        of_task = contents.setdefault(row.get("id"), _contents(row, {*_OF_ROWS, *criterion_of}))
+        about = {"at": row.get("updated_at") or row.get("created_at"), "shown": of_task}
         for question in (question for question in criterion_of if question in row):
             yield _answer(row, row.get("id"), name, where, question, row.get("annotator"), row[question]) | about
 

@@ -389,8 +389,8 @@ class Workers:
         request, run = call.request, self._run
         storing = []
         if call.spent_usd and (cost := replies[0].cost_usd) is not None:
-            whole = None if math.isnan(call.spent_usd) else cost + call.spent_usd
-            replies = [replace(replies[0], cost_usd=whole), *replies[1:]]
+            cost_usd = None if math.isnan(call.spent_usd) else cost + call.spent_usd
+            replies = [replace(replies[0], cost_usd=cost_usd), *replies[1:]]
             call.spent_usd = 0.0
         for sample, key, reply in zip(request.samples, request.keys, replies, strict=False):
             run.counts.n_bought += 1

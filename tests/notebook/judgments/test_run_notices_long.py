@@ -51,6 +51,7 @@ def test_few_unreadable_replies_are_one_quiet_line_whose_filter_shows_their_item
     assert (browser.state["alert"], browser.state["notices"]) == ("", [notice])
 
 
+@pytest.mark.filterwarnings("ignore:judge 'x' was stopped")
 def test_a_judge_without_any_score_is_reported_loudly(tmp_path):
     with judge_server(faults=lambda body: {"content": "hm"} if body["model"] == "x" else None) as server:
         tuner = tuner_of(jury(server, "x", "y"), tmp_path)
