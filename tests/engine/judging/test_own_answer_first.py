@@ -117,8 +117,8 @@ def test_a_folder_of_judgments_has_the_answers_on_its_bill(tmp_path: Path, rows:
     pd.DataFrame(some_items()).to_json(tmp_path / "items.jsonl", orient="records", lines=True)
     ask: dict[str, Any] = {"samples": 1, "template": TEMPLATE, "cache": tmp_path / "c", "progress": False}
     with judge_server(faults=Judge()) as server:
-        ek.judge_files(tmp_path / "items.jsonl", TWO, on(server.url), out=tmp_path / "out", rows=rows, **ask)
-    cost = ek.Evaluation.of(tmp_path / "out", pd.DataFrame(some_items()), rubric=TWO).cost
+        done = ek.judge_files(tmp_path / "items.jsonl", TWO, on(server.url), out=tmp_path / "out", rows=rows, **ask)
+    cost = ek.Evaluation.of(pd.read_parquet(done.folder), pd.DataFrame(some_items()), rubric=TWO).cost
     each = (100 * 1.0 + 11 * 4.0) / 1e6
     assert (cost.n_live, cost.paid_usd) == (28, pytest.approx(28 * each))
     assert cost.n_cached == {4: 2, 100: 0}[rows], "the second file has the first one's answer from the cache"
