@@ -223,7 +223,6 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "retries": _value("N", "retries of a failed call (default %(default)s)", type=int, default=_DEFAULT.retries),
     "requests-per-minute": _value("N", "at most N requests per minute for one service, model and key", type=float),
     "tokens-per-minute": _value("N", "at most N tokens per minute for one service, model and key", type=float),
-    "run": _value("NAME", "all processes with this name and this cache, now or later, share these limits"),
     # from samples to scores
     "vote": {"choices": tuple(VOTE_RULES), "help": f"how samples become a vote: {meanings(VOTE_RULES)} (default mean)"},
     "ties": {"choices": tuple(VOTE_TIES), "help": f"vote if the samples tie: {meanings(VOTE_TIES)} (default na)"},
@@ -240,7 +239,6 @@ _FLAGS: dict[str, dict[str, Any]] = {
 }
 LIMITS = (
     "budget-usd", "max-calls", "max-seconds", "concurrency", "retries", "requests-per-minute", "tokens-per-minute",
-    "run",
 )  # fmt: skip
 """Flags for how much judging may spend, and how fast it may send."""
 

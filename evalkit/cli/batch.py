@@ -58,7 +58,7 @@ def add(commands: Commands) -> None:
 def _add_requests(parser: Parser) -> None:
     add_value(parser, "items", "ITEMS", "JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin")
     parser.add_what()
-    add_flags(parser, "item-id", "input", "on-missing", "refresh", "adopt", "budget-usd", "run")
+    add_flags(parser, "item-id", "input", "on-missing", "refresh", "adopt", "budget-usd")
 
 
 def _add_ticket(parser: Parser, nargs: str | None = None, **defaults: Any) -> None:
@@ -69,7 +69,7 @@ def _add_ticket(parser: Parser, nargs: str | None = None, **defaults: Any) -> No
 
 def _submit(args: argparse.Namespace) -> None:
 
-    names = ("refresh", "adopt", "cache", "budget_usd", "run", "live_after", "to")
+    names = ("refresh", "adopt", "cache", "budget_usd", "live_after", "to")
     options = {name: getattr(args, name) for name in names if hasattr(args, name)}
     ticket = ek.submit(read_items(args), **spec_arguments(args), **data_arguments(args), **options)
     _put(args, [ticket])

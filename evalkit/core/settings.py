@@ -288,7 +288,6 @@ class JudgeOptions(TypedDict, total=False):
     replies: bool
     requests_per_minute: float | None
     tokens_per_minute: float | None
-    run: str | None
     on_progress: Callable[[Any], object] | None
     max_seconds: float | None
 
@@ -314,8 +313,6 @@ class Options:
         Maximum number of requests sent, failed ones and retries included, or None.
     requests_per_minute, tokens_per_minute
         Rate limits per service, model and key variable, or None.
-    run
-        A name: these limits then hold for all processes that use the same store and name. None: for this call alone.
     on_progress
         Called with the engine's `Progress` at most ten times per second, in the caller's thread. An exception that it
         raises stops the run; calls in flight are awaited and stored.
@@ -343,7 +340,6 @@ class Options:
     replies: bool = False
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
-    run: str | None = None
     on_progress: Callable[[Any], object] | None = None
     max_seconds: float | None = None
 
@@ -373,8 +369,6 @@ class Options:
         for name in _LIMITS:
             if getattr(self, name) is not None or name == "retries":
                 check_limit(name, getattr(self, name))
-        if self.run is not None and not (isinstance(self.run, str) and self.run.strip()):
-            raise ConfigError(f"run= must be a name, such as 'october', not {self.run!r}")
         if not isinstance(self.refresh, bool) and self.refresh != "unscored":
             object.__setattr__(self, "refresh", _unix_time(self.refresh))
         if self.offline and self.refresh:

@@ -12,6 +12,7 @@ import pandas as pd
 from evalkit.core.judges import JudgesLike
 from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.settings import JudgeOptions, Options, as_cache
+from evalkit.engine.calls.budget import Budget
 from evalkit.engine.judging.judge import judge_worklist
 from evalkit.engine.judging.specification import Spec, is_none
 from evalkit.engine.judging.worklist import Worklist
@@ -95,22 +96,24 @@ def evaluate(
 
 
 def evaluate_spec(
-    spec: Spec, items: pd.DataFrame, options: Options, labels: pd.DataFrame | None = None, *, logged: bool = True
-) -> Evaluation:
+    spec: Spec, items: pd.DataFrame, options: Options, labels: pd.DataFrame | None = None, *, logged: bool = True,
+    budget: Budget | None = None,
+) -> Evaluation:  # fmt: skip
     """`evaluate` for a resolved spec: items with an `item_id`, labels in the long table."""
     try_rules(spec)
     work = Worklist.of(spec, items)
-    evaluation = evaluate_worklist(work, items, options, labels)
+    evaluation = evaluate_worklist(work, items, options, labels, budget=budget)
     if logged:
         log_evaluation(evaluation, work, options)
     return evaluation
 
 
 def evaluate_worklist(
-    work: Worklist, items: pd.DataFrame, options: Options, labels: pd.DataFrame | None, until: float | None = None
-) -> Evaluation:
+    work: Worklist, items: pd.DataFrame, options: Options, labels: pd.DataFrame | None, until: float | None = None,
+    budget: Budget | None = None,
+) -> Evaluation:  # fmt: skip
     """The evaluation of a work list; with `until` as it was at that Unix time (see `judge_worklist`)."""
-    spec, judgments = work.spec, judge_worklist(work, options, until=until)
+    spec, judgments = work.spec, judge_worklist(work, options, until=until, budget=budget)
     if not spec.exact and len(judgments):
         spec = replace(spec, samples=int(judgments["sample"].max()) + 1)  # recorded ones are taken as they are
     clusters, n = cluster_names(items, work.clusters), work.n_unique

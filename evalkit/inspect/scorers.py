@@ -14,6 +14,7 @@ import pandas as pd
 from evalkit.core.judges import JudgesLike
 from evalkit.core.lists_of_choices import SKIPPED, OnMissing
 from evalkit.core.settings import Options
+from evalkit.engine.calls.budget import Budget
 from evalkit.engine.judging.explain_unscored import ADVICE
 from evalkit.engine.judging.specification import Spec, check_names
 from evalkit.engine.judging.worklist import unseen_input
@@ -45,7 +46,6 @@ _REASONS = {EMPTY_ANSWER: "no_response", TIED: TIED, "deterministic": "determini
 _REASONS |= dict.fromkeys((*SKIPPED, _UNUSABLE), "scoring_failed")
 # Inspect puts the package's name before it, but not if the package is installed from a checkout under another name
 _NAME = "judge_scorer" if "site-packages" in __file__ else "evalkit/judge_scorer"
-_LIMITS = ("budget_usd", "max_calls")
 
 
 @metric
@@ -113,7 +113,7 @@ def judge_scorer(
         Name of the figures; by default the rubric's id.
     **options
         Further options of `evalkit.judge`: ``cache``, ``offline``, ``concurrency``, ``retries`` …. ``budget_usd`` and
-        ``max_calls`` need ``run="a name"``, which all samples share.
+        ``max_calls`` hold for all samples of the scorer together.
 
     Returns
     -------
@@ -142,7 +142,7 @@ def judge_scorer(
     except EvalkitError as problem:
         _log.error("judge_scorer: %s", problem)  # `inspect score` says only that the scorer could not be loaded
         raise
-    shown = name or spec.rubric.id
+    shown, budget = name or spec.rubric.id, Budget.of(settings)
 
     async def score(state: TaskState, target: Target) -> Score:
         answer = state.output.completion
@@ -153,7 +153,7 @@ def judge_scorer(
             row = unjudged_row(shown, spec.rubric, reason, report_disagreement=len(spec.judges) > 1)
         else:
             # a thread: judging takes long, and Inspect's event loop may be trio's
-            row, problem = await to_thread.run_sync(partial(_judged, shown, spec, item, settings))
+            row, problem = await to_thread.run_sync(partial(_judged, shown, spec, item, settings, budget))
         made = score_of({key.removeprefix(f"{shown}_"): value for key, value in row.items()}, answer)
         made.explanation = made.explanation or problem or None
         about = {"rubric": f"{spec.rubric.id}@{spec.rubric.version}", "rubric_hash": spec.rubric.content_hash}
@@ -170,10 +170,6 @@ def _checked(spec: Spec, inputs: Mapping[str, str], options: Options) -> Options
     if spec.rubric.mode == "pairwise":
         fact = "compares two answers, but Inspect scores one model at a time"
         raise ConfigError(f"rubric {spec.rubric.id!r} {fact}; use a pointwise rubric")
-    limits = [name for name in _LIMITS if getattr(options, name) is not None]
-    if limits and options.run is None:
-        advice = "pass run='a name' for all samples together"
-        raise ConfigError(f"{listed(limits)} would apply to each sample separately; {advice}")
     check_rubric(spec.rubric)
     try_rules(spec)
     for judge in () if options.offline else spec.judges:
@@ -181,11 +177,13 @@ def _checked(spec: Spec, inputs: Mapping[str, str], options: Options) -> Options
     return options
 
 
-def _judged(name: str, spec: Spec, item: Mapping[str, Any], options: Options) -> tuple[dict[str, Any], str]:
+def _judged(
+    name: str, spec: Spec, item: Mapping[str, Any], options: Options, budget: Budget | None
+) -> tuple[dict[str, Any], str]:
     """The row of one sample, and the problem if no judge could be called."""
     frame, several = pd.DataFrame([item]), len(spec.judges) > 1
     try:
-        evaluation = evaluate_spec(spec, frame, options, logged=False)
+        evaluation = evaluate_spec(spec, frame, options, logged=False, budget=budget)
     except JudgeError as problem:
         _log.error("%s: %s", name, problem)
         return unjudged_row(name, spec.rubric, "judge_down", report_disagreement=several), str(problem)

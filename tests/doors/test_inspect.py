@@ -136,6 +136,13 @@ def test_epochs_are_averaged_without_unscored_ones() -> None:
     assert figures(log)["coverage"][0] == pytest.approx((0.5 + 0) / 2)
 
 
+def test_max_calls_holds_for_all_samples_of_a_scorer_together() -> None:
+    scorer = judge_scorer("correctness", "fake:strict", samples=1, max_calls=2)
+    log = evaluated(Task(dataset=SAMPLES, scorer=scorer), ["1", "2", "3", "4", "5", "6"])
+    found = figures(log)
+    assert found["correctness"][2:] == (2, 4), "two samples were judged, and the other four are unscored"
+
+
 def test_a_figure_without_samples_is_no_number() -> None:
     log = evaluated(Task(dataset=SAMPLES[:2], scorer=judge_scorer("correctness", "fake:strict", samples=1)), ["", ""])
     found = figures(log)
@@ -179,8 +186,6 @@ def test_what_is_wrong_is_said_before_anything_is_asked(monkeypatch: pytest.Monk
         judge_scorer("corectness", "fake:strict")
     with pytest.raises(ConfigError, match="compares two answers"):
         judge_scorer("preference", "fake:strict")
-    with pytest.raises(ConfigError, match="'budget_usd' would apply to each sample separately"):
-        judge_scorer("correctness", "fake:strict", budget_usd=1.0)
     with pytest.raises(ConfigError, match="inputs= names 'contxt'"):
         judge_scorer("faithfulness", "fake:strict", inputs={"contxt": "x"})
     with pytest.raises(ConfigError, match="maps 'criteria', but in Inspect a sample has one requirement"):

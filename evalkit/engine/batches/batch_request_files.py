@@ -35,7 +35,7 @@ class BatchFile:
     judge, path
         The judge, and where the file is. It is written as `part`, so that there is never half of it.
     requests
-        For each line: number of the shared key parts, input hash, order, samples, highest price.
+        For each line: number of the shared key parts, input hash, order, samples.
     n_replies, n_bytes, sha256
         Replies that it asks for, and size and sha256 of the file.
     usd, usd_at_most
@@ -137,7 +137,7 @@ class FileWriter:
                 self.keys.update(request.keys)
                 parts = request.parts
                 call = self._call(request, line.sent)
-                file.requests.append([call, parts.input_hash, parts.order, request.samples, usd_at_most])
+                file.requests.append([call, parts.input_hash, parts.order, request.samples])
                 if usd_at_most is None or expected_usd is None or file.usd is None:
                     file.usd = file.usd_at_most = None
                 else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,8 +15,6 @@ from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.retries_and_breaker import REASONS
-from evalkit.engine.providers.batch_interface import batch_price_of
-from evalkit.engine.providers.prices import cost_of
 from evalkit.engine.providers.provider_interface import ProviderError
 
 _REPLIES_PER_WRITE = 2000
@@ -58,9 +55,7 @@ class BatchResults:
         if int(number) in self._answered:
             return False
         if isinstance(answer, ProviderError):
-            before = self._failed.get(int(number))
-            if before is None or (answer.maybe_paid and not before.maybe_paid):
-                self._failed[int(number)] = answer
+            self._failed.setdefault(int(number), answer)
             return False
         self._answered.add(int(number))
         call, input_hash, order, samples, *_ = self._requests[int(number)]
@@ -108,21 +103,6 @@ class BatchResults:
     def n_missing(self) -> int:
         """Requests without a line."""
         return len(self._requests) - len(self._answered | self._failed.keys())
-
-    def billed_usd(self, tokens: tuple[int | None, int | None] = (None, None), n_answered: int = 0) -> float | None:
-        """What the provider billed, at most; None if a price is unknown.
-
-        That is the price of the tokens that the provider counted, or else the cost of the replies and the highest price
-        of each request whose answer cannot be read. If there are fewer answers than `n_answered`, the answer of each
-        request without one may be lost.
-        """
-        by_tokens = cost_of(batch_price_of(self._judge), *tokens) or 0.0
-        if self.cost_usd is None or by_tokens > self.cost_usd:
-            return by_tokens or None
-        free = self._answered | {number for number, problem in self._failures() if not problem.maybe_paid}
-        resolved = self._answered | self._failed.keys()
-        lost = ({*range(len(self._requests))} if len(resolved) < n_answered else resolved) - free
-        return self.cost_usd + math.fsum(usd or 0.0 for number in lost for usd in self._requests[number][4:])
 
     @property
     def reasons(self) -> Counter[str]:

@@ -24,7 +24,6 @@ from evalkit.engine.batches.ticket import WHEN_FILE_CUT, Server, Ticket, shower
 from evalkit.engine.batches.ticket_record import BatchRecord, TicketRecord
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.batch_tickets import StoredTicket, TicketChangedError
-from evalkit.engine.cache.budget_and_rate_leases import NOTHING, Amount, BudgetLease, Granted
 from evalkit.engine.calls.event_loop import wait_for
 from evalkit.engine.providers import check_ready
 from evalkit.engine.providers.api_keys import key_in
@@ -92,8 +91,6 @@ class OpenTicket:
         """Store changed fields of its record; TicketChangedError if another process was faster."""
         record = replace(self.record, **changes, at=time.time())
         self._read(self.store.change_ticket(self.stored, record.to_dict(), manifest=manifest, free=free, ended=ended))
-        if ended:
-            self._end_lease()
 
     def note(self, at: int, *, free: Collection[bytes] = (), **changes: Any) -> None:
         """Store changed fields of one batch; the ticket ends with its last one.
@@ -116,23 +113,6 @@ class OpenTicket:
 
     def _read(self, stored: StoredTicket) -> None:
         self.stored, self.record = stored, TicketRecord.of(stored)
-
-    def lease(self, need: Amount = NOTHING, budget_usd: float | None = None) -> Granted:
-        """Reserve money of the run that the ticket belongs to; the answer has what others spent."""
-        limit = Amount(math.inf if budget_usd is None else budget_usd, math.inf)
-        reserved, need = (need, NOTHING) if budget_usd is None else (NOTHING, need)  # without a limit, all of it fits
-        lease = BudgetLease(str(self.record.run), self.stored.ticket, reserved, need, NOTHING, limit)
-        return wait_for(self._lease(lease))
-
-    async def _lease(self, lease: BudgetLease) -> Granted:
-        return await self.store.lease(lease)  # type: ignore[no-any-return]
-
-    def _end_lease(self) -> None:
-        if self.record.run is None:
-            return
-        spent = sum(batch.spent_usd for batch in self.batches)
-        reserved = Amount(spent, sum(batch.n_requests for batch in self.batches))
-        wait_for(self._lease(BudgetLease(self.record.run, self.stored.ticket, reserved, ended=True)))
 
     def _judge(self, at: int) -> Judge:
         fields = self.batches[at].judge
@@ -298,7 +278,7 @@ class OpenTicket:
             except ProviderError:
                 if problem.status not in _GONE and not self._is_surely_over():
                     raise problem from None
-                self.note(at, state="ended", problem=problem.detail, billed_usd=None, free=self._keys(at))
+                self.note(at, state="ended", problem=problem.detail, free=self._keys(at))
                 return None
         if cancel and not record.cancelled and (sent or batch.state == "running"):
             batch = batch if sent else self._ask(at, "cancel", record.batch)
@@ -323,10 +303,9 @@ class OpenTicket:
 
     def _take(self, at: int, batch: Batch, *, cancel: bool) -> None:
         """Store the replies of a batch that has ended; if some are missing, it is cancelled or tried again."""
-        record = self.batches[at]
         if not batch.files and (batch.n_done or batch.word == _COMPLETED) and self._waits_for_rest(at, batch):
             return  # it has ended, but its counts and the file of its replies are not there yet
-        problem, n_answered = batch.problem or ("" if batch.files else f"{batch.word} without replies"), batch.n_done
+        problem = batch.problem or ("" if batch.files else f"{batch.word} without replies")
         judge, results = self._judge(at), self._results(at)
 
         async def read() -> None:
@@ -343,16 +322,15 @@ class OpenTicket:
             self._n_cut[at] += is_gone or incomplete.kind in ("malformed", "connection")
             if not cancel or (incomplete.kind != "malformed" and not is_gone):
                 raise
-            problem, n_answered = incomplete.detail, record.n_requests
+            problem = incomplete.detail
         else:
             n_missing = results.n_missing() - batch.n_failed
             if batch.word == _COMPLETED and n_missing > 0 and not cancel and self._waits_for_rest(at, batch):
                 results.store_rows()
                 return
             if batch.word == _COMPLETED and n_missing > 0:
-                problem, n_answered = problem or f"{n_missing} requests have no line in the results", record.n_requests
-        billed_usd = results.billed_usd(batch.tokens, n_answered)
-        self._end(at, results, billed_usd=billed_usd, word=batch.word, n_done=batch.n_done, problem=problem)
+                problem = problem or f"{n_missing} requests have no line in the results"
+        self._end(at, results, word=batch.word, n_done=batch.n_done, problem=problem)
         self._remove(at)
 
     def _waits_for_rest(self, at: int, batch: Batch) -> bool:
@@ -438,7 +416,7 @@ class OpenTicket:
                     reasons=dict(results.reasons), problem=problem,
                 )  # fmt: skip
             else:
-                self._end(number, results, billed_usd=results.billed_usd(), n_done=results.n_answered)
+                self._end(number, results, n_done=results.n_answered)
 
 
 def _place_of(judge: Judge) -> tuple[str | None, ...]:

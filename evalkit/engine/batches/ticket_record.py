@@ -45,9 +45,9 @@ class BatchRecord:
         The provider's word for its state, and the number of requests that it has answered.
     problem
         What went wrong, without keys and prompts.
-    n_stored, cost_usd, billed_usd, reasons
-        Replies in the store, their cost, what the provider billed at most (both None if unknown), and for each reason
-        why there is no reply, the number of these.
+    n_stored, cost_usd, reasons
+        Replies in the store, their cost (None if unknown), and for each reason why there is no reply, the number of
+        these.
     at
         When it changed last; None: when the ticket did.
     gives_up
@@ -76,7 +76,6 @@ class BatchRecord:
     n_done: int = 0
     n_stored: int = 0
     cost_usd: float | None = 0.0
-    billed_usd: float | None = 0.0
     reasons: Mapping[str, int] = field(default_factory=dict)
     at: float | None = None
     gives_up: str = ""
@@ -94,16 +93,6 @@ class BatchRecord:
         """Whether it may bring replies."""
         return self.waits or self.state == "file"
 
-    @property
-    def spent_usd(self) -> float:
-        """What it costs its run, at most."""
-        return (self.usd_at_most if self.billed_usd is None else self.billed_usd) or 0.0
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> BatchRecord:
-        """A batch from its JSON; a ticket of an earlier version has no `billed_usd`."""
-        return _of(cls, {"billed_usd": values["cost_usd"], **values})
-
 
 @dataclass(frozen=True, slots=True)
 class TicketRecord:
@@ -111,8 +100,6 @@ class TicketRecord:
 
     Attributes
     ----------
-    run
-        The run whose budget it uses.
     live_after_s
         The age at which it is cancelled.
     newer_than
@@ -125,7 +112,6 @@ class TicketRecord:
         The last sign of life of the process that sends it, Unix time.
     """
 
-    run: str | None
     live_after_s: float | None
     newer_than: float | None
     batches: tuple[BatchRecord, ...] = ()
@@ -136,7 +122,7 @@ class TicketRecord:
     def of(cls, stored: StoredTicket) -> TicketRecord:
         """The record of a stored ticket."""
         values = orjson.loads(stored.details)
-        return _of(cls, values | {"batches": tuple(map(BatchRecord.of, values["batches"]))})
+        return _of(cls, values | {"batches": tuple(_of(BatchRecord, batch) for batch in values["batches"])})
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -91,8 +91,8 @@ _ADVICE = {
     "28000": "the server does not let this user in; check the user and the server's pg_hba.conf",
     "3D000": "create the database, or correct its name in the address",
     "42501": "the user lacks rights: grant CREATE on the database, or, if the store exists, USAGE on the schema "
-    "evalkit, SELECT and INSERT on its tables, UPDATE on facts, and UPDATE and DELETE on leases, rates, "
-    "tickets and ticket_keys",
+    "evalkit, SELECT and INSERT on its tables, UPDATE on facts, and UPDATE and DELETE on tickets "
+    "and ticket_keys",
     "25006": "the server, the database or this user is read-only, so replies could not be stored; use the address of "
     "the primary server, or only stored replies (offline=True, --offline)",
     "53100": "the server's disk is full and these replies were not stored there; free some space and run again",

@@ -96,7 +96,7 @@ class ServerStore(ReplyStore):
         """Store on local disk what the server cannot take now, so that it outlives this process."""
         if not any(job.rows or job.evaluation for job in jobs):
             return
-        copies = [replace(job, waiter=Future(), lease=None) for job in jobs]
+        copies = [replace(job, waiter=Future()) for job in jobs]
         try:
             local_store = self._local_store
             for job in copies:

@@ -64,8 +64,8 @@ CREATE TABLE ticket_keys (
     ticket TEXT NOT NULL REFERENCES tickets
 )""",
 )
-"""Tables of schema 3, in both databases: what runs share (see `budget_and_rate_leases`), and batches: `tickets` has
-their requests, `ticket_keys` the reply keys that one of them is asking for (see `batch_tickets`)."""
+"""Tables of schema 3, in both databases: `tickets` has the requests of batches, `ticket_keys` the reply keys that one
+of them is asking for (see `batch_tickets`). Nothing uses `leases` and `rates`."""
 
 
 def _add_shared(connection: sqlite3.Connection) -> None:

@@ -19,7 +19,6 @@ from weakref import WeakKeyDictionary
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts, canonical_json
 from evalkit.engine.cache.batch_tickets import Tickets
-from evalkit.engine.cache.budget_and_rate_leases import BudgetLease, RateLease
 from evalkit.engine.cache.database_protocol import Database
 from evalkit.engine.cache.in_flight import Asked, Claims, was_granted
 from evalkit.engine.cache.lookups import Counters
@@ -231,14 +230,6 @@ class ReplyStore(Maintenance, Tickets):
         """
         waiter: Future[list[bytes]] = Future()
         self._writer.submit(Job(waiter, evaluation=(evaluation, created, summary, settings)))
-        return waiter
-
-    def lease(self, lease: BudgetLease | RateLease) -> asyncio.Future[Any]:
-        """Take, renew or end what a run shares; the future, of the running loop, returns when it is committed."""
-        import asyncio
-
-        waiter: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._writer.submit(Job(waiter, lease=lease, single=True))
         return waiter
 
     def abandon_after_fork(self) -> list[Any]:

@@ -20,7 +20,6 @@ import orjson
 from evalkit.core.prompts_and_replies import Reply, token_count
 from evalkit.core.reply_keys import KeyMaker, KeyParts, canonical_json
 from evalkit.core.threads import daemon_thread
-from evalkit.engine.cache.budget_and_rate_leases import BudgetLease, RateLease
 from evalkit.engine.cache.database_protocol import (
     FIRST_WAIT_S,
     LONGEST_WAIT_S,
@@ -144,18 +143,17 @@ def decoded(value: bytes) -> Reply:
 
 @dataclass(slots=True)
 class Job:
-    """Rows, a fact, an evaluation or a lease to write, and the future of its caller.
+    """Rows, a fact or an evaluation to write, and the future of its caller.
 
     `waiter` gets the stored values in the order of `rows`, or with `single` the only one of them. A fact was learnt
     about a service and model: both, its name, its value as JSON, and the Unix time. An evaluation has the arguments of
-    `ReplyStore.log_evaluation`. A lease's waiter gets what the lease's `write` returns.
+    `ReplyStore.log_evaluation`.
     """
 
     waiter: Future[Any] | asyncio.Future[Any]
     rows: Sequence[Row] = ()
     fact: tuple[str, str, str, str, float] | None = None
     evaluation: tuple[str, float, str, str] | None = None
-    lease: BudgetLease | RateLease | None = None
     overwrite: bool = False
     newer_than: float | None = None
     single: bool = False
@@ -266,7 +264,7 @@ class Writer:
         self._database.end_writing()
 
     def _commit(self, jobs: Sequence[Job]) -> list[list[Any]]:
-        """Write the jobs in one transaction; the value that is stored now, per job and row, or the lease."""
+        """Write the jobs in one transaction; the value that is stored now, per job and row."""
         keys = sorted({row.key for job in jobs for row in job.rows})
         appended: list[tuple[Any, ...]] = []
         values: list[list[Any]] = [[] for _ in jobs]
@@ -295,10 +293,6 @@ class Writer:
                         connection.execute(LOG, job.evaluation)
                     if job.fact:
                         connection.execute(_LEARN, job.fact)
-                # last, since they lock what all processes use; in one order, so that no two wait for each other
-                leases = [(job.lease.place, index) for index, job in enumerate(jobs) if job.lease]
-                for _, index in sorted(leases):
-                    values[index].append(jobs[index].lease.write(connection))  # type: ignore[union-attr]
         except Exception:
             self._known_by = None  # ids that were given in this transaction are gone with it
             raise

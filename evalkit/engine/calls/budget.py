@@ -94,14 +94,14 @@ class Budget:
         self.calls = 0
         self._reserved_usd = 0.0
         self._reserved_calls = 0
-        self._refused = math.inf  # US$ of the smallest call that does not fit any more; 0 if none does
+        self._refused = math.inf  # US$ of the smallest call that does not fit any more
         self._settled = asyncio.Event()
 
     @classmethod
     def of(cls, options: Options) -> Budget | None:
-        """The budget that several calls with these options share; None without limits, or if a `run` has them."""
+        """The budget that several calls with these options share; None without limits."""
         limited = options.budget_usd is not None or options.max_calls is not None
-        return cls(options) if limited and options.run is None else None
+        return cls(options) if limited else None
 
     def check(self, judge: Judge) -> None:
         """Raise ConfigError, before any call, if the budget cannot be enforced for a judge."""
@@ -161,16 +161,5 @@ class Budget:
         """The reason why no call fits, in words."""
         if self._options.max_calls is not None and self.calls >= self._options.max_calls:
             return f"max_calls={self._options.max_calls} reached"
-        return spent_of(self.usd, self._options.budget_usd, self._refused)
-
-
-def spent_of(usd: float, budget_usd: float | None, refused: float, by: str = "") -> str:
-    """How much of a budget is spent, and the highest price of the cheapest call that did not fit (infinite: not known).
-
-    Examples
-    --------
-    >>> spent_of(0.0, 0.005, 0.0126)
-    'US$ 0.0000 of budget_usd=0.005 spent; a call may cost US$ 0.0126'
-    """
-    price = f"; a call may cost {money(refused)}" if 0 < refused < math.inf else ""
-    return f"{money(usd)} of budget_usd={budget_usd} spent{by}{price}"
+        price = f"; a call may cost {money(self._refused)}" if 0 < self._refused < math.inf else ""
+        return f"{money(self.usd)} of budget_usd={self._options.budget_usd} spent{price}"

@@ -7,13 +7,9 @@ import math
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from evalkit.core.settings import Options
-
-if TYPE_CHECKING:
-    from evalkit.engine.calls.shared_limits import SharedPace
 
 _MOST = 4096
 _FIRST = 8
@@ -66,17 +62,12 @@ class RateLimiter:
         if (seconds := self._paused_until - time.monotonic()) > 0:
             await asyncio.sleep(seconds)
 
-    async def start(self, options: Options, tokens: int, pace: SharedPace | None = None) -> None:
-        """Wait for the pace and the end of a pause, for a call that has its place.
-
-        `pace` is that of all processes of a run; it is waited for as well.
-        """
+    async def start(self, options: Options, tokens: int) -> None:
+        """Wait for the pace and the end of a pause, for a call that has its place."""
         # the distance to the last start is that of this run: another run may have been slower
         per_request = 0.0 if options.requests_per_minute is None else 60 / options.requests_per_minute
         per_token = 0.0 if options.tokens_per_minute is None else 60 / options.tokens_per_minute
         while True:
-            if pace is not None:
-                await pace.wait(max(per_request, per_token * tokens))
             now, last = time.monotonic(), self._last_start
             start = max(now, self._paused_until, last + per_request, last + per_token * self._last_tokens)
             self._last_start, self._last_tokens = start, tokens

@@ -18,7 +18,6 @@ from evalkit.engine.cache.in_flight import InFlight
 from evalkit.engine.calls.budget import Budget
 from evalkit.engine.calls.outcomes_and_progress import Outcome, Progress
 from evalkit.engine.calls.pending_call import PendingCall
-from evalkit.engine.calls.shared_limits import SharedBudget
 from evalkit.engine.calls.workers import Workers
 from evalkit.engine.providers import check_ready
 from evalkit.engine.request import Request
@@ -77,9 +76,7 @@ class Scheduler:
         self.stopped = self.timed_out = False
         self._deadline = None if options.max_seconds is None else time.monotonic() + options.max_seconds
         self.notes: list[str] = []
-        limited = options.budget_usd is not None or options.max_calls is not None
-        self._shared = SharedBudget(options, store) if options.run else None
-        self.budget = budget or self._shared or (Budget(options) if limited else None)
+        self.budget = budget or Budget.of(options)
         # by identity first: hashing a judge for each request takes longer than looking at it
         self._judges: dict[int, Judge] = {id(request.judge): request.judge for request in requests}
         for judge in dict.fromkeys(self._judges.values()):
@@ -124,8 +121,6 @@ class Scheduler:
         while self._mine:
             self._all_resolved.clear()
             await self._all_resolved.wait()
-        if self._shared is not None:
-            await self._shared.end()
 
     async def run(self) -> list[Outcome]:
         """Run all calls; see `evalkit.engine.calls.event_loop.fetch`."""
@@ -163,8 +158,6 @@ class Scheduler:
                 for _, key, _ in list(self._mine):
                     failure = Failure("stopped", "the run ended before the call was sent")
                     self.resolve(key, Outcome(key, failure=failure))
-                if self._shared is not None:
-                    await self._shared.end()
         return [outcome for outcome in outcomes if outcome is not None]
 
     async def _schedule(self, slots: Iterable[_Slot]) -> list[_Joined]:

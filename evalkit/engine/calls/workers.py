@@ -25,7 +25,6 @@ from evalkit.engine.calls.outcomes_and_progress import Outcome, Progress
 from evalkit.engine.calls.pending_call import CallFailedError, ClaimedElsewhereError, PendingCall
 from evalkit.engine.calls.rate_limits import RateLimiter, rate_limiters
 from evalkit.engine.calls.retries_and_breaker import REASONS, Breaker, FirstReplies
-from evalkit.engine.calls.shared_limits import SharedPace
 from evalkit.engine.providers import connect
 from evalkit.engine.providers.error_answers import instead_of
 from evalkit.engine.providers.prices import price_of
@@ -46,7 +45,7 @@ _FIRST_LOOK_S = 0.05
 _LONGEST_LOOK_S = 1.0
 _BEYOND_TIMEOUT_S = 10.0
 _TOKENS_OF_A_CALL = 1000  # about
-_PROCESSES = 100  # so many may start a call before the one that holds a claim
+_STARTS_BEFORE = 100  # calls of other judges and runs of its process may start before the one that holds a claim
 
 
 class Run(Protocol):
@@ -102,7 +101,6 @@ class Workers:
         self._limiter.begin(
             slowly=run.options.concurrency is None and judge.base_url is not None and is_private(judge.base_url)
         )
-        self._pace = SharedPace.of(judge, run.store, run.options) if run.options.run else None
         facts = run.store.facts(judge.service, judge.model)
         self._adapt = {name.removeprefix(_ADAPT): facts[name] for name in facts if name.startswith(_ADAPT)}
         # parameters that were refused in this run, until a request without them is answered: name -> note
@@ -116,7 +114,7 @@ class Workers:
         # so few that a claim is held for about a second before its call starts: others wait for it
         limit = min(run.options.requests_per_minute or math.inf,
                     (run.options.tokens_per_minute or math.inf) / _TOKENS_OF_A_CALL)  # fmt: skip
-        self._longest_claim_s = judge.timeout_s + _BEYOND_TIMEOUT_S + _PROCESSES * 60 / limit
+        self._longest_claim_s = judge.timeout_s + _BEYOND_TIMEOUT_S + _STARTS_BEFORE * 60 / limit
         # without a limit, each call that may be in flight may start
         self._starting: Any = contextlib.nullcontext()
         if limit < math.inf:
@@ -261,7 +259,7 @@ class Workers:
                         await self._limiter.pause()
                         if not await self._claim(call):
                             return []
-                        await self._limiter.start(options, tokens, self._pace)
+                        await self._limiter.start(options, tokens)
                 self._check_open()
                 run.counts.in_flight += 1
                 self._n_in_flight += 1

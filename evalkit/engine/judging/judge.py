@@ -67,7 +67,6 @@ def judge(
     max_calls: int | None = None,
     requests_per_minute: float | None = None,
     tokens_per_minute: float | None = None,
-    run: str | None = None,
     progress: bool | None = None,
     replies: bool = False,
     on_progress: Callable[[Any], object] | None = None,
@@ -121,11 +120,10 @@ def judge(
         Maximum calls in flight per service, model and key variable (by default 64; at an address of this machine or a
         private network 8 at first, and one more per answer); maximum retries of a failed call.
     budget_usd, max_calls
-        Maximum US$, and requests sent, retries included; samples beyond them have ``error = "budget"``.
+        Maximum US$, and requests sent, retries included, of this call; samples beyond them have ``error = "budget"``.
     requests_per_minute, tokens_per_minute
-        Rate limits per service, model and key; a call counts as its prompt's bytes / 4 plus max_tokens tokens.
-    run
-        A name: these limits hold for all processes that use the same cache and name, together, also for later ones.
+        Rate limits of this process per service, model and key; a call counts as its prompt's bytes / 4 plus max_tokens
+        tokens.
     progress
         False: silent. By default shown on a terminal and in notebooks that somebody watches (not in nbval, nbconvert
         and papermill), for live calls only.
@@ -168,7 +166,7 @@ def judge(
     options = Options(
         offline or is_none(judges), on_miss, recorded, refresh, adopt, cache,
         concurrency, retries, budget_usd, max_calls, progress, replies,
-        requests_per_minute, tokens_per_minute, run, on_progress, max_seconds,
+        requests_per_minute, tokens_per_minute, on_progress, max_seconds,
     )  # fmt: skip
     items = with_typed_ids(items, item_id)
     table = judge_worklist(Worklist.of(spec, items, item_id), options)

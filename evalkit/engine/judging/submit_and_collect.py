@@ -25,7 +25,6 @@ from evalkit.engine.batches.ticket_in_progress import OpenTicket
 from evalkit.engine.batches.ticket_record import TicketRecord
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.batch_tickets import IN_BATCH
-from evalkit.engine.cache.budget_and_rate_leases import Amount
 from evalkit.engine.calls.budget import Budget
 from evalkit.engine.calls.event_loop import wait_for
 from evalkit.engine.judging.judge import missing_requests
@@ -57,7 +56,6 @@ def submit(
     adopt: bool = False,
     cache: str | Path | None = None,
     budget_usd: float | None = None,
-    run: str | None = None,
     live_after: str | timedelta | None = None,
     to: str | Path | None = None,
 ) -> Ticket:
@@ -74,8 +72,6 @@ def submit(
         As in `judge`.
     budget_usd
         Maximum US$, by the highest price of each request; requests beyond it are not sent.
-    run
-        A name: the budget holds for all calls and batches that use the same cache and name.
     live_after
         Such as ``"20h"``. Nothing happens by itself: when the ticket is older, the next `collect`, `submit` or `judge`
         that concerns it (or ``evalkit batch status``) cancels what still runs and takes what was answered, and `judge`
@@ -114,7 +110,7 @@ def submit(
     spec = Spec.of(
         rubric, judges, samples, template, inputs=inputs, on_missing=on_missing, criteria_per_call=criteria_per_call
     )
-    options = Options(refresh=refresh, adopt=adopt, cache=cache, budget_usd=budget_usd, run=run)
+    options = Options(refresh=refresh, adopt=adopt, cache=cache, budget_usd=budget_usd)
     if is_none(judges):
         raise ConfigError("judges='none' makes no calls, so there is nothing to send; name judges, or omit judges=")
     for judge in spec.judges:
@@ -130,13 +126,13 @@ def submit(
         return Ticket.of(store, why_none)
     store.check_writable()
     keys = [key for request in requests for key in request.keys]
-    stored, ticket_keys = store.open_ticket(TicketRecord(run, live_after_s, newer_than).to_dict(), keys)
+    stored, ticket_keys = store.open_ticket(TicketRecord(live_after_s, newer_than).to_dict(), keys)
     ticket = OpenTicket(store, stored, [judge if judge.given else judge.base_url for judge in spec.judges])
     with TemporaryDirectory(prefix="evalkit-batch-") as folder:
         try:
             unasked = ticket_keys - wait_for(_asked_or_stored(store, sorted(ticket_keys), newer_than))
             paths = _numbered(Path(folder), None if to is None else Path(to), len({r.judge.name for r in requests}))
-            writer = _write(ticket, _only(requests, unasked), paths, options, to_file=to is not None)
+            writer = _write(ticket, _only(requests, unasked), paths, budget_usd, to_file=to is not None)
             left_out = sum(len(request.keys) for request in writer.left_out)
             batches = tuple(file.record("written" if to is None else "file") for file in writer.files)
             for file in writer.files:
@@ -283,12 +279,9 @@ def _numbered(folder: Path, to: Path | None, n_judges: int) -> Iterator[Path]:
 
 
 def _write(
-    ticket: OpenTicket, requests: Sequence[Request], paths: Iterator[Path], options: Options, *, to_file: bool
+    ticket: OpenTicket, requests: Sequence[Request], paths: Iterator[Path], budget_usd: float | None, *, to_file: bool
 ) -> FileWriter:
     """Write the files of the requests that the budget allows."""
-    shared, budget_usd = options.run is not None, options.budget_usd
-    if shared and budget_usd is not None:
-        budget_usd -= ticket.lease().others.usd
     writer = FileWriter(ticket.stored.ticket, ticket.store, budget_usd)
     by_judge: dict[str, list[Request]] = {}
     for request in requests:
@@ -297,6 +290,4 @@ def _write(
         service = service_of(judge_requests[0].judge if not to_file else Judge("openai", "any"))
         limits = FILE_LIMITS if to_file else (service.max_requests, service.max_bytes)
         writer.write(judge_requests, service, paths, limits, ticket.alive)
-    if shared and not ticket.lease(Amount(writer.usd_at_most, len(writer.keys)), options.budget_usd).fits:
-        raise ConfigError(f"another process used the budget of run={options.run!r} in the meantime; repeat the call")
     return writer

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import platform
 import secrets
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -22,7 +21,7 @@ from evalkit.core.formatting import Bill, money
 from evalkit.core.judges import JudgesLike
 from evalkit.core.lists_of_choices import ENGINE_REASONS, OnMissing
 from evalkit.core.reply_keys import canonical_json, digest
-from evalkit.core.settings import JudgeOptions, Options, default_cache, is_address
+from evalkit.core.settings import JudgeOptions, Options
 from evalkit.engine.judging.judge import judge_worklist
 from evalkit.engine.judging.specification import Spec, is_none
 from evalkit.engine.judging.worklist import Worklist
@@ -123,7 +122,8 @@ def judge_files(
     n_jobs
         Parts at a time (processes); by default what joblib's configuration says, else 1.
     **options
-        As in `judge`. Limits hold for all processes of the call together; with `run`, for all calls of that name.
+        As in `judge`. `budget_usd` and `max_calls` hold for the whole call, and need one process; rate limits hold for
+        each process.
 
     Returns
     -------
@@ -158,17 +158,17 @@ def judge_files(
         raise ConfigError(f"rows= must be 1 or more, and shard=(i, n) needs i from 1 to n; got rows={rows!r}, {shard=}")
     if chosen.on_progress is not None and n_jobs not in (None, 1):
         raise ConfigError(f"on_progress= works only with n_jobs=1, got n_jobs={n_jobs}; omit one of them")
-    totals = chosen.budget_usd is not None or chosen.max_calls is not None
-    name, alone = secrets.token_hex(8), chosen.on_progress is not None
-    if chosen.run is None and not alone:
-        alone = totals and joblib.effective_n_jobs(n_jobs) == 1
-        if not alone and _has_limits(chosen):
-            chosen = replace(chosen, run=f"judge_files {name}")
+    totals = [name for name in ("budget_usd", "max_calls") if getattr(chosen, name) is not None]
+    alone = chosen.on_progress is not None
+    if totals and not alone and (n_workers := joblib.effective_n_jobs(n_jobs)) > 1:
+        fact = f"{listed(totals)} would hold for each part by itself, because {n_workers} workers judge them"
+        raise ConfigError(f"{fact}; use one process per shard=, each with its share of the limit, or omit it")
+    alone |= bool(totals)
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     check_writable(folder / "_part-000000.json")
     _check_same(folder, spec, rows)
-    task = _Task(spec, chosen, folder, item_id, rows, name, platform.node())
+    task = _Task(spec, chosen, folder, item_id, rows, secrets.token_hex(8))
 
     n_parts = 0
 
@@ -210,7 +210,7 @@ def _one_by_one(parts: Iterable[_Part], task: _Task) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class _Task:
-    """How each part is judged; `run` marks what one call of `judge_files`, on `machine`, has written."""
+    """How each part is judged; `run` marks what one call of `judge_files` has written."""
 
     spec: Spec
     options: Options
@@ -218,7 +218,6 @@ class _Task:
     item_id: str | None
     rows: int
     run: str
-    machine: str
     began: float = field(default_factory=time.time)
 
     def n_finished(self) -> int:
@@ -246,7 +245,6 @@ class _Task:
                 if old_record["made_of"] == made_of and not old_record["n_without_reply"] and not self.options.refresh:
                     return {**row, **old_record["counts"], "state": "kept"}
                 manifest.unlink()
-            self._check_shares_store()
             judgments = judge_worklist(work, self.options.since(self.began), budget=budget)
             errors, paid = judgments["error"], Bill.of(judgments, "live")
             record: dict[str, Any] = {
@@ -265,22 +263,6 @@ class _Task:
             return {**row, **record["counts"], **record["paid"], "state": "judged"}
         except (EvalkitError, OSError, ValueError) as problem:
             return row | {"problem": f"{type(problem).__name__}: {problem}"}
-
-    def _check_shares_store(self) -> None:
-        """ConfigError if limits are shared by machines that do not share a cache."""
-        cache = default_cache() if self.options.cache is None else self.options.cache
-        if self.options.run is None or is_address(cache) or platform.node() == self.machine:
-            return
-        if _has_limits(self.options):
-            fact = f"the limits cannot hold for {self.machine} and {platform.node()} together"
-            why = "because each has a cache of its own"
-            advice = "set EVALKIT_CACHE on all machines to the address of a PostgreSQL database, or omit budget_usd"
-            raise ConfigError(f"{fact}, {why}; {advice}, max_calls, requests_per_minute and tokens_per_minute")
-
-
-def _has_limits(options: Options) -> bool:
-    limits = (options.budget_usd, options.max_calls, options.requests_per_minute, options.tokens_per_minute)
-    return any(limit is not None for limit in limits)
 
 
 def _made_of(spec: Spec, rows: int) -> dict[str, Any]:

@@ -38,12 +38,13 @@ class JudgeBatch:
     item_id
         The column with the ids. It must exist, because the index begins again at 0 in each batch.
     **options
-        As in `judge`; `budget_usd` and `max_calls` need `run`, so that they hold for all batches together.
+        As in `judge`, without `budget_usd` and `max_calls`, which would hold for each batch. Rate limits hold for each
+        process.
 
     Raises
     ------
     ConfigError, RubricError
-        If something is unknown or contradictory, or a limit would hold for each batch alone.
+        If something is unknown or contradictory, or if a limit would hold for each batch alone.
 
     Examples
     --------
@@ -67,9 +68,9 @@ class JudgeBatch:
         **options: Unpack[JudgeOptions],
     ) -> None:
         limits = [name for name in ("budget_usd", "max_calls") if options.get(name) is not None]
-        if limits and options.get("run") is None:
+        if limits:
             fact = f"JudgeBatch would apply {listed(limits)} to each batch of items by itself"
-            raise ConfigError(f"{fact}; to limit all batches together, pass run='a name'")
+            raise ConfigError(f"{fact}; omit it, or use judge_files with shard= and a part of the limit for each shard")
         self._spec = Spec.of(
             rubric, judges, samples, template, inputs=inputs, on_missing=on_missing, criteria_per_call=criteria_per_call
         )

@@ -39,8 +39,6 @@ class Batch:
         What its results are read from.
     problem
         Why it failed; contains neither keys nor prompts.
-    tokens
-        Tokens of all prompts and of all replies, if the provider counts them.
     n_failed
         Requests that failed, as far as the provider says.
     """
@@ -51,7 +49,6 @@ class Batch:
     n_done: int = 0
     files: tuple[str, ...] = ()
     problem: str = ""
-    tokens: tuple[int | None, int | None] = (None, None)
     n_failed: int = 0
 
 

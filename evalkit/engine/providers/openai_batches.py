@@ -15,7 +15,7 @@ import orjson
 from aiohttp import FormData
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Reply, token_count
+from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.providers.api_keys import key_of
 from evalkit.engine.providers.batch_http import (
     FILE_TIMEOUT_S,
@@ -43,7 +43,6 @@ _ENDED = ("completed", "failed", "expired", "cancelled", "canceled")
 _MOST_REPLIES = 1000
 _LONGEST_COUNT = 10
 _STATUS_DIGITS = 3
-_TOKENS = ("input_tokens", "output_tokens")
 _PARAMETERS = dict.fromkeys(DROPPABLE)
 
 
@@ -193,8 +192,7 @@ def _batch(raw: Mapping[str, Any]) -> Batch:
     word, counts = plain(raw.get("status")).strip().casefold(), raw.get("request_counts")
     done, failed = (_number(counts.get(name)) if isinstance(counts, dict) else 0 for name in ("completed", "failed"))
     files = [raw.get(name) for name in ("output_file_id", "error_file_id")]
-    errors, usage = raw.get("errors"), raw.get("usage")
-    tokens = [token_count(usage.get(name)) if isinstance(usage, dict) else None for name in _TOKENS]
+    errors = raw.get("errors")
     problems = [
         plain(f"{error.get('code') or 'error'}: {without_keys(str(error.get('message'))[:200])}")
         for error in (errors.get("data") or [] if isinstance(errors, dict) else [])[:3]
@@ -207,7 +205,6 @@ def _batch(raw: Mapping[str, Any]) -> Batch:
         done,
         tuple(dict.fromkeys(file for file in files if isinstance(file, str) and file.strip("."))),
         "; ".join(problems),
-        (tokens[0], tokens[1]),
         failed,
     )
 

@@ -424,13 +424,10 @@ def test_a_budget_is_never_exceeded_and_the_rest_says_so(server: JudgeServer, st
     assert reasons(outcomes).count(None) == len(server.paid)
 
 
-@pytest.mark.parametrize("run", [None, "shared"])
-def test_a_budget_too_small_for_any_call_says_what_one_may_cost(
-    server: JudgeServer, store: ReplyStore, run: str | None
-) -> None:
+def test_a_budget_too_small_for_any_call_says_what_one_may_cost(server: JudgeServer, store: ReplyStore) -> None:
     requests = [request_of(judge_at(server, price=(10.0, 100.0)), item) for item in range(5)]
     most = upper_bound(requests[0], 1, (10.0, 100.0))
-    outcomes = fetch(requests, store, Options(budget_usd=most / 2, run=run))
+    outcomes = fetch(requests, store, Options(budget_usd=most / 2))
     assert reasons(outcomes) == ["budget"] * 5
     assert not server.seen
     details = {str(outcome.failure and outcome.failure.detail) for outcome in outcomes}
@@ -460,23 +457,22 @@ def test_no_more_requests_than_allowed_whatever_comes_of_them(server: JudgeServe
     item = 0
     for name, trouble in troubles.items():
         for concurrency in (1, 4, 64):
-            for run in (None, f"{name} {concurrency}"):
-                server.script = deque([trouble] * (2 if "wait" in name else 5))
-                server.seen.clear(), server.paid.clear()
-                judge = judge_at(server, f"m{item}", timeout_s=0.25 if name == "hang" else 5.0)
-                requests = [request_of(judge, item + place) for place in range(12)]
-                item += 12
-                outcomes = fetch(requests, store, Options(max_calls=8, concurrency=concurrency, run=run))
-                what = (name, concurrency, run, reasons(outcomes))
-                assert len(server.seen) == 8, what
-                assert {"budget"} < set(reasons(outcomes)) | {None} <= {"budget", "server_error", None}, what
-                server.script.clear()
-                # what was paid is there, and the rest is asked when there are calls for it again
-                n_paid = reasons(outcomes).count(None)
-                assert n_paid <= len(server.paid), what
-                again = fetch(requests, store, Options(run=run))
-                assert reasons(again) == [None] * 12 or name == "refused", what
-                assert len(server.seen) == 8 + 12 - n_paid, what
+            server.script = deque([trouble] * (2 if "wait" in name else 5))
+            server.seen.clear(), server.paid.clear()
+            judge = judge_at(server, f"m{item}", timeout_s=0.25 if name == "hang" else 5.0)
+            requests = [request_of(judge, item + place) for place in range(12)]
+            item += 12
+            outcomes = fetch(requests, store, Options(max_calls=8, concurrency=concurrency))
+            what = (name, concurrency, reasons(outcomes))
+            assert len(server.seen) == 8, what
+            assert {"budget"} < set(reasons(outcomes)) | {None} <= {"budget", "server_error", None}, what
+            server.script.clear()
+            # what was paid is there, and the rest is asked when there are calls for it again
+            n_paid = reasons(outcomes).count(None)
+            assert n_paid <= len(server.paid), what
+            again = fetch(requests, store, Options())
+            assert reasons(again) == [None] * 12 or name == "refused", what
+            assert len(server.seen) == 8 + 12 - n_paid, what
 
 
 def test_a_failure_that_a_limit_keeps_from_a_retry_is_named(server: JudgeServer, store: ReplyStore) -> None:

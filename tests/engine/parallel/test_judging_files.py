@@ -239,6 +239,7 @@ def test_parts_that_the_source_no_longer_has_are_named(tmp_path: Path) -> None:
         ({"rows": 0}, ConfigError, "rows= must be 1 or more"),
         ({"shard": (4, 3)}, ConfigError, "shard="),
         ({"on_progress": print, "n_jobs": 2}, ConfigError, "on_progress= works only with n_jobs=1, got n_jobs=2"),
+        ({"max_calls": 9, "n_jobs": 2}, ConfigError, "'max_calls' would hold for each part .*2 workers.* per shard="),
         ({"shard": (3, 3)}, InputError, r"1 part of 5000 items, and none for shard=\(3, 3\)"),
     ],
 )
