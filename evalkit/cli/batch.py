@@ -34,13 +34,11 @@ def add(commands: Commands) -> None:
 
     parser = add_part("submit", _submit, "send what the cache lacks; prints a ticket", _SUBMIT)
     _add_requests(parser)
-    text = "maximum age, such as 20h: collect, status, submit or judge cancels an older ticket; judge then calls live"
-    add_value(parser, "--live-after", "TIME", text)
     text = "fetch the replies of a ticket, or of all open tickets, into the cache; may be stopped and repeated"
     parser = add_part("collect", _collect, text)
     _add_ticket(parser, nargs="?")
     parser.add_argument("--no-wait", action="store_true", help="fetch what has ended, and do not wait for the rest")
-    text = "show the progress of a ticket, and fetch what has ended; a ticket older than its --live-after is cancelled"
+    text = "show the progress of a ticket, and fetch what has ended"
     _add_ticket(add_part("status", _collect, text), no_wait=True)
     text = "cancel what has not ended; replies that exist by then are billed and stored"
     _add_ticket(add_part("cancel", _collect, text), cancel=True)
@@ -69,7 +67,7 @@ def _add_ticket(parser: Parser, nargs: str | None = None, **defaults: Any) -> No
 
 def _submit(args: argparse.Namespace) -> None:
 
-    names = ("refresh", "adopt", "cache", "budget_usd", "live_after", "to")
+    names = ("refresh", "adopt", "cache", "budget_usd", "to")
     options = {name: getattr(args, name) for name in names if hasattr(args, name)}
     ticket = ek.submit(read_items(args), **spec_arguments(args), **data_arguments(args), **options)
     _put(args, [ticket])

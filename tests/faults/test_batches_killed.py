@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from batch_runs import MODELS, SAMPLES, judged, jury, sent, some_items
@@ -109,13 +108,12 @@ def test_all_faults_over_many_items(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     items = some_items(5000)
     items.loc[4990:4994, "answer"] = [f"REFUSE THIS {at}" for at in range(5)]
     items.loc[4995:, "answer"] = [f"WITHOUT A VERDICT {at}" for at in range(5)]
-    options: dict[str, Any] = {"live_after": "20h"}
     with batch_server() as server:
         judges, cache = jury(server), str(tmp_path / "cache")
         server.faults.update(dict.fromkeys(faults, 2))
         server.statuses.update({"/v1/files": [429, 503], "/v1/batches": [500, 429], "/v1/batches/": [503, 429, 500]})
         for _ in range(12):
-            ticket = sent(items, judges, cache, **options)
+            ticket = sent(items, judges, cache)
             if ticket.n_left_out or len(ticket.table) == 0 or ticket.table["n_requests"].sum() <= 10:
                 break
             deadline = time.monotonic() + 20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,8 +35,8 @@ class BatchFile:
         The judge, and where the file is. It is written as `part`, so that there is never half of it.
     requests
         For each line: number of the shared key parts, input hash, order, samples.
-    n_replies, n_bytes, sha256
-        Replies that it asks for, and size and sha256 of the file.
+    n_replies, n_bytes
+        Replies that it asks for, and size of the file.
     usd, usd_at_most
         Expected and highest price; None if the price is unknown.
     """
@@ -49,7 +48,6 @@ class BatchFile:
     n_bytes: int = 0
     usd: float | None = 0.0
     usd_at_most: float | None = 0.0
-    sha256: Any = field(default_factory=hashlib.sha256, repr=False)
 
     @property
     def part(self) -> Path:
@@ -59,8 +57,8 @@ class BatchFile:
     def record(self, state: State) -> BatchRecord:
         """What a ticket keeps of it."""
         return BatchRecord(
-            {name: getattr(self.judge, name) for name in _JUDGE}, len(self.requests), self.n_replies, self.n_bytes,
-            self.sha256.hexdigest(), str(self.path), self.usd, self.usd_at_most, state,
+            {name: getattr(self.judge, name) for name in _JUDGE}, len(self.requests), self.n_replies,
+            str(self.path), self.usd, self.usd_at_most, state,
         )  # fmt: skip
 
 
@@ -131,7 +129,6 @@ class FileWriter:
                     line = service.line(f"{self._ticket}-{file_number}_0", request, facts)
                 assert stream is not None
                 stream.write(line.content)
-                file.sha256.update(line.content)
                 file.n_bytes += len(line.content)
                 file.n_replies += len(request.samples)
                 self.keys.update(request.keys)

@@ -196,14 +196,13 @@ class OpenTicket:
     def _keys(self, at: int) -> list[bytes]:
         return keys_in(self.store.manifest(self.stored.ticket), at)
 
-    def advance(self, *, cancel: bool, patient: bool, ends: bool = False) -> None:
+    def advance(self, *, cancel: bool, patient: bool) -> None:
         """Look at every open batch once, and take the replies of those that have ended.
 
-        An error is raised when all were looked at. With `patient`, a provider that cannot be reached is none; if the
-        caller is to come to an end (`ends`), as when the user cancels, it is one after a few tries.
+        An error is raised when all were looked at. With `patient`, a provider that cannot be reached is none; with
+        `cancel`, it is one after a few tries.
         """
         failed: ConfigError | JudgeError | None = None
-        cancel = cancel or self._is_overdue()
         is_old = cancel or time.time() - self.record.at > CERTAIN_S
         if not self.batches and self.stored.state == "open" and is_old:  # its process ended while writing the files
             self.change(ended=True)
@@ -216,8 +215,8 @@ class OpenTicket:
             except ProviderError as problem:
                 self._n_failed[number] += 1
                 # what answers, but not as a batch service does, is no outage
-                lasts = self._n_cut[number] > 0 or (problem.kind == "malformed" and not self._is_overdue())
-                limit = _CANCEL_TRIES if ends else _CUT_TRIES if lasts else math.inf
+                lasts = self._n_cut[number] > 0 or problem.kind == "malformed"
+                limit = _CANCEL_TRIES if cancel else _CUT_TRIES if lasts else math.inf
                 is_transient = problem.kind in _TRANSIENT or (self._n_cut[number] and problem.status in _GONE)
                 if patient and is_transient and self._n_failed[number] < limit:
                     _log.warning("ticket %s: %s; trying again", self.stored.ticket, problem.detail)
@@ -258,9 +257,6 @@ class OpenTicket:
             self._give_up(at, why or "the process ended before the batch was created")
         elif answer is not None and answer != record.problem:
             self.note(at, problem=answer, when_sent=why)
-
-    def _is_overdue(self) -> bool:
-        return self.record.is_overdue(self.stored.created)
 
     def _is_surely_over(self) -> bool:
         return time.time() - self.stored.created > _SURELY_OVER_S
@@ -357,19 +353,17 @@ class OpenTicket:
             problem="; ".join(filter(None, [problem, *results.problems])), free=self._keys(at), **changes,
         )  # fmt: skip
 
-    def collect(
-        self, files: Sequence[Path] = (), *, wait: bool, cancel: bool, progress: bool | None, until: float = math.inf
-    ) -> Ticket:
-        """Take what has ended; with `wait`, until all has, or until this time by the monotonic clock."""
+    def collect(self, files: Sequence[Path], *, wait: bool, cancel: bool, progress: bool | None) -> Ticket:
+        """Take what has ended; with `wait`, until all has."""
         show, pause = shower(progress), _FIRST_POLL_S
         try:
             if files:
                 self.take_files(files)
             while True:
-                self.advance(cancel=cancel, patient=wait, ends=cancel and math.isinf(until))
+                self.advance(cancel=cancel, patient=wait)
                 ticket = self.shown()
                 show(ticket)
-                if not wait or not self.waits or time.monotonic() >= until:
+                if not wait or not self.waits:
                     return ticket
                 time.sleep(pause)
                 pause = min(1.5 * pause, _LONGEST_POLL_S)

@@ -32,8 +32,8 @@ class BatchRecord:
     ----------
     judge
         Fields of its `Judge`, and its service.
-    n_requests, n_replies, n_bytes, sha256, path
-        Lines of the file, the replies that they ask for, its size and hash, and where it was written.
+    n_requests, n_replies, path
+        Lines of the file, the replies that they ask for, and where it was written.
     usd, usd_at_most
         Expected and highest price; None if unknown.
     state
@@ -63,8 +63,6 @@ class BatchRecord:
     judge: Mapping[str, Any]
     n_requests: int
     n_replies: int
-    n_bytes: int
-    sha256: str
     path: str
     usd: float | None
     usd_at_most: float | None
@@ -100,8 +98,6 @@ class TicketRecord:
 
     Attributes
     ----------
-    live_after_s
-        The age at which it is cancelled.
     newer_than
         Unix time of a refresh: earlier stored replies do not count.
     batches
@@ -112,7 +108,6 @@ class TicketRecord:
         The last sign of life of the process that sends it, Unix time.
     """
 
-    live_after_s: float | None
     newer_than: float | None
     batches: tuple[BatchRecord, ...] = ()
     n_left_out: int = 0
@@ -131,10 +126,6 @@ class TicketRecord:
             for batch in self.batches
         ]
         return asdict(self) | {"batches": batches}
-
-    def is_overdue(self, created: float) -> bool:
-        """Whether a ticket of this Unix time is older than its `live_after`."""
-        return self.live_after_s is not None and time.time() - created > self.live_after_s
 
 
 def _of(cls: type[T], values: Mapping[str, Any]) -> T:

@@ -276,17 +276,10 @@ async def _ajudged(worklist: Worklist, options: Options, budget: Budget | None =
 
 
 def _opened(worklist: Worklist, options: Options, until: float | None = None) -> Lookup:
-    """What is stored after overdue batches were collected; the rows in other batches and, offline, all others fail."""
+    """What is stored; the rows in batches and, offline, all others that are missing fail."""
     store = ReplyStore.open(options.cache)
     lookup = look_up(worklist, options, store, until)
     if lookup.missing and options.on_miss == "row" and (tickets := store.in_batches({*lookup.missing.values()})):
-        if not options.offline:
-            from evalkit.engine.batches.overdue_tickets import take_overdue
-
-            servers = [judge if judge.given else judge.base_url for judge in worklist.spec.judges]
-            if take_overdue(store, set(tickets.values()), servers) and store.in_batches(tickets) != tickets:
-                since = lookup.stored.since  # with refresh, what was collected is as new as live replies
-                return _opened(worklist, options if since is None else replace(options, refresh=since), until)
         for ticket, n in Counter(tickets.values()).most_common():
             replies = counted(n, "reply", "replies")
             _log.warning("%s still in ticket %s; collect it, then judge again", replies, ticket)

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
-
-import pandas as pd
 
 from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.lists_of_choices import OnMissing
@@ -56,15 +53,13 @@ def submit(
     adopt: bool = False,
     cache: str | Path | None = None,
     budget_usd: float | None = None,
-    live_after: str | timedelta | None = None,
     to: str | Path | None = None,
 ) -> Ticket:
     """Send to the judges' providers, in batches, what `judge` would ask live; `collect` brings the replies.
 
     Batches cost half of live calls at OpenAI and Anthropic, and are answered within a day. Replies are stored under the
     keys of live calls: afterwards `judge` with the same arguments returns all of them (with ``refresh=True``, pass it
-    ``refresh=ticket.created``). What the cache has, and what another ticket asks for already, is not sent. Tickets
-    that are older than their `live_after` are cancelled first, and what they brought is taken.
+    ``refresh=ticket.created``). What the cache has, and what another ticket asks for already, is not sent.
 
     Parameters
     ----------
@@ -72,10 +67,6 @@ def submit(
         As in `judge`.
     budget_usd
         Maximum US$, by the highest price of each request; requests beyond it are not sent.
-    live_after
-        Such as ``"20h"``. Nothing happens by itself: when the ticket is older, the next `collect`, `submit` or `judge`
-        that concerns it (or ``evalkit batch status``) cancels what still runs and takes what was answered, and `judge`
-        asks for the rest live.
     to
         Write the requests to this JSONL file instead, one per judge, for a program such as ``vllm run-batch``;
         ``collect(ticket, results=…)`` reads its output.
@@ -106,7 +97,6 @@ def submit(
     >>> ticket.is_open
     True
     """
-    live_after_s = _seconds(live_after)
     spec = Spec.of(
         rubric, judges, samples, template, inputs=inputs, on_missing=on_missing, criteria_per_call=criteria_per_call
     )
@@ -126,7 +116,7 @@ def submit(
         return Ticket.of(store, why_none)
     store.check_writable()
     keys = [key for request in requests for key in request.keys]
-    stored, ticket_keys = store.open_ticket(TicketRecord(live_after_s, newer_than).to_dict(), keys)
+    stored, ticket_keys = store.open_ticket(TicketRecord(newer_than).to_dict(), keys)
     ticket = OpenTicket(store, stored, [judge if judge.given else judge.base_url for judge in spec.judges])
     with TemporaryDirectory(prefix="evalkit-batch-") as folder:
         try:
@@ -219,19 +209,6 @@ def tickets(cache: str | Path | None = None, *, only_open: bool = False) -> list
     """The tickets of a cache, the oldest first."""
     store = ReplyStore.open(cache)
     return [Ticket.of(store, stored) for stored in store.tickets(only_open=only_open)]
-
-
-def _seconds(live_after: str | timedelta | None) -> float | None:
-    if live_after is None:
-        return None
-    try:
-        if isinstance(live_after, (str, timedelta)):
-            seconds = pd.Timedelta(live_after).total_seconds()
-            if seconds >= 1:  # pandas reads "20" as nanoseconds
-                return float(seconds)
-    except ValueError:
-        pass
-    raise ConfigError(f"live_after must be a time such as '20h' or '90min', not {live_after!r}")
 
 
 async def _asked_or_stored(store: ReplyStore, keys: Sequence[bytes], since: float | None) -> set[bytes]:

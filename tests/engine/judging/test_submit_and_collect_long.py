@@ -25,7 +25,7 @@ from postgres import fresh_database
 
 import evalkit as ek
 from evalkit.engine import ReplyStore, tickets
-from evalkit.engine.batches import overdue_tickets, ticket_in_progress
+from evalkit.engine.batches import ticket_in_progress
 from evalkit.engine.batches.ticket import shower
 from evalkit.engine.judging import submit_and_collect
 from evalkit.engine.providers import batch_http
@@ -625,7 +625,7 @@ def test_a_refused_parameter_is_left_out_the_next_time(server: BatchServer, fold
     assert_paid_once(server, 4)
 
 
-# --- cancelled, overdue, budget
+# --- cancelled, budget
 
 
 @pytest.mark.parametrize("later", [0, 1])
@@ -637,90 +637,6 @@ def test_a_cancelled_batch_keeps_what_was_answered(server: BatchServer, folder: 
     assert (done.is_open, done.table["n_stored"].tolist()) == (False, [30])
     assert judged(items, judges, folder)["error"].isna().all()
     assert_paid_once(server, 20)
-
-
-@pytest.mark.parametrize("stuck", [False, True])
-def test_an_overdue_ticket_goes_on_live(server: BatchServer, cache: str, stuck: bool) -> None:
-    server.takes_s, server.faults["stuck"] = 3600, int(stuck)
-    items, judges = some_items(10), jury(server, "gpt-4o")
-    ticket = sent(items, judges, cache, live_after="20h")
-    assert judged(items, judges, cache)["error"].eq("in_batch").all()
-    store = ReplyStore.open(cache)
-    with store.database.writer() as connection, store.database.transaction(connection):
-        connection.execute("UPDATE tickets SET created = created - 72001")
-    table = judged(items, judges, cache)
-    assert table["error"].isna().all()
-    assert table["source"].value_counts().to_dict() == {"cache": 15, "live": 15}
-    assert not tickets(cache)[0].is_open
-    assert tickets(cache)[0].id == ticket.id
-    assert_paid_once(server, 10)
-
-
-def test_an_overdue_ticket_is_not_paid_again_with_refresh(server: BatchServer, folder: str) -> None:
-    items, judges, server.takes_s = some_items(10), jury(server, "gpt-4o"), 3600
-    sent(items, judges, folder, live_after="20h", refresh=True)
-    store = ReplyStore.open(folder)
-    with store.database.writer() as connection, store.database.transaction(connection):
-        connection.execute("UPDATE tickets SET created = created - 72001")
-    server.offset_s = 3601
-    assert judged(items, judges, folder, refresh=True)["error"].isna().all()
-    assert server.live_calls == 0
-    assert_paid_once(server, 10)
-
-
-def test_judge_waits_for_a_cancelled_ticket_only_for_some_time(
-    server: BatchServer, cache: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    clock = [0.0]  # only sleeping takes time, so that a slow machine polls as often
-
-    def sleep(seconds: float) -> None:
-        clock[0] += seconds
-
-    ticking = SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep, time=time.time)
-    for module in (overdue_tickets, ticket_in_progress):
-        monkeypatch.setattr(module, "time", ticking)
-    monkeypatch.setattr(overdue_tickets, "_LONGEST_CANCEL_S", 0.5)
-    items, judges, server.takes_s = some_items(10), jury(server), 3600
-    ticket = sent(items, judges, cache, live_after="20h")
-    stuck = server.batches[max(server.batches)]
-    stuck["polls"] = -1_000_000  # it is being cancelled for a very long time
-    store = ReplyStore.open(cache)
-    with store.database.writer() as connection, store.database.transaction(connection):
-        connection.execute("UPDATE tickets SET created = created - 72001")
-    table = judged(items, judges, cache)
-    assert table.groupby("judge", observed=True)["error"].count().sort_values().tolist() == [0, 30]
-    assert set(table["error"].dropna()) == {"in_batch"}
-    assert (
-        f"ticket {ticket.id} has waited for longer than live_after, but not all of its batches have ended"
-        in caplog.text
-    )
-    assert 0.5 <= clock[0] < 1
-    n_seen = len(server.seen)
-    judged(items, judges, cache)
-    assert server.seen[n_seen:] == [("GET", f"/v1/batches/{stuck['id']}")], "it does not wait again"
-    stuck["polls"] = 100
-    assert judged(items, judges, cache)["error"].isna().all()
-    assert_paid_once(server, 20)
-
-
-def test_status_cancels_an_overdue_ticket(server: BatchServer, folder: str) -> None:
-    from evalkit.cli.main_command import main
-
-    server.takes_s = 3600
-    ticket = sent(some_items(4), jury(server, "gpt-4o"), folder, live_after="1h")
-    assert main(["batch", "status", ticket.id, "--cache", folder]) == 0
-    assert [batch["status"] for batch in server.batches.values()] == ["in_progress"]
-    store = ReplyStore.open(folder)
-    with store.database.writer() as connection, store.database.transaction(connection):
-        connection.execute("UPDATE tickets SET created = created - 3601")
-    assert main(["batch", "status", ticket.id, "--cache", folder]) == 0
-    assert [batch["status"] for batch in server.batches.values()] == ["cancelling"]
-
-
-@pytest.mark.parametrize("live_after", ["soon", "-1h", 20, "20", "0h", ""])
-def test_a_time_that_is_none_is_named(server: BatchServer, folder: str, live_after: Any) -> None:
-    with pytest.raises(ConfigError, match="live_after must be a time such as '20h'"):
-        sent(some_items(1), jury(server), folder, live_after=live_after)
 
 
 def test_a_budget_holds_for_batches(server: BatchServer, folder: str) -> None:
