@@ -329,7 +329,7 @@ class Workers:
     async def _claim(self, call: PendingCall) -> bool:
         """Claim a call's samples, so that no other process requests them too; False if no sample is left.
 
-        If another process keeps its claim for longer than an answer and its turn at the shared rate may take, the call
+        If another process keeps its claim for longer than an answer and its turn at the rate may take, the call
         is sent anyway. While all first replies are cut, none is: those in flight may decide that the judge is stopped.
         """
         while self._first.are_cut:
