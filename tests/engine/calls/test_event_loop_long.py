@@ -855,9 +855,9 @@ def test_what_another_has_stored_takes_nothing_of_the_rate(
 ) -> None:
     start, started = RateLimiter.start, list[int]()
 
-    async def counted(limiter: RateLimiter, options: Options, tokens: int, pace: Any = None) -> None:
+    async def counted(limiter: RateLimiter, options: Options, tokens: int) -> None:
         started.append(tokens)
-        await start(limiter, options, tokens, pace)
+        await start(limiter, options, tokens)
 
     monkeypatch.setattr(RateLimiter, "start", counted)
     requests = [request_of(judge_at(server, "rare"), item) for item in range(20)]
