@@ -131,6 +131,7 @@ def as_labels(
         if rubric is None:
             return people
         rubric = rubric_of(rubric)
+        _refuse_other_texts(labels, rubric)
         people = of_rubrics(people, [(name, rubric.id) for name in rubric.names])
         return _with_codes_of_levels(
             people if items is None else of_these_texts(people, items, rubric, inputs or {}), rubric
@@ -324,6 +325,19 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
             "labels.drop_duplicates() removes rows that are the same"
         )
     return labels
+
+
+def _refuse_other_texts(labels: LabelsLike, rubric: Rubric) -> None:
+    """Raise InputError for labels that stand beside several texts of one item: they are of several answers."""
+    for name in rubric.inputs if isinstance(labels, pd.DataFrame) else ():
+        if name not in labels or "item_id" not in labels:
+            continue
+        of_items = labels[["item_id", name]].astype("str").drop_duplicates().dropna()["item_id"]
+        if ids := list(dict.fromkeys(of_items[of_items.duplicated()])):
+            raise InputError(
+                f"the labels have several texts in {name!r} for one id: {listed(ids, most=5)}; give each answer an id "
+                f"of its own, or pass labels.drop(columns={name!r}) if this is no text that was judged"
+            )
 
 
 def of_rubrics(labels: pd.DataFrame, judged: Iterable[tuple[object, object]]) -> pd.DataFrame:

@@ -289,3 +289,13 @@ def test_judgments_votes_and_scores_are_no_labels_of_people_unless_one_says_so(n
 def test_what_is_no_table_of_labels_is_told_how_it_becomes_one(labels, message, items) -> None:
     with pytest.raises(InputError, match=message):
         as_labels(labels, items)
+
+
+def test_labels_beside_several_texts_of_one_item_are_refused(items) -> None:
+    rows = [("a", "yes", "x", 1), ("a", "no", "y", 0), ("b", "yes", "x", 1)]
+    labels = pd.DataFrame(rows, columns=["item_id", "answer", "annotator", "label"])
+    with pytest.raises(InputError, match=r"several texts in 'answer' for one id: 'a'; give each answer an id"):
+        as_labels(labels, rubric="faithfulness")
+    one = labels.assign(answer=["yes", None, "yes"])
+    assert len(as_labels(one, rubric="faithfulness")) == 3
+    assert len(as_labels(labels.rename(columns={"answer": "note"}), rubric="faithfulness")) == 3

@@ -301,6 +301,14 @@ class TestIds:
         with pytest.raises(InputError, match="no column 'id' for the ids; available: 'answer'"):
             as_items(frame, item_id="id")
 
+    def test_an_index_with_a_name_is_kept_or_refused(self):
+        frame = pd.DataFrame({"item_id": ["x", "y"], "answer": ["a", "b"], "group_id": ["g", "g"]})
+        for lost in (frame.set_index("group_id"), frame.set_index(["group_id", "answer"])):
+            with pytest.raises(InputError, match=r"the items' index has 'group_id'.*pass df\.reset_index\(\)"):
+                as_items(lost)
+        for kept in (frame, frame.set_index("item_id"), frame.set_index("group_id", drop=False)):
+            assert as_items(kept).to_dict("list") == frame.to_dict("list")
+
 
 class TestSources:
     def test_argument_is_never_changed(self):

@@ -129,8 +129,9 @@ class FirstReplies:
         """Why the judge gets no more calls, and what to change; None while it does."""
         if self.are_cut and not in_flight:
             return (
-                f"stopped, since its first {self.n} replies were all cut off or empty; raise its max_tokens (thinking "
-                "counts too), then judge again. These replies may have been billed; those that were cut off are stored"
+                f"stopped, since its first {self.n} replies were all cut off or empty; raise its max_tokens or the "
+                "limit in its params (thinking counts too), then judge again. These replies may have been billed; "
+                "those that were cut off are stored"
             )
         if not self.are_read or self._n_unreadable <= self.n / 2 or len(self._prompts) == 1:
             return None

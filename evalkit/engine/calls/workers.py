@@ -97,7 +97,9 @@ class Workers:
         concurrency = run.options.concurrency or CONCURRENCY
         self._client = connect(judge, RunSettings(run.store, run.newer_than, concurrency))
         limiters = rate_limiters.setdefault(asyncio.get_running_loop(), {})
-        self._limiter = limiters.setdefault((judge.service, judge.model, judge.api_key_env), RateLimiter())
+        self._limiter = limiters.setdefault(
+            (judge.base_url or judge.service, judge.model, judge.api_key_env), RateLimiter()
+        )
         self._limiter.begin(
             slowly=run.options.concurrency is None and judge.base_url is not None and is_private(judge.base_url)
         )
@@ -208,6 +210,7 @@ class Workers:
             self._n_rendered += 1
 
     async def _process(self, call: PendingCall) -> None:
+        replies: Sequence[Reply] = ()
         try:
             replies = await self._send(call)
             self._refuse_empty(call, replies)
@@ -221,7 +224,7 @@ class Workers:
         except ProviderError as problem:
             self._release(call)
             self._retry_or_fail(call, problem)
-            self._weigh(call)
+            self._weigh(call, replies)  # while all first replies are empty, only they are asked again
         else:
             storing = self._store(call, replies) if replies else []
             self._weigh(call, replies)
@@ -306,7 +309,7 @@ class Workers:
             if reply.text is None and self.judge.provider == "function":
                 continue  # None is what a function may say
             first.add(reply, request.read(key, reply), (request.parts.rubric_hash, request.parts.input_hash))
-        why = first.why_stop(request.prompt, in_flight=self._n_in_flight)
+        why = first.why_stop(request.prompt, in_flight=self._n_in_flight + len(self._later))
         if why is not None and self._breaker.down is None:
             self._breaker.down = Failure("stopped", why)
             self._run.note(f"judge '{self.judge.name}' was {why}")
@@ -317,7 +320,6 @@ class Workers:
         retries = self._run.options.retries if PROVIDERS[self.judge.provider].host != "local" else 0
         if call.failed < retries and replies and all(map(_is_nothing, replies)):
             call.spent_usd += sum(math.nan if reply.cost_usd is None else reply.cost_usd for reply in replies)
-            self._weigh(call, replies)  # a judge whose first replies are all empty is stopped before they are repeated
             raise ProviderError("server_error", "the completion was empty (0 tokens)", maybe_paid=True)
 
     def _check_open(self) -> None:
@@ -330,9 +332,10 @@ class Workers:
         """Claim a call's samples, so that no other process requests them too; False if no sample is left.
 
         If another process keeps its claim for longer than an answer and its turn at the rate may take, the call
-        is sent anyway. While all first replies are cut, none is: those in flight may decide that the judge is stopped.
+        is sent anyway. While all first replies are cut, no further one is: those that were sent may decide that the
+        judge is stopped.
         """
-        while self._first.are_cut:
+        while self._first.are_cut and not call.failed + call.limited:
             await asyncio.sleep(_FIRST_LOOK_S)
             self._check_open()
         keys, now = call.request.keys, asyncio.get_running_loop().time()

@@ -85,11 +85,11 @@ class Transport:
         self._used: weakref.WeakSet[aiohttp.client_proto.ResponseHandler] = weakref.WeakSet()
         self._requests: dict[bytes, int] = {}  # id of an answer -> hash of the request that it answered
         self._proxy = proxy_of(base_url)
-        if self._proxy and urlsplit(self._proxy.reveal()).scheme not in _SCHEMES:
+        if self._proxy and not _is_address(self._proxy.reveal()):
             raise ConfigError(
                 f"the proxy for {self.origin} in the environment is not an HTTP proxy "
-                f"({_without_password(self._proxy)}); set an http:// proxy in {_variable(self._base.scheme)}, or add "
-                "the host to NO_PROXY"
+                f"({_without_password(self._proxy)}); set http://HOST:PORT or http://NAME:PASSWORD@HOST:PORT (with %23 "
+                f"for # and so on) in {_variable(self._base.scheme)}, or add the host to NO_PROXY"
             )
 
     def _open(self) -> aiohttp.ClientSession:
@@ -395,9 +395,18 @@ def ssl_context() -> ssl.SSLContext:
         ) from None
 
 
+def _is_address(proxy: str) -> bool:
+    """Whether this is the address of an HTTP proxy, without a part behind its port that may be of a password."""
+    try:
+        url = yarl.URL(proxy)
+        return url.scheme in _SCHEMES and bool(url.host and url.port) and "@" not in url.path_qs + url.fragment
+    except ValueError:
+        return False
+
+
 def _without_password(proxy: Secret) -> str:
-    url = urlsplit(proxy.reveal())
-    return f"{url.scheme}://{url.netloc.rpartition('@')[2]}"
+    scheme, _, address = proxy.reveal().partition("://")
+    return f"{scheme}://{address.rpartition('@')[2]}"
 
 
 def _message(error: Exception) -> str:

@@ -148,6 +148,23 @@ def test_a_proxy_of_another_kind_is_refused_before_anything_is_sent(
         one(Judge("openai", "m", base_url="http://judge.invalid/v1", timeout_s=5), store)
 
 
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        "http://someone:Winter#pass-to-proxy@127.0.0.1:9", "http://someone:12#pass-to-proxy@127.0.0.1:9",
+        "http://someone:1/pass-to-proxy@127.0.0.1:9", "http://someone:1?pass-to-proxy@127.0.0.1:9",
+        "//someone:pass-to-proxy@127.0.0.1:9", "http://someone:pass-to-proxy x@127.0.0.1:9x",
+        "http://someone:pass-to-proxy@[::1", "http://someone:pass-to-proxy@",
+    ],
+)  # fmt: skip
+def test_the_password_of_a_proxy_is_never_shown(store: ReplyStore, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    monkeypatch.setenv("http_proxy", proxy)
+    monkeypatch.setenv("no_proxy", "")
+    with pytest.raises(ConfigError, match=r"is not an HTTP proxy \(.*http://NAME:PASSWORD@HOST:PORT") as caught:
+        one(Judge("openai", "m", base_url="http://judge.invalid/v1", timeout_s=5), store)
+    assert "pass-to-proxy" not in str(caught.value)
+
+
 def test_certificates_that_are_not_there_are_named(store: ReplyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", "no-such-file.pem")
     failure = one(Judge("openai", "m", base_url="https://127.0.0.1:9/v1", timeout_s=5), store).failure
