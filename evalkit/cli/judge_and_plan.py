@@ -24,7 +24,6 @@ _USAGE = "ITEMS (--rubric R | --profile P) --judge J [--judge J …] [options]"
 _JUDGE = """\
   evalkit judge items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --samples 3 -o judgments.jsonl
   evalkit judge items.csv --profile support.yaml --budget-usd 2 -o judgments.parquet
-  evalkit judge items.jsonl --rubric relevancy --judge fake --judge fake:lenient -o - | evalkit vote -
   evalkit judge items/*.parquet --rubric relevancy --judge openai:gpt-4o-mini --shard 3/16 --out judgments/
   evalkit judge --trace-file traces.jsonl --config eval.yaml --judge openai:gpt-4o-mini     for evalkit ci
 
