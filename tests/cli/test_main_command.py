@@ -20,7 +20,7 @@ import evalkit as ek
 from evalkit import tables
 from evalkit.cli import main
 from evalkit.cli.arguments import Parser, moment
-from evalkit.cli.doctor_checks import EXTRAS
+from evalkit.cli.doctor import EXTRAS
 from evalkit.cli.main_command import parse_arguments, parser_of_commands
 from evalkit.cli.settings_from_flags import options_of
 from evalkit.core.formatting import Bill, text_table
