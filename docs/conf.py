@@ -77,7 +77,8 @@ _SEARCHES = {
     "docs/calibration": "how many labels; which items to label; few labels; prediction-powered inference; calibration",
     "docs/tuner": "keyboard shortcuts; shortcut keys; annotation; label items; prompt engineering; edit a rubric; "
                   "marimo; VS Code; undo; held-out labels",
-    "docs/improving": "held-out labels; overfitting; optimize a prompt; automatic prompt improvement; DSPy; test set",
+    "docs/improving": "held-out labels; overfitting; optimize a prompt; automatic prompt improvement; "
+                      "gepa; DSPy; test set",
     "docs/measure-chance": "noise floor; random variation; is the change significant; A/B test; drift; "
                            "compare versions; regression",
     "docs/rubrics": "write a rubric; scoring instructions; Likert scale; prompt template; few-shot examples; Jinja; "

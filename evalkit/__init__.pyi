@@ -71,7 +71,6 @@ from .evaluation import show as show
 from .evaluation import report as report
 from .evaluation import freeze as freeze
 from .evaluation import suggest_edits as suggest_edits
-from .evaluation import improve as improve
 from .notebook import start as start
 from .notebook import RubricTuner as RubricTuner
 

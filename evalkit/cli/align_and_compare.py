@@ -14,8 +14,8 @@ from evalkit.errors import ConfigError
 _HEAD = ("rubric", "rubric_version", "criterion", "judge")
 _COUNTS = ("n_verdicts", "n_scored", "n_labelled", "n_tied", "n_left_out", "n_annotators", "notes")
 _ALIGN = """\
-  evalkit align votes.jsonl labels.csv                          each judge against people
-  evalkit align scores.jsonl items.jsonl --label faithfulness=ann1,ann2     the jury"""
+  evalkit align results/votes.jsonl labels.csv                  each judge against people
+  evalkit align results/scores.jsonl items.jsonl --label faithfulness=ann1,ann2     the jury"""
 _COMPARE = """\
   evalkit compare before.jsonl after.jsonl                      tables of 'evalkit judge'
   evalkit compare before after --labels labels.csv              folders of 'evalkit evaluate --out'
@@ -30,7 +30,7 @@ If half of the items or more could not be compared, or too few for such a p, the
 def add(commands: Commands) -> None:
     """Their parsers."""
     parser = add_command(commands, "align", _align, "agreement of judges, or of the jury, with human labels", _ALIGN)
-    add_value(parser, "judged", "VOTES|SCORES", "table of 'evalkit vote' or 'evalkit aggregate'")
+    add_value(parser, "judged", "VOTES|SCORES", "the table votes or scores of 'evalkit evaluate --out'")
     text = "file with item_id, criterion, annotator, label; or a file of items, with --label"
     add_value(parser, "labels", "LABELS", text)
     parser.add_label_columns("LABELS")

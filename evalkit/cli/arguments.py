@@ -117,11 +117,6 @@ def read_as(expected: str, read: Callable[[str], Any]) -> Callable[[str], Any]:
     return read_text
 
 
-def number_or(word: str) -> Callable[[str], Any]:
-    """The reader of a number, or of one word in its place."""
-    return read_as(f"a number or {word!r}", lambda text: text if text == word else float(text))
-
-
 def _moment(text: str) -> float:
     if age := re.fullmatch(r"(\d+)([hdw])", text):
         unit = {"h": "hours", "d": "days", "w": "weeks"}[age[2]]
@@ -132,13 +127,6 @@ def _moment(text: str) -> float:
 
 moment = read_as("a date (2026-01-31), an age (30d, 12h, 8w) or a Unix time", _moment)
 """Unix time of a date, of a Unix time, or of an age: ``30d``, ``12h``, ``8w``."""
-
-
-def _named_number(text: str) -> tuple[str, float]:
-    name, _, value = text.rpartition("=")
-    if not name:
-        raise ValueError
-    return name, float(value)
 
 
 def _input_column(text: str) -> tuple[str, str]:
@@ -156,7 +144,6 @@ def _label_columns(text: str) -> tuple[str, list[str]]:
     return criterion.strip(), names
 
 
-named_number = read_as("NAME=NUMBER, as in openai:gpt-4o-mini=2", _named_number)
 _input = read_as("INPUT=COLUMN as in answer=response", _input_column)
 _columns = read_as("CRITERION=COLUMN,COLUMN as in faithfulness=ann1,ann2", _label_columns)
 _refresh = read_as(

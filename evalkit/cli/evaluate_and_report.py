@@ -10,7 +10,7 @@ from typing import Any
 import evalkit as ek
 from evalkit.cli import reading_and_printing as io
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_value
-from evalkit.cli.judge_and_plan import report_unscored
+from evalkit.cli.judge_plan_and_freeze import report_unscored
 from evalkit.cli.settings_from_flags import data_arguments, options_of, rules_of, spec_arguments
 from evalkit.cli.stderr_messages import note
 from evalkit.errors import ConfigError

@@ -19,10 +19,9 @@ from evalkit.errors.secrets import is_key
 
 _DONE, _ERROR, _PIPE_CLOSED = 0, 2, 141
 _COMMANDS = {
-    "demo": ("demo",), "evaluate_and_report": ("evaluate", "report"), "judge_and_plan": ("judge", "plan"),
-    "batch": ("batch",), "vote_and_aggregate": ("vote", "aggregate", "summarize"),
-    "align_and_compare": ("align", "compare"), "label": ("label",), "freeze": ("freeze",), "history": ("history",),
-    "ci": ("ci",),
+    "demo": ("demo",), "evaluate_and_report": ("evaluate", "report"),
+    "judge_plan_and_freeze": ("judge", "plan", "freeze"), "batch": ("batch",),
+    "align_and_compare": ("align", "compare"), "label": ("label",), "ci": ("ci",),
     "rubrics": ("rubric",), "plugins": ("plugin",), "judge_templates": ("template",), "packs": ("pack",),
     "runs": ("run",), "cache": ("cache",), "doctor": ("doctor",), "lighteval": ("lighteval",),
 }  # fmt: skip

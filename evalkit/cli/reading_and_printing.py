@@ -34,13 +34,13 @@ def read_items(args: argparse.Namespace) -> pd.DataFrame:
     return as_items(_with_rows(_read_stdin(), args.items), item_id=args.item_id)
 
 
-def read_table(path: str, name: str, *others: str, plain: bool = False) -> pd.DataFrame:
-    """One of evalkit's tables: the first of these names that fits; with `plain` also any other, as it is."""
+def read_table(path: str, name: str, *others: str) -> pd.DataFrame:
+    """One of evalkit's tables: the first of these names that fits."""
     from evalkit.tables import files
 
     if path != "-":
-        return _with_rows(files.read_table(path, name, *others, plain=plain), path)
-    return files.typed_table(_with_rows(_read_stdin(), path), "stdin", name, *others, plain=plain)
+        return _with_rows(files.read_table(path, name, *others), path)
+    return files.typed_table(_with_rows(_read_stdin(), path), "stdin", name, *others)
 
 
 def _with_rows(table: pd.DataFrame, path: str) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Evaluations: judge, vote, aggregate and compute all figures at once; freeze, report and improve the result."""
+"""Evaluations: judge, vote, aggregate and compute all figures at once; freeze and report the result."""
 
 from lazy_loader import attach_stub
 

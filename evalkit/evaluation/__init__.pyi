@@ -15,5 +15,4 @@ from .sampling_again import sample_again as sample_again
 from .suggestions.edit_effects import measure_edit as measure_edit
 from .suggestions.edits import Edit as Edit
 from .suggestions.edits import Suggestions as Suggestions
-from .suggestions.improving import improve as improve
 from .suggestions.suggesting import suggest_edits as suggest_edits

@@ -12,6 +12,8 @@ from evalkit.engine.judging.specification import Spec
 from evalkit.errors import InputError, RubricError, listed
 from evalkit.rubrics import Criterion, Rubric, Scale, load_rubric
 from evalkit.rubrics.human_labels import LabelsLike, as_labels
+from evalkit.stats.aggregation.aggregating import no_weight
+from evalkit.stats.aggregation.dawid_skene_scores import check_fit
 from evalkit.stats.alignment.label_values import LOST_IDS, of_items, with_codes
 from evalkit.tables.grouping import collected_notes
 
@@ -100,3 +102,18 @@ def known_spec(spec: Spec | None, what: str) -> Spec:
             "items with evaluate"
         )
     return spec
+
+
+def try_rules(spec: Spec, word: str = "method") -> None:
+    """Raise unless the rules of a call fit its judges and scales; `word` is what the user calls a rule.
+
+    Raises
+    ------
+    ConfigError
+        For rules that do not fit these judges and scales; on real judgments, the error would come after payment.
+    """
+    n_judges = sum(judge.weight > 0 for judge in spec.judges)
+    if not n_judges:
+        raise no_weight("0")
+    for criterion in spec.rubric.criteria:
+        check_fit(spec.rules.aggregate, criterion.name, criterion.scale, n_judges, word)

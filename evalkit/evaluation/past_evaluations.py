@@ -44,7 +44,7 @@ def history(cache: str | Path | None = None) -> pd.DataFrame:
 
     Each evaluation is listed once, with the time when it was first made: if it is repeated with the same settings,
     items, replies and labels, nothing is added. Other jobs that paid for replies have rows with their name instead of
-    an id: *measure chance* (`sample_again`), *suggest edits*, *improve*, *evalkit ci*, *pytest*. The last rows have
+    an id: *measure chance* (`sample_again`), *suggest edits*, *evalkit ci*, *pytest*. The last rows have
     neither: they hold what the other replies in the cache cost, by rubric and version. These were bought by `judge`, or
     by a job that was stopped. So the sum of `paid_usd` is what all replies in the cache cost.
 

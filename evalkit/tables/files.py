@@ -303,7 +303,7 @@ def _load_hub(source: str, *, split: str, name: str | None) -> Any:
         raise InputError(text) from None
 
 
-def read_table(path: str | Path, name: str, *others: str, plain: bool = False) -> pd.DataFrame:
+def read_table(path: str | Path, name: str, *others: str) -> pd.DataFrame:
     """One of evalkit's tables from a file, its column types restored.
 
     Parameters
@@ -312,24 +312,20 @@ def read_table(path: str | Path, name: str, *others: str, plain: bool = False) -
         The file.
     name, *others
         The kind of table; of several the first whose columns all exist.
-    plain
-        Whether a table that lacks columns of these kinds is returned as it is.
 
     Notes
     -----
     Empty cells, and empty texts other than explanations, are missing. A JSONL file without a line is an empty table.
     """
-    return typed_table(_read(Path(path)), path, name, *others, plain=plain)
+    return typed_table(_read(Path(path)), path, name, *others)
 
 
-def typed_table(frame: pd.DataFrame, source: str | Path, name: str, *others: str, plain: bool = False) -> pd.DataFrame:
+def typed_table(frame: pd.DataFrame, source: str | Path, name: str, *others: str) -> pd.DataFrame:
     """A table as `read_table` returns it, from a DataFrame of cells that was read from `source`."""
     if not len(frame.columns):
         return empty(name)
-    complete = [kind for kind in (name, *others) if set(required_columns(kind)) <= set(frame.columns)]
-    if plain and not complete:
-        return frame
-    name = (complete or [name])[0]
+    complete = (kind for kind in (name, *others) if set(required_columns(kind)) <= set(frame.columns))
+    name = next(complete, name)
     texts = [column for column in TABLES[name] if column in frame.columns and column != "explanation"]
     blank = {
         column: frame[column].mask(frame[column] == "", None)

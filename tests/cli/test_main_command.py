@@ -20,7 +20,7 @@ import evalkit as ek
 from evalkit import tables
 from evalkit.cli import main
 from evalkit.cli.arguments import Parser, moment
-from evalkit.cli.doctor_checks import EXTRAS
+from evalkit.cli.doctor import EXTRAS
 from evalkit.cli.main_command import parse_arguments, parser_of_commands
 from evalkit.cli.settings_from_flags import options_of
 from evalkit.core.formatting import Bill, text_table
@@ -70,18 +70,21 @@ def one_line(err: str) -> str:
 def test_tables_through_files_are_those_of_the_python_calls(run, form: str) -> None:
     judges = ["fake:strict", "fake:noisy", "fake:broken"]
     flags = [word for judge in judges for word in ("--judge", judge)]
-    names = {name: f"{name}.{form}" for name in ("judgments", "votes", "scores", "summary", "alignment", "jury")}
+    names = {name: f"{name}.{form}" for name in ("judgments", "alignment", "jury")}
+    names |= {name: f"o/{name}.{form}" for name in ("votes", "scores", "summary")}
+    rules = ("--vote", "majority", "--aggregate", "median")
     steps = [
         ("judge", "items.jsonl", "--rubric", "faithfulness", *flags, "--samples", 3, "-o", names["judgments"]),
-        ("vote", names["judgments"], "--method", "majority", "-o", names["votes"]),
-        ("aggregate", names["votes"], "--method", "median", "-o", names["scores"]),
-        ("summarize", names["scores"], "-o", names["summary"]),
+        ("evaluate", "--judgments", names["judgments"], *rules, "--out", "o", "--format", form),
         ("align", names["votes"], "labels.jsonl", "-o", names["alignment"]),
         ("align", names["scores"], "labels.jsonl", "-o", names["jury"]),
     ]
     for step in steps:
         code, out, err = run(*step)
-        assert (code, out) == (0, ""), err
+        assert code == 0, err
+        if step[0] == "evaluate":
+            continue
+        assert out == ""
         assert f"rows to {step[-1]}" in err or f"1 row to {step[-1]}" in err
 
     judgments = ek.judge(ek.load_items("items.jsonl"), "faithfulness", judges, samples=3)
@@ -216,7 +219,7 @@ def test_a_table_without_rows_is_an_error_for_every_command_that_reads_one(
     name = "none.csv" if "," in text else "none.jsonl"
     Path(name).write_text(text)
     commands = [
-        ["vote", name], ["aggregate", name], ["summarize", name], ["align", name, "labels.jsonl"],
+        ["align", name, "labels.jsonl"],
         ["compare", name, "full.jsonl"], ["compare", "full.jsonl", name, "--fail-on-worse"], ["compare", name, name],
         ["compare", "full.jsonl", "full.jsonl", "--floor", name], ["evaluate", "--judgments", name],
         ["report", "--judgments", "full.jsonl", "--baseline", name, "-o", "page.html"],
@@ -227,9 +230,9 @@ def test_a_table_without_rows_is_an_error_for_every_command_that_reads_one(
         assert code == 2, (command, err)
         assert any(words in err for words in ("has no rows", "no items", "missing (it has")), (command, err)
     if not text:
-        for command in ("vote", "aggregate", "summarize"):
+        for command in (["align", "-", "labels.jsonl"], ["evaluate", "--judgments", "-"]):
             monkeypatch.setattr("sys.stdin", argparse.Namespace(buffer=io.BytesIO()))
-            assert run(command, "-")[::2] == (2, "evalkit: error: stdin has no rows\n")
+            assert run(*command)[::2] == (2, "evalkit: error: stdin has no rows\n")
 
 
 def worse(table: pd.DataFrame) -> list[str]:
@@ -277,16 +280,10 @@ def test_unscored_rows_are_reported_with_advice_and_do_not_fail(run) -> None:
 def test_rates_are_shown_with_the_number_of_their_verdicts(run) -> None:
     names = [word for judge in ("fake:strict", "fake:broken") for word in ("--judge", judge)]
     run("evaluate", "items.jsonl", "--rubric", "faithfulness", *names, "--samples", 2, "--out", "o", "--quiet")
-    summary = ek.summarize(tables.read_table("o/scores.jsonl", "scores")).iloc[0]
-    assert summary["n_verdicts"] < summary["n_scored"]
     table = ek.align(tables.read_table("o/votes.jsonl", "votes"), tables.read_table("labels.jsonl", "labels"))
-    for command, counts in {
-        ("summarize", "o/scores.jsonl"): [summary["n_verdicts"]],
-        ("align", "o/votes.jsonl", "labels.jsonl"): table["n_verdicts"],
-    }.items():
-        words = run(*command)[1].split()
-        assert "n_verdicts" in words
-        assert {str(n) for n in counts} <= {*words}
+    words = run("align", "o/votes.jsonl", "labels.jsonl")[1].split()
+    assert "n_verdicts" in words
+    assert {str(n) for n in table["n_verdicts"]} <= {*words}
 
 
 def test_json_is_one_document_without_nan(run) -> None:
@@ -307,38 +304,14 @@ def test_out_dash_is_jsonl_that_the_next_command_reads(run, monkeypatch: pytest.
     Path("piped").write_text(out, encoding="utf-8")
     with Path("piped").open(encoding="utf-8") as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
-        code, out, _ = run("vote", "-", "--json")
+        code, out, _ = run("evaluate", "--judgments", "-", "--json")
     assert code == 0
-    assert [row["n_samples"] for row in json.loads(out)] == [3] * 4
+    assert (json.loads(out)["n_judgments"], json.loads(out)["samples"]) == (12, 3)
     with Path("labels.jsonl").open(encoding="utf-8") as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
-        code, _, err = run("vote", "-")
+        code, _, err = run("evaluate", "--judgments", "-")
     assert code == 2
-    assert one_line(err).startswith("evalkit: error: stdin: vote: no column `judge`")
-
-
-def test_a_table_of_your_own_goes_through_as_in_python(run) -> None:
-    table = pd.DataFrame({"item_id": ["1", "1", "2", "2"], "judge": list("ab") * 2, "score": [0, 2, 1, 1.5]})
-    table.to_csv("own.csv", index=False)
-    table.to_json("own.jsonl", orient="records", lines=True)
-    for name in ("own.csv", "own.jsonl"):
-        for flags, scale in (((), None), (("--scale", "0-2"), (0, 2)), (("--scale", "0, 1, 1.5, 2"), [0, 1, 1.5, 2])):
-            assert run("vote", name, *flags, "-o", "votes.jsonl", "--quiet")[0] == 0
-            assert files.read_table("votes.jsonl", "votes")["score_norm"].equals(
-                ek.vote(table, scale=scale)["score_norm"]
-            )
-            code, out, _ = run("aggregate", name, *flags, "--json")
-            assert code == 0
-            assert [row["score"] for row in json.loads(out)] == [1, 1.25]
-            code, out, _ = run("aggregate", "votes.jsonl", "--json", "-o", "scores.jsonl", "--quiet")
-            assert run("summarize", "scores.jsonl", "--json")[0] == 0
-    table.groupby("item_id", as_index=False)["score"].mean().to_csv("scores.csv", index=False)
-    code, out, _ = run("summarize", "scores.csv", "--scale", "0-2", "--json")
-    assert (code, json.loads(out)[0]["mean_norm"]) == (0, 1.125 / 2)
-    code, _, err = run("vote", "own.csv", "--scale", "0-1")
-    assert code == 2
-    assert one_line(err).startswith("evalkit: error: own.csv: column 'score', row 1 (item 1, judge b): ")
-    assert run("vote", "own.csv", "--scale", "soon")[0] == 2
+    assert one_line(err).startswith("evalkit: error: stdin: not a judgments table")
 
 
 @pytest.mark.long
@@ -414,10 +387,9 @@ def test_judgments_that_exist_already_are_evaluated_without_calls(run) -> None:
 def test_labels_in_columns_are_those_of_the_table(run) -> None:
     rows = [item | {"x": int("2002"[at]), "y": int("2012"[at])} for at, item in enumerate(ITEMS)]
     write_lines(Path("labelled.jsonl"), rows)
-    run("judge", "items.jsonl", *FAKE, "-o", "j.jsonl", "--quiet")
-    run("vote", "j.jsonl", "-o", "v.jsonl", "--quiet")
-    _, table, _ = run("align", "v.jsonl", "labels.jsonl", "--json")
-    code, columns, _ = run("align", "v.jsonl", "labelled.jsonl", "--label", "faithfulness=x,y", "--json")
+    run("evaluate", "items.jsonl", *FAKE, "--out", "o", "--quiet")
+    _, table, _ = run("align", "o/votes.jsonl", "labels.jsonl", "--json")
+    code, columns, _ = run("align", "o/votes.jsonl", "labelled.jsonl", "--label", "faithfulness=x,y", "--json")
     assert code == 0
     named = columns.replace("(x: ", "(ann1: ").replace("(y: ", "(ann2: ")  # a note names who has few other answers
     assert json.loads(named) == json.loads(table)
@@ -434,14 +406,10 @@ def test_labels_in_columns_are_those_of_the_table(run) -> None:
 @pytest.mark.long
 def test_groups_are_the_units_of_intervals(run) -> None:
     write_lines(Path("grouped.jsonl"), [item | {"group_id": f"g{at // 2}"} for at, item in enumerate(ITEMS)])
-    run("judge", "items.jsonl", *FAKE, "-o", "j.jsonl", "--quiet")
-    run("vote", "j.jsonl", "-o", "v.jsonl", "--quiet")
-    run("aggregate", "v.jsonl", "-o", "s.jsonl", "--quiet")
-    _, out, _ = run("align", "v.jsonl", "labels.jsonl", "--items", "grouped.jsonl", "--json")
+    run("evaluate", "items.jsonl", *FAKE, "--out", "o", "--quiet")
+    _, out, _ = run("align", "o/votes.jsonl", "labels.jsonl", "--items", "grouped.jsonl", "--json")
     assert json.loads(out)[0]["n_clusters"] == 2
-    _, out, _ = run("summarize", "s.jsonl", "--items", "grouped.jsonl", "--by", "group_id", "--json")
-    assert [row["group_id"] for row in json.loads(out)] == ["g0", "g1"]
-    code, _, err = run("align", "v.jsonl", "labels.jsonl", "--items", "items.jsonl")
+    code, _, err = run("align", "o/votes.jsonl", "labels.jsonl", "--items", "items.jsonl")
     assert code == 2
     assert "takes the groups from the column 'group_id', which" in one_line(err)
 
@@ -682,13 +650,9 @@ def test_no_command_pays_before_it_knows_that_it_can_write(run, place: str) -> N
 
 def test_a_table_of_another_kind_is_named(run) -> None:
     run("judge", "items.jsonl", *FAKE, "-o", "j.jsonl", "--quiet")
-    for command in (("aggregate", "j.jsonl"), ("summarize", "j.jsonl"), ("align", "j.jsonl", "labels.jsonl")):
-        code, out, err = run(*command)
-        assert (code, out) == (2, "")
-        assert re.search(
-            r"j.jsonl: (not a (votes|scores) table: column|(\w+: )?this is a (judgments table|table of single))",
-            one_line(err),
-        )
+    code, out, err = run("align", "j.jsonl", "labels.jsonl")
+    assert (code, out) == (2, "")
+    assert "j.jsonl: this is a judgments table, not votes" in one_line(err)
     for command in (("compare", "j.jsonl", "labels.jsonl"), ("compare", ".", "j.jsonl")):
         code, _, err = run(*command)
         assert code == 2
@@ -703,9 +667,8 @@ def test_a_table_of_another_kind_is_named(run) -> None:
         ["judge", "items.jsonl", "--rub", "x"],
         ["judge", "--refresh", "items.jsonl"],
         ["judge", "items.jsonl", "--judge-max-tokens", "many"],
-        ["vote", "x", "--unscored", "lots"],
-        ["vote", "x", "--method", "max"],
-        ["aggregate", "x", "--weight", "openai:m"],
+        ["align", "x", "y", "--unscored", "lots"],
+        ["evaluate", "x", "--vote", "max"],
         ["evaluate", "x", "--label", "faithfulness"],
         ["cache"],
         ["cache", "prune", "--older-than", "long ago"],
@@ -730,7 +693,7 @@ def test_every_command_explains_itself(run) -> None:
     code, out, _ = run("--help")
     assert code == 0
     listed = re.findall(r"^    (\w+) ", out, re.MULTILINE)
-    assert {"demo", "evaluate", "judge", "plan", "vote", "aggregate", "summarize", "align", "compare"} <= set(listed)
+    assert {"demo", "evaluate", "judge", "plan", "align", "compare"} <= set(listed)
     assert {"freeze", "rubric", "cache", "doctor"} <= set(listed)
     for command in listed:
         code, out, err = run(command, "--help")
@@ -767,9 +730,8 @@ def test_a_fault_of_evalkit_is_shown_in_full_and_is_no_failed_check(run, monkeyp
     def fault(*_: object, **__: object) -> None:
         raise ZeroDivisionError("at the bottom")
 
-    monkeypatch.setattr(ek, "vote", fault)
-    run("judge", "items.jsonl", *FAKE, "-o", "j.jsonl", "--quiet")
-    code, _, err = run("vote", "j.jsonl")
+    monkeypatch.setattr(ek, "judge", fault)
+    code, _, err = run("judge", "items.jsonl", *FAKE)
     assert code == 2
     assert "ZeroDivisionError: at the bottom" in err
     assert "error in evalkit" in err.splitlines()[-1]
@@ -1005,18 +967,12 @@ def test_tables_fit_the_terminal(run, monkeypatch: pytest.MonkeyPatch, width: in
         Path("long.jsonl"), [item | {"item_id": f"a rather long name of item {at}"} for at, item in enumerate(ITEMS)]
     )
     flags = ("--judge", "fake", "--judge", "fake:broken")
-    run("judge", "long.jsonl", "--rubric", "faithfulness", *flags, "-o", "j.csv", "--quiet")
-    run("vote", "j.csv", "-o", "v.csv", "--quiet")
-    run("aggregate", "v.csv", "-o", "s.csv", "--quiet")
     labels = [label | {"item_id": f"a rather long name of item {label['item_id'][1:]}"} for label in LABELS]
     write_lines(Path("long-labels.jsonl"), labels)
     run("evaluate", "long.jsonl", "--rubric", "faithfulness", *flags, "--out", "s1", "--quiet")
     for command in (
         ("judge", "long.jsonl", "--rubric", "faithfulness", *flags),
-        ("vote", "j.csv"),
-        ("aggregate", "v.csv"),
-        ("summarize", "s.csv"),
-        ("align", "v.csv", "long-labels.jsonl"),
+        ("align", "s1/votes.jsonl", "long-labels.jsonl"),
         ("evaluate", "long.jsonl", "--rubric", "faithfulness", *flags, "--labels", "long-labels.jsonl"),
         ("compare", "s1", "s1"),
         ("rubric", "list"),
@@ -1033,11 +989,10 @@ def test_tables_fit_the_terminal(run, monkeypatch: pytest.MonkeyPatch, width: in
 
 @pytest.mark.long
 def test_align_names_its_choices_beside_the_figures(run) -> None:
-    run("judge", "items.jsonl", *FAKE, "-o", "j.csv", "--quiet")
-    run("vote", "j.csv", "-o", "v.csv", "--quiet")
-    _, out, _ = run("align", "v.csv", "labels.jsonl")
+    run("evaluate", "items.jsonl", *FAKE, "--out", "o", "--format", "csv", "--quiet")
+    _, out, _ = run("align", "o/votes.csv", "labels.jsonl")
     assert out.splitlines()[-1] == "ties: na, unscored: drop"
-    code, out, err = run("align", "--ties", "half", "--figures", "accuracy,macro_f1", "v.csv", "labels.jsonl")
+    code, out, err = run("align", "--ties", "half", "--figures", "accuracy,macro_f1", "o/votes.csv", "labels.jsonl")
     assert (code, out.splitlines()[-1]) == (0, "ties: half, unscored: drop"), err
     assert "macro_f1" in out
 

@@ -31,8 +31,8 @@ def test_data_on_stdout_and_the_rest_on_stderr(here: Path) -> None:
     assert done.stderr.splitlines() == [
         "evalkit: 12 judgments: 12 asked now (US$ 0.0000), 0 from the cache (US$ 0.0000 when bought)"
     ]
-    done = evalkit("vote", "-", "-o", "votes.csv", folder=here, stdin=done.stdout, cold=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "evalkit: wrote 4 rows to votes.csv\n")
+    done = evalkit("evaluate", "--judgments", "-", "--json", folder=here, stdin=done.stdout, cold=True)
+    assert (done.returncode, json.loads(done.stdout)["n_judgments"], done.stderr) == (0, 12, "")
 
 
 def test_exit_codes(here: Path) -> None:
@@ -74,8 +74,8 @@ def test_files_and_cache_of_any_name_where_the_locale_is_ascii(here: Path, endin
     ascii_only = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C", "EVALKIT_CACHE": str(here / "кэш")}
     done = evalkit("judge", "вопросы.jsonl", *FAKE, "-o", f"суждения.{ending}", folder=here, **ascii_only)
     assert done.returncode == 0, done.stderr
-    done = evalkit("vote", f"суждения.{ending}", "--json", folder=here, **ascii_only)
-    assert len(json.loads(done.stdout)) == len(ITEMS), done.stderr
+    done = evalkit("evaluate", "--judgments", f"суждения.{ending}", "--json", folder=here, **ascii_only)
+    assert json.loads(done.stdout)["n_items"] == len(ITEMS), done.stderr
     assert evalkit("cache", "stats", folder=here, **ascii_only).returncode == 0
 
 

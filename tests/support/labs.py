@@ -24,6 +24,7 @@ KERNELS = Path(sys.prefix) / "kernels"
 PATIENCE_MS = 180_000
 """A kernel that starts or a run in a process of its own is in it, on a machine that has other things to do too."""
 _START_S = 300
+_KERNEL = (sys.executable, "-m", "ipykernel_launcher")
 
 
 def chromium() -> str | None:
@@ -70,7 +71,7 @@ def wait_for_server(url: str, process: subprocess.Popen[bytes], log: Path) -> No
 
 
 @contextmanager
-def running_lab(root: Path, command: Sequence[str]) -> Iterator[Lab]:
+def running_lab(root: Path, command: Sequence[str] = _KERNEL) -> Iterator[Lab]:
     """A JupyterLab whose settings, kernels and state all lie in `root`; `command` starts the installed ipykernel."""
     work = root / "work"
     work.mkdir()
@@ -85,7 +86,7 @@ def running_lab(root: Path, command: Sequence[str]) -> Iterator[Lab]:
     kernels = root / "data" / "kernels"
     _name_kernel(kernels / "python3", command)
     for folder in sorted(KERNELS.glob("*")):
-        _name_kernel(kernels / folder.name, [sys.executable, "-m", "ipykernel_launcher"], str(folder))
+        _name_kernel(kernels / folder.name, _KERNEL, str(folder))
     environment = {
         **os.environ,
         "JUPYTER_TOKEN": token,

@@ -107,7 +107,7 @@ def measure_edit(
         - `n_labelled` items; `n_verdicts`: those of them with a verdict after the edit; `fixed`; `broke`
         - `changed` verdicts, labelled or not, of `n_common` items in `n_clusters` clusters, with `change_p`,
           `chance_up_to` and `floor_source`: the change that sampling alone explains (see `compare`)
-        - `n_looks` at these held-out labels, including this one, as `improve` counts them (0 for dev)
+        - `n_looks` at these held-out labels, including this one (0 for dev); see `alpha_of`
         - `notes`: the reason for each NA
 
         The judges count as fixed, not as drawn at random.

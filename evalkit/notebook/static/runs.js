@@ -103,16 +103,14 @@ function runsPart(ctx) {
     const price = suggestions.prices?.[find("[data-suggester]")?.value || suggestions.judge], nothing = (price || "").startsWith("nothing");
     put(".ekw-suggestions", `<div class="ekw-line"><label class="ekw-short">Judge <input data-suggester data-key="suggester" list="${ctx.id}-suggesters" value="${esc(suggestions.judge)}" aria-label="Judge that suggests edits"></label>
       <datalist id="${ctx.id}-suggesters">${(suggestions.judges || []).map((name) => `<option value="${esc(name)}">`).join("")}</datalist>
-      <button data-do="suggest" data-key="suggest" data-lack="${nothing || ""}" ${offIf(running || !board.current || nothing)}>${rows.length ? "Suggest others" : "Suggest edits"}</button>
-      ${board.split ? `<button data-do="improve" data-key="improve" data-lack="${suggestions.improve_lack ? "true" : ""}" ${offIf(running || !board.current || suggestions.improve_lack)}>Improve</button>` : ""}</div>
+      <button data-do="suggest" data-key="suggest" data-lack="${nothing || ""}" ${offIf(running || !board.current || nothing)}>${rows.length ? "Suggest others" : "Suggest edits"}</button></div>
       <small>${nothing ? `Would send ${esc(price)}` : `Sends one request${price ? ` (${esc(price)})` : ""} to this judge, with dev items on which jury and people disagree`}. ${look}</small>
-      ${board.split && (suggestions.improve_lack || suggestions.improve) ? `<small>${esc(suggestions.improve_lack || suggestions.improve)}</small>` : ""}
       ${suggestions.head ? `<p role="status"><small>${esc(suggestions.head)}</small></p>` : ""}${(suggestions.notes || []).map((note) => `<p class="ekw-note">${esc(note)}</p>`).join("")}
       ${rows.length ? `<ol class="ekw-edits">${rows.map((row, at) => suggestion(row, at, running, board.current)).join("")}</ol>` : ""}`);
   }
   function disableSuggestions() { // while a job runs no other can start; open details stay open
     const running = Boolean(get("status").running);
-    find(".ekw-suggestions").querySelectorAll('[data-do="try"], [data-do="suggest"], [data-do="improve"]').forEach((one) => one.setAttribute("aria-disabled", running || Boolean(one.dataset.lack)));
+    find(".ekw-suggestions").querySelectorAll('[data-do="try"], [data-do="suggest"]').forEach((one) => one.setAttribute("aria-disabled", running || Boolean(one.dataset.lack)));
   }
   return { drawRun, drawJury, juryMessage, drawVersions, drawSuggestions, disableSuggestions };
 }

@@ -91,7 +91,6 @@ function render({ model, el }) {
     ...editor.actions,
     ...queue.actions,
     suggest: () => send({ do: "suggest", judge: find("[data-suggester]").value }),
-    improve: () => send({ do: "improve", judge: find("[data-suggester]").value }),
     try: (one) => send({ do: "try", number: Number(one.dataset.number) }),
     showtry: (one) => send({ do: "versions", current: one.dataset.version, against: one.dataset.base }),
     takeup: (one) => send({ do: "take", key: one.dataset.version }),

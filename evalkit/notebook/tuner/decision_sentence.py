@@ -210,7 +210,6 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
         dev_share=of_criterion.loc[is_dev, "item_id"].nunique() / n_labelled if has_held else 1.0,
         seconds=session.seconds_per_label(),
         held_out=(Difference(**look["difference"]), look["number"]) if has_held and look.get("difference") else None,
-        is_tested=bool(look.get("items")),
         looked=look.get("since", ""),
         on=on,
         pairs="; ".join(filter(None, (pairs, one_rule))),

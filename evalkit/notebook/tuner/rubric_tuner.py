@@ -227,17 +227,6 @@ class RubricTuner(NotebookWidget):
         self._screen.plan_tries()
         return [row.edit for row in self.session.suggestions.edits.rows]
 
-    def improve(self, judge: JudgeLike) -> str:
-        """Improve the shown version in three rounds, with one test on held-out labels (see `evalkit.improve`).
-
-        A wording that is kept goes into the draft. Returns the outcome and the path, in words.
-        """
-        suggestions = self.session.suggestions
-        suggestions.improve(judge, self.session.shown_criterion)
-        self._screen.draw("suggestions")
-        self._screen.redraw_draft()
-        return "\n".join([suggestions.edits.head, *suggestions.edits.notes])
-
     def try_edit(self, number: int = 0) -> None:
         """Run a suggested edit (0: the first) as a version, and measure its effect.
 

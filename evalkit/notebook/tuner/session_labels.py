@@ -102,7 +102,7 @@ class Labels:
         return None if labels.empty else labels
 
     def used(self, criterion: str, evaluation: Evaluation) -> pd.DataFrame:
-        """The labels of judged items that all figures of a version use, and *Improve*: dev and held-out."""
+        """The labels of judged items that all figures of a version use: dev and held-out."""
         labels, _ = drop_new_annotators(labels_on_scale(self.log.counted, criterion, evaluation.rubric))
         return labels.loc[labels["item_id"].isin(evaluation.scores["item_id"])]
 
@@ -111,9 +111,9 @@ class Labels:
     ) -> dict[str, Any]:
         """A look at held-out labels; `since` says when it was, if labels or verdicts are others now; empty without."""
         look = self.looks.get(about, {})
-        if not look or evaluation is None:
+        if not look or evaluation is None or look.get("items"):  # of some items: a test of a search, no longer made
             return {}
-        hidden, figures = self._held_out(evaluation, criterion, against, look.get("items"))
+        hidden, figures = self._held_out(evaluation, criterion, against)
         if look.get("figures") == figures:
             return look
         n_new = len(hidden) - look.get("n_labels", len(hidden))
@@ -123,14 +123,10 @@ class Labels:
         since = f", made{day} before {change}: look again to count them"
         return look | {"since": since, "words": {**look["words"], "looks": look["words"]["looks"] + since}}
 
-    def _held_out(
-        self, evaluation: Evaluation, criterion: str, against: Evaluation | None, items: list[str] | None = None
-    ) -> tuple[pd.DataFrame, str]:
-        """The held-out labels (of these items), and a digest of them and of what the versions say of their items."""
+    def _held_out(self, evaluation: Evaluation, criterion: str, against: Evaluation | None) -> tuple[pd.DataFrame, str]:
+        """The held-out labels, and a digest of them and of what the versions say of their items."""
         labels = self.used(criterion, evaluation)
         hidden = labels.loc[(labels["part"] == HELD_OUT).to_numpy(), [*LABEL_KEY, "label"]]
-        if items is not None:
-            hidden = hidden[hidden["item_id"].isin(items).to_numpy()]
         judged = []
         for side in (evaluation, against):
             # with the pass rule, which decides what people's labels mean
@@ -142,13 +138,12 @@ class Labels:
         return hidden, _digest(hidden, *[table[rows] for table, rows in zip(judged, is_here, strict=True)])
 
     def look_held_out(
-        self, about: str, evaluation: Evaluation, criterion: str, against: Evaluation | None = None, tested: int = 0
+        self, about: str, evaluation: Evaluation, criterion: str, against: Evaluation | None = None
     ) -> dict[str, str]:
         """Agreement of the jury with the held-out labels; each look is counted, and makes this figure less reliable.
 
         The same look shows the difference from the version compared with; `about` is its key in `looks`. The same
-        figures again, in another session too, are the same look: they tell nothing new. `tested` is the number of the
-        look if it is a test by which `improve` kept the version: then it is counted already.
+        figures again, in another session too, are the same look: they tell nothing new.
 
         Raises
         ------
@@ -160,14 +155,13 @@ class Labels:
             words: dict[str, str] = last["words"]
             return words
         scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
-        tested_items = scores.loc[scores["n_scored"] > 0, "item_id"].astype(str).tolist() if tested else None
-        hidden, figures = self._held_out(evaluation, criterion, against, tested_items)
+        hidden, figures = self._held_out(evaluation, criterion, against)
         items = ItemSet.of(criterion, hidden["item_id"])
         names = {"rubric": evaluation.rubric.id, "rubric_version": evaluation.rubric.label, "criterion": criterion}
         look = {**names, "labels": items.key, "figures": figures}
-        if not tested and look_key(look) not in looks_at(read_log(self._cache), criterion, items):
+        if look_key(look) not in looks_at(read_log(self._cache), criterion, items):
             append_log(self._cache, [look], [items])
-        number = tested or looks_at(read_log(self._cache), criterion, items)[look_key(look)]
+        number = looks_at(read_log(self._cache), criterion, items)[look_key(look)]
         row = with_facts(align)(scores, hidden, clusters=evaluation.clusters).iloc[0]
         change = None
         if against is not None and criterion in against.rubric.names:
@@ -181,12 +175,9 @@ class Labels:
             "kappa": figure(row["kappa"], row["kappa_low"], row["kappa_high"]),
             "compared": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}{twins}"
             f"{without_interval(row, 'accuracy') or without_interval(row, 'kappa')}",
-            "looks": f"look {number}{', the test of Improve' if tested else ''}",
+            "looks": f"look {number}",
         }
-        values: dict[str, Any] = {
-            "difference": None if difference is None else asdict(difference),
-            "items": tested_items,
-        }
+        values: dict[str, Any] = {"difference": None if difference is None else asdict(difference)}
         values |= {"n_labels": len(hidden), "at": datetime.now(UTC).isoformat(timespec="seconds")}
         with self._history.lock:
             self.looks.pop(about, None)  # the last one comes last

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -17,11 +16,8 @@ from evalkit.core.formatting import figure, money
 from evalkit.core.judges import JudgeLike
 from evalkit.engine import Plan
 from evalkit.errors import EvalkitError, InputError, JudgeError, counted
-from evalkit.evaluation import Evaluation, improve
 from evalkit.evaluation.suggestions.edit_effects import effects_of_look, measure_edit
 from evalkit.evaluation.suggestions.edits import Edit
-from evalkit.evaluation.suggestions.improvement import Improvement
-from evalkit.evaluation.suggestions.improving import SPARE, untestable
 from evalkit.evaluation.suggestions.suggesting import highest_prices, suggest_edits
 from evalkit.notebook.tuner.drafts import Drafts, Setup, over_limit, run_price
 from evalkit.notebook.tuner.session_labels import Labels
@@ -29,9 +25,6 @@ from evalkit.notebook.tuner.version_history import History, Memo, Version, rebas
 from evalkit.notebook.tuner.version_runs import Runs, Stopped
 from evalkit.stats.alignment.label_splits import HELD_OUT
 from evalkit.stats.comparison.comparison_table import SAME, chance_sentences
-
-ROUNDS, MAX_EDITS = 3, 3
-"""Of `improve` in the tuner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +64,6 @@ class SuggestedEdits:
     draw: int = 0
     head: str = ""
     notes: tuple[str, ...] = ()
-
-    @classmethod
-    def of_improvement(cls, found: Improvement, base: Version, judge: Any) -> SuggestedEdits:
-        """The outcome of `improve` and its path, in words; `base` is the version that it started from."""
-        name, (tried, outcome) = getattr(judge, "name", str(judge)), found.heads()
-        path = [
-            f"round {row['round']}, {row['where']}: “{row['text']}” fixed {row['fixed']} and broke {row['broke']} of "
-            f"{counted(row['n_labelled'], 'dev item')}{', taken' if row['taken'] else ''}"
-            for row in found.table.to_dict("records")
-        ]
-        draft = ["The wording is in the draft now; Run judges the other items."] * (found.outcome == "kept")
-        head = f"{tried}; started from {base.name}"
-        return cls(base.key, (), name, found.criterion, 0, head, (outcome, *draft, *path, *found.notes))
 
     @property
     def tried(self) -> tuple[SuggestedEdit, ...]:
@@ -126,14 +106,12 @@ class Suggestions:
     prices, tries
         What *Suggest edits* costs at most, in words, by the name of the judge; what *Try* would ask and cost, by the
         key of the version that it makes.
-    improvement
-        What *Improve* does and costs, and what it lacks, in words.
     """
 
     def __init__(self, setup: Setup, history: History, drafts: Drafts, labels: Labels, runs: Runs) -> None:
         self._setup, self._history, self._drafts, self._labels, self._runs = setup, history, drafts, labels, runs
         self.edits = SuggestedEdits.from_dict(history.state.get("suggested"), history.versions)
-        self.prices, self.tries, self.improvement = dict[str, str](), dict[str, str](), ("", "")
+        self.prices, self.tries = dict[str, str](), dict[str, str]()
         self._memo = Memo()  # planned again only for what changed, not for each key typed
         history.parts.append(lambda: {"suggested": asdict(self.edits)})
 
@@ -144,7 +122,7 @@ class Suggestions:
         return ""
 
     def plan(self, criterion: str) -> None:
-        """Plan each edit that is not tried, *Improve*, and what asking for others costs; makes no calls."""
+        """Plan each edit that is not tried, and what asking for others costs; makes no calls."""
         edits, evaluation, left_usd, pool = self.edits, self._runs.evaluation, self._drafts.left_usd, self._drafts.pool
         about = evaluation, criterion, self._labels.log.n_edits
         self.prices = {}
@@ -155,12 +133,6 @@ class Suggestions:
                 self.prices = {judge.name: _asking(usd, left_usd) for judge, usd in zip(pool, usds, strict=True)}
         plans = self._memo.once("tries", (edits, evaluation), lambda: self._plans(edits))
         self.tries = {key: run_price(plan, left_usd) or "no requests, nothing to pay" for key, plan in plans.items()}
-        self.improvement = "", ""
-        with suppress(EvalkitError):  # for example an invalid draft
-            start = self._drafts.next_version()
-            if evaluation is not None and criterion in evaluation.rubric.names:
-                plan = partial(self._improvement, evaluation, criterion, start)
-                self.improvement = self._memo.once("improvement", (*about, edits, left_usd, start.key), plan)
 
     def _plans(self, edits: SuggestedEdits) -> dict[str, Plan]:
         """The plan of each edit that was not tried, by the key of the version that it makes."""
@@ -172,39 +144,6 @@ class Suggestions:
                     plans[version.key] = self._setup.plan(version)
         return plans
 
-    def _improvement(self, evaluation: Evaluation, criterion: str, start: Version) -> tuple[str, str]:
-        """What `improve` does and costs, from the draft, in words; and what it lacks, if it cannot run."""
-        labels = self._labels.used(criterion, evaluation)
-        if not (labels["part"] == HELD_OUT).any():
-            return "", ""
-        n_dev, n_held, lack = untestable(evaluation, labels, criterion)
-        if lack:
-            return "", f"Improve {lack}."
-        ids, left_usd = set(labels["item_id"].astype(str)), self._drafts.left_usd
-        other_words = f"{start.rubric.criterion(criterion).description} (edited)"
-        rewritten = replace(start, rubric=start.rubric.edit(criterion, description=other_words))
-        draft, edited = self._setup.plan(start, ids), self._setup.plan(rewritten, ids)
-        is_grouped, criteria = self._setup.spec.is_grouped, start.rubric.criteria
-        unedited = [rule for rule in criteria if rule.name != criterion and not is_grouped]
-        if unedited:  # they are asked for with the draft, not again with each edit
-            usd_once = self._setup.plan(replace(start, rubric=start.rubric.edit(criteria=unedited)), ids).usd
-        usd_edit = max(edited.usd - (usd_once if unedited else 0.0), 0.0)  # stays NaN without a price
-        usd_test = usd_edit / len(ids) * n_held * SPARE
-        if left_usd is not None and draft.usd + usd_test > left_usd:
-            needs = f"judging the draft and its test take about {money(draft.usd + usd_test)}"
-            return "", f"Improve needs more than the limit leaves ({money(left_usd)}): {needs}. Raise it under Jury."
-        usd = draft.usd + usd_edit / len(ids) * (ROUNDS * MAX_EDITS * n_dev + n_held)
-        price = "price unknown" if math.isnan(usd) else f"up to about {money(usd)}" if usd else "free"
-        if over_limit(usd, left_usd):
-            price += f" (it ends at the limit: {money(left_usd or 0.0)} left)"
-        first = f"judges the draft on {counted(len(ids), 'labelled item')}, " if draft.n_to_call else ""
-        text = (
-            f"Improve: {first}asks this judge up to {ROUNDS} times for edits, judges each on "
-            f"{counted(n_dev, 'dev item')}, and tests the best once on {counted(n_held, 'held-out item')}. "
-            f"Price: {price}, plus {ROUNDS} prompts for edits."
-        )
-        return text, ""
-
     def suggest(self, judge: JudgeLike, criterion: str) -> None:
         """Request edits of the version shown from a judge (the name of one of the pool, or as `Judge.of` takes it).
 
@@ -215,65 +154,23 @@ class Suggestions:
         InputError, ConfigError, JudgeError, CacheError
             As `suggest_edits`; InputError also when nothing is judged yet.
         """
-
-        def ask(evaluation: Evaluation, version: Version, known: Any, **options: Any) -> SuggestedEdits:
-            last, base, name = self.edits, self._runs.current, getattr(known, "name", str(known))
-            draw = last.draw + 1 if (last.base, last.judge, last.criterion) == (base, name, criterion) else 0
-            options |= {"criterion": criterion, "labels": self._labels.on_scale(criterion, evaluation), "draw": draw}
-            suggestions = suggest_edits(evaluation, known, **options)
-            notes = [suggestions.problem] if suggestions.problem else []
-            notes += [f"rejected: {one.given} ({one.why})" for one in suggestions.refused]
-            rows = tuple(map(SuggestedEdit, suggestions.edits))
-            head = suggestions.head.replace(f"{version.rubric.id}@{version.label}", version.name)
-            return SuggestedEdits(base, rows, name, criterion, draw, head, tuple(notes))
-
-        self._ask(judge, ask, self._history.versions.get(self._runs.current))
-
-    def improve(self, judge: JudgeLike, criterion: str) -> None:
-        """Let a judge improve the draft, and test the outcome once on held-out labels (see `improve`).
-
-        A wording that is kept goes into the draft. What the draft lacks is judged on the items with labels only.
-
-        Raises
-        ------
-        InputError, ConfigError, JudgeError, CacheError
-            As `improve`; InputError also when nothing is judged yet.
-        """
-        kept: list[Improvement] = []
-        start = self._drafts.next_version()
-
-        def ask(evaluation: Evaluation, base: Version, known: Any, **options: Any) -> SuggestedEdits:
-            labels = self._labels.used(criterion, evaluation)
-            if (labels["part"] == HELD_OUT).any() and (lack := untestable(evaluation, labels, criterion)[2]):
-                raise InputError(f"Improve {lack}.")
-            options |= {"criterion": criterion, "rounds": ROUNDS, "max_edits": MAX_EDITS, "progress": False}
-            improvement = improve(evaluation, labels, known, **options)
-            kept.extend([improvement] * (improvement.outcome == "kept"))
-            return SuggestedEdits.of_improvement(improvement, base, known)
-
-        self._ask(judge, ask, start)
-        if kept:
-            if self._drafts.draft.content_hash != start.rubric.content_hash:
-                note = "The draft was edited meanwhile: undo (↶) brings that wording back."
-                self.edits = replace(self.edits, notes=(note, *self.edits.notes))
-            draft = replace(start, rubric=rebase(start.base, kept[0].rubric.to_dict()))
-            sides = self._runs.stored(draft), criterion, self._runs.stored(start)
-            self._labels.look_held_out(f"{draft.key} {start.key} {criterion}", *sides, tested=kept[0].look)
-            self._drafts.edit(lambda base, _: rebase(base, draft.rubric.to_dict()))
-
-    def _ask(self, judge: JudgeLike, ask: Callable[..., SuggestedEdits], version: Version | None) -> None:
-        """Ask for edits of a version; from the cache, if it was not run."""
-        evaluation, setup = self._runs.loaded(), self._setup
-        assert version is not None  # one is shown
-        if version.key != self._runs.current:
-            evaluation = self._runs.stored(version)
+        last, base, setup = self.edits, self._runs.current, self._setup
+        evaluation, known = self._runs.loaded(), self._drafts.known(judge)
+        name = getattr(known, "name", str(known))
+        draw = last.draw + 1 if (last.base, last.judge, last.criterion) == (base, name, criterion) else 0
         options: dict[str, Any] = {n: setup.options[n] for n in ("retries", "offline") if n in setup.options}
         options |= {"cache": setup.cache, "budget_usd": self._drafts.left_usd, "on_progress": self._runs.check_stop}
+        options |= {"criterion": criterion, "labels": self._labels.on_scale(criterion, evaluation), "draw": draw}
         try:
             with self._runs.running():
-                edits = ask(evaluation, version, self._drafts.known(judge), **options)
+                suggestions = suggest_edits(evaluation, known, **options)
         except Stopped:
             raise JudgeError("stopped before the judge replied; if a reply still arrives, evalkit stores it") from None
+        notes = [suggestions.problem] if suggestions.problem else []
+        notes += [f"rejected: {one.given} ({one.why})" for one in suggestions.refused]
+        rows, rubric = tuple(map(SuggestedEdit, suggestions.edits)), evaluation.rubric
+        head = suggestions.head.replace(f"{rubric.id}@{rubric.label}", self._history.versions[base].name)
+        edits = SuggestedEdits(base, rows, name, criterion, draw, head, tuple(notes))
         with self._history.lock:
             self.edits = replace(edits, rows=(*edits.rows, *self.edits.tried))
             self._history.save()

@@ -28,7 +28,7 @@ from evalkit.rubrics import Rubric
 from evalkit.rubrics.files import file_versions, save_folder
 from evalkit.rubrics.rubrics_by_name import is_found
 
-_PAID_ACTIONS = ("run", "part", "again", "suggest", "improve", "try", "measure")
+_PAID_ACTIONS = ("run", "part", "again", "suggest", "try", "measure")
 
 
 class TunerController:
@@ -147,7 +147,7 @@ class TunerController:
         self._jobs.do("paid", self._show_paid, "samples")
 
     def plan_tries(self) -> None:
-        """Plan what *Measure chance*, *Try*, *Suggest edits* and *Improve* cost, and show it."""
+        """Plan what *Measure chance*, *Try* and *Suggest edits* cost, and show it."""
 
         def show() -> None:
             if self.widget.figures["measure"]:
@@ -224,7 +224,6 @@ class TunerController:
             "freeze": lambda _: self._jobs.do("freeze", self._freeze),
             "held_out": lambda message: self._jobs.do("held_out", lambda: self._look_held_out(message)),
             "suggest": self._start_suggesting,
-            "improve": partial(self._start_suggesting, improve=True),
             "try": self._start_trying,
             "code": lambda _: setattr(self.widget, "code", session_code(self.session)),
         }
@@ -270,19 +269,17 @@ class TunerController:
     def _start_judging(self, run: Callable[[], str], *more: str) -> None:
         self._start("run", "reading the cache …", lambda: self._draw_run(run(), *more))
 
-    def _start_suggesting(self, message: Mapping[str, Any], *, improve: bool = False) -> None:
+    def _start_suggesting(self, message: Mapping[str, Any]) -> None:
         name, pool, suggestions = str(message["judge"]).strip(), self.session.drafts.pool, self.session.suggestions
         judge = next((judge for judge in pool if judge.name == name), None) or judge_at(name, pool)
         where = server_of(judge)
 
         def suggest() -> str:
-            (suggestions.improve if improve else suggestions.suggest)(judge, self.session.shown_criterion)
+            suggestions.suggest(judge, self.session.shown_criterion)
             self.draw("suggestions")
-            self.redraw_draft()  # its fields show the wording that was kept
             return suggestions.edits.head
 
-        what = "improve" if improve else "suggest"
-        self._start(what, f"waiting for {name}{where and f' at {where}'} to suggest edits …", suggest)
+        self._start("suggest", f"waiting for {name}{where and f' at {where}'} to suggest edits …", suggest)
 
     def _edit(self, message: Mapping[str, Any]) -> None:
         def make(base: Rubric, draft: Rubric) -> Rubric:

@@ -195,8 +195,6 @@ def suggestions_payload(session: Session) -> dict[str, Any]:
         "judges": [judge.name for judge in session.drafts.pool],
         "judge": suggested.judge or session.drafts.pool[0].name,
         "prices": session.suggestions.prices,
-        "improve": session.suggestions.improvement[0],
-        "improve_lack": session.suggestions.improvement[1],
         "base": suggested.base,
         "of": "" if base is None else base.name,
         "head": suggested.head,

@@ -93,8 +93,8 @@ def append_log(cache: str | Path | None, lines: Iterable[dict[str, Any]], sets: 
 def looks_at(lines: Iterable[dict[str, Any]], criterion: str, items: ItemSet) -> dict[tuple[Any, ...], int]:
     """All looks at labels of a criterion that share an item with these, by what was seen -> number, from 1.
 
-    Whoever looked, and with whichever rubric: a figure on screen or of a function, or a test of `improve`. The same
-    figures of the same labels are one look, also under another name of the version (*Save version*).
+    Whoever looked, and with whichever rubric: a figure on screen or of a function. The same figures of the same labels
+    are one look, also under another name of the version (*Save version*).
     """
     item_keys, sets, numbers = set(items.items), dict[str, tuple[str, ...]](), dict[tuple[Any, ...], int]()
     for line in lines:
@@ -108,7 +108,7 @@ def looks_at(lines: Iterable[dict[str, Any]], criterion: str, items: ItemSet) ->
 
 
 def look_key(line: dict[str, Any]) -> tuple[Any, ...]:
-    """What a line of the log looked at: labels, and figures, a candidate of `improve` or a version."""
+    """What a line of the log looked at: labels, and figures, a candidate (in older logs), or a version."""
     for name in ("figures", "candidate"):
         if name in line:
             return line["labels"], name, line[name]

@@ -236,15 +236,15 @@ def pick_examples(
     return chosen.drop(columns=["_place", "_turn"]).merge(frame, on="item_id", how="left").reset_index(drop=True)
 
 
-def drop_picked(said: pd.DataFrame, *, weighted: bool = True) -> tuple[pd.DataFrame, str | None]:
+def drop_picked(said: pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
     """The labels that may stand for other items, and a note on those left out: their items were chosen by hand.
 
-    If the figure weights labels by `round` and `probability`, disputed items that have both may stand for others too.
+    Disputed items that have `round` and `probability` may stand for others too, by their weight.
     """
     if "source" not in said.columns:
         return said, None
     away = said["source"].isin(_UNWEIGHTED).to_numpy()
-    if weighted and "round" in said.columns:
+    if "round" in said.columns:
         away = away & ~(said["source"].eq("disputed") & said["round"].notna()).to_numpy()
     note = f"{counted(int(away.sum()), 'label')} of picked or disputed items not used" if away.any() else None
     return said.loc[~away], note

@@ -132,7 +132,7 @@ def count_look(
     Returns
     -------
     DataFrame
-        `made` with `n_looks` at labels of the criterion on these items, this one included, as `improve` counts them
+        `made` with `n_looks` at labels of the criterion on these items, this one included
         (the same figures again are one look), and `n_versions` of the rubric.
 
     Raises

@@ -112,9 +112,8 @@ class Circumstances:
     n_items, dev_share, seconds
         How many items there are to label (None: those that both versions judged), the share of new labels that are not
         held out, and how long a label takes (None: unknown).
-    held_out, is_tested
-        The difference on the held-out labels, if they were looked at, and which look at them it was; whether that look
-        was a test that kept the version.
+    held_out
+        The difference on the held-out labels, if they were looked at, and which look at them it was.
     looked, on
         When the look was, if labels or verdicts have changed since; on which criterion, if the rubric has several.
     pairs
@@ -133,7 +132,6 @@ class Circumstances:
     dev_share: float = 1.0
     seconds: float | None = None
     held_out: tuple[Difference, int] | None = None
-    is_tested: bool = False
     looked: str = ""
     on: str = ""
     pairs: str = ""
@@ -196,7 +194,7 @@ def decide(row: Any, about: Circumstances = _NONE) -> Decision:
         then = f"{about.now} and {about.last} have the same replies, and the same {noun}{about.on}."
         reason = " ".join(filter(None, (about.leaner, _sentences(about.pairs))))
         return Decision("same", "No difference that matters.", then, reason)
-    if about.held_out is not None and hidden is not None and hidden.low <= 0 and not about.is_tested:
+    if about.held_out is not None and hidden is not None and hidden.low <= 0:
         return _not_confirmed(about.held_out, wide, about)
     if (hidden is not None or not wide.low <= 0 <= wide.high) and (by_rules := _by_rules(row, wide, alpha, about)):
         return by_rules
@@ -337,8 +335,8 @@ def _seen(about: Circumstances) -> str:
     """What held-out labels say, and for how many versions the interval is widened."""
     held_out = about.unseen
     if about.held_out is not None:
-        who = "the test of Improve on the held-out labels kept" if about.is_tested else "the held-out labels confirm"
-        held_out = f"{who} it ({_at_look(*about.held_out).text}, look {about.held_out[1]}{about.looked})"
+        hidden, look = _at_look(*about.held_out), about.held_out[1]
+        held_out = f"the held-out labels confirm it ({hidden.text}, look {look}{about.looked})"
     return "".join(f"; {words}" for words in (held_out, _tried(about)) if words)
 
 

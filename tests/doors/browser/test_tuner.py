@@ -1012,46 +1012,6 @@ def test_a_quiet_line_shows_its_items_and_a_judge_joins_on_the_server_of_the_jur
     assert notebook.page.console_errors == []
 
 
-IMPROVE = """\
-import json
-import evalkit as ek, pandas as pd
-def ask(prompt):
-    number = int(prompt.inputs["answer"])
-    return json.dumps({"score": int(number % 3 != 1 and ("minor slips" in prompt.texts[1] or number % 5 > 0))})
-def suggest(prompt):
-    edit = {"criterion": "c", "part": "level", "code": "1", "text": "right; minor slips are fine", "reason": "strict"}
-    return json.dumps({"edits": [edit]})
-items = pd.DataFrame({"item_id": [f"i{n}" for n in range(240)], "answer": [str(n) for n in range(240)]})
-labels = pd.DataFrame({"item_id": items["item_id"], "criterion": "c", "annotator": "Ana",
-                       "label": [str(int(n % 3 != 1)) for n in range(240)]})
-scale = {0: "wrong", 1: "right"}
-rubric = ek.Rubric(id="own", inputs=["answer"], criteria=[{"name": "c", "scale": scale, "pass_at": 1}])
-judges = [ek.Judge.function(one, name=one.__name__, version="1") for one in (ask, suggest)]
-tuner = ek.RubricTuner(items, rubric, judges, labels, samples=1)
-tuner.session.drafts.set_jury({"ask": 1.0}, 1, "mean")
-tuner.run()
-tuner"""
-
-
-def test_a_click_improves_the_rubric_and_names_the_price_first(notebook):
-    from playwright.sync_api import expect
-
-    tuner = notebook.open(IMPROVE).tuner
-    tuner.locator('[data-box="suggestions"] > summary').click()
-    box = tuner.locator(".ekw-suggestions")
-    expect(box).to_contain_text("Improve: asks this judge up to 3 times for edits, judges each on")
-    expect(box).to_contain_text("price unknown")
-    box.get_by_label("Judge that suggests edits").fill("suggest")
-    press(box.get_by_role("button", name="Improve", exact=True))
-    expect(box).to_contain_text("own, c: kept; 1 edit tried, 1 taken", timeout=60_000)
-    expect(box).to_contain_text("The wording is in the draft now; Run judges the other items.")
-    expect(box).to_contain_text("round 1, c: level 1: “right; minor slips are fine” fixed")
-    # the form has the wording, so that the next edit of a field does not take it back
-    assert "right; minor slips are fine" in [one.input_value() for one in tuner.locator("[data-part=text]").all()]
-    assert notebook.errors() == []
-    assert notebook.page.console_errors == []
-
-
 LAYOUTS = """\
 import tempfile
 import evalkit as ek, ipywidgets

@@ -383,7 +383,7 @@ def test_all_that_was_paid_is_in_history_in_the_cache_and_on_screen(tmp_path):
     tuner = wavering_tuner(tmp_path, judge, 120)
     [name] = [one.name for one in tuner.session.drafts.judges]
     steps = [{"do": "run"}, {"do": "suggest", "judge": name}, {"do": "try", "number": 0}, {"do": "measure"}]
-    for message in [*steps, {"do": "improve", "judge": name}]:
+    for message in steps:
         calls = judge.calls
         do(tuner, **message)
         assert (tuner.state["alert"], judge.calls > calls) == ("", True), message
@@ -393,17 +393,16 @@ def test_all_that_was_paid_is_in_history_in_the_cache_and_on_screen(tmp_path):
         usd = f"US$ {stored['cost_usd']:.4f}"
         assert tuner.state["status"]["paid"] == f"paid: session {usd}, project {usd}"
     jobs = past[past["evaluation"].str.contains("[^0-9a-f]")]
-    in_improve = ["improve", "suggest edits", "suggest edits"]
-    assert jobs["evaluation"].tolist() == [*in_improve, "measure chance", "suggest edits"]
+    assert jobs["evaluation"].tolist() == ["measure chance", "suggest edits"]
     assert (jobs["paid_usd"] > 0).all()
     assert not past["evaluation"].isna().any()  # nothing was paid that has no name
     ids = past["evaluation"].drop(jobs.index)
     assert past.loc[ids.index, "criterion"].tolist() == ["one", "two"] * 2
     with pytest.raises(InputError, match="not found"):
-        ek.evaluation.open_evaluation("improve", [])
+        ek.evaluation.open_evaluation("measure chance", [])
 
 
-def test_improve_starts_from_the_draft_and_keeps_the_suggestions_that_were_tried(tmp_path):
+def test_suggestions_that_were_tried_stay_in_the_list(tmp_path):
     judge = Wavering()
     tuner = wavering_tuner(tmp_path, judge, 120)
     [name] = [one.name for one in tuner.session.drafts.judges]
@@ -414,14 +413,25 @@ def test_improve_starts_from_the_draft_and_keeps_the_suggestions_that_were_tried
     do(tuner, do="suggest", judge=name)
     rows = tuner.state["suggestions"]["rows"]
     assert (len(rows), rows[1:]) == (2, tried)
-    tuner.edit("one", scale={2: "wholly"})  # not run
-    do(tuner, do="improve", judge=name)
-    assert tuner.state["alert"] == ""
-    assert tuner.state["suggestions"]["head"].endswith("; started from v1.2")
-    assert tuner.state["suggestions"]["rows"] == tried
-    assert tuner.rubric.criterion("one").scale[2] == "wholly"
     again = wavering_tuner(tmp_path, judge, 120)
     assert again.state["suggestions"] == tuner.state["suggestions"]
+
+
+def test_a_look_of_a_session_of_before_that_tested_some_items_is_not_shown_and_still_counts(tmp_path):
+    """A test of the search that is gone kept a version: its figures were of the items tested."""
+    tuner = wavering_tuner(tmp_path, Wavering(), 120)
+    do(tuner, do="run")
+    do(tuner, do="held_out")
+    ((about, look),) = tuner.session.labels.looks.items()
+    assert tuner.state["figures"]["held_out"]["looks"] == "look 1"
+    tuner.session.labels.looks[about] = look | {"items": ["i0"]}
+    tuner.session.history.save()
+    again = wavering_tuner(tmp_path, Wavering(), 120)
+    assert not again.state["figures"]["held_out"]
+    again.edit("one", scale={2: "wholly"})
+    again.run()
+    again.session.look_held_out()
+    assert again.session.look["number"] == 2
 
 
 def test_freeze_writes_the_saved_version_beside_the_session_and_replaces_a_file_only_at_the_second_press(

@@ -22,7 +22,7 @@ NO_FIGURES = {
     "split_labels",
 }
 COUNTED = {"calibrate", "corpus_estimate"}
-WITH_HELPER = {"improve", "suggest_edits", "measure_edit"}  # tests/evaluation/suggestions
+WITH_HELPER = {"suggest_edits", "measure_edit"}  # tests/evaluation/suggestions
 WITHOUT_EFFECT = {"drift", "plot_versions"}  # one side twice; a plot of changed verdicts
 
 FIGURES = {

@@ -1,4 +1,4 @@
-"""`evalkit judge` and `evalkit plan`."""
+"""`evalkit judge`, `evalkit plan` and `evalkit freeze`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,15 @@ _USAGE = "ITEMS (--rubric R | --profile P) --judge J [--judge J …] [options]"
 _JUDGE = """\
   evalkit judge items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --samples 3 -o judgments.jsonl
   evalkit judge items.csv --profile support.yaml --budget-usd 2 -o judgments.parquet
-  evalkit judge items.jsonl --rubric relevancy --judge fake --judge fake:lenient -o - | evalkit vote -
   evalkit judge items/*.parquet --rubric relevancy --judge openai:gpt-4o-mini --shard 3/16 --out judgments/
   evalkit judge --trace-file traces.jsonl --config eval.yaml --judge openai:gpt-4o-mini     for evalkit ci
 
 with --trace-file it takes the flags of 'evalkit ci': evalkit judge --trace-file TRACES --help"""
 _PLAN = "  evalkit plan items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --samples 5"
+_FREEZE_USAGE = "NAME.yaml (--rubric R | --profile P) --judge J [--judge J …] [options]"
+_FREEZE = """\
+  evalkit freeze support.yaml --rubric faithfulness --judge openai:gpt-4o-mini --samples 5 --vote majority
+  evalkit freeze strict-support.yaml --profile strict --rubric faithfulness --judge openai:gpt-4o-mini"""
 
 
 def add(commands: Commands) -> None:
@@ -49,6 +52,13 @@ def add(commands: Commands) -> None:
     parser = add_command(commands, "plan", _plan, text, _PLAN, _USAGE)
     parser.add_judging()
     add_flags(parser, "adopt")
+    parser.add_rules()
+    add_flags(parser, "json", "quiet")
+
+    text = "write rubric, judges, samples and rules to a profile, for use elsewhere"
+    parser = add_command(commands, "freeze", _freeze, text, _FREEZE, _FREEZE_USAGE)
+    add_value(parser, "path", "NAME.yaml", "the new file; an existing file is never overwritten")
+    parser.add_what()
     parser.add_rules()
     add_flags(parser, "json", "quiet")
 
@@ -116,3 +126,11 @@ def _plan(args: argparse.Namespace) -> None:
     document = {name: getattr(result, name) for name in names}
     document |= {"judges": result.table, "settings": settings.to_dict()}
     put_either(args, document, f"{result}\n\nsettings, with the source of each value\n{settings}")
+
+
+def _freeze(args: argparse.Namespace) -> None:
+    from evalkit.evaluation.freeze_and_calibrate import write_profile
+
+    profile = write_profile(args.path, **spec_arguments(args), **rules_of(args))
+    note(args, f"wrote profile {profile.profile} to {args.path}; use it with --profile {args.path}")
+    put_either(args, profile.to_dict(), str(profile).rstrip())
