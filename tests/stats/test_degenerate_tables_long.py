@@ -102,7 +102,6 @@ CASES = {
     "binary, all pass": lambda: (judgments(samples([1] * 12), BINARY), everyone(ITEMS, [1] * 12)),
     "cyrillic names": _cyrillic,
 }
-SYSTEMS = {name: f"s{n % 4}" for n, item in enumerate(ITEMS) for name in (item, f"вопрос {n}")}
 CLUSTERS = {name: f"g{n % 2}" for n, item in enumerate(ITEMS) for name in (item, f"вопрос {n}")}
 
 
@@ -123,8 +122,7 @@ STATISTICS = {
     "align": lambda found, labels: ek.align(ek.vote(found), labels),
     "align the jury": lambda found, labels: ek.align(ek.aggregate(ek.vote(found)), labels, reference="majority"),
     "align by mean": lambda found, labels: ek.align(ek.vote(found), labels, reference="mean", ties="half"),
-    "align in groups": lambda found, labels: ek.align(ek.vote(found), labels, level="group", clusters=CLUSTERS),
-    "align systems": lambda found, labels: ek.align(ek.vote(found), labels, level="system", systems=SYSTEMS),
+    "align in groups": lambda found, labels: ek.align(ek.vote(found), labels, by=CLUSTERS),
     "confusion": lambda found, labels: ek.stats.confusion(ek.vote(found), labels),
     "alt_test": lambda found, labels: ek.stats.alt_test(ek.vote(found), labels, epsilon=0.1).summary,
     "corpus_estimate": _estimated,

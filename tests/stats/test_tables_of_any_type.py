@@ -38,7 +38,6 @@ JUDGED = judgments(
     },
     ORDINAL,
 )
-SYSTEMS = {str(at): f"s{at % 4}" for at in range(N)}
 PAIRED = judgments(
     {(at, "x"): {order: [str(DRAW.choice(["A", "B", "tie"]))] for order in ("AB", "BA")} for at in range(N)}, PAIR
 )
@@ -93,7 +92,6 @@ FUNCTIONS = {
     "align by labels": (PEOPLE, lambda t: ek.align(VOTES, t)),
     "align halves": (VOTES, lambda t: ek.align(t, PEOPLE, ties="half", unscored="wrong", reference="mean")),
     "align scores": (SCORES, lambda t: ek.align(t, PEOPLE, figures=["accuracy", "macro_f1", "f1_true"])),
-    "align systems": (VOTES, lambda t: ek.align(t, PEOPLE, level="system", systems=SYSTEMS)),
     "alt_test": (VOTES, lambda t: alt_test(t, PEOPLE, epsilon=0.1).summary),
     "alt_test each": (VOTES, lambda t: alt_test(t, PEOPLE, epsilon=0.1).annotators),
     "alt_test by labels": (PEOPLE, lambda t: alt_test(VOTES, t, epsilon=0.1).summary),
