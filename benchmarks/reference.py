@@ -115,16 +115,13 @@ def _experts(criterion: str, published: Mapping[str, Any], people: Mapping[str, 
             tally.add(f"{criterion} experts all agree", published["all_agree"], (apart == 0).mean())
     rubric = rubric_of(f"{criterion}-experts-ordinal", _scale("ordinal"))
     table = ek.import_judgments(long, rubric, annotator="annotator", score="label")
-    pairs = ek.stats.judge_agreement(table).set_index(["judge_a", "judge_b"])
     votes = ek.vote(table)
     for pair, cell in published["pairwise"].items():
         a, b = (f"e{n}" for n in pair.split("-"))
-        tally.add_all(f"{criterion} experts {pair}", cell, pairs.loc[(a, b)], {
-            "quadratic_kappa": "quadratic_kappa", "cohen_kappa": "cohen_kappa", "n": "n",
-        })  # fmt: skip
         other = long_labels(f"{criterion}-experts-ordinal", {item: {b: codes[b]} for item, codes in people.items()})
         row = figures_of(votes[votes["judge"] == a], other).loc[a]
-        tally.add_all(f"{criterion} experts {pair}", cell, row, CORRELATIONS)
+        kappas = {"quadratic_kappa": "quadratic_kappa", "cohen_kappa": "kappa", "n": "n_scored"}
+        tally.add_all(f"{criterion} experts {pair}", cell, row, CORRELATIONS | kappas)
 
 
 def _judges(

@@ -22,7 +22,6 @@ from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
 from evalkit.stats.aggregation.pairwise_wins import win_rates
 from evalkit.stats.aggregation.summaries import summarize
-from evalkit.stats.agreement.judge_pairs import judge_agreement
 from evalkit.stats.agreement.reliabilities import reliability
 from evalkit.stats.alignment.alternative_annotator import alt_test
 from evalkit.stats.alignment.confusion_matrices import confusion
@@ -421,31 +420,6 @@ def two_judges():
     said = {"x": [["art"], ["art", "law"], ["law"], ["art", "law"], ["!empty"]]}
     said["y"] = [["art"], ["art"], ["sport"], ["law", "art"], ["art"]]
     return votes_of({(f"i{n}", name): codes for name, given in said.items() for n, codes in enumerate(given)}, NAMES)
-
-
-@pytest.mark.parametrize(
-    ("options", "agreement", "n_left_out"),
-    [
-        ({}, 1 / 2, 3),
-        # 1, ½, 0, ½·½ + ½·½ = ½
-        ({"ties": "half"}, 2 / 4, 1),
-        ({"ties": "wrong"}, 1 / 4, 1),
-        ({"ties": "half", "unscored": "wrong"}, 2 / 5, 0),
-    ],
-)
-def test_judges_agree_by_parts(options, agreement, n_left_out):
-    row = only(judge_agreement(two_judges(), **options))
-    assert row["percent_agreement"] == pytest.approx(agreement)
-    assert row[["n_tied", "n_left_out"]].tolist() == [2, n_left_out]
-    if options == {"ties": "half"}:
-        # x: art 1 + ½ + ½, law ½ + 1 + ½; y: art 1 + 1 + ½, law ½, sport 1; of four each
-        chance = 2 / 4 * 2.5 / 4 + 2 / 4 * 0.5 / 4
-        assert row["cohen_kappa"] == pytest.approx((0.5 - chance) / (1 - chance))
-    assert (row["ties"], row["unscored"], row["same_items"]) == (
-        options.get("ties", "na"),
-        options.get("unscored", "drop"),
-        True,
-    )
 
 
 def test_alpha_of_votes_takes_a_tie_as_shares():

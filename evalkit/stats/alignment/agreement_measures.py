@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalkit.stats.intervals import FEWEST_OTHERS, Transform, few_others
-from evalkit.stats.jackknife_sums import ratio, sums_without_each
-from evalkit.stats.moments import correlation, moments
+from evalkit.stats.jackknife_sums import correlation, moments, ratio, sums_without_each
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, unknown_ties
 
