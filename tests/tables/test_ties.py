@@ -28,7 +28,6 @@ from evalkit.stats.alignment.confusion_matrices import confusion
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.judge_contributions import jury_value
 from evalkit.stats.alignment.pass_thresholds import pass_threshold
-from evalkit.stats.comparison.position_orders import position_inconsistency
 from evalkit.stats.voting import vote
 from evalkit.tables import files, schemas
 from evalkit.tables.ties import check_counting
@@ -435,25 +434,6 @@ def test_alpha_of_votes_takes_a_tie_as_shares():
 
 
 # -- figures on request
-
-
-def test_the_first_place_rate_is_that_of_position_inconsistency():
-    answers = {f"i{n:02}": ("A", "A" if n % 3 else "B") for n in range(30)} | {
-        "i30": ("tie", "B"),
-        "i31": ("B", "!empty"),
-    }
-    table = judgments({(item, "j"): {"AB": [ab], "BA": [ba]} for item, (ab, ba) in answers.items()}, PAIR)
-    wanted, clusters = "first_rate", {f"i{n:02}": n // 2 for n in range(32)}
-    expected = position_inconsistency(table, clusters=clusters).iloc[0]
-    options = {"figures": [wanted], "clusters": clusters}
-    row = only(align(vote(table), labels_of(["A"] * 32), **options))
-    ends = [wanted, f"{wanted}_low", f"{wanted}_high"]
-    assert row[ends].tolist() == pytest.approx(expected[ends].tolist())
-    assert "accuracy" not in row
-    assert only(align(vote(table), labels_of(["A"] * 32), interval=None, **options))[ends].isna().tolist() == [0, 1, 1]
-    jury = only(align(aggregate(vote(table)), labels_of(["A"] * 32), figures=[wanted]))
-    assert np.isnan(jury[wanted])
-    assert "first_rate: only votes of pairwise rubrics have it" in jury["notes"]
 
 
 def test_figures_of_a_class_have_intervals_only_where_it_is_seen():

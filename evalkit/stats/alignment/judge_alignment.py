@@ -28,7 +28,7 @@ from evalkit.stats.alignment.corpus_estimates import unlike_all
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators, JudgedLike, clusters_for
-from evalkit.stats.intervals import TOO_LITTLE, Interval, jackknife, jackknife_groups, mean_interval
+from evalkit.stats.intervals import TOO_LITTLE, Interval, jackknife, jackknife_groups
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import (
     CRITERION_KEY,
@@ -50,7 +50,7 @@ _COUNTS = columns(
     "count: n_items n_scored n_verdicts n_labelled n_annotators n_clusters; number: n_clusters_effective; "
     "Int64: n_tied_references; count: n_tied n_left_out"
 )
-_F1, _FIRST = "f1_", "first_rate"
+_F1 = "f1_"
 _SEVERAL = 3
 
 
@@ -88,8 +88,7 @@ def align(
         Which figures to show; by default those below from `accuracy` to `bias`. On request also, of verdicts or labels:
         ``balanced_accuracy``, the mean of the shares that the judge gets right of each class; ``f1_<label>`` of one
         class (``f1_true`` of passes), ``macro_f1``, their mean. They are NA where people never use a class of
-        the scale, and have no interval where a class is in fewer than 3 clusters. Also ``first_rate`` of pairwise
-        votes: the share of the judge's samples on labelled items for the answer shown first (a tie is half).
+        the scale, and have no interval where a class is in fewer than 3 clusters.
     reference
         ``each`` (default): the figure against each annotator, averaged over them by their numbers of compared items,
         so that an annotator of 3 labels does not count like one of 40. ``mean`` or ``majority``: against
@@ -228,7 +227,7 @@ def _check_options(reference: str, interval: str | None, figures: Sequence[str] 
     check_choice("reference", reference, REFERENCES)
     if interval is not None:
         check_choice("interval", interval, get_args(IntervalOption))
-    allowed = (*agreement.FIGURES, *agreement.OF_CLASSES, _FIRST)
+    allowed = (*agreement.FIGURES, *agreement.OF_CLASSES)
     unknown = [name for name in figures or () if name not in allowed and not str(name).startswith(_F1)]
     if isinstance(figures, str) or unknown or len(set(figures or ())) < len(figures or ()):
         text = f"align got figures={figures!r}; it takes a list of {listed(allowed, most=20)} and f1_<label>, each once"
@@ -339,8 +338,6 @@ def _judge_row(panel: Panel, judge: str, kinds: KindOptions, options: _Options, 
     notes: Notes = [chosen] if chosen else []
     if n_lost := int((labelled & panel.one_order.get(judge, False)).sum()):
         notes.append(f"{counted_items(n_lost, 'item')} left out: only one of two orders was read")
-    if _FIRST in options.figures:
-        row |= _first_rate(panel, judge, labelled, options, notes)
     if not used.any():
         return row | {"notes": [*notes, _nothing_compared(row, means=_are_means(answers, panel))]}
     of_kinds = tuple(name for name in ("accuracy", "kappa") if name in options.figures)
@@ -386,19 +383,6 @@ def _nothing_compared(row: Mapping[str, Any], *, means: bool) -> str:
     return MEANS if means else "judge and people have no answers of one kind: verdicts, labels or scores"
 
 
-def _first_rate(panel: Panel, judge: str, labelled: Flags, options: _Options, notes: Notes) -> dict[str, float]:
-    share, n = panel.first.get(judge, (np.full(len(labelled), np.nan), np.zeros(len(labelled), dtype=np.int64)))
-    has_rate = labelled & ~np.isnan(share)
-    if not has_rate.any():
-        notes.append(Note("only votes of pairwise rubrics have it", (_FIRST,)))
-        return {}
-    # one entry per sample, as in position_inconsistency
-    values, unit = (np.repeat(column[has_rate], n[has_rate]) for column in (share, panel.unit))
-    if options.interval is None:
-        return {_FIRST: float(values.mean())}
-    return figure_row(_FIRST, float(values.mean()), mean_interval(values, unit, bounds=(0.0, 1.0)), notes)
-
-
 def _unequal(references: list[Answers], options: _Options) -> list[str]:
     """A note if one annotator is compared on less than half of the items of another."""
     sizes = [int(((people.kind >= 0) | ~np.isnan(people.score)).sum()) for people in references]
@@ -442,7 +426,7 @@ def _of_people(end: str, pairs: list[Pair], kinds: KindOptions, options: _Option
 
 
 def _with_people(options: _Options) -> list[str]:
-    return [name for name in options.figures if name != _FIRST and agreement.figure_of(name).ceiling]
+    return [name for name in options.figures if agreement.figure_of(name).ceiling]
 
 
 def _are_means(answers: Answers, panel: Panel) -> bool:
