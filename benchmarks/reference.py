@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -75,9 +74,14 @@ def long_labels(criterion: str, said: Mapping[str, Mapping[str, Any]]) -> pd.Dat
 
 def figures_of(table: pd.DataFrame, labels: pd.DataFrame, **options: Any) -> pd.DataFrame:
     """`align` without intervals, by judge."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ek.errors.EvalkitWarning)  # constant groups are left out, as was published
-        return ek.align(table, labels, interval=None, **options).set_index("judge")
+    return ek.align(table, labels, interval=None, **options).set_index("judge")
+
+
+def inside_groups(table: pd.DataFrame, labels: pd.DataFrame, groups: Any, **options: Any) -> pd.DataFrame:
+    """The mean correlations inside groups, by judge, and how many groups there are and have one."""
+    by_group = figures_of(table, labels, by=groups, **options).groupby("judge", observed=True)
+    counts = pd.DataFrame({"groups": by_group.size(), "groups_used": by_group["pearson"].count()})
+    return by_group[list(CORRELATIONS.values())].mean().join(counts)
 
 
 # -- SummEval: three experts, six judges
@@ -111,16 +115,13 @@ def _experts(criterion: str, published: Mapping[str, Any], people: Mapping[str, 
             tally.add(f"{criterion} experts all agree", published["all_agree"], (apart == 0).mean())
     rubric = rubric_of(f"{criterion}-experts-ordinal", _scale("ordinal"))
     table = ek.import_judgments(long, rubric, annotator="annotator", score="label")
-    pairs = ek.stats.judge_agreement(table).set_index(["judge_a", "judge_b"])
     votes = ek.vote(table)
     for pair, cell in published["pairwise"].items():
         a, b = (f"e{n}" for n in pair.split("-"))
-        tally.add_all(f"{criterion} experts {pair}", cell, pairs.loc[(a, b)], {
-            "quadratic_kappa": "quadratic_kappa", "cohen_kappa": "cohen_kappa", "n": "n",
-        })  # fmt: skip
         other = long_labels(f"{criterion}-experts-ordinal", {item: {b: codes[b]} for item, codes in people.items()})
         row = figures_of(votes[votes["judge"] == a], other).loc[a]
-        tally.add_all(f"{criterion} experts {pair}", cell, row, CORRELATIONS)
+        kappas = {"quadratic_kappa": "quadratic_kappa", "cohen_kappa": "kappa", "n": "n_scored"}
+        tally.add_all(f"{criterion} experts {pair}", cell, row, CORRELATIONS | kappas)
 
 
 def _judges(
@@ -135,14 +136,14 @@ def _judges(
     votes, labels = ek.vote(table), long_labels(criterion, people)
     middle = {item: {"median": int(np.median(list(codes.values())))} for item, codes in people.items()}
     corpus = figures_of(votes, labels, reference="mean")
-    group = figures_of(votes, labels, reference="mean", level="group", clusters=clusters)
+    group = inside_groups(votes, labels, clusters, reference="mean")
     median = figures_of(votes, long_labels(criterion, middle))
     for judge, cells in published["judges"].items():
         name = f"{criterion} {judge}"
         tally.add_all(f"{name} corpus", cells["dataset"], corpus.loc[judge], CORRELATIONS | {"n": "n_scored"})
         tally.add_all(f"{name} group", cells["group"], group.loc[judge], CORRELATIONS)
         used = cells["group"]["groups"] - cells["group"]["groups_skipped"]
-        tally.add(f"{name} groups used", used, group.loc[judge, "n_groups_used"])
+        tally.add(f"{name} groups used", used, group.loc[judge, "groups_used"])
         tally.add(f"{name} mae", cells["mae"], corpus.loc[judge, "mae"])
         tally.add(f"{name} kappa", cells["quadratic_kappa_vs_expert_median"], median.loc[judge, "quadratic_kappa"])
     _six(criterion, published, table, votes, labels, clusters, tally)
@@ -167,8 +168,9 @@ def _six(
     }
     for rule, jury in juries.items():
         cells = published["jury6"][rule]
-        for level, options in (("dataset", {}), ("group", {"level": "group", "clusters": clusters})):
-            row = figures_of(jury, labels, reference="mean", **options).loc["jury"]
+        corpus = figures_of(jury, labels, reference="mean").loc["jury"]
+        inside = inside_groups(jury, labels, clusters, reference="mean").loc["jury"]
+        for level, row in (("dataset", corpus), ("group", inside)):
             tally.add_all(f"{criterion} jury {rule} {level}", cells[level], row, CORRELATIONS)
     agreement = published["judges_agreement"]
     for level in LEVELS:
@@ -333,8 +335,8 @@ def damo(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
             votes = ek.vote(theirs)
             row = figures_of(votes, labels, reference="mean").loc[name]
             tally.add_all(f"{name} read", published["valid_only"], row, CORRELATIONS | {"n": "n_scored"})
-            group = figures_of(votes, labels, reference="mean", level="group", clusters=clusters).loc[name]
-            columns = CORRELATIONS | {"groups_used": "n_groups_used", "groups": "n_groups"}
+            group = inside_groups(votes, labels, clusters, reference="mean").loc[name]
+            columns = CORRELATIONS | {"groups_used": "groups_used", "groups": "groups"}
             tally.add_all(f"{name} read, within documents", published["valid_only_group"], group, columns)
             filled = ek.vote(theirs, unscored=-1)
             row = figures_of(filled, labels, reference="mean").loc[name]
@@ -404,12 +406,12 @@ def _counts(variant: topical_chat.Variant, published: Mapping[str, Any], tally: 
         tally.add(f"{variant.name} {name}", published[name], value)
     votes = ek.vote(variant.authors)
     whole = figures_of(votes, variant.labels).iloc[0]
-    group = figures_of(votes, variant.labels, level="group", clusters=variant.groups).iloc[0]
+    group = inside_groups(votes, variant.labels, variant.groups).iloc[0]
     cells = published["drop_unparsed"]
     tally.add(f"{variant.name} n", cells["dataset"]["n"], whole["n_scored"])
     used = cells["group"]["groups"] - cells["group"]["groups_skipped"]
-    tally.add(f"{variant.name} groups used", used, group["n_groups_used"])
-    tally.add(f"{variant.name} groups", cells["group"]["groups"], group["n_groups"])
+    tally.add(f"{variant.name} groups used", used, group["groups_used"])
+    tally.add(f"{variant.name} groups", cells["group"]["groups"], group["groups"])
 
 
 SECTIONS: dict[str, Callable[[Path, Mapping[str, Any], Tally], None]] = {

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,12 +85,9 @@ def figures(variant: Variant, judgments: pd.DataFrame, **rule: Any) -> dict[str,
     """Correlations with people over the corpus and within groups."""
     votes = ek.vote(judgments, **rule)
     found: dict[str, float] = {}
-    for level in ("corpus", "group"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ek.errors.EvalkitWarning)  # constant groups are left out, as was published
-            row = ek.align(votes, variant.labels, level=level, clusters=variant.groups, interval=None).iloc[0]
-        prefix = "dataset" if level == "corpus" else "group"
-        found |= {f"{prefix}_{name}": float(row[column]) for name, column in FIGURES.items()}
+    for prefix, groups in (("dataset", None), ("group", variant.groups)):
+        rows = ek.align(votes, variant.labels, by=groups, interval=None)
+        found |= {f"{prefix}_{name}": float(rows[column].mean()) for name, column in FIGURES.items()}
     return found
 
 

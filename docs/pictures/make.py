@@ -58,7 +58,6 @@ def make(folder: Path = FOLDER) -> None:
         "confusion": ek.plots.plot_confusion(first.votes, labels, theme="light"),
         "agreement": ek.plots.plot_agreement(first, theme="light"),
         "disagreement": ek.plots.plot_disagreement(first, theme="light"),
-        "phi-grid": ek.plots.plot_phi_grid(ek.stats.phi_grid(first.judgments), theme="light"),
         "k-curve": ek.plots.plot_k_curve(curve, theme="light"),
         "rank": ek.plots.plot_rank(ranked(), theme="light"),
         "versions": ek.plots.plot_versions(first, second, labels=labels, theme="light"),

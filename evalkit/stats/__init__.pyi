@@ -6,8 +6,6 @@ from .aggregation.pairwise_wins import win_rates as win_rates
 from .aggregation.summaries import summarize as summarize
 from .aggregation.system_ranks import rank as rank
 from .agreement.disagreements import disagreement as disagreement
-from .agreement.judge_pairs import judge_agreement as judge_agreement
-from .agreement.phi_grids import phi_grid as phi_grid
 from .agreement.reliabilities import reliability as reliability
 from .alignment.alternative_annotator import alt_test as alt_test
 from .alignment.confusion_matrices import confusion as confusion

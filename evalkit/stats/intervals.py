@@ -1,4 +1,4 @@
-"""Confidence intervals over clusters: jackknife, cluster errors of a mean, Wilson, bootstrap; NA with a reason.
+"""Confidence intervals over clusters: jackknife, cluster errors of a mean, Wilson; NA with a reason.
 
 The unit is the cluster (`group_id`, else the item), taken with all its criteria, judges and samples. Judges
 are fixed: intervals do not cover the choice of judges. All intervals are 95 %. They are in one file so that the
@@ -8,7 +8,7 @@ reasons for a missing interval are the same everywhere.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -378,25 +378,3 @@ def rate_interval(flags: Floats, clusters: Ints) -> Interval:
         return Interval.none("nothing has a verdict")
     ends = mean_interval(flags, clusters, bounds=(0.0, 1.0))
     return ends if ends.reason is None else wilson(float(flags.mean()), 1)  # of one cluster
-
-
-def resamples(clusters: Ints, *, rounds: int = 2000) -> Iterator[Ints]:
-    """The rows of resampled clusters, `rounds` times, drawn with a fixed seed; nothing for a single cluster."""
-    order = np.argsort(clusters, kind="stable")
-    pieces = np.split(order, np.cumsum(np.unique(clusters, return_counts=True)[1])[:-1])
-    draw = np.random.default_rng(0)
-    for _ in range(rounds if len(pieces) > 1 else 0):
-        yield np.concatenate([pieces[number] for number in draw.integers(0, len(pieces), len(pieces))])
-
-
-def percentiles(value: float, values: Floats) -> Interval:
-    """The percentile interval of a figure `value` from its resampled `values`."""
-    if math.isnan(value):
-        return Interval.none("the figure is not defined")
-    if not len(values):
-        return Interval.none("fewer than two clusters")
-    finite = values[np.isfinite(values)]
-    if len(finite) < (1 - _MOST_UNDEFINED) * len(values):
-        return Interval.none("not defined in over 5 % of the resamples")
-    low, high = np.quantile(finite, [1 - _TAIL, _TAIL])
-    return Interval(float(low), float(high))

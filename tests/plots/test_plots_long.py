@@ -24,7 +24,6 @@ from evalkit.plots import (
     plot_cost,
     plot_disagreement,
     plot_k_curve,
-    plot_phi_grid,
     plot_rank,
     plot_scores,
     plot_versions,
@@ -474,26 +473,6 @@ def test_names_are_cut_to_their_room():
     assert short("a  b\nc") == "a b c"
     assert short("abcdefghij klmnop", 10) == "abcdefghi…"
     assert short("abcdefghijklmnop", 10) == "abcdef…nop"  # models often differ at the end of their names
-
-
-class TestPhiGrid:
-    def test_each_cell_is_that_of_the_table(self):
-        one = judgments(
-            {(item, judge): [at, (at + shift) % 3] for at, item in enumerate("abc") for judge, shift in JUDGES}
-        )
-        grid = ek.stats.phi_grid(one, judges=(1, 2, 3), samples=(1, 2))
-        alt = plot_phi_grid(grid).alt
-        for row in grid.to_dict("records"):
-            judges, samples = (f"{row[f'n_{one}s']} {one}{'s' * (row[f'n_{one}s'] > 1)}" for one in ("judge", "sample"))
-            assert f"{judges}, {samples}: {row['phi']:.2f}" in alt
-        assert alt.count("(extrapolated)") == 2
-        assert "3 complete items" in alt
-
-    def test_nothing_is_said_with_its_reason(self):
-        assert "nothing to show: c: phi:" in plot_phi_grid(ek.stats.phi_grid(judgments({("a", "x"): [1, 1]}))).alt
-        assert "nothing to show: the table has no rows" in plot_phi_grid(ek.stats.phi_grid(judgments({}))).alt
-        with pytest.raises(ek.errors.InputError, match="phi_grid"):
-            plot_phi_grid(pd.DataFrame())
 
 
 class TestRank:

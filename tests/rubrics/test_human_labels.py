@@ -75,11 +75,6 @@ def test_a_table_has_no_items_and_the_error_says_what_to_pass(name, evaluation):
         TABLES[name](evaluation.votes, MAPPING)
 
 
-def test_jury_value_reads_the_items_it_is_given(evaluation, items, long):
-    made = stats.jury_value(evaluation.votes, MAPPING, items=items)
-    pd.testing.assert_frame_equal(made, stats.jury_value(evaluation.votes, long, items=items))
-
-
 def test_k_curve_takes_an_evaluation(evaluation, long):
     made = stats.k_curve(evaluation, MAPPING, draws=3)
     by_hand = stats.k_curve(evaluation.judgments, long, draws=3, clusters=evaluation.clusters)

@@ -102,7 +102,6 @@ CASES = {
     "binary, all pass": lambda: (judgments(samples([1] * 12), BINARY), everyone(ITEMS, [1] * 12)),
     "cyrillic names": _cyrillic,
 }
-SYSTEMS = {name: f"s{n % 4}" for n, item in enumerate(ITEMS) for name in (item, f"вопрос {n}")}
 CLUSTERS = {name: f"g{n % 2}" for n, item in enumerate(ITEMS) for name in (item, f"вопрос {n}")}
 
 
@@ -118,13 +117,10 @@ STATISTICS = {
     "disagreement": lambda found, _: ek.disagreement(ek.vote(found)),
     "reliability of samples": lambda found, _: ek.reliability(found, full=True),
     "reliability of votes": lambda found, _: ek.reliability(ek.vote(found), full=True, clusters=CLUSTERS),
-    "judge_agreement": lambda found, _: ek.stats.judge_agreement(ek.vote(found)),
-    "phi_grid": lambda found, _: ek.stats.phi_grid(found),
     "align": lambda found, labels: ek.align(ek.vote(found), labels),
     "align the jury": lambda found, labels: ek.align(ek.aggregate(ek.vote(found)), labels, reference="majority"),
     "align by mean": lambda found, labels: ek.align(ek.vote(found), labels, reference="mean", ties="half"),
-    "align in groups": lambda found, labels: ek.align(ek.vote(found), labels, level="group", clusters=CLUSTERS),
-    "align systems": lambda found, labels: ek.align(ek.vote(found), labels, level="system", systems=SYSTEMS),
+    "align in groups": lambda found, labels: ek.align(ek.vote(found), labels, by=CLUSTERS),
     "confusion": lambda found, labels: ek.stats.confusion(ek.vote(found), labels),
     "alt_test": lambda found, labels: ek.stats.alt_test(ek.vote(found), labels, epsilon=0.1).summary,
     "corpus_estimate": _estimated,
@@ -148,7 +144,6 @@ REASONED = {
     "pass_threshold": ["cut"],
     "noise_floor": ["rate"],
     "compare": ["change_p", "floor"],
-    "judge_agreement": ["cohen_kappa"],
 }
 
 
@@ -207,7 +202,7 @@ def test_pairs_of_little_or_nothing(case):
         ranks = [ek.rank(table, items, ties=ties) for table, ties in models]
         ranks.append(ek.rank(votes, items, discrimination=True))
         order = ek.stats.position_inconsistency(found)
-        others = [ek.reliability(found, full=True), ek.disagreement(votes), ek.stats.judge_agreement(votes)]
+        others = [ek.reliability(found, full=True), ek.disagreement(votes)]
     for table in rates:
         assert (table["win_rate"].isna() == (table["n_scored"] == 0)).all()
         assert not (table["win_rate_low"].isna() & table["notes"].isna()).any()
@@ -241,7 +236,6 @@ WRONG = {
 OF_JUDGMENTS = {
     "vote": ek.vote,
     "reliability": ek.reliability,
-    "phi_grid": ek.stats.phi_grid,
     "noise_floor": ek.stats.noise_floor,
     "k_curve": ek.stats.k_curve,
     "position_inconsistency": ek.stats.position_inconsistency,
@@ -262,7 +256,6 @@ OF_VOTES = {
     "aggregate": ek.aggregate,
     "disagreement": ek.disagreement,
     "reliability": ek.reliability,
-    "judge_agreement": ek.stats.judge_agreement,
     "align": lambda votes: ek.align(votes, everyone(ITEMS, CODES)),
     "alt_test": lambda votes: ek.stats.alt_test(votes, everyone(ITEMS, CODES), epsilon=0.1),
     "confusion": lambda votes: ek.stats.confusion(votes, everyone(ITEMS, CODES)),

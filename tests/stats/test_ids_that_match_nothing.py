@@ -86,20 +86,18 @@ def test_groups_and_systems_are_those_of_the_item_with_this_value(spelled, kind)
     assert by["by"].tolist() == expected["g"].tolist()
     assert ek.align(scores(), labels, by="g", items=table).equals(expected)
     assert ek.summarize(ek.aggregate(scores()), by="g", items=table)["n_items"].tolist() == [N // 3] * 3
-    for systems in (values, table.rename(columns={"g": "system_id"})):
-        assert ek.align(scores(), labels, level="system", systems=systems)["n_systems"].tolist() == [3, 3]
 
 
 def test_groups_of_no_item_and_two_of_one_are_errors():
     labels, other = people([str(at) for at in range(N)]), pd.Series(range(N), index=[f"i{at}" for at in range(N)])
     twice = pd.Series(range(2 * N), index=[str(at) for at in range(N)] * 2)
     items = pd.DataFrame({"item_id": other.index, "g": 1})
-    for options in ({"by": other}, {"level": "system", "systems": other}, {"by": "g", "items": items}):
+    for options in ({"by": other}, {"by": "g", "items": items}):
         with pytest.raises(InputError, match="the items have no item_id in common"):
             ek.align(scores(), labels, **options)
     with pytest.raises(InputError, match="items and the items have no item_id in common"):
         ek.summarize(ek.aggregate(scores()), by="g", items=items)
-    for options in ({"by": twice}, {"level": "system", "systems": twice}, {"clusters": twice}):
+    for options in ({"by": twice}, {"clusters": twice}):
         with pytest.raises(InputError, match=r"of item '0' twice; expected one value per item_id"):
             ek.align(scores(), labels, **options)
     with pytest.raises(InputError, match=r"groups of by= of item '1' twice"):

@@ -16,9 +16,7 @@ from evalkit.stats.intervals import (
     jackknife,
     jackknife_groups,
     mean_interval,
-    percentiles,
     rate_interval,
-    resamples,
     wilson,
 )
 
@@ -202,20 +200,6 @@ def test_cluster_codes_do_not_depend_on_the_order_of_rows():
     assert cluster_codes(names[::-1]).tolist() == [0, 2, 0, 1]
 
 
-def test_the_bootstrap_of_a_clustered_mean_is_near_its_interval():
-    values = np.random.default_rng(0).normal(size=60)
-    clusters = np.repeat(np.arange(20), 3)
-    means = [float(values[rows].mean()) for rows in resamples(clusters, rounds=500)]
-    assert means == [float(values[rows].mean()) for rows in resamples(clusters, rounds=500)]
-    made, expected = percentiles(float(values.mean()), np.array(means)), mean_interval(values, clusters)
-    assert made.low == pytest.approx(expected.low, abs=0.1)
-    assert made.high == pytest.approx(expected.high, abs=0.1)
-    assert percentiles(0.5, np.full(20, np.nan)).reason == "not defined in over 5 % of the resamples"
-    assert percentiles(math.nan, np.zeros(20)).reason == "the figure is not defined"
-    assert not list(resamples(np.zeros(3, dtype=int)))
-    assert percentiles(0.5, np.array([])).reason == "fewer than two clusters"
-
-
 def test_the_jackknife_covers_a_correlation():
     # 300 samples of 60 pairs with ρ = .6: 95 % intervals; a binomial of 300 at .95 is over .91 in 999 of 1,000.
     draw, hits = np.random.default_rng(4), 0
@@ -254,12 +238,6 @@ def test_equal_values_have_wilsons_interval_on_their_scale():
     assert (made.low, made.high) == pytest.approx((3 - half, 3 + half), abs=1e-6)
 
 
-def test_there_are_2000_resamples_unless_told_otherwise():
-    assert sum(1 for _ in resamples(np.array([0, 1, 1]))) == 2000
-    assert sum(1 for _ in resamples(np.array([0, 1, 1]), rounds=3)) == 3
-    assert not [*resamples(np.array([0, 0]))]
-
-
 def test_few_and_large_clusters_are_noted():
     from evalkit.stats.notes import note_few_clusters
 
@@ -286,9 +264,3 @@ def test_an_interval_has_the_units_of_its_scale():
     unit = bounded_interval(0.9, 0.05, bounds=(0, 1), freedom=20)
     made = bounded_interval(1 + 4 * 0.9, 4 * 0.05, bounds=(1, 5), freedom=20)
     assert (made.low, made.high) == pytest.approx((1 + 4 * unit.low, 1 + 4 * unit.high))
-
-
-def test_resamples_without_a_figure_may_be_5_of_100():
-    many = np.linspace(0.4, 0.6, 100)
-    assert percentiles(0.5, np.where(np.arange(100) < 5, np.nan, many)).reason is None
-    assert percentiles(0.5, np.where(np.arange(100) < 6, np.nan, many)).reason.startswith("not defined in over 5 %")

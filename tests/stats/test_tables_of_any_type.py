@@ -17,12 +17,10 @@ from evalkit.stats import (
     confusion,
     drift,
     halo,
-    judge_agreement,
     jury_value,
     k_curve,
     noise_floor,
     pass_threshold,
-    phi_grid,
     position_inconsistency,
     win_rates,
 )
@@ -38,7 +36,6 @@ JUDGED = judgments(
     },
     ORDINAL,
 )
-SYSTEMS = {str(at): f"s{at % 4}" for at in range(N)}
 PAIRED = judgments(
     {(at, "x"): {order: [str(DRAW.choice(["A", "B", "tie"]))] for order in ("AB", "BA")} for at in range(N)}, PAIR
 )
@@ -87,13 +84,10 @@ FUNCTIONS = {
     "combine": (RUBRIC_SCORES, lambda t: ek.combine(t, RUBRIC)),
     "combine without a rubric": (SCORES.drop(columns=["rubric", "rubric_version"]), ek.combine),
     "reliability": (JUDGED, ek.reliability),
-    "judge_agreement": (VOTES, judge_agreement),
-    "phi_grid": (JUDGED, phi_grid),
     "align": (VOTES, lambda t: ek.align(t, PEOPLE)),
     "align by labels": (PEOPLE, lambda t: ek.align(VOTES, t)),
     "align halves": (VOTES, lambda t: ek.align(t, PEOPLE, ties="half", unscored="wrong", reference="mean")),
     "align scores": (SCORES, lambda t: ek.align(t, PEOPLE, figures=["accuracy", "macro_f1", "f1_true"])),
-    "align systems": (VOTES, lambda t: ek.align(t, PEOPLE, level="system", systems=SYSTEMS)),
     "alt_test": (VOTES, lambda t: alt_test(t, PEOPLE, epsilon=0.1).summary),
     "alt_test each": (VOTES, lambda t: alt_test(t, PEOPLE, epsilon=0.1).annotators),
     "alt_test by labels": (PEOPLE, lambda t: alt_test(VOTES, t, epsilon=0.1).summary),

@@ -22,14 +22,12 @@ from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
 from evalkit.stats.aggregation.pairwise_wins import win_rates
 from evalkit.stats.aggregation.summaries import summarize
-from evalkit.stats.agreement.judge_pairs import judge_agreement
 from evalkit.stats.agreement.reliabilities import reliability
 from evalkit.stats.alignment.alternative_annotator import alt_test
 from evalkit.stats.alignment.confusion_matrices import confusion
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.judge_contributions import jury_value
 from evalkit.stats.alignment.pass_thresholds import pass_threshold
-from evalkit.stats.comparison.position_orders import position_inconsistency
 from evalkit.stats.voting import vote
 from evalkit.tables import files, schemas
 from evalkit.tables.ties import check_counting
@@ -352,8 +350,6 @@ def test_a_table_that_does_not_say_what_ties_is_refused_for_half_alone():
 
 def test_options_that_cannot_be_applied_are_refused():
     votes, labels = judged(SAID), labels_of(GOLD)
-    with pytest.raises(ConfigError, match=r"level='system' compares mean scores"):
-        align(votes, labels, level="system", systems={"i00": "s"}, ties="half")
     with pytest.raises(ConfigError, match=r"figure 'mae' uses scores, to which ties="):
         jury_value(votes, labels, figure="mae", ties="wrong")
     with pytest.raises(
@@ -425,31 +421,6 @@ def two_judges():
     return votes_of({(f"i{n}", name): codes for name, given in said.items() for n, codes in enumerate(given)}, NAMES)
 
 
-@pytest.mark.parametrize(
-    ("options", "agreement", "n_left_out"),
-    [
-        ({}, 1 / 2, 3),
-        # 1, ½, 0, ½·½ + ½·½ = ½
-        ({"ties": "half"}, 2 / 4, 1),
-        ({"ties": "wrong"}, 1 / 4, 1),
-        ({"ties": "half", "unscored": "wrong"}, 2 / 5, 0),
-    ],
-)
-def test_judges_agree_by_parts(options, agreement, n_left_out):
-    row = only(judge_agreement(two_judges(), **options))
-    assert row["percent_agreement"] == pytest.approx(agreement)
-    assert row[["n_tied", "n_left_out"]].tolist() == [2, n_left_out]
-    if options == {"ties": "half"}:
-        # x: art 1 + ½ + ½, law ½ + 1 + ½; y: art 1 + 1 + ½, law ½, sport 1; of four each
-        chance = 2 / 4 * 2.5 / 4 + 2 / 4 * 0.5 / 4
-        assert row["cohen_kappa"] == pytest.approx((0.5 - chance) / (1 - chance))
-    assert (row["ties"], row["unscored"], row["same_items"]) == (
-        options.get("ties", "na"),
-        options.get("unscored", "drop"),
-        True,
-    )
-
-
 def test_alpha_of_votes_takes_a_tie_as_shares():
     votes = two_judges()
     row, shared = only(reliability(votes)), only(reliability(votes, ties="half"))
@@ -463,25 +434,6 @@ def test_alpha_of_votes_takes_a_tie_as_shares():
 
 
 # -- figures on request
-
-
-def test_the_first_place_rate_is_that_of_position_inconsistency():
-    answers = {f"i{n:02}": ("A", "A" if n % 3 else "B") for n in range(30)} | {
-        "i30": ("tie", "B"),
-        "i31": ("B", "!empty"),
-    }
-    table = judgments({(item, "j"): {"AB": [ab], "BA": [ba]} for item, (ab, ba) in answers.items()}, PAIR)
-    wanted, clusters = "first_rate", {f"i{n:02}": n // 2 for n in range(32)}
-    expected = position_inconsistency(table, clusters=clusters).iloc[0]
-    options = {"figures": [wanted], "clusters": clusters}
-    row = only(align(vote(table), labels_of(["A"] * 32), **options))
-    ends = [wanted, f"{wanted}_low", f"{wanted}_high"]
-    assert row[ends].tolist() == pytest.approx(expected[ends].tolist())
-    assert "accuracy" not in row
-    assert only(align(vote(table), labels_of(["A"] * 32), interval=None, **options))[ends].isna().tolist() == [0, 1, 1]
-    jury = only(align(aggregate(vote(table)), labels_of(["A"] * 32), figures=[wanted]))
-    assert np.isnan(jury[wanted])
-    assert "first_rate: only votes of pairwise rubrics have it" in jury["notes"]
 
 
 def test_figures_of_a_class_have_intervals_only_where_it_is_seen():

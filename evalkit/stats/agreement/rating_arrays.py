@@ -29,18 +29,16 @@ _NEED = [*_OF_SAMPLES, "order", "sample"]
 _UNUSED = ("explanation", "reply", "key", "model", "source", "latency_s", "cost_usd")
 
 
-def checked(
-    judged: Any, form: str, function: str = "reliability", scale: ScaleLike | None = None
-) -> tuple[pd.DataFrame, Keys]:
+def checked(judged: Any, form: str, scale: ScaleLike | None = None) -> tuple[pd.DataFrame, Keys]:
     """Judgments (form ``samples``) or votes, without judges of weight 0 and what takes most room; their keys."""
     if isinstance(judged, pd.DataFrame):
         judged = judged[[name for name in judged if name not in _UNUSED]]
     if form == "samples":
-        frame, keys = take_rows(judged, "judgments", need=_NEED, function=function, scale=scale)
+        frame, keys = take_rows(judged, "judgments", need=_NEED, function="reliability", scale=scale)
         refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
     else:
         need = [*VOTE_KEY, "score", "label", "level", "scale"]
-        frame, keys = take_rows(judged, "votes", need=need, function=function, scale=scale)
+        frame, keys = take_rows(judged, "votes", need=need, function="reliability", scale=scale)
         refuse_doubles(frame, VOTE_KEY, "votes")
     return (frame.loc[~(frame["weight"] <= 0).to_numpy()] if "weight" in frame else frame), keys
 
@@ -63,8 +61,8 @@ class Answered:
         The scored answers to items that two or more judges scored.
     items, judges, scored
         One entry per row, scored or not.
-    names
-        The judges.
+    n_judges
+        Judges of the criterion.
     labels
         The answers that have a label.
     clusters
@@ -84,7 +82,7 @@ class Answered:
     items: Ints
     judges: Ints
     scored: Flags
-    names: tuple[str, ...]
+    n_judges: int
     labels: Cells
     clusters: Ints
     n_samples: int
@@ -94,11 +92,6 @@ class Answered:
     def n_items(self) -> int:
         """Items sent to any judge."""
         return int(self.items.max()) + 1
-
-    @property
-    def n_judges(self) -> int:
-        """Judges of the criterion."""
-        return len(self.names)
 
     @property
     def norm(self) -> Floats:
@@ -124,12 +117,6 @@ class Answered:
         if self.form == "samples" or "tied" not in self.rows:
             return np.zeros(len(self.rows), dtype=bool)
         return self.rows["tied"].to_numpy(dtype=bool) & self.rows["label"].isna().to_numpy()
-
-    def grid(self, values: Any, fill: Any) -> npt.NDArray[Any]:
-        """Values of the rows as items × judges."""
-        grid = np.full((self.n_items, self.n_judges), fill)
-        grid[self.items, self.judges] = values
-        return grid
 
     def blocks(self) -> tuple[npt.NDArray[np.float64], Ints]:
         """`score_norm` of the complete items (items × judges × samples), and which items those are."""
@@ -200,7 +187,7 @@ def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
     if form == "samples":
         scored = scored & rows["error"].isna().to_numpy()
     items = small(cluster_codes(rows["item_id"]))
-    judges, people = small(cluster_codes(rows["judge"])), tuple(sorted(map(str, rows["judge"].unique())))
+    judges, n_judges = small(cluster_codes(rows["judge"])), rows["judge"].nunique()
     of_item = np.zeros(int(items.max()) + 1, dtype=np.int64)
     of_item[items] = cluster_codes(clusters)
     unit, n_units = jackknife_groups(of_item)
@@ -211,10 +198,10 @@ def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
     if form == "votes" or expected:
         labelled, kinds = (label >= 0) & (scored | (form == "votes")), _places(rows["label"], scale)
         labels = Cells(items[labelled], judges[labelled], kinds[labelled], np.zeros(int(labelled.sum())), unit, n_units)
-    n_rows = int(np.bincount(_cells(items, judges, len(people))).max())
+    n_rows = int(np.bincount(_cells(items, judges, n_judges)).max())
     k = int(rows["n_samples"].max()) if form == "votes" and "n_samples" in rows else 0
     head = {key: rows[key].iloc[0] for key in CRITERION_KEY}
-    return Answered(head, rows, form, metric, scale, cells, items, judges, scored, people, labels, of_item, n_rows, k)
+    return Answered(head, rows, form, metric, scale, cells, items, judges, scored, n_judges, labels, of_item, n_rows, k)
 
 
 def _cells(items: Ints, judges: Ints, n_judges: int) -> Ints:

@@ -13,7 +13,7 @@ from evalkit.rubrics.row_scales import NO_ENDS
 from evalkit.stats.agreement.chance_corrected import Labels, fleiss_kappa, gwet_ac, quadratic_weights
 from evalkit.stats.agreement.krippendorff import alpha, pairable, percent_agreement
 from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
-from evalkit.stats.agreement.variance_components import Components, components, dependability
+from evalkit.stats.agreement.variance_components import components, dependability
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
 from evalkit.stats.plain_tables import names_in
 from evalkit.stats.result_tables import CRITERION_KEY, cluster_counts, jackknife_row, result_table
@@ -142,29 +142,24 @@ def _row(data: Answered, votes: Answered | None) -> dict[str, Any]:
     return row | {"notes": notes}
 
 
-def spread_components(data: Answered) -> tuple[Components | None, int, str | None]:
-    """Variance components on the complete blocks, how many blocks those are, and why there are no components."""
+def _spread(data: Answered, notes: Notes) -> dict[str, Any]:
+    """Variance components of the complete blocks, and Φ."""
     blocks, items = data.blocks()
+    row: dict[str, Any] = {"n_blocks": len(blocks)}
     if data.n_judges < 2 or len(blocks) < 2:
         nothing = bool(np.isnan(data.norm).all())
         open_ends = data.scale.is_open and data.scale.level != "nominal"
         no_norm = NO_ENDS if open_ends else "nothing has a score on 0-1"
         why = "one judge" if data.n_judges < 2 else no_norm if nothing else "no complete blocks"
-        return None, len(blocks), why
-    return components(blocks, data.cells.unit[items], data.cells.n_units), len(blocks), None
-
-
-def _spread(data: Answered, notes: Notes) -> dict[str, Any]:
-    variances, n_blocks, why = spread_components(data)
-    if variances is None:
-        notes.append(Note(str(why), ("spread",)))
-        return {"n_blocks": n_blocks}
+        notes.append(Note(why, ("spread",)))
+        return row
+    variances = components(blocks, data.cells.unit[items], data.cells.n_units)
     if variances.cut[0]:
         notes.append(Note("a negative variance component was set to 0", ("spread",)))
     parts = [variances.item, variances.judge, variances.both, variances.sample]
-    row: dict[str, Any] = {name: float(variance[0]) for name, variance in zip(_SPREAD, parts, strict=True)}
+    row |= {name: float(variance[0]) for name, variance in zip(_SPREAD, parts, strict=True)}
     values = dependability(variances, data.n_judges, data.n_samples)
-    return row | jackknife_row("phi", values, "logit", notes, "nothing varies", data.clusters) | {"n_blocks": n_blocks}
+    return row | jackknife_row("phi", values, "logit", notes, "nothing varies", data.clusters)
 
 
 def _full(data: Answered, votes: Answered, notes: Notes, *, pairs: bool) -> dict[str, Any]:

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalkit.stats.intervals import FEWEST_OTHERS, Transform, few_others
-from evalkit.stats.jackknife_sums import ratio, sums_without_each
-from evalkit.stats.moments import correlation, moments
+from evalkit.stats.jackknife_sums import correlation, moments, ratio, sums_without_each
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, unknown_ties
 
@@ -37,8 +36,6 @@ class Figure:
         Is it also computed of people among themselves?
     better
         1 if a larger one is better, −1 if a smaller one is, 0 if that depends.
-    correlation
-        Is it NA under three items, or if one side has a single score?
     """
 
     of: Literal["kinds", "scores", "classes"]
@@ -47,7 +44,6 @@ class Figure:
     name: str = ""
     ceiling: bool = False
     better: Literal[-1, 0, 1] = 0
-    correlation: bool = False
 
 
 FIGURES: Mapping[str, Figure] = {
@@ -56,9 +52,9 @@ FIGURES: Mapping[str, Figure] = {
     "false_fail_rate": Figure("kinds", "logit", "false fail"),
     "kappa": Figure("kinds", shown="kappa", ceiling=True, better=1),
     "quadratic_kappa": Figure("scores", shown="quadratic kappa", ceiling=True, better=1),
-    "pearson": Figure("scores", name="Pearson", better=1, correlation=True),
-    "spearman": Figure("scores", shown="Spearman", name="Spearman", ceiling=True, better=1, correlation=True),
-    "kendall": Figure("scores", name="Kendall", better=1, correlation=True),
+    "pearson": Figure("scores", name="Pearson", better=1),
+    "spearman": Figure("scores", shown="Spearman", name="Spearman", ceiling=True, better=1),
+    "kendall": Figure("scores", name="Kendall", better=1),
     "mae": Figure("scores", "log", better=-1),
     "bias": Figure("scores", "none", "bias"),
 }

@@ -5,9 +5,8 @@ Long, but one thing: every figure of a row is of the same items and clusters, wh
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -18,20 +17,18 @@ import pandas as pd
 from evalkit.core.formatting import figure
 from evalkit.core.lists_of_choices import REFERENCES, Reference, Ties, Unscored
 from evalkit.core.settings import check_choice
-from evalkit.errors import ConfigError, EvalkitWarning, InputError, listed
+from evalkit.errors import ConfigError, InputError, listed
 from evalkit.errors import counted as counted_items
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.row_scales import MEANS, NO_ENDS
 from evalkit.stats.alignment import agreement_measures as agreement
-from evalkit.stats.alignment import within_and_between_systems as levels
-from evalkit.stats.alignment.agreement_measures import Answers, Pair
+from evalkit.stats.alignment.agreement_measures import Answers, KindOptions, Pair
 from evalkit.stats.alignment.corpus_estimates import unlike_all
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators, JudgedLike, clusters_for
-from evalkit.stats.alignment.within_and_between_systems import Found, IntervalOption, Level
-from evalkit.stats.intervals import TOO_LITTLE, jackknife, jackknife_groups, mean_interval
+from evalkit.stats.intervals import TOO_LITTLE, Interval, jackknife, jackknife_groups
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import (
     CRITERION_KEY,
@@ -42,20 +39,18 @@ from evalkit.stats.result_tables import (
     result_table,
 )
 from evalkit.stats.touched_tables import check_by
-from evalkit.tables.grouping import ClustersLike, Flags, by_id
+from evalkit.tables.grouping import ClustersLike, Flags, Ints, by_id
 from evalkit.tables.items import ItemsLike, as_items
-from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
+from evalkit.tables.ties import Counting, check_counting
 
-LevelOption = Literal["corpus", "group", "system"]
+IntervalOption = Literal["jackknife"]
+Found = dict[str, tuple[float, Interval | None]]
 
 _COUNTS = columns(
     "count: n_items n_scored n_verdicts n_labelled n_annotators n_clusters; number: n_clusters_effective; "
     "Int64: n_tied_references; count: n_tied n_left_out"
 )
-_CORRELATIONS = tuple(name for name, record in agreement.FIGURES.items() if record.correlation)
-_OF_LEVELS = ("n_groups", "n_groups_used", "n_systems")
-_ENOUGH_GROUPS = 0.8
-_F1, _FIRST = "f1_", "first_rate"
+_F1 = "f1_"
 _SEVERAL = 3
 
 
@@ -70,10 +65,8 @@ def align(
     unscored: Unscored = "drop",
     by: str | Mapping[str, Any] | pd.Series | None = None,
     items: ItemsLike | None = None,
-    level: LevelOption = "corpus",
     interval: IntervalOption | None = "jackknife",
     clusters: ClustersLike | None = None,
-    systems: Mapping[str, Any] | pd.Series | pd.DataFrame | str | None = None,
     part: PartOption | None = None,
     cache: str | Path | None = None,
     scale: ScaleLike | None = None,
@@ -95,8 +88,7 @@ def align(
         Which figures to show; by default those below from `accuracy` to `bias`. On request also, of verdicts or labels:
         ``balanced_accuracy``, the mean of the shares that the judge gets right of each class; ``f1_<label>`` of one
         class (``f1_true`` of passes), ``macro_f1``, their mean. They are NA where people never use a class of
-        the scale, and have no interval where a class is in fewer than 3 clusters. Also ``first_rate`` of pairwise
-        votes: the share of the judge's samples on labelled items for the answer shown first (a tie is half).
+        the scale, and have no interval where a class is in fewer than 3 clusters.
     reference
         ``each`` (default): the figure against each annotator, averaged over them by their numbers of compared items,
         so that an annotator of 3 labels does not count like one of 40. ``mean`` or ``majority``: against
@@ -113,20 +105,11 @@ def align(
         ``sign``, ``wording`` and ``axis`` show for which criteria a judge is right.
     items
         The items; their `group_id`, if there is one, makes the clusters. Of an evaluation, its own.
-    level
-        ``corpus`` (default); ``group``: the unweighted mean of the figures inside each cluster, those where a
-        side is constant or n < 3 left out (no Fisher z), with `n_groups` and `n_groups_used`, and a warning
-        where under 80 % are used; ``system``: the figures of the systems' mean scores, on the items that
-        judge and annotator both scored, with `n_systems`. Figures of people among themselves are of the same level.
     interval
-        ``jackknife`` (default) over clusters, ``bootstrap`` (2,000 rounds, slow; level ``corpus`` only), or None: no
-        intervals, which is faster. For ``level="system"`` too the clusters are left out, so that the interval does not
-        cover the choice of systems.
+        ``jackknife`` (default) over clusters, or None: no intervals, which is faster.
     clusters
         item_id -> cluster; by default those of the evaluation, else the item. `Evaluation` takes its items' groups and
         equal contents: `clusters=evaluation.clusters` gives the intervals that it shows.
-    systems
-        For ``system``: the items (`item_id`, `system_id`), item_id -> system, or a column of `judged`.
     part
         ``dev`` or ``held-out``, for labels of `split_labels`. A look at held-out labels is counted (see
         `held_out_looks`), with `n_looks` and `n_versions` in the table. None: all labels, or those of ``dev``
@@ -173,7 +156,7 @@ def align(
         When columns are missing, a row is double, a label is not on the scale (the message lists what is
         allowed), or no label is of a criterion that was judged.
     ConfigError
-        For an unknown option, or a level without its `clusters` or `systems`.
+        For an unknown option.
     CacheError
         When a look at held-out labels cannot be counted.
 
@@ -195,7 +178,7 @@ def align(
     [['j', 0.75, 0.5, 0.5, 4]]
     """
     counting = check_counting("align", ties, unscored)
-    _check_options(reference, level, interval, figures)
+    _check_options(reference, interval, figures)
     check_by("align", [by] if isinstance(by, str) else [], judged)
     clusters = clusters_for(judged, clusters)
     if items is None and isinstance(by, str):
@@ -203,20 +186,18 @@ def align(
     of_items = pd.DataFrame() if items is None else as_items(items).set_index("item_id")
     if clusters is None and "group_id" in of_items:
         clusters = of_items["group_id"]
-    _check_level(level, interval, clusters, systems, counting)
     frame, people, chosen, user_keys = checked_part(judged, labels, part, "align", scale=scale)
     if isinstance(by, str) and by not in frame and by in of_items:
         if not of_items[by].map(pd.api.types.is_hashable).all():
             raise InputError(f"by={by!r} is a column of lists or mappings; pass one with a text or number per item")
         frame = frame.assign(**{by: frame["item_id"].astype("str").map(by_id(of_items[by], frame["item_id"], "items"))})
     frame, keys = _with_by(frame, by)
-    systems_of = levels.system_names(frame, systems) if systems is not None else None
-    options = _Options(reference, counting, level, interval, tuple(agreement.FIGURES if figures is None else figures))
+    options = _Options(reference, counting, interval, tuple(agreement.FIGURES if figures is None else figures))
     rows: list[dict[str, Any]] = []
     all_panels, judged_ids = panels(frame, people, keys=keys, clusters=clusters), frame["item_id"].unique()
     del frame  # a large one is not needed any more once the panels are made
     for panel in all_panels:
-        rows.extend(panel.head | row for row in _rows(panel, options, systems_of, chosen))
+        rows.extend(panel.head | row for row in _rows(panel, options, chosen))
     if rows and len(people) and not any(row["n_labelled"] for row in rows):
         if len(undecided := people[people["item_id"].isin(judged_ids)]):
             raise InputError(f"no label of these items is a verdict: they say {listed(undecided['label'].unique())}")
@@ -226,7 +207,6 @@ def align(
     table = _framed(rows, keys, options)
     if part == HELD_OUT:
         table = count_look(table, people, cache)
-    _warn_of_lost_groups(rows, options)
     return user_keys.restore(table)
 
 
@@ -234,7 +214,6 @@ def align(
 class _Options:
     reference: Reference
     counting: Counting
-    level: str
     interval: IntervalOption | None
     figures: tuple[str, ...]
 
@@ -244,32 +223,15 @@ class _Options:
         return tuple(name for name in self.figures if name in agreement.OF_CLASSES or name.startswith(_F1))
 
 
-def _check_options(reference: str, level: str, interval: str | None, figures: Sequence[str] | None) -> None:
+def _check_options(reference: str, interval: str | None, figures: Sequence[str] | None) -> None:
     check_choice("reference", reference, REFERENCES)
-    check_choice("level", level, get_args(LevelOption))
     if interval is not None:
         check_choice("interval", interval, get_args(IntervalOption))
-    allowed = (*agreement.FIGURES, *agreement.OF_CLASSES, _FIRST)
+    allowed = (*agreement.FIGURES, *agreement.OF_CLASSES)
     unknown = [name for name in figures or () if name not in allowed and not str(name).startswith(_F1)]
     if isinstance(figures, str) or unknown or len(set(figures or ())) < len(figures or ()):
         text = f"align got figures={figures!r}; it takes a list of {listed(allowed, most=20)} and f1_<label>, each once"
         raise ConfigError(text)
-
-
-def _check_level(
-    level: str, interval: str | None, clusters: ClustersLike | None, systems: Any, counting: Counting
-) -> None:
-    if level == "system" and counting != LEFT_OUT:
-        fact = "level='system' compares mean scores"
-        advice = f"so it cannot use ties={counting.ties!r} and unscored={counting.unscored!r}"
-        raise ConfigError(f"{fact}, {advice}; omit both")
-    if level == "group" and clusters is None:
-        raise ConfigError("level='group' needs clusters=, the group of each item_id")
-    if level == "system" and systems is None:
-        fact = "level='system' needs systems="
-        raise ConfigError(f"{fact}, either items with a column 'system_id' or a mapping from item_id to system")
-    if level != "corpus" and interval == "bootstrap":
-        raise ConfigError(f"interval='bootstrap' is for level='corpus'; level={level!r} takes 'jackknife' or None")
 
 
 def _with_by(frame: pd.DataFrame, by: str | Mapping[str, Any] | pd.Series | None) -> tuple[pd.DataFrame, list[str]]:
@@ -287,29 +249,24 @@ def _with_by(frame: pd.DataFrame, by: str | Mapping[str, Any] | pd.Series | None
     return frame, [*CRITERION_KEY, by]
 
 
-def _rows(
-    panel: Panel, options: _Options, systems_of: Mapping[str, str] | None, chosen: str | None
-) -> list[dict[str, Any]]:
+def _rows(panel: Panel, options: _Options, chosen: str | None) -> list[dict[str, Any]]:
     annotators = panel.annotators
-    system = np.zeros(0, dtype=np.int64)
-    if systems_of is not None:
-        system = pd.factorize(pd.Series(panel.items).map(systems_of), sort=True)[0].astype(np.int64)
-    kinds = agreement.KindOptions(panel.verdicts, extra=options.extra, classes=_classes(panel, options))
-    level = Level(options.level, panel.unit, system, kinds)
+    of_people = KindOptions(panel.verdicts, extra=options.extra, classes=_classes(panel, options))
+    kinds = replace(of_people, counting=options.counting)
     row: dict[str, Any] = {"n_annotators": len(annotators.names), "ties": options.counting.ties}
     row["unscored"] = options.counting.unscored
     if options.reference != "each":
         row["n_tied_references"] = int(annotators.together("majority").tied.sum())
-    row |= _among_people(annotators, level, options, bare=panel.scale.is_open and panel.scale.level != "nominal")
+    row |= _among_people(annotators, of_people, options, bare=panel.scale.is_open and panel.scale.level != "nominal")
     counted, valued = zip(*(_used(panel, judge, options) for judge in panel.judges), strict=True)
     of_scores = set(agreement.OF_SCORES) & set(options.figures)
     row["same_items"] = agreement.same_rows(counted) and (not of_scores or agreement.same_rows(valued))
-    rows = {judge: row | _judge_row(panel, judge, level, options, chosen) for judge in panel.judges}
-    _note_best(rows, panel, level, options)
+    rows = {judge: row | _judge_row(panel, judge, kinds, options, chosen) for judge in panel.judges}
+    _note_best(rows, panel, kinds, options)
     return [panel.head | {"judge": judge} | row for judge, row in rows.items()]
 
 
-def _note_best(rows: dict[str, dict[str, Any]], panel: Panel, level: Level, options: _Options) -> None:
+def _note_best(rows: dict[str, dict[str, Any]], panel: Panel, kinds: KindOptions, options: _Options) -> None:
     """Of three or more judges, note that the best one looks better than it is, and how far the next one is behind."""
     for name in (name for name in options.figures if name in agreement.FIGURES and agreement.FIGURES[name].ceiling):
         judges = [judge for judge in rows if judge[0] != "\x00" and not np.isnan(rows[judge].get(name, np.nan))]
@@ -319,22 +276,20 @@ def _note_best(rows: dict[str, dict[str, Any]], panel: Panel, level: Level, opti
             continue
         best, second = ranked[:2]
         note = f"best of {len(ranked)} judges on these labels, so that its {name} looks better than it is"
-        if options.level == "corpus":
-            note += f": {_lead(name, best, second, panel, level, options)} {second}, on the same items"
+        note += f": {_lead(name, best, second, panel, kinds, options)} {second}, on the same items"
         rows[best]["notes"] = [rows[best]["notes"], note]
         return
 
 
-def _lead(name: str, best: str, second: str, panel: Panel, level: Level, options: _Options) -> str:
+def _lead(name: str, best: str, second: str, panel: Panel, kinds: KindOptions, options: _Options) -> str:
     """The paired difference of a figure between two judges, with its interval, and whether it is above or below."""
     parts = [_used(panel, judge, options)[int(name in agreement.OF_SCORES)] for judge in (best, second)]
     common = parts[0] & parts[1]
     references = [people.take(common) for people in panel.annotators.references(options.reference)]
-    at_level = level.take(common, options.counting)
-    unit, n_units = jackknife_groups(at_level.unit)
+    unit, n_units = jackknife_groups(panel.unit[common])
     n_units = n_units if options.interval is not None else 0
     values = [
-        agreement.compare_each(panel.judges[judge][0].take(common), references, unit, n_units, at_level.options)[name]
+        agreement.compare_each(panel.judges[judge][0].take(common), references, unit, n_units, kinds)[name]
         for judge in (best, second)
     ]
     gap = values[0] - values[1]
@@ -369,7 +324,7 @@ def _used(panel: Panel, judge: str, options: _Options) -> tuple[Flags, Flags]:
     return was_asked & counted, was_asked & valued & (panel.scale.level != "nominal")
 
 
-def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen: str | None) -> dict[str, Any]:
+def _judge_row(panel: Panel, judge: str, kinds: KindOptions, options: _Options, chosen: str | None) -> dict[str, Any]:
     annotators, (answers, was_asked) = panel.annotators, panel.judges[judge]
     labelled = annotators.labelled & was_asked
     counted, valued = _used(panel, judge, options)
@@ -383,32 +338,21 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     notes: Notes = [chosen] if chosen else []
     if n_lost := int((labelled & panel.one_order.get(judge, False)).sum()):
         notes.append(f"{counted_items(n_lost, 'item')} left out: only one of two orders was read")
-    if _FIRST in options.figures:
-        row |= _first_rate(panel, judge, labelled, options, notes)
     if not used.any():
         return row | {"notes": [*notes, _nothing_compared(row, means=_are_means(answers, panel))]}
-    kinds = tuple(name for name in ("accuracy", "kappa") if name in options.figures and options.level != "system")
-    if kinds and 0 < (n_open := int((labelled & ~decided).sum())) < row["n_labelled"]:
+    of_kinds = tuple(name for name in ("accuracy", "kappa") if name in options.figures)
+    if of_kinds and 0 < (n_open := int((labelled & ~decided).sum())) < row["n_labelled"]:
         why = "people give no verdict (label) there, but a number between the codes, or tied ones"
-        notes.append(Note(f"{n_open} of {counted_items(row['n_labelled'], 'labelled item')} left out: {why}", kinds))
+        notes.append(Note(f"{n_open} of {counted_items(row['n_labelled'], 'labelled item')} left out: {why}", of_kinds))
     references = [people.take(used) for people in annotators.references(options.reference)]
-    pairs, at_level = [(answers.take(used), people) for people in references], level.take(used, options.counting)
-    if options.level == "group":
-        inside = levels.inside_groups(pairs, at_level)
-        figures = levels.group_means(inside, at_level, intervals=options.interval is not None)
-        row |= _group_counts(inside, options, notes)
-    else:
-        figures = levels.figures(pairs, at_level, interval=options.interval)
+    pairs = [(answers.take(used), people) for people in references]
+    figures = _figures(pairs, panel.unit[used], kinds, intervals=options.interval is not None)
     figures = {name: value for name, value in figures.items() if name in options.figures}
     for name, (value, ends) in figures.items():
         row |= {name: value} if ends is None else figure_row(name, value, ends)
     if options.reference != "each" and len(annotators.names) > 1:
-        row |= _as_peer(answers, annotators, labelled, level, options)
-    if options.level == "system":
-        system = level.system[used]
-        row["n_systems"] = len(np.unique(system[system >= 0]))
-        notes += [f"{int((system < 0).sum())} items have no system"] * bool((system < 0).any())
-    notes += _reasons(figures, row, panel, pairs, counted[used], options, means=_are_means(answers, panel))
+        row |= _as_peer(answers, annotators, labelled, kinds, options)
+    notes += _reasons(figures, panel, pairs, counted[used], options, means=_are_means(answers, panel))
     notes += _unequal(references, options)
     f = answers.score if not np.isnan(answers.score).all() else np.where(answers.kind < 0, np.nan, answers.kind)
     if panel.verdicts or panel.scale.level != "nominal":
@@ -418,26 +362,25 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     return row | {"notes": notes}
 
 
+def _figures(pairs: list[Pair], clusters: Ints, kinds: KindOptions, *, intervals: bool) -> Found:
+    """Every figure of the pairs, averaged over them, and its interval."""
+    unit, n_units = jackknife_groups(clusters)
+    values = agreement.compare_pairs(pairs, unit, n_units if intervals else 0, kinds)
+    if not intervals:
+        return {name: (float(column[0]), None) for name, column in values.items()}
+    found: Found = {}
+    for name, column in values.items():
+        value, transform = float(column[0]), agreement.figure_of(name).transform
+        found[name] = value, jackknife(value, column[1:], transform=transform, unit=unit)
+    return found
+
+
 def _nothing_compared(row: Mapping[str, Any], *, means: bool) -> str:
     if not row["n_scored"]:
         return "no item has both a label and a score" if row["n_labelled"] else "no labels"
     if row["n_tied"] == row["n_scored"]:
         return "every labelled item is tied"
     return MEANS if means else "judge and people have no answers of one kind: verdicts, labels or scores"
-
-
-def _first_rate(panel: Panel, judge: str, labelled: Flags, options: _Options, notes: Notes) -> dict[str, float]:
-    share, n = panel.first.get(judge, (np.full(len(labelled), np.nan), np.zeros(len(labelled), dtype=np.int64)))
-    has_rate = labelled & ~np.isnan(share)
-    if options.level != "corpus" or not has_rate.any():
-        why = "only for level='corpus'" if options.level != "corpus" else "only votes of pairwise rubrics have it"
-        notes.append(Note(why, (_FIRST,)))
-        return {}
-    # one entry per sample, as in position_inconsistency
-    values, unit = (np.repeat(column[has_rate], n[has_rate]) for column in (share, panel.unit))
-    if options.interval is None:
-        return {_FIRST: float(values.mean())}
-    return figure_row(_FIRST, float(values.mean()), mean_interval(values, unit, bounds=(0.0, 1.0)), notes)
 
 
 def _unequal(references: list[Answers], options: _Options) -> list[str]:
@@ -449,46 +392,23 @@ def _unequal(references: list[Answers], options: _Options) -> list[str]:
     return [f"annotators are weighted by their number of labels: {min(sizes)} to {max(sizes)}"]
 
 
-def _group_counts(inside: Any, options: _Options, notes: Notes) -> dict[str, int]:
-    used = int((~np.isnan(inside[:, [*agreement.FIGURES].index("pearson")])).sum())
-    if set(_CORRELATIONS) & set(options.figures) and used < _ENOUGH_GROUPS * len(inside):
-        fact = f"only {used} of {len(inside)} groups could be used"
-        notes.append(f"{fact}: the others have under three items, or only one score by the judge or by people")
-    return {"n_groups": len(inside), "n_groups_used": used}
-
-
-def _warn_of_lost_groups(rows: list[dict[str, Any]], options: _Options) -> None:
-    """Warn if correlations leave out many groups."""
-    lost = [row for row in rows if row.get("n_groups_used", 1) < _ENOUGH_GROUPS * row.get("n_groups", 1)]
-    if lost and set(_CORRELATIONS) & set(options.figures):
-        first = f"judge {lost[0]['judge']!r}: {lost[0]['n_groups_used']} of {lost[0]['n_groups']} used"
-        warnings.warn(
-            f"in {len(lost)} of {len(rows)} rows ({first}), correlations inside groups leave out over 20 % of the "
-            "groups: those with fewer than three items, or in which the judge or people gave every item the same "
-            "score. The figures "
-            "describe the other groups only",
-            EvalkitWarning,
-            stacklevel=3,
-        )
-
-
-def _among_people(annotators: Annotators, level: Level, options: _Options, *, bare: bool) -> dict[str, float]:
-    """The people among themselves at the same level, without intervals: pairs, or each against the others."""
+def _among_people(annotators: Annotators, kinds: KindOptions, options: _Options, *, bare: bool) -> dict[str, float]:
+    """The people among themselves, without intervals: pairs, or each against the others."""
     people = [annotators.answers(number) for number in range(len(annotators.names))]
     pairs = list(combinations(people, 2))
     if options.reference != "each":
         pairs = list(zip(people, _peers(annotators, options.reference), strict=True)) if len(people) > 1 else []
-    return _of_people("people", pairs, level.take(slice(None)), options, bare=bare)
+    return _of_people("people", pairs, kinds, options, bare=bare)
 
 
 def _as_peer(
-    answers: Answers, annotators: Annotators, labelled: Flags, level: Level, options: _Options
+    answers: Answers, annotators: Annotators, labelled: Flags, kinds: KindOptions, options: _Options
 ) -> dict[str, float]:
     """The judge in the place of each annotator: against the others, on that annotator's items."""
     peers = _peers(annotators, options.reference)
     masked = [peer.where(annotators.answers(number)) for number, peer in enumerate(peers)]
     pairs = [(answers.take(labelled), peer.take(labelled)) for peer in masked]
-    return _of_people("as_peer", pairs, level.take(labelled, options.counting), options, bare=False)
+    return _of_people("as_peer", pairs, kinds, options, bare=False)
 
 
 def _peers(annotators: Annotators, how: Reference) -> list[Answers]:
@@ -496,18 +416,17 @@ def _peers(annotators: Annotators, how: Reference) -> list[Answers]:
     return [annotators.without(number).together(how) for number in range(len(annotators.names))]
 
 
-def _of_people(end: str, pairs: list[Pair], level: Level, options: _Options, *, bare: bool) -> dict[str, float]:
+def _of_people(end: str, pairs: list[Pair], kinds: KindOptions, options: _Options, *, bare: bool) -> dict[str, float]:
     """Figures averaged over pairs, as the judge's own are; `bare`: the ends of the scale are not known."""
-    figures = levels.figures_once(pairs, level) if pairs else {}
-    names = _with_people(options)
-    return {
-        f"{name}_{end}": np.nan if bare and name not in agreement.OF_SCORES else figures.get(name, np.nan)
-        for name in names
-    }
+    if not pairs:
+        return {}
+    figures = _figures(pairs, np.zeros(len(pairs[0][0].kind), dtype=np.int64), kinds, intervals=False)
+    names = [name for name in _with_people(options) if name in agreement.OF_SCORES or not bare]
+    return {f"{name}_{end}": figures[name][0] for name in names}
 
 
 def _with_people(options: _Options) -> list[str]:
-    return [name for name in options.figures if name != _FIRST and agreement.figure_of(name).ceiling]
+    return [name for name in options.figures if agreement.figure_of(name).ceiling]
 
 
 def _are_means(answers: Answers, panel: Panel) -> bool:
@@ -518,24 +437,12 @@ def _are_means(answers: Answers, panel: Panel) -> bool:
     return bool((~np.isin(np.round(scores, 9), np.round(np.array(panel.scale.codes, dtype=float), 9))).any())
 
 
-def _reasons(
-    found: Found,
-    row: Mapping[str, Any],
-    panel: Panel,
-    pairs: list[Pair],
-    counted: Flags,
-    options: _Options,
-    *,
-    means: bool,
-) -> Notes:
+def _reasons(found: Found, panel: Panel, pairs: list[Pair], counted: Flags, options: _Options, *, means: bool) -> Notes:
     """Why a figure, or its interval, is NA."""
     references = [people for _, people in pairs]
     missing = {name for name, (value, _) in found.items() if np.isnan(value)}
-    between, reasons = options.level == "system", Notes()
-    if between:
-        of_kinds = [name for name in ("accuracy", "kappa", *options.extra) if name in missing]
-        reasons += [f"{', '.join(of_kinds)} and false rates: systems have no verdicts"] if of_kinds else []
-    elif "accuracy" in missing and panel.scale.is_open and panel.scale.level != "nominal":
+    reasons = Notes()
+    if "accuracy" in missing and panel.scale.is_open and panel.scale.level != "nominal":
         reasons.append(Note(NO_ENDS, ("accuracy", "kappa")))
     elif "accuracy" in missing and means:
         reasons.append(Note(MEANS, ("accuracy", "kappa")))
@@ -549,9 +456,9 @@ def _reasons(
         if panel.scale.level == "nominal":
             reasons.append("correlations, mae, bias: a nominal criterion has no scores")
         else:
-            reasons.append(Note(_why_no_scores(pairs, row), lost))
+            reasons.append(Note(_why_no_scores(pairs), lost))
     extra = tuple(name for name in options.extra if name in missing)
-    if extra and not between:
+    if extra:
         reasons.append(Note("people never use a class that the figure needs", extra))
     none: dict[str, list[str]] = {}
     for name, (value, ends) in found.items():
@@ -566,17 +473,11 @@ def _reasons(
     return reasons + [Note(why, tuple(names), "interval") for why, names in none.items()]
 
 
-def _why_no_scores(pairs: list[Pair], row: Mapping[str, Any]) -> str:
+def _why_no_scores(pairs: list[Pair]) -> str:
     """Why figures on scores are NA; of several annotators all reasons."""
     common = [~np.isnan(judge.score) & ~np.isnan(people.score) for judge, people in pairs]
     if not any(rows.any() for rows in common):
         return "no item has a score of both judge and people, and labels that are verdicts have none"
-    if "n_groups" in row:
-        return "no group has three items with scores that differ"
-    if row.get("n_systems", _SEVERAL) < _SEVERAL:
-        return "there are under three systems"
-    if "n_systems" in row:
-        return "all mean scores of the judge or of people are equal"
     reasons = dict[str, None]()
     for (judge, people), rows in zip(pairs, common, strict=True):
         sides = {"the judge": judge.score[rows], "people": people.score[rows]}
@@ -587,10 +488,9 @@ def _why_no_scores(pairs: list[Pair], row: Mapping[str, Any]) -> str:
 
 
 def _framed(rows: list[dict[str, Any]], keys: list[str], options: _Options) -> pd.DataFrame:
-    extra = [name for name in _OF_LEVELS if any(name in row for row in rows)]
     figures = interval_columns(options.figures)
     figures += [f"{name}_{kind}" for kind in ("people", "as_peer") for name in _with_people(options)]
-    types = columns("text: judge") | _COUNTS | dict.fromkeys(extra, "Int64") | columns("number: coverage")
+    types = columns("text: judge") | _COUNTS | columns("number: coverage")
     types |= dict.fromkeys(figures, "float64") | columns("text: ties unscored; bool: same_items; text: notes")
     by = [name for name in keys if name not in CRITERION_KEY]
     if len(set(figures)) < len(figures) or not types.keys().isdisjoint(by):

@@ -23,7 +23,7 @@ from evalkit.stats.plain_tables import Keys, names_in
 from evalkit.stats.result_tables import CRITERION_KEY, split_rows, verdict_codes, with_numbers_as_labels
 from evalkit.stats.touched_tables import take_votes
 from evalkit.tables import schemas
-from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, used_categories
+from evalkit.tables.grouping import ClustersLike, Flags, Ints, used_categories
 from evalkit.tables.ties import labels_among
 
 Kinds = Literal["score", "label", "passed"]
@@ -52,8 +52,6 @@ class Panel:
         Are kinds verdicts (0 fail, 1 pass)? Else they are numbers of `kinds`.
     kinds
         Label -> its number.
-    first
-        Judge -> per item, the share of its samples for the answer shown first and their number, if the table has them.
     one_order
         Judge -> per item, whether its vote is unscored because one of two orders was not read.
     """
@@ -66,7 +64,6 @@ class Panel:
     judges: dict[str, tuple[Answers, Flags]]
     verdicts: bool
     kinds: dict[str, int]
-    first: dict[str, tuple[Floats, Ints]]
     one_order: dict[str, Flags]
 
     def bounds(self, figure: str) -> tuple[float, float]:
@@ -170,21 +167,14 @@ def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, cluste
         said = said.assign(label=schemas.categorical(texts.to_numpy(dtype=object)))
     criterion = str(piece["criterion"].iloc[0])
     annotators = label_values.annotators_of(said, items, scale, kinds, criterion, verdicts=verdicts)
-    judges, rates, lost = {}, {}, {}
+    judges, lost = {}, {}
     for judge in piece["judge"].unique():
         rows = piece.loc[(piece["judge"] == judge).to_numpy()]
         rows = rows if verdicts else with_numbers_as_labels(rows, ends=True)
         judges[str(judge)] = _answers(rows, items, kinds, verdicts=verdicts)
         if "reason" in rows and ONE_ORDER in rows["reason"].cat.categories:
             lost[str(judge)] = np.asarray(items.isin(rows["item_id"][rows["reason"].eq(ONE_ORDER).fillna(value=False)]))
-        if {"first_rate", "n_scored"} <= set(rows):
-            rates[str(judge)] = _first(rows, items)
-    return Panel(head, scale, items, unit, annotators, judges, verdicts, kinds, rates, lost)
-
-
-def _first(own: pd.DataFrame, items: pd.Index) -> tuple[Floats, Ints]:
-    by_item = own.set_index("item_id")[["first_rate", "n_scored"]].reindex(items)
-    return by_item["first_rate"].to_numpy(dtype=np.float64), by_item["n_scored"].fillna(0).to_numpy(dtype=np.int64)
+    return Panel(head, scale, items, unit, annotators, judges, verdicts, kinds, lost)
 
 
 def _answers(own: pd.DataFrame, items: pd.Index, kinds: dict[str, int], *, verdicts: bool) -> tuple[Answers, Flags]:

@@ -16,8 +16,7 @@ from evalkit.stats.alignment.label_values import clusters_for
 from evalkit.stats.comparison.compare_evaluations import kinds_of, labels_of_sides, people_of
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, judges_several_criteria, pairs, side_of
 from evalkit.stats.intervals import change_interval, jackknife_groups, unit_codes
-from evalkit.stats.jackknife_sums import ratio, unit_sums, without_each
-from evalkit.stats.moments import moments
+from evalkit.stats.jackknife_sums import moments, ratio, unit_sums, without_each
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import figure_row, jackknife_row, result_table
 from evalkit.tables.grouping import ClustersLike, Floats, Ints

@@ -1,21 +1,17 @@
-"""Labels beyond chance, judges by twos, judges by samples: against hand derivations and other libraries."""
+"""Labels beyond chance, and where the spread comes from: against hand derivations and other libraries."""
 
-import itertools
 import math
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from judgment_tables import BINARY, DECIMAL, NAMES, TEXTBOOK, judgments, rated
 from pandas.testing import assert_frame_equal
 
-from evalkit.errors import ConfigError, InputError
+from evalkit.errors import InputError
 from evalkit.rubrics import Scale
-from evalkit.stats.agreement.judge_pairs import judge_agreement
-from evalkit.stats.agreement.phi_grids import phi_grid
 from evalkit.stats.agreement.reliabilities import reliability
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
@@ -138,7 +134,6 @@ def test_judgments_and_their_votes_say_the_same_of_labels(answers):
     assert len(first) == len(second)
     if len(first) and first["n_pairable"].iloc[0] and second["n_pairable"].iloc[0]:
         assert first[names].iloc[0].tolist() == pytest.approx(second[names].iloc[0].tolist(), nan_ok=True)
-    assert_frame_equal(judge_agreement(table), judge_agreement(vote(table)))
 
 
 def test_the_short_table_is_the_head_of_the_full_one():
@@ -153,39 +148,13 @@ def test_the_short_table_is_the_head_of_the_full_one():
 # -- pairs
 
 
-@settings(max_examples=60)
-@given(RATINGS)
-def test_pairs_are_those_of_scikit_learn(ratings):
-    from sklearn.metrics import cohen_kappa_score
-
-    made = judge_agreement(rated(ratings, FOUR))
-    pairs = list(itertools.combinations(range(len(ratings)), 2))
-    assert made[["judge_a", "judge_b"]].values.tolist() == [[f"j{a}", f"j{b}"] for a, b in pairs]
-    for (a, b), row in zip(pairs, made.to_dict("records"), strict=True):
-        both = [(x, y) for x, y in zip(ratings[a], ratings[b], strict=True) if None not in (x, y)]
-        assert (row["n"], row["coverage"]) == (len(both), len(both) / 7)
-        if not both:
-            assert row["notes"] == "no item was scored by both"
-            continue
-        one, other = zip(*both, strict=True)
-        assert row["percent_agreement"] == pytest.approx(np.mean(np.equal(one, other)))
-        if len({*one, *other}) < 2:
-            assert math.isnan(row["cohen_kappa"])
-            assert "cohen_kappa: both judges always give one and the same answer" in row["notes"]
-            continue
-        assert row["cohen_kappa"] == pytest.approx(cohen_kappa_score(one, other), abs=1e-9)
-        if len(both) > 1:
-            weighted = cohen_kappa_score(one, other, weights="quadratic", labels=[1, 2, 3, 4])
-            assert row["quadratic_kappa"] == pytest.approx(weighted, abs=1e-9)
-
-
-def test_pairs_interval_by_hand():
+def test_the_interval_of_the_percent_agreement_by_hand():
     # Agreement 1, 1, 1, 0 on four items: p = 3/4; without one item 2/3 three times and 1 once, which has no
     # logit: its error is not known. With eight items of two 0s: without one, 5/7 (six times) or 6/7 (twice).
-    four = judge_agreement(rated([[1, 1, 1, 1], [1, 1, 1, 2]], FOUR)).iloc[0]
+    four = reliability(rated([[1, 1, 1, 1], [1, 1, 1, 2]], FOUR)).iloc[0]
     assert math.isnan(four["percent_agreement_low"])
     assert "no interval of percent_agreement: without one cluster it is at the end of its range" in four["notes"]
-    eight = judge_agreement(rated([[1] * 4 + [2] * 4, [1, 1, 1, 2, 2, 2, 2, 1]], FOUR)).iloc[0]
+    eight = reliability(rated([[1] * 4 + [2] * 4, [1, 1, 1, 2, 2, 2, 2, 1]], FOUR)).iloc[0]
     z = np.log([2.5] * 6 + [6] * 2)
     error = math.sqrt(7 / 8 * ((z - z.mean()) ** 2).sum())
     low = math.log(3) - 2.364624 * error  # t with seven degrees of freedom
@@ -193,26 +162,10 @@ def test_pairs_interval_by_hand():
     assert "only 8 clusters" in eight["notes"]
 
 
-def test_pairs_of_means_shuffled_and_of_several_criteria():
-    # Means 2, .5 against 1, .5 (a half has a score, but no label): 2·s_ab/(s_a² + s_b² + gap²), moments with 1/n:
-    # ā = 1.25, b̄ = .75, s_a² = .5625, s_b² = .0625, s_ab = .1875: .375/(.625 + .25) = 3/7.
-    table = judgments({("a", "x"): [2, 2], ("a", "y"): [1, 1], ("b", "x"): [0, 1], ("b", "y"): [0, 1]})
-    other = judgments({("a", "x"): ["art"], ("a", "y"): ["law"]}, NAMES, criterion="topic")
-    both = pd.concat([table, other], ignore_index=True)
-    made = judge_agreement(both)
-    assert made["criterion"].tolist() == ["c", "topic"]
-    assert made["quadratic_kappa"].tolist() == pytest.approx([3 / 7, math.nan], nan_ok=True)
-    assert made["percent_agreement"].tolist() == [0, 0]
-    assert made["n"].tolist() == [2, 1]
-    shuffled = both.sample(frac=1, random_state=4).reset_index(drop=True)
-    again = judge_agreement(shuffled).sort_values("criterion", ignore_index=True)
-    assert again["quadratic_kappa"].tolist() == pytest.approx(made["quadratic_kappa"].tolist(), nan_ok=True)
-
-
 # -- judges by samples
 
 
-def test_grid_by_hand():
+def test_components_and_phi_by_hand():
     # Scores on 0-2, so norms are halves. Items a, b, c; cell means x: 0, 1, ½ and y: ¼, ¾, ¾ (of norms).
     # Within cells: only y varies, three times (0, ½)/(½, 1): Σ = 3·⅛; MS_e = .375/6 = .0625.
     # Item means ⅛, ⅞, ⅝ (grand 13/24), judge means ½, 7/12.
@@ -225,42 +178,25 @@ def test_grid_by_hand():
     ms_both = 2 * ((cells - item[:, None] - judge[None] + grand) ** 2).sum() / 2
     part_e, part_ij = 0.0625, max((ms_both - 0.0625) / 2, 0)
     part_j, part_i = max((ms_judge - ms_both) / 6, 0), (ms_item - ms_both) / 4
-    made = phi_grid(table, judges=(1, 2, 4), samples=(1, 2, 8)).set_index(["n_judges", "n_samples"])
-    assert len(made) == 9
-    for (j, k), row in made.iterrows():
-        expected = part_i / (part_i + part_j / j + part_ij / j + part_e / (j * k))
-        assert row["phi"] == pytest.approx(expected)
-        assert row["extrapolated"] == (j > 2 or k > 2)
-    assert made.loc[(2, 2), "phi"] == pytest.approx(reliability(table)["phi"].iloc[0])
-    assert made.loc[(2, 2), "phi_low"] == pytest.approx(reliability(table)["phi_low"].iloc[0], nan_ok=True)
+    row = reliability(table).iloc[0]
+    spread = ["spread_item", "spread_judge", "spread_item_judge", "spread_sample"]
+    assert row[spread].tolist() == pytest.approx([part_i, part_j, part_ij, part_e])
+    assert row["phi"] == pytest.approx(part_i / (part_i + part_j / 2 + part_ij / 2 + part_e / 4))
 
 
-def test_grid_rises_with_judges_and_samples():
-    rng = np.random.default_rng(1)
-    truth = rng.integers(0, 3, 40)
-    samples = {
-        (f"i{n:02}", judge): np.clip(value + rng.integers(-1, 2, 3), 0, 2).tolist()
-        for n, value in enumerate(truth)
-        for judge in "xyz"
-    }
-    wide = phi_grid(judgments(samples)).pivot(index="n_judges", columns="n_samples", values="phi")
-    assert (wide.diff().iloc[1:] > 0).all(axis=None)
-    assert (wide.diff(axis=1).iloc[:, 1:] > 0).all(axis=None)
+def test_a_negative_component_is_set_to_0_with_a_note():
+    # the judges contradict each other on both items: the items' means are equal, although the votes vary
+    apart = judgments({("i", "a"): [0], ("i", "b"): [2], ("k", "a"): [2], ("k", "b"): [0]})
+    assert "a negative variance component was set to 0" in reliability(apart)["notes"].iloc[0]
+    # a and b agree on items that differ
+    together = judgments({("i", "a"): [0], ("i", "b"): [0], ("k", "a"): [2], ("k", "b"): [2]})
+    assert "negative" not in reliability(together)["notes"].iloc[0]
 
 
-def test_grid_refuses_and_says_why():
-    one_sample = judgments({("a", "x"): [0], ("a", "y"): [1], ("b", "x"): [2], ("b", "y"): [2]})
-    made = phi_grid(one_sample, judges=(2,), samples=(1, 3))
-    assert not math.isnan(made["phi"].iloc[0])
-    assert math.isnan(made["phi"].iloc[1])
-    assert made["notes"].iloc[1] == "phi: from one sample per judge, nothing can be said about more samples"
-    alone = phi_grid(judgments({("a", "x"): [0, 1], ("b", "x"): [2, 2]}), judges=(1,), samples=(1,))
-    assert (alone["phi"].isna().all(), alone["notes"].iloc[0]) == (True, "phi: one judge")
-    for wrong in ({"judges": (0,)}, {"samples": (1.5,)}, {"judges": ()}, {"samples": (True,)}):
-        with pytest.raises(ConfigError, match="whole numbers ≥ 1"):
-            phi_grid(one_sample, **wrong)
-    with pytest.raises(InputError, match="phi_grid: this is a table of votes"):
-        phi_grid(vote(one_sample))
+def test_one_judge_has_no_phi():
+    alone = reliability(judgments({("a", "x"): [0, 1], ("b", "x"): [2, 2]})).iloc[0]
+    assert math.isnan(alone["phi"])
+    assert "spread: one judge" in alone["notes"]
 
 
 # -- degenerate input
@@ -288,12 +224,6 @@ def test_degenerate_input_gives_na_with_reasons_and_no_warnings(name):
             for figure in ("fleiss_kappa", "gwet_ac1"):
                 if not math.isnan(row[figure]):
                     assert -1 <= row[figure] <= 1
-            pairs = judge_agreement(judged)
-            assert len(pairs) == (0 if name == "one judge" else 1)
-            assert pairs["notes"].notna().all()
-        grid = phi_grid(table)
-        assert len(grid) == 25
-        assert (grid["phi"].notna() | grid["notes"].notna()).all()
     if name == "all equal":
         assert math.isnan(row["fleiss_kappa"])
         assert "fleiss_kappa: nothing varies" in row["notes"]
@@ -310,11 +240,9 @@ def test_empty_tables_and_missing_columns():
             reliability(empty, full=True).columns.tolist()
             == reliability(rated(TEXTBOOK, FIVE_NAMES), full=True).columns.tolist()
         )
-        assert len(judge_agreement(empty)) == 0
-        assert len(judge_agreement(empty.drop(columns="level"))) == 0
+        assert len(reliability(empty.drop(columns="level"))) == 0
         with pytest.raises(InputError, match="no column `score` or `label`"):
-            judge_agreement(empty.drop(columns=["score", "label"]))
-    assert len(phi_grid(schemas.empty("judgments"))) == 0
+            reliability(empty.drop(columns=["score", "label"]))
 
 
 # -- published figures

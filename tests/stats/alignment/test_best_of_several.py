@@ -54,9 +54,6 @@ def test_two_judges_or_figures_without_accuracy():
     plain = notes(ek.align(votes_of(said), labels_of(truth), interval=None))
     assert plain["b"].endswith("above d, on the same items")
     assert "[" not in plain["b"]
-    groups = {f"i{i}": i // 20 for i in range(80)}
-    inside = notes(ek.align(votes_of(said), labels_of(truth), level="group", clusters=groups, figures=["accuracy"]))
-    assert inside["b"].endswith(TEXT)
 
 
 def test_a_judge_that_is_best_on_fewer_items_can_be_below_the_next_on_these():

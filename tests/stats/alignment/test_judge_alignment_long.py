@@ -2,7 +2,6 @@ import gzip
 import itertools
 import json
 import math
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from judgment_tables import BINARY, NAMES, PLAIN, imported, judgments, published_rows
 from pandas.testing import assert_frame_equal
 
-from evalkit.errors import ConfigError, EvalkitWarning, InputError
+from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.alignment.agreement_measures import FIGURES
@@ -249,11 +248,9 @@ def test_unknown_labels_and_options():
         align(votes_of([5, 4]), pd.concat([unnamed, unnamed]))
     with pytest.raises(InputError, match="by='system' is not a column"):
         one([5], {"ann": [5]}, by="system")
-    for option in ("reference", "ties", "unscored", "level", "interval", "figures"):
+    for option in ("reference", "ties", "unscored", "interval", "figures"):
         with pytest.raises(ConfigError, match=f"{option}='x'"):
             one([5], {"ann": [5]}, **{option: "x"})
-    with pytest.raises(ConfigError, match="needs clusters"):
-        one([5], {"ann": [5]}, level="group")
 
 
 def test_empty_tables():
@@ -278,17 +275,11 @@ def test_by_groups_and_shuffled_rows():
     assert_frame_equal(mixed, plain, check_exact=False, rtol=1e-12)
 
 
-def test_the_bootstrap_is_near_the_jackknife():
-    draw = np.random.default_rng(7)
-    truth = draw.integers(1, 6, 80)
-    codes = np.clip(truth + draw.integers(-2, 3, 80), 1, 5).tolist()
-    first = one(codes, {"a": truth.tolist()})
-    second = one(codes, {"a": truth.tolist()}, interval="bootstrap")
-    for name in ("accuracy", "kappa", "spearman", "mae"):
-        assert second[name] == first[name]
-        assert second[f"{name}_low"] == pytest.approx(first[f"{name}_low"], abs=0.08)
-        assert second[f"{name}_high"] == pytest.approx(first[f"{name}_high"], abs=0.08)
-    assert math.isnan(one(codes, {"a": truth.tolist()}, interval=None)["kappa_low"])
+def test_without_intervals_the_figures_are_the_same():
+    codes, people = [1, 2, 3, 2, 5, 4, 1], {"a": [1, 2, 2, 3, 5, 4, 2]}
+    row, bare = one(codes, people), one(codes, people, interval=None)
+    assert bare[list(FIGURES)].tolist() == row[list(FIGURES)].tolist()
+    assert bare[[f"{name}_low" for name in FIGURES]].isna().all()
 
 
 def test_same_items_is_of_the_figures_that_are_shown():
@@ -302,19 +293,15 @@ def test_same_items_is_of_the_figures_that_are_shown():
     assert found["accuracy"].tolist() == [1, 0.75]
 
 
-def test_group_level_skips_constant_and_small_groups():
+def test_correlations_inside_groups_leave_out_constant_and_small_ones():
     # Group p: perfect; q: reversed; r: the judge is constant; s: two items.
     codes = [1, 2, 3, 1, 2, 3, 4, 4, 4, 1, 2]
     people = {"a": [1, 2, 3, 3, 2, 1, 1, 2, 3, 1, 2]}
     clusters = {f"i{n}": name for n, name in enumerate("pppqqqrrrss")}
-    with pytest.warns(EvalkitWarning, match=r"in 1 of 1 rows \(judge 'j': 2 of 4 used\)"):
-        row = one(codes, people, level="group", clusters=clusters)
-    assert row["spearman"] == pytest.approx(0)
-    assert (row["n_groups"], row["n_groups_used"]) == (4, 2)
-    assert "only 2 of 4 groups could be used" in row["notes"]
-    # the warning is about correlations: where none is asked for, there is none to leave out
-    row = one(codes, people, level="group", clusters=clusters, figures=["accuracy"])
-    assert "groups could be used" not in (row["notes"] or "")
+    rows = align(votes_of(codes), labels_of(people), by=clusters).set_index("by")
+    assert rows["spearman"].dropna().to_dict() == pytest.approx({"p": 1, "q": -1})
+    assert "spearman, kendall: all scores of the judge are equal" in rows.loc["r", "notes"]
+    assert "spearman, kendall: fewer than three items have both scores" in rows.loc["s", "notes"]
 
 
 # -- published judgments
@@ -348,6 +335,9 @@ RULES = {
 }
 
 
+CORRELATIONS = ["pearson", "spearman", "kendall"]
+
+
 def _check(made, expected, prefix=""):
     row = made.iloc[0]
     for name, theirs in (("pearson", "pearson"), ("spearman", "spearman"), ("kendall", "kendall_b")):
@@ -373,9 +363,9 @@ def test_published_topical_chat_correlations(topical, prompt):
         corpus = align(votes, labels, interval=None)
         assert corpus.loc[0, "n_scored"] == expected[policy]["dataset"]["n"]
         _check(corpus, expected[policy]["dataset"])
-        group = align(votes, labels, interval=None, level="group", clusters=clusters)
-        _check(group, expected[policy]["group"])
-        assert group.loc[0, "n_groups"] == expected[policy]["group"]["groups"]
+        groups = align(votes, labels, interval=None, by=clusters)
+        _check(groups[CORRELATIONS].mean().to_frame().T, expected[policy]["group"])
+        assert len(groups) == expected[policy]["group"]["groups"]
     for k in (1, 3, 5, 10, 20):
         first = table[table["sample"] < k]
         for rule, options in RULES.items():
@@ -396,18 +386,14 @@ def test_published_summeval_judges_against_the_mean_of_three_experts(published_d
     once = rows.drop_duplicates("item_id").set_index("item_id")
     said = [(item, criterion, name, str(code)) for item, codes in once["human"].items() for name, code in codes.items()]
     labels = pd.DataFrame(said, columns=["item_id", "criterion", "annotator", "label"])
-    clusters = once["group_id"]
     corpus = align(votes, labels, reference="mean", interval=None).set_index("judge")
-    with warnings.catch_warnings(record=True) as caught:  # one judge is constant in most documents
-        warnings.simplefilter("always", EvalkitWarning)
-        group = align(votes, labels, reference="mean", interval=None, level="group", clusters=clusters)
-    assert len(caught) == (criterion == "consistency")
-    group = group.set_index("judge")
+    groups = align(votes, labels, reference="mean", interval=None, by=once["group_id"]).groupby("judge")[CORRELATIONS]
+    means, used = groups.mean(), groups.count()["pearson"]
     for judge, expected in reference["judges"].items():
         _check(corpus.loc[[judge]], expected["dataset"])
-        _check(group.loc[[judge]], expected["group"])
+        _check(means.loc[[judge]], expected["group"])
         assert corpus.loc[judge, "mae"] == pytest.approx(expected["mae"], abs=1e-6)
-        assert group.loc[judge, "n_groups_used"] == expected["group"]["groups"] - expected["group"]["groups_skipped"]
+        assert used[judge] == expected["group"]["groups"] - expected["group"]["groups_skipped"]
 
 
 def test_column_types_do_not_depend_on_the_values():

@@ -1,4 +1,4 @@
-"""What a jury is worth: leave one judge out, effective number of judges, families."""
+"""What a jury is worth: leave one judge out."""
 
 import math
 import re
@@ -14,13 +14,11 @@ from hypothesis import strategies as st
 from judgment_tables import BINARY, DECIMAL, NAMES, TOPIC, answered, judgments
 from llmbar import juries
 
-from evalkit.errors import ConfigError, EvalkitWarning, InputError
+from evalkit.errors import ConfigError
 from evalkit.rubrics import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
-from evalkit.stats.alignment.independent_judges import effective_judges
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.judge_contributions import jury_value
-from evalkit.stats.alignment.model_families import family, jury_families, models_of
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 
@@ -168,118 +166,6 @@ def test_weights_references_and_judges_that_weigh_nothing():
         jury_value(votes, labels, weights={"z": 1})
 
 
-# -- effective number of judges
-
-
-def test_effective_judges_by_hand():
-    # One annotator, errors (1,1), (1,−1), (−1,1), (−1,−1): Var = 4/3 each, of the mean (1, 0, 0, −1) 2/3: 2 judges.
-    people = np.zeros((4, 1))
-    said = np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1]])
-    values, why = effective_judges(said, people, np.arange(4))
-    assert values[0] == pytest.approx(2)
-    assert why == "a lower bound: one annotator per item"
-    # Judges that err alike are one.
-    values, _ = effective_judges(said[:, [0, 0]], people, np.arange(4))
-    assert values[0] == pytest.approx(1)
-    # Two annotators at ±d: σ²_h = 2d², m = 2: d² off both sides: (4/3 − d²)/(2/3 − d²).
-    d = 0.5
-    values, why = effective_judges(said, people + np.array([[d, -d]]), np.arange(4))
-    assert values[0] == pytest.approx((4 / 3 - d**2) / (2 / 3 - d**2))
-    assert why is None
-    # d = 1: the lower part is below 0.
-    values, why = effective_judges(said, people + np.array([[1.0, -1]]), np.arange(4))
-    assert math.isnan(values[0])
-    assert "no larger than the differences among people" in why
-
-
-@pytest.mark.parametrize(("shared", "expected"), [(0.0, 4.0), (0.5, 1.6), (0.9, 1.0810810810810811)])
-def test_effective_judges_of_a_simulated_jury(shared, expected):
-    # Errors with correlation ρ: Var(ē) = σ²(1 + 3ρ)/4, so n_eff = 4/(1 + 3ρ): 4, 1.6, 1.081.
-    draw = np.random.default_rng(11)
-    n = 6000
-    truth = draw.normal(size=(n, 1))
-    errors = math.sqrt(shared) * draw.normal(size=(n, 1)) + math.sqrt(1 - shared) * draw.normal(size=(n, 4))
-    people = truth + 0.8 * draw.normal(size=(n, 3))
-    people[draw.random((n, 3)) < 0.2] = np.nan
-    values, why = effective_judges(truth + errors, people, np.arange(n))
-    assert why is None
-    # Four standard errors by the jackknife of the logarithm.
-    logs = np.log(values[1:])
-    error = math.sqrt((len(logs) - 1) / len(logs) * ((logs - logs.mean()) ** 2).sum())
-    assert abs(math.log(values[0]) - math.log(expected)) < 4 * error
-    # With one annotator the same judges look fewer.
-    fewer, _ = effective_judges(truth + errors, people[:, :1], np.arange(n))
-    assert fewer[0] < values[0]
-
-
-def test_leaving_units_out_is_leaving_their_items_out():
-    draw = np.random.default_rng(2)
-    said, people = draw.normal(size=(12, 3)), draw.normal(size=(12, 2))
-    clusters = np.repeat(np.arange(4), 3)
-    values, _ = effective_judges(said, people, clusters)
-    for out in range(4):
-        kept = clusters != out
-        again, _ = effective_judges(said[kept], people[kept], np.arange(9))
-        assert values[1 + out] == pytest.approx(again[0], nan_ok=True)
-
-
-def test_n_eff_of_tables():
-    answers = {"a": [1, 2, 3, 4, 5, 3], "b": [2, 2, 4, 4, 4, 2], "c": [1, 3, 2, 5, 5, 3]}
-    people = {"p": [1, 2, 3, 5, 5, 2], "q": [2, 2, 3, 4, 5, 3]}
-    first = jury_value(votes_of(answers, PLAIN), labels_of(people)).iloc[0]
-    norms = (np.array(list(answers.values())).T - 1) / 4
-    expected, _ = effective_judges(norms, (np.array(list(people.values())).T - 1) / 4, np.arange(6))
-    assert first["n_eff"] == pytest.approx(expected[0], nan_ok=True)
-    assert first["figure"] == "quadratic_kappa"
-    # Verdicts alone ("true"): errors of pass and fail.
-    verdicts = labels_of({"p": ["true", "false", "true", "true"], "q": ["true", "false", "false", "true"]})
-    binary = jury_value(votes_of({"a": [1, 0, 1, 0], "b": [1, 1, 0, 1], "c": [0, 0, 1, 1]}), verdicts).iloc[0]
-    said = np.array([[1, 0, 1, 0], [1, 1, 0, 1], [0, 0, 1, 1]]).T.astype(float)
-    expected, _ = effective_judges(said, np.array([[1, 0, 1, 1], [1, 0, 0, 1]]).T.astype(float), np.arange(4))
-    assert binary["n_eff"] == pytest.approx(expected[0], nan_ok=True)
-
-
-# -- families
-
-
-def test_families_and_models():
-    assert {family(name) for name in ("gpt-4o", "openai/gpt-oss-20b", "o4-mini", "chatgpt-4o-latest")} == {"gpt"}
-    assert family("Qwen/QwQ-32B") == family("qwen2.5-72b") == "qwen"
-    assert family("house/Unheard-of-7b") == "unheard-of-7b"
-    assert family("7-8") == "7-8"
-    assert models_of(["openai:gpt-4o", "me"], {"me": "claude-x"}) == {"openai:gpt-4o": "gpt-4o", "me": "claude-x"}
-    table = pd.DataFrame({"judge": ["me", "me"], "model": [None, "gpt-4o-2024"]})
-    assert models_of(["me", "fake:strict"], table) == {"me": "gpt-4o-2024", "fake:strict": "fake"}
-    with pytest.raises(InputError, match="models= must be a mapping from judge to model"):
-        models_of(["me"], pd.DataFrame({"judge": ["me"]}))
-
-
-def test_judges_of_one_family_and_of_their_own_answers_are_named():
-    answers = {"openai:gpt-4o": [1, 0, 1], "openai:o3-mini": [1, 1, 1], "anthropic:claude-4": [0, 0, 1]}
-    votes, labels = votes_of(answers), labels_of({"ann": [1, 0, 1]})
-    items = [
-        {"item_id": "i000", "answer": "x", "system_id": "gpt-3.5-turbo"},
-        {"item_id": "i001", "answer": "y", "system_id": "human"},
-        {"item_id": "i002", "answer": "z", "system_id": "claude-4"},
-    ]
-    with pytest.warns(EvalkitWarning) as caught:
-        made = by_judge(jury_value(votes, labels, items=items))
-    said = [str(one.message) for one in caught]
-    assert any("'openai:gpt-4o', 'openai:o3-mini' share the model family gpt" in text for text in said)
-    assert "'anthropic:claude-4' judged 1 answer of its own model family" in made.loc["anthropic:claude-4", "notes"]
-    assert "share the model family gpt" in made.loc["jury", "notes"]
-    related = jury_families({"x": "Baseline"}, pd.DataFrame({"judge": ["x", "x"], "item_id": ["p", "q"]}), None)
-    assert related.families == {}
-    asked = pd.DataFrame({"judge": ["x", "x"], "item_id": ["p", "q"]})
-    named = [{"item_id": "p", "system_id": "baseline"}, {"item_id": "q", "system_id": "other-baseline"}]
-    assert jury_families({"x": "Baseline"}, asked, named).own == {"x": 1}
-    with pytest.raises(InputError, match="no column 'system_id'"):
-        jury_value(votes, labels, items=[{"item_id": "i000", "answer": "x"}])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        jury_value(votes, labels, models={"openai:gpt-4o": "a", "openai:o3-mini": "b"})
-
-
 # -- degenerate input
 
 
@@ -306,8 +192,6 @@ def test_degenerate_input_gives_na_with_reasons_and_no_warnings(answers, scale, 
         for figure in ("value", "effect"):
             if math.isnan(row[figure]) and not (figure == "effect" and row["judge"] == "jury"):
                 assert isinstance(row["notes"], str)
-    assert math.isnan(made["n_eff"].iloc[0])
-    assert "n_eff" in made["notes"].iloc[0]
 
 
 def test_empty_shuffled_and_dawid_skene():
@@ -327,10 +211,7 @@ def test_recorded_juries(published_data):
     n_juries = 0
     for name, votes, gold, published in juries(published_data):
         labels = pd.DataFrame({"item_id": gold.index, "criterion": "c", "annotator": "gold", "label": gold.to_numpy()})
-        models = {judge: judge for judge in published["judges"]}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", EvalkitWarning)
-            made = by_judge(jury_value(votes, labels, method="majority", quorum=0, models=models))
+        made = by_judge(jury_value(votes, labels, method="majority", quorum=0))
         # Items without any vote, and ties, count half in the published figure; here only ties have a row to count.
         silent = int((votes.groupby("item_id")["n_scored"].sum() == 0).sum())
         n, jury = len(gold), aggregate(votes, method="majority", quorum=0)
