@@ -35,7 +35,6 @@ from evalkit.notebook.start.column_roles import (
 )
 from evalkit.notebook.start.mapped_table import label_problems, map_table, people_of, role_problems, role_remarks
 from evalkit.notebook.start.table_columns import Column, plain_value
-from evalkit.notebook.start.table_source import table_expression
 from evalkit.notebook.tuner.code_snippets import judge_code, judges_needed, rubric_code
 from evalkit.notebook.tuner.drafts import plan_line
 from evalkit.notebook.tuner.judge_addresses import judge_at, server_of
@@ -89,11 +88,11 @@ class StartCard(NotebookWidget):
         judges: JudgesLike | None,
         roles: Mapping[str, str],
         options: Mapping[str, Any],
-        source: str = "table",
+        variable: str = "table",
     ) -> None:
         super().__init__(new_widget("TunerWidget", "start", "pass inputs= and labels= to evaluate"))
         self._file = str(table) if isinstance(table, (str, Path)) else ""
-        self._is_frame, self._source = isinstance(table, pd.DataFrame), source
+        self._is_frame, self._variable = isinstance(table, pd.DataFrame), variable
         self._options = dict(options)
         self._new_id = self._id_of_new()
         self._table = read_frame(self._file) if self._file else as_frame(table)
@@ -117,7 +116,7 @@ class StartCard(NotebookWidget):
     # -- from Python
     @property
     def code(self) -> str:
-        """Python that makes the same items and the same tuner, from the file or the expression that `start` got."""
+        """Python that makes the same items and the same tuner, from the file or the variable that `start` got."""
         rubric = repr(self._rubric_file) if self._rubric_file else rubric_code(self.rubric)
         lines = [*judges_needed(*self.judges), "import evalkit as ek", "", *self._items_code(), f"rubric = {rubric}"]
         lines += [f"judges = [{', '.join(map(judge_code, self.judges))}]", "tuner = ek.RubricTuner("]
@@ -134,10 +133,10 @@ class StartCard(NotebookWidget):
     def _items_code(self) -> list[str]:
         if self._file:
             return [f"table = ek.tables.read_frame({self._file!r})", *self._lines]
-        if not self._source:
+        if not self._variable:
             missing = "# put the table that was passed to ek.start into the variable table"
             return [missing, *([] if self._is_frame else ["table = ek.tables.as_frame(table)"]), *self._lines]
-        value = self._source if self._is_frame else f"ek.tables.as_frame({self._source})"
+        value = self._variable if self._is_frame else f"ek.tables.as_frame({self._variable})"
         return [*([] if value == "table" else [f"table = {value}"]), *self._lines]
 
     def tuner(self) -> RubricTuner:
@@ -156,7 +155,7 @@ class StartCard(NotebookWidget):
                 arguments = self._arguments()  # labels under the names of people are no columns of the items
                 items = self.items.drop(columns=self._label_columns) if self._people else self.items
                 session = Session(items, self.rubric, self.judges, **arguments)
-            session.items_code, session.reads_items = self._items_code(), bool(self._file or self._source)
+            session.items_code, session.reads_items = self._items_code(), bool(self._file or self._variable)
             roles = {"roles": dict(self.roles.roles), "rubric_file": self._rubric_file, "left_out": self._left_out}
             session.history.parts.append(lambda: roles)
             session.history.save()
@@ -502,5 +501,7 @@ def start(
     ('helpfulness', {'question': 'prompt', 'answer': 'bot_resp'}, [])
     """
     roles = dict(roles or {}) | ({options.pop("item_id"): "id"} if options.get("item_id") else {})
-    source = "" if isinstance(table, (str, Path)) else table_expression(table, inspect.currentframe().f_back)  # type: ignore[union-attr]
-    return StartCard(table, rubric, judges, roles, options, source)
+    caller: Any = inspect.currentframe().f_back  # type: ignore[union-attr]
+    names = {**caller.f_globals, **caller.f_locals}
+    variables = (name for name, value in names.items() if value is table and name.isidentifier() and name[0] != "_")
+    return StartCard(table, rubric, judges, roles, options, next(variables, ""))

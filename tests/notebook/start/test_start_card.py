@@ -880,12 +880,12 @@ def pasted(card, names):
 
 @pytest.mark.long
 def test_the_code_runs_as_it_stands_whatever_the_table_came_from(tmp_path, monkeypatch):
-    """A file, a variable of any name and kind, an expression, a literal, a data set on the hub."""
+    """A file, a variable of any name and kind, a data set on the hub; what is in no variable is to be put into one."""
     datasets = pytest.importorskip("datasets")
     monkeypatch.chdir(tmp_path)
     frame, listed_rows, dataset = pd.DataFrame(ROWS), list(ROWS), datasets.Dataset.from_list(ROWS)
     names = {"frame": frame, "listed_rows": listed_rows, "dataset": dataset, "pd": pd, "holder": {"deep": frame}}
-    holder = names["holder"]
+    holder = names.pop("holder")
     write_frame(frame, tmp_path / "chats.jsonl")
     hub = {"org/chats": dataset, "org/chats-v1.5": dataset}
     monkeypatch.setattr(datasets, "load_dataset", lambda name, *_, **__: hub[name])
@@ -896,13 +896,12 @@ def test_the_code_runs_as_it_stands_whatever_the_table_came_from(tmp_path, monke
     assert "as_frame(dataset)" in pasted(ek.start(dataset), names)
     assert "read_frame('org/chats')" in pasted(ek.start("org/chats"), {})
     assert "read_frame('org/chats-v1.5')" in pasted(ek.start("org/chats-v1.5"), {})
-    assert "table = holder['deep']\n" in pasted(ek.start(holder["deep"]), names)
-    assert "frame.head(20)" in pasted(ek.start(frame.head(20)), names)
-    assert "pd.DataFrame(listed_rows" in pasted(ek.start(pd.DataFrame(listed_rows), samples=1), names)
-    assert "'It is one.'" in pasted(
-        ek.start([{"uid": "a", "prompt": "Is it one of them?", "reply": "It is one.", "rating": 2}]), {}
-    )
-    table = frame
+    assert "table = frame\n" in pasted(ek.start(holder["deep"]), names)
+    few = [{"uid": "a", "prompt": "Is it one of them?", "reply": "It is one.", "rating": 2}]
+    for make in (lambda: frame.head(20), lambda: pd.DataFrame(listed_rows), lambda: [*few]):
+        made = pasted(ek.start(make()), {"table": make()})
+        assert made.count("# put the table that was passed to ek.start into the variable table") == 1
+    table = frame.copy()
     assert "\ntable = " not in pasted(ek.start(table), {"table": table})
     cell = "import evalkit as ek\ncard = ek.start(some_rows)\n"  # source unknown, as with exec: by the variable
     values = {"some_rows": listed_rows}
