@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2] / "evalkit"
-ALL = 45_552
+ALL = 45_526
 MOST = {
     "cli": 1_772,
     "core": 1_523,
@@ -25,7 +25,7 @@ MOST = {
     "gate": 2_381,
     "inspect": 172,
     "lighteval": 3_029,
-    "notebook": 5_499,
+    "notebook": 5_473,
     "plots": 942,
     "rubrics": 4_866,
     "runs": 2_855,

@@ -1202,30 +1202,6 @@ def test_several_criteria_in_one_call_are_planned_and_run_as_such(tmp_path):
     assert "criteria_per_call='all'" in tuner.code()
 
 
-@pytest.mark.long
-def test_columns_of_a_person_and_a_criterion_are_labels_of_that_person(tmp_path):
-    """Each pair of names and each way to write them; the truth is who was put into the name."""
-    scale = {"scale": {0: "no", 1: "yes"}, "pass_at": 1}
-    rubric = ek.Rubric(id="two", inputs=["text"], criteria=[{"name": name, **scale} for name in ("sells", "plain")])
-    ways = ["{who} {what}", "{what}_{who}", "{who} ({what})", "{what}: {who}"]
-    for at, way in enumerate(ways):
-        names = {way.format(who=who, what=what): (who, what) for who in ("Dana", "Ravi") for what in rubric.names}
-        names["Eve plain"] = "Eve plain", "plain"  # of one criterion alone: maybe no name
-        labels = {column: [(number + len(column)) % 2 for number in range(12)] for column in names}
-        ids = [f"P-{number:03}" for number in range(12)]
-        table = pd.DataFrame({"SKU": ids, "text": [f"the text of item {one}" for one in ids], **labels})
-        roles = {column: f"label: {what}" for column, (_, what) in names.items()}
-        card = ek.start(table, rubric, ["fake:strict"], roles=roles, folder=tmp_path / str(at))
-        expected = {(who, what, item, str(labels[column][number]))
-                    for column, (who, what) in names.items() for number, item in enumerate(ids)}  # fmt: skip
-        made = run_code(card, table)
-        for given_labels in (card.tuner().labels, made["labels"]):
-            rows = given_labels[["annotator", "criterion", "item_id", "label"]].astype(str)
-            assert set(rows.itertuples(index=False, name=None)) == expected, way
-        assert sum("labels of Dana" in note for note in card.notes) == 1
-        assert not set(names) & set(made["items"]), "held-out labels are not shown beside the items"
-
-
 def test_the_code_names_the_address_also_if_a_variable_has_the_same(monkeypatch):
     url = "http://127.0.0.1:9/v1"
     judge = ek.Judge("openai", "m", base_url=url)
