@@ -162,11 +162,11 @@ class TransformersModel:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         longest, n_rows = max(len(waiting.tokens) for waiting in batch), sum(waiting.n_rows for waiting in batch)
-        what = f"with {n_rows} replies, does not fit into the memory of {self._model.device}"
+        fact = f"with {n_rows} replies, does not fit into the memory of {self._model.device}"
         if len(batch) == 1:
-            return ProviderError("too_long", f"a prompt of {longest} tokens, {what}; for more, use a server")
+            return ProviderError("too_long", f"a prompt of {longest} tokens, {fact}; for more, use a server")
         advice = f"lower {BATCH_SIZE} (it is {batch_size()}); for more, use a server"
-        detail = f"a batch of {len(batch)} prompts, the longest of {longest} tokens, {what}; {advice}"
+        detail = f"a batch of {len(batch)} prompts, the longest of {longest} tokens, {fact}; {advice}"
         return ProviderError("client_error", detail)
 
     def has_died(self) -> bool:
