@@ -2,7 +2,7 @@
 
     python benchmarks/local_models.py                 # no GPU: an engine with a fixed time per step
     python benchmarks/local_models.py vllm [kill]     # vLLM on a card, with a random model; kill its process as well
-    python benchmarks/local_models.py transformers    # the same with transformers; memory: only out-of-memory errors
+    python benchmarks/local_models.py transformers    # the same with transformers, in batches of 8, 64 and 256
 
 Without a card, the engine computes 64 replies at a time, each in 20 to 65 steps of 5 ms, and writes down for each step
 how many it computes; a step is idle as far as it computes fewer than it could, while replies are left to be asked for.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
 import sys
 import tempfile
@@ -191,7 +192,6 @@ def on_vllm(folder: str) -> None:
 
 def killed(judge: ek.Judge) -> None:
     """The engine's process is killed in the middle of a run: nothing is lost but what was under way."""
-    import os
     import signal
     import threading
 
@@ -225,40 +225,6 @@ def bare_transformers(model: Any, tokenizer: Any, n: int) -> float:
     return time.perf_counter() - start
 
 
-def without_memory(judge: ek.Judge, model: Any, sizes: list[int]) -> None:
-    """Real out-of-memory errors: 12 GB free, what a token takes known, unknown, and taken by others in the middle."""
-    import torch
-
-    errors: list[str] = []
-    react = model._without_memory
-    model._without_memory = lambda batch, error: errors.append(f"{len(batch)}: {error}"[:60]) or react(batch, error)
-    torch.cuda.empty_cache()
-    ballast = [torch.empty(int(torch.cuda.mem_get_info()[0] - 12e9), dtype=torch.uint8, device="cuda")]
-    known = model._bytes_per_token, model._most_rows
-    for what in ("known", "unknown", "taken in the middle"):
-        sizes.clear(), errors.clear()
-        model._bytes_per_token, model._most_rows = known
-        if what == "unknown":
-            model._bytes_per_token = 0.001
-        if what == "taken in the middle":  # half of what is free, at the third batch
-            taking = model._generate
-
-            def generate(waiting: Any, taking: Any = taking) -> Any:
-                if len(sizes) == 2 and len(ballast) == 1:
-                    ballast.append(
-                        torch.empty(int(torch.cuda.mem_get_info()[0] * 0.8), dtype=torch.uint8, device="cuda")
-                    )
-                return taking(waiting)
-
-            model._generate = generate
-        seconds = judged(judge, 256)
-        print(f"12 GB free, {what}: {seconds:.2f} s, batches {sizes}, errors {errors}", flush=True)
-    ballast.clear()
-    del model._generate, model._without_memory
-    model._bytes_per_token, model._most_rows = known
-    torch.cuda.empty_cache()
-
-
 def on_transformers(folder: str) -> None:
     import torch
 
@@ -272,14 +238,14 @@ def on_transformers(folder: str) -> None:
     judged(judge, 8)  # loads
     (thread,) = in_process_models._threads.values()
     model: Any = thread._model
-    without_memory(judge, model, sizes)
-    for n in () if "memory" in sys.argv else (8, 64, 256, 1024):
-        bare = bare_transformers(model._model, model._tokenizer, min(n, 256))
+    for n in (8, 64, 256):
+        os.environ["EVALKIT_BATCH_SIZE"] = str(n)
+        bare = bare_transformers(model._model, model._tokenizer, n)
         torch.cuda.reset_peak_memory_stats()
         sizes.clear()
         seconds = judged(judge, n)
         peak = torch.cuda.max_memory_allocated() / 1e9
-        print(f"{n} prompts: {n / seconds:.1f}/s, bare {min(n, 256) / bare:.1f}/s, batches {sizes}, peak {peak:.1f} GB")
+        print(f"{n} prompts: {n / seconds:.1f}/s, bare {n / bare:.1f}/s, batches {sizes}, peak {peak:.1f} GB")
     sizes.clear()
     seconds = judged(judge.replace(temperature=1.0, score="expected"), 128)
     print(f"with log-probabilities: {128 / seconds:.1f}/s, batches {sizes}")

@@ -16,7 +16,6 @@ from evalkit.core.reply_keys import digest
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
 from evalkit.rubrics.criteria import Criterion
 from evalkit.rubrics.inputs import item_inputs
-from evalkit.rubrics.label_words import verdict_word
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.rubrics.rubric import Rubric
 from evalkit.rubrics.scales import Scale, code_text
@@ -36,6 +35,18 @@ QUESTION_HASH, LEVELS = "question_hash", "levels"
 
 OF_LOG = ("source", "probability", "blind", "round", TEXT_HASH, QUESTION_HASH, LEVELS)
 """The columns that labels of a log have more than others."""
+
+_GOOD = "yes y true t pass passed ok okay okey correct accept accepted approve approved valid да верно ✓ ✔ ✅ 👍"
+_BAD = "no n false f fail failed nok incorrect wrong reject rejected invalid нет неверно ✗ ✘ ❌ 👎"
+_BAD_PHRASES = "not ok, not okay, not correct, not accepted, not approved, not valid, не верно"
+_UNSURE = "unsure unclear undecided unknown uncertain skip skipped ignore ignored idk dunno none na ? ??"
+_UNSURE_PHRASES = "not sure, do not know, don't know, dont know, can't tell, cannot tell, n/a, не знаю, ???"
+VERDICT_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(_GOOD.split(), True),
+    **dict.fromkeys([*_BAD.split(), *_BAD_PHRASES.split(", ")], False),
+    **dict.fromkeys([*_UNSURE.split(), *_UNSURE_PHRASES.split(", ")], None),
+}
+"""A word by which people say pass (True), fail (False) or that they did not decide (None); in lower case."""
 
 _LONGEST = 200  # of the words of a level
 _MOST_CRITERIA = 20  # in a message
@@ -404,3 +415,18 @@ def label_of(value: Any, scale: Scale | None, where: str) -> str:
         allowed = f"any number from {scale.lowest:g} to {scale.highest:g}"
     allowed += ", true, false, ok, not ok" if scale.has_rule else ""
     raise InputError(f"{where}: label {text!r} is not on the scale; allowed: {allowed}")
+
+
+def verdict_word(value: object) -> str | None:
+    """``true`` or ``false``, or an empty text where the person did not decide; None for any other value.
+
+    Case, ``_`` and ``-`` for a space, and a full stop at the end do not matter.
+
+    Examples
+    --------
+    >>> [verdict_word(word) for word in ("OK", "Not_OK", "unsure", "?", "good", True)]
+    ['true', 'false', '', '', None, 'true']
+    """
+    text = re.sub(r"[\s_-]+", " ", str(value).replace("\N{VARIATION SELECTOR-16}", "")).strip(" .!").casefold()
+    word = text.replace("’", "'")
+    return {True: "true", False: "false", None: ""}[VERDICT_WORDS[word]] if word in VERDICT_WORDS else None

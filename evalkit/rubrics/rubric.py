@@ -14,12 +14,12 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 from evalkit.core.formatting import html_text
 from evalkit.core.lists_of_choices import Layout, RubricMode
 from evalkit.core.reply_keys import digest
-from evalkit.errors import RubricError, guess, listed
+from evalkit.errors import RubricError, counted, guess, listed
 from evalkit.rubrics import files
 from evalkit.rubrics.criteria import Criterion, FileModel
-from evalkit.rubrics.differences import differences
 from evalkit.rubrics.inputs import item_inputs
 from evalkit.rubrics.linting import findings
+from evalkit.rubrics.scales import code_text
 from evalkit.tables.items import ItemsLike, as_items
 
 _VERSION = re.compile(r"v[1-9][0-9]*")
@@ -313,7 +313,7 @@ class Rubric(FileModel):
         c: level 1 reads 'fully' instead of 'yes'
         c: pass_at is 1 instead of nothing (verdicts change, replies stay valid)
         """
-        return differences(self, other)
+        return _differences(self, other)
 
     def lint(self, items: ItemsLike | None = None, *, template: str | None = None) -> pd.DataFrame:
         """Problems to fix before the rubric is used.
@@ -391,3 +391,44 @@ def _parsed(path: Path, text: str) -> Rubric:
         return Rubric(**{str(key): value for key, value in values.items()})
     except RubricError as problem:
         raise RubricError(f"{path}: {problem}") from None
+
+
+def _differences(old: Rubric, new: Rubric) -> str:
+    """The changes from one rubric to another, one per line; empty if there are none (see `Rubric.diff`)."""
+    lines = _changed(old, new, ("id", "description", "mode", "inputs", "template", "layout", "pass_at"))
+    lines += [f"criterion {name!r} is gone" for name in old.names if name not in new.names]
+    lines += [f"criterion {name!r} is new" for name in new.names if name not in old.names]
+    for name in new.names:
+        if name in old.names:
+            lines += [f"{name}: {line}" for line in _of_criterion(old.criterion(name), new.criterion(name))]
+    return "\n".join(lines)
+
+
+def _of_criterion(old: Criterion, new: Criterion) -> list[str]:
+    lines = _changed(old, new, ("description", "level", "steps"))
+    old_scale, new_scale = dict(old.scale), dict(new.scale)
+    lines += [f"level {code_text(code)} is gone" for code in old_scale if code not in new_scale]
+    for code, text in new_scale.items():
+        if code not in old_scale:
+            lines.append(f"level {code_text(code)} is new: {text!r}")
+        elif old_scale[code] != text:
+            lines.append(f"level {code_text(code)} reads {text!r} instead of {old_scale[code]!r}")
+    was, now = ([(one["inputs"], one["label"]) for one in criterion.examples] for criterion in (old, new))
+    if was != now:
+        n_new, n_gone = sum(one not in was for one in now), sum(one not in now for one in was)
+        lines.append(f"{counted(len(now), 'example')} instead of {len(was)}: {n_new} new, {n_gone} gone")
+    rules = _changed(old, new, ("pass_at", "pass_if", "better", "weight", "critical"))
+    return lines + [f"{line} (verdicts change, replies stay valid)" for line in rules]
+
+
+def _changed(old: object, new: object, names: tuple[str, ...]) -> list[str]:
+    pairs = {name: (getattr(old, name), getattr(new, name)) for name in names}
+    return [f"{name} is {_shown(now)} instead of {_shown(was)}" for name, (was, now) in pairs.items() if now != was]
+
+
+def _shown(value: object) -> str:
+    if value is None or value in ("", ()):
+        return "nothing"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return repr(value) if isinstance(value, str) else str(value)

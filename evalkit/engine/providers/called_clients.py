@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 from evalkit.core.clients import CREATE, ELSEWHERE, GivenClient, attribute_at
 from evalkit.core.judges import Judge
 from evalkit.core.providers import PROVIDERS
+from evalkit.core.threads import in_daemon_thread
 from evalkit.engine.providers.chat_client import ChatClient, client_of_loop
 from evalkit.engine.providers.judge_checks import check_params
 from evalkit.engine.providers.openai_replies import json_bytes
 from evalkit.engine.providers.provider_interface import ProviderError
-from evalkit.engine.providers.threads import in_daemon_thread
 from evalkit.engine.providers.transport import Answer, proxy_of
 from evalkit.engine.request import Request
 from evalkit.errors import ConfigError, JudgeError

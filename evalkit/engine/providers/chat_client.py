@@ -18,12 +18,12 @@ from evalkit.core.clients import GivenClient
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message, Reply, without_system
 from evalkit.core.reply_keys import params_of_sample
+from evalkit.core.threads import in_daemon_thread
 from evalkit.engine.providers.api_keys import headers_of, key_in, key_of
 from evalkit.engine.providers.error_answers import SYSTEM_ROLE
 from evalkit.engine.providers.openai_replies import problem_of, replies_of, without_prompt
 from evalkit.engine.providers.prices import Tokens, cost_of_call
 from evalkit.engine.providers.provider_interface import ProblemKind, ProviderError
-from evalkit.engine.providers.threads import in_daemon_thread
 from evalkit.engine.providers.transport import Answer, proxy_of
 from evalkit.engine.request import Request
 from evalkit.errors import EvalkitError

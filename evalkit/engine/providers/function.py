@@ -12,11 +12,11 @@ from typing import Any
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Prompt, Reply
 from evalkit.core.strict_json import plain_number
+from evalkit.core.threads import in_daemon_thread
 from evalkit.engine.cache.joblib_memory import ReplyMemory
 from evalkit.engine.providers.openai_replies import without_prompt
 from evalkit.engine.providers.prices import cost_of, price_of
 from evalkit.engine.providers.provider_interface import ProblemKind, ProviderError, RunSettings
-from evalkit.engine.providers.threads import in_daemon_thread
 from evalkit.engine.request import Request
 from evalkit.errors import InputError
 from evalkit.errors.secrets import text_of_error

@@ -4,8 +4,8 @@ A model takes calls whenever it has room, computes a turn (a step of an engine, 
 ended: no call waits for another one's last token. A second thread watches models that can hang.
 
 Where a model runs is set by variables, not parameters, so that reply keys do not depend on the machine:
-``EVALKIT_DEVICE`` (``cpu``, ``cuda:1`` …), ``EVALKIT_BATCH_SIZE`` (at most so many replies per batch, transformers) and
-``EVALKIT_VLLM`` (see `evalkit.engine.providers.vllm`).
+``EVALKIT_DEVICE`` (``cpu``, ``cuda:1`` …), ``EVALKIT_BATCH_SIZE`` (at most so many replies per batch of transformers;
+default 8) and ``EVALKIT_VLLM`` (see `evalkit.engine.providers.vllm`).
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ _CLOSE_WAIT_S = 20.0
 _LOADING = ("revision", "dtype", "quantization")
 _VARIABLES = ("EVALKIT_DEVICE", "EVALKIT_VLLM")
 
+BATCH_SIZE = "EVALKIT_BATCH_SIZE"
+"""The variable that says how many replies a batch has at most."""
 
 ENDING = threading.Event()
 """Set when the process ends: models stop computing, because a library that is still computing would abort."""
@@ -166,12 +168,12 @@ def check_local(judge: Judge, allowed: Sequence[str]) -> None:
     batch_size()
 
 
-def batch_size() -> int | None:
-    """The variable EVALKIT_BATCH_SIZE; None if it is not set."""
-    text = os.environ.get("EVALKIT_BATCH_SIZE", "").strip()
-    if text and (not text.isdecimal() or int(text) < 1):
-        raise ConfigError(f"EVALKIT_BATCH_SIZE must be a whole number of prompts, 1 or more, got {text!r}")
-    return int(text) if text else None
+def batch_size() -> int:
+    """The variable EVALKIT_BATCH_SIZE; 8 if it is not set."""
+    text = os.environ.get(BATCH_SIZE, "").strip() or "8"
+    if not text.isdecimal() or int(text) < 1:
+        raise ConfigError(f"{BATCH_SIZE} must be a whole number of prompts, 1 or more, got {text!r}")
+    return int(text)
 
 
 class LocalClient:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 from evalkit.core.judges import Judge
 from evalkit.core.reply_keys import canonical_json
 from evalkit.engine.providers.in_process_models import (
+    BATCH_SIZE,
     ENDING,
     MOST_TOKENS,
     Call,
@@ -35,9 +35,6 @@ from evalkit.errors import ConfigError
 _SAMPLING = ("top_p", "top_k", "min_p", "repetition_penalty", "no_repeat_ngram_size")
 _PARAMS = (*_SAMPLING, "logprobs", "top_logprobs", "stop", "seed", "dtype", "revision", "chat_template_kwargs")
 _AT_ONCE = 1024
-_ROWS_CPU, _ROWS = 8, 256  # larger batches are no faster
-_FREE_SHARE = 0.8
-_FEW_TOKENS = 4000
 _DTYPES = ("auto", "float32", "float16", "bfloat16")
 
 
@@ -92,9 +89,7 @@ class _Waiting:
 class TransformersModel:
     """A loaded model with its tokenizer. A turn is a batch of prompts of about the same length.
 
-    On a CPU a batch has 8 rows. On an accelerator it has as many as fit into the free memory, up to 256: what a token
-    takes is estimated from the sizes of the model, then measured. After an out-of-memory error or a time-out a batch
-    has half as many.
+    A batch has at most EVALKIT_BATCH_SIZE replies, or those of one call; one that does not fit into memory is an error.
     """
 
     binds_schema = False
@@ -113,8 +108,6 @@ class TransformersModel:
         self._ends = {*(ends if isinstance(ends, list) else [ends]), tokenizer.eos_token_id} - {None}
         self._longest = getattr(model.config, "max_position_embeddings", None)
         self._waiting: list[_Waiting] = []
-        self._most_rows = _ROWS if model.device.type == "cuda" else _ROWS_CPU
-        self._bytes_per_token, self._is_measured = _bytes_of_a_token(model.config, model.dtype.itemsize), False
 
     @property
     def room(self) -> int:
@@ -146,9 +139,8 @@ class TransformersModel:
         try:
             answers = self._generate(batch)
         except Exception as error:  # noqa: BLE001
-            if _is_out_of_memory(error):
-                return ended + self._without_memory(batch, error)
-            answers = [failed_with(error)] * len(batch)
+            is_too_large = _is_out_of_memory(error)
+            answers = [self._without_memory(batch, error) if is_too_large else failed_with(error)] * len(batch)
         self._waiting = [waiting for waiting in self._waiting if waiting not in batch]
         return ended + [(waiting.call, answer) for waiting, answer in zip(batch, answers, strict=True)]
 
@@ -159,43 +151,23 @@ class TransformersModel:
             (waiting for waiting in self._waiting if waiting.settings == first.settings),
             key=lambda waiting: (waiting is not first, abs(len(waiting.tokens) - len(first.tokens))),
         )
-        max_rows, longest, rows, batch = batch_size() or self._most_rows, 0, 0, list[_Waiting]()
-        room = self._free_tokens()
-        for waiting in near:
-            longest = max(longest, len(waiting.tokens) + self._new_tokens(waiting))
-            rows += waiting.n_rows
-            if batch and (rows > max_rows or longest * rows > room):
-                break
-            batch.append(waiting)
-        return batch
+        return near[: max(1, batch_size() // first.n_rows)]  # calls of equal settings have equally many replies
 
-    def _free_tokens(self) -> float:
-        """For how many tokens the memory of the accelerator has room; infinite if that is not known."""
-        import torch
-
-        if self._model.device.type != "cuda":
-            return math.inf
-        free, _ = torch.cuda.mem_get_info(self._model.device)
-        unused = torch.cuda.memory_reserved(self._model.device) - torch.cuda.memory_allocated(self._model.device)
-        return _FREE_SHARE * (free + unused) / self._bytes_per_token
-
-    def _without_memory(self, batch: list[_Waiting], error: Exception) -> list[Ended]:
-        """After an out-of-memory error: smaller batches from now on; a prompt that does not fit alone fails."""
+    def _without_memory(self, batch: list[_Waiting], error: Exception) -> ProviderError:
+        """The problem of a batch that did not fit into memory, which is given back; a prompt alone is too long."""
         import torch
 
         error.__traceback__ = None  # its frames hold the tensors
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-        if len(batch) > 1:
-            self._halve(sum(waiting.n_rows for waiting in batch))
-            return []
-        [waiting] = batch
-        self._waiting.remove(waiting)
-        detail = (
-            f"a prompt of {len(waiting.tokens)} tokens, with {waiting.n_rows} replies, does not fit into the memory"
-        )
-        return [(waiting.call, ProviderError("too_long", f"{detail} of {self._model.device}"))]
+        longest, n_rows = max(len(waiting.tokens) for waiting in batch), sum(waiting.n_rows for waiting in batch)
+        fact = f"with {n_rows} replies, does not fit into the memory of {self._model.device}"
+        if len(batch) == 1:
+            return ProviderError("too_long", f"a prompt of {longest} tokens, {fact}; for more, use a server")
+        advice = f"lower {BATCH_SIZE} (it is {batch_size()}); for more, use a server"
+        detail = f"a batch of {len(batch)} prompts, the longest of {longest} tokens, {fact}; {advice}"
+        return ProviderError("client_error", detail)
 
     def has_died(self) -> bool:
         """Never: it computes in this process."""
@@ -237,13 +209,11 @@ class TransformersModel:
         shares = _Shares(judge.params.get("top_logprobs", 0)) if judge.params.get("logprobs") else None
         if shares is not None:
             settings["logits_processor"] = [shares]
-        used = self._memory(start=True)
         with torch.inference_mode(), _randomness(judge, call.request.samples, self._model.device):
             output = self._model.generate(
                 **batch, max_new_tokens=new, do_sample=is_sampling, num_return_sequences=n_rows, num_beams=1,
                 max_time=judge.timeout_s, pad_token_id=self._tokenizer.pad_token_id, **settings,
             )  # fmt: skip
-        self._learn(len(prompts) * n_rows, output.shape[1], used)
         rows = output[:, longest:].tolist()
         row_shares = [None] * len(rows) if shares is None else shares.of(output[:, longest:])
         answers = []
@@ -251,30 +221,7 @@ class TransformersModel:
             span = slice(index * n_rows, (index + 1) * n_rows)
             answer = self._written(judge, rows[span], row_shares[span], len(tokens), new)
             answers.append(answer if isinstance(answer, ProviderError) else answer * (n // n_rows))
-        if any(isinstance(answer, ProviderError) for answer in answers):  # fewer are faster
-            self._halve(len(rows))
         return answers
-
-    def _memory(self, *, start: bool = False) -> int:
-        """Bytes in use on the accelerator: now at the `start` of a batch, else the most since then."""
-        import torch
-
-        if self._model.device.type != "cuda":
-            return 0
-        if start:
-            torch.cuda.reset_peak_memory_stats(self._model.device)
-            return torch.cuda.memory_allocated(self._model.device)
-        return torch.cuda.max_memory_allocated(self._model.device)
-
-    def _learn(self, n_rows: int, longest: int, used: int) -> None:
-        """How much memory a token takes."""
-        if self._model.device.type == "cuda" and n_rows * longest >= _FEW_TOKENS:
-            measured = (self._memory() - used) / (n_rows * longest)
-            self._bytes_per_token = max(self._bytes_per_token, measured) if self._is_measured else measured
-            self._is_measured = True
-
-    def _halve(self, n_rows: int) -> None:
-        self._most_rows = max(1, n_rows // 2)
 
     def _written(
         self, judge: Judge, rows: Sequence[list[int]], found: Sequence[Any], n_prompt: int, limit: int
@@ -356,15 +303,6 @@ class _Shares:
             ]
             for index, row in enumerate(rows)
         ]
-
-
-def _bytes_of_a_token(config: Any, n_bytes: int) -> float:
-    """About the memory that a token of a batch takes: twice that of its keys and values; without sizes, a megabyte."""
-    n_layers, n_heads = getattr(config, "num_hidden_layers", None), getattr(config, "num_attention_heads", None)
-    if not n_layers or not n_heads or not getattr(config, "hidden_size", None):
-        return 1e6
-    size = getattr(config, "head_dim", None) or config.hidden_size // n_heads
-    return float(2 * 2 * n_layers * (getattr(config, "num_key_value_heads", None) or n_heads) * size * n_bytes)
 
 
 def _is_out_of_memory(error: Exception) -> bool:

@@ -13,7 +13,7 @@ from evalkit.errors import counted
 from evalkit.notebook.start.column_names import is_about, is_machine, is_rating
 from evalkit.notebook.start.table_columns import MOST_LABELS, NO_LABEL, SPEAKERS, Column
 from evalkit.rubrics import Rubric, load_rubric
-from evalkit.rubrics.label_words import verdict_word
+from evalkit.rubrics.human_labels import verdict_word
 from evalkit.rubrics.scales import number
 from evalkit.stats.intervals import FEW_CLUSTERS
 from evalkit.tables.items import as_frame, canonical_text

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 
 import pandas as pd
 
@@ -92,31 +90,6 @@ def _one_row_per_item(table: pd.DataFrame, roles: ColumnRoles) -> pd.DataFrame:
             "name of a column; rename them"
         )
     return people
-
-
-def people_of(labels: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Column of labels -> the person whose it is, where its name is that of a person and of the criterion.
-
-    Only where another criterion has a column of that person: who labelled two criteria is one annotator, not two.
-
-    Examples
-    --------
-    >>> people_of({"sells": ["Dana sells", "Ravi (sells)", "gold"], "plain": ["plain_Dana"], "tone": ["Eve tone"]})
-    {'Dana sells': 'Dana', 'plain_Dana': 'Dana'}
-    """
-    of_person: dict[str, dict[str, list[str]]] = {}
-    for criterion, columns in labels.items():
-        name = r"[\W_]+".join(map(re.escape, re.split(r"[\W_]+", criterion)))
-        for column in columns:
-            person = re.sub(rf"(?i)^{name}[\W_]+|[\W_]+{name}[\W_]*$", "", column).strip()
-            of_person.setdefault(person, {}).setdefault(criterion, []).append(column)
-    return {
-        column: person
-        for person, by_criterion in of_person.items()
-        if person and len(by_criterion) > 1 and max(map(len, by_criterion.values())) == 1
-        for column in chain.from_iterable(by_criterion.values())
-        if column != person
-    }
 
 
 def role_problems(roles: ColumnRoles, rubric: Rubric, names: Sequence[str]) -> list[str]:

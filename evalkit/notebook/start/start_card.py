@@ -33,9 +33,8 @@ from evalkit.notebook.start.column_roles import (
     new_rubric,
     suggest_rubric,
 )
-from evalkit.notebook.start.mapped_table import label_problems, map_table, people_of, role_problems, role_remarks
+from evalkit.notebook.start.mapped_table import label_problems, map_table, role_problems, role_remarks
 from evalkit.notebook.start.table_columns import Column, plain_value
-from evalkit.notebook.start.table_source import table_expression
 from evalkit.notebook.tuner.code_snippets import judge_code, judges_needed, rubric_code
 from evalkit.notebook.tuner.drafts import plan_line
 from evalkit.notebook.tuner.judge_addresses import judge_at, server_of
@@ -89,11 +88,11 @@ class StartCard(NotebookWidget):
         judges: JudgesLike | None,
         roles: Mapping[str, str],
         options: Mapping[str, Any],
-        source: str = "table",
+        variable: str = "table",
     ) -> None:
         super().__init__(new_widget("TunerWidget", "start", "pass inputs= and labels= to evaluate"))
         self._file = str(table) if isinstance(table, (str, Path)) else ""
-        self._is_frame, self._source = isinstance(table, pd.DataFrame), source
+        self._is_frame, self._variable = isinstance(table, pd.DataFrame), variable
         self._options = dict(options)
         self._new_id = self._id_of_new()
         self._table = read_frame(self._file) if self._file else as_frame(table)
@@ -117,15 +116,11 @@ class StartCard(NotebookWidget):
     # -- from Python
     @property
     def code(self) -> str:
-        """Python that makes the same items and the same tuner, from the file or the expression that `start` got."""
+        """Python that makes the same items and the same tuner, from the file or the variable that `start` got."""
         rubric = repr(self._rubric_file) if self._rubric_file else rubric_code(self.rubric)
         lines = [*judges_needed(*self.judges), "import evalkit as ek", "", *self._items_code(), f"rubric = {rubric}"]
         lines += [f"judges = [{', '.join(map(judge_code, self.judges))}]", "tuner = ek.RubricTuner("]
         lines += ["    items,", "    rubric,", "    judges,"]
-        if self._people:
-            reading = f"labels = ek.extract_labels(items, {self.labels!r}, rubric=rubric)"
-            naming = f"labels['annotator'] = labels['annotator'].astype(str).replace({self._people!r})"
-            lines[-4:-4] = [reading, naming, f"items = items.drop(columns={self._label_columns!r})"]
         for name, value in self._arguments().items():
             text = repr(str(value) if isinstance(value, Path) else value)
             lines.append(f"    {name}={'labels' if isinstance(value, pd.DataFrame) else text},")
@@ -134,10 +129,10 @@ class StartCard(NotebookWidget):
     def _items_code(self) -> list[str]:
         if self._file:
             return [f"table = ek.tables.read_frame({self._file!r})", *self._lines]
-        if not self._source:
+        if not self._variable:
             missing = "# put the table that was passed to ek.start into the variable table"
             return [missing, *([] if self._is_frame else ["table = ek.tables.as_frame(table)"]), *self._lines]
-        value = self._source if self._is_frame else f"ek.tables.as_frame({self._source})"
+        value = self._variable if self._is_frame else f"ek.tables.as_frame({self._variable})"
         return [*([] if value == "table" else [f"table = {value}"]), *self._lines]
 
     def tuner(self) -> RubricTuner:
@@ -153,10 +148,8 @@ class StartCard(NotebookWidget):
                 raise InputError("; ".join(self.problems))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", EvalkitWarning)  # they are among the notes
-                arguments = self._arguments()  # labels under the names of people are no columns of the items
-                items = self.items.drop(columns=self._label_columns) if self._people else self.items
-                session = Session(items, self.rubric, self.judges, **arguments)
-            session.items_code, session.reads_items = self._items_code(), bool(self._file or self._source)
+                session = Session(self.items, self.rubric, self.judges, **self._arguments())
+            session.items_code, session.reads_items = self._items_code(), bool(self._file or self._variable)
             roles = {"roles": dict(self.roles.roles), "rubric_file": self._rubric_file, "left_out": self._left_out}
             session.history.parts.append(lambda: roles)
             session.history.save()
@@ -166,21 +159,9 @@ class StartCard(NotebookWidget):
 
     def _arguments(self) -> dict[str, Any]:
         """The arguments of the tuner beside items, rubric and judges."""
-        labels: Any = self.labels
-        if self._people:
-            labels = extract_labels(self.items, labels, rubric=self.rubric)
-            labels["annotator"] = labels["annotator"].astype(str).replace(self._people)
-        given = {"labels": labels, "inputs": self.inputs, "on_missing": "skip" if self._n_skipped else ""}
+        given: dict[str, Any] = {"labels": self.labels, "inputs": self.inputs}
+        given["on_missing"] = "skip" if self._n_skipped else ""
         return {name: value for name, value in given.items() if len(value)} | self._place()
-
-    @property
-    def _label_columns(self) -> list[str]:
-        return [column for columns in self.labels.values() for column in columns]
-
-    @property
-    def _people(self) -> dict[str, str]:
-        """Column of labels -> the person; empty if labels were passed to `start`."""
-        return {} if "labels" in self._options else people_of(self.labels)
 
     def _place(self) -> dict[str, Any]:
         """The options of the tuner, with the folder and the name of its session."""
@@ -341,9 +322,6 @@ class StartCard(NotebookWidget):
                 self.problems.append(text + way_out if advice else text)
         self.problems += [*off_scale.values(), *filter(None, [self._rubric_problem, self._judges_problem])]
         self.notes += [str(one.message) for one in said]
-        for who in dict.fromkeys(self._people.values()):
-            columns_of_person = [repr(column) for column, person in self._people.items() if person == who]
-            self.notes.append(f"{', '.join(columns_of_person)}: labels of {who}")
         if self._n_skipped:
             lacking = f"{self._n_skipped} of {counted(len(self.items), 'item lacks', 'items lack')}"
             self.notes.append(f"{lacking} a required input: they count as unscored (on_missing='skip')")
@@ -502,5 +480,7 @@ def start(
     ('helpfulness', {'question': 'prompt', 'answer': 'bot_resp'}, [])
     """
     roles = dict(roles or {}) | ({options.pop("item_id"): "id"} if options.get("item_id") else {})
-    source = "" if isinstance(table, (str, Path)) else table_expression(table, inspect.currentframe().f_back)  # type: ignore[union-attr]
-    return StartCard(table, rubric, judges, roles, options, source)
+    caller: Any = inspect.currentframe().f_back  # type: ignore[union-attr]
+    names = {**caller.f_locals, **caller.f_globals, **caller.f_locals}  # locals come first, and hide globals
+    variables = (name for name, value in names.items() if value is table and name.isidentifier() and name[0] != "_")
+    return StartCard(table, rubric, judges, roles, options, next(variables, ""))

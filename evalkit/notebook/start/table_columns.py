@@ -14,9 +14,8 @@ import numpy as np
 from evalkit.errors import InputError
 from evalkit.notebook.start.column_names import is_about, is_machine, is_rating, words_of
 from evalkit.rubrics import Scale
-from evalkit.rubrics.human_labels import label_text
+from evalkit.rubrics.human_labels import label_text, verdict_word
 from evalkit.rubrics.item_criteria import criteria_in
-from evalkit.rubrics.label_words import verdict_word
 from evalkit.rubrics.scales import number
 from evalkit.tables.items import is_missing
 from evalkit.tables.messages import holds_chats, messages_of, turns

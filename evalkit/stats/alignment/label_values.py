@@ -13,8 +13,7 @@ import pandas as pd
 from evalkit.core.lists_of_choices import Reference
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.human_labels import TEXT_HASH, LabelsLike, as_labels, of_rubrics
-from evalkit.rubrics.label_words import verdict_word
+from evalkit.rubrics.human_labels import TEXT_HASH, LabelsLike, as_labels, of_rubrics, verdict_word
 from evalkit.rubrics.scales import Scale, code_text, has_thousands, number
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.plain_tables import NO_RUBRIC, with_index

@@ -243,3 +243,40 @@ def test_what_a_tool_was_called_with_is_kept_beside_a_text(text, key, arguments)
     said = {"content": kept, "tool_calls": [{"function": {"arguments": after}}]}
     assert texts([{"message": said}]) == [kept]  # once
     assert texts([{"message": {"content": "4", "tool_calls": [{"function": {"arguments": "{}"}}]}}]) == ["4"]
+
+
+@pytest.mark.parametrize(
+    ("body", "of_type", "kind", "says"),
+    [
+        (
+            b'data: {"choices": [{"delta": {"content": "2"}}]}\n\ndata: [DONE]',
+            "",
+            "client_error",
+            "streams its answers",
+        ),
+        (b"\r\nevent: message_start\r\ndata: {}", "", "client_error", "streams its answers"),
+        (b": keep-alive\n\n", "text/event-stream", "client_error", "streams its answers"),
+        (b"id: 1\ndata: {}", "Text/Event-Stream; charset=utf-8", "client_error", "streams its answers"),
+        (b'data: {"error": {"code": 429}}', "", "client_error", 'switch streaming off at the server: data: {"error"'),
+        (b"", "text/event-stream", "client_error", "streams its answers"),
+        (b"  ", "text/plain", "malformed", "the answer is empty"),
+        (b"database error", "", "malformed", "not JSON: database"),
+        (b'"data: 1"', "application/json", "malformed", "not JSON"),
+        (b'[{"choices": []}]', "", "malformed", "not JSON"),
+        (b'{"choices": [{"message": {"content": "data: 2"', "", "malformed", "not JSON"),
+    ],
+)
+def test_a_stream_is_refused_at_once_and_other_texts_are_asked_for_again(
+    body: bytes, of_type: str, kind: str, says: str
+) -> None:
+    answer = Answer(200, {"content-type": of_type}, body, "http://127.0.0.1:1")
+    with pytest.raises(ProviderError) as refused:
+        replies_of(answer, 1, price=(1, 10), latency_s=None, sent=None)
+    assert (refused.value.kind, refused.value.maybe_paid) == (kind, True)
+    assert says in refused.value.detail
+
+
+def test_an_answer_is_read_by_its_body_not_by_its_name() -> None:
+    body = b'{"choices": [{"message": {"content": "2"}, "finish_reason": "stop"}]}'
+    answer = Answer(200, {"content-type": "text/event-stream"}, body, "http://127.0.0.1:1")
+    assert [one.text for one in replies_of(answer, 1, price=None, latency_s=None, sent=None)] == ["2"]

@@ -243,36 +243,81 @@ def test_log_probabilities_are_those_of_the_model(model: str, monkeypatch: pytes
             assert candidates[at] == pytest.approx(expected, abs=1e-3)
 
 
-def test_a_batch_that_does_not_fit_into_memory_is_halved_and_nothing_is_lost(
+def queued_before_loading(monkeypatch: pytest.MonkeyPatch, requests: list[Request], n: int) -> list[Any]:
+    """Replies or problems of requests that are all there when the model begins, so that its batches are known."""
+    from evalkit.engine.providers import transformers as ours
+
+    release_models()
+    ready, load = threading.Event(), ours.load_model
+    monkeypatch.setattr(ours, "load_model", lambda judge: ready.wait(300) and load(judge))
+
+    async def work() -> list[Any]:
+        asked = [asyncio.ensure_future(connect(request.judge).ask(request, n)) for request in requests]
+        await asyncio.sleep(0)
+        ready.set()
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    return LoopThread.get().submit(work()).result(300)
+
+
+def test_what_does_not_fit_into_memory_is_an_error_that_names_the_setting(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of twenty prompts, four at a time, the batch of the longest fails, and alone that prompt still does."""
     import torch
 
     from evalkit.engine.providers.transformers import TransformersModel
 
-    release_models()
     generate, sizes = TransformersModel._generate, list[int]()
 
     def small(self: TransformersModel, waiting: list[Any]) -> object:
         sizes.append(len(waiting))
-        if len(waiting) > 3 or any(len(one.tokens) > 1000 for one in waiting):
+        if any(len(one.tokens) > 1000 for one in waiting):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
         return generate(self, waiting)
 
     monkeypatch.setattr(TransformersModel, "_generate", small)
+    monkeypatch.setenv("EVALKIT_BATCH_SIZE", "4")
     judge = Judge("transformers", model, max_tokens=3, temperature=0)
+    # bytes are tokens: 2,000 of the text, 28 of its frame
+    requests = [request_of(judge, item, text="x" * (2000 if item == 5 else item)) for item in range(20)]
+    found = queued_before_loading(monkeypatch, requests, 1)
+    problems = [one for one in found if isinstance(one, ProviderError)]
+    assert found[5] in problems
+    assert len(problems) == 4
+    assert sizes == [4] * 5, "nothing is computed twice"
+    text = (
+        "a batch of 4 prompts, the longest of 2028 tokens, with 4 replies, does not fit into the memory of cpu; "
+        "lower EVALKIT_BATCH_SIZE (it is 4); for more, use a server"
+    )
+    assert {(problem.kind, problem.detail) for problem in problems} == {("client_error", text)}
+    two = request_of(judge.replace(temperature=1), 5, (0, 1), text="x" * 2000)
+    [alone] = queued_before_loading(monkeypatch, [two], 2)
+    assert isinstance(alone, ProviderError)
+    text = "a prompt of 2028 tokens, with 2 replies, does not fit into the memory of cpu; for more, use a server"
+    assert (alone.kind, alone.detail) == ("too_long", text)
+    release_models()
 
-    async def work() -> list[Any]:
-        requests = [request_of(judge, item, text="x" * (2000 if item == 5 else item)) for item in range(20)]
-        return await asyncio.gather(*(connect(judge).ask(r, 1) for r in requests), return_exceptions=True)
 
-    found = LoopThread.get().submit(work()).result(300)
-    problem = found.pop(5)
-    assert isinstance(problem, ProviderError)
-    assert (problem.kind, "does not fit into the memory" in problem.detail) == ("too_long", True)
-    assert all(isinstance(replies, list) for replies in found)
-    assert sizes[0] > 3
-    assert sum(size > 3 for size in sizes) <= 3, "what did not fit is not tried again and again"
+@pytest.mark.parametrize(
+    ("size", "n", "batches"), [("", 1, [8, 2]), ("4", 2, [2] * 5), ("3", 2, [1] * 10), ("1", 1, [1] * 10)]
+)
+def test_a_batch_has_as_many_replies_as_the_setting_says_or_those_of_one_call(
+    model: str, monkeypatch: pytest.MonkeyPatch, size: str, n: int, batches: list[int]
+) -> None:
+    from evalkit.engine.providers.transformers import TransformersModel
+
+    generate, sizes = TransformersModel._generate, list[int]()
+
+    def noted(self: TransformersModel, waiting: list[Any]) -> object:
+        sizes.append(len(waiting))
+        return generate(self, waiting)
+
+    monkeypatch.setattr(TransformersModel, "_generate", noted)
+    monkeypatch.setenv("EVALKIT_BATCH_SIZE", size)
+    judge = Judge("transformers", model, max_tokens=2)
+    queued_before_loading(monkeypatch, [request_of(judge, item, tuple(range(n))) for item in range(10)], n)
+    assert sizes == batches
     release_models()
 
 
@@ -318,10 +363,7 @@ def test_prompts_of_about_the_same_length_are_one_batch(
     """Fifty short prompts and fifty long ones, mixed: padding takes less than a tenth of the tokens."""
     from evalkit.engine.providers import transformers as ours
 
-    release_models()
     generate, padded, read = ours.TransformersModel._generate, [0], [0]
-    ready, load = threading.Event(), ours.load_model
-    monkeypatch.setattr(ours, "load_model", lambda judge: ready.wait(300) and load(judge))
 
     def note(self: ours.TransformersModel, waiting: list[Any]) -> object:
         padded[0] += max(len(one.tokens) for one in waiting) * len(waiting)
@@ -330,15 +372,8 @@ def test_prompts_of_about_the_same_length_are_one_batch(
 
     monkeypatch.setattr(ours.TransformersModel, "_generate", note)
     judge = Judge("transformers", model, max_tokens=1)
-
-    async def work() -> None:
-        requests = [request_of(judge, item, text="x" * (item % 2 * 500)) for item in range(100)]
-        asked = [asyncio.ensure_future(connect(judge).ask(request, 1)) for request in requests]
-        await asyncio.sleep(0)
-        ready.set()
-        await asyncio.gather(*asked)
-
-    LoopThread.get().submit(work()).result(300)
+    requests = [request_of(judge, item, text="x" * (item % 2 * 500)) for item in range(100)]
+    queued_before_loading(monkeypatch, requests, 1)
     assert len(computed) == 100
     assert padded[0] < 1.1 * read[0]
     release_models()

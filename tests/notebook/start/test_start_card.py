@@ -880,12 +880,12 @@ def pasted(card, names):
 
 @pytest.mark.long
 def test_the_code_runs_as_it_stands_whatever_the_table_came_from(tmp_path, monkeypatch):
-    """A file, a variable of any name and kind, an expression, a literal, a data set on the hub."""
+    """A file, a variable of any name and kind, a data set on the hub; what is in no variable is to be put into one."""
     datasets = pytest.importorskip("datasets")
     monkeypatch.chdir(tmp_path)
     frame, listed_rows, dataset = pd.DataFrame(ROWS), list(ROWS), datasets.Dataset.from_list(ROWS)
     names = {"frame": frame, "listed_rows": listed_rows, "dataset": dataset, "pd": pd, "holder": {"deep": frame}}
-    holder = names["holder"]
+    holder = names.pop("holder")
     write_frame(frame, tmp_path / "chats.jsonl")
     hub = {"org/chats": dataset, "org/chats-v1.5": dataset}
     monkeypatch.setattr(datasets, "load_dataset", lambda name, *_, **__: hub[name])
@@ -896,13 +896,12 @@ def test_the_code_runs_as_it_stands_whatever_the_table_came_from(tmp_path, monke
     assert "as_frame(dataset)" in pasted(ek.start(dataset), names)
     assert "read_frame('org/chats')" in pasted(ek.start("org/chats"), {})
     assert "read_frame('org/chats-v1.5')" in pasted(ek.start("org/chats-v1.5"), {})
-    assert "table = holder['deep']\n" in pasted(ek.start(holder["deep"]), names)
-    assert "frame.head(20)" in pasted(ek.start(frame.head(20)), names)
-    assert "pd.DataFrame(listed_rows" in pasted(ek.start(pd.DataFrame(listed_rows), samples=1), names)
-    assert "'It is one.'" in pasted(
-        ek.start([{"uid": "a", "prompt": "Is it one of them?", "reply": "It is one.", "rating": 2}]), {}
-    )
-    table = frame
+    assert "table = frame\n" in pasted(ek.start(holder["deep"]), names)
+    few = [{"uid": "a", "prompt": "Is it one of them?", "reply": "It is one.", "rating": 2}]
+    for make in (lambda: frame.head(20), lambda: pd.DataFrame(listed_rows), lambda: [*few]):
+        made = pasted(ek.start(make()), {"table": make()})
+        assert made.count("# put the table that was passed to ek.start into the variable table") == 1
+    table = frame.copy()
     assert "\ntable = " not in pasted(ek.start(table), {"table": table})
     cell = "import evalkit as ek\ncard = ek.start(some_rows)\n"  # source unknown, as with exec: by the variable
     values = {"some_rows": listed_rows}
@@ -1201,30 +1200,6 @@ def test_several_criteria_in_one_call_are_planned_and_run_as_such(tmp_path):
     assert (tuner.evaluation.spec.criteria_per_call, len(tuner.judgments)) == ("all", 15)
     assert tuner.judgments["key"].nunique() == 5 or "own_key" in tuner.judgments
     assert "criteria_per_call='all'" in tuner.code()
-
-
-@pytest.mark.long
-def test_columns_of_a_person_and_a_criterion_are_labels_of_that_person(tmp_path):
-    """Each pair of names and each way to write them; the truth is who was put into the name."""
-    scale = {"scale": {0: "no", 1: "yes"}, "pass_at": 1}
-    rubric = ek.Rubric(id="two", inputs=["text"], criteria=[{"name": name, **scale} for name in ("sells", "plain")])
-    ways = ["{who} {what}", "{what}_{who}", "{who} ({what})", "{what}: {who}"]
-    for at, way in enumerate(ways):
-        names = {way.format(who=who, what=what): (who, what) for who in ("Dana", "Ravi") for what in rubric.names}
-        names["Eve plain"] = "Eve plain", "plain"  # of one criterion alone: maybe no name
-        labels = {column: [(number + len(column)) % 2 for number in range(12)] for column in names}
-        ids = [f"P-{number:03}" for number in range(12)]
-        table = pd.DataFrame({"SKU": ids, "text": [f"the text of item {one}" for one in ids], **labels})
-        roles = {column: f"label: {what}" for column, (_, what) in names.items()}
-        card = ek.start(table, rubric, ["fake:strict"], roles=roles, folder=tmp_path / str(at))
-        expected = {(who, what, item, str(labels[column][number]))
-                    for column, (who, what) in names.items() for number, item in enumerate(ids)}  # fmt: skip
-        made = run_code(card, table)
-        for given_labels in (card.tuner().labels, made["labels"]):
-            rows = given_labels[["annotator", "criterion", "item_id", "label"]].astype(str)
-            assert set(rows.itertuples(index=False, name=None)) == expected, way
-        assert sum("labels of Dana" in note for note in card.notes) == 1
-        assert not set(names) & set(made["items"]), "held-out labels are not shown beside the items"
 
 
 def test_the_code_names_the_address_also_if_a_variable_has_the_same(monkeypatch):

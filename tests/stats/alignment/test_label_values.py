@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import evalkit as ek
-from evalkit.rubrics.label_words import VERDICT_WORDS
+from evalkit.rubrics.human_labels import VERDICT_WORDS
 
 WORDS = [*VERDICT_WORDS, "great", "poor", "so so"]
 CASES = [random.Random(seed).sample(sorted(WORDS), 3) for seed in range(5)] + [["no", "ok", "great"]]
