@@ -396,7 +396,7 @@ def test_one_task_under_two_profiles_is_answered_once_and_a_replaced_rule_is_sai
         assert n == round(4 * apart["coverage"]) >= 3, "an item that one judge leaves unscored has none"
         assert apart["stderr"] is not None
         assert (task, "faithfulness_alpha") in scores
-    shell(*start, "forced.json")
+    shell(*start, "forced.json", "--reuse-answers")
     shown = " ".join(shell("run", "show", "last").split())
     assert "replaces 'min' of profile strict@1, which the pack binds" in shown
     assert "aggregation max" in shown
