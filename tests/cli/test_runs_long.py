@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from places import ROOT
 
-pytest.importorskip("alembic")
+pytest.importorskip("sqlalchemy")
 
 from commandline import environment
 from run_setup import FAKE, JURY, WAIT_S, bound, make_plugin, pack, processes_of, wait_for
