@@ -192,7 +192,6 @@ def _cancel(args: argparse.Namespace) -> None:
 
 
 def _compare(args: argparse.Namespace) -> None:
-
     with _runner(args) as runner:
         comparison = ek.runs.compare_runs(runner.run(args.before), runner.run(args.after))
     if args.out is None and not args.json:
@@ -205,14 +204,19 @@ def _compare(args: argparse.Namespace) -> None:
 
 
 def _leaderboard(args: argparse.Namespace) -> None:
-
     with _runner(args) as runner:
         table = ek.runs.leaderboard(runner.registry, args.pack, newest=not args.all)
-    if args.out is None and not args.json:
-        heads = {"differs": "differs: ", "not_known": "not known: ", "notes": ""}
-        texts = [[head + row[name] for name, head in heads.items() if row[name]] for row in table.to_dict("records")]
-        marks = ["yes" if text else "" for text in table["differs"]]
-        table = table.assign(notes=["; ".join(text) for text in texts], differs=marks)
-        table = table.rename(columns={"coverage": "scored"})  # fits 80 columns then, beside whole ids
-    columns = ("group", "rank", "run", "model", "score", "stderr", "scored", "differs", "judged_by", "notes")
+    columns = (
+        "group",
+        "rank",
+        "run",
+        "model",
+        "score",
+        "stderr",
+        "coverage",
+        "differs",
+        "judged_by",
+        "not_known",
+        "notes",
+    )
     put(args, table, columns=columns)

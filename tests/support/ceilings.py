@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2] / "evalkit"
-ALL = 45_671
+ALL = 45_430
 MOST = {
-    "cli": 1_772,
+    "cli": 1_768,
     "core": 1_523,
     "engine": 10_723,
     "errors": 177,
     "evaluation": 2_462,
     "gate": 2_381,
     "inspect": 172,
-    "lighteval": 3_029,
+    "lighteval": 2_889,
     "notebook": 5_528,
     "plots": 942,
     "rubrics": 4_866,
-    "runs": 2_855,
+    "runs": 2_758,
     "stats": 7_412,
     "tables": 1_818,
 }

@@ -166,9 +166,7 @@ def test_repositories_are_refused_with_what_to_do_also_if_registered_before(regi
 def test_archives_are_refused_with_what_to_do(registry: Registry, tmp_path: Path) -> None:
     (tmp_path / "tone.whl").write_bytes(b"PK")
     for uri in (str(tmp_path / "tone.whl"), "https://127.0.0.1:9/tone.whl", "https://127.0.0.1:9/tone.tar.gz"):
-        with pytest.raises(
-            ConfigError, match=r"no plugin at .*an archive .* with pip|is not a plugin: expected"
-        ):
+        with pytest.raises(ConfigError, match=r"no plugin at .*an archive .* with pip|is not a plugin: expected"):
             registry.register_plugin("tone", "1", uri)
     assert registry.plugins().empty
 
