@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError, guess, listed
+from evalkit.lighteval.items import repair
 from evalkit.lighteval.metric_checks import cannot_run, listed_places, raise_all, said_before
 from evalkit.lighteval.metric_settings import place_of, without_place
 from evalkit.lighteval.model_identity import model_identity
 from evalkit.lighteval.scorer_kinds import names_of, note_facts
-from evalkit.lighteval.unicode_repair import repair
 from evalkit.runs.contract.task_bindings import TaskBindings
 
 _log = logging.getLogger("evalkit")

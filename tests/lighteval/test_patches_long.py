@@ -13,9 +13,9 @@ from evalkit.errors import ConfigError
 
 pytest.importorskip("lighteval")
 
+from evalkit.lighteval.items import repaired
 from evalkit.lighteval.lighteval_main import settle_environment, with_custom_tasks
 from evalkit.lighteval.patches import _check, _content, _names, _names_twice, _tasks
-from evalkit.lighteval.unicode_repair import repaired
 
 
 def test_what_is_wrapped_is_there_with_its_arguments():
