@@ -34,7 +34,7 @@ EXTRAS = {
     "label": ("anywidget", "ipywidgets", "marimo", "zmq"),
     "datasets": ("datasets",), "gate": ("jsonschema",), "lighteval": ("lighteval",), "inspect": ("inspect_ai",),
     **{name: provider.packages for name, provider in PROVIDERS.items() if provider.packages},
-    "registry": ("alembic", "sqlalchemy"), "postgres": ("psycopg",), "dask": ("distributed",), "ray": ("ray",),
+    "registry": ("sqlalchemy",), "postgres": ("psycopg",), "dask": ("distributed",), "ray": ("ray",),
 }  # fmt: skip
 """Extra -> modules that it installs."""
 

@@ -8,8 +8,11 @@ from evalkit.cli.arguments import Commands, add_command, add_value
 
 _ABOUT = """\
 Everything after `lighteval` goes to LightEval's own command line; `evalkit lighteval COMMAND --help` shows its options.
-evalkit adds its tasks (--custom-tasks evalkit.lighteval.plugin, unless you name others), checks judges, keys
-and data before a model is loaded, and caches the model's answers.
+evalkit adds its tasks (--custom-tasks evalkit.lighteval.plugin, unless you name others), and checks judges, keys
+and data before a model is loaded.
+
+  --reuse-answers            take the model's stored answers of earlier runs. LightEval's and Inspect's caches look at
+                             the model's name and settings, not at weights, code, commit, or what a server runs.
 
 who judges, by variables:
   EVALUATOR_SCORING_MODE     deterministic (default) | judge | jury

@@ -24,13 +24,14 @@ def add(commands: Commands) -> None:
 
     end = (
         "  evalkit plugin register support-tone 0.1.0 ./support-tone --type bundle\n"
-        "  evalkit plugin register support-tone 0.1.0 git+https://example.org/support-tone.git@v0.1.0"
+        "  pip install git+https://example.org/support-tone.git@v0.1.0\n"
+        "  evalkit plugin register support-tone 0.1.0 support_tone"
     )
     text = "register a plugin for packs, with a hash of its files"
     parser = add_command(parts, "register", _register, text, end, flags=_FLAGS)
     add_value(parser, "name", "NAME", "its name")
     add_value(parser, "version", "VERSION", "its version; changed content needs a new one")
-    add_value(parser, "uri", "URI", "dotted package path, file, folder, or git+https://…@REF")
+    add_value(parser, "uri", "URI", "dotted path of an installed package, file, or folder")
     parser.add_argument("--type", choices=PLUGIN_TYPES, default="task", help="what the plugin contains (default: task)")
 
     add_command(parts, "list", _list, "all registered plugins", flags=("registry",)).add_output(rows=50)

@@ -44,6 +44,8 @@ def _add_starting(parts: Commands) -> None:
     add_value(parser, "--max-samples", "N", "at most this many samples of each task", type=int)
     text, option = "another flag of LightEval, as in num-fewshot-seeds=1; repeat for more", "NAME or NAME=VALUE"
     add_value(parser, "--option", "NAME[=VALUE]", text, action="append", default=[], type=read_as(option, _option))
+    text = "take stored answers of the same model name and settings; other weights or code behind it are not noticed"
+    parser.add_argument("--reuse-answers", action="store_true", help=text)
     text = "only check it, and print how many judge calls it makes at most and what they cost"
     parser.add_argument("--plan", action="store_true", help=text)
     add_flags(parser, "folder", "quiet")
@@ -103,7 +105,7 @@ def _runner(args: argparse.Namespace) -> Iterator[ek.runs.Runner]:
 
 def _start(args: argparse.Namespace) -> int:
     options: dict[str, Any] = {name: getattr(args, name) for name in ("scoring_mode", "scoring_config", "max_samples")}
-    launch = {"backend": args.backend, "flags": dict(args.option)}
+    launch = {"backend": args.backend, "flags": dict(args.option + [("reuse-answers", None)] * args.reuse_answers)}
     with _runner(args) as runner:
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: LightEval is ended, the run's row closed
         if args.plan:
@@ -190,7 +192,6 @@ def _cancel(args: argparse.Namespace) -> None:
 
 
 def _compare(args: argparse.Namespace) -> None:
-
     with _runner(args) as runner:
         comparison = ek.runs.compare_runs(runner.run(args.before), runner.run(args.after))
     if args.out is None and not args.json:
@@ -203,14 +204,19 @@ def _compare(args: argparse.Namespace) -> None:
 
 
 def _leaderboard(args: argparse.Namespace) -> None:
-
     with _runner(args) as runner:
         table = ek.runs.leaderboard(runner.registry, args.pack, newest=not args.all)
-    if args.out is None and not args.json:
-        heads = {"differs": "differs: ", "not_known": "not known: ", "notes": ""}
-        texts = [[head + row[name] for name, head in heads.items() if row[name]] for row in table.to_dict("records")]
-        marks = ["yes" if text else "" for text in table["differs"]]
-        table = table.assign(notes=["; ".join(text) for text in texts], differs=marks)
-        table = table.rename(columns={"coverage": "scored"})  # fits 80 columns then, beside whole ids
-    columns = ("group", "rank", "run", "model", "score", "stderr", "scored", "differs", "judged_by", "notes")
+    columns = (
+        "group",
+        "rank",
+        "run",
+        "model",
+        "score",
+        "stderr",
+        "coverage",
+        "differs",
+        "judged_by",
+        "not_known",
+        "notes",
+    )
     put(args, table, columns=columns)

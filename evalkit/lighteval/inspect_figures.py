@@ -46,16 +46,16 @@ class Figure:
     all_answers: int = 0
 
 
-def figures_of(log: EvalLog, task: str, scorers: Sequence[Any], *, is_new: bool) -> list[Figure]:
+def figures_of(log: EvalLog, task: str, scorers: Sequence[Any]) -> list[Figure]:
     """The figures of a task that `lighteval eval` ran, as LightEval's other commands compute them; writes receipts.
 
-    `scorers` are those of the task that evalkit has made of its metrics; `is_new`: this run made the log.
+    `scorers` are those of the task that evalkit has made of its metrics.
     """
     log = read_eval_log(log.location)
     epochs, names = log.eval.config.epochs or 1, log.eval.config.epochs_reducer
     reducer = f"{'+'.join(names or ['mean'])} of {epochs}" if epochs > 1 else ""
     make = partial(Figure, log.eval.model, task, reducer=reducer)
-    figures = [found for one in scorers for found in _own_figures(one, log, task, make, is_new=is_new)]
+    figures = [found for one in scorers for found in _own_figures(one, log, task, make)]
     mine = {one.name for one in scorers}
     for score in log.results.scores if log.results else []:
         if score.scorer not in mine:
@@ -63,7 +63,7 @@ def figures_of(log: EvalLog, task: str, scorers: Sequence[Any], *, is_new: bool)
     return figures
 
 
-def _own_figures(one: Any, log: EvalLog, task: str, make: Callable[..., Figure], *, is_new: bool) -> list[Figure]:
+def _own_figures(one: Any, log: EvalLog, task: str, make: Callable[..., Figure]) -> list[Figure]:
     """The figures of a metric, as its task computes them from one row per item."""
     reducers = Epochs(1, log.eval.config.epochs_reducer).reducer or [mean_score()]
     items: dict[Any, list[dict[str, Any]]] = {}
@@ -73,7 +73,7 @@ def _own_figures(one: Any, log: EvalLog, task: str, make: Callable[..., Figure],
     rows = [row for epochs in items.values() for row in epochs]
     merged = [_merged(epochs, reducers[0]) for epochs in items.values() if epochs]
     if isinstance(one.compute, RubricScore):
-        one.compute.leave_receipt(f"{task}|0", rows, merged, is_new=is_new)
+        one.compute.leave_receipt(f"{task}|0", rows, merged)
     values = one.compute.corpus(merged)
     alpha = {f"{one.name}_alpha"} & {*values}  # of all answers: merged rows have no judgments
     values |= {name: one.compute.corpus(rows)[name] for name in alpha}

@@ -5,13 +5,15 @@ command itself, with a row for each figure of each task. One module, because the
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import math
 import re
 import sys
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +25,6 @@ from anyio import to_thread
 from inspect_ai._util.error import PrerequisiteError
 from inspect_ai._util.registry import registry_info, registry_params
 from inspect_ai.dataset import Sample
-from inspect_ai.model import CachePolicy
 from inspect_ai.scorer import Score, Scorer, Target, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric, SampleLevelMetricGrouping
@@ -33,15 +34,14 @@ from lighteval.tasks.prompt_manager import PromptManager
 from lighteval.tasks.requests import Doc, SamplingMethod
 from lighteval.utils.utils import as_list
 
-from evalkit._version import __version__
 from evalkit.errors import ConfigError, EvalkitError, listed
 from evalkit.evaluation.lighteval_rows import mean_row
 from evalkit.inspect.scorers import mean, score_of, stderr
 from evalkit.lighteval.inspect_figures import figures_of, figures_table
 from evalkit.lighteval.metric_checks import nothing_judged, raise_all
 from evalkit.lighteval.metrics import RubricScore
-from evalkit.lighteval.model_identity import identity_hash, model_identity
-from evalkit.lighteval.scorer_kinds import document_hashes, note_facts
+from evalkit.lighteval.model_identity import model_identity
+from evalkit.lighteval.scorer_kinds import note_facts
 from evalkit.rubrics.files import parse_yaml, read_text
 
 _log = logging.getLogger("evalkit")
@@ -227,13 +227,13 @@ class EvalCommand:
         Whether a task of the run failed.
     """
 
-    def __init__(self, args: Sequence[str]) -> None:
+    def __init__(self, args: Sequence[str], *, reuse_answers: bool) -> None:
         given = (_option(args, f"--{name}") for name in ("custom-tasks", "model-base-url", "model-roles"))
         self._module, self._base_url, roles = given
         self._roles = _model_roles(roles) if roles else None
         self._tasks, self._table, self.failed = dict[str, LightevalTaskConfig](), "", False
         self._faults: dict[str, list[str]] = {}
-        self._answering: dict[str, str] = {}
+        self._reuses_answers = reuse_answers
 
     def prepare(self) -> None:
         """Wrap the functions of the command; called once, before it starts."""
@@ -257,7 +257,8 @@ class EvalCommand:
         command.hf_dataset = lambda path, **named: read(path, cached=not Path(path).is_dir(), **named)
         command.inspect_ai_eval_set = partial(self._run, command.inspect_ai_eval_set)
         command.results_to_markdown_table = lambda *_, **__: self._table  # its own shows `accuracy` alone
-        models.CacheEntry = partial(self._entry, models.CacheEntry)
+        if not self._reuses_answers:
+            _take_only_own_answers(models)
 
     def _make(self, make: Callable[..., Any], config: LightevalTaskConfig, *args: Any, **named: Any) -> Any:
         """Inspect's task; None for one that cannot run (a fault is noted) and one that is named twice."""
@@ -273,21 +274,14 @@ class EvalCommand:
         self._tasks[made.name] = task
         return made
 
-    def _entry(self, make: Callable[..., Any], *, model: str, policy: CachePolicy, **named: Any) -> Any:
-        """Inspect keeps answers by the model's name, and would not see that the files of that name changed."""
-        scopes = policy.scopes | ({"model": known} if (known := self._answering.get(model)) else {})
-        return make(model=model, policy=policy.model_copy(update={"scopes": scopes}), **named)
-
     def _run(self, run: Callable[..., Any], made: list[Any], *args: Any, limit: int | None = None, **named: Any) -> Any:
         """Check, run and read the tasks."""
         found = [one for one in made if one is not None]
         models = [*named["model"], *(self._roles or {}).values()]
-        self._answering = {model: _content_of(model, named.get("model_args") or {}) for model in models}
-        self._check_all(found, limit)
+        self._check_all(found, limit, {model: _content_of(model, named.get("model_args") or {}) for model in models})
         settings = {_RENAMED.get(name, name): value for name, value in named.items() if value is not None}
         # Inspect would wait 30 s, 60 s, … and up to an hour, ten times, before it says that a task failed
         own = {"model_base_url": self._base_url, "model_roles": self._roles, "limit": limit, "retry_attempts": 1}
-        started = datetime.now(UTC).replace(microsecond=0)
         try:
             success, logs = run(found, *args, **own | settings)
         except PrerequisiteError as problem:
@@ -297,15 +291,8 @@ class EvalCommand:
             if log.error is not None:  # with --display none, Inspect does not show it
                 _log.error("%s, %s: %s", log.eval.model, log.eval.task, log.error.message)
         ran = [(log, self._tasks[log.eval.task.rpartition("/")[2]]) for log in logs if log.status == "success"]
-        self._table = figures_table(
-            [
-                row
-                for log, task in ran
-                for row in figures_of(
-                    log, task.name, _scorers(task), is_new=datetime.fromisoformat(log.eval.created) >= started
-                )
-            ]
-        )
+        rows = [row for log, task in ran for row in figures_of(log, task.name, _scorers(task))]
+        self._table = figures_table(rows)
         if not success:
             sys.stdout.write(f"{self._table}\n")  # of the tasks that did not fail
         return success, logs
@@ -321,11 +308,11 @@ class EvalCommand:
         if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
             raise ConfigError(f"two metrics have the name {listed(twice)}; give one another name")
 
-    def _check_all(self, found: Sequence[Any], limit: int | None) -> None:
+    def _check_all(self, found: Sequence[Any], limit: int | None, models: Mapping[str, str]) -> None:
         """Raise what prevents judging, say what will not be judged, and note the facts, before a model is asked.
 
-        Of what decides the figures of a task, Inspect knows its name and model: the rest is its version, else a task
-        that was finished in the same --log-dir would not run again.
+        Inspect would take a task that was finished in the same --log-dir, by its name, model and version, without
+        looking at what scores it: a version of its own makes it run.
         """
         facts: dict[str, Any] = {}
         every: dict[str, list[Doc]] = {}
@@ -338,28 +325,12 @@ class EvalCommand:
             others = [SimpleNamespace(metric_name=registry_info(one).name, higher_is_better=None, sample_level_fn=None)
                       for one in scorers]  # fmt: skip
             facts[name] = SimpleNamespace(metrics=others or task.metrics, config=task)
+            made.version = uuid.uuid4().hex
         faults = self._faults.items()
         raise_all([f"task {listed(tasks, most=3)}: {fault}" if tasks else fault for fault, tasks in faults])
         if line := nothing_judged({f"{task.name}|0": task.metrics for task in self._tasks.values()}):
             _log.warning("%s", line)
-        note_facts(self._answering, facts, {name: docs[:limit] for name, docs in every.items()})
-        for checked in found:
-            task = self._tasks[checked.name]
-            graders: list[Any] = as_list(task.scorer or ())
-            checked.version = identity_hash({
-                "answering": [*self._answering.values(), self._base_url], "evalkit": __version__,
-                "documents": document_hashes(every[f"{task.name}|0"]), "code": self._code_of(task),
-                "scored by": [_scored_by(grader, f"{task.name}|0") for grader in graders],
-            })  # fmt: skip
-
-    def _code_of(self, task: LightevalTaskConfig) -> list[Any]:
-        """The contents of the modules that a task is made of, with what they import and name."""
-        parts = (task.prompt_function, *(type(metric.sample_level_fn) for metric in task.metrics))
-        names = dict.fromkeys(
-            str(name) for name in (self._module, *(getattr(code, "__module__", "") for code in parts))
-        )
-        files = [name if Path(name).is_file() else getattr(sys.modules.get(name), "__file__", None) for name in names]
-        return [model_identity({"model_definition_file_path": file}) for file in files if file]
+        note_facts(models, facts, {name: docs[:limit] for name, docs in every.items()})
 
     def _check(self, task: LightevalTaskConfig, docs: Sequence[Doc]) -> None:
         """Note what prevents judging a task, before a model is asked, and say if a model grades itself."""
@@ -380,16 +351,21 @@ class EvalCommand:
 def _content_of(model: str, args: Mapping[str, Any]) -> str:
     """The hash of what answers, for a model that is loaded in this process; else blank."""
     api, _, name = model.partition("/")
-    given = {"model_name": name, "revision": args.get("revision"), "model_loading_kwargs": args}
-    return identity_hash(model_identity(given)) if api in _LOADED_HERE else ""
+    given = {"model_name": name, "revision": args.get("revision")}
+    facts = model_identity(given) if api in _LOADED_HERE else {}
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16] if facts else ""
 
 
-def _scored_by(grader: Any, task: str) -> str:
-    """What decides the scores that a scorer gives; of its code, what `_code_of` does not find."""
-    if isinstance(getattr(grader, "compute", None), RubricScore):
-        return str(grader.compute.scored_by(task))
-    decisive = grader if isinstance(grader, _TaskScorer) else (registry_info(grader).name, registry_params(grader))
-    return re.sub(r" at 0x[0-9a-f]+", "", str(decisive))
+def _take_only_own_answers(models: Any) -> None:
+    """Let Inspect store all answers, and take only those that this process has stored."""
+    store, fetch, stored = models.cache_store, models.cache_fetch, set[str]()
+
+    def store_noted(entry: Any, output: Any) -> Any:
+        stored.add(entry.key)
+        return store(entry=entry, output=output)
+
+    models.cache_store = store_noted
+    models.cache_fetch = lambda entry: fetch(entry) if entry.key in stored else None
 
 
 def _one_line(problem: Exception) -> str:

@@ -1,4 +1,6 @@
-"""LightEval's documents and responses as items: the same fields, and so the same reply keys, as elsewhere."""
+"""LightEval's documents and responses as items: the same fields, and so the same reply keys, as elsewhere. Halves of
+surrogate pairs in them, which some models write, are replaced, so that texts can be sent and stored.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,6 @@ import pandas as pd
 
 from evalkit.core.own_rules import OwnRule
 from evalkit.errors import InputError, counted, listed
-from evalkit.lighteval.unicode_repair import repaired
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.item_criteria import refuse_lists
 from evalkit.rubrics.rubric import REQUIREMENT
@@ -195,3 +196,35 @@ def _golds(doc: Any) -> list[Any]:
 
 def _blank(one: Any) -> bool:
     return is_missing(one) or (isinstance(one, str) and not one.strip()) or (isinstance(one, list) and not one)
+
+
+def repaired(value: Any) -> Any:
+    r"""The value with U+FFFD for each half of a surrogate pair, in strings, lists and mappings; whole pairs are joined.
+
+    One such character would lose the other answers of a task, or LightEval's files.
+
+    Examples
+    --------
+    >>> repaired({"text": ["a \ud83d b"], "n": 1}) == {"text": ["a \ufffd b"], "n": 1}
+    True
+    """
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return value
+    if isinstance(value, Mapping):
+        return {repaired(name): repaired(inner) for name, inner in value.items()}
+    return type(value)(repaired(inner) for inner in value) if isinstance(value, (list, tuple)) else value
+
+
+_TEXTS = ("query", "instruction", "choices", "specific", "input", "text", "text_post_processed", "reasonings")
+
+
+def repair(*parts: Any) -> None:
+    """Repair the texts of LightEval's documents and responses, in place; a response's many tokens stay as they are."""
+    for part in parts:
+        for name in _TEXTS:
+            if hasattr(part, name):
+                setattr(part, name, repaired(getattr(part, name)))

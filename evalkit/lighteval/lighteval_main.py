@@ -16,6 +16,10 @@ from evalkit.runs.contract.task_bindings import TaskBindings
 from evalkit.runs.processes.lighteval_command import TASKS_MODULE
 
 _log = logging.getLogger("evalkit")
+_NOT_LOOKED_AT = (
+    "--reuse-answers: LightEval's and Inspect's caches know a model by its name and settings; they do not look at "
+    "its weights, code or commit, nor at what a server runs (LiteLLM's: nor at the server's address)"
+)
 _TAKE_TASKS = ("accelerate", "baseline", "custom", "endpoint", "eval", "sglang", "tasks", "vllm")
 
 
@@ -26,7 +30,7 @@ def launch(args: Sequence[str]) -> int:
     ----------
     args
         The words after ``lighteval``; ``--custom-tasks evalkit.lighteval.plugin`` is added if the command takes tasks
-        and names no module.
+        and names no module. ``--reuse-answers`` is evalkit's own flag: see `patches.prepare`.
 
     Returns
     -------
@@ -43,17 +47,20 @@ def launch(args: Sequence[str]) -> int:
         advice = f"install torch first, on its own, then {advise_extra('lighteval')}"
         raise MissingExtraError(f"LightEval is not installed; {advice}")
     settle_environment(os.environ)
-    from evalkit.lighteval.patches import prepare
+    from evalkit.lighteval.patches import REUSE_ANSWERS, prepare
 
-    prepare()
+    reuses = REUSE_ANSWERS in args
+    prepare(reuse_answers=reuses)
     from lighteval.__main__ import app
 
     _hear_logs()
-    given, command = with_custom_tasks(args), None
+    if reuses:
+        _log.warning("%s", _NOT_LOOKED_AT)
+    given, command = with_custom_tasks([word for word in args if word != REUSE_ANSWERS]), None
     if given[:1] == ["eval"]:
         from evalkit.lighteval.inspect_tasks import EvalCommand
 
-        command = EvalCommand(given)
+        command = EvalCommand(given, reuse_answers=reuses)
         command.prepare()
     try:
         app(given, prog_name="evalkit lighteval")

@@ -161,7 +161,8 @@ def run_lighteval(
     folder
         The folder for results; by default a new one under ``lighteval-runs`` in the cache folder.
     args
-        Further arguments for LightEval's command line.
+        Further arguments for LightEval's command line; ``["--reuse-answers"]`` takes the model's stored answers of
+        earlier runs.
     progress
         Print the stages as they come.
 

@@ -24,7 +24,7 @@ from evalkit.evaluation.evaluating import evaluate_spec
 from evalkit.lighteval.items import Fields, answers_of, check_fields, fields_text, items_of
 from evalkit.lighteval.metric_receipts import leave_receipt, receipt_of
 from evalkit.lighteval.metric_settings import Declared, MetricSettings, naming, resolve
-from evalkit.runs.contract.receipts import Progress, Receipt, note_progress
+from evalkit.runs.contract.receipts import Progress, note_progress
 from evalkit.runs.contract.scoring_config import CONFIG_VARIABLE, MODE_VARIABLE, Scoring, asked_mode
 from evalkit.runs.contract.task_bindings import TaskBindings
 
@@ -239,34 +239,14 @@ class RubricScore(SampleLevelComputation):
     ) -> None:  # fmt: skip
         n_scored = sum(lighteval_rows.is_scored(self.name, row) for row in rows)
         counts = {"n_items": len(rows), "n_scored": n_scored, "n_empty": sum(map(self._is_empty, rows))}
-        leave_receipt(self._receipt(settings, task, tables, n_wanted, **counts))
+        leave_receipt(receipt_of(settings, task, self.name, tables, n_wanted, arguments=self._arguments, **counts))
 
-    def _receipt(
-        self, settings: MetricSettings, task: str, tables: Sequence[pd.DataFrame], n_wanted: int, **counts: int
-    ) -> Receipt:
-        return receipt_of(settings, task, self.name, tables, n_wanted, arguments=self._arguments, **counts)
-
-    def scored_by(self, task: str) -> str:
-        """What decides the scores of a task's answers: the scoring mode, or the receipt before anything is counted."""
-        scoring = Scoring.from_environ()
-        if scoring.mode == "deterministic":
-            return scoring.mode
-        counts = dict.fromkeys(("n_items", "n_scored", "n_empty"), 0)
-        return self._receipt(self._resolved(task, scoring), task, [], 0, **counts).model_dump_json()
-
-    def leave_receipt(
-        self, task: str, rows: Sequence[Mapping[str, Any]], items: Sequence[Mapping[str, Any]], *, is_new: bool
-    ) -> None:
-        """Write the receipt of a task whose answers (`rows`) were judged one by one; `items` has a row per item.
-
-        Nothing is paid for a task that an earlier run has finished (`is_new` is False).
-        """
+    def leave_receipt(self, task: str, rows: Sequence[Mapping[str, Any]], items: Sequence[Mapping[str, Any]]) -> None:
+        """Write the receipt of a task whose answers (`rows`) were judged one by one; `items` has a row per item."""
         scoring = Scoring.from_environ()
         if scoring.mode != "deterministic" and rows:
             settings = self._resolved(task, scoring)
             table = lighteval_rows.judgments_of(self.name, rows)
-            if not is_new:
-                table["source"] = table["source"].astype(object).replace("live", "cache")
             lost = [row for row in rows if row[f"{self.name}_judgments"] == "[]" and not self._is_empty(row)]
             n_lost = sum(row.get(f"{self.name}_n_criteria", len(settings.spec.rubric.criteria)) for row in lost)
             n_wanted = len(table) + round(n_lost) * settings.spec.samples * len(settings.spec.judges)

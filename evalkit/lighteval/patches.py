@@ -1,48 +1,53 @@
-"""Patches of LightEval's command line: checks before a model is loaded, work without network, no stale answers.
+"""Patches of LightEval's command line: checks before a model is loaded, work without network, no answers of other runs.
 
 LightEval 0.13 has no hooks for these, so a few of its functions are wrapped; a test pins what is used of them.
 """
 
 from __future__ import annotations
 
-import contextlib
+import atexit
 import copy
 import functools
 import hashlib
 import json
 import logging
+import math
 import os
-import sys
+import shutil
+import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError, guess, listed
+from evalkit.lighteval.items import repair
 from evalkit.lighteval.metric_checks import cannot_run, listed_places, raise_all, said_before
 from evalkit.lighteval.metric_settings import place_of, without_place
-from evalkit.lighteval.model_identity import identity_hash, model_identity, noting_files
+from evalkit.lighteval.model_identity import model_identity
 from evalkit.lighteval.scorer_kinds import names_of, note_facts
-from evalkit.lighteval.unicode_repair import repair
 from evalkit.runs.contract.task_bindings import TaskBindings
 
 _log = logging.getLogger("evalkit")
 
 _FETCHES_AT_IMPORT = "tiny_benchmarks"
-_OF_ONE = {"revisions": "revision"}
+
+REUSE_ANSWERS = "--reuse-answers"
+"""The flag with which a run takes answers that earlier runs have stored."""
 
 
-def prepare() -> None:
+def prepare(*, reuse_answers: bool) -> None:
     """Wrap LightEval in this process; called once, before its command line starts.
 
     - Tasks: those of ``--custom-tasks`` are loaded first. If the run uses only these, LightEval's own are not loaded:
       they take long, and one of them fetches a file at import. One that cannot be imported is left out with a warning.
     - Metrics of every task of the run are checked after the data and before the model are loaded; all problems come
       in one message. The facts of the run (documents, metrics, model) are written next to the receipts.
-    - Stored answers of the model are in the folder `lighteval` of evalkit's cache folder, or in the folder that
-      ``EVALKIT_LIGHTEVAL_CACHE`` names. They are reused only for the same documents, not for the same row numbers, and
-      only if the same model answers (`model_identity`), not one of the same name.
-    - LiteLLM's own cache, which LightEval puts into the working folder, is there, too.
+    - The model's answers are stored in the folder `lighteval` of evalkit's cache folder, or in the folder that
+      ``EVALKIT_LIGHTEVAL_CACHE`` names; so are those in LiteLLM's own cache, which LightEval puts into the working
+      folder. Answers of earlier runs are taken only with `reuse_answers`, by LightEval's keys and the documents'
+      content.
     - A task that a pack lists under several profiles is scored under each, and the model answers it once.
     - Tasks without stop sequences work with every model.
     - Half a surrogate pair in a document or an answer becomes U+FFFD: LightEval's files cannot store it, and one such
@@ -51,13 +56,12 @@ def prepare() -> None:
     from evalkit.core.settings import default_folder
 
     folder = Path(os.environ.get("EVALKIT_LIGHTEVAL_CACHE") or default_folder() / "lighteval")
-    _keep_litellm(folder / "litellm")
+    _keep_litellm(folder / "litellm", oldest=0 if reuse_answers else time.time())
     from lighteval.pipeline import Pipeline
     from lighteval.tasks import registry
     from lighteval.utils.cache_management import SampleCache
 
     documents: dict[str, str] = {}
-    answering: list[str] = [""]
     wanted: list[str] = []
     _wrap(registry.Registry, "__init__", functools.partial(_noting_tasks, wanted))
     registry.Registry.load_all_task_configs = functools.partial(_tasks, wanted)  # type: ignore[method-assign]
@@ -67,12 +71,17 @@ def prepare() -> None:
     _wrap(SampleCache, "_dump_sample", _keeping_texts)
     _wrap(SampleCache, "__init__", functools.partial(_keeping_in, folder))
     _wrap(SampleCache, "_get_task_hash", functools.partial(_hashing, documents))
-    _wrap(SampleCache, "get_model_hash", functools.partial(_hashing_model, answering))
-    _wrap(Pipeline, "_init_model", functools.partial(_loading, answering))
+    _wrap(Pipeline, "_init_model", _loading)
+    if not reuse_answers:
+        own = Path(tempfile.mkdtemp(prefix="evalkit-answers-"))
+        atexit.register(shutil.rmtree, own, ignore_errors=True)
+        _wrap(SampleCache, "_load_cached_indices", lambda *_: {})
+        _wrap(SampleCache, "get_cache_path", functools.partial(_answers_of_this_run, own))
+        _wrap(SampleCache, "cache_samples", functools.partial(_storing_for_later, own))
 
 
-def _keep_litellm(folder: Path) -> None:
-    """Called before LightEval is imported, because the import creates the cache."""
+def _keep_litellm(folder: Path, oldest: float) -> None:
+    """Called before LightEval is imported, because the import creates the cache; older replies are not taken."""
     try:
         from litellm.caching.caching import Cache
     except ModuleNotFoundError:
@@ -83,7 +92,11 @@ def _keep_litellm(folder: Path) -> None:
             named.setdefault("disk_cache_dir", str(folder))
         plain(*args, **named)
 
+    def of_this_run(plain: Callable[..., Any], _cache: Any, cached_result: Any, max_age: float | None) -> Any:
+        return plain(cached_result, min(math.inf if max_age is None else max_age, time.time() - oldest))
+
     _wrap(Cache, "__init__", placed)
+    _wrap(Cache, "_get_cache_logic", of_this_run)
 
 
 def _wrap(owner: type, name: str, around: Callable[..., Any]) -> None:
@@ -273,9 +286,7 @@ def _task_of(name: str, copies: Mapping[str, str]) -> str:
 
 
 def _mending(plain: Callable[..., None], pipeline: Any, responses: Mapping[Any, Sequence[Any]]) -> None:
-    identity = getattr(pipeline, "model_identity", {})
-    model = {name if part == "files" else f"{_OF_ONE.get(part, part)} {name}": str(value)
-             for part, values in identity.items() for name, value in values.items()}  # fmt: skip
+    model = getattr(pipeline, "model_identity", {})
     note_facts(model, {task.full_name: task for task in pipeline.tasks_dict.values()}, pipeline.documents_dict)
     for mine in responses.values():
         repair(*mine)
@@ -292,38 +303,29 @@ def _hashing(documents: Mapping[str, str], plain: Callable[..., str], _cache: An
     return plain(full_task_name) if content is None else f"{plain(full_task_name)}-{content}"
 
 
-def _hashing_model(answering: Sequence[str], plain: Callable[..., str], _cache: Any, model_config: Any) -> str:
-    return "-".join(filter(None, [plain(model_config), answering[0]]))
+def _answers_of_this_run(own: Path, plain: Callable[..., Path], cache: Any, task_id: Any) -> Path:
+    return own / plain(task_id).relative_to(cache.cache_dir)
 
 
-def _loading(answering: list[str], plain: Callable[..., Any], pipeline: Any, config: Any, model: Any) -> Any:
-    """Load the model; its identity is `pipeline.model_identity`, and part of the key of its stored answers."""
+def _storing_for_later(own: Path, plain: Callable[..., None], cache: Any, *args: Any, **named: Any) -> None:
+    """Store the answers of this run where a run that reuses answers finds them, in place of older ones."""
+    plain(*args, **named)
+    for file in own.rglob("*.parquet"):
+        place = cache.cache_dir / file.relative_to(own)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        fresh = place.with_name(f"{own.name}.tmp")
+        shutil.copyfile(file, fresh)
+        fresh.replace(place)
+
+
+def _loading(plain: Callable[..., Any], pipeline: Any, config: Any, model: Any) -> Any:
+    """Load the model, and note what answers: `pipeline.model_identity`."""
     if config is None:
         return plain(config, model)
-    before = model_identity(config.model_dump())
-    _answer_as(answering, before, config)
-    with noting_files():
-        made = plain(config, model)
-    identity = pipeline.model_identity = model_identity(config.model_dump())
-    was, now = before.get("files", {}), identity.get("files", {})
-    if changed := [name for name in was if name in now and now[name] != was[name]]:
+    was = model_identity(config.model_dump())
+    made = plain(config, model)
+    now = pipeline.model_identity = model_identity(config.model_dump())
+    same = {name: now[name] for name in was if name in now and not name.startswith("revision ")}
+    if changed := [name for name, value in same.items() if value != was[name]]:
         raise ConfigError(f"{listed(changed)} changed while the model was loaded; run this again when it is complete")
-    cache = getattr(made, "_cache", None)
-    if identity != before and cache is not None:  # it was made with what was known before
-        _answer_as(answering, identity, config)
-        old = cache.cache_dir
-        cache.__init__(cache.model_config)
-        with contextlib.suppress(OSError):  # it is not empty
-            old.rmdir()
     return made
-
-
-def _answer_as(answering: list[str], identity: Mapping[str, Any], config: Any) -> None:
-    known = identity_hash(identity)
-    replies: Any = getattr(sys.modules.get("litellm"), "cache", None)
-    if replies is not None:
-        replies.namespace = known or None  # litellm stores replies by the model's name, whatever the server
-    # LightEval's own key has the address that the config names
-    named = {getattr(config, name, None) for name in ("base_url", "inference_server_address")}
-    is_in_key = set(identity) == {"server"} and set(identity["server"]) == {"address"}
-    answering[0] = "" if is_in_key and identity["server"]["address"] in named else known

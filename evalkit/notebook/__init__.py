@@ -2,4 +2,4 @@
 
 from evalkit.core.missing_extras import attach_names
 
-__getattr__, __dir__, __all__ = attach_names(__name__, __file__, alembic="registry", sqlalchemy="registry")
+__getattr__, __dir__, __all__ = attach_names(__name__, __file__, sqlalchemy="registry")

@@ -12,7 +12,7 @@ from page_blocks import blocks_of
 from places import ROOT
 from plugins import TEMPLATE, write_plugin
 
-pytest.importorskip("alembic")
+pytest.importorskip("sqlalchemy")
 
 from evalkit.cli import main
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from places import ROOT
 
-pytest.importorskip("alembic")
+pytest.importorskip("sqlalchemy")
 
 from commandline import environment
 from run_setup import FAKE, JURY, WAIT_S, bound, make_plugin, pack, processes_of, wait_for
@@ -212,7 +212,7 @@ def test_ids_of_runs_are_whole_on_a_narrow_terminal(
         said = evalkit(*words)
         assert max(map(len, said.splitlines())) <= 80
         assert [one for one in ids if one not in said] == [], said
-    assert {"score", "stderr", "scored"} <= set(said.splitlines()[0].split()), "a score with its spread and coverage"
+    assert {"score", "stderr", "coverage"} <= set(said.splitlines()[0].split()), "a score with its spread and coverage"
 
 
 def test_a_plan_starts_nothing_and_says_what_a_run_takes(evalkit: Callable[..., str], folder: Path) -> None:

@@ -367,7 +367,7 @@ def test_lighteval_eval_with_tasks_of_ones_own(tmp_path: Path, warm_lighteval: W
         environ = scoring(server.url, "judge")
         words = ("mine", "--custom-tasks", "tasks.py", "--log-dir")
         done = lighteval_eval(tmp_path, server.url, *words, "logs", **environ)
-        again = lighteval_eval(tmp_path, server.url, *words, "logs2", warm=warm_lighteval, **environ)
+        again = lighteval_eval(tmp_path, server.url, *words, "logs2", "--reuse-answers", warm=warm_lighteval, **environ)
         calls = both.asked.total(), both.graded.total()
         items = [
             {"question": f"Be brief.\n\nITEM-{n}?", "answer": f"Answer to ITEM-{n}.", "reference": "x"}

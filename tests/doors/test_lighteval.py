@@ -145,7 +145,7 @@ def test_three_ways_in_three_modes(lighteval, mode, way, parts, llama, tmp_path)
         assert figures["correctness_coverage"] == pytest.approx(0.7)
 
 
-def test_a_second_run_asks_neither_judge_nor_model_and_new_data_is_not_answered_by_old(lighteval, parts, tmp_path):
+def test_a_second_run_asks_no_judge_and_with_the_flag_no_model_but_for_new_data(lighteval, parts, tmp_path):
     place = tmp_path
     folder = make_parts(place / "own", 3)
     words = ["custom", "parrot", str(folder / "model.py"), "sums|0", "--custom-tasks", str(folder / "tasks.py")]
@@ -154,13 +154,19 @@ def test_a_second_run_asks_neither_judge_nor_model_and_new_data_is_not_answered_
         first = start_cold(*words, place=place, out="one", environ=environ)
         assert first.returncode == 0, first.stderr[-2000:]
         asked, answered = len(judge.seen), (place / "calls.txt").read_text()
-        second = lighteval(*words, place=place, out="two", environ=environ)
-        assert second.returncode == 0, second.stderr[-2000:]
-        assert not (place / ".litellm_cache").exists(), "nothing is left in the working folder"
+        other = lighteval(*words, place=place, out="other", environ=environ)
+        assert other.returncode == 0, other.stderr[-2000:]
+        assert "not look at" not in other.stderr
         assert len(judge.seen) == asked > 0
-        assert (place / "calls.txt").read_text() == answered
+        assert (place / "calls.txt").read_text() == answered * 2, "every run asks the model"
+        second = lighteval(*words, "--reuse-answers", place=place, out="two", environ=environ)
+        assert second.returncode == 0, second.stderr[-2000:]
+        assert "they do not look at its weights, code or commit" in second.stderr
+        assert not (place / ".litellm_cache").exists(), "nothing is left in the working folder"
+        assert len(judge.seen) == asked
+        assert (place / "calls.txt").read_text() == answered * 2
         write_sums(folder, 3, suffix=" Say it in words.")
-        third = lighteval(*words, place=place, out="three", environ=environ)
+        third = lighteval(*words, "--reuse-answers", place=place, out="three", environ=environ)
         assert third.returncode == 0, third.stderr[-2000:]
         assert (place / "calls.txt").read_text().count("in words") == 3, "the same rows with other content"
     one, two, three = (LightevalArtifacts.at(place / out).results for out in ("one", "two", "three"))
@@ -291,7 +297,7 @@ def answers(place: Path, task: str = "sums_exact|0") -> list[str]:
     return [one["text"][0] for one in LightevalArtifacts.at(place).details(task)["model_response"]]
 
 
-def test_another_model_of_the_same_name_is_asked_and_the_first_is_not_asked_again(lighteval, tmp_path):
+def test_a_model_is_asked_in_every_run_and_with_the_flag_the_newest_answers_are_taken(lighteval, tmp_path):
     folder = make_parts(tmp_path / "own", 3)
     head, _, _ = (folder / "model.py").read_text().partition("    def say(")
     lines = ("def say(self, doc):", "    import wording", "    return wording.SAID",
@@ -299,37 +305,32 @@ def test_another_model_of_the_same_name_is_asked_and_the_first_is_not_asked_agai
     code = "".join(f"    {line}\n" for line in lines)
     (folder / "model.py").write_text(f"import sys\nsys.path.insert(0, {str(folder)!r})\n{head}{code}")
     words = ["custom", "parrot", str(folder / "model.py"), "sums_exact|0", "--custom-tasks", str(folder / "tasks.py")]
-    for number, said in enumerate(("one", "two", "one")):
+    steps = [("one", [], "one"), ("two", [], "two"), ("three", ["--reuse-answers"], "two"), ("four", [], "four")]
+    for said, flag, answer in steps:
         (folder / "wording.py").write_text(f"SAID = {said!r}\n")
-        done = lighteval(*words, place=tmp_path, out=str(number))
+        done = lighteval(*words, *flag, place=tmp_path, out=said)
         assert done.returncode == 0, done.stderr[-2000:]
-        assert answers(tmp_path / str(number)) == [said] * 3
-    assert len((tmp_path / "calls.txt").read_text().splitlines()) == 6, "the third run takes the answers of the first"
+        assert answers(tmp_path / said) == [answer] * 3
+    assert len((tmp_path / "calls.txt").read_text().splitlines()) == 9, "three documents in three runs"
 
 
 def test_other_weights_in_the_same_folder_answer_for_themselves(lighteval, parts, tmp_path):
     import torch
     from transformers import LlamaForCausalLM
 
+    torch.manual_seed(1)
     folder = Path(make_llama(tmp_path / "last"))
     words = ["accelerate", f"model_name={folder},batch_size=4,max_length=512", "sums_exact|0"]
     words += ["--custom-tasks", str(parts / "tasks.py")]
-    weights = {}
-    for number in range(3):
-        if number < 2:
+    for number, flag in enumerate(([], [], ["--reuse-answers"])):
+        if number == 1:
             model = LlamaForCausalLM.from_pretrained(folder)
-            if number:
-                torch.manual_seed(number)
-                torch.nn.init.normal_(model.lm_head.weight)
-                model.save_pretrained(folder)
-            weights[number] = (folder / "model.safetensors").read_bytes()
-        else:
-            (folder / "model.safetensors").write_bytes(weights[0])
-        (folder / "trainer_state.json").write_text(str(number))
-        done = lighteval(*words, place=tmp_path, out=str(number))
+            torch.nn.init.normal_(model.lm_head.weight)
+            model.save_pretrained(folder)
+        done = lighteval(*words, *flag, place=tmp_path, out=str(number))
         assert done.returncode == 0, done.stderr[-2000:]
-        assert ("samples are cached" in done.stdout + done.stderr) == (number == 2)
-    assert answers(tmp_path / "0") == answers(tmp_path / "2") != answers(tmp_path / "1")
+        assert ("samples are cached" in done.stdout + done.stderr) == bool(flag)
+    assert answers(tmp_path / "0") != answers(tmp_path / "1") == answers(tmp_path / "2")
 
 
 def test_another_server_answers_for_itself(lighteval, parts, tmp_path):
@@ -340,7 +341,15 @@ def test_another_server_answers_for_itself(lighteval, parts, tmp_path):
             done = lighteval("endpoint", "litellm", model, *words, place=tmp_path, out=said)
             assert done.returncode == 0, done.stderr[-2000:]
             assert len(candidate.seen) == N
-        assert answers(tmp_path / said) == [said] * N, "litellm stores replies by the model's name"
+            again = lighteval("endpoint", "litellm", model, *words, place=tmp_path, out=f"{said} again")
+            assert again.returncode == 0, again.stderr[-2000:]
+            assert len(candidate.seen) == 2 * N, "nor are litellm's replies of an earlier run taken"
+            reused = lighteval(
+                "endpoint", "litellm", model, *words, "--reuse-answers", place=tmp_path, out=f"{said} reused"
+            )
+            assert reused.returncode == 0, reused.stderr[-2000:]
+            assert len(candidate.seen) == 2 * N
+        assert answers(tmp_path / said) == answers(tmp_path / f"{said} reused") == [said] * N
 
 
 EDGES = (

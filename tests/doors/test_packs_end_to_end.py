@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from commandline import evalkit
 from lighteval_parts import MODEL, make_parts
-from plugins import git
 from servers import judge_server
 from warm_process import WarmProcess
 
@@ -83,13 +82,10 @@ def shell(tmp_path: Path, warm_lighteval: WarmProcess, monkeypatch: pytest.Monke
     return Shell(tmp_path, warm_lighteval)
 
 
-def plugin_in_git(shell: Shell) -> str:
-    """A plugin made by `plugin new`, in a Git repository and registered; the name of its first task."""
+def new_plugin(shell: Shell) -> str:
+    """A plugin made by `plugin new`, and registered; the name of its first task."""
     shell("plugin", "new", "tone")
-    project = shell.place / "tone"
-    for words in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", "first")):
-        git(project, *words)
-    shell("plugin", "register", "tone", "0.1.0", f"git+file://{project}@main", "--type", "task")
+    shell("plugin", "register", "tone", "0.1.0", str(shell.place / "tone"), "--type", "task")
     return "tone"
 
 
@@ -163,7 +159,7 @@ def check_leaderboard(shell: Shell, ids: list[str]) -> None:
 def test_from_plugins_to_a_leaderboard(shell, tmp_path):
     own_gsm8k(tmp_path)
     shell("plugin", "register", "evalkit-tasks", "1", "evalkit.lighteval.tasks", "--type", "bundle")
-    task = plugin_in_git(shell)
+    task = new_plugin(shell)
     (tmp_path / "pack.yaml").write_text(PACK.replace("TASK", task))
     shell("pack", "apply", "pack.yaml")
     (tmp_path / "model.py").write_text(
@@ -396,7 +392,7 @@ def test_one_task_under_two_profiles_is_answered_once_and_a_replaced_rule_is_sai
         assert n == round(4 * apart["coverage"]) >= 3, "an item that one judge leaves unscored has none"
         assert apart["stderr"] is not None
         assert (task, "faithfulness_alpha") in scores
-    shell(*start, "forced.json")
+    shell(*start, "forced.json", "--reuse-answers")
     shown = " ".join(shell("run", "show", "last").split())
     assert "replaces 'min' of profile strict@1, which the pack binds" in shown
     assert "aggregation max" in shown

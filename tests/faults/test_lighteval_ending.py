@@ -177,6 +177,6 @@ def test_a_run_that_a_signal_ends_has_its_exit_code(monkeypatch: pytest.MonkeyPa
     def app(*_: object, **__: object) -> None:
         raise SystemExit(code)
 
-    monkeypatch.setattr("evalkit.lighteval.patches.prepare", lambda: None)
+    monkeypatch.setattr("evalkit.lighteval.patches.prepare", lambda *, reuse_answers: None)
     monkeypatch.setattr("lighteval.__main__.app", app)
     assert launch(["tasks", "list"]) == given

@@ -18,7 +18,7 @@ from postgres import stoppable_server, tools
 
 from evalkit.errors import RegistryError
 
-pytest.importorskip("alembic")
+pytest.importorskip("sqlalchemy")
 
 from run_setup import WAIT_S, begin, heard, left_running, pack, processes_of, runner_of, wait_for
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="lo
 
 _PROCESSES = multiprocessing.get_context("forkserver")
 # by names that need no path of pytest's: the server of Python 3.11 has not got it, and leaves out what it cannot import
-_PROCESSES.set_forkserver_preload(["evalkit.runs", "evalkit.rubrics", "alembic.command", "sqlalchemy.orm"])
+_PROCESSES.set_forkserver_preload(["evalkit.runs", "evalkit.rubrics", "sqlalchemy.orm"])
 
 
 @pytest.fixture

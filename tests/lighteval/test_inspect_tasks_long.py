@@ -33,7 +33,6 @@ from inspect_ai.log import read_eval_log
 from lighteval.metrics.metrics_sample import SampleLevelComputation
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 from lighteval.models.model_output import ModelResponse
-from lighteval.tasks.lighteval_task import LightevalTaskConfig
 from lighteval.tasks.requests import Doc, SamplingMethod
 
 from evalkit.evaluation.lighteval_rows import unjudged_row
@@ -42,7 +41,6 @@ from evalkit.lighteval import judge_metric
 from evalkit.lighteval.inspect_figures import Figure, _own_figures
 from evalkit.lighteval.inspect_tasks import _task_scorer
 from evalkit.lighteval.metrics import RubricScore
-from evalkit.rubrics import Rubric
 from evalkit.runs.contract.receipts import read_facts, read_receipts
 
 # --- reducers: figures of generated logs, by hand -------------------------------------------------------------------
@@ -104,7 +102,7 @@ def test_items_not_answers_are_counted_and_reducers_are_obeyed(monkeypatch: pyte
         log: Any = SimpleNamespace(
             samples=samples, eval=SimpleNamespace(config=SimpleNamespace(epochs_reducer=[reducer]))
         )
-        figures = _own_figures(scorer, log, "t", partial(Figure, "m", "t"), is_new=True)  # type: ignore[arg-type]
+        figures = _own_figures(scorer, log, "t", partial(Figure, "m", "t"))  # type: ignore[arg-type]
         figure = figures[0]
         assert [one.name for one in figures[1:]] == ["correctness_pass_rate"] * (name == "correctness")
         known = [[value for value in values if not math.isnan(value)] for values in table]
@@ -141,7 +139,7 @@ def test_a_jury_has_its_alpha_and_its_pass_rate(monkeypatch: pytest.MonkeyPatch,
     rows = scorer.compute.compute([ModelResponse(text=[text]) for text in texts], docs)
     plain = judge_metric("correctness").sample_level_fn.corpus(rows)  # of LightEval's other commands
     log = _log_of(rows, epochs=epochs)
-    made = _own_figures(scorer, log, "t", partial(Figure, "m", "t"), is_new=True)
+    made = _own_figures(scorer, log, "t", partial(Figure, "m", "t"))
     figures = {figure.name: figure for figure in made}
     assert [*figures] == ["correctness", "correctness_pass_rate", "correctness_alpha"]
     alpha, rate = figures["correctness_alpha"], figures["correctness_pass_rate"]
@@ -316,14 +314,14 @@ def test_what_cannot_run_is_told_in_one_message_before_a_model_is_asked(folder: 
     assert not candidate.asked
 
 
-def test_other_weights_in_the_same_folder_are_another_model_and_the_facts_are_noted(folder: Path) -> None:
+def test_other_weights_in_the_same_folder_are_asked_and_the_facts_are_noted(folder: Path) -> None:
     pytest.importorskip("transformers")
     words = ["hf/llama", "own:two", "--custom-tasks", "tasks.py", "--max-samples", "3", "--max-tokens", "4"]
 
-    def stored(logs: str) -> tuple[int, int]:
+    def stored(logs: str, *more: str) -> tuple[int, int]:
         """The answers in Inspect's cache, and the finished tasks in the folder of logs, after a run."""
         done = subprocess.run(
-            [sys.executable, "-m", "evalkit", "lighteval", "eval", *words, "--display", "none", "--log-dir", logs],
+            [sys.executable, "-m", "evalkit", "lighteval", "eval", *words, *more, "--display=none", "--log-dir", logs],
             cwd=folder, env=environment(**settings(folder, "http://127.0.0.1:9/v1")), capture_output=True, text=True,
             timeout=400, check=False,
         )  # fmt: skip
@@ -339,18 +337,23 @@ def test_other_weights_in_the_same_folder_are_another_model_and_the_facts_are_no
         "inspect_ai/includes": "unknown"
     }
     make_llama(folder / "llama", seed=8)
-    assert stored("logs") == (6, 2), "neither the stored answers nor the finished task are this model's"
+    answered = {path: path.read_bytes() for path in (folder / "a").rglob("*") if path.is_file()}
+    assert stored("logs") == (3, 2), "neither the stored answers nor the finished task are this model's"
+    assert all(path.read_bytes() != answer for path, answer in answered.items())
     other = read_facts(folder / "receipts.json")
     assert other.model != facts.model
     assert other.tasks == facts.tasks
+    answered = {path: path.read_bytes() for path in answered}
     make_llama(folder / "llama")
-    assert stored("more") == (6, 1), "the answers of the same weights are reused"
+    assert stored("more", "--reuse-answers") == (3, 1)
+    assert answered == {path: path.read_bytes() for path in answered}, "the newest answers are taken, not asked for"
 
 
-def test_a_finished_task_runs_again_if_its_judges_mode_or_prompts_changed(
+def test_a_finished_task_runs_again_and_with_the_flag_its_answers_are_taken(
     folder: Path, warm_lighteval: WarmProcess
 ) -> None:
     words = ["lighteval", "eval", "openai-api/local/tested", "mixed", "--custom-tasks", "tasks.py", "--log-dir", "logs"]
+    reuse = "--reuse-answers"
     tasks = (folder / "tasks.py").read_text(encoding="utf-8")
     asked: list[str] = []
 
@@ -360,15 +363,17 @@ def test_a_finished_task_runs_again_if_its_judges_mode_or_prompts_changed(
         score = body["model"].rpartition("-")[2]
         return {"content": f'{{"explanation": "e", "score": {score}}}' if score.isdigit() else "Answer 1"}
 
-    # judges, prompt, figure, new calls of the candidate and of the judges for the 11 items
-    steps = [("judge-0", "", "0.00", 11, 11), ("judge-2", "", "1.00", 0, 11), ("judge-2", "", "1.00", 0, 0),
-             ("judge-0 judge-2", "Be rude. ", "0.50", 11, 22)]  # fmt: skip
+    # judges, prompt, flag, figure, new calls of the candidate and of the judges for the 11 items
+    steps = [("judge-0", "", "", "0.00", 11, 11), ("judge-2", "", reuse, "1.00", 0, 11),
+             ("judge-2", "", reuse, "1.00", 0, 0), ("judge-2", "", "", "1.00", 11, 0),
+             ("judge-0 judge-2", "Be rude. ", reuse, "0.50", 11, 22)]  # fmt: skip
     with judge_server(faults=by_name) as server:
-        for names, prompt, figure, n_asked, n_judged in steps:
+        for names, prompt, flag, figure, n_asked, n_judged in steps:
             judges = [{"model": name, "provider": "openai", "base_url": server.url} for name in names.split()]
             (folder / "tasks.py").write_text(tasks.replace("Be brief. ", prompt), encoding="utf-8")
             asked.clear()
-            done = warm_lighteval(*words, "--display", "none", folder=folder, environ=environment(
+            more = ["--display", "none", *filter(None, [flag])]
+            done = warm_lighteval(*words, *more, folder=folder, environ=environment(
                 **settings(folder, server.url) | {
                     "EVALUATOR_SCORING_MODE": "jury" if len(judges) > 1 else "judge",
                     "EVALUATOR_SCORING_CONFIG": json.dumps({"judges": judges, "samples": 1}),
@@ -383,74 +388,6 @@ def test_a_finished_task_runs_again_if_its_judges_mode_or_prompts_changed(
             assert (receipt.n_judgments, receipt.n_unscored, receipt.n_live, receipt.n_cached) == (
                 n, 0, n_judged, n - n_judged
             ), "what an earlier run has paid for is not paid now"  # fmt: skip
-
-
-MODULE = """
-from helper import ask
-from lighteval.metrics.metrics_sample import SampleLevelComputation
-
-class Own(SampleLevelComputation):
-    def compute(self, doc, model_response, **_):
-        return 1.0
-"""
-
-
-def test_everything_that_decides_a_tasks_figures_is_in_its_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from evalkit.lighteval.inspect_tasks import EvalCommand, with_inspect_fields
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("EVALUATOR_SCORING_MODE", "judge")
-    monkeypatch.delenv("EVALUATOR_RECEIPT_PATH", raising=False)
-    Path("own_tasks.py").write_text(MODULE, encoding="utf-8")
-    rubric: dict[str, Any] = {"id": "tone", "inputs": ["question", "answer", "context?"], "criteria": [
-        {"name": "tone", "scale": {0: "rude", 1: "plain", 2: "kind"}, "pass_at": 2}
-    ]}  # fmt: skip
-
-    def version(
-        help_text: str = "ask = 1", *, judge: dict[str, Any] | None = None, n: int = 3, gold: str = "x",
-        config: dict[str, Any] | None = None, url: str = "http://127.0.0.1:9/v1", mode: str = "judge",
-        limit: int | None = None, **metric: Any,
-    ) -> str:  # fmt: skip
-        Path("helper.py").write_text(help_text, encoding="utf-8")
-        judges = [{"provider": "fake", "model": "strict"} | (judge or {})]
-        monkeypatch.setenv("EVALUATOR_SCORING_MODE", mode)
-        monkeypatch.setenv("EVALUATOR_SCORING_CONFIG", json.dumps({"judges": judges} | (config or {})))
-        docs = [
-            Doc(query=f"q{at}", choices=[gold], gold_index=[0], specific={"context": "c", "other": "c"})
-            for at in range(n)
-        ]
-        task = with_inspect_fields(LightevalTaskConfig(
-            name="t", prompt_function=lambda row, _: docs[row["at"]], hf_repo="", hf_subset="",
-            metrics=[judge_metric(**{"rubric": Rubric(**rubric)} | metric)], evaluation_splits=["test"],
-        ))  # fmt: skip
-        command = EvalCommand(["eval", "m", "t", "--custom-tasks", "own_tasks.py", "--model-base-url", url])
-        read: Any = task.sample_fields
-        made = SimpleNamespace(name="t", dataset=[one for at in range(n) for one in read({"at": at})], version=0)
-        command._tasks["t"] = task
-        command._check_all([made], limit)
-        return str(made.version)
-
-    def edited(**changes: Any) -> Rubric:
-        return Rubric(**rubric | {"criteria": [rubric["criteria"][0] | changes]})
-
-    changes: list[dict[str, Any]] = [
-        {"judge": {"model": "lenient"}}, {"judge": {"temperature": 0.2}}, {"judge": {"max_tokens": 99}},
-        {"judge": {"judge_template_id": "label"}}, {"config": {"samples": 1}}, {"config": {"aggregation": "min"}},
-        {"mode": "deterministic"}, {"help_text": "ask = 2"}, {"n": 4}, {"gold": "y"}, {"url": "http://127.0.0.1:8/v1"},
-        {"rubric": edited(scale={0: "rude", 1: "so so", 2: "kind"})}, {"rubric": edited(pass_at=1)}, {"vote": "median"},
-        {"ties": "mean"}, {"min_self_agreement": 0.9}, {"quorum": 0.9}, {"template": "label"},
-        {"fields": {"context": "other"}}, {"fields": {"context": lambda doc: doc.specific["other"]}},
-    ]  # fmt: skip
-    known = {version(): "nothing"}
-    assert version(limit=2) in known, "more samples of the same task are a continuation"
-    for change in changes:
-        made = version(**change)
-        assert made not in known, (change, known[made])
-        known[made] = str(change)
-    assert known[version()] == "nothing"
 
 
 LIST = """

@@ -13,15 +13,17 @@ from evalkit.errors import ConfigError
 
 pytest.importorskip("lighteval")
 
+from evalkit.lighteval.items import repaired
 from evalkit.lighteval.lighteval_main import settle_environment, with_custom_tasks
 from evalkit.lighteval.patches import _check, _content, _names, _names_twice, _tasks
-from evalkit.lighteval.unicode_repair import repaired
 
 
 def test_what_is_wrapped_is_there_with_its_arguments():
+    from inspect_ai.model import _model as inspect_model
     from lighteval.pipeline import Pipeline
     from lighteval.tasks.registry import Registry
     from lighteval.utils.cache_management import SampleCache
+    from litellm.caching.caching import Cache
 
     def words(function: object) -> list[str]:
         return list(inspect.signature(function).parameters)  # type: ignore[arg-type]
@@ -36,6 +38,12 @@ def test_what_is_wrapped_is_there_with_its_arguments():
     assert words(SampleCache.__init__) == ["self", "model_config"]
     assert words(SampleCache._get_task_hash) == ["self", "full_task_name"]
     assert words(SampleCache._dump_sample) == ["self", "result"]
+    assert words(SampleCache._load_cached_indices) == ["self"]
+    assert words(SampleCache.get_cache_path) == ["self", "task_id"]
+    assert "self.get_cache_path(task_id)" in inspect.getsource(SampleCache.get_samples_from_cache)
+    assert words(Cache._get_cache_logic) == ["self", "cached_result", "max_age"]
+    assert words(inspect_model.cache_fetch) == ["entry"]
+    assert words(inspect_model.cache_store) == ["entry", "output"]
     assert words(Pipeline._post_process_outputs) == ["self", "sampling_method_responses"]
     order = inspect.getsource(Pipeline.evaluate)
     assert order.index("_post_process_outputs") < order.index("_compute_metrics"), "texts are repaired first"

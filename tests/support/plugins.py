@@ -83,13 +83,6 @@ def write_project(folder: Path, package: str = "tone_plugin", module: str = STAN
     return folder
 
 
-def git(repo: Path, *words: str) -> str:
-    """A git command in a repository."""
-    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-    done = subprocess.run(["git", *identity, *words], cwd=repo, capture_output=True, text=True, check=True, timeout=300)
-    return done.stdout.strip()
-
-
 def build_wheel(project: Path, out: Path) -> Path:
     """The wheel of a project, by its own back end, offline."""
     code = "import os, sys, hatchling.build as b; os.chdir(sys.argv[1]); print(b.build_wheel(sys.argv[2]))"

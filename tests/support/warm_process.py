@@ -31,7 +31,7 @@ OF_EVALKIT = (
     "scipy.stats", "pyarrow", "jinja2.sandbox", "httpx2", "evalkit.cli.main_command", "evalkit.gate.runner",
     "evalkit.gate.reports", "evalkit.evaluation.evaluating", "evalkit.engine.calls.event_loop",
     "evalkit.engine.providers.openai", "evalkit.stats.comparison.drifts", "sqlalchemy.dialects.sqlite",
-    "alembic.command", "evalkit.runs.run.runner",
+    "evalkit.runs.run.runner",
 )  # fmt: skip
 OF_KERNEL = (
     *OF_EVALKIT, "ipykernel.ipkernel", "ipykernel.kernelapp", "evalkit.notebook.judgments.judgment_browser",

@@ -19,11 +19,10 @@ from evalkit.engine.judging.worklist import Worklist
 from evalkit.engine.providers.api_keys import NO_KEY, hold_key, key_in
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError, advise_extra
 from evalkit.errors.secrets import Secret
-from evalkit.lighteval.items import answer_of, question_of
+from evalkit.lighteval.items import answer_of, question_of, repaired
 from evalkit.lighteval.pollux.judge_arguments import judge_and_options
 from evalkit.lighteval.pollux.prompts import PolluxPromptBuilder
 from evalkit.lighteval.pollux.replies import Pattern, ReplyReader, checked_pattern, form_of, written_form
-from evalkit.lighteval.unicode_repair import repaired
 from evalkit.runs.contract.scoring_config import asked_mode
 from evalkit.runs.contract.task_bindings import TaskBinding
 from evalkit.tables.items import is_missing

@@ -3,11 +3,10 @@
 from evalkit.errors import MissingExtraError, advise_extra
 
 try:
-    import alembic  # noqa: F401
     import sqlalchemy  # noqa: F401
 except ImportError as problem:
     advice = f"{advise_extra('registry')}; for PostgreSQL, install '.[registry,postgres]'"
-    raise MissingExtraError(f"the registry needs SQLAlchemy and Alembic; {advice}") from problem
+    raise MissingExtraError(f"the registry needs SQLAlchemy; {advice}") from problem
 
 from evalkit.runs.registry.pack_files import STARTER_PACK, Pack, PackTask
 from evalkit.runs.registry.records import JudgeTemplate, Plugin

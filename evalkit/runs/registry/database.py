@@ -1,11 +1,10 @@
-"""The registry's database: SQLite in the cache folder by default, or PostgreSQL; Alembic migrates its schema."""
+"""The registry's database: SQLite in the cache folder by default, or PostgreSQL, and the migrations of its schema."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sqlite3
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,17 +18,32 @@ from evalkit.core.files import network_file_system
 from evalkit.core.settings import Settings, default_folder
 from evalkit.errors import ConfigError, MissingExtraError, RegistryError, advise_extra
 from evalkit.errors.secrets import is_key
+from evalkit.runs.registry.database_tables import Base
 
 FILE_NAME = "registry.sqlite"
 _BUSY_S = 30.0
 # Serialises migrations of two processes on PostgreSQL; the number is arbitrary
 _ADVISORY_LOCK = 0x65_76_61_6C
-# Alembic keeps its state in modules: two threads that migrate at once would share a connection, and Python crashes
-_migrating = threading.Lock()
+NEWEST = "0002"
+"""The newest schema, that of `database_tables`."""
+_MIGRATIONS: dict[str | None, tuple[str, ...]] = {
+    None: (
+        "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)",
+        "INSERT INTO alembic_version (version_num) VALUES ('0002')",
+    ),
+    "0001": (
+        "DROP TABLE benchmarks",
+        "ALTER TABLE runs DROP COLUMN heartbeat_at",
+        "ALTER TABLE runs DROP COLUMN cancel_wanted",
+        "UPDATE alembic_version SET version_num = '0002'",
+    ),
+}
+"""Schema -> what makes the next one of it; None: a new database, after its tables are created. The table of the version
+has the name that Alembic gave it in registries that exist."""
 
 
 def registry_settings(address: str | Path | None = None) -> Settings:
-    """`registry` (a URL or the path of a file), `plugins` and `runs` (folders), each with its source.
+    """`registry` (a URL or the path of a file) and `runs` (a folder), each with its source.
 
     Examples
     --------
@@ -43,7 +57,7 @@ def registry_settings(address: str | Path | None = None) -> Settings:
     return Settings.of(
         ("argument", {"registry": None if address is None else str(address)}),
         ("EVALKIT_REGISTRY", {"registry": os.environ.get("EVALKIT_REGISTRY", "").strip() or None}),
-        ("default", {"registry": str(cache / FILE_NAME), "plugins": cache / "plugins", "runs": cache / "runs"}),
+        ("default", {"registry": str(cache / FILE_NAME), "runs": cache / "runs"}),
     )
 
 
@@ -201,41 +215,26 @@ def _begin_immediate(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-def _start_afresh_in_child() -> None:
-    global _migrating
-    _migrating = threading.Lock()  # another thread of the parent may hold its lock forever
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_afresh_in_child)
-
-
 def _upgrade(engine: Engine, shown: str, *, read_only: bool) -> None:
-    """Migrate the schema in one transaction; processes wait for each other."""
-    from alembic import command
-    from alembic.config import Config
-    from alembic.runtime.migration import MigrationContext
-    from alembic.script import ScriptDirectory
-    from alembic.util.exc import CommandError
-
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
-    newest = ScriptDirectory.from_config(config).get_current_head()
+    """Create or migrate the tables in one transaction; processes wait for each other."""
     with engine.begin() as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _ADVISORY_LOCK})
-        now = MigrationContext.configure(connection).get_current_revision()
-        if now == newest:
+        tables = inspect(connection).get_table_names()
+        now = (
+            connection.scalar(text("SELECT version_num FROM alembic_version")) if "alembic_version" in tables else None
+        )
+        if now == NEWEST:
             return
         if read_only:
-            fact = f"is read-only here and has the schema {now!r}, not {newest!r}"
+            fact = f"is read-only here and has the schema {now!r}, not {NEWEST!r}"
             raise RegistryError(f"registry {shown} {fact}; open it once where it is writable")
-        if now is None and inspect(connection).get_table_names():
+        if now is None and tables:
             raise RegistryError(f"registry {shown} contains tables of another program; use another database or file")
-        config.attributes["connection"] = connection
-        try:
-            with _migrating:
-                command.upgrade(config, "head")
-        except CommandError:
-            fact = f"which this evalkit does not know (the newest that it knows is {newest!r}); use a newer evalkit"
-            raise RegistryError(f"registry {shown} has the schema {now!r}, {fact}") from None
+        if now not in _MIGRATIONS:
+            fact = f"which this evalkit does not know (the newest that it knows is {NEWEST!r}); use a newer evalkit"
+            raise RegistryError(f"registry {shown} has the schema {now!r}, {fact}")
+        if now is None:
+            Base.metadata.create_all(connection)
+        for statement in _MIGRATIONS[now]:
+            connection.execute(text(statement))

@@ -36,7 +36,7 @@ class Plugin(Record):
     plugin_type
         ``task``, ``metric`` or ``bundle``.
     storage_uri
-        The source of its code: dotted package path, file or folder, or Git repository (``git+…@commit``).
+        The source of its code: dotted package path, or file or folder.
     content_hash
         sha256 of its files at registration; checked at each run.
     requirements

@@ -78,8 +78,7 @@ class Registry:
         name, version
             Unique together. Registering the same content again changes nothing.
         uri
-            A dotted package path, a file or folder, or a Git repository (``git+https://host/repo@main``); a branch or
-            tag is stored as the commit that it stands for now.
+            A dotted package path of what pip or uv installed, or a file or folder.
         plugin_type
             ``task``, ``metric`` or ``bundle``.
 
@@ -92,7 +91,7 @@ class Registry:
             _check(f"plugin {what}", text, _NAME, "letters, digits, dot, dash and underscore, at most 100")
         if plugin_type not in PLUGIN_TYPES:
             raise ConfigError(f"unknown plugin type {plugin_type!r}; allowed: {', '.join(PLUGIN_TYPES)}")
-        place = locate(uri, self.folder)
+        place = locate(uri)
         layout = PluginLayout.at(place.path)
         row = PluginRow(
             name=name, version=version, plugin_type=plugin_type, storage_uri=place.uri,
@@ -115,14 +114,12 @@ class Registry:
         """
         plugin = self.plugin(name, version)
         try:
-            place = locate(plugin.storage_uri, self.folder)
+            place = locate(plugin.storage_uri)
             layout, now = PluginLayout.at(place.path), content_hash(place.path)
         except ConfigError as problem:
             raise EntryError(f"plugin {plugin.label} cannot be used here: {problem}") from None
         if now != plugin.content_hash:
-            is_copy = place.path.is_relative_to(self.folder.resolve())
-            advice = "remove this copy, so that it is fetched again" if is_copy else "restore the files"
-            fact = f"{place.path} has the hash {now[:12]}, not {plugin.content_hash[:12]}; {advice}"
+            fact = f"{place.path} has the hash {now[:12]}, not {plugin.content_hash[:12]}; restore the files"
             text = f"plugin {plugin.label} changed since it was registered: {fact}, or register it as a new version"
             raise EntryError(text)
         return layout
@@ -206,11 +203,6 @@ class Registry:
         table = list_rows(self.database, RunRow, (*columns, "finished_at", "error"))
         table["pack"] = [f"{pack.name}@{pack.version}" for pack in table["pack"]]
         return table.sort_values(["created_at", "id"], ignore_index=True)
-
-    @property
-    def folder(self) -> Path:
-        """The folder for copies of plugins from Git."""
-        return Path(registry_settings()["plugins"])
 
 
 def _check(what: str, text: str, pattern: re.Pattern[str], rule: str) -> None:

@@ -1,16 +1,19 @@
-"""`RunStore`: the rows of runs. Every change of state is one transaction."""
+"""`RunStore`: the rows of runs. Every change of state is one transaction; the end of a run is written with retries."""
 
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import func, select
+from sqlalchemy.exc import InterfaceError, InternalError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from evalkit.core.printable_text import one_line
 from evalkit.errors import RegistryError, listed
 from evalkit.runs.processes.run_owner import Owner
 from evalkit.runs.registry import Registry
@@ -20,6 +23,7 @@ from evalkit.runs.run.run_database_rows import Ending, put_findings, read_run, t
 from evalkit.runs.run.run_record import Run
 
 _OPEN = ("queued", "running")  # earlier versions had a queue
+_LONGEST_PAUSE_S = 5.0
 
 
 class RunStore:
@@ -87,6 +91,39 @@ class RunStore:
             query = query.where(RunRow.status == status)
         with self.registry.database.session() as session:
             return [read_run(row) for row in session.scalars(query).all()]
+
+
+def close_run(store: RunStore, run_id: str, ending: Ending, patience_s: float) -> None:
+    """Close a run's row; as failed if the database rejects the results.
+
+    Raises
+    ------
+    RegistryError
+        When the database is unreachable or full for `patience_s` seconds.
+    """
+    deadline, pause = time.monotonic() + patience_s, 0.1
+    while True:
+        try:
+            store.close(run_id, ending)
+        except RegistryError as problem:
+            if _is_refused(problem):
+                ending = Ending("failed", one_line(f"its results cannot be stored: {problem}"))
+            elif time.monotonic() + pause >= deadline:
+                raise RegistryError(
+                    f"run {run_id} has ended ({ending.status}), but the registry cannot store this: {problem}; start "
+                    "the run again with --reuse-answers, which calls neither model nor judges for what is stored"
+                ) from problem
+            else:
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_S)
+            continue
+        return
+
+
+def _is_refused(problem: RegistryError) -> bool:
+    """Whether a retry cannot help: a name that is too long, characters that the database does not accept."""
+    cause, passing = problem.__cause__, (OperationalError, InterfaceError, InternalError)
+    return isinstance(cause, (SQLAlchemyError, UnicodeError)) and not isinstance(cause, passing)
 
 
 def _now(session: Session) -> datetime:

@@ -15,11 +15,10 @@ from evalkit.runs.processes.run_owner import RUN_VARIABLE, environment_facts, ki
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.database import registry_settings
 from evalkit.runs.run.pack_resolution import Resolution, resolve
-from evalkit.runs.run.run_completion import close_run
 from evalkit.runs.run.run_database_rows import Ending
 from evalkit.runs.run.run_record import Run
 from evalkit.runs.run.run_results import read_findings
-from evalkit.runs.run.run_store import RunStore
+from evalkit.runs.run.run_store import RunStore, close_run
 
 
 class Runner:
@@ -89,7 +88,7 @@ class Runner:
         max_samples
             Maximum number of samples of each task.
         flags
-            More flags of LightEval, name -> value (None for one without).
+            More flags of LightEval, name -> value (None for one without); ``reuse-answers`` takes stored answers.
         on_line, on_start
             Called with each new line of the log, and with the run as soon as its row is written.
 

@@ -9,7 +9,7 @@ import pytest
 
 from evalkit.runs.contract.imported_modules import imported_modules
 
-pytest.importorskip("alembic")
+pytest.importorskip("sqlalchemy")
 
 from evalkit.runs.registry.plugin_sources import content_hash
 

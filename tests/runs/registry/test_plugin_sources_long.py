@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -13,16 +14,17 @@ from typing import Any
 
 import pytest
 from places import ROOT
-from plugins import PROFILE, STAND_IN, build_wheel, git, write_plugin, write_project
+from plugins import PROFILE, STAND_IN, build_wheel, write_plugin, write_project
 
 from evalkit.errors import ConfigError, RegistryError
 from evalkit.rubrics import load_profile
 from evalkit.runs.contract.plugin_layout import PluginLayout
 
-pytest.importorskip("alembic")
+pytest.importorskip("sqlalchemy")
 
 from evalkit.runs.plugin_template import new_plugin
 from evalkit.runs.registry import Registry
+from evalkit.runs.registry.database_tables import PluginRow
 from evalkit.runs.registry.plugin_sources import content_hash, locate, requirements_of
 
 
@@ -134,85 +136,37 @@ def test_reading_a_layout_runs_nothing_and_loading_takes_no_other_modules_name(t
 # -- what is registered
 
 
-def committed(repo: Path, message: str = "first") -> str:
-    """The commit with all files of a folder, which becomes a repository."""
-    git(repo, "init", "-q", "-b", "main")
-    git(repo, "add", "-A")
-    git(repo, "commit", "-q", "--allow-empty", "-m", message)
-    return git(repo, "rev-parse", "HEAD")
+def test_what_tests_and_tools_leave_beside_a_project_is_not_of_it(registry: Registry, tmp_path: Path) -> None:
+    project = write_project(tmp_path / "tone")
+    first = registry.register_plugin("p", "1", str(project))
+    for name in ("src/tone_plugin/__pycache__/x.pyc", ".pytest_cache/y", ".venv/z", "dist/x.whl", "build/lib/a.py"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).touch()
+    assert registry.register_plugin("p", "1", str(project)) == first, "again is no change"
+    assert registry.check_plugin("p").profiles.keys() == {"strict-tone"}
+    (project / "README.md").write_text("tone\n")
+    assert registry.register_plugin("p", "2", str(project)).content_hash != first.content_hash
 
 
-def test_a_git_reference_is_fetched_by_its_commit_once(tmp_path: Path) -> None:
-    repo, folder = write_project(tmp_path / "repo"), tmp_path / "plugins"
-    url = f"git+file://{repo}"
-    sha = committed(repo)
-    git(repo, "tag", "-a", "v1", "-m", "a tag that is an object of its own")
-    git(repo, "tag", "20260131")
-    git(repo, "branch", "feature/tone")
-    first = locate(f"{url}@{sha}", folder)
-    assert first.uri == f"{url}@{sha}"
-    assert PluginLayout.at(first.path).module == "tone_plugin"
-    assert requirements_of(PluginLayout.at(first.path)) == ["evalkit-jury", "no-such-thing>=2"]
-    (repo / "src/tone_plugin/__init__.py").write_text("TASKS_TABLE = []\n")
-    second = committed(repo, "second")
-    for reference in ("feature/tone", "v1", "20260131", sha[:9], sha):
-        assert locate(f"{url}@{reference}", folder) == first, "what stands for a commit is stored as that commit"
-    assert locate(url, folder).uri == locate(f"{url}@main", folder).uri == f"{url}@{second}"
-    repo.rename(tmp_path / "away")
-    assert locate(f"{url}@{sha}", folder) == first, "what is here is not fetched again"
-    (tmp_path / "away").rename(repo)
-    for wrong in (f"{url}@none", f"{url}@{'0' * 40}", f"{url}@--all"):
-        with pytest.raises(ConfigError, match=r"has no branch, tag or commit '(none|0+|--all)'"):
-            locate(wrong, folder)
-    with pytest.raises(ConfigError, match=r"nowhere@main cannot be fetched: .*(not|exist)"):
-        locate(f"git+file://{tmp_path}/nowhere@main", folder)
-    with pytest.raises(ConfigError, match="the registry would store the password or token") as caught:
-        locate("git+https://me:hush@example.org/x@main", folder)
-    assert "hush" not in str(caught.value)
-    assert len(list(folder.iterdir())) == 2, "what failed leaves nothing"
-
-
-def test_a_plugin_has_one_hash_by_path_and_by_git(registry: Registry, tmp_path: Path) -> None:
-    """A project at the root of a repository or in a folder of it; what tests and tools leave beside it is not of it."""
-    root = tmp_path / "mono"
-    projects = {"": write_project(root), "plugins/tone": write_project(root / "plugins" / "tone")}
-    (root / "plugins/tone/README.md").write_text("tone\n")
-    committed(root)
-    for at, (folder, project) in enumerate(projects.items()):
-        for name in ("src/tone_plugin/__pycache__/x.pyc", ".pytest_cache/y", ".venv/z", "dist/x.whl", "build/lib/a.py"):
-            (project / name).parent.mkdir(parents=True, exist_ok=True)
-            (project / name).touch()
-        uri = f"git+file://{root}@main" + (f"#subdirectory={folder}" if folder else "")
-        by_git, by_path = (
-            registry.register_plugin(f"g{at}", "1", uri),
-            registry.register_plugin(f"p{at}", "1", str(project)),
-        )
-        assert by_git.content_hash == by_path.content_hash
-        assert by_git.storage_uri == uri.replace("@main", "@" + git(root, "rev-parse", "HEAD"))
-        assert registry.check_plugin(f"g{at}").profiles.keys() == {"strict-tone"}
-        assert registry.register_plugin(f"g{at}", "1", uri) == by_git, "again is no change"
-    assert len(set(registry.plugins()["content_hash"])) == 2
-    for outside in ("../..", "nowhere", "/etc"):
-        with pytest.raises(ConfigError, match="the repository has no folder"):
-            registry.register_plugin("x", "1", f"git+file://{root}@main#subdirectory={outside}")
-
-
-def test_a_copy_that_was_changed_is_fetched_again_once_it_is_removed(registry: Registry, tmp_path: Path) -> None:
-    repo = write_project(tmp_path / "repo")
-    committed(repo)
-    registry.register_plugin("tone", "1.0", f"git+file://{repo}")
-    copy = registry.check_plugin("tone").root
-    (copy / "src" / "tone_plugin" / "__init__.py").write_text("raise SystemExit")
-    with pytest.raises(RegistryError, match=r"; remove this copy, so that it is fetched again, or register"):
+def test_repositories_are_refused_with_what_to_do_also_if_registered_before(registry: Registry, tmp_path: Path) -> None:
+    uri = "git+https://example.org/tone.git@" + "c" * 40
+    advice = rf"no plugin at '{re.escape(uri)}': expected a file or folder, or .* pip or uv \(pip install git\+https"
+    with pytest.raises(ConfigError, match=advice):
+        registry.register_plugin("tone", "1", uri)
+    row = PluginRow(
+        name="tone", version="1", plugin_type="task", storage_uri=uri, content_hash="d" * 64, requirements=[]
+    )
+    with registry.database.session() as session:
+        session.add(row)
+    assert registry.plugin("tone").storage_uri == uri, "a registry that names one opens"
+    with pytest.raises(RegistryError, match=f"plugin tone@1 cannot be used here: {advice}"):
         registry.check_plugin("tone")
-    shutil.rmtree(copy)
-    assert registry.check_plugin("tone").root == copy
 
 
 def test_archives_are_refused_with_what_to_do(registry: Registry, tmp_path: Path) -> None:
     (tmp_path / "tone.whl").write_bytes(b"PK")
     for uri in (str(tmp_path / "tone.whl"), "https://127.0.0.1:9/tone.whl", "https://127.0.0.1:9/tone.tar.gz"):
-        with pytest.raises(ConfigError, match=r"no plugin at .*install an archive with pip|is not a plugin: expected"):
+        with pytest.raises(ConfigError, match=r"no plugin at .*an archive .* with pip|is not a plugin: expected"):
             registry.register_plugin("tone", "1", uri)
     assert registry.plugins().empty
 
@@ -277,7 +231,7 @@ def test_an_installed_package_is_found_with_what_it_needs(tmp_path: Path, monkey
         check=True, timeout=300,
     )  # fmt: skip
     monkeypatch.syspath_prepend(str(site))
-    place = locate("tone_plugin", tmp_path)
+    place = locate("tone_plugin")
     assert (place.uri, place.path) == ("tone_plugin", site / "tone_plugin")
     assert requirements_of(PluginLayout.at(place.path)) == ["evalkit-jury", "no-such-thing>=2"]
     assert "tone_plugin" not in sys.modules

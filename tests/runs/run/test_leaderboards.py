@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("alembic")
+pytest.importorskip("sqlalchemy")
 
 from run_setup import made, pack
 

@@ -19,7 +19,7 @@ from places import ROOT
 
 from evalkit.errors import ConfigError, InputError, RegistryError
 
-pytest.importorskip("alembic")
+pytest.importorskip("sqlalchemy")
 
 from run_setup import JUDGE, JURY, TEMPLATE, bound, made, make_plugin, pack, processes_of, runner_of
 
