@@ -183,8 +183,8 @@ def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, cluste
 
 
 def _first(own: pd.DataFrame, items: pd.Index) -> tuple[Floats, Ints]:
-    by_item = own.set_index("item_id")[["first_rate", "n_scored"]].reindex(items)
-    return by_item["first_rate"].to_numpy(dtype=np.float64), by_item["n_scored"].fillna(0).to_numpy(dtype=np.int64)
+    index = pd.Index(own["item_id"]).get_indexer(items)
+    return np.append(own["first_rate"], np.nan)[index], np.append(own["n_scored"], 0)[index]
 
 
 def _answers(own: pd.DataFrame, items: pd.Index, kinds: dict[str, int], *, verdicts: bool) -> tuple[Answers, Flags]:
