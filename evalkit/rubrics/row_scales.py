@@ -62,7 +62,7 @@ class Measures:
         for number, scale in enumerate(self.scales):
             yield scale, self.codes == number
 
-    def take(self, rows: Ints) -> Measures:
+    def take(self, rows: Ints | slice) -> Measures:
         """The measures of some rows."""
         return Measures(self.codes[rows], self.scales)
 
@@ -76,9 +76,9 @@ def measures(frame: pd.DataFrame) -> Measures:
         When a cell is empty or not a scale.
     """
     groups = group(frame, ["level", "scale"])
-    rows = frame[["level", "scale"]].iloc[groups.first]
+    levels, texts = (frame[key].array.take(groups.first).astype(object) for key in ("level", "scale"))
     scales = []
-    for level, text in zip(rows["level"], rows["scale"], strict=True):
+    for level, text in zip(levels, texts, strict=True):
         try:
             scales.append(Scale.from_json(level, str(text)))
         except (ValueError, KeyError, TypeError, AttributeError):

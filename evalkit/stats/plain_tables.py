@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -151,8 +151,9 @@ def _is_handwritten(frame: pd.DataFrame) -> bool:
     column = frame["scale"]
     is_category = isinstance(column.dtype, pd.CategoricalDtype)
     cells = column.cat.categories if is_category else {*map(_hashable, column.dropna().tolist())}
-    has_gaps = bool(frame["scale"].isna().any() or frame["level"].isna().any())
-    return has_gaps or any(not (isinstance(cell, str) and cell.startswith(_JSON)) for cell in cells)
+    return bool(column.isna().any() or frame["level"].isna().any()) or any(
+        not (isinstance(cell, str) and cell.startswith(_JSON)) for cell in cells
+    )
 
 
 def _hashable(cell: Any) -> Any:
@@ -164,12 +165,17 @@ def own_rows(frame: pd.DataFrame, name: str) -> Flags:
 
     Neither their score nor their verdict binds the other.
     """
-    is_own, rules = np.zeros(len(frame), dtype=bool), VOTE_RULES if name == "votes" else AGGREGATE_RULES
-    if "method" in frame:
-        is_own |= (frame["method"].notna() & ~frame["method"].isin(list(rules))).to_numpy(bool)
-    if "options" in frame:
-        is_own |= frame["options"].astype(object).map(lambda cell: bool(_OWN.match(str(cell)))).to_numpy(bool)
-    return is_own
+    rules = VOTE_RULES if name == "votes" else AGGREGATE_RULES
+    by_method = cells_where(frame, "method", lambda cell: not is_missing(cell) and cell not in rules)
+    return by_method | cells_where(frame, "options", lambda cell: _OWN.match(str(cell)))
+
+
+def cells_where(frame: pd.DataFrame, column: str, holds: Callable[[Any], object]) -> Flags:
+    """Per row: does it hold for the cell? Of a category each text is asked once; False for none, and no column."""
+    cells = frame[column].array if column in frame else pd.Categorical([None] * len(frame))
+    if not isinstance(cells, pd.Categorical):
+        return np.array([bool(holds(cell)) for cell in cells], dtype=bool)
+    return np.array([*(bool(holds(text)) for text in cells.categories), False])[cells.codes]
 
 
 def refuse_twice(frame: Any, name: str, *columns: str) -> None:

@@ -24,6 +24,7 @@ from evalkit.stats.plain_tables import (
     OF_OWN,
     OTHERS_LABEL,
     Keys,
+    cells_where,
     complete,
     key_text,
     names_in,
@@ -33,7 +34,7 @@ from evalkit.stats.plain_tables import (
 )
 from evalkit.stats.result_tables import CRITERION_KEY, JURY, verdict_codes
 from evalkit.tables import schemas
-from evalkit.tables.grouping import Flags, Floats, Ints, Objects, refuse_doubles
+from evalkit.tables.grouping import Flags, Floats, Ints, Objects, group, refuse_doubles
 from evalkit.tables.ties import labels_among, tied_text
 
 _OF_MAJORITY = "votes=majority"  # in `options` of scores: a majority's score may be missing beside a clear verdict
@@ -58,12 +59,12 @@ def check_rows(frame: Any, name: str, *, need: Iterable[str] | None = None) -> p
         Also for rows that contradict themselves, and for two scales of one rubric, version and criterion.
     """
     table: pd.DataFrame = schemas.check(frame, name, need=need)
-    if not {*_SCALED} <= {*table.columns} or table[_SCALED].isna().any(axis=None):
+    if not {*_SCALED} <= {*table.columns} or any(table[key].isna().any() for key in _SCALED):
         return table
-    table, faults = _spelled(table, name), dict[str, list[int]]()
-    for start in range(0, len(table), _ROWS):
-        for reason, wrong in _faults(_Rows.of(table.iloc[start : start + _ROWS]), name).items():
-            faults.setdefault(reason, []).extend((np.flatnonzero(wrong) + start).tolist())
+    (table, measured), faults = _spelled(table, name), dict[str, list[int]]()
+    for checked in (slice(start, start + _ROWS) for start in range(0, len(table), _ROWS)):
+        for reason, wrong in _faults(_Rows.of(table.iloc[checked], measured.take(checked)), name).items():
+            faults.setdefault(reason, []).extend((np.flatnonzero(wrong) + checked.start).tolist())
     if rows := sorted({row for several in faults.values() for row in several}):
         numbers = ", ".join(map(str, rows[:5])) + (f" and {len(rows) - 5} more" if len(rows) > 5 else "")
         fact = f"{counted(len(rows), 'row')} of {len(table)} of the {name} table cannot be right"
@@ -209,9 +210,9 @@ def rescore(table: pd.DataFrame, *, scale: ScaleLike | None = None) -> pd.DataFr
     if name != "rubric_scores":
         needed_columns = ["score", *(_SCALED if scale is None else ["passed"])]
         table, keys = complete(table, name, need=needed_columns, function="rescore", scale=scale)
-    frame = _spelled(schemas.check(table, name, need=["score", *_SCALED]), name)
-    wrong = np.logical_or.reduce([np.zeros(len(frame), dtype=bool), *_faults(_Rows.of(frame), name).values()])
-    rows = _Rows.of(frame.loc[wrong])
+    frame, measured = _spelled(schemas.check(table, name, need=["score", *_SCALED]), name)
+    wrong = np.logical_or.reduce([np.zeros(len(frame), bool), *_faults(_Rows.of(frame, measured), name).values()])
+    rows = _Rows.of(frame.loc[wrong], measured.take(np.flatnonzero(wrong)))
     old, score, label, nominal = rows.frame, rows.score.copy(), rows.label, rows.measured.nominal
     if "error" in old:
         lost = old["error"].notna().to_numpy()
@@ -254,8 +255,8 @@ def votes_options(votes: pd.DataFrame) -> dict[str, Flags]:
     """What of their own rules bears on scores made of votes, imputed scores and majorities: text -> the votes."""
     if not {"options", "method"} <= {*votes.columns}:
         return {OF_OWN: own_rows(votes, "votes")}
-    majority = votes["method"].eq("majority") & votes["level"].ne("nominal").astype(bool)
-    options, codes = {_OF_MAJORITY: majority.to_numpy(dtype=bool)}, votes["options"].cat.codes.to_numpy()
+    majority = cells_where(votes, "method", "majority".__eq__) & ~cells_where(votes, "level", "nominal".__eq__)
+    options, codes = {_OF_MAJORITY: majority}, votes["options"].cat.codes.to_numpy()
     options[OF_OWN] = own_rows(votes, "votes")
     for code, cell in enumerate(votes["options"].cat.categories):
         options |= {text: options.get(text, False) | (codes == code) for text in _UNSCORED.findall(cell)}
@@ -267,12 +268,13 @@ def _cells(frame: pd.DataFrame, row: int) -> str:
     return ", ".join(f"{name} {str(value)!r}" for name, value in cells.items())
 
 
-def _spelled(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """With the scale's spelling of codes; InputError for two scales of one rubric, version and criterion."""
+def _spelled(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, row_scales.Measures]:
+    """With the scale's spelling of codes, and the scales; InputError for two of one rubric, version and criterion."""
     measured, changed = row_scales.measures(frame), dict[str, Any]()  # an error for a cell that is no scale
     scales: dict[tuple[Any, ...], dict[Scale, str]] = {}
     keys = [key for key in CRITERION_KEY if key in frame]
-    for *head, level, text in frame[[*keys, *_SCALED]].drop_duplicates().itertuples(index=False, name=None):
+    rows = group(frame, [*keys, *_SCALED], may_miss=keys).first
+    for *head, level, text in zip(*(frame[key].array.take(rows) for key in (*keys, *_SCALED)), strict=True):
         by_scale = scales.setdefault(tuple(head), {})
         by_scale.setdefault(replace(Scale.from_json(level, text), texts=()), f"{level} {text}")
         if len(by_scale) > 1:
@@ -285,7 +287,7 @@ def _spelled(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         if any(row != texts for row in spelled):
             cells = np.array([[*row, None] for row in spelled], dtype=object)
             changed[column] = schemas.categorical(cells[measured.codes, frame[column].cat.codes])
-    return frame.assign(**changed) if changed else frame
+    return (frame.assign(**changed) if changed else frame), measured
 
 
 def _spell(text: str, scale: Scale) -> str:
@@ -312,8 +314,8 @@ class _Rows:
     expected: Flags  # is the score the mean of a distribution?
 
     @classmethod
-    def of(cls, frame: pd.DataFrame) -> _Rows:
-        measured, none = row_scales.measures(frame), np.full(len(frame), np.nan)
+    def of(cls, frame: pd.DataFrame, measured: row_scales.Measures) -> _Rows:
+        none = np.full(len(frame), np.nan)
         score, norm, spread = (frame[key].to_numpy(np.float64) if key in frame else none for key in _NUMBERS)
         texts = [*(frame["label"].cat.categories if "label" in frame else ())]
         codes = frame["label"].cat.codes.to_numpy().astype(np.int64) if "label" in frame else np.full(len(frame), -1)
@@ -382,13 +384,12 @@ def _faults_of_judgments(rows: _Rows) -> dict[str, Flags]:
 
 def _faults_of_votes(rows: _Rows, name: str) -> dict[str, Flags]:
     """What no rule of voting gives, where no score can be a majority's or stand for unscored samples."""
-    frame, score, none = rows.frame, rows.score, pd.Series([None] * len(rows.frame), dtype=object)
-    method, options = (frame[key].astype(object) if key in frame else none for key in ("method", "options"))
-    loose = {cell: bool(re.search(f"unscored=|{_OF_MAJORITY}", str(cell))) for cell in options.unique()}
-    strict = method.ne("majority").to_numpy(bool) & ~options.map(loose).to_numpy(bool)
-    by_rule = strict & method.notna().to_numpy(bool)  # elsewhere a verdict may be the user's
+    frame, score = rows.frame, rows.score
+    loose = cells_where(frame, "options", re.compile(f"unscored=|{_OF_MAJORITY}").search)
+    strict = ~loose & ~cells_where(frame, "method", "majority".__eq__)
+    by_rule = strict & cells_where(frame, "method", bool)  # elsewhere a verdict may be the user's
     bound = ~own_rows(frame, name)
-    averaged, has_score = ~method.isin(_FITTED).to_numpy(bool), ~np.isnan(score)
+    averaged, has_score = ~cells_where(frame, "method", _FITTED.__contains__), ~np.isnan(score)
     strange, ends = ~rows.known & (rows.measured.nominal | strict), np.zeros(len(frame), dtype=bool)
     strange |= rows.measured.nominal & averaged & has_score & rows.apart
     lost = ~rows.measured.nominal & by_rule & averaged & bound & ~has_score

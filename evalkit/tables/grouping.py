@@ -99,9 +99,9 @@ def _key_numbers(frame: pd.DataFrame, keys: Sequence[str], may_miss: Sequence[st
     """A number of each row, equal where all keys are."""
     numbers, n_numbers = np.zeros(len(frame), dtype=np.int64), 1
     for key in keys:
-        column = frame[key]
+        column: Any = frame[key]
         if isinstance(column.dtype, pd.CategoricalDtype):
-            found, n_values = column.cat.codes.to_numpy(), len(column.cat.categories)
+            found, n_values = column.array.codes, len(column.dtype.categories)
         else:
             found, seen = factorized(column, key)
             n_values = len(seen)

@@ -100,7 +100,7 @@ def categorical(values: Iterable[Any]) -> pd.Categorical:
 
 def _coerced(column: Any, kind: str) -> Any:
     if kind == "category":
-        if isinstance(column, pd.Categorical) or (isinstance(column, pd.Series) and _fits(column, "category")):
+        if isinstance(column, pd.Categorical) or (isinstance(column, pd.Series) and _fits(column.dtype, "category")):
             return column
         series = column if isinstance(column, pd.Series) else pd.Series(list(column), dtype=object)
         if series.dtype == object and pd.api.types.infer_dtype(series, skipna=True) != "string":
@@ -171,7 +171,7 @@ def as_decimals(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def _without_blanks(column: pd.Series) -> pd.Series:
     """Empty texts as missing values: a CSV file that is read with `keep_default_na=False` has them for these."""
     if isinstance(column.dtype, pd.CategoricalDtype):
-        blank = [text for text in column.cat.categories if isinstance(text, str) and not text.strip()]
+        blank = [text for text in column.dtype.categories if isinstance(text, str) and not text.strip()]
         return column.cat.remove_categories(blank) if blank else column
     if column.dtype == object:
         is_blank = column.map(lambda value: isinstance(value, str) and not value.strip()).astype(bool)
@@ -265,11 +265,11 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
         if column not in plain.columns:
             continue
         given = plain[column]
-        cells = given if column in _MAY_BE_EMPTY else _without_blanks(given)
-        if cells is given and _fits(given, kind):
+        cells = given if column in _MAY_BE_EMPTY or given.dtype.kind in "biuf" else _without_blanks(given)
+        if cells is given and _fits(given.dtype, kind):
             continue
         try:
-            restored[column] = cells if _fits(cells, kind) else _coerced(cells, kind)
+            restored[column] = cells if _fits(cells.dtype, kind) else _coerced(cells, kind)
         except (TypeError, ValueError) as problem:
             raise InputError(f"column {column!r} of the {name} table is not {kind}: {problem}") from None
     for column in [name for name in ("score", "score_norm") if name in plain]:
@@ -288,8 +288,7 @@ def _way_to_read(source: object, name: str) -> str:
     return "; read a file with ek.tables.read_table, and a folder of judge_files part by part"
 
 
-def _fits(column: pd.Series, kind: str) -> bool:
+def _fits(dtype: Any, kind: str) -> bool:
     if kind == "category":
-        is_category = isinstance(column.dtype, pd.CategoricalDtype)
-        return is_category and column.cat.categories.inferred_type in ("string", "empty")
-    return isinstance(column.dtype, pd.StringDtype) if kind == "text" else bool(column.dtype == kind)
+        return isinstance(dtype, pd.CategoricalDtype) and dtype.categories.inferred_type in ("string", "empty")
+    return isinstance(dtype, pd.StringDtype) if kind == "text" else bool(dtype == kind)

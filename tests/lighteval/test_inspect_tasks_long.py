@@ -205,12 +205,19 @@ def settings(place: Path, url: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-def run(place: Path, url: str, *words: str, code: int = 0) -> tuple[dict[tuple[str, ...], list[str]], str]:
-    """The rows of the table by model, task and figure, and all that was written."""
-    done = subprocess.run(
-        [sys.executable, "-m", "evalkit", "lighteval", "eval", *words, "--model-base-url", url, "--display", "none"],
-        cwd=place, env=environment(**settings(place, url)), capture_output=True, text=True, timeout=400, check=False,
-    )  # fmt: skip
+def run(
+    warm: WarmProcess | None, place: Path, url: str, *words: str, code: int = 0
+) -> tuple[dict[tuple[str, ...], list[str]], str]:
+    """The rows of the table by model, task and figure, and all that was written; without `warm`, by a new process."""
+    given = ["lighteval", "eval", *words, "--model-base-url", url, "--display", "none"]
+    environ = environment(**settings(place, url))
+    if warm is not None:
+        done = warm(*given, folder=place, environ=environ, timeout_s=400)
+    else:
+        done = subprocess.run(
+            [sys.executable, "-m", "evalkit", *given],
+            cwd=place, env=environ, capture_output=True, text=True, timeout=400, check=False,
+        )  # fmt: skip
     assert done.returncode == code, done.stdout[-3000:] + done.stderr[-3000:]
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith(("openai/", "mockllm/"))]
     return {tuple(row[:3]): row[3:] for row in rows if len(row) == 7}, done.stdout + done.stderr
@@ -252,13 +259,23 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_epochs_two_models_a_limit_and_tasks_of_all_kinds(folder: Path) -> None:
+def test_epochs_two_models_a_limit_and_tasks_of_all_kinds(folder: Path, warm_lighteval: WarmProcess) -> None:
     words = ["mixed,own,graded", "--custom-tasks", "tasks.py", "--epochs", "3", "--max-samples", "10"]
     models = ["openai/gpt-4o-mini", "openai/gpt-4o"]
     roles = ["--model-roles", '{"grader": "openai-api/local/grader"}']
     with judge_server(faults=Candidate()) as server:
-        rows, said = run(folder, server.url, *models, *words, *roles, "--log-dir", "logs")
-        again, _ = run(folder, server.url, models[0], *words, "--epochs-reducer", "at_least_2", "--log-dir", "logs2")
+        rows, said = run(warm_lighteval, folder, server.url, *models, *words, *roles, "--log-dir", "logs")
+        again, _ = run(
+            warm_lighteval,
+            folder,
+            server.url,
+            models[0],
+            *words,
+            "--epochs-reducer",
+            "at_least_2",
+            "--log-dir",
+            "logs2",
+        )
     items = [n for n in range(1, 12) if n != 9]  # ten of those that the filter keeps
     means = []
     for n in items:
@@ -285,7 +302,9 @@ def test_epochs_two_models_a_limit_and_tasks_of_all_kinds(folder: Path) -> None:
     assert log.eval.config.epochs_reducer == ["at_least_2"]
 
 
-def test_what_cannot_run_is_told_in_one_message_before_a_model_is_asked(folder: Path) -> None:
+def test_what_cannot_run_is_told_in_one_message_before_a_model_is_asked(
+    folder: Path, warm_lighteval: WarmProcess
+) -> None:
     candidate = Candidate()
     with judge_server(faults=candidate) as server:
         words = [
@@ -296,7 +315,7 @@ def test_what_cannot_run_is_told_in_one_message_before_a_model_is_asked(folder: 
             "--log-dir",
             "l",
         ]
-        _, said = run(folder, server.url, *words, code=2)
+        _, said = run(warm_lighteval, folder, server.url, *words, code=2)
         assert "Traceback" not in said
         for part in (
             "'bleu', because its figure is not the mean",
@@ -308,7 +327,7 @@ def test_what_cannot_run_is_told_in_one_message_before_a_model_is_asked(folder: 
         ):
             assert part in said
         few = ["openai/gpt-4o", "mixed", "--custom-tasks", "tasks.py", "--epochs", "2", "--log-dir", "l2"]
-        _, said = run(folder, server.url, *few, "--epochs-reducer", "at_least_5", code=2)
+        _, said = run(warm_lighteval, folder, server.url, *few, "--epochs-reducer", "at_least_5", code=2)
         assert "evalkit: error: Reducer 'at_least_5' requires 5 epochs" in said
         assert "Traceback" not in said
     assert not candidate.asked
@@ -414,7 +433,7 @@ def test_all_of_lightevals_own_tasks_run_with_their_own_rows(tmp_path: Path) -> 
     run_names = [name for name in names if name not in _NEEDS]
     with judge_server(faults=lighteval_rows.answer) as server:
         words = ["openai/gpt-4o", ",".join(run_names), "--log-dir", "logs"]
-        rows, said = run(tmp_path, server.url, *words)
+        rows, said = run(None, tmp_path, server.url, *words)
     figures = {(task, figure): values for (_, task, figure), values in rows.items()}
     assert {task for task, _ in figures if not task.endswith(":_average")} == set(run_names)
     assert len(figures) == len(run_names) + len({task.partition(":")[0] for task, _ in figures if ":_" in task})
