@@ -16,7 +16,7 @@ from evalkit.errors import InputError
 from evalkit.evaluation import overview
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.evaluation_log import AGREEMENT, SUMMARY
-from evalkit.evaluation.item_scores import got_words
+from evalkit.evaluation.items_with_criteria import got_words
 from evalkit.rubrics.files import shipped_folder
 from evalkit.stats.comparison.comparison_table import Comparison
 from evalkit.stats.notes import row_notes

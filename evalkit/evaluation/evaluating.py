@@ -16,9 +16,9 @@ from evalkit.engine.calls.budget import Budget
 from evalkit.engine.judging.judge import judge_worklist
 from evalkit.engine.judging.specification import Spec, is_none
 from evalkit.engine.judging.worklist import Worklist
+from evalkit.evaluation.checked_arguments import labels_of, try_rules
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.evaluation_log import log_evaluation
-from evalkit.evaluation.inputs import labels_of, try_rules
 from evalkit.evaluation.sampling_again import sample_again
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.item_criteria import with_rows

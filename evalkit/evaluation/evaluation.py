@@ -15,9 +15,9 @@ from evalkit.engine.judging.specification import Spec, check_names
 from evalkit.engine.judging.who_answered import answer_notes
 from evalkit.errors import InputError
 from evalkit.evaluation import overview
+from evalkit.evaluation.checked_arguments import check_judged, columns_of, labels_of, rubric_of_table
 from evalkit.evaluation.cost import Cost
-from evalkit.evaluation.inputs import check_judged, columns_of, labels_of, rubric_of_table
-from evalkit.evaluation.item_scores import of_criteria, points_in_groups
+from evalkit.evaluation.items_with_criteria import of_criteria, points_in_groups
 from evalkit.evaluation.wide_table import wide_table
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike

@@ -20,7 +20,7 @@ from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors.secrets import without_keys
 from evalkit.evaluation.cost import Cost
 from evalkit.evaluation.evaluation import Evaluation
-from evalkit.evaluation.item_scores import of_criteria, scores_of_items
+from evalkit.evaluation.items_with_criteria import of_criteria, scores_of_items
 from evalkit.rubrics.profiles import judge_dict
 from evalkit.stats.aggregation.summaries import summarize
 

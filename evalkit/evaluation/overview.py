@@ -11,7 +11,13 @@ import pandas as pd
 
 from evalkit.core.formatting import count_of, figure, html_page, html_table, html_tiles, noted, text_table, wrapped
 from evalkit.errors import counted
-from evalkit.evaluation.item_scores import CRITERIA_MET, of_criteria, points_in_groups, score_tiles, scores_of_items
+from evalkit.evaluation.items_with_criteria import (
+    CRITERIA_MET,
+    of_criteria,
+    points_in_groups,
+    score_tiles,
+    scores_of_items,
+)
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.alignment.agreement_measures import FIGURES, SHOWN
 from evalkit.stats.intervals import cluster_codes, mean_interval

@@ -19,10 +19,10 @@ from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging.specification import Spec, check_names
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import CacheMiss, EvalkitWarning, InputError, counted, listed
+from evalkit.evaluation.checked_arguments import labels_of
 from evalkit.evaluation.evaluating import evaluate_worklist
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.evaluation_log import items_hash, replies_hash
-from evalkit.evaluation.inputs import labels_of
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.item_criteria import with_rows

@@ -20,8 +20,8 @@ from evalkit.engine.judging.judge import judge_worklist
 from evalkit.engine.judging.planning import Plan, plan_worklist
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import InputError
+from evalkit.evaluation.checked_arguments import known_spec
 from evalkit.evaluation.evaluation_log import log_payment
-from evalkit.evaluation.inputs import known_spec
 from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.measured_floors import Floor, changed_halves, measured_floor

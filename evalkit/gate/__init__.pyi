@@ -1,9 +1,9 @@
 from .config import GateConfig as GateConfig
-from .items_and_traces import from_traces as from_traces
-from .items_and_traces import to_traces as to_traces
-from .metrics import measure as measure
+from .judgment_status import measure as measure
 from .precedence import GateOptions as GateOptions
 from .results_and_exit_code import GateResult as GateResult
 from .runner import run_gate as run_gate
+from .trace_conversion import from_traces as from_traces
+from .trace_conversion import to_traces as to_traces
 from .trace_enriching import enrich as enrich
 from .traces import Trace as Trace

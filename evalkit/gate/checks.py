@@ -13,8 +13,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from evalkit.core.strict_json import read_json
 from evalkit.errors import ConfigError, MissingExtraError, advise_extra
-from evalkit.gate.checks_that_cannot_fail import accepts_all, matches_all, takes_any_kind, unknown_words
-from evalkit.gate.computing_time import TooSlowError, limited
+from evalkit.gate.check_linting import accepts_all, matches_all, takes_any_kind, unknown_words
+from evalkit.gate.time_limit import TooSlowError, limited
 from evalkit.gate.traces import REDACTED
 from evalkit.tables.items import canonical_text
 

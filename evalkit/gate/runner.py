@@ -20,13 +20,13 @@ from evalkit.evaluation.evaluation_log import log_payment
 from evalkit.gate.checks import CHECKS
 from evalkit.gate.config import CRITERIA, Expected, GateConfig, GateTest
 from evalkit.gate.config_files import load_gate, place_of
+from evalkit.gate.criteria_of_traces import criteria_of, figures_of, judged_on, measure_points
 from evalkit.gate.judge_drift import measure_drift
 from evalkit.gate.judging import check_callable, judged, keys_of, promoted_keys, work_of
 from evalkit.gate.judgment import Judgment
-from evalkit.gate.judgments_in_traces import read_recorded
-from evalkit.gate.metrics import measure, over_repeats
-from evalkit.gate.points import criteria_of, figures_of, judged_on, measure_points
+from evalkit.gate.judgment_status import measure, over_repeats
 from evalkit.gate.precedence import GateOptions, Resolved, Resolver
+from evalkit.gate.recorded_judgments import read_recorded
 from evalkit.gate.results_and_exit_code import GateResult, Measured, MetricResult, TestResult, worst
 from evalkit.gate.suite_bounds import compare_baseline, measure_suite, read_baseline
 from evalkit.gate.trace_matching import Match, match

@@ -13,7 +13,7 @@ import orjson
 from evalkit.core.files import BOM, held, write_whole
 from evalkit.errors import InputError
 from evalkit.gate.judgment import Judgment
-from evalkit.gate.judgments_in_traces import RECORDED
+from evalkit.gate.recorded_judgments import RECORDED
 from evalkit.gate.traces import REDACTED
 
 _HIDDEN = json.dumps(REDACTED)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from evalkit.tables.message_items import ROLES
+from evalkit.tables.typed_messages import ROLES
 
 _LONGEST_NAME = 100  # longer names are none that a program gives, and slow to match
 _DEEPEST = 20  # metadata are not looked at below

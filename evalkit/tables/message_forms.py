@@ -19,7 +19,7 @@ import orjson
 from evalkit.errors import InputError
 from evalkit.tables.items import canonical
 from evalkit.tables.message_fields import fields_beside, kind_at, kind_of_files
-from evalkit.tables.message_items import FAILED, as_messages
+from evalkit.tables.typed_messages import FAILED, as_messages
 
 Message = dict[str, Any]
 

@@ -15,7 +15,7 @@ from evalkit.tables.items import canonical, is_missing
 from evalkit.tables.lists_in_texts import list_in
 from evalkit.tables.message_fields import ABOUT, kind_of_files
 from evalkit.tables.message_forms import Message
-from evalkit.tables.message_items import as_messages
+from evalkit.tables.typed_messages import as_messages
 
 QUESTION: Message = {"role": "question", "content": "(The question, which is shown apart, stood here.)"}
 """Stands in a conversation where the question stood, if something came between it and the answer."""

@@ -11,7 +11,7 @@ import pytest
 from own_criteria import items
 
 import evalkit as ek
-from evalkit.evaluation.item_scores import criteria_of, number, score_tiles
+from evalkit.evaluation.items_with_criteria import criteria_of, number, score_tiles
 from evalkit.evaluation.overview import tiles
 from evalkit.notebook.judgments.headline_numbers import jury_tiles
 from evalkit.notebook.judgments.item_criteria import PAGE, item_with_criteria

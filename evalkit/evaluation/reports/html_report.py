@@ -18,7 +18,7 @@ from evalkit.core.formatting import STYLE, html_table
 from evalkit.engine import explain
 from evalkit.errors import ConfigError, InputError, MissingExtraError, counted
 from evalkit.evaluation import Evaluation, overview
-from evalkit.evaluation.item_scores import of_criteria
+from evalkit.evaluation.items_with_criteria import of_criteria
 from evalkit.evaluation.reports.items_to_review import items_to_review
 from evalkit.evaluation.reports.provenance import provenance
 from evalkit.plots import plot_agreement, plot_confusion, plot_cost, plot_disagreement, plot_scores, plot_versions

@@ -11,7 +11,7 @@ import pandas as pd
 from evalkit.core.formatting import count_of, figure
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
-from evalkit.evaluation.item_scores import criteria_of, got_words, number, of_criteria, scores_of_items
+from evalkit.evaluation.items_with_criteria import criteria_of, got_words, number, of_criteria, scores_of_items
 from evalkit.evaluation.wide_table import explanations
 from evalkit.plots.judge_agreement import errors_of
 from evalkit.rubrics.scales import Scale

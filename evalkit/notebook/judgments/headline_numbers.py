@@ -15,7 +15,7 @@ import pandas as pd
 from evalkit.core.formatting import count_of, figure, p_value
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
-from evalkit.evaluation.item_scores import CRITERIA_MET, of_criteria, score_tiles
+from evalkit.evaluation.items_with_criteria import CRITERIA_MET, of_criteria, score_tiles
 from evalkit.evaluation.suggestions.edit_effects import change_of
 from evalkit.notebook.judgments.item_table import Row, implied_verdict
 from evalkit.notebook.labelling.label_log import ENOUGH_LABELS, drop_new_annotators, labels_on_scale

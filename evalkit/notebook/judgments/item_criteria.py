@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from evalkit.evaluation import Evaluation
-from evalkit.evaluation.item_scores import criteria_of, got_words, items_of_rows
+from evalkit.evaluation.items_with_criteria import criteria_of, got_words, items_of_rows
 from evalkit.notebook.judgments.item_details import item_texts
 from evalkit.notebook.judgments.item_table import Row
 

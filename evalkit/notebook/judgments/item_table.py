@@ -13,7 +13,7 @@ import pandas as pd
 
 from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.evaluation import Evaluation
-from evalkit.evaluation.item_scores import got_words, items_of_rows, of_criteria
+from evalkit.evaluation.items_with_criteria import got_words, items_of_rows, of_criteria
 from evalkit.evaluation.suggestions.cases import kinds_of
 from evalkit.notebook.judgments.item_details import judged_inputs, level_keys, row_texts
 from evalkit.notebook.labelling.label_log import labels_on_scale

@@ -12,8 +12,8 @@ import pandas as pd
 from evalkit.core.settings import as_cache
 from evalkit.errors import InputError, listed
 from evalkit.evaluation import Evaluation, show
-from evalkit.evaluation.inputs import rubric_of_table
-from evalkit.evaluation.item_scores import scores_of_items
+from evalkit.evaluation.checked_arguments import rubric_of_table
+from evalkit.evaluation.items_with_criteria import scores_of_items
 from evalkit.notebook.judgments.headline_numbers import jury_tiles
 from evalkit.notebook.judgments.item_criteria import item_with_criteria, rows_of_items
 from evalkit.notebook.judgments.item_details import item_detail

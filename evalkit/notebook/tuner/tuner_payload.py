@@ -13,7 +13,7 @@ from typing import Any
 from evalkit.core.settings import default_cache, shown_cache
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.errors import EvalkitError, counted
-from evalkit.evaluation.inputs import columns_of
+from evalkit.evaluation.checked_arguments import columns_of
 from evalkit.notebook.judgments.headline_numbers import Point
 from evalkit.notebook.judgments.item_details import item_texts, level_keys
 from evalkit.notebook.judgments.item_table import page_texts

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from evalkit.gate.computing_time import TooSlowError, can_limit, limited
+from evalkit.gate.time_limit import TooSlowError, can_limit, limited
 
 _TEXTS = (
     "",

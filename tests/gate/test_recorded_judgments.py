@@ -15,7 +15,7 @@ from evalkit.core.settings import Rules
 from evalkit.errors import InputError
 from evalkit.gate import GateConfig, GateOptions, GateResult, Trace, measure, run_gate
 from evalkit.gate.judgment import Judgment, judgments_of
-from evalkit.gate.judgments_in_traces import read_recorded
+from evalkit.gate.recorded_judgments import read_recorded
 from evalkit.gate.reports import as_json
 
 # As the source document of the gate writes it, letter by letter.

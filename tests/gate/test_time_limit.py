@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from evalkit.gate.computing_time import TooSlowError, can_limit, limited
+from evalkit.gate.time_limit import TooSlowError, can_limit, limited
 
 
 @pytest.mark.skipif(not can_limit(), reason="no timer of computing time here")

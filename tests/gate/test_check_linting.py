@@ -12,8 +12,8 @@ import jsonschema
 import pytest
 
 from evalkit.errors import ConfigError
+from evalkit.gate.check_linting import unknown_words
 from evalkit.gate.checks import CHECKS
-from evalkit.gate.checks_that_cannot_fail import unknown_words
 from evalkit.gate.config import Expected
 from evalkit.gate.config_files import load_gate
 
