@@ -175,7 +175,7 @@ def cells_where(frame: pd.DataFrame, column: str, holds: Callable[[Any], object]
     cells = frame[column].array if column in frame else pd.Categorical([None] * len(frame))
     if not isinstance(cells, pd.Categorical):
         return np.array([bool(holds(cell)) for cell in cells], dtype=bool)
-    return np.array([*(bool(holds(text)) for text in cells.categories), False])[cells.codes]
+    return np.array([*(bool(holds(text)) for text in cells.categories), False], dtype=bool).take(cells.codes)
 
 
 def refuse_twice(frame: Any, name: str, *columns: str) -> None:
