@@ -338,11 +338,11 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
     return labels
 
 
-def _refuse_other_texts(labels: LabelsLike, rubric: Rubric) -> None:
+def _refuse_other_texts(labels: object, rubric: Rubric) -> None:
     """Raise InputError for labels that stand beside several texts of one item: they are of several answers."""
-    for name in rubric.inputs if isinstance(labels, pd.DataFrame) else ():
-        if name not in labels or "item_id" not in labels:
-            continue
+    if not isinstance(labels, pd.DataFrame) or "item_id" not in labels:
+        return
+    for name in [name for name in rubric.inputs if name in labels]:
         of_items = labels[["item_id", name]].astype("str").drop_duplicates().dropna()["item_id"]
         if ids := list(dict.fromkeys(of_items[of_items.duplicated()])):
             raise InputError(
