@@ -81,7 +81,7 @@ def kill_when_told(prompt: Any) -> str:
 def wait_until(ready: Callable[[], object]) -> None:
     deadline = time.monotonic() + 200
     while not ready() and time.monotonic() < deadline:
-        time.sleep(0.1)
+        time.sleep(0.5)
 
 
 def test_after_a_killed_actor_the_table_is_that_of_one_process_and_nothing_stored_is_paid_twice(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_after_a_killed_actor_the_table_is_that_of_one_process_and_nothing_store
 
         def tell() -> None:
             """The actor dies when replies of at least two parts are stored, whoever works on which."""
-            wait_until(lambda: len(stored()) >= 8)
+            wait_until(lambda: len(server.paid) >= 8 and len(stored()) >= 8)
             before.extend(stored())
             (tmp_path / "go").touch()
 
