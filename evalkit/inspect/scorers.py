@@ -139,10 +139,13 @@ def judge_scorer(
             on_missing=on_missing,
         )  # fmt: skip
         settings = _checked(spec, inputs or {}, Options.of("judge_scorer", {"progress": False} | options))
+        budget = Budget.of(settings)
+        for judge in spec.judges if budget is not None and not settings.offline else ():
+            budget.check(judge)
     except EvalkitError as problem:
         _log.error("judge_scorer: %s", problem)  # `inspect score` says only that the scorer could not be loaded
         raise
-    shown, budget = name or spec.rubric.id, Budget.of(settings)
+    shown = name or spec.rubric.id
 
     async def score(state: TaskState, target: Target) -> Score:
         answer = state.output.completion

@@ -295,6 +295,8 @@ class EvalCommand:
         self._table = figures_table(rows)
         if not success:
             sys.stdout.write(f"{self._table}\n")  # of the tasks that did not fail
+            if not self._reuses_answers:
+                _log.warning("the same command asks all tasks again; with --reuse-answers, only what is missing")
         return success, logs
 
     def _refuse(self, task: LightevalTaskConfig) -> None:
@@ -358,14 +360,14 @@ def _content_of(model: str, args: Mapping[str, Any]) -> str:
 
 def _take_only_own_answers(models: Any) -> None:
     """Let Inspect store all answers, and take only those that this process has stored."""
-    store, fetch, stored = models.cache_store, models.cache_fetch, set[str]()
+    store, fetch, stored = models.cache_store, models.cache_fetch, set[tuple[str, str]]()
 
     def store_noted(entry: Any, output: Any) -> Any:
-        stored.add(entry.key)
+        stored.add((entry.model, entry.key))  # Inspect's key does not name the model
         return store(entry=entry, output=output)
 
     models.cache_store = store_noted
-    models.cache_fetch = lambda entry: fetch(entry) if entry.key in stored else None
+    models.cache_fetch = lambda entry: fetch(entry) if (entry.model, entry.key) in stored else None
 
 
 def _one_line(problem: Exception) -> str:

@@ -13,7 +13,7 @@ import pytest
 import evalkit as ek
 from evalkit.core.own_rules import OwnRule, rule_of
 from evalkit.core.settings import Rules
-from evalkit.errors import ConfigError, EvalkitWarning
+from evalkit.errors import ConfigError
 from evalkit.gate.verdict_keys import rules_hash
 from evalkit.lighteval.metric_settings import Declared
 from evalkit.rubrics import Profile
@@ -120,7 +120,6 @@ def test_doors_that_take_names_alone_say_so(mine):
     assert Declared.of("correctness", None, vote=mine.lenient).settings["vote"].import_path == "rules_of_mine:lenient"
     votes = ek.vote(ek.judge(ITEMS, "correctness", JURY))
     labels = [{"item_id": str(n), "criterion": "correctness", "annotator": "a", "label": n % 3} for n in range(6)]
-    with pytest.warns(EvalkitWarning, match="share the model family"):
-        value = ek.stats.jury_value(votes, pd.DataFrame(labels), method=mine.lenient)
+    value = ek.stats.jury_value(votes, pd.DataFrame(labels), method=mine.lenient)
     assert value["judge"].iloc[0] == "jury"
     assert aggregate(votes, method="rules_of_mine:lenient")["method"].iloc[0] == "lenient"

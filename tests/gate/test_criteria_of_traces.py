@@ -16,7 +16,7 @@ from servers import judge_server
 
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError
-from evalkit.gate import GateConfig, GateOptions, Trace, from_traces, points, run_gate, to_traces
+from evalkit.gate import GateConfig, GateOptions, Trace, criteria_of_traces, from_traces, run_gate, to_traces
 from evalkit.gate.pytest_plugin import _TALLY, Verdict, _report
 from evalkit.gate.reports import as_json, as_junit, as_markdown, as_text
 from evalkit.gate.runner import GateResult
@@ -271,11 +271,11 @@ def test_criteria_that_cannot_be_judged_are_an_error_of_their_test_alone(
 
 
 def test_one_invalid_trace_does_not_make_all_be_read_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    read, explode = list[int](), points.explode_criteria
-    monkeypatch.setattr(points, "explode_criteria", lambda items: read.append(len(items)) or explode(items))
+    read, explode = list[int](), criteria_of_traces.explode_criteria
+    monkeypatch.setattr(criteria_of_traces, "explode_criteria", lambda items: read.append(len(items)) or explode(items))
     traces = {str(k): Trace(k, str(k), "Why?", None, "So.", inputs={"criteria": ["a"] if k != 70 else []})
               for k in range(256)}  # fmt: skip
-    rows = points.criteria_of({key: (trace, None) for key, trace in traces.items()})
+    rows = criteria_of_traces.criteria_of({key: (trace, None) for key, trace in traces.items()})
     assert [key for key, one in rows.items() if isinstance(one, str)] == ["70"]
     assert len(read) <= 1 + 2 * 8
 

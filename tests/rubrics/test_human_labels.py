@@ -13,9 +13,6 @@ from evalkit.errors import EvalkitWarning, InputError
 from evalkit.evaluation.suggestions.cases import dev_labels
 from evalkit.rubrics.human_labels import LEVELS, as_labels, asked_of, is_moved
 
-# both judges of these tests are evalkit's own
-pytestmark = pytest.mark.filterwarnings("ignore:.*share the model family:evalkit.errors.EvalkitWarning")
-
 MAPPING = {"faithfulness": ["ann", "bob"]}
 TABLES = {
     "align": lambda judged, labels: ek.align(judged, labels),

@@ -51,6 +51,9 @@ RAISED = (
     Raise("errors", 1, "keys that are too short to be searched for"),
     Raise("evaluation", 1, "one budget for all samples of a scorer of Inspect"),
     Raise("lighteval", 11, "a forgotten scoring mode, no judges in a plan, alpha and the pass rate"),
+    Raise("inspect", 3, "a budget that cannot be enforced is refused before a model answers"),
+    Raise("lighteval", 2, "a failed task says what the same command asks again"),
+    Raise("runs", 3, "answers that are taken again are no fact of the scoring; migrations step by step"),
     Raise(
         "notebook",
         27,

@@ -236,5 +236,7 @@ def _upgrade(engine: Engine, shown: str, *, read_only: bool) -> None:
             raise RegistryError(f"registry {shown} has the schema {now!r}, {fact}")
         if now is None:
             Base.metadata.create_all(connection)
-        for statement in _MIGRATIONS[now]:
-            connection.execute(text(statement))
+        while now != NEWEST:
+            for statement in _MIGRATIONS[now]:
+                connection.execute(text(statement))
+            now = connection.scalar(text("SELECT version_num FROM alembic_version"))

@@ -87,7 +87,9 @@ def facts_of(run: Run) -> dict[About, dict[str, Any]]:
     files = {path.rpartition("/")[2]: f"sha256:{sha}" for path, sha in given.items()}
     n = run.options.get("max_samples")
     limit = {} if n is None else {"max_samples": n}
-    flags = {f"--{name}": "set" if value is None else value for name, value in (run.options.get("flags") or {}).items()}
+    given_flags = (run.options.get("flags") or {}).items()
+    # equal answers have equal figures, wherever they come from
+    flags = {f"--{name}": "set" if value is None else value for name, value in given_flags if name != "reuse-answers"}
     weights: Mapping[str, str | None] = run.recorded.model or {"weights": None}
     facts: dict[About, dict[str, Any]] = {
         About("model"): {"name": run.model, "back end": run.backend, **files, **weights},
