@@ -210,7 +210,6 @@ class Workers:
             self._n_rendered += 1
 
     async def _process(self, call: PendingCall) -> None:
-        replies: Sequence[Reply] = ()
         try:
             replies = await self._send(call)
             self._refuse_empty(call, replies)
@@ -224,7 +223,7 @@ class Workers:
         except ProviderError as problem:
             self._release(call)
             self._retry_or_fail(call, problem)
-            self._weigh(call, replies)  # while all first replies are empty, only they are asked again
+            self._weigh(call)
         else:
             storing = self._store(call, replies) if replies else []
             self._weigh(call, replies)
@@ -309,7 +308,7 @@ class Workers:
             if reply.text is None and self.judge.provider == "function":
                 continue  # None is what a function may say
             first.add(reply, request.read(key, reply), (request.parts.rubric_hash, request.parts.input_hash))
-        why = first.why_stop(request.prompt, in_flight=self._n_in_flight + len(self._later))
+        why = first.why_stop(request.prompt, in_flight=self._n_in_flight)
         if why is not None and self._breaker.down is None:
             self._breaker.down = Failure("stopped", why)
             self._run.note(f"judge '{self.judge.name}' was {why}")
@@ -320,6 +319,7 @@ class Workers:
         retries = self._run.options.retries if PROVIDERS[self.judge.provider].host != "local" else 0
         if call.failed < retries and replies and all(map(_is_nothing, replies)):
             call.spent_usd += sum(math.nan if reply.cost_usd is None else reply.cost_usd for reply in replies)
+            self._weigh(call, replies)  # a judge whose first replies are all empty is stopped before they are repeated
             raise ProviderError("server_error", "the completion was empty (0 tokens)", maybe_paid=True)
 
     def _check_open(self) -> None:
@@ -332,10 +332,9 @@ class Workers:
         """Claim a call's samples, so that no other process requests them too; False if no sample is left.
 
         If another process keeps its claim for longer than an answer and its turn at the rate may take, the call
-        is sent anyway. While all first replies are cut, no further one is: those that were sent may decide that the
-        judge is stopped.
+        is sent anyway. While all first replies are cut, none is: those in flight may decide that the judge is stopped.
         """
-        while self._first.are_cut and not call.failed + call.limited:
+        while self._first.are_cut:
             await asyncio.sleep(_FIRST_LOOK_S)
             self._check_open()
         keys, now = call.request.keys, asyncio.get_running_loop().time()

@@ -19,7 +19,8 @@ from evalkit.core.strict_json import without_duplicates
 from evalkit.engine.providers.api_keys import key_of, key_source
 from evalkit.engine.providers.error_answers import ErrorText, kind_of, refused_parameter, status_named, wait_in
 from evalkit.engine.providers.prices import Tokens, cost_of, shares, stated_cost, tokens_of
-from evalkit.engine.providers.provider_interface import ProblemKind, ProviderError
+from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.providers.streamed_answers import completion_of, is_stream
 from evalkit.engine.providers.transport import Answer
 from evalkit.errors.secrets import Secret, without_keys
 from evalkit.rubrics.parsing.reply_cleanup import is_withheld
@@ -65,14 +66,14 @@ def replies_of(
     Raises
     ------
     ProviderError
-        ``malformed`` for what is not a chat completion, ``client_error``, which is not tried again, for a stream; or
-        the error that some servers send with status 200.
+        ``malformed`` for what is not a chat completion; or the error that some servers send with status 200.
     """
     parsed = json_of(answer.content)
+    if not isinstance(parsed, dict) and is_stream(answer.content, answer.headers):
+        parsed = completion_of(answer.content, answer.status)
+        answer = answer._replace(content=json_bytes(parsed))
     if not isinstance(parsed, dict):
-        # the next answer would be a stream, too
-        kind: ProblemKind = "client_error" if _is_stream(answer) else "malformed"
-        raise ProviderError(kind, _not_json(answer, secret), status=answer.status, maybe_paid=True)
+        raise ProviderError("malformed", _not_json(answer, secret), status=answer.status, maybe_paid=True)
     choices = parsed.get("choices")
     if not isinstance(choices, list) or not any(isinstance(choice, dict) for choice in choices):
         raise _without_choices(parsed, answer, judge, body or {}, secret)
@@ -417,19 +418,11 @@ def _json_text(value: Any) -> str:
 
 def _not_json(answer: Answer, secret: Secret) -> str:
     body = answer.content.lstrip()
-    if _is_stream(answer):
-        return f"the server streams its answers unasked; switch streaming off at the server: {_cut(body, secret)}"
     if body[:1] == b"<":
         return f"the server answers in HTML, not JSON: {_HTML.get(answer.status, _HTML[404])}"
     if not body:
         return "the answer is empty"
     return f"the answer is not JSON: {_cut(body, secret)}"
-
-
-def _is_stream(answer: Answer) -> bool:
-    """Whether the body is a stream of events."""
-    is_named = "event-stream" in answer.headers.get("content-type", "").lower()
-    return is_named or answer.content.lstrip().startswith((b"data:", b"event:"))
 
 
 def _cut(body: bytes, secret: Secret) -> str:

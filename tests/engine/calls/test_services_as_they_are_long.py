@@ -37,9 +37,9 @@ def good(*choices: dict[str, Any], usage: Any = USAGE, **fields: Any) -> dict[st
     return {"body": {"object": "chat.completion", "model": "m", "choices": rows, "usage": usage} | fields}
 
 
-def streamed(piece: dict[str, Any], first: str = "") -> dict[str, Any]:
-    events = [{"choices": [piece]}, {"choices": [], "usage": USAGE}]
-    body = first + "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in events) + "data: [DONE]\n\n"
+def streamed(piece: dict[str, Any], usage: Any = USAGE) -> dict[str, Any]:
+    events = [{"choices": [piece]}, {"choices": [], "usage": usage}]
+    body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in events) + "data: [DONE]\n\n"
     return {"body": body.encode(), "headers": {"content-type": "text/event-stream"}}
 
 
@@ -188,9 +188,8 @@ SERVICES = [
     Service("a function call alone", lambda _: good(choice("", "stop", function_call={"arguments": OBJECT})), [2], 1, 0, ONE,
             texts=['{"explanation":"fine","score":2}']),
     Service("an empty reply", lambda _: good(choice("")), ["empty"], 1, 0, ONE, texts=[""]),
-    Service("it streams unasked", lambda _: streamed({"delta": {"content": GOOD}, "finish_reason": "stop"}), [], 2, 2, None,
-            2, said="the server streams its answers unasked; switch streaming off at the server"),
-    Service("it streams in a form of its own", lambda _: streamed({"words": GOOD}, ": wait\n\n"), [], 2, 2, None, 2,
+    Service("it streams unasked", lambda _: streamed({"delta": {"content": GOOD}, "finish_reason": "stop"}), [2], 1, 0, ONE),
+    Service("it streams in a form of its own", lambda _: streamed({"words": GOOD}), [], 2, 2, None, 2,
             said="switch streaming off"),
     # money
     Service("the service states its cost", lambda _: good(usage=USAGE | {"cost": 0.25}), [2], 1, 0, 0.25),
@@ -219,6 +218,8 @@ SERVICES = [
     Service("nothing, then an error", in_turn(good(choice(""), usage=counts(9, 0)), error(503, "down")), [], 2, 2, None),
     Service("nothing at a stated cost", in_turn(good(choice(""), usage=counts(9, 0) | {"cost": 0.5}), None), [2], 2, 0,
             0.5 + ONE),
+    Service("nothing in a stream, then a reply", in_turn(streamed({"delta": {"content": ""}, "finish_reason": "stop"},
+            counts(9, 0)), None), [2], 2, 0, 9 / 1e6 + ONE),
     Service("nothing within the limit", lambda _: good(choice("", "length"), usage=counts(9, 0)), ["truncated"], 1, 0,
             9 / 1e6),
     Service("nothing passes the filter", lambda _: good(choice("", "content_filter"), usage=counts(9, 0)), ["refused"], 1, 0,
