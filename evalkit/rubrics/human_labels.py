@@ -142,7 +142,7 @@ def as_labels(
         if rubric is None:
             return people
         rubric = rubric_of(rubric)
-        _refuse_other_texts(labels, rubric)
+        _refuse_other_texts(labels, rubric, inputs or {})
         people = of_rubrics(people, [(name, rubric.id) for name in rubric.names])
         return _with_codes_of_levels(
             people if items is None else of_these_texts(people, items, rubric, inputs or {}), rubric
@@ -338,13 +338,15 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
     return labels
 
 
-def _refuse_other_texts(labels: object, rubric: Rubric) -> None:
+def _refuse_other_texts(labels: object, rubric: Rubric, inputs: Mapping[str, str]) -> None:
     """Raise InputError for labels that stand beside several texts of one item: they are of several answers."""
     if not isinstance(labels, pd.DataFrame) or "item_id" not in labels:
         return
-    for name in [name for name in rubric.inputs if name in labels]:
-        of_items = labels[["item_id", name]].astype("str").drop_duplicates().dropna()["item_id"]
-        if ids := list(dict.fromkeys(of_items[of_items.duplicated()])):
+    own = labels[labels["criterion"].isin(rubric.names)] if "criterion" in labels else labels
+    keys = [key for key in ("item_id", "rubric") if key in own]
+    for name in [name for name in {inputs.get(one, one): None for one in rubric.inputs} if name in own]:
+        of_items = own[[*keys, name]].astype("str").dropna(subset=[name]).drop_duplicates().set_index(keys).index
+        if ids := list(dict.fromkeys(of_items.get_level_values(0)[of_items.duplicated()])):
             raise InputError(
                 f"the labels have several texts in {name!r} for one id: {listed(ids, most=5)}; give each answer an id "
                 f"of its own, or pass labels.drop(columns={name!r}) if this is no text that was judged"

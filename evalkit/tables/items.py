@@ -74,7 +74,7 @@ def as_items(source: ItemsLike, *, item_id: str | None = None, columns: Iterable
     name = item_id or ("item_id" if "item_id" in frame.columns else None)
     if name is not None and name not in frame.columns:
         raise InputError(f"the items have no column {name!r} for the ids; available: {listed(frame.columns, most=30)}")
-    lost = [level for level in frame.index.names if level not in (None, "item_id", name, *frame.columns)]
+    lost = {"group_id", "system_id"} & {*frame.index.names} - {*frame.columns}
     if name is not None and lost:
         raise InputError(f"the items' index has {listed(lost)}, which is no column; pass df.reset_index()")
     ids = id_texts(frame.index if name is None else frame[name], name)

@@ -291,3 +291,9 @@ def test_labels_beside_several_texts_of_one_item_are_refused(items) -> None:
     one = labels.assign(answer=["yes", None, "yes"])
     assert len(as_labels(one, rubric="faithfulness")) == 3
     assert len(as_labels(labels.rename(columns={"answer": "note"}), rubric="faithfulness")) == 3
+    with pytest.raises(InputError, match=r"several texts in 'note' for one id: 'a'"):
+        as_labels(labels.rename(columns={"answer": "note"}), rubric="faithfulness", inputs={"answer": "note"})
+    # of two rubrics, whose items are numbered alike
+    two = pd.concat([labels.iloc[[0]].assign(criterion="faithfulness", rubric="faithfulness"),
+                     labels.iloc[[1]].assign(criterion="relevancy", rubric="relevancy")])  # fmt: skip
+    assert as_labels(two, rubric="faithfulness")["label"].tolist() == ["1", "0"]

@@ -122,4 +122,4 @@ class RateLimiter:
 rate_limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str, str | None], RateLimiter]] = (
     WeakKeyDictionary()
 )
-"""The limiters of each event loop by address or service, model and key variable: judges with the same share one."""
+"""The limiters of each event loop by service (local ones: address), model and key variable; equal judges share one."""

@@ -406,7 +406,7 @@ def _is_address(proxy: str) -> bool:
 
 def _without_password(proxy: Secret) -> str:
     scheme, _, address = proxy.reveal().partition("://")
-    return f"{scheme}://{address.rpartition('@')[2]}"
+    return f"{scheme}://{address.rpartition('@')[2]}" if scheme.isalnum() else address.rpartition("@")[2]
 
 
 def _message(error: Exception) -> str:

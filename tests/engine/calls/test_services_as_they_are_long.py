@@ -463,32 +463,3 @@ def test_doctor_tells_a_server_that_refuses_from_one_that_does_not_answer(words:
         report = ek.engine.check_server(judge_of(server))
     assert (report.answers, report.n, report.refused) == (False, "failed", [])
     assert "this model is gone" in report.problems[-1]
-
-
-@pytest.mark.parametrize(("n", "samples"), [(4, 1), (5, 1), (20, 1), (2, 3)])
-def test_first_completions_that_are_all_empty_are_asked_again_before_a_judge_is_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n: int, samples: int
-) -> None:
-    """Each prompt is answered with nothing at first; of a server that generates nothing, only the first are paid."""
-    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.01)
-    asked = set[str]()
-
-    def once_nothing(body: dict[str, Any]) -> dict[str, Any]:
-        prompt = str(body["messages"])
-        if prompt not in asked and (asked.add(prompt) or True):
-            return good(*[choice("")] * body.get("n", 1), usage=counts(9, 0))
-        return several(body)
-
-    for answer, is_scored in [(once_nothing, True), (lambda _: good(choice(""), usage=counts(9, 0)), False)]:
-        with judge_server(faults=answer) as server:
-            judge = ek.Judge("openai", f"m{is_scored}", base_url=server.url, price=(1, 10), timeout_s=10)
-            table = ek.judge(
-                items(n), "correctness", judge, samples=samples, cache=tmp_path, retries=1, progress=False
-            )  # fmt: skip
-        if is_scored:
-            assert table["score"].notna().all()
-            assert len(server.seen) == 2 * n
-            assert table["cost_usd"].sum() == pytest.approx(n * (ONE + 9 / 1e6))
-        else:
-            assert table["score"].isna().all()
-            assert len(server.seen) < 30
