@@ -296,7 +296,7 @@ def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         assert without_keys(found.detail) == found.detail  # as in the error that the caller gets
         assert not found.maybe_paid
     monkeypatch.setenv("http_proxy", "socks5://127.0.0.1:1")
-    with pytest.raises(ConfigError, match="set an http:// proxy in HTTP_PROXY"):
+    with pytest.raises(ConfigError, match=r"set http://HOST:PORT or .* in HTTP_PROXY"):
         ask(request_of(Judge("openai", "m", base_url="http://judge.invalid/v1"), 1))
 
 
