@@ -503,7 +503,7 @@ def test_the_commands_work_on_a_server_and_never_show_its_password(
     Path("items.jsonl").write_text('{"question": "q", "answer": "a", "reference": "a"}\n')
     words = ["items.jsonl", "--rubric", "correctness", "--judge", "fake"]
     for command in (
-        ["evaluate", *words], ["plan", *words], ["cache", "stats"], ["history"], ["doctor"],
+        ["evaluate", *words], ["plan", *words], ["cache", "stats"], ["doctor"],
         ["cache", "prune", "--model", "strict", "--apply"], ["cache", "sync", address, "here"],
         ["cache", "sync", "here", address],
     ):  # fmt: skip

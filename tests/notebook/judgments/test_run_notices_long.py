@@ -54,7 +54,7 @@ def test_few_unreadable_replies_are_one_quiet_line_whose_filter_shows_their_item
 @pytest.mark.filterwarnings("ignore:judge 'x' was stopped")
 def test_a_judge_without_any_score_is_reported_loudly(tmp_path):
     with judge_server(faults=lambda body: {"content": "hm"} if body["model"] == "x" else None) as server:
-        tuner = tuner_of(jury(server, "x", "y"), tmp_path)
+        tuner = tuner_of(jury(server, "x", "y"), tmp_path, concurrency=64)
         do(tuner, do="run")
     assert tuner.state["alert"].startswith("x: unreadable (no score found")
     assert tuner.state["notices"][0]["text"] == "40 of 80 judgments (50.0%) have no score: 40 unreadable (x)."
