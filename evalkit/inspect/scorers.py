@@ -140,8 +140,9 @@ def judge_scorer(
         )  # fmt: skip
         settings = _checked(spec, inputs or {}, Options.of("judge_scorer", {"progress": False} | options))
         budget = Budget.of(settings)
-        for judge in spec.judges if budget is not None and not settings.offline else ():
-            budget.check(judge)
+        if budget is not None and not settings.offline:
+            for judge in spec.judges:
+                budget.check(judge)
     except EvalkitError as problem:
         _log.error("judge_scorer: %s", problem)  # `inspect score` says only that the scorer could not be loaded
         raise

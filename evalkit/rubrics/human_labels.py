@@ -342,10 +342,11 @@ def _refuse_other_texts(labels: object, rubric: Rubric, inputs: Mapping[str, str
     """Raise InputError for labels that stand beside several texts of one item: they are of several answers."""
     if not isinstance(labels, pd.DataFrame) or "item_id" not in labels:
         return
-    own = labels[labels["criterion"].isin(rubric.names)] if "criterion" in labels else labels
-    keys = [key for key in ("item_id", "rubric") if key in own]
-    for name in [name for name in {inputs.get(one, one): None for one in rubric.inputs} if name in own]:
-        of_items = own[[*keys, name]].astype("str").dropna(subset=[name]).drop_duplicates().set_index(keys).index
+    rows = labels[labels["criterion"].isin(rubric.names)] if "criterion" in labels else labels
+    keys = [key for key in ("item_id", "rubric") if key in rows]
+    columns = [inputs.get(name, name) for name in rubric.inputs]
+    for name in [column for column in columns if column in rows]:
+        of_items = rows[[*keys, name]].astype("str").dropna(subset=[name]).drop_duplicates().set_index(keys).index
         if ids := list(dict.fromkeys(of_items.get_level_values(0)[of_items.duplicated()])):
             raise InputError(
                 f"the labels have several texts in {name!r} for one id: {listed(ids, most=5)}; give each answer an id "

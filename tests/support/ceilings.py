@@ -51,7 +51,7 @@ RAISED = (
     Raise("errors", 1, "keys that are too short to be searched for"),
     Raise("evaluation", 1, "one budget for all samples of a scorer of Inspect"),
     Raise("lighteval", 11, "a forgotten scoring mode, no judges in a plan, alpha and the pass rate"),
-    Raise("inspect", 3, "a budget that cannot be enforced is refused before a model answers"),
+    Raise("inspect", 4, "a budget that cannot be enforced is refused before a model answers"),
     Raise("lighteval", 2, "a failed task says what the same command asks again"),
     Raise("runs", 3, "answers that are taken again are no fact of the scoring; migrations step by step"),
     Raise(
@@ -65,7 +65,7 @@ RAISED = (
         30,
         "two answers under one id, labels of another rubric, questions of Label Studio that give no label",
     ),
-    Raise("rubrics", 10, "labels beside two texts of one item"),
+    Raise("rubrics", 11, "labels beside two texts of one item"),
     Raise("tables", 3, "an index with a name that is no column"),
 )
 

@@ -97,8 +97,8 @@ class Workers:
         concurrency = run.options.concurrency or CONCURRENCY
         self._client = connect(judge, RunSettings(run.store, run.newer_than, concurrency))
         limiters = rate_limiters.setdefault(asyncio.get_running_loop(), {})
-        place = judge.base_url or "" if judge.service == "local" else judge.service
-        self._limiter = limiters.setdefault((place, judge.model, judge.api_key_env), RateLimiter())
+        server = judge.base_url or "" if judge.service == "local" else judge.service
+        self._limiter = limiters.setdefault((server, judge.model, judge.api_key_env), RateLimiter())
         self._limiter.begin(
             slowly=run.options.concurrency is None and judge.base_url is not None and is_private(judge.base_url)
         )
