@@ -190,6 +190,9 @@ def test_what_is_wrong_is_said_before_anything_is_asked(monkeypatch: pytest.Monk
         judge_scorer("faithfulness", "fake:strict", inputs={"contxt": "x"})
     with pytest.raises(ConfigError, match="maps 'criteria', but in Inspect a sample has one requirement"):
         judge_scorer("requirement", "fake:strict", inputs={"criteria": "rubric"})
+    unpriced = ek.Judge("openai", "m", base_url="http://127.0.0.1:9/v1")
+    with pytest.raises(ConfigError, match="price of judge 'openai:m' is unknown, so budget_usd cannot be enforced"):
+        judge_scorer("correctness", unpriced, budget_usd=1.0)
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(JudgeError, match="OPENAI_API_KEY"):
         judge_scorer("correctness", "openai:gpt-4o-mini")
