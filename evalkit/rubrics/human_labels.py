@@ -350,7 +350,7 @@ def _refuse_other_texts(labels: object, rubric: Rubric, inputs: Mapping[str, str
         if ids := list(dict.fromkeys(of_items.get_level_values(0)[of_items.duplicated()])):
             raise InputError(
                 f"the labels have several texts in {name!r} for one id: {listed(ids, most=5)}; give each answer an id "
-                f"of its own, or pass labels.drop(columns={name!r}) if this is no text that was judged"
+                f"of its own, or pass labels.drop(columns={name!r}) if the judges did not read it"
             )
 
 

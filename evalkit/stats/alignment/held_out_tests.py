@@ -1,4 +1,4 @@
-"""Tests of a change on labels that nobody tuned on: each look costs a part of α, over all sessions."""
+"""Tests of a change on held-out labels: each look costs a part of α, over all sessions."""
 
 from __future__ import annotations
 
