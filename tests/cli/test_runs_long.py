@@ -178,7 +178,7 @@ def test_ctrl_c_closes_the_run_and_ends_its_processes(
     _, said = process.communicate(timeout=WAIT_S)
     assert process.returncode == 2, said
     run = json.loads(evalkit("run", "show", "last", "--json"))
-    assert (run["status"], run["error"]) == ("cancelled", "stopped by Ctrl-C")
+    assert (run["status"], run["error"]) == ("cancelled", "stopped by Ctrl-C"), said
     assert processes_of(run["id"]) == []
 
 

@@ -59,6 +59,7 @@ RAISED = (
         27,
         "the price learnt from earlier replies, a new rubric named after its file, tickets found by form",
     ),
+    Raise("runs", 5, "Ctrl-C while a run's row is read closes the run"),
     Raise("plots", 10, "words without an order, names that begin with _, items that cost nothing"),
     Raise(
         "rubrics",

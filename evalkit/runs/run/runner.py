@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from evalkit.errors import ConfigError, EvalkitError, RegistryError
 from evalkit.runs.contract.scoring_config import ScoringConfig, as_given
@@ -19,6 +20,8 @@ from evalkit.runs.run.run_database_rows import Ending
 from evalkit.runs.run.run_record import Run
 from evalkit.runs.run.run_results import read_findings
 from evalkit.runs.run.run_store import RunStore, close_run
+
+_Value = TypeVar("_Value")
 
 
 class Runner:
@@ -119,7 +122,7 @@ class Runner:
         )  # fmt: skip
         ending = Ending("failed", "the runner itself failed; see its own error message")
         try:
-            run = self.store.run(run_id)
+            run = _whole(self.store.run, run_id)
             if on_start is not None:
                 on_start(run)
             ending = self._follow(run, resolution, on_line)
@@ -160,7 +163,7 @@ class Runner:
     def _is_closed(self, run_id: str) -> bool:
         """Whether another process closed the run. An unreachable database does not stop the run."""
         try:
-            return run_id not in self.store.running()
+            return run_id not in _whole(self.store.running)
         except RegistryError:
             return False
 
@@ -197,3 +200,12 @@ class Runner:
         if not self.store.close(found.id, Ending("cancelled", "cancelled while it ran")):
             raise RegistryError(f"run {found.id} is already {found.status}; there is nothing to cancel")
         return self.store.run(found.id)
+
+
+def _whole(call: Callable[..., _Value], *given: Any) -> _Value:
+    """Look at the registry in a thread of its own.
+
+    Ctrl-C between two steps of SQLAlchemy would leave its connection open, and with it the lock that closing needs.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(call, *given).result()

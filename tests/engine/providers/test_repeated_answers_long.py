@@ -58,7 +58,7 @@ class RepeatingServer:
                 await asyncio.sleep(self.chance.choice([0, 0, 0.003]))
                 writer.write(answer)
                 await writer.drain()
-                if self.chance.random() < self.share:
+                if self.share and (self.chance.random() < self.share or self.n_requests == 20):  # always at least one
                     await asyncio.sleep(self.chance.choice([0, 0.001, 0.05]) * self.chance.random())
                     self.n_repeated += 1
                     writer.write(self.copy_of(answer))

@@ -8,8 +8,10 @@ import math
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -452,6 +454,29 @@ def test_cancelling_a_running_run_ends_its_processes(registry: Registry, tmp_pat
     assert (run.status, run.error) == ("cancelled", "cancelled while it ran")
     assert run.finished_at is not None
     assert processes_of(run.id) == []
+
+
+def test_ctrl_c_while_the_registry_is_asked_closes_the_run(local: Registry, tmp_path: Path) -> None:
+    """SQLAlchemy keeps its connection, and SQLite the lock, where an interrupt comes between two of its steps."""
+    from sqlalchemy import event
+
+    local.apply_pack(pack())
+    begun: list[str] = []
+    looks: list[threading.Thread] = []
+
+    def interrupt(_: Any) -> None:
+        if begun:
+            begun.clear()
+            looks.append(threading.current_thread())
+            os.kill(os.getpid(), signal.SIGINT)
+
+    event.listen(local.database._opened(), "begin", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        runner_of(local, tmp_path).start("support", "model_name=m,sleep=60", on_start=lambda run: begun.append(run.id))
+    run = runner_of(local, tmp_path).run("last")
+    assert (run.status, run.error) == ("cancelled", "stopped by Ctrl-C")
+    assert looks, "the row was looked at while LightEval ran"
+    assert looks[0] is not threading.main_thread(), "which Python interrupts"
 
 
 def test_a_view_escapes_what_others_wrote(local: Registry, tmp_path: Path) -> None:
