@@ -71,6 +71,7 @@ KNOWN_ERRORS = (
     KnownError("MiniMax", "quota", "MiniMax-M2#62", text="insufficient balance (1008)"),
     KnownError("LiteLLM's proxy", "quota", "its source", text="budget has been exceeded! current cost"),
     KnownError("LiteLLM's proxy", "quota", "its source", text="exceededbudget:"),
+    KnownError("LiteLLM's proxy", "quota", "its source", text="max budget limit reached"),
     KnownError("Cloudflare", "quota", "docs", text="used up your daily free allocation of"),
     # keys
     KnownError("OpenAI", "auth", "docs", "invalid_api_key"),
@@ -147,6 +148,8 @@ KNOWN_ERRORS = (
     KnownError("Google", "refused_parameter", "genui#428", text="a constraint that has too many states for serving",
                parameter="response_format"),
     KnownError("Cloudflare", "refused_parameter", "docs", "5025", parameter="response_format"),
+    KnownError("Cerebras", "refused_parameter", "cerebras-cloud-sdk-python#4", "wrong_api_format",
+               "type: input should be 'text'", parameter="response_format"),
     KnownError("OpenAI", "refused_parameter", "not looked up", text="not allowed to request logprobs",
                parameter="logprobs"),
     KnownError("TGI", "refused_parameter", "text-generation-inference#1108", text="`max_new_tokens` must be <=",

@@ -238,7 +238,9 @@ def test_a_reply_that_reached_us_is_kept_and_never_asked_again(
 
 
 def test_client_errors_are_not_tried_again_and_stop_nobody_else(server: JudgeServer, store: ReplyStore) -> None:
-    server.script = deque([{"status": 400, "body": {"error": {"message": "context length exceeded"}}}])
+    server.script = deque(
+        [{"status": 400, "body": {"error": {"message": "context length exceeded", "code": "context_length_exceeded"}}}]
+    )
     outcomes = fetch([request_of(judge_at(server), item) for item in range(3)], store, Options(concurrency=1))
     assert reasons(outcomes) == ["too_long", None, None]
     assert outcomes[0].failure is not None

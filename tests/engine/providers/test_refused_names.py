@@ -23,7 +23,7 @@ SENT: dict[str, Any] = {
     "response_format": {"type": "json_schema", "json_schema": {}},
 }  # fmt: skip
 # as servers write the name, and what is sent in its place where no number is stated
-NAMES = {
+NAMES: dict[str, tuple[tuple[str, ...], str | None]] = {
     "temperature": (("temperature", "`temperature`", "Temperature", "TEMPERATURE:"), None),
     "max_tokens": (("max_tokens", "'max_tokens'", "maxTokens", "max-tokens", "Max Tokens"), "max_completion_tokens"),
     "n": (("n", "'n'", "`n`", "n=", "N"), None),

@@ -161,6 +161,20 @@ WORDINGS: list[tuple[str, int, Any, dict[str, Any], str, int | str | None, str]]
      "max_tokens", "max_completion_tokens", "musistudio/claude-code-router#173"),
     ("Cloudflare", 400, {"success": False, "errors": [{"code": 5025, "message": "This model doesn't support JSON Schema."}],
      "messages": [], "result": None}, {}, "response_format", "json_object", "Cloudflare's table of errors"),
+    ("NVIDIA NIM", 422, {"title": "Unprocessable Entity", "status": 422, "detail": "body -> logprobs\n  Extra inputs are not "
+     "permitted (type=extra_forbidden)"}, {}, "logprobs", None, "BerriAI/litellm#4558, with another parameter"),
+    ("NVIDIA NIM", 500, {"title": "Internal Server Error", "status": 500, "detail": "System role not supported"}, {},
+     "system_role", None, "BerriAI/litellm#4558"),
+    ("Cerebras", 400, {"message": "type: Input should be 'text'", "type": "invalid_request_error", "param":
+     "validation_error", "code": "wrong_api_format"}, {}, "response_format", "json_object",
+     "Cerebras/cerebras-cloud-sdk-python#4"),
+    ("Fireworks", 400, {"error": {"type": "invalid_request_error", "message": "JSON Schema not supported: could not "
+     "understand the instance `{'required': ['criteria']}`."}}, {}, "response_format", "json_object", "earendil-works/pi#5352"),
+    ("Anthropic behind LiteLLM", 400, {"error": {"message": json.dumps({"message": "`temperature` and `top_p` cannot both be "
+     "specified for this model. Please use only one."}) + ". Received Model Group=m", "type": "None", "param": "None",
+     "code": "400"}}, {"top_p": 0.5}, "temperature", None, "SalesforceAIResearch/MCP-Universe#49"),
+    ("llama.cpp", 500, said("Only user, assistant and tool roles are supported, got system", code=500), {}, "system_role",
+     None, "anomalyco/opencode#5034"),
 ]  # fmt: skip
 
 
@@ -217,6 +231,13 @@ OTHERS: list[tuple[str, int, Any, str]] = [
      "quota"),
     ("Alibaba", 400, said("Access denied, please make sure your account is in good standing.", code="Arrearage"), "quota"),
     ("Hugging Face", 402, {"error": "You have exceeded your monthly included credits for Inference Providers."}, "quota"),
+    ("xAI", 403, {"error": "Your team 1-2 has either used all available credits or reached its monthly spending limit."},
+     "quota"),
+    ("MiniMax", 429, said("insufficient balance (1008)", type="insufficient_balance_error"), "quota"),
+    ("Zhipu", 429, {"error": {"code": "1113", "message": "余额不足或无可用资源包,请充值。"}}, "quota"),
+    ("Fireworks", 412, said("Account a is suspended, possibly due to reaching the monthly spending limit or failure to pay "
+     "past invoices.", code="PRECONDITION_FAILED", type="error"), "quota"),
+    ("LiteLLM's proxy", 429, {"detail": "Max budget limit reached."}, "quota"),
     ("One API", 403, said("用户额度不足", type="one_api_error", code="insufficient_user_quota"), "quota"),
     # a rate is not money
     ("OpenAI", 429, said(LIMIT, type="tokens", code="rate_limit_exceeded"), "rate_limited"),
