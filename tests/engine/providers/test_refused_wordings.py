@@ -173,6 +173,9 @@ WORDINGS: list[tuple[str, int, Any, dict[str, Any], str, int | str | None, str]]
     ("Anthropic behind LiteLLM", 400, {"error": {"message": json.dumps({"message": "`temperature` and `top_p` cannot both be "
      "specified for this model. Please use only one."}) + ". Received Model Group=m", "type": "None", "param": "None",
      "code": "400"}}, {"top_p": 0.5}, "temperature", None, "SalesforceAIResearch/MCP-Universe#49"),
+    ("Bedrock's gateway", 400, {"detail": "An error occurred (ValidationException): The maximum tokens you requested exceeds the "
+     "model limit of 2048. Try again with a maximum tokens value that is lower than 2048."}, {"max_tokens": 4096}, "max_tokens",
+     2048, "aws-samples/bedrock-access-gateway#41"),
     ("llama.cpp", 500, said("Only user, assistant and tool roles are supported, got system", code=500), {}, "system_role",
      None, "anomalyco/opencode#5034"),
 ]  # fmt: skip
@@ -317,6 +320,9 @@ TOO_LONG = [
     "request (5131 tokens) exceeds the available context size (4096 tokens), try increasing it",
     "Input tokens exceed the configured limit of 272000 tokens.",
     "Your input exceeds the context window of this model.",
+    "You passed 202753 input tokens and requested 0 output tokens. However, the model's context length is only 202752 tokens",
+    "number of input tokens (204703) has exceeded max_prompt_tokens (202752) limit.",
+    "input length and max_tokens exceed context limit: 198981 + 21333 > 200000, decrease input length or max_tokens",
 ]
 NOT_TOO_LONG = [
     "max_tokens is too large: 512000. This model supports at most 16384 completion tokens.",
