@@ -61,3 +61,8 @@ def shares_bill(judge: Judge, facts: Mapping[str, Any]) -> bool:
 def asks_singly(judge: Judge) -> bool:
     """Whether each sample needs a request of its own: each has its own seed, or the judge sets ``n`` to 1."""
     return judge.params.get("n") == 1 or has_seed(judge.provider, judge.params)
+
+
+def parameters_of_user(judge: Judge) -> list[str]:
+    """Parameters that the user set in `params`: they are never left out. Those of `score` are evalkit's."""
+    return [name for name in judge.params if not (judge.score and name in ("logprobs", "top_logprobs"))]

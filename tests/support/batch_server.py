@@ -95,7 +95,7 @@ class BatchServer:
             return 400, {"error": {"message": f"Unsupported parameter: '{name}' is not supported with this model.",
                                    "code": "unsupported_parameter", "param": name}}  # fmt: skip
         if "REFUSE THIS" in prompt:
-            return 400, {"error": {"message": "the prompt is against the rules", "code": "content_policy"}}
+            return 400, {"error": {"message": "the prompt is against the rules", "code": "content_policy_violation"}}
         n = body.get("n", 1)
         self.billed[body["model"], prompt] += n
         text = json.dumps({"explanation": "as it is", "score": sum(prompt.encode()) % 3})

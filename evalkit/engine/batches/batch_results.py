@@ -91,9 +91,11 @@ class BatchResults:
         """Store what came so far."""
         rows, self._rows = self._rows, []
         self._store.put_many(rows, newer_than=self._newer_than)
-        for problem in [problem for _, problem in self._failures()]:
+        for number, problem in self._failures():
             if problem.kind == "refused_parameter":
-                self._learn(f"adapt.{problem.parameter}", problem.instead)
+                _, sent = self._calls[self._requests[number][0]]
+                is_last = problem.parameter == "response_format" and problem.parameter in (sent or {})
+                self._learn(f"adapt.{problem.parameter}", None if is_last else problem.instead)
 
     @property
     def n_answered(self) -> int:

@@ -12,6 +12,7 @@ from evalkit.core.providers import PROVIDERS
 from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
+from evalkit.engine.providers.error_answers import JSON_OBJECT
 from evalkit.engine.providers.openai_replies import json_of
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.request import Request
@@ -50,8 +51,9 @@ class ServerReport:
         Whether the model answers a chat completion.
     seconds
         Duration of its first answer.
-    n, json_schema
-        Whether one request can return several replies, and whether replies follow a JSON schema.
+    n, json_schema, json_object
+        Whether one request can return several replies, and whether replies follow a JSON schema; if the schema is
+        refused, whether they are a JSON object when one is asked for without it.
     refused
         Parameters that the model refuses; evalkit leaves them out automatically.
     n_calls
@@ -69,6 +71,7 @@ class ServerReport:
     seconds: float | None = None
     n: Works = "not tried"
     json_schema: Works = "not tried"
+    json_object: Works = "not tried"
     refused: list[str] = field(default_factory=list)
     n_calls: int = 0
     problems: list[str] = field(default_factory=list)
@@ -80,6 +83,7 @@ class ServerReport:
             "model answers": "no" if self.seconds is None else f"yes, in {self.seconds:.2f} s",
             "n": self.n,
             "json schema": self.json_schema,
+            "json object": self.json_object,
             "refused": ", ".join(self.refused) or "nothing",
             "answers billed": f"{self.n_calls} at most",
         }
@@ -183,22 +187,28 @@ class _Check:
                 unclear = (
                     problem.kind in ("client_error", "too_long") and problem.status
                 ) or problem.status in _NOT_HANDLED
-                if unclear and parameter not in self._adapt:
-                    first, name, instead = problem, parameter, None  # in words that evalkit does not know, perhaps
-                elif problem.kind != "refused_parameter" or name in self._adapt:
+                if unclear and self._adapt.get(parameter, "") is not None:  # it does not name what it refuses, perhaps
+                    first, name, instead = first or problem, parameter, None
+                    if schema is not None and parameter not in self._adapt and judge.provider != "anthropic":
+                        instead = JSON_OBJECT
+                elif problem.kind != "refused_parameter" or self._adapt.get(name, "") == instead:
                     report.problems.append((first or problem).detail)
                     if first is not None:
                         del self._adapt[parameter]
                         report.refused.remove(parameter)
                     break
                 self._adapt[name] = instead
-                report.refused.append(name)
+                if name not in report.refused:
+                    report.refused.append(name)
             else:
                 report.n_calls += 1
                 report.reachable = report.answers = True
-                if parameter in self._adapt:
-                    return "refused"
-                return "works" if len(replies) == n and (schema is None or _follows_schema(replies[0])) else "ignored"
+                followed: Works = "works" if schema is None or _follows_schema(replies[0]) else "ignored"
+                if parameter not in self._adapt:
+                    return followed if len(replies) == n else "ignored"
+                if schema is not None:
+                    report.json_object = "refused" if self._adapt[parameter] is None else followed
+                return "refused"
         return "refused" if parameter in self._adapt else "failed"
 
 

@@ -496,7 +496,7 @@ class Workers:
         """
         name, replacement = str(problem.parameter), problem.instead
         sent = call.adapt.get(name, _AS_ASKED)
-        if sent is None or isinstance(sent, str):
+        if sent is None or sent == replacement:
             return False
         if self._adapt.get(name, _AS_ASKED) == sent:  # else a call has learnt more in the meantime
             self._adapt[name] = replacement

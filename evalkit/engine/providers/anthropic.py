@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import zlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, BinaryIO
@@ -39,7 +38,6 @@ _MADE_HERE = ("messages", "temperature", "max_tokens", "max_completion_tokens", 
 _SAMPLING = ("temperature", "top_p", "top_k")
 _WITH_SAMPLING = "2023-06-01"
 _DEFAULT_TEMPERATURE = 1.0
-_REFUSES_SCHEMA = re.compile(r"output_config(?!\.effort)|output[ _]format|structured output|json_schema", re.IGNORECASE)
 _FINISH_REASONS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length"}
 _USUAL = {"service_tier": ("standard", "batch"), "speed": ("standard",), "inference_geo": ("global", "not_available")}
 
@@ -239,7 +237,7 @@ def native_body(request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
         native["system"] = system
     if "temperature" in body and not (body["temperature"] == _DEFAULT_TEMPERATURE and _is_own(judge)):
         native["temperature"] = body["temperature"]
-    if "response_format" in body:
+    if body.get("response_format", {}).get("type") == "json_schema":
         schema = transform_schema(dict(body["response_format"]["json_schema"]["schema"]))
         output_format = {"format": {"type": "json_schema", "schema": schema}}
         native["output_config"] = output_format | dict(native.get("output_config") or {})
@@ -308,11 +306,10 @@ def _cost(
 
 def problem_in(answer: Answer, judge: Judge, body: Mapping[str, Any]) -> ProviderError:
     """The `ProviderError` for an answer with an error status."""
-    sent = {name: value for name, value in body.items() if name in ("messages", "temperature", "response_format")}
-    problem = problem_of(answer, judge, sent, key_of(judge))
-    if problem.status == 400 and "response_format" in sent and _REFUSES_SCHEMA.search(problem.detail):
-        problem.kind, problem.parameter = "refused_parameter", "response_format"
-    return problem
+    # without its value, since there is no form between a schema and none
+    sent = {name: body[name] for name in ("messages", "temperature") if name in body}
+    sent |= {name: None for name in ("response_format",) if name in body}
+    return problem_of(answer, judge, sent, key_of(judge))
 
 
 def _is_own(judge: Judge) -> bool:

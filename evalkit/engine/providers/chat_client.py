@@ -20,12 +20,12 @@ from evalkit.core.prompts_and_replies import Message, Reply, without_system
 from evalkit.core.reply_keys import params_of_sample
 from evalkit.core.threads import in_daemon_thread
 from evalkit.engine.providers.api_keys import headers_of, key_in, key_of
-from evalkit.engine.providers.error_answers import SYSTEM_ROLE
+from evalkit.engine.providers.error_answers import JSON_OBJECT, SYSTEM_ROLE
 from evalkit.engine.providers.openai_replies import problem_of, replies_of, without_prompt
 from evalkit.engine.providers.prices import Tokens, cost_of_call
 from evalkit.engine.providers.provider_interface import ProblemKind, ProviderError
 from evalkit.engine.providers.transport import Answer, proxy_of
-from evalkit.engine.request import Request
+from evalkit.engine.request import Request, parameters_of_user
 from evalkit.errors import EvalkitError
 from evalkit.errors.secrets import Secret, locals_forgotten, text_of_error, watch_key
 
@@ -201,15 +201,17 @@ def request_body(request: Request, n: int, adapt: Mapping[str, Any]) -> tuple[di
         schema = {"name": "judgment", "schema": dict(prompt.schema), "strict": True}
         fields["response_format"] = {"type": "json_schema", "json_schema": schema}
     fields |= params_of_sample(judge.provider, judge.params, request.samples[0])
-    sent: dict[str, Any] = {}
+    sent, user_set = dict[str, Any](), parameters_of_user(judge)
     for name, replacement in adapt.items():
         if name == SYSTEM_ROLE and messages[0].role == "system":
             sent[name] = None
             messages = tuple(without_system(messages)) if len(messages) > 1 else (Message("user", messages[0].content),)
-        elif name in fields and name != "n":
+        elif name in fields and name != "n" and name not in user_set:
             value = fields.pop(name)
             sent[name] = None
-            if isinstance(replacement, str):
+            if replacement == JSON_OBJECT:
+                fields[name] = sent[name] = {"type": JSON_OBJECT}
+            elif isinstance(replacement, str):
                 if not any(map(_LIMIT.fullmatch, judge.params)):  # the user's own limit stays
                     fields[replacement] = sent[replacement] = value
             elif replacement is not None:  # the highest number that the model takes

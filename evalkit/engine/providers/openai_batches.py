@@ -43,7 +43,6 @@ _ENDED = ("completed", "failed", "expired", "cancelled", "canceled")
 _MOST_REPLIES = 1000
 _LONGEST_COUNT = 10
 _STATUS_DIGITS = 3
-_PARAMETERS = dict.fromkeys(DROPPABLE)
 
 
 class Service(BatchRequests):
@@ -179,7 +178,9 @@ def _answer_of(line: Mapping[str, Any], judge: Judge) -> list[Reply] | ProviderE
     if 200 <= status < 300:
         price = batch_price_of(judge)
         return replies_of(answer, _MOST_REPLIES, price=price, latency_s=None, sent=None, secret=secret)
-    return problem_of(answer, judge, _PARAMETERS, secret)
+    settings = {"temperature": judge.temperature, "max_tokens": judge.max_tokens}
+    sent = dict.fromkeys(DROPPABLE) | settings | {"response_format": {"type": "json_schema"}} | dict(judge.params)
+    return problem_of(answer, judge, sent, secret)
 
 
 def json_lines(file: Path, *secrets: Secret) -> Iterator[Any]:

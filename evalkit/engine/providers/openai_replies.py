@@ -22,6 +22,7 @@ from evalkit.engine.providers.prices import Tokens, cost_of, shares, stated_cost
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.streamed_answers import completion_of, is_stream
 from evalkit.engine.providers.transport import Answer
+from evalkit.engine.request import parameters_of_user
 from evalkit.errors.secrets import Secret, without_keys
 from evalkit.rubrics.parsing.reply_cleanup import is_withheld
 
@@ -355,15 +356,14 @@ def _problem(
 ) -> ProviderError:
     said = replace(said, text=without_texts(said.text, _texts_of(body)))  # what echoes the prompt says nothing
     detail, wait = _clean(text, secret), wait_in(answer.headers, said.text, resets=False)
-    kind = kind_of(status, said, wait)
+    kind = kind_of(status, said)
     if kind == "rate_limited":
         wait = wait_in(answer.headers, said.text) or said.reset or wait
     # HTTP 4xx for a reply that was written, but is not the JSON that was asked for
     paid = kind == "server_error" and 400 <= status < 500 and status not in (408, 409, 425)
     may_refuse = kind in ("client_error", "unknown_model", "server_error", "forbidden") and not paid
-    # an error that comes with status 200 and no code may be anything
-    as_status = 400 if answer.status < 300 and status == 500 else status
-    if may_refuse and (refused := refused_parameter(as_status, said, body)) is not None:
+    user_set = () if judge is None else parameters_of_user(judge)
+    if may_refuse and (refused := refused_parameter(status, said, body, user_set)) is not None:
         name, instead = refused
         if "logprobs" in name and judge is not None and judge.score is not None:
             detail += (
@@ -396,7 +396,7 @@ def _texts_of(body: Mapping[str, Any]) -> list[str]:
 def _from_body(
     found: Mapping[str, Any], answer: Answer, judge: Judge | None, body: Mapping[str, Any], secret: Secret
 ) -> ProviderError:
-    """The `ProviderError` for an error that came with status 200; its code may name that of HTTP."""
+    """The `ProviderError` for an error that came with status 200; its codes may name that of HTTP."""
     error_text = ErrorText.of(found)
     text = f"error from {answer.origin}: {error_text.text or _json_text(found.get('error'))}"
     return _problem(status_named(error_text), text, error_text, answer, judge, body, secret)

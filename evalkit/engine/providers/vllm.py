@@ -17,7 +17,7 @@ from typing import Any
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message, without_system
-from evalkit.engine.providers.error_answers import problem_kind
+from evalkit.engine.providers.error_answers import ErrorText, kind_of
 from evalkit.engine.providers.in_process_models import (
     ENDING,
     MOST_TOKENS,
@@ -154,7 +154,7 @@ class VllmModel:
                     self._add(call)
                 except (VLLMClientError, ValueError) as error:
                     message = " ".join(str(error).split())[:240]
-                    ended.append((call, ProviderError(problem_kind(message), message)))
+                    ended.append((call, ProviderError(kind_of(400, ErrorText(message)), message)))
                 except EngineDeadError:
                     raise
                 except Exception as error:  # noqa: BLE001  # of a template, say: it is this prompt's alone

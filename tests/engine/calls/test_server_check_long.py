@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from judge_requests import request_of
@@ -193,6 +194,21 @@ def test_what_a_model_refuses_is_named_and_does_not_count_as_a_fault() -> None:
     assert (report.n, report.json_schema) == ("refused", "refused")
     assert sorted(report.refused) == ["max_tokens", "n", "response_format"]
     assert report.problems == []
+    assert report.json_object == "refused"
+
+
+@pytest.mark.parametrize(("text", "expected"), [('{"score": 1}', "works"), ("1", "ignored")])
+@pytest.mark.parametrize("words", ["no json_schema here", "no"])
+def test_a_server_that_refuses_a_schema_may_take_a_json_object(text: str, expected: str, words: str) -> None:
+    def answer(body: dict[str, Any]) -> dict[str, Any] | None:
+        has_schema = body.get("response_format", {}).get("type") == "json_schema"
+        return {"status": 400, "body": {"error": {"message": words}}} if has_schema else {"content": text}
+
+    with judge_server(faults=answer) as server:
+        report = check_server(Judge("openai", "m", base_url=server.url))
+        assert len(server.paid) == report.n_calls == 2
+    assert (report.json_schema, report.json_object, report.refused) == ("refused", expected, ["response_format"])
+    assert f"json object     {expected}" in str(report)
 
 
 @pytest.mark.parametrize(

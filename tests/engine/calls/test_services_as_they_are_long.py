@@ -96,6 +96,31 @@ def refuses(name: str, words: str, status: int = 400) -> Callable[[dict[str, Any
     return answer
 
 
+def refuses_in_turn(*names: str) -> Callable[[dict[str, Any]], Step]:
+    """The first of the names that is in the body is refused, in the form of pydantic."""
+
+    def answer(body: dict[str, Any]) -> Step:
+        for name in names:
+            if name in body:
+                detail = [{"loc": ["body", name], "msg": "Extra inputs are not permitted", "type": "extra_forbidden"}]
+                return {"status": 422, "body": {"detail": detail}}
+        return several(body)
+
+    return answer
+
+
+def only_json_object(body: dict[str, Any]) -> Step:
+    form = body.get("response_format", {}).get("type")
+    return several(body) if form == "json_object" else error(400, f"This response_format type is unavailable: {form}")
+
+
+def both_samplings(body: dict[str, Any]) -> Step:
+    has_both = {"temperature", "top_p"} <= set(body)
+    return (
+        error(400, "`temperature` and `top_p` cannot both be specified for this model") if has_both else several(body)
+    )
+
+
 def without_system(body: dict[str, Any]) -> Step:
     roles = [message["role"] for message in body["messages"]]
     return several(body) if "system" not in roles else error(400, "Developer instruction is not enabled for models/m")
@@ -171,12 +196,28 @@ SERVICES = [
             samples=3, said="refuses the parameter n; evalkit requests one reply at a time"),
     Service("n is at most 2", at_most(2), [2] * 5, 1 + 3, 0, 3 * ONE, samples=5, said="at most 2 replies at a time"),
     Service("n is 1 by params", refuses("n", "?"), [2, 2, 2], 3, 0, 3 * ONE, samples=3, judge={"params": {"n": 1}}),
-    Service("no schema", refuses("response_format", "This response_format type is unavailable now"), [2, 2], 2 + 1, 0,
+    Service("no schema, but JSON", only_json_object, [2, 2], 2 + 1, 0, 2 * ONE, 2,
+            said="asks for a JSON object without a schema from now on"),
+    Service("neither", refuses("response_format", "This response_format type is unavailable now"), [2, 2], 2 + 2, 0,
             2 * ONE, 2, said="no schema binds the replies"),
+    Service("four refusals, one after another", refuses_in_turn("n", "response_format", "temperature"), [2] * 4, 4 + 4, 0,
+            4 * ONE, 2, 2, said="refuses the parameter temperature"),
+    Service("one's own parameter is refused", refuses("seed", "seed is not known here"), [], 2, 2, None, 2,
+            judge={"params": {"seed": 3}}),
+    Service("one's own form of the reply is refused", refuses("response_format", "no response_format"), [],
+            2, 2, None, 2, judge={"params": {"response_format": {"type": "text"}}}),
+    Service("a temperature that only a user sets", refuses("temperature", "temperature is at most 1"), [], 1, 1,
+            None, judge={"temperature": 1.5}, said="temperature is at most 1"),
+    Service("a parameter of one's own beside evalkit's", both_samplings, [2], 2, 0, ONE, judge={"params": {"top_p": 0.9}},
+            said="refuses the parameter temperature"),
+    Service("a refusal that names nothing", lambda _: error(400, "not like this"), [], 3, 3, None, 3,
+            said="not like this"),
     Service("temperature 1 alone", refuses("temperature", "invalid temperature: only 1 is allowed for this model"), [2], 2,
             0, ONE, judge={"temperature": 0.0}, said="refuses the parameter temperature"),
     Service("no system role", without_system, [2, 2], 2 + 1, 0, 2 * ONE, 2, said="puts the system text before the user's"),
-    Service("a refusal at status 500", refuses("response_format", "json_schema is not supported", 500), [2], 2, 0, ONE),
+    # no refusal: a server that fails is asked again as it was
+    Service("a name at status 500", refuses("response_format", "json_schema is not supported", 500), [], 2, 2, None,
+            said="json_schema is not supported"),
     # forms of a reply
     Service("content is an object", lambda _: good(choice(OBJECT)), [2], 1, 0, ONE,
             texts=['{"explanation":"fine","score":2}']),
@@ -388,7 +429,8 @@ def test_a_parameter_that_was_not_the_reason_is_not_remembered(tmp_path: Path) -
         options: dict[str, Any] = {"cache": tmp_path, "concurrency": 1, "progress": False}
         table = ek.judge(items(3), "correctness", judge_of(server), samples=1, **options)
     assert table["error"].isna().tolist() == [False, True, True]
-    assert ["response_format" in seen.body for seen in server.seen] == [True, False, True, True]
+    forms = [seen.body.get("response_format", {}).get("type") for seen in server.seen]
+    assert forms == ["json_schema", "json_object", None, "json_schema", "json_schema"]
     assert not [one for one in said if "refuses" in str(one.message)]
     facts = ReplyStore.open(tmp_path).facts("local", "m")
     assert not [name for name in facts if name.startswith("adapt")]

@@ -625,6 +625,21 @@ def test_a_refused_parameter_is_left_out_the_next_time(server: BatchServer, fold
     assert_paid_once(server, 4)
 
 
+def test_a_refused_schema_is_a_json_object_the_next_time_and_then_nothing(server: BatchServer, folder: str) -> None:
+    server.refuses_parameter = "response_format"
+    items, judges = some_items(2), jury(server, "gpt-4o")
+    stored = [ek.collect(sent(items, judges, folder), progress=False).table["n_stored"].tolist() for _ in range(3)]
+    assert stored == [[0], [0], [6]]
+    assert ReplyStore.open(folder).facts(judges[0].service, "gpt-4o")["adapt.response_format"] is None
+    server.refuses_parameter = ""
+    other = jury(server, "gpt-4o-mini")
+    ReplyStore.open(folder).learn(other[0].service, "gpt-4o-mini", "adapt.response_format", "json_object")
+    ek.collect(sent(items, other, folder), progress=False)
+    key = bytes.fromhex(judged(items.head(1), other, folder, offline=True)["key"].iloc[0])
+    stored_reply = json.loads(ReplyStore.open(folder).get_many([key])[key])
+    assert stored_reply["sent"] == {"response_format": {"type": "json_object"}}
+
+
 # --- cancelled, budget
 
 

@@ -182,7 +182,7 @@ def test_refused_parameters_are_learnt_and_left_out(tmp_path: Path) -> None:
 SAID = [
     (400, "invalid_request_error", "`temperature` is deprecated for this model.", "refused_parameter", "temperature"),
     (400, "invalid_request_error", "output_config.format.schema: too complex", "refused_parameter", "response_format"),
-    (400, "invalid_request_error", "No structured outputs with this model", "refused_parameter", "response_format"),
+    (400, "invalid_request_error", "No structured outputs with this model", "client_error", None),
     (400, "invalid_request_error", "output_config.effort: not supported", "client_error", None),
     (400, "invalid_request_error", "max_tokens: 900000 > 64000", "client_error", None),
     (400, "invalid_request_error", "Your credit balance is too low", "quota", None),

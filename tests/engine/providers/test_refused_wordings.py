@@ -1,4 +1,4 @@
-"""Errors as services word them: which parameter they refuse, and which other kind of error they are.
+"""Errors as services send them: which parameter they refuse, and which other kind of error they are.
 
 Each row of the refusals names where the wording was reported, or what it follows if it was not found in a public report.
 The other errors follow public reports and documentation as far as they are known, and are written here.
@@ -65,10 +65,10 @@ GOOGLE = "INVALID_ARGUMENT"
 
 # service, status, body, what is sent otherwise than in BODY, refused parameter, what is sent in its place, source
 WORDINGS: list[tuple[str, int, Any, dict[str, Any], str, int | str | None, str]] = [
-    ("OpenAI", 400, said(NO_SCHEMA), {}, "response_format", None, "web-infra-dev/midscene#259"),
-    ("OpenAI", 400, said(NO_SCHEMA, param="response_format"), {}, "response_format", None, "openai/openai-dotnet#276"),
+    ("OpenAI", 400, said(NO_SCHEMA), {}, "response_format", "json_object", "web-infra-dev/midscene#259"),
+    ("OpenAI", 400, said(NO_SCHEMA, param="response_format"), {}, "response_format", "json_object", "openai/openai-dotnet#276"),
     ("OpenAI", 400, said("Invalid schema for response_format 'judgment': In context=(), 'required' is required to be "
-     "supplied.", param="response_format"), {}, "response_format", None, "prism-php/prism#813"),
+     "supplied.", param="response_format"), {}, "response_format", "json_object", "prism-php/prism#813"),
     ("OpenAI", 400, said(ONLY_ONE, param="temperature", code="unsupported_value"), {"temperature": 0.2}, "temperature",
      None, "BeehiveInnovations/pal-mcp-server#78"),
     ("OpenAI", 400, said("Unsupported parameter: 'temperature' is not supported with this model.", param="temperature",
@@ -97,18 +97,18 @@ WORDINGS: list[tuple[str, int, Any, dict[str, Any], str, int | str | None, str]]
     ("TGIS", 400, {"message": "temperature must be >= 0.05"}, {"temperature": 0.0}, "temperature", None,
      "caikit/caikit-nlp#200"),
     ("DeepSeek", 400, said("This response_format type is unavailable now", code="invalid_request_error"), {},
-     "response_format", None, "llm-exe/llm-exe#662"),
+     "response_format", "json_object", "llm-exe/llm-exe#662"),
     ("DeepSeek", 422, said("Failed to deserialize the JSON body into the target type: response_format: "
-     "response_format.type `json_schema` is unavailable now at line 1 column 1193"), {}, "response_format", None,
+     "response_format.type `json_schema` is unavailable now at line 1 column 1193"), {}, "response_format", "json_object",
      "BerriAI/litellm#7580"),
     ("DeepSeek", 400, said("Invalid n value (currently only n = 1 is supported)"), {}, "n", None, "DeepSeek's API"),
     ("DeepSeek", 400, {"detail": "Invalid top_logprobs and logprobs value"}, {}, "top_logprobs", None,
      "deepseek-ai/DeepSeek-V2#9"),
     ("Groq", 400, said("'n' : number must be at most 1"), {}, "n", None, "langchain-ai/langchain#40590"),
     ("Groq", 400, said("'response_format' : one of the following must be satisfied[('response_format.type' : value is not "
-     "one of the allowed values ['text'])]"), {}, "response_format", None, "vercel/ai#7808"),
+     "one of the allowed values ['text'])]"), {}, "response_format", "json_object", "vercel/ai#7808"),
     ("xAI", 400, {"code": "Client specified an invalid argument", "error":
-     "The response_format parameter is unsupported at the moment. Leave it unset."}, {}, "response_format", None,
+     "The response_format parameter is unsupported at the moment. Leave it unset."}, {}, "response_format", "json_object",
      "BerriAI/litellm#6610"),
     ("xAI", 400, {"code": "Client specified an invalid argument", "error": "Argument not supported on this model: logprobs"},
      {}, "logprobs", None, "charmbracelet/crush#386, with another argument"),
@@ -122,11 +122,11 @@ WORDINGS: list[tuple[str, int, Any, dict[str, Any], str, int | str | None, str]]
     ("Vertex", 400, said("Unable to submit request because candidateCount must be 1 but the entered value was 3. Update the "
      "candidateCount value and try again.", code=400, status=GOOGLE), {}, "n", None, "genkit-ai/genkit#546"),
     ("Vertex", 400, said("Unable to submit request because it has a candidateCount value of 12 but the supported range is "
-     "from 1 (inclusive) to 9 (exclusive). Update the value and try again.", code=400, status=GOOGLE), {"n": 12}, "n", 8,
+     "from 1 (inclusive) to 9 (exclusive). Update the value and try again.", code=400, status=GOOGLE), {"n": 12}, "n", 9,
      "googleapis/python-aiplatform#3603"),
     ("Vertex", 400, said("Unable to submit request because Logprobs is not supported for this model.", code=400,
      status=GOOGLE), {}, "logprobs", None, "GoogleCloudPlatform/generative-ai#2947"),
-    ("Together", 400, said("5 is greater than the maximum of 1 - 'logprobs'", param="logprobs"), {}, "logprobs", None,
+    ("Together", 400, said("5 is greater than the maximum of 1 - 'logprobs'", param="logprobs"), {}, "top_logprobs", 5,
      "stanford-crfm/helm#2325"),
     ("Alibaba", 400, said("<400> InternalError.Algo.InvalidParameter: Invalid 'top_logprobs': 20. Expected an integer in "
      "range [0, 5]", code="InvalidParameter"), {}, "top_logprobs", 5, "huangdihd/programmer#14"),
@@ -140,8 +140,8 @@ WORDINGS: list[tuple[str, int, Any, dict[str, Any], str, int | str | None, str]]
     ("vLLM", 400, {"object": "error", "message": "System role not supported", "type": "BadRequestError", "code": 400}, {},
      "system_role", None, "a chat template of Gemma"),
     ("Dynamo", 400, {"message": "When n > 1, temperature must be greater than 0 to ensure diverse outputs. Got n=2, "
-     "temperature=0", "type": "Bad Request", "code": 400}, {"temperature": 0.0}, "n", None, "ai-dynamo/dynamo#3914"),
-    ("LM Studio", 400, {"error": "'response_format.json_schema.schema' must be an object"}, {}, "response_format", None,
+     "temperature=0", "type": "Bad Request", "code": 400}, {"temperature": 0.0}, "n", 2, "ai-dynamo/dynamo#3914"),
+    ("LM Studio", 400, {"error": "'response_format.json_schema.schema' must be an object"}, {}, "response_format", "json_object",
      "bhimrazy/receipt-ocr#20"),
     ("LM Studio", 400, {"error": "Only user and assistant roles are supported!"}, {}, "system_role", None,
      "a chat template of Mistral"),
@@ -160,7 +160,24 @@ WORDINGS: list[tuple[str, int, Any, dict[str, Any], str, int | str | None, str]]
     ("Claude Code Router", 400, said(f"Error from provider: {json.dumps(said(MAX_TOKENS, param='max_tokens'))}"), {},
      "max_tokens", "max_completion_tokens", "musistudio/claude-code-router#173"),
     ("Cloudflare", 400, {"success": False, "errors": [{"code": 5025, "message": "This model doesn't support JSON Schema."}],
-     "messages": [], "result": None}, {}, "response_format", None, "Cloudflare's table of errors"),
+     "messages": [], "result": None}, {}, "response_format", "json_object", "Cloudflare's table of errors"),
+    ("NVIDIA NIM", 422, {"title": "Unprocessable Entity", "status": 422, "detail": "body -> logprobs\n  Extra inputs are not "
+     "permitted (type=extra_forbidden)"}, {}, "logprobs", None, "BerriAI/litellm#4558, with another parameter"),
+    ("NVIDIA NIM", 500, {"title": "Internal Server Error", "status": 500, "detail": "System role not supported"}, {},
+     "system_role", None, "BerriAI/litellm#4558"),
+    ("Cerebras", 400, {"message": "type: Input should be 'text'", "type": "invalid_request_error", "param":
+     "validation_error", "code": "wrong_api_format"}, {}, "response_format", "json_object",
+     "Cerebras/cerebras-cloud-sdk-python#4"),
+    ("Fireworks", 400, {"error": {"type": "invalid_request_error", "message": "JSON Schema not supported: could not "
+     "understand the instance `{'required': ['criteria']}`."}}, {}, "response_format", "json_object", "earendil-works/pi#5352"),
+    ("Anthropic behind LiteLLM", 400, {"error": {"message": json.dumps({"message": "`temperature` and `top_p` cannot both be "
+     "specified for this model. Please use only one."}) + ". Received Model Group=m", "type": "None", "param": "None",
+     "code": "400"}}, {"top_p": 0.5}, "temperature", None, "SalesforceAIResearch/MCP-Universe#49"),
+    ("Bedrock's gateway", 400, {"detail": "An error occurred (ValidationException): The maximum tokens you requested exceeds the "
+     "model limit of 2048. Try again with a maximum tokens value that is lower than 2048."}, {"max_tokens": 4096}, "max_tokens",
+     2048, "aws-samples/bedrock-access-gateway#41"),
+    ("llama.cpp", 500, said("Only user, assistant and tool roles are supported, got system", code=500), {}, "system_role",
+     None, "anomalyco/opencode#5034"),
 ]  # fmt: skip
 
 
@@ -217,6 +234,13 @@ OTHERS: list[tuple[str, int, Any, str]] = [
      "quota"),
     ("Alibaba", 400, said("Access denied, please make sure your account is in good standing.", code="Arrearage"), "quota"),
     ("Hugging Face", 402, {"error": "You have exceeded your monthly included credits for Inference Providers."}, "quota"),
+    ("xAI", 403, {"error": "Your team 1-2 has either used all available credits or reached its monthly spending limit."},
+     "quota"),
+    ("MiniMax", 429, said("insufficient balance (1008)", type="insufficient_balance_error"), "quota"),
+    ("Zhipu", 429, {"error": {"code": "1113", "message": "余额不足或无可用资源包,请充值。"}}, "quota"),
+    ("Fireworks", 412, said("Account a is suspended, possibly due to reaching the monthly spending limit or failure to pay "
+     "past invoices.", code="PRECONDITION_FAILED", type="error"), "quota"),
+    ("LiteLLM's proxy", 429, {"detail": "Max budget limit reached."}, "quota"),
     ("One API", 403, said("用户额度不足", type="one_api_error", code="insufficient_user_quota"), "quota"),
     # a rate is not money
     ("OpenAI", 429, said(LIMIT, type="tokens", code="rate_limit_exceeded"), "rate_limited"),
@@ -268,8 +292,6 @@ OTHERS: list[tuple[str, int, Any, str]] = [
     ("OpenAI", 400, said(f"{LONG}the completion (max_tokens)).", param="messages", code="context_length_exceeded"),
      "too_long"),
     ("llama.cpp", 500, said("the request exceeds the available context size. try increasing the context size"), "too_long"),
-    ("OpenAI", 400, said("max_tokens is too large: 512000. This model supports at most 16384 completion tokens.",
-     param="max_tokens"), "client_error"),
     ("OpenAI", 400, said("Could not finish the message because max_tokens or model output limit was reached."),
      "client_error"),
     ("OpenAI", 400, said("Unsupported parameter: 'seed'", param="seed", code="unsupported_parameter"), "client_error"),
@@ -298,6 +320,9 @@ TOO_LONG = [
     "request (5131 tokens) exceeds the available context size (4096 tokens), try increasing it",
     "Input tokens exceed the configured limit of 272000 tokens.",
     "Your input exceeds the context window of this model.",
+    "You passed 202753 input tokens and requested 0 output tokens. However, the model's context length is only 202752 tokens",
+    "number of input tokens (204703) has exceeded max_prompt_tokens (202752) limit.",
+    "input length and max_tokens exceed context limit: 198981 + 21333 > 200000, decrease input length or max_tokens",
 ]
 NOT_TOO_LONG = [
     "max_tokens is too large: 512000. This model supports at most 16384 completion tokens.",
@@ -342,13 +367,13 @@ def test_an_error_that_comes_with_status_200_is_one_of_these() -> None:
         ({"error": {"message": "odd"}}, "server_error"),
         # codes that are words: those of OpenAI, Anthropic, Google, Azure
         (said("no", code="insufficient_quota"), "quota"),
-        (said("You exceeded your current quota"), "quota"),
+        (said("You exceeded your current quota"), "client_error"),  # in words alone: by its type
         (said("no", code="invalid_api_key", type="invalid_request_error"), "auth"),
         (said("no", type="authentication_error"), "auth"),
         (said("no", status="UNAUTHENTICATED"), "auth"),
         (said("no", type="permission_error"), "forbidden"),
         (said("no", code="content_filter"), "content_filter"),
-        (said("The prompt was flagged as sensitive"), "content_filter"),
+        (said("The prompt was flagged as sensitive"), "client_error"),
         (said("no", code="rate_limit_exceeded"), "rate_limited"),
         (said("no", status="RESOURCE_EXHAUSTED"), "rate_limited"),
         (said("no", type="overloaded_error"), "server_error"),
@@ -460,8 +485,10 @@ def test_the_longest_sensible_wait_counts() -> None:
     assert wait_in({}, ErrorText.of([said("quota", details=details)]).text) == 18_012.0
 
 
-NO_CREDIT = ("Insufficient balance", "Your credit balance is too low", "You have insufficient funds",
-             "You exceeded your current quota, please check your plan and billing details", "Payment required")  # fmt: skip
+NO_CREDIT = [
+    {"message": "no", "code": "insufficient_quota"}, {"message": "no", "type": "exceeded_current_quota_error"},
+    {"message": "Your credit balance is too low to access the API"}, {"message": "insufficient balance (1008)"},
+]  # fmt: skip
 RESETS = [
     none_left("tokens", "20s"), none_left("requests", "20"),
     {"ratelimitbysize-reset": "20", "ratelimitbysize-remaining": "0"},
@@ -469,15 +496,15 @@ RESETS = [
 
 
 def test_the_reset_of_a_limit_makes_no_lack_of_credit_a_matter_of_waiting() -> None:
-    for text in (*NO_CREDIT, "Rate limit reached"):
+    for error in (*NO_CREDIT, {"message": "Rate limit reached"}, {"message": "Insufficient funds"}):
         for headers in (*RESETS, {}):
             for passed_on in (*RESETS, {}):
-                body = {"error": {"message": text, "metadata": {"headers": passed_on}}}
+                body = {"error": error | {"metadata": {"headers": passed_on}}}
                 answer = Answer(429, headers, orjson.dumps(body), "http://127.0.0.1:1", "/v1/x")
                 problem = problem_of(answer, JUDGE, BODY)
                 wait = 20.0 if headers or passed_on else None
-                expected = ("quota", None) if text in NO_CREDIT else ("rate_limited", wait)
-                assert (problem.kind, problem.retry_after) == expected, (text, headers, passed_on)
+                expected = ("quota", None) if error in NO_CREDIT else ("rate_limited", wait)
+                assert (problem.kind, problem.retry_after) == expected, (error, headers, passed_on)
 
 
 def test_an_answer_that_is_made_to_be_read_slowly_is_read_in_linear_time() -> None:
