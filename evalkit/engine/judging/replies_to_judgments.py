@@ -38,16 +38,23 @@ class CodeReader:
     """Reads the replies of one criterion and template: parser, scale, and the scores of codes."""
 
     def __init__(
-        self, form: Form, scale: Scale, name: str, pairwise: bool, own: Any = None, group: Sequence[str] = ()
+        self,
+        form: Form,
+        scale: Scale,
+        name: str,
+        pairwise: bool,
+        own: Any = None,
+        group: Sequence[str] = (),
+        inputs: Sequence[str] = (),
     ) -> None:
         self.own = own  # a prompt builder's own reader, which also gets the inputs
         from evalkit.rubrics.parsing import parser_for
 
-        self.parse: Callable[[str | None, str | None, str | None], Parsed] = parser_for(form, scale, name)
+        self.parse: Callable[[str | None, str | None, str | None], Parsed] = parser_for(form, scale, name, inputs)
         if len(group) > 1:
             from evalkit.rubrics.parsing.several_criteria import parser_of_group
 
-            self.parse = parser_of_group(scale, name, tuple(group))
+            self.parse = parser_of_group(scale, name, tuple(group), inputs)
         self.scale, self._pairwise = scale, pairwise
         self.verdict = lru_cache(_REMEMBERED)(self._verdict)
 
@@ -109,7 +116,9 @@ class Columns(VerdictColumns):
                 key = criterion.name, builder.template.form, reply_reader
                 if key not in readers:
                     form, scale = builder.template.form, criterion.scale
-                    readers[key] = CodeReader(form, scale, criterion.name, pairwise, reply_reader, group)
+                    readers[key] = CodeReader(
+                        form, scale, criterion.name, pairwise, reply_reader, group, spec.rubric.input_names
+                    )
                 self._readers.append(readers[key])
         self._numbered: dict[tuple[int, int], CodeReader] = {}  # by place and size of a bundle of requirements
         n = worklist.n_rows
@@ -206,7 +215,9 @@ class Columns(VerdictColumns):
         number, n = bundle.index(self._worklist.place(row)[0]), len(bundle)
         if (number, n) not in self._numbered:
             names = [str(digit) for digit in range(1, n + 1)]
-            self._numbered[number, n] = CodeReader("json", reader.scale, names[number], pairwise=False, group=names)
+            self._numbered[number, n] = CodeReader(
+                "json", reader.scale, names[number], False, None, names, self._worklist.spec.rubric.input_names
+            )
         return self._numbered[number, n]
 
     def _distributed(
