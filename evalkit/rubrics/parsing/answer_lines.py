@@ -26,7 +26,7 @@ from evalkit.rubrics.parsing.values_on_scale import (
 )
 from evalkit.rubrics.scales import Code
 
-_WINDOW, _LEAD, _EARLIER, _LATER = 400, 72, 4_000, 20_000
+_WINDOW, _LEAD, _OPENING, _EARLIER, _LATER = 400, 72, 280, 4_000, 20_000
 _SAFE_REST, _SHORT_LINE, _MOST_LINES, _NEAR = 12, 80, 400, 44
 
 
@@ -419,11 +419,20 @@ def _said(text: str, start: int, end: int, reader: Reader) -> Iterator[_Found]:
         if (reader.is_number and noun in like.NAMED_ONLY) or noun.removeprefix("the ") in reader.inputs:
             continue
         if says is None or not ((is_last or own) and _is_given(near, says, is_last=is_last)):
-            says = like.OPENS.search(near, max(0, len(near) - _LEAD)) if own else None
-            if says is None or like.IF.search(near, 0, says.start()) or not (wins or _is_only(text, at, says, reader)):
+            says = like.OPENS.search(near, max(0, len(near) - _OPENING)) if own else None
+            if says is None or like.IF.search(near, 0, says.start()) or _is_hedged(says["since"], reader):
+                continue
+            if not (wins or _is_only(text, at, says, reader)):
                 continue
         # without the end of the sentence before it
         yield _Found(reading, at - len(says[0].lstrip(".!?, \t\r\n")), min(at + reading.end, len(text)))
+
+
+def _is_hedged(since: str | None, reader: Reader) -> bool:
+    """Whether the words between ``Therefore,`` and a level name a level too, concede, or are another speaker's."""
+    words = since or ""
+    has_level = any(reader.level(words, at) is not None for at in reader.places(words, 0, len(words)))
+    return has_level or like.CONCEDES.search(words) is not None or like.UNGIVEN.search(words) is not None
 
 
 def _is_only(text: str, at: int, says: re.Match[str], reader: Reader) -> bool:

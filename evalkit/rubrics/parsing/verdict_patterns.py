@@ -126,10 +126,11 @@ IS_WORSE = _any_case(
 CONCEDES = _any_case(
     rf"(?<!\w)(?:if|unless|although|though|while|even|хотя|если|obwohl|aunque|bien\sque|sebbene|embora|not|n['’]t|nor|never|neither|{word_lists.SPEAKS}|might|may|could|some|users?|where|when|whether|than)\b[^.!?\n]*\Z"
 )
-# a sentence up to its level: "Therefore, …", "I think …", "The reply is …"
+# a sentence up to its level: "Therefore, …", "Thus, based on the above, …", "I think …", "The reply is …"
 OPENS = _later(
     r"(?:\A|[.!?\n]\s{0,3}|,?\s(?:so|but|thus|hence|therefore|conclusion\sthat)\s)[*_`]{0,3}"
-    r"(?:(?:so|but|thus|hence|therefore|overall|finally|ultimately|in\s(?:conclusion|summary|short|sum)|after\s[^,.\n]{1,40}),?\s)?"
+    r"(?:(?:so|but|thus|hence|therefore|overall|finally|ultimately|in\s(?:conclusion|summary|short|sum)|after\s[^,.\n]{1,40})"
+    r"(?:,\s(?P<since>(?:based\son|considering)\s[^.!?;:()\n]{1,200}))?,?\s)?"
     r"(?:i\s(?:think|believe|find|feel|conclude)\s(?:that\s)?)?"
     rf"(?:(?P<is>(?:it|this|that|(?:the|this)\s(?:{word_lists.KINDS}|{word_lists.JUDGED}))\s(?:is|was)\s{_SURELY})|(?:the\s)?(?:{word_lists.KINDS})\s|an?\s)?[*_`(\[\"]{{0,4}}\Z"
 )

@@ -107,3 +107,28 @@ def test_the_keys_that_the_prompt_asks_for_are_verdicts_whatever_the_inputs_are_
     assert parser_for("number", FIVE, "clarity", inputs)("Answer: 2\nScore: 4").code == 4
     group = parser_of_group(FIVE, "clarity", ("clarity", "tone"), inputs)
     assert group('{"clarity": {"answer": 2}, "tone": {"score": 3}}').code is None
+
+
+LAST = [
+    "Therefore, based on the comparison, {} is better.",
+    "Thus, considering both drafts with care, I conclude that {} is better.",
+    "Overall, based on how each keeps to the task, {} is the better one.",
+]
+NO_LAST = [
+    "Therefore, considering the prose on its own merits, {} is not better.",
+    "Therefore, based on the comparison, neither {} nor the rest is better.",
+    "Therefore, based on what the author claims, {} is better.",
+    "Therefore, considering if haste matters, {} is better.",
+    "Therefore, based on a weaker B, {} is better.",
+    "Therefore, for its prose alone, {} is better.",
+    "The pupil wrote: Therefore, based on merit, {} is better.",
+    "“Therefore, based on merit, {} is better.”",
+    "Therefore, based on merit, {} is better. Answer B is better.",
+]
+
+
+def test_the_last_sentence_on_a_pair_is_a_verdict_if_its_reason_concedes_nothing() -> None:
+    parse, prose = parser_for("label", PAIR), "Answer B is brief.\n\n"
+    for name, code in (("Output (a)", "A"), ("Answer B", "B"), ("Assistant A", "A")):
+        assert [parse(prose + text.format(name)).code for text in LAST] == [code] * len(LAST)
+    assert [text for text in NO_LAST if parse(prose + text.format("Output (a)")).code is not None] == []
