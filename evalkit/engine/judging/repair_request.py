@@ -83,15 +83,16 @@ def _builder(scale: Scale, level: str) -> _RepairPrompts:
 def _read(scale: Scale, reply: Mapping[str, Any], inputs: Mapping[str, Any]) -> Parsed:
     """The verdict that a judge says it gave, if that level stands in the reply, outside of quotations."""
     found = parser_for("json", scale, "verdict")(reply.get("text"), reply.get("finish_reason"), reply.get("refusal"))
-    if found.code is None or not _stands(found.code, inputs["reply"], scale):
+    if found.code is None or found.code not in _codes_in(inputs["reply"], scale):
         return Parsed(None, "", "unreadable")
     return Parsed(found.code, inputs["reply"], None)
 
 
-def _stands(code: Code, text: str, scale: Scale) -> bool:
+def _codes_in(text: str, scale: Scale) -> set[Code]:
+    """The codes whose levels stand in a text, outside of quotations."""
     reader, shown = reader_of(scale), masked(text)
     levels = (reader.level(shown, at) for at in reader.places(shown, 0, len(shown)))
-    return any(level is not None and level.code == code for level in levels)
+    return {level.code for level in levels if level is not None and level.code is not None}
 
 
 def can_be_repaired(worklist: Worklist, criterion: int, judge: int) -> bool:
@@ -117,15 +118,15 @@ class Repairs:
 
     @classmethod
     def of(cls, worklist: Worklist, columns: Columns, rows: Collection[int]) -> Self:
-        """The repairs of those of the rows whose reply may be repaired and is not."""
+        """The repairs of those of the rows whose reply may be repaired and is not: it names a level."""
         replies: dict[tuple[int, int], dict[str, list[int]]] = {}
         for row in rows:
             _, criterion, judge, _, _ = worklist.place(row)
             text = columns.unread.get(row)
             if text is None or not can_be_repaired(worklist, criterion, judge):
                 continue
-            body = take_apart(plain(text)).body.strip()
-            if 0 < len(body) <= _LONGEST:
+            body, scale = take_apart(plain(text)).body.strip(), worklist.spec.rubric.criteria[criterion].scale
+            if len(body) <= _LONGEST and _codes_in(body, scale):
                 replies.setdefault((criterion, judge), {}).setdefault(body, []).append(row)
         return cls([(_stage(worklist, *cell, list(rows_of)), [*rows_of.values()]) for cell, rows_of in replies.items()])
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from servers import JudgeServer, judge_server
+from batch_server import batch_server
+from commandline import environment
+from servers import JudgeServer, judge_server, wait_for
 
 import evalkit as ek
 from evalkit.core.formatting import Bill
+from evalkit.engine.batches import ticket_in_progress
 
 FIVE = ek.Rubric(
     id="five", inputs=["answer"], template="number@v1",
@@ -178,7 +184,7 @@ def test_a_repair_that_fails_leaves_its_row_as_it_was(tmp_path: Path) -> None:
 
 
 def test_a_judge_that_is_never_read_is_stopped_and_not_asked(tmp_path: Path) -> None:
-    speaker = Speaker("The text speaks for itself.")
+    speaker = Speaker("Some of its parts reach the 3 to me in their own way.")
     with judge_server(faults=speaker) as server, pytest.warns(ek.errors.EvalkitWarning, match="could not be read"):
         table = judged(server, tmp_path, n=60, concurrency=1)
     assert (len(speaker.judged), len(speaker.asked)) == (20, 0)
@@ -210,3 +216,57 @@ def test_criteria_of_one_reply_functions_and_recorded_replies_are_not_asked(tmp_
     with judge_server(faults=speaker) as server:
         judged(server, tmp_path, rubric=two, criteria_per_call="all")
     assert not speaker.asked
+
+
+def test_a_process_killed_between_reply_and_repair_loses_only_the_repair(tmp_path: Path) -> None:
+    never = threading.Event()
+    speaker = Speaker(fault=lambda is_repair: {"until": never} if is_repair else None)
+    with judge_server(faults=speaker) as server:
+        code = f"""
+import evalkit as ek
+rubric = ek.Rubric(id="five", inputs=["answer"], template="number@v1",
+    criteria=[{{"name": "quality", "scale": {{code: f"degree {{code}}" for code in range(1, 6)}}}}])
+judge = ek.Judge("openai", "m", base_url={server.url!r}, price=(1.0, 4.0))
+ek.judge({some_items()!r}, rubric, judge, samples=1, progress=False, cache={str(tmp_path)!r})
+"""
+        process = subprocess.Popen([sys.executable, "-c", code], env=environment())
+        wait_for(server, 4)
+        process.kill()
+        process.wait(60)
+        never.set()
+        speaker.fault = None
+        after = judged(server, tmp_path)
+        assert (len(speaker.judged), len(speaker.asked)) == (3, 1), "the replies were stored, and a repeat asks nothing"
+        asked = judged(server, tmp_path, refresh="unscored")
+    assert (len(speaker.judged), len(speaker.asked)) == (3, 2)
+    assert after["score"].isna().all()
+    assert asked["score"].tolist() == [4.0] * 3
+
+
+def test_a_stub_that_answers_at_random_gives_only_levels_that_the_reply_names(tmp_path: Path) -> None:
+    answers = iter([*"12345", "none"] * 2)
+    speaker = Speaker("Of #0 points all told I see 2 or 4 of them.")
+    speaker.fault = lambda is_repair: {"content": f'{{"verdict": "{next(answers)}"}}'} if is_repair else None
+    with judge_server(faults=speaker) as server:
+        table = judged(server, tmp_path, n=10, concurrency=1)
+    assert len(speaker.asked) == 10
+    assert sorted(table["score"].dropna()) == [2.0, 2.0, 4.0, 4.0]  # of 2 × (1, 2, 3, 4, 5, none), without the last two
+
+
+def test_a_reply_of_a_batch_is_asked_about_only_by_a_live_refresh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticket_in_progress, "_FIRST_POLL_S", 0.01)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests-only")
+    speaker = Speaker()
+    with batch_server() as batches, judge_server(faults=speaker) as server:
+        named: dict[str, Any] = {"service": "api.openai.com", "api_key_env": "OPENAI_API_KEY"}
+        judge = ek.Judge("openai", "m", base_url=batches.url, **named)
+        ask: dict[str, Any] = {"samples": 1, "cache": tmp_path}
+        items = [{"item_id": "a", "answer": "WITHOUT A VERDICT"}]
+        ek.collect(ek.submit(items, FIVE, judge, **ask).id, cache=tmp_path, wait=True)
+        live = ek.Judge("openai", "m", base_url=server.url, **named)
+        table = ek.judge(items, FIVE, live, progress=False, **ask)
+    assert not speaker.judged
+    assert not speaker.asked
+    assert table["error"].notna().all()
