@@ -427,8 +427,8 @@ def _repairs(lookup: Lookup) -> Repairs | None:
 def _take_repairs(lookup: Lookup, repairs: Repairs, outcomes: Sequence[Any]) -> None:
     """Read the repairs, and report those that did not come."""
     repairs.take_outcomes(lookup.columns, outcomes)
-    failures = Counter(one.failure.detail or one.failure.reason for one in outcomes if one.failure is not None)
-    for detail, count in failures.most_common(5):
+    failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
+    for detail, count in Counter(failure.detail or failure.reason for failure in failures).most_common(5):
         _log.warning("%s without a repair: %s", counted(count, "reply", "replies"), detail)
 
 

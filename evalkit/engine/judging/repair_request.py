@@ -82,16 +82,17 @@ def _builder(scale: Scale, level: str) -> _RepairPrompts:
 
 def _read(scale: Scale, reply: Mapping[str, Any], inputs: Mapping[str, Any]) -> Parsed:
     """The verdict that a judge says it gave, if that level stands in the reply, outside of quotations."""
-    found = parser_for("json", scale, "verdict")(reply.get("text"), reply.get("finish_reason"), reply.get("refusal"))
-    if found.code is None or found.code not in _codes_in(inputs["reply"], scale):
+    parse = parser_for("json", scale, "verdict")
+    code = parse(reply.get("text"), reply.get("finish_reason"), reply.get("refusal")).code
+    if code is None or code not in _codes_in(inputs["reply"], scale):
         return Parsed(None, "", "unreadable")
-    return Parsed(found.code, inputs["reply"], None)
+    return Parsed(code, inputs["reply"], None)
 
 
 def _codes_in(text: str, scale: Scale) -> set[Code]:
     """The codes whose levels stand in a text, outside of quotations."""
-    reader, shown = reader_of(scale), masked(text)
-    levels = (reader.level(shown, at) for at in reader.places(shown, 0, len(shown)))
+    reader, unquoted = reader_of(scale), masked(text)
+    levels = (reader.level(unquoted, start) for start in reader.places(unquoted, 0, len(unquoted)))
     return {level.code for level in levels if level is not None and level.code is not None}
 
 
@@ -146,13 +147,13 @@ class Repairs:
     def take(self, columns: Columns, values: Mapping[bytes, tuple[bytes, str]]) -> None:
         """Give the rows the repairs that are there: key -> stored reply, and where it comes from."""
         for stage, rows_of in self.stages:
-            read = stage.spec.prompt_builders[0].reply_reader
-            assert read is not None
+            reader = stage.spec.prompt_builders[0].reply_reader
+            assert reader is not None
             for key, inputs, rows in zip(stage.keys(), stage.inputs, rows_of, strict=True):
                 if key in values:
                     value, source = values[key]
                     reply = orjson.loads(value)
-                    columns.repair(rows, key, reply, read(reply, inputs), source)
+                    columns.repair(rows, key, reply, reader(reply, inputs), source)
 
     def take_stored(self, columns: Columns, store: ReplyStore, since: float | None, until: float | None) -> None:
         """Give the rows the repairs that are stored, received between these Unix times."""
@@ -162,8 +163,9 @@ class Repairs:
 
     def take_outcomes(self, columns: Columns, outcomes: Sequence[Outcome]) -> None:
         """Give the rows the repairs that were asked for just now."""
-        answered = (outcome for outcome in outcomes if outcome.value is not None)
-        self.take(columns, {one.key: (one.value or b"", "cache" if one.joined else "live") for one in answered})
+        answered = {outcome.key: (outcome.value, outcome.joined) for outcome in outcomes}
+        values = {key: (value, "cache" if joined else "live") for key, (value, joined) in answered.items() if value}
+        self.take(columns, values)
 
 
 def _stage(worklist: Worklist, criterion: int, judge: int, texts: list[str]) -> Worklist:

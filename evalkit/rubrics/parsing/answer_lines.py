@@ -431,7 +431,7 @@ def _said(text: str, start: int, end: int, reader: Reader) -> Iterator[_Found]:
 def _is_hedged(since: str | None, reader: Reader) -> bool:
     """Whether the words between ``Therefore,`` and a level name a level too, concede, or are another speaker's."""
     words = since or ""
-    has_level = any(reader.level(words, at) is not None for at in reader.places(words, 0, len(words)))
+    has_level = any(reader.level(words, start) for start in reader.places(words, 0, len(words)))
     return has_level or like.CONCEDES.search(words) is not None or like.UNGIVEN.search(words) is not None
 
 

@@ -339,14 +339,16 @@ class Reader:
             is_short = len(piece) <= _NEAR and len(piece.split()) <= _FEW_WORDS
             if not is_weak and (not is_short or like.OF_LIST.match(piece) or like.BOX.match(piece)):
                 continue
-            levels = {at: level for at in self.places(piece, 0, len(piece)) if (level := self.level(piece, at))}
+            levels = {
+                start: level for start in self.places(piece, 0, len(piece)) if (level := self.level(piece, start))
+            }
             if not (self.is_number or is_echo) and any(level.code == code for level in levels.values()):
                 continue  # "A beats B" compares
-            for at, level in levels.items():
+            for start, level in levels.items():
                 is_unlike = level.is_word or level.is_name is self.is_number or (_is_yes(level) and not is_weak)
-                is_sum = is_weak and piece[:at].endswith(" to ")  # "it comes to 4"
-                is_compared = like.COMPARED.search(piece, max(0, at - 70), at) and not is_sum
-                is_head = not piece[:at].strip(_DECORATION) and like.VALUED.match(piece, level.end)
+                is_sum = is_weak and piece[:start].endswith(" to ")  # "it comes to 4"
+                is_compared = like.COMPARED.search(piece, max(0, start - 70), start) and not is_sum
+                is_head = not piece[:start].strip(_DECORATION) and like.VALUED.match(piece, level.end)
                 if is_unlike or is_compared or is_head or like.NEEDS.match(piece, level.end):
                     continue
                 is_held = is_weak if self.is_number else is_echo and len(str(level.code)) > 2
