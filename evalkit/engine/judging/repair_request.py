@@ -75,7 +75,7 @@ class _RepairPrompts(PromptBuilder):
 
 @lru_cache(maxsize=256)
 def _builder(scale: Scale, level: str) -> _RepairPrompts:
-    criterion = Criterion(name="verdict", level=level, scale=scale)  # type: ignore[arg-type]
+    criterion = Criterion(name="verdict", level=level, scale=scale)
     rubric = Rubric(id=_TEMPLATE.name, inputs=["reply"], criteria=[criterion], template=_TEMPLATE.label)
     return _RepairPrompts(rubric, _TEMPLATE, partial(_read, scale))
 
