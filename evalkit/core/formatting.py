@@ -15,8 +15,8 @@ import pandas as pd
 from evalkit.core.printable_text import one_line
 from evalkit.errors import counted
 
-OWN_COSTS = ("own_key", "own_source", "own_usd")
-"""Columns of judgments by templates that ask for a judge's own answer: its reply key, source and cost."""
+MORE_COSTS = (("own_key", "own_source", "own_usd"), ("repair_key", "repair_source", "repair_usd"))
+"""Columns of judgments on a judge's own answer, and on the repair of a reply: its reply key, source and cost."""
 
 
 def figure(value: Any, low: Any = None, high: Any = None, *, digits: int = 2) -> str:
@@ -86,14 +86,14 @@ class Bill:
     def of(cls, judgments: pd.DataFrame, source: str | None = None) -> Bill:
         """The bill of a judgments table, or of its replies from one source (``live``, ``cache`` …).
 
-        A reply that several rows share counts once, and so does a judge's own answer (`own_key`); a missing reply does
-        not count. Without the column `cost_usd` all prices are unknown.
+        A reply that several rows share counts once, and so do a judge's own answer and a repair (`own_key`,
+        `repair_key`); a missing reply does not count. Without the column `cost_usd` all prices are unknown.
         """
         rows = judgments
-        if "own_key" in rows:
-            own = rows[list(OWN_COSTS)].set_axis(["key", "source", "cost_usd"], axis=1)
+        for names in [names for names in MORE_COSTS if names[0] in judgments]:
+            more = judgments[list(names)].set_axis(["key", "source", "cost_usd"], axis=1)
             rows = pd.concat(
-                [rows[["key", "source", "error", "cost_usd"]], own.dropna(subset="key").assign(error=None)]
+                [rows[["key", "source", "error", "cost_usd"]], more.dropna(subset="key").assign(error=None)]
             )
         if source is not None:
             rows = rows.loc[rows["source"].astype(object).eq(source).to_numpy()]

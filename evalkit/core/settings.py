@@ -290,6 +290,7 @@ class JudgeOptions(TypedDict, total=False):
     tokens_per_minute: float | None
     on_progress: Callable[[Any], object] | None
     max_seconds: float | None
+    repair: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +299,7 @@ class Options:
 
     Attributes
     ----------
-    offline, on_miss, recorded, refresh, adopt, progress, replies
+    offline, on_miss, recorded, refresh, adopt, progress, replies, repair
         As in `judge`; `refresh` is a bool, ``"unscored"`` or Unix seconds.
     cache
         The cache folder or address of a server; None: the default one.
@@ -342,6 +343,7 @@ class Options:
     tokens_per_minute: float | None = None
     on_progress: Callable[[Any], object] | None = None
     max_seconds: float | None = None
+    repair: bool = True
 
     @classmethod
     def of(cls, function: str, options: Mapping[str, Any]) -> Options:

@@ -152,8 +152,8 @@ def _figures(evaluation: Evaluation) -> Any:
 def _costs(judgments: pd.DataFrame) -> pd.DataFrame:
     """What the replies to each criterion cost; one that several criteria share is that of the first."""
     once = judgments.loc[(judgments["key"].isna() | ~judgments["key"].duplicated()).to_numpy()]
-    if "own_key" in once:
-        once = once.assign(own_key=once["own_key"].mask(once["own_key"].duplicated().to_numpy()))
+    for name in {"own_key", "repair_key"} & {*once}:
+        once = once.assign(**{name: once[name].mask(once[name].duplicated().to_numpy())})
     costs = {str(name): Cost.of(rows) for name, rows in once.groupby("criterion", observed=False)}
     sums = {name: (cost.paid_usd, _sum(cost)) for name, cost in costs.items()}
     return pd.DataFrame.from_dict(sums, orient="index", columns=["paid_usd", "cost_usd"], dtype="float64")

@@ -36,7 +36,8 @@ def work_of(spec: Spec, traces: Sequence[Trace]) -> Worklist:
 def keys_of(work: Worklist, held: Sequence[Collection[str]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """For each trace the verdict key, and its parts.
 
-    A recorded reply has a key of its own, which replaces the shared one if it is among the reply keys `held`.
+    A recorded reply has a key of its own, which replaces the shared one if it is among the reply keys `held`. What is
+    held besides are the keys of repairs, which depend on the text of the replies.
     """
     ways = [work.keys(), work.keys(recorded=True)]
     if work.spec.per_item:  # a criterion that a reply on several left out was asked alone
@@ -44,7 +45,9 @@ def keys_of(work: Worklist, held: Sequence[Collection[str]]) -> Iterator[tuple[s
     rows = zip(*(map(bytes.hex, keys) for keys in ways), strict=True)
     size = work.n_rows // max(1, len(work.inputs))
     for hashes, mine in zip(work.hashes, held, strict=True):
-        own = [next((key for key in choices if key in mine), shared) for shared, *choices in islice(rows, size)]
+        ways_of_rows = list(islice(rows, size))
+        own = [next((key for key in choices if key in mine), shared) for shared, *choices in ways_of_rows]
+        own += sorted({*mine}.difference(*ways_of_rows))
         parts = verdict_parts(work.spec, hashes[0])
         yield verdict_key(own, work.spec.samples, parts["rules_hash"]), parts
 

@@ -20,6 +20,7 @@ from evalkit.stats.voting import vote
 _COSTS = ("prompt_tokens", "completion_tokens", "cost_usd")
 _COLUMNS = (
     *("criterion", "judge", "weight", "sample", "score_norm", "passed", "error", "explanation", "source", "key"),
+    *("repaired", "repair_key"),
     *_COSTS,
 )
 
@@ -176,6 +177,8 @@ def judgments_of(
         readings = readings_of((parts.get(str(item)) or {}).get("judges") or ())
         hash_of_rules = rules_hash(rubric, rules, list(weights.values()), readings)
         keys = tuple(str(key) for key in rows["key"] if key is not None)  # a skipped item has none
+        repairs = zip(rows.get("repair_key", ()), rows.get("repaired", ()), strict=True)
+        keys += tuple(dict.fromkeys(str(key) for key, is_used in repairs if is_used))
         judgments[str(item)] = Judgment(
             rubric=rubric.id, rubric_version=rubric.version, passed=verdict,
             score=None if pd.isna(score) else float(score), source="live" if "live" in rows["source"] else "cache",

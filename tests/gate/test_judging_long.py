@@ -287,6 +287,35 @@ def test_unscored_replies_that_were_recorded_are_requested_again_only_if_asked_f
     assert main(["ci", *FILES, "--no-judge", "--strict"]) == 0
 
 
+def test_a_verdict_by_repairs_has_their_keys_and_holds_without_a_cache(here: Path, server: JudgeServer) -> None:
+    write(2)
+    asked = ["judge", *FILES, "--judge", "openai:m", "--judge-base-url", server.url]
+    odd = iter(range(3))
+    means, says = (
+        {"content": '{"verdict": "2"}'},
+        {"content": "Parts of it reach 1, and as I see it 2 fits.", "choices": 1},
+    )
+
+    def answer(body: dict[str, Any]) -> dict[str, Any] | None:
+        if "Which of these verdicts" in body["messages"][-1]["content"]:
+            return means
+        return says if next(odd, None) is not None else {"choices": 1}
+
+    server.faults = answer
+    assert main([*asked, "-o", "with.jsonl"]) == 0
+    lines = [json.loads(line) for line in Path("with.jsonl").read_text(encoding="utf-8").splitlines()]
+    judgments = [line["meta"]["verdict"]["judge"]["faithfulness"] for line in lines]
+    assert sorted(len(judgment["keys"]) for judgment in judgments) in ([3, 4], [4, 4])
+    assert {judgment["score"] for judgment in judgments} == {1.0}
+    n_before = len(server.seen)
+    recorded = ("--config", "eval.json", "--trace-file", "with.jsonl")
+    flags = ("--judge", "openai:m", "--judge-base-url", server.url, "--max-calls", "0")
+    for cache in ("empty", None):
+        more = ("--cache", cache) if cache else ()
+        assert main(["ci", *recorded, *flags, *more, "--json", "out.json"]) == 0
+    assert len(server.seen) == n_before, "the recorded verdicts hold"
+
+
 @pytest.mark.parametrize("command", ["judge", "ci"])
 def test_an_interrupted_refresh_goes_on_as_its_message_says(here: Path, server: JudgeServer, command: str) -> None:
     """Of two rubrics, that of the first is asked again before the run is stopped in the second."""

@@ -67,6 +67,11 @@ RAISED = (
         "two answers under one id, labels of another rubric, questions of Label Studio that give no label",
     ),
     Raise("rubrics", 11, "labels beside two texts of one item"),
+    Raise("rubrics", 45, "another level beside a verdict, inputs that are no verdict, the last sentence on a pair"),
+    Raise("engine", 158, "one repair request"),
+    Raise("gate", 4, "the keys of repairs in that of a verdict"),
+    Raise("core", 2, "one repair request"),
+    Raise("stats", 2, "a comparison that says which side has repaired replies"),
     Raise("tables", 3, "an index with a name that is no column"),
 )
 

@@ -23,6 +23,7 @@ from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.settings import Options, Refresh
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging.own_answer_first import first_stage, own_answers, with_columns
+from evalkit.engine.judging.repair_request import Repairs
 from evalkit.engine.judging.reply_lookup import Lookup, StoredReplies, look_up, miss_offline, warn_changed_text
 from evalkit.engine.judging.specification import Spec, is_none
 from evalkit.engine.judging.worklist import Worklist, gc_paused
@@ -71,6 +72,7 @@ def judge(
     replies: bool = False,
     on_progress: Callable[[Any], object] | None = None,
     max_seconds: float | None = None,
+    repair: bool = True,
 ) -> pd.DataFrame:
     """Judge items by a rubric; replies in the cache are not paid again.
 
@@ -134,6 +136,10 @@ def judge(
     max_seconds
         Maximum seconds of calls; samples without a reply by then have ``error = "stopped"``. A reply to a call in
         flight is stored if it comes while the process lives: judge again, and pay only for the rest.
+    repair
+        Ask a judge once what a reply means that is `unreadable` or `ambiguous`, by a short request without the item.
+        The columns `repaired`, `repair_key`, `repair_source` and `repair_usd` show it. Replies of earlier calls are
+        asked about only with ``refresh="unscored"``. False: neither ask nor use such answers.
 
     Returns
     -------
@@ -166,7 +172,7 @@ def judge(
     options = Options(
         offline or is_none(judges), on_miss, recorded, refresh, adopt, cache,
         concurrency, retries, budget_usd, max_calls, progress, replies,
-        requests_per_minute, tokens_per_minute, on_progress, max_seconds,
+        requests_per_minute, tokens_per_minute, on_progress, max_seconds, repair,
     )  # fmt: skip
     items = with_typed_ids(items, item_id)
     table = judge_worklist(Worklist.of(spec, items, item_id), options)
@@ -186,13 +192,22 @@ def judge_worklist(
         from evalkit.engine.calls.budget import Budget
         from evalkit.engine.calls.event_loop import fetch
 
+        budget = budget or Budget.of(options)  # which own answers and repairs share
         if (first := _own_answers_needed(lookup)) is not None:
-            budget = budget or Budget.of(options)
             lookup = _with_answers(lookup, judge_worklist(first, _options_of_answers(lookup), budget=budget))
         requests, newer_than = _requests(lookup), lookup.newer_than
         with _calling(lookup) as show:
             store, options = lookup.stored.store, options.since(began)
             _take(lookup, fetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget))
+    if repairs := _repairs(lookup):
+        from evalkit.engine.calls.budget import Budget
+        from evalkit.engine.calls.event_loop import fetch
+
+        budget, store = budget or Budget.of(options), lookup.stored.store
+        outcomes = fetch(
+            repairs.requests, store, lookup.options.since(began), newer_than=lookup.stored.since, budget=budget
+        )
+        _take_repairs(lookup, repairs, outcomes)
     return _table(lookup)
 
 
@@ -261,14 +276,23 @@ async def _ajudged(worklist: Worklist, options: Options, budget: Budget | None =
         from evalkit.engine.calls.budget import Budget
         from evalkit.engine.calls.event_loop import afetch
 
+        budget = budget or Budget.of(options)  # which own answers and repairs share
         if (first := _own_answers_needed(lookup)) is not None:
-            budget = budget or Budget.of(options)
             lookup = _with_answers(lookup, await _ajudged(first, _options_of_answers(lookup), budget))
         requests, newer_than = _requests(lookup), lookup.newer_than
         with _calling(lookup) as show:
             store, options = lookup.stored.store, options.since(began)
             outcomes = afetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget)
             _take(lookup, await outcomes)
+    if repairs := _repairs(lookup):
+        from evalkit.engine.calls.budget import Budget
+        from evalkit.engine.calls.event_loop import afetch
+
+        budget, store = budget or Budget.of(options), lookup.stored.store
+        outcomes = afetch(
+            repairs.requests, store, lookup.options.since(began), newer_than=lookup.stored.since, budget=budget
+        )
+        _take_repairs(lookup, repairs, await outcomes)
     return _table(lookup)
 
 
@@ -385,6 +409,27 @@ def _take(lookup: Lookup, outcomes: Sequence[Any]) -> None:
                 lookup.columns.read(rows, keys, [by_key[key].value for key in keys], source=source)
     if failures:
         _fail(lookup, failures)
+
+
+def _repairs(lookup: Lookup) -> Repairs | None:
+    """What to ask judges about replies of this call, or of earlier ones that are to be repaired; None if nothing.
+
+    A judge that was stopped or is down is not asked.
+    """
+    options, columns, worklist = lookup.options, lookup.columns, lookup.stored.worklist
+    if options.offline or not options.repair or not columns.unread:
+        return None
+    down = {worklist.place(row)[2] for row in lookup.missing if columns.error(row) in ("stopped", "judge_down")}
+    rows = [row for row in (*lookup.missing, *lookup.to_repair) if worklist.place(row)[2] not in down]
+    return Repairs.of(worklist, columns, rows) or None
+
+
+def _take_repairs(lookup: Lookup, repairs: Repairs, outcomes: Sequence[Any]) -> None:
+    """Read the repairs, and report those that did not come."""
+    repairs.take_outcomes(lookup.columns, outcomes)
+    failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
+    for detail, count in Counter(failure.detail or failure.reason for failure in failures).most_common(5):
+        _log.warning("%s without a repair: %s", counted(count, "reply", "replies"), detail)
 
 
 def _fail(lookup: Lookup, failures: dict[int, Any]) -> None:

@@ -14,6 +14,7 @@ import pandas as pd
 
 from evalkit.core.lists_of_choices import REASONS
 from evalkit.core.prompts_and_replies import MOST_TOKENS
+from evalkit.engine.judging.repair_request import UNREAD
 from evalkit.engine.judging.scores_from_logprobs import COLUMNS, Verdict, read_score
 from evalkit.engine.judging.who_answered import id_number, remark_notes, remarks_on
 from evalkit.engine.judging.worklist import Worklist
@@ -38,16 +39,23 @@ class CodeReader:
     """Reads the replies of one criterion and template: parser, scale, and the scores of codes."""
 
     def __init__(
-        self, form: Form, scale: Scale, name: str, pairwise: bool, own: Any = None, group: Sequence[str] = ()
+        self,
+        form: Form,
+        scale: Scale,
+        name: str,
+        pairwise: bool,
+        own: Any = None,
+        group: Sequence[str] = (),
+        inputs: Sequence[str] = (),
     ) -> None:
         self.own = own  # a prompt builder's own reader, which also gets the inputs
         from evalkit.rubrics.parsing import parser_for
 
-        self.parse: Callable[[str | None, str | None, str | None], Parsed] = parser_for(form, scale, name)
+        self.parse: Callable[[str | None, str | None, str | None], Parsed] = parser_for(form, scale, name, inputs)
         if len(group) > 1:
             from evalkit.rubrics.parsing.several_criteria import parser_of_group
 
-            self.parse = parser_of_group(scale, name, tuple(group))
+            self.parse = parser_of_group(scale, name, tuple(group), inputs)
         self.scale, self._pairwise = scale, pairwise
         self.verdict = lru_cache(_REMEMBERED)(self._verdict)
 
@@ -109,13 +117,17 @@ class Columns(VerdictColumns):
                 key = criterion.name, builder.template.form, reply_reader
                 if key not in readers:
                     form, scale = builder.template.form, criterion.scale
-                    readers[key] = CodeReader(form, scale, criterion.name, pairwise, reply_reader, group)
+                    readers[key] = CodeReader(
+                        form, scale, criterion.name, pairwise, reply_reader, group, spec.rubric.input_names
+                    )
                 self._readers.append(readers[key])
         self._numbered: dict[tuple[int, int], CodeReader] = {}  # by place and size of a bundle of requirements
         n = worklist.n_rows
         super().__init__(n)
         # by row, if a judge reads distributions: NaN where there is none
         self._distributions = np.full((n, len(COLUMNS)), np.nan) if any(judge.score for judge in spec.judges) else None
+        self.unread: dict[int, str] = {}  # by row the text of a reply that a repair may be asked for
+        self._repairs: dict[int, tuple[str, str, float, bool]] = {}  # by row: key, source, US$, whether it gave a score
         self.broke_off: set[int] = set()  # rows without a score because their reply broke off: no limit cut it
         self.cost = np.full(n, np.nan)
         self._latency = np.full(n, np.nan)
@@ -140,6 +152,8 @@ class Columns(VerdictColumns):
         *_, n_orders, n_samples = self._worklist.shape
         is_distributed = self._distributions is not None
         replies = [orjson.loads(value) for value in values]
+        for row in rows if self.unread or self._repairs else ():
+            self.unread.pop(row, None), self._repairs.pop(row, None)
         verdicts: list[Verdict] = []
         explanations: list[str | None] = []
         for row, reply in zip(rows, replies, strict=True):
@@ -151,6 +165,8 @@ class Columns(VerdictColumns):
                 verdicts.append(verdict or reader.verdict(code, flip))
             else:
                 verdicts.append(UNSCORED[error])
+                if error in UNREAD and reply.get("source") != "recorded":
+                    self.unread[row] = reply.get("text") or ""
                 if broke_off(reply.get("finish_reason")) and reply.get("source") != "recorded":
                     self.broke_off.add(row)
             explanations.append(explanation or None)
@@ -198,6 +214,29 @@ class Columns(VerdictColumns):
             return reader, reader.parse(reply.get("text"), reply.get("finish_reason"), reply.get("refusal"))
         return reader, reader.own(reply, self._worklist.inputs[row // (by_judge * n_cells)])
 
+    def repair(self, rows: Sequence[int], key: bytes, reply: Mapping[str, Any], parsed: Parsed, source: str) -> None:
+        """Give these rows the verdict that their judge says their reply gives, if it is one."""
+        _, n_criteria, n_judges, n_orders, n_samples = self._worklist.shape
+        usd = reply.get("cost_usd")
+        for row in rows:
+            is_scored = parsed.code is not None
+            self._repairs[row] = key.hex(), source, math.nan if usd is None else usd, is_scored
+            if is_scored:
+                reader = self._readers[row // (n_orders * n_samples) % (n_criteria * n_judges)]
+                self.put([row], [reader.verdict(parsed.code, n_orders == 2 and row // n_samples % 2 == 1)])
+                self._texts["explanation"].append((np.array([row]), pd.array([parsed.explanation], dtype="str")))
+            self.unread.pop(row)
+
+    def _repair_columns(self) -> dict[str, Any]:
+        """The columns of repairs; none without a repair."""
+        nothing = None, None, math.nan, False
+        rows = [self._repairs.get(row, nothing) for row in range(self._worklist.n_rows)] if self._repairs else []
+        keys, sources, usd, repaired = zip(*rows, strict=True) if rows else ((), (), (), ())
+        return {
+            "repaired": np.array(repaired, dtype=bool), "repair_key": pd.array(list(keys), dtype="str"),
+            "repair_source": pd.Categorical(list(sources)), "repair_usd": np.array(usd, dtype=np.float64),
+        } if rows else {}  # fmt: skip
+
     def _reader_of_requirement(self, row: int, reader: CodeReader) -> CodeReader:
         """The reader of a row of an item's own criterion: by its number, if the reply judges several."""
         bundle = self._worklist.bundle_of(row)
@@ -206,7 +245,9 @@ class Columns(VerdictColumns):
         number, n = bundle.index(self._worklist.place(row)[0]), len(bundle)
         if (number, n) not in self._numbered:
             names = [str(digit) for digit in range(1, n + 1)]
-            self._numbered[number, n] = CodeReader("json", reader.scale, names[number], pairwise=False, group=names)
+            self._numbered[number, n] = CodeReader(
+                "json", reader.scale, names[number], False, None, names, self._worklist.spec.rubric.input_names
+            )
         return self._numbered[number, n]
 
     def _distributed(
@@ -324,6 +365,7 @@ class Columns(VerdictColumns):
             columns["remark"] = remarks
         if self._fingerprints:
             columns["fingerprint"] = _categorical(self._fingerprint, list(self._fingerprints))
+        columns |= self._repair_columns()
         judgments = table("judgments", columns)
         for note in remark_notes(judgments) if has_remarks else ():
             warnings.warn(note, EvalkitWarning, stacklevel=2)

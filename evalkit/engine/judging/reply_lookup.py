@@ -23,6 +23,7 @@ import orjson
 from evalkit.core.settings import Options
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.writer import decoded
+from evalkit.engine.judging.repair_request import Repairs
 from evalkit.engine.judging.replies_to_judgments import Columns
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist, gc_paused
@@ -183,6 +184,8 @@ class Lookup:
         Which rows the table shows; None: all.
     live_answers
         Keys of the judges' own answers that this call paid for.
+    to_repair
+        Rows with an unread reply of an earlier call that a repair is to be asked for.
     """
 
     stored: StoredReplies
@@ -194,6 +197,7 @@ class Lookup:
     n_stored: int
     kept: Bools | None = None
     live_answers: frozenset[str] = frozenset()
+    to_repair: frozenset[int] = frozenset()
 
     def fail(self, reasons: Mapping[int, str]) -> None:
         """Mark missing rows with the reason why they get no reply; one that is requested again keeps its stored one."""
@@ -216,7 +220,7 @@ def look_up(
     recorded = options.recorded == "use" or (options.offline and until is None)
     stored = StoredReplies(worklist, store, recorded, since, until, is_plan)
     columns, missing = _read(stored, options)
-    again: dict[int, bytes] = {}
+    again, to_repair = dict[int, bytes](), set[int]()
     if worklist.spec.per_item:
         missing |= (again := _asked_alone(stored, options, columns, missing))
         missing = {row: key for row, key in sorted(missing.items()) if not (options.offline and row in again)}
@@ -230,7 +234,10 @@ def look_up(
         broken = _worth_asking(stored, columns.broke_off, logging.DEBUG if is_plan else logging.WARNING)
         newer_than = time.time() if broken else newer_than
         unscored = range(worklist.n_rows) if refresh == "unscored" else ()
-        again |= _rows_again(worklist, missing, broken.union(row for row in unscored if columns.error(row) is not None))
+        to_repair = Repairs.of(worklist, columns, columns.unread).rows if options.repair and unscored else set()
+        again |= _rows_again(
+            worklist, missing, broken.union(row for row in unscored if columns.error(row) and row not in to_repair)
+        )
         missing = dict(sorted((missing | again).items()))
     n_stored = stored.worklist.n_rows - len(missing)
     if worklist.skipped:
@@ -238,7 +245,8 @@ def look_up(
         skipped = [row for row in missing if row not in unskipped]
         columns.fail(skipped, None, [worklist.skipped[stored.worklist.place(row)[0]] for row in skipped])
         missing = unskipped
-    return Lookup(stored, options, columns, missing, frozenset(again), newer_than, n_stored, shown_rows)
+    return Lookup(stored, options, columns, missing, frozenset(again), newer_than, n_stored, shown_rows,
+                  to_repair=frozenset(to_repair))  # fmt: skip
 
 
 def _read(stored: StoredReplies, options: Options) -> tuple[Columns, dict[int, bytes]]:
@@ -254,6 +262,9 @@ def _read(stored: StoredReplies, options: Options) -> tuple[Columns, dict[int, b
                 columns.read(*zip(*hits[start : start + _PARSED], strict=True), source=None)
         if len(hits) < len(keys):
             missing |= {first + index: keys[index] for index, hit in enumerate(values) if hit is None}
+    if options.repair and columns.unread:
+        repairs = Repairs.of(stored.worklist, columns, columns.unread)
+        repairs.take_stored(columns, stored.store, stored.since, stored.until)
     if options.adopt and (adopted := stored.adopted(missing)):
         columns.read(list(adopted), *zip(*adopted.values(), strict=True), source=None)
         missing = {row: key for row, key in missing.items() if row not in adopted}

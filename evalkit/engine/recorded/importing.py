@@ -220,7 +220,10 @@ def _verdicts(
     """The columns of scores, labels, passes and errors; for texts also those of explanations and replies."""
     form = "label" if not rows.is_text else PromptBuilder.of(rubric).template.form if read is None else read
     pairwise, columns, values = rubric.mode == "pairwise", VerdictColumns(len(rows)), rows.given
-    readers = {name: CodeReader(form, rubric.criterion(name).scale, name, pairwise) for name in rubric.names}
+    readers = {
+        name: CodeReader(form, rubric.criterion(name).scale, name, pairwise, inputs=rubric.input_names)
+        for name in rubric.names
+    }
     codes_of: Mapping[str, Codes | None] = dict.fromkeys(rubric.names, codes)
     per_criterion = codes if isinstance(codes, Mapping) and set(codes) <= set(rubric.names) else {}
     if per_criterion and all(isinstance(coding, Mapping) or callable(coding) for coding in per_criterion.values()):

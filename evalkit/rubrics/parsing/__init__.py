@@ -7,7 +7,7 @@ again. `docs/adr/0004-parsing.md` describes which answer wins, and when a reply 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache, partial
 from typing import Any, Protocol, cast
 
@@ -129,13 +129,14 @@ def parse_reply(reply: Reply | str, form: str, scale: Scale, criterion: str = ""
     return parser(reply) if isinstance(reply, str) else parser(reply.text, reply.finish_reason, reply.refusal)
 
 
-def parser_for(form: Form, scale: Scale, criterion: str = "") -> Parser:
+def parser_for(form: Form, scale: Scale, criterion: str = "", inputs: Collection[str] = ()) -> Parser:
     r"""A parser prepared once for many replies of one form and scale.
 
     Call it as ``parser(text, finish_reason, refusal)``; clean replies take a few microseconds. A compiled
     pattern is a form of its own: the answer is its group named ``score``, else its first group. A mapping from
     patterns to codes reads the one code whose patterns match; instead of a code, a pattern may map to a reason, as in
-    ``{"cannot tell": "abstained"}``.
+    ``{"cannot tell": "abstained"}``. A key or label that is one of the rubric's `inputs`, as ``answer``, is no verdict
+    (unless it is ``score``, ``label`` or the criterion's name).
 
     Raises
     ------
@@ -153,14 +154,15 @@ def parser_for(form: Form, scale: Scale, criterion: str = "") -> Parser:
     >>> parse("Yes, it is.").code, parse("yes and no").error, parse("I am unsure.").error, parse("Hm.").error
     (2, 'ambiguous', 'abstained', 'unreadable')
     """
+    names = frozenset(inputs) - {"score", "label", criterion}
     if isinstance(form, Mapping):
-        return _prepared(_named(form, scale), scale, criterion)
+        return _prepared(_named(form, scale), scale, criterion, names)
     if isinstance(form, re.Pattern) and not form.groups:
         raise RubricError(
             f"the pattern {form.pattern!r} has no group; put the part that matches the score or label in "
             r"parentheses, as in 'Score: (\d)'"
         )
-    return _prepared(form, scale, criterion)
+    return _prepared(form, scale, criterion, names)
 
 
 def _named(form: Mapping[Any, Any], scale: Scale) -> Named:
@@ -183,7 +185,7 @@ def _named(form: Mapping[Any, Any], scale: Scale) -> Named:
 
 
 @lru_cache(maxsize=256)
-def _prepared(form: str | re.Pattern[str] | Named, scale: Scale, name: str) -> Parser:
+def _prepared(form: str | re.Pattern[str] | Named, scale: Scale, name: str, inputs: frozenset[str]) -> Parser:
     if isinstance(form, str):
         check_form(form)
     quick: Callable[[str], Parsed | None] = _nothing
@@ -198,7 +200,7 @@ def _prepared(form: str | re.Pattern[str] | Named, scale: Scale, name: str) -> P
             found = quick(text)
             if found is not None:
                 return found
-        readers = _careful_readers(form, scale, name)
+        readers = _careful_readers(form, scale, name, inputs)
         if form not in FORMS[:-1]:  # a pattern may name the marks that are left out otherwise
             parsed = _careful(text or "", finish_reason, refusal, *readers, marked=True)
             if parsed.error not in ("empty", "unreadable"):
@@ -230,17 +232,17 @@ def _exact_json(scale: Scale, codes: Mapping[object, Code], key: str, quoted: st
 
 
 @lru_cache(maxsize=256)
-def reader_of(scale: Scale) -> Reader:
+def reader_of(scale: Scale, inputs: frozenset[str] = frozenset()) -> Reader:
     """The reader of a scale, made once."""
-    return Reader(scale)
+    return Reader(scale, inputs)
 
 
 @lru_cache(maxsize=256)
 def _careful_readers(
-    form: str | re.Pattern[str] | Named, scale: Scale, name: str
+    form: str | re.Pattern[str] | Named, scale: Scale, name: str, inputs: frozenset[str]
 ) -> tuple[Callable[[str], Parsed | None], Callable[..., Parsed]]:
     """The readers of a whole reply and of its parts, for replies that are not exactly as requested."""
-    reader = reader_of(scale)
+    reader = reader_of(scale, inputs)
     if form == "json":
         return partial(read_whole, reader=reader, name=name), partial(read_object, reader=reader, name=name)
     if form == "tagged":

@@ -26,17 +26,21 @@ from evalkit.rubrics.parsing.values_on_scale import (
 )
 from evalkit.rubrics.scales import Code
 
-_WINDOW, _LEAD, _EARLIER = 400, 72, 4_000
+_WINDOW, _LEAD, _OPENING, _EARLIER, _LATER = 400, 72, 280, 4_000, 20_000
 _SAFE_REST, _SHORT_LINE, _MOST_LINES, _NEAR = 12, 80, 400, 44
 
 
 class _Found(NamedTuple):
-    """One answer in a text: its reading, the start of its line, the end of the answer, the level it begins with."""
+    """One answer in a text: its reading, the start of its line, the end of the answer, the level it begins with.
+
+    `is_echo`: its label may also name what was judged.
+    """
 
     reading: Reading
     start: int
     end: int
     begins: Code | None = None
+    is_echo: bool = False
 
     def beside(self, others: Iterable[Reading | None]) -> _Found:
         """The same; ambiguous if another was read and differs."""
@@ -71,6 +75,7 @@ def read_lines(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
         return Parsed(None, "", "truncated" if cut else "ambiguous" if listed or quoted else "unreadable")
     if cut and not _complete(shown, found, first):
         return Parsed(None, "", "truncated")
+    is_rivalled = _is_rivalled(shown, found, reader, is_sentence=found is inline)
     if inline is not None and found.start <= inline.start < found.end:
         inline = None
     found = found.beside(
@@ -78,13 +83,26 @@ def read_lines(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
     )
     code, after = found.reading.code, shown[found.end : found.end + _EARLIER]
     if code is not None and (
-        reader.is_retracted(after, code) or reader.is_contradicted(after, code) or like.REPORTED_BACK.match(after)
+        is_rivalled
+        or reader.is_retracted(after, code)
+        or reader.is_contradicted(after, code)
+        or like.REPORTED_BACK.match(after)
     ):
         found = found._replace(reading=AMBIGUOUS)
     elif code is not None and reader.has_other_maximum(shown, found.start, found.end):
         found = found._replace(reading=OFF_SCALE)
     explanation = clean_explanation(text[: found.start], text[found.end :])
     return Parsed(found.reading.code, explanation, found.reading.error)
+
+
+def _is_rivalled(text: str, found: _Found, reader: Reader, *, is_sentence: bool) -> bool:
+    """Whether a text names another level behind a verdict, or around a number that a sentence may give a part."""
+    text = text[: found.end + _LATER]
+    if not is_sentence or not reader.is_number:
+        return reader.is_rivalled(like.PIECE_ENDS.split(text[found.end :]), found.reading.code, is_echo=found.is_echo)
+    before = like.ALSO_WITHOUT_STOP.split(text[max(0, found.start - _EARLIER) : found.start + 1])[:-1]
+    after = like.ALSO_WITHOUT_STOP.split(text[found.end - 1 :])[1:]
+    return reader.is_rivalled([*before, *after], found.reading.code, is_sentence=True)
 
 
 def announced(text: str, reader: Reader) -> Iterator[Reading]:
@@ -197,7 +215,8 @@ def _strong_lines(text: str, reader: Reader, name: str) -> Iterator[tuple[_Found
         start = label.start("label") if label["line"] is None else label.start()
         kind, level = "echo" if label["echo"] else "", reader.level(value)
         word = label["label"].lower()
-        if (reader.is_number and word in like.NAMED_ONLY) or (word == "level" and label["line"] is None):
+        is_level = word == "level" and label["line"] is None
+        if (reader.is_number and word in like.NAMED_ONLY) or is_level or word.replace(" ", "_") in reader.inputs:
             continue
         is_amid = label["line"] is None and label["after"] is None
         if is_reported(text[max(0, start - _WINDOW) : start], is_amid=is_amid):
@@ -205,7 +224,7 @@ def _strong_lines(text: str, reader: Reader, name: str) -> Iterator[tuple[_Found
         elif is_amid and _is_named(text, start):
             continue
         end = at + min(reading.end or len(value), len(value))
-        yield _Found(reading, start, end, level.code if level else None), kind
+        yield _Found(reading, start, end, level.code if level else None, kind == "echo"), kind
 
 
 @lru_cache(maxsize=256)
@@ -397,14 +416,23 @@ def _said(text: str, start: int, end: int, reader: Reader) -> Iterator[_Found]:
         near = text[max(0, at - _WINDOW) : at].lower()
         says = like.SAYS.search(near, max(0, len(near) - _LEAD))
         noun = (says and says["noun"]) or ""
-        if reader.is_number and noun in like.NAMED_ONLY:
+        if (reader.is_number and noun in like.NAMED_ONLY) or noun.removeprefix("the ") in reader.inputs:
             continue
         if says is None or not ((is_last or own) and _is_given(near, says, is_last=is_last)):
-            says = like.OPENS.search(near, max(0, len(near) - _LEAD)) if own else None
-            if says is None or like.IF.search(near, 0, says.start()) or not (wins or _is_only(text, at, says, reader)):
+            says = like.OPENS.search(near, max(0, len(near) - _OPENING)) if own else None
+            if says is None or like.IF.search(near, 0, says.start()) or _is_hedged(says["since"], reader):
+                continue
+            if not (wins or _is_only(text, at, says, reader)):
                 continue
         # without the end of the sentence before it
         yield _Found(reading, at - len(says[0].lstrip(".!?, \t\r\n")), min(at + reading.end, len(text)))
+
+
+def _is_hedged(since: str | None, reader: Reader) -> bool:
+    """Whether the words between ``Therefore,`` and a level name a level too, concede, or are another speaker's."""
+    words = since or ""
+    has_level = any(reader.level(words, start) for start in reader.places(words, 0, len(words)))
+    return has_level or like.CONCEDES.search(words) is not None or like.UNGIVEN.search(words) is not None
 
 
 def _is_only(text: str, at: int, says: re.Match[str], reader: Reader) -> bool:

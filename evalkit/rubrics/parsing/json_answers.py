@@ -125,15 +125,17 @@ def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | 
     explanation = next((_text(fields[key]) for key in EXPLAINS if fields.get(key)), "")
     own = folded(name)
     names = (own, *(f"{own}_{word}" for word in ("score", "rating", "grade", "label")), *VERDICT_KEYS)
-    keys = [key for key in dict.fromkeys(names) if key and _holds(fields.get(key, {}))]
+    keys = [key for key in dict.fromkeys(names) if key and key not in reader.inputs and _holds(fields.get(key, {}))]
     if not keys:
-        inner_answer = _same([_answer(item, reader, name, depth + 1) for item in _wrapped(fields, name)])
+        own_fields = {key: item for key, item in fields.items() if key not in reader.inputs}
+        inner_answer = _same([_answer(item, reader, name, depth + 1) for item in _wrapped(own_fields, name)])
         if inner_answer is not None:
             inner_answer = inner_answer._replace(explanation=inner_answer.explanation or explanation)
             return _checked(inner_answer, fields, reader, name)
         if not fields.keys().isdisjoint(INPUT_KEYS):  # an item, repeated
             return None
-    echoes = [key for key in ECHO_KEYS if not like.NAMED.match(str(fields.get(key)))]  # "Score: 4" is an answer's line
+    # "Score: 4" is an answer's line
+    echoes = [key for key in ECHO_KEYS if key not in reader.inputs and not like.NAMED.match(str(fields.get(key)))]
     readings = {key: _one(fields[key], reader) for key in keys or echoes if _holds(fields.get(key, {}))}
     if not readings:
         return None

@@ -19,7 +19,7 @@ from evalkit.rubrics.parsing.values_on_scale import Parsed
 from evalkit.rubrics.parsing.verdict_words import CORRECTIONS, CORRECTS, EXPLAINS, WRAPPER_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from evalkit.core.lists_of_choices import Reason
     from evalkit.rubrics.scales import Code, Scale
@@ -58,13 +58,13 @@ class _Parts(NamedTuple):
     maxima: Sequence[str] = ()
 
 
-def parser_of_group(scale: Scale, name: str, group: tuple[str, ...]) -> Parser:
+def parser_of_group(scale: Scale, name: str, group: tuple[str, ...], inputs: Collection[str] = ()) -> Parser:
     """A parser of one criterion's part of a reply that judges all criteria of `group`.
 
     A part is read as a reply in the form ``json`` of its own. A missing part is ``unreadable`` (``truncated`` if the
     reply was cut off), two parts that differ are ``ambiguous``; both leave the other criteria as they are.
     """
-    parse = parser_for("json", scale, name)
+    parse = parser_for("json", scale, name, inputs)
     answer = "label" if scale.level == "nominal" else "score"
 
     def read(text: str | None, finish_reason: str | None = None, refusal: str | None = None, /) -> Parsed:

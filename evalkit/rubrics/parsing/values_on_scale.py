@@ -58,7 +58,7 @@ OFF_SCALE = Reading(None, "off_scale")
 AMBIGUOUS = Reading(None, "ambiguous")
 UNREADABLE = Reading(None, "unreadable")
 
-_LONGEST_NAME, _LONGEST_UNUSUAL, _NEAR, _NEAR_END, _END_OF_TEXT = 60, 120, 90, 40, 10_000
+_LONGEST_NAME, _LONGEST_UNUSUAL, _NEAR, _NEAR_END, _END_OF_TEXT, _FEW_WORDS = 60, 120, 90, 40, 10_000, 7
 _TICKS, _CROSSES, _CIRCLES = "✅✔✓👍", "❌✗✘👎🚫", "🟠🟡🟢🟣🟤🔴🔵"
 _PICTURES = {*map(chr, range(0x1F300, 0x1FB00)), "\ufe0f"}
 # pictures that say nothing: a space stands for each
@@ -109,10 +109,10 @@ class Level(NamedTuple):
 
 
 class Reader:
-    """Reads answers off a scale."""
+    """Reads answers off a scale. What a key or label names that is one of the `inputs` is no answer."""
 
-    def __init__(self, scale: Scale) -> None:
-        self.scale, self.is_number = scale, scale.level != "nominal"
+    def __init__(self, scale: Scale, inputs: frozenset[str] = frozenset()) -> None:
+        self.scale, self.is_number, self.inputs = scale, scale.level != "nominal", inputs
         self.codes: dict[object, Code] = {code: code for code in scale.codes}
         self.binary = set(scale.codes) == {0, 1}
         plain = [code_text(code) for code in scale.codes]
@@ -324,6 +324,39 @@ class Reader:
                 return True
         rivals = self._others(text, code, corrects=True)
         return any(like.RETRACTED.search(text[max(0, start - 70) : start]) for start, _ in rivals)
+
+    def is_rivalled(
+        self, pieces: Iterable[str], code: Code | None, *, is_sentence: bool = False, is_echo: bool = False
+    ) -> bool:
+        """Whether a short line or sentence names another level, set off from what follows; in any language.
+
+        A bullet, a box and a line with a label of its own do not, nor do yes and no. They do beside a weak verdict,
+        which a sentence gives or a label that may name an input (`is_echo`), and so do a sentence that ends with
+        another number, and a short one that holds another number or, beside such a label, another name.
+        """
+        is_weak = is_sentence or is_echo
+        for piece in pieces:
+            is_short = len(piece) <= _NEAR and len(piece.split()) <= _FEW_WORDS
+            if not is_weak and (not is_short or like.OF_LIST.match(piece) or like.BOX.match(piece)):
+                continue
+            levels = {
+                start: level for start in self.places(piece, 0, len(piece)) if (level := self.level(piece, start))
+            }
+            if not (self.is_number or is_echo) and any(level.code == code for level in levels.values()):
+                continue  # "A beats B" compares
+            for start, level in levels.items():
+                is_unlike = level.is_word or level.is_name is self.is_number or (_is_yes(level) and not is_weak)
+                is_sum = is_weak and piece[:start].endswith(" to ")  # "it comes to 4"
+                is_compared = like.COMPARED.search(piece, max(0, start - 70), start) and not is_sum
+                is_head = not piece[:start].strip(_DECORATION) and like.VALUED.match(piece, level.end)
+                if is_unlike or is_compared or is_head or like.NEEDS.match(piece, level.end):
+                    continue
+                is_held = is_weak if self.is_number else is_echo and len(str(level.code)) > 2
+                is_last = is_weak and self.is_number and like.END.match(piece, level.end) is not None
+                is_named = is_short and (is_held or like.SET_OFF.match(piece, level.end) is not None)
+                if level.is_other(code) and (is_named or is_last):
+                    return True
+        return False
 
     def is_beyond(self, code: Code | None, amount: float | None) -> bool:
         """Whether so many points more than a code are more than the scale has."""

@@ -126,10 +126,11 @@ IS_WORSE = _any_case(
 CONCEDES = _any_case(
     rf"(?<!\w)(?:if|unless|although|though|while|even|хотя|если|obwohl|aunque|bien\sque|sebbene|embora|not|n['’]t|nor|never|neither|{word_lists.SPEAKS}|might|may|could|some|users?|where|when|whether|than)\b[^.!?\n]*\Z"
 )
-# a sentence up to its level: "Therefore, …", "I think …", "The reply is …"
+# a sentence up to its level: "Therefore, …", "Thus, based on the above, …", "I think …", "The reply is …"
 OPENS = _later(
     r"(?:\A|[.!?\n]\s{0,3}|,?\s(?:so|but|thus|hence|therefore|conclusion\sthat)\s)[*_`]{0,3}"
-    r"(?:(?:so|but|thus|hence|therefore|overall|finally|ultimately|in\s(?:conclusion|summary|short|sum)|after\s[^,.\n]{1,40}),?\s)?"
+    r"(?:(?:so|but|thus|hence|therefore|overall|finally|ultimately|in\s(?:conclusion|summary|short|sum)|after\s[^,.\n]{1,40})"
+    r"(?:,\s(?P<since>(?:based\son|considering)\s[^.!?;:()\n]{1,200}))?,?\s)?"
     r"(?:i\s(?:think|believe|find|feel|conclude)\s(?:that\s)?)?"
     rf"(?:(?P<is>(?:it|this|that|(?:the|this)\s(?:{word_lists.KINDS}|{word_lists.JUDGED}))\s(?:is|was)\s{_SURELY})|(?:the\s)?(?:{word_lists.KINDS})\s|an?\s)?[*_`(\[\"]{{0,4}}\Z"
 )
@@ -254,7 +255,9 @@ REPORTED_BACK = _any_case(
     rf"(?:</\w{{1,20}}>)?[\s.*_`)\]]{{0,6}}[^.!?\n]{{0,60}}(?:{word_lists.REPORTS}(?:\sthe\sline)?:?\s(?:that|this|so)[.,;:!]"
     r"|\b(?:is|with|read|verdict):?\sthat[.!])"
 )
-LABELLED = _later(rf"{BULLET}(?P<label>[^\W\d_][^\W\d_'’/ -]{{0,30}}(?:[ '’/-][^\W\d_]{{1,20}}){{0,3}}){NOTE}{_COLON}")
+_LABELLED = rf"{BULLET}(?P<label>[^\W\d_][^\W\d_'’/ -]{{0,30}}(?:[ '’/-][^\W\d_]{{1,20}}){{0,3}}){NOTE}{_COLON}"
+LABELLED = _later(_LABELLED)
+OF_LIST = _later(rf"\s*[#*+•–—-]|{_LABELLED}")
 EXPLAINED = _any_case(rf"\b{one_of(word_lists.EXPLAINS)}")
 _OBJECT = (
     r"(?:(?:it|him|this|that|these|the|my|ему|его|это|этот|этому|ответ\w{0,2}|за)\s(?:\w{1,20}\s){0,2}?)?"
@@ -295,6 +298,10 @@ GUARDS = _later(rf"\s?[-:,(]?\s?{word_lists.GUARD_CATEGORIES}[)>]?\s*\Z")
 
 # -- tags, and patterns of users
 
+# a number with a full stop at a line's start heads an entry of a list
+_PIECE_ENDS = r"\n(?:[ \t]*\d{1,3}[.)][ \t]+(?=\S))?|(?<=[.!?…])[\s\ufffc]+|(?<=[。！？；])"
+PIECE_ENDS = _later(_PIECE_ENDS)
+ALSO_WITHOUT_STOP = _later(rf"{_PIECE_ENDS}|(?<=\d)[ \t]+(?=[A-ZА-ЯЁ])")
 SENTENCE_END = _later(r"\n|[.!?]\s")
 ON_SCORES = _any_case(r"(?<!\w)(?:i|we|my|our|scor(?:e|es|ed|ing)|rating|grad(?:e|es|ed|ing)|mark(?:s|ed)?)\b")
 RESULT = _any_case(r"\[\s{0,3}(?:RESULT|РЕЗУЛЬТАТ)\s{0,3}\]\s{0,3}:?")

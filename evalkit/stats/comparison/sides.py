@@ -116,6 +116,8 @@ def _ways_of_asking(source: JudgmentsLike, judgments: pd.DataFrame) -> Iterator[
         yield from (label for label in labels if label != spec.rubric.template)
     elif "own_key" in judgments and judgments["own_key"].notna().any():
         yield "own answer first"
+    if "repaired" in judgments and judgments["repaired"].any():
+        yield "repaired replies"
     if judges_several_criteria(judgments):
         yield "several criteria per call"
     if "score_mass" in judgments and judgments["score_mass"].notna().any():

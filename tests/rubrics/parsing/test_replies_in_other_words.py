@@ -781,24 +781,33 @@ def test_a_correction_in_any_language_of_the_labels_takes_a_verdict_back(languag
 @pytest.mark.parametrize(
     "text",
     [
-        *("Punteggio: 4. La risposta è corretta, non arriva a 5.", "Voto: 4. Non tratta il punto 2."),
-        *("Nota: 4. Correto, não chega a 5.", "Nota: 4. A resposta é boa, não inclui o item 3."),
-        *("Bewertung: 4. Gut, doch nicht 5.", "Bewertung: 4. Gut, doch fehlt Punkt 3."),
-        *("Bewertung: 4. Nein, es fehlt nichts aus Teil 2.", "Score : 4. En fait, il manque la partie 3."),
-        *("Puntuación: 4. Buena, en realidad casi 5.", "Score : 4. Plutôt bonne, il manque le point 2."),
-        *("Ocena: 4. Poprawna odpowiedź, brak punktu 3.", "Оцінка: 4. Відповідь виправлена, 5."),
-        *("评分：4。回答准确，应补充第5点。", "评分：4。答案正确，实际只列了3点。", "评分：4。应提到第2、3点。"),
-        *("评分：4。答案不错，其实只缺1点。", "评分：4分。修正后的版本解决了问题1。", "점수: 4. 수정할 점은 2."),
+        *("Punteggio: 4. La risposta è corretta, non arriva a 5.", "评分：4。答案不错，其实只缺1点。"),
+        *("评分：4。回答准确，应补充第5点。", "评分：4。答案正确，实际只列了3点。"),
+        "Bewertung: 4. Gut, doch fehlt in dem ganzen langen Text Punkt 3.",
     ],
 )
-def test_a_word_that_may_correct_is_no_correction_before_other_words(text):
+def test_a_number_of_things_or_in_a_longer_sentence_is_no_correction(text):
     assert parser_for("number", SCALES["1-5"], "quality")(text).code == 4
 
 
-def test_another_winner_that_is_denied_is_no_correction():
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Voto: 4. Non tratta il punto 2.", "Nota: 4. Correto, não chega a 5.", "Bewertung: 4. Gut, doch nicht 5."),
+        *("Score : 4. En fait, il manque la partie 3.", "Puntuación: 4. Buena, en realidad casi 5."),
+        *("Ocena: 4. Poprawna odpowiedź, brak punktu 3.", "Оцінка: 4. Відповідь виправлена, 5."),
+        *("评分：4。应提到第2、3点。", "评分：4分。修正后的版本解决了问题1。", "점수: 4. 수정할 점은 2."),
+    ],
+)
+def test_a_short_sentence_with_another_level_leaves_it_open_in_any_language(text):
+    found = parser_for("number", SCALES["1-5"], "quality")(text)
+    assert (found.code, found.error) == (None, "ambiguous")
+
+
+def test_another_winner_in_a_short_sentence_leaves_it_open():
     parse = parser_for("label", SCALES["A/B/tie"], "quality")
     for text in ("Vincitore: A. Chiara, non B.", "Vencedor: A. Resposta clara, não B.", "Gagnant : A. Non B."):
-        assert parse(text).code == "A", text
+        assert parse(text).error == "ambiguous", text
 
 
 @pytest.mark.parametrize("scale", ["1-5", "yes/no", "A/B", "good/fair/poor", "0/100 interval"])

