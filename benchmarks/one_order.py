@@ -1,4 +1,4 @@
-"""What `win_rates` says where a judge's reply in one of the two orders of a pair cannot be read, in simulations.
+"""What `rank` says where a judge's reply in one of the two orders of a pair cannot be read, in simulations.
 
 400 pairs, one sample in each order. The judge prefers the first place by one logit, or always takes it. Replies are
 missing at random in one order, or on hard items: seven times as often where the answers are nearly equal as elsewhere.
@@ -21,7 +21,6 @@ import numpy as np
 import pandas as pd
 
 import evalkit as ek
-from evalkit.stats import win_rates
 from evalkit.stats.intervals import mean_interval
 from evalkit.tables import schemas
 
@@ -80,8 +79,8 @@ def main(rounds: int) -> int:
             often = np.where(size >= np.median(size, axis=1, keepdims=True), 2 - EASY, EASY) if where else np.ones(1)
             risk = np.array([in_ab, in_ba])[:, None] * (often[:, None, :] if where else often)
             read = draw.random(chosen.shape) >= risk
-            table = win_rates(votes(chosen, read), items)
-            table = table[(table["system"] == "a") & (table["opponent"] == "all")].set_index("criterion")
+            table = ek.rank(votes(chosen, read), items)
+            table = table[table["system"] == "a"].set_index("criterion")
             for number in range(len(drawn)):
                 row, some = table.loc[str(number)], read[number].any(axis=0)
                 single = (chosen[number] & read[number]).sum(axis=0)[some] / read[number].sum(axis=0)[some]

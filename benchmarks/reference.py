@@ -246,7 +246,10 @@ def llmbar(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
 
 
 def _evaluators(reference: Mapping[str, Any], table: pd.DataFrame, gold: pd.DataFrame, tally: Tally) -> None:
-    orders = ek.stats.position_inconsistency(table).set_index("judge")
+    votes = ek.vote(table)
+    items = votes[["item_id"]].drop_duplicates().assign(system_a="first", system_b="second")
+    orders = ek.rank(votes, items).drop_duplicates("judge").set_index("judge")
+    first = (votes["first_rate"] * votes["n_scored"]).groupby(votes["judge"].astype(str)).sum()
     aligned = {
         order: figures_of(ek.vote(table[table["order"] == order], method="majority"), gold) for order in ("AB", "BA")
     }
@@ -265,9 +268,9 @@ def _evaluators(reference: Mapping[str, Any], table: pd.DataFrame, gold: pd.Data
             "acc_BA": right["BA"],
             "acc_avg": (right["AB"] + right["BA"]) / 2,
             "position_agreement": row["agreement"],
-            "position_inconsistency": row["inconsistency"],
+            "position_inconsistency": 1 - row["agreement"],
             "null_verdicts": wide.isna().sum().sum(),
-            "first_position_rate": row["first_rate"] * row["n_judgments"] / n_judgments,
+            "first_position_rate": first[name] / n_judgments,
             "both_correct": ((wide["AB"] == mine) & (wide["BA"] == mine)).mean(),
             "position_agreement_null_equals_null": row["agreement"] + both_unread,
         }

@@ -2,7 +2,6 @@ from .aggregation.aggregating import aggregate as aggregate
 from .aggregation.best_and_worst_runs import at_k as at_k
 from .aggregation.combining_criteria import combine as combine
 from .aggregation.item_points import points as points
-from .aggregation.pairwise_wins import win_rates as win_rates
 from .aggregation.summaries import summarize as summarize
 from .aggregation.system_ranks import rank as rank
 from .agreement.disagreements import disagreement as disagreement
@@ -26,6 +25,5 @@ from .comparison.comparison_table import Comparison as Comparison
 from .comparison.drifts import drift as drift
 from .comparison.halos import halo as halo
 from .comparison.noise_floors import noise_floor as noise_floor
-from .comparison.position_orders import position_inconsistency as position_inconsistency
 from .touched_tables import rescore as rescore
 from .voting import vote as vote

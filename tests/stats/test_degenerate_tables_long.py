@@ -197,21 +197,22 @@ def test_pairs_of_little_or_nothing(case):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         votes = ek.vote(found)
-        rates = [ek.stats.win_rates(table, items) for table in (votes, ek.aggregate(votes))]
-        models = [(table, ties) for table in (votes, ek.aggregate(votes)) for ties in ("davidson", "rao_kupper")]
+        models = [
+            (table, ties) for table in (votes, ek.aggregate(votes)) for ties in ("davidson", "rao_kupper", "half")
+        ]
         ranks = [ek.rank(table, items, ties=ties) for table, ties in models]
         ranks.append(ek.rank(votes, items, discrimination=True))
-        order = ek.stats.position_inconsistency(found)
         others = [ek.reliability(found, full=True), ek.disagreement(votes)]
-    for table in rates:
-        assert (table["win_rate"].isna() == (table["n_scored"] == 0)).all()
-        assert not (table["win_rate_low"].isna() & table["notes"].isna()).any()
-        assert not (table["win_rate_low"] >= table["win_rate_high"]).any()
     for table in ranks:
         assert (table["n_scored"] <= table["n_items"]).all()
         assert not (table["strength_low"].isna() & table["system"].notna() & table["notes"].isna()).any()
         assert not (table["rank"].notna() & (table["n_scored"] == 0)).any()
-    assert not (order["agreement"].isna() & order["notes"].isna()).any()
+        of_systems = table[table["system"].notna()]
+        assert (of_systems["win_rate"].isna() == (of_systems["n_scored"] == 0)).all()
+        assert not (of_systems["win_rate_low"].isna() & of_systems["notes"].isna()).any()
+        assert not (table["win_rate_low"] >= table["win_rate_high"]).any()
+        assert (table["agreement"].isna() == (table["n_both_orders"] == 0)).all()
+        assert (table["worst"].fillna(0) <= table["best"].fillna(0)).all()
     assert all(isinstance(table, pd.DataFrame) for table in others)
 
 
@@ -238,7 +239,6 @@ OF_JUDGMENTS = {
     "reliability": ek.reliability,
     "noise_floor": ek.stats.noise_floor,
     "k_curve": ek.stats.k_curve,
-    "position_inconsistency": ek.stats.position_inconsistency,
     "compare": lambda found: ek.compare(found, found),
 }
 

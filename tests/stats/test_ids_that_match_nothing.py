@@ -7,7 +7,7 @@ from judgment_tables import BINARY, judgments
 
 import evalkit as ek
 from evalkit.errors import InputError
-from evalkit.stats import alt_test, jury_value, position_inconsistency, win_rates  # noqa: F401 -- the names exist
+from evalkit.stats import alt_test, jury_value
 from evalkit.tables.grouping import clusters_of
 
 N = 24

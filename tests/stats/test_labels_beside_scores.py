@@ -43,7 +43,7 @@ def doors(people: pd.DataFrame, other: pd.DataFrame):
         "by judge": lambda table, scale: ek.summarize(table, by="judge", scale=scale),
         "combine": lambda table, _: ek.combine(alone(table).assign(criterion="c"), rubric),
         "rescore": lambda table, scale: ek.rescore(table, scale=scale),
-        "win_rates": lambda table, scale: ek.stats.win_rates(
+        "rank": lambda table, scale: ek.rank(
             table.assign(system_id=table["item_id"] % 2, item_id=table["item_id"] // 2), scale=scale
         ),
     }

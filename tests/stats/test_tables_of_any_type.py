@@ -12,18 +12,7 @@ from judgment_tables import ORDINAL, PAIR, judgments
 
 import evalkit as ek
 from evalkit.errors import ConfigError, EvalkitError, InputError
-from evalkit.stats import (
-    alt_test,
-    confusion,
-    drift,
-    halo,
-    jury_value,
-    k_curve,
-    noise_floor,
-    pass_threshold,
-    position_inconsistency,
-    win_rates,
-)
+from evalkit.stats import alt_test, confusion, drift, halo, jury_value, k_curve, noise_floor, pass_threshold
 from evalkit.tables import schemas
 
 N = 24
@@ -119,10 +108,8 @@ FUNCTIONS = {
     "reliability of votes": (ek.vote(JUDGED, method="majority"), lambda t: ek.reliability(t, full=True, ties="half")),
     "split_labels": (PEOPLE, ek.split_labels),
     "next_labels": (VOTES, lambda t: ek.next_labels(t, 5)),
-    "win_rates": (PAIR_VOTES, lambda t: win_rates(t, ITEMS)),
-    "win_rates by items": (ITEMS, lambda t: win_rates(PAIR_VOTES, t)),
+    "rank by items": (ITEMS, lambda t: ek.rank(PAIR_VOTES, t)),
     "rank": (PAIR_VOTES, lambda t: ek.rank(t, ITEMS)),
-    "position_inconsistency": (PAIRED, position_inconsistency),
 }
 
 

@@ -20,8 +20,8 @@ from evalkit.notebook.judgments.item_table import Row
 from evalkit.rubrics import Rubric
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
-from evalkit.stats.aggregation.pairwise_wins import win_rates
 from evalkit.stats.aggregation.summaries import summarize
+from evalkit.stats.aggregation.system_ranks import rank
 from evalkit.stats.agreement.reliabilities import reliability
 from evalkit.stats.alignment.alternative_annotator import alt_test
 from evalkit.stats.alignment.confusion_matrices import confusion
@@ -128,7 +128,7 @@ def test_summary_win_rate_and_rubric_score_count_a_tie_as_scored():
     assert row[["n_items", "n_scored", "n_tied"]].tolist() == [3, 2, 1]
     items = pd.DataFrame({"item_id": list("xyz"), "system_a": "new", "system_b": "old"})
     for judged in (votes, scores):
-        wins = win_rates(judged, items).set_index(["system", "opponent"]).loc[("new", "all")]
+        wins = rank(judged, items).set_index("system").loc["new"]
         assert wins[["wins", "ties", "n_scored", "win_rate"]].tolist() == [1, 1, 2, 0.75]
     rubric = Rubric(
         id="r",

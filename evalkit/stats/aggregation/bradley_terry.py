@@ -13,7 +13,7 @@ import numpy as np
 
 from evalkit.tables.grouping import Floats, Ints
 
-Ties = Literal["davidson", "rao_kupper"]
+Ties = Literal["davidson", "rao_kupper", "half"]
 
 _FAR = 10.0  # log odds of a probability under 5e-5: the likelihood still rises where the search stopped
 _STEP, _FLAT, _STEEP = 1e-5, 1e-6, 1e10
@@ -108,7 +108,7 @@ def fit(data: Comparisons, ties: Ties, *, discrimination: bool = False) -> Fit |
     columns = np.column_stack([data.first, data.second, data.judge, 2 * data.value]).astype(np.int64)
     cells, cell, counts = np.unique(columns, axis=0, return_inverse=True, return_counts=True)
     n_systems, n_judges = int(cells[:, :2].max()) + 1, int(cells[:, 2].max()) + 1
-    tied = np.isin(np.arange(n_judges), cells[cells[:, 3] == 1, 2])
+    tied = np.isin(np.arange(n_judges), cells[cells[:, 3] == 1, 2]) & (ties != "half")
     point = np.concatenate([np.zeros(n_systems), np.ones(n_judges), np.where(tied, 0.0, -np.inf)])
     free = np.flatnonzero([*[True] * n_systems, *[discrimination] * n_judges, *tied])
     if discrimination:
@@ -151,8 +151,7 @@ def _slopes(at: Floats, cells: Ints, ties: Ties, n_systems: int) -> tuple[Floats
     strength, gamma, width = np.split(at, [n_systems, n_systems + n_judges])
     sides, judges = np.eye(n_systems)[first] - np.eye(n_systems)[second], np.eye(n_judges)[judge]
     apart = sides @ strength
-    likelihood = _davidson if ties == "davidson" else _rao_kupper
-    log, by_odds, by_width = likelihood(gamma[judge] * apart, width[judge], value / 2)
+    log, by_odds, by_width = _LIKELIHOODS[ties](gamma[judge] * apart, width[judge], value / 2)
     by_odds, by_width = by_odds[:, None], by_width[:, None]
     return log, np.hstack([by_odds * gamma[judge, None] * sides, by_odds * apart[:, None] * judges, by_width * judges])
 
@@ -179,3 +178,13 @@ def _rao_kupper(odds: Floats, width: Floats, value: Floats) -> tuple[Floats, Flo
     log = won * log_expit(odds - delta) + lost * log_expit(-odds - delta) + tie * np.log(np.expm1(2 * wide))
     up, down = won * expit(delta - odds), lost * expit(delta + odds)
     return log, up - down, delta * (tie * -2 / np.expm1(-2 * wide) - up - down)
+
+
+def _half(odds: Floats, _: Floats, value: Floats) -> tuple[Floats, Floats, Floats]:
+    """P(win) = logistic(odds), without ties in the model: a tie counts as half a win of both."""
+    from scipy.special import expit, log_expit
+
+    return value * log_expit(odds) + (1 - value) * log_expit(-odds), value - expit(odds), np.zeros(len(odds))
+
+
+_LIKELIHOODS = {"davidson": _davidson, "rao_kupper": _rao_kupper, "half": _half}

@@ -1,4 +1,4 @@
-"""Win rates: which system's answers are preferred, from pairwise votes or scores."""
+"""Comparisons of systems: win rates and what the order of the answers changes, from pairwise votes or scores."""
 
 from __future__ import annotations
 
@@ -12,113 +12,24 @@ from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.row_scales import PAIR_SCORES, measures
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.intervals import mean_interval, unit_codes
-from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
+from evalkit.stats.intervals import mean_interval, rate_interval, unit_codes
+from evalkit.stats.notes import Notes, note_few_clusters
 from evalkit.stats.order_flips import NO_ORDER, OF_ORDERS, ONE_ORDER_EACH, read_once
 from evalkit.stats.plain_tables import Keys, key_text, refuse_twice
-from evalkit.stats.result_tables import JUDGE_KEY, figure_row, own_clusters, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, figure_row, own_clusters
 from evalkit.stats.touched_tables import check_rows, take_rows, take_votes
 from evalkit.tables import schemas
-from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Floats, clusters_of, group, refuse_doubles
+from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Floats, clusters_of, refuse_doubles
 from evalkit.tables.items import ItemsLike, as_frame, as_items
 
 _SCORES = {label.casefold(): score for label, score in PAIR_SCORES.items()}
 _PAIR = Scale.of(dict.fromkeys(["A", "B", "tie"]), level="nominal")
-_COLUMNS = (
-    JUDGE_KEY,
-    "text: system opponent; number: win_rate±; count: wins losses ties n_items n_scored n_one_order",
-    "number: worst best order_mean±; text: notes",
+_OF_VOTES = ["order_flip", "first_rate"]
+OF_WINS = (
+    "number: win_rate± worst best order_mean± agreement± flip_rate± first_rate±",
+    "count: wins losses ties n_items n_scored n_one_order n_both_orders",
 )
-
-
-@with_id_notes
-def win_rates(
-    judged: pd.DataFrame,
-    items: ItemsLike | None = None,
-    *,
-    system_a: str = "system_a",
-    system_b: str = "system_b",
-    item_id: str | None = None,
-    clusters: ClustersLike | None = None,
-    scale: ScaleLike | None = None,
-) -> pd.DataFrame:
-    """How often each system's answer is preferred, against all others and against each.
-
-    `rank` puts systems in one order, also if they met different opponents.
-
-    Parameters
-    ----------
-    judged
-        Pairwise votes (rows for every judge come out) or scores (the judge is then ``jury``). A plain table needs
-        `item_id` and `label` (A, B or tie). Or the scores of single answers, a table with `item_id`, `system_id` and
-        `score` (and `judge` where there are several): of two systems on one item the one with the better score wins,
-        and equal scores are a tie. If no item has two systems, as in a table of `points`, the items of one `group_id`
-        are compared, each of a system with each of another.
-    items
-        The items, with the columns that name the systems; by default those columns of `judged`. For scores of single
-        answers it is not needed.
-    system_a, system_b
-        Columns of `items`: which system gave `answer_a` and which `answer_b`.
-    item_id
-        Column of `items` with their ids, as for `judge` (default ``item_id``).
-    clusters
-        item_id -> cluster; by default the items' `group_id` if there is one, else the item.
-    scale
-        What a table of scores of single answers cannot say, as in `vote`. Where it is not known, higher is better.
-
-    Returns
-    -------
-    DataFrame
-        One row per `rubric, rubric_version, criterion, judge, system, opponent`; opponent ``all`` comes first:
-
-        - `win_rate` 0-1: a win counts 1, a tie .5, a loss 0, over the `n_scored` items; with its 95 % interval by
-          clusters in `win_rate_low` and `win_rate_high` (judges are fixed; if every item has the same outcome,
-          Wilson's);
-        - `wins`, `losses`, `ties`: a tie is the label ``tie``, or a vote that is tied, as when a judge prefers
-          whichever answer stands first;
-        - `n_items` with this system (of scores of single answers: comparisons), `n_scored` of them; `n_one_order` of
-          the others were read in one order alone,
-          which makes no winner; `worst` and `best`: `win_rate` if what was not read were against this system or for it;
-        - `order_mean` with its interval: the mean of the win rates in the two orders, each over all items read in it.
-          It uses the items of `n_one_order` too, and what is missing in one order alone does not bias it. Its variance
-          allows for items whose missing order differs from that of the others by as much as the one that was read. NA
-          where the judgments do not name both orders;
-        - `notes`.
-
-        A rate against ``all`` depends on which opponents a system met and how often: compare systems that met
-        the same ones.
-
-    Raises
-    ------
-    InputError
-        When `judged` is not pairwise, columns are missing, an item is unknown, or its systems are missing or equal.
-
-    Examples
-    --------
-    >>> votes = schemas.table("votes", {
-    ...     "rubric": ["r"] * 2, "rubric_version": ["v1"] * 2, "item_id": ["x", "y"], "criterion": ["c"] * 2,
-    ...     "judge": ["j"] * 2, "label": ["A", "tie"], "n_samples": [2] * 2, "n_scored": [2] * 2, "tied": [False] * 2,
-    ...     "level": ["nominal"] * 2, "scale": ['{"codes":["A","B","tie"],"better":"high"}'] * 2})
-    >>> items = pd.DataFrame({"item_id": ["x", "y"], "system_a": "new", "system_b": "old"})
-    >>> rates = win_rates(votes, items)
-    >>> rates.loc[rates["opponent"] == "all", ["system", "win_rate", "wins", "ties"]].values.tolist()
-    [['new', 0.75, 1, 1], ['old', 0.25, 0, 1]]
-    """
-    pairs, keys = compared(judged, items, "win_rates", system_a, system_b, item_id, clusters, scale)
-    if "all" in {*pairs["system"].astype(str), *pairs["opponent"].astype(str)}:
-        raise InputError("win_rates: a system cannot be called 'all', the opponent of the rows against all; rename it")
-    # each item is seen from both sides
-    heads = pd.concat([pairs, pairs.rename(columns={"system": "opponent", "opponent": "system"})], ignore_index=True)
-    for name in ("_value", *OF_ORDERS):
-        heads[name] = np.concatenate([pairs[name], 1 - pairs[name]])
-    rows: list[dict[str, Any]] = []
-    for index in group(heads, JUDGE_KEY).rows():
-        votes = heads.iloc[index]
-        for system, met in sorted(votes.groupby("system"), key=lambda pair: str(pair[0])):
-            rows.append(_row(met, system, "all"))
-            against = sorted(met.groupby("opponent"), key=lambda pair: str(pair[0]))
-            rows.extend(_row(matches, system, str(opponent)) for opponent, matches in against)
-    return keys.restore(result_table(rows, *_COLUMNS))
+"""The columns of `win_figures`, `order_figures` and the counts of `rank`."""
 
 
 def compared(
@@ -128,8 +39,9 @@ def compared(
     """One row per vote or score: `JUDGE_KEY`, the `system` of `answer_a`, its `opponent`, `_value` and `_unit`.
 
     `_value` is 1 where `answer_a` is preferred, 0 where `answer_b` is, .5 for a tie, NaN if unscored; `score_ab` and
-    `score_ba` are the same in each order; `_unit` is the number of the cluster. Errors are those of `win_rates`; `name`
-    is the function that they name. With the keys as the user has them, for the result.
+    `score_ba` are the same in each order; `_unit` is the number of the cluster; `order_flip`, `first_rate` and
+    `n_scored` are those of the vote. Errors are those of `rank`; `name` is the function that they name. With the keys
+    as the user has them, for the result.
     """
     if not isinstance(judged, pd.DataFrame):
         schemas.check(judged, "votes")
@@ -164,8 +76,8 @@ def compared(
     sides = (systems[column].reindex(frame["item_id"]).to_numpy(dtype=object) for column in (a, b))
     pairs["system"], pairs["opponent"] = sides
     units = unit_codes(frame["item_id"], clusters)
-    for name in OF_ORDERS:
-        pairs[name] = frame[name].to_numpy(dtype=np.float64) if name in frame else np.nan
+    for name in (*OF_ORDERS, *_OF_VOTES, "n_scored"):
+        pairs[name] = frame[name].astype(np.float64).to_numpy() if name in frame else np.nan
     pairs["_told"] = {*OF_ORDERS} <= {*frame.columns}  # votes made by hand do not say what is known of the orders
     return pairs.assign(_value=_values(frame), _unit=units), keys
 
@@ -208,7 +120,7 @@ def _of_single_answers(
         raise InputError(text)
     gap = (pairs["_good"] - pairs["_other"]).round(9)
     value = np.where(gap.isna(), np.nan, (np.sign(gap) + 1) / 2)
-    none = dict.fromkeys(OF_ORDERS, np.nan)
+    none = dict.fromkeys([*OF_ORDERS, *_OF_VOTES, "n_scored"], np.nan)
     comparisons = pairs[[*JUDGE_KEY, "system", "opponent"]].assign(**none, _told=False, _value=value)
     system = {column: keys.values["system_id"] for column in ("system", "opponent") if "system_id" in keys.values}
     return comparisons.assign(_unit=pairs["_unit"]), replace(keys, values=keys.values | system)
@@ -256,11 +168,9 @@ def _systems(judged: pd.Series, frame: pd.DataFrame, system_a: str, system_b: st
     pairs = pairs.loc[pairs.index.isin(judged)]
     first, second = pairs[system_a], pairs[system_b]
     wrong = first.isna() | second.isna() | (first.astype(str) == second.astype(str))
-    wrong |= first.eq("all") | second.eq("all")
     if wrong.any():
         fact = f"{counted(int(wrong.sum()), 'item')} with wrong systems: {listed(pairs.index[wrong])}"
-        advice = "an item needs two different systems, and a system cannot be called 'all'"
-        raise InputError(f"{fact}; {advice}; correct or drop these items")
+        raise InputError(f"{fact}; an item needs two different systems; correct or drop these items")
     return pairs.assign(**{name: pairs[name].astype(str) for name in (system_a, system_b)})
 
 
@@ -271,20 +181,38 @@ def _values(frame: pd.DataFrame) -> Floats:
     return np.where(tied, 0.5, value)
 
 
-def _row(part: pd.DataFrame, system: Any, opponent: str) -> dict[str, Any]:
-    value, units = part["_value"].to_numpy(), part["_unit"].to_numpy()
+def win_figures(part: pd.DataFrame, system: str | None, notes: Notes) -> dict[str, Any]:
+    """The win rate of a system in its rows of `compared`, its bounds, and its mean over the two orders."""
+    row: dict[str, Any] = {"n_one_order": int(_read_in_one_order(part).sum())}
+    if system is None:  # the rows of a judge
+        return row
+    swapped = part["system"].to_numpy() != system
+    seen = part.assign(**{key: np.where(swapped, 1 - part[key], part[key]) for key in ("_value", *OF_ORDERS)})
+    value, units = seen["_value"].to_numpy(), seen["_unit"].to_numpy()
     scored = ~np.isnan(value)
-    value, units = value[scored], units[scored]
-    interval = mean_interval(value, units, bounds=(0.0, 1.0))
-    notes: Notes = [interval.reason] if interval.reason is not None else []
-    if interval.reason is None:
-        note_few_clusters(units, notes)
-    notes += notes_on_orders(part)
-    row = {key: part[key].iloc[0] for key in JUDGE_KEY} | {"system": str(system), "opponent": opponent}
-    row |= figure_row("win_rate", float(value.mean()) if len(value) else np.nan, interval)
-    row |= {name: int((value == code).sum()) for name, code in (("wins", 1), ("losses", 0), ("ties", 0.5))}
-    row |= {"n_items": len(part), "n_scored": len(value), "n_one_order": int(_read_in_one_order(part).sum())}
-    return row | _both_orders(part) | {"notes": notes}
+    if scored.any():
+        interval = mean_interval(value[scored], units[scored], bounds=(0.0, 1.0))
+        row |= figure_row("win_rate", float(value[scored].mean()), interval, notes)
+        if interval.reason is None:
+            note_few_clusters(units[scored], notes)
+    return row | _both_orders(seen)
+
+
+def order_figures(part: pd.DataFrame) -> dict[str, Any]:
+    """What the order of the answers changes, in rows of `compared` of one judge; NA without votes in both orders."""
+    flips, units, known = part["order_flip"].to_numpy(), part["_unit"].to_numpy(), part["order_flip"].notna().to_numpy()
+    row: dict[str, Any] = {"n_both_orders": int(known.sum()), "notes": []}
+    if known.any():
+        agrees = (flips == 0).astype(np.float64)  # an item without a winner in some order does not agree
+        row |= figure_row("agreement", float(agrees.mean()), rate_interval(agrees, units))
+        row |= figure_row("flip_rate", float(flips[known].mean()), rate_interval(flips[known], units[known]))
+        lost = int((~known).sum())
+        row["notes"] = [f"{counted(lost, 'item')} without a winner in both orders"] if lost else []
+    # each of an item's judgments counts with their mean: its two orders pull in opposite directions by design
+    times = np.where(part["first_rate"].isna(), 0, part["n_scored"].fillna(0)).astype(np.int64)
+    shares, units = (np.repeat(column, times) for column in (part["first_rate"].to_numpy(), units))
+    mean = float(shares.mean()) if len(shares) else np.nan
+    return row | figure_row("first_rate", mean, mean_interval(shares, units, bounds=(0.0, 1.0)))
 
 
 def _both_orders(part: pd.DataFrame) -> dict[str, float]:

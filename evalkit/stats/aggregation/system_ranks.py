@@ -10,15 +10,12 @@ import pandas as pd
 from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.stats.aggregation.bradley_terry import Comparisons, Fit, Ties, fit, has_maximum, win_counts
-from evalkit.stats.aggregation.pairwise_wins import compared, notes_on_orders
+from evalkit.stats.aggregation.pairwise_wins import OF_WINS, compared, notes_on_orders, order_figures, win_figures
 from evalkit.stats.intervals import Interval, effective_clusters, mean_interval
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, figure_row, result_table
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, group
 from evalkit.tables.items import ItemsLike
-
-_COLUMNS = "count: wins losses ties n_items n_scored; text: notes"
-
 
 _SAME = 1e-6  # figures that differ by less differ by rounding alone
 _ALL_TIES = "every comparison is a tie"
@@ -41,16 +38,32 @@ def rank(
 ) -> pd.DataFrame:
     """Systems in one order, by their Bradley-Terry strengths: also if they met different opponents.
 
-    `win_rates` has the counts for each pair of systems, without a model; `ek.plots.plot_rank` draws this table.
+    Beside them its win rate, without a model, and how much the judge depends on the order of the answers. For the
+    figures of two systems alone, pass their rows. `ek.plots.plot_rank` draws this table.
 
     Parameters
     ----------
-    judged, items, system_a, system_b, item_id, clusters, scale
-        As for `win_rates`: pairwise votes or scores, or scores of single answers with a column `system_id`.
+    judged
+        Pairwise votes (rows for every judge come out) or scores (the judge is then ``jury``). A plain table needs
+        `item_id` and `label` (A, B or tie). Or the scores of single answers, a table with `item_id`, `system_id` and
+        `score` (and `judge` where there are several): of two systems on one item the one with the better score wins,
+        and equal scores are a tie. If no item has two systems, as in a table of `points`, the items of one `group_id`
+        are compared, each of a system with each of another.
+    items
+        The items, with the columns that name the systems; by default those columns of `judged`. For scores of single
+        answers it is not needed.
+    system_a, system_b
+        Columns of `items`: which system gave `answer_a` and which `answer_b`.
+    item_id
+        Column of `items` with their ids, as for `judge` (default ``item_id``).
+    clusters
+        item_id -> cluster; by default the items' `group_id` if there is one, else the item.
+    scale
+        What a table of scores of single answers cannot say, as in `vote`. Where it is not known, higher is better.
     ties
         ``davidson`` (1970): win : tie : loss = √(π_i/π_j) : ν : √(π_j/π_i), with π = exp(strength). ``rao_kupper``
         (1967): P(win) = π_i / (π_i + θ π_j), P(loss) = π_j / (π_j + θ π_i), else a tie. Without ties both are the
-        model of Bradley and Terry (1952).
+        model of Bradley and Terry (1952). ``half``: that model, in which a tie counts as half a win of both.
     discrimination
         All judges together: the log odds of a win over a loss are γ_judge · (strength_i − strength_j), and
         each judge has its own tie parameter. γ and strengths can be scaled against each other, so γ has mean 1
@@ -72,7 +85,22 @@ def rank(
           items). Judges are fixed. Intervals compare a system with the mean of all; those of two systems may overlap
           though their difference is clear;
         - `tie_parameter`: ν (0 without ties) or θ (1 without ties);
-        - `wins`, `losses`, `ties`, `n_items` with this system, `n_scored` of them (one per judge for ``all``); `notes`.
+        - `win_rate` 0-1: a win counts 1, a tie .5, a loss 0, over the `n_scored` items; with its 95 % interval by
+          clusters (if every item has the same outcome, Wilson's). It depends on which opponents a system met;
+        - `wins`, `losses`, `ties`: a tie is the label ``tie``, or a vote that is tied, as when a judge prefers
+          whichever answer stands first; `n_items` with this system, `n_scored` of them (one per judge for ``all``);
+        - `n_one_order` of the others were read in one order alone, which makes no winner; `worst` and `best`:
+          `win_rate` if what was not read were against this system or for it;
+        - `order_mean` with its interval: the mean of the win rates in the two orders, each over all items read in it.
+          It uses the items of `n_one_order` too, and what is missing in one order alone does not bias it. Its variance
+          allows for items whose missing order differs from that of the others by as much as the one that was read;
+        - of the judge (the same in the rows of all systems), with intervals: `agreement`, the share of all its items
+          with the same winner in both orders (an item without a winner in one of them does not agree); `flip_rate`,
+          the share of the `n_both_orders` items with a winner in both orders whose winners differ; `first_rate`, the
+          share of its scored judgments for the answer that was shown first, a tie being half of one (.5: no preference
+          for a place). The winner of an order is its samples' only most frequent label. These and `order_mean` are NA
+          where the votes do not name both orders, and for scores the first three;
+        - `notes`.
 
         With `discrimination`, one more row per judge, after the systems: `system` and `rank` are NA,
         `discrimination` with its interval and `tie_parameter` are the judge's.
@@ -85,7 +113,8 @@ def rank(
     Raises
     ------
     InputError
-        As `win_rates`; for `discrimination` of scores, which do not have judges.
+        When `judged` is not pairwise, columns are missing, an item is unknown, its systems are missing or equal, or
+        for `discrimination` of scores, which do not have judges.
     ConfigError
         For an unknown model of ties.
 
@@ -111,12 +140,18 @@ def rank(
     key, rows = JUDGE_KEY[:-1] if discrimination else JUDGE_KEY, list[dict[str, Any]]()
     for index in group(pairs, key).rows():
         votes = pairs.iloc[index]
-        head = {name: votes[name].iloc[0] for name in key}
+        head, of_orders = {name: votes[name].iloc[0] for name in key}, order_figures(votes)
         for row in _ranked(votes, ties, discrimination=discrimination):
-            of_row = votes if "system" in row else votes.loc[votes["judge"].eq(row["judge"])]
-            rows.append(head | row | {"notes": [row["notes"], *notes_on_orders(of_row)]})
+            if "system" in row:
+                seen, orders = votes.loc[votes[["system", "opponent"]].eq(row["system"]).any(axis=1)], of_orders
+            else:
+                seen = votes.loc[votes["judge"].eq(row["judge"])]
+                orders = order_figures(seen)
+            notes: Notes = [*row["notes"], *notes_on_orders(votes if "system" in row else seen), *orders["notes"]]
+            wins = win_figures(seen, row.get("system"), notes)
+            rows.append(head | row | wins | orders | {"notes": [*dict.fromkeys(notes)]})
     strengths = f"Int64: rank; number: strength± {'discrimination± ' * discrimination}tie_parameter"
-    return keys.restore(result_table(rows, [*JUDGE_KEY, "system"], strengths, _COLUMNS))
+    return keys.restore(result_table(rows, [*JUDGE_KEY, "system"], strengths, *OF_WINS, "text: notes"))
 
 
 def _ranked(part: pd.DataFrame, ties: Ties, *, discrimination: bool) -> list[dict[str, Any]]:
@@ -130,6 +165,8 @@ def _ranked(part: pd.DataFrame, ties: Ties, *, discrimination: bool) -> list[dic
     # a judge of ties alone has no discrimination
     used = scored.where(np.isin(scored.judge, scored.judge[scored.value != 0.5])) if discrimination else scored
     wins, even = win_counts(used, len(names))
+    if ties == "half":
+        wins, even = wins + even / 2, np.zeros_like(even)
     reach = np.isfinite(shortest_path(wins + even, unweighted=True))  # by wins and ties, also through others
     classes = reach & reach.T
     core = np.flatnonzero(classes[np.lexsort([reach.sum(axis=1), classes.sum(axis=1)])[-1]])
@@ -159,7 +196,7 @@ def _ranked(part: pd.DataFrame, ties: Ties, *, discrimination: bool) -> list[dic
 def _row(name: str, found: Fit | None, column: int, why: str | None, units: Ints) -> dict[str, Any]:
     """The figure with its interval, or why there is none."""
     if why is not None or found is None:
-        return {"notes": why}
+        return {"notes": [why]}
     values, notes, freedom = found.clusters[:, column], Notes(), max(1.0, effective_clusters(units) - 1)
     varies = len(values) < 2 or np.ptp(values) > _SAME  # a single γ is 1, and judges may have the same votes
     ends = mean_interval(values, np.arange(len(values)), freedom=freedom)

@@ -8,9 +8,7 @@ import pytest
 from judgment_tables import PAIR, judgments
 
 import evalkit as ek
-from evalkit.errors import InputError
 from evalkit.rubrics import Scale
-from evalkit.stats import position_inconsistency, win_rates
 
 RUBRIC = ek.Rubric(
     id="better",
@@ -32,7 +30,7 @@ def systems(n):
 
 
 def of_all(table, system="new"):
-    return table[(table["system"] == system) & (table["opponent"] == "all")].iloc[0]
+    return table[table["system"] == system].iloc[0]
 
 
 def test_a_judge_that_always_takes_the_first_place_wins_nothing():
@@ -40,14 +38,14 @@ def test_a_judge_that_always_takes_the_first_place_wins_nothing():
     votes = ek.vote(asked({at: (["A"], ["B"] if at % 2 else [UNREAD]) for at in range(40)}))
     assert votes["reason"].value_counts().to_dict() == {"tied": 20, "one_order": 20}
     assert votes["label"].isna().all()
-    row = of_all(win_rates(votes, systems(40)))
+    row = of_all(ek.rank(votes, systems(40)))
     assert (row["wins"], row["losses"], row["ties"], row["n_scored"], row["n_one_order"]) == (0, 0, 20, 20, 20)
     # 20 ties; the others took A in AB: with A in BA a win, with B a tie
     assert (row["win_rate"], row["worst"], row["best"]) == (0.5, 0.5, (20 * 0.5 + 20) / 40)
     assert row["order_mean"] == 0.5  # (40 of 40 in AB + 0 of 20 in BA) / 2
     assert row["order_mean_low"] < 0.5 < row["order_mean_high"]
     assert "20 votes left out: only one of two orders was read" in row["notes"]
-    other = of_all(win_rates(votes, systems(40)), "old")
+    other = of_all(ek.rank(votes, systems(40)), "old")
     assert (other["order_mean"], other["worst"], other["best"]) == (0.5, 0.25, 0.5)
     ranks = ek.rank(votes, systems(40))
     assert ranks["notes"].str.contains("20 votes left out: only one of two orders was read").all()
@@ -60,7 +58,7 @@ def test_the_mean_of_two_orders_allows_for_items_that_differ():
     # AB is read on all items: 1 on the first four, 0 on the last four; BA on the first four: 1, 0, 1, 0
     first = [(["A"], ["A" if at % 2 == 0 else "B"]) for at in range(4)]
     votes = ek.vote(asked(dict(enumerate([*first, *[(["B"], [UNREAD])] * 4]))))
-    row = of_all(win_rates(votes, systems(8)))
+    row = of_all(ek.rank(votes, systems(8)))
     assert (row["order_mean"], row["n_one_order"]) == (0.5, 4)
     # parts of the items: ±.25 of AB, ±.25 · 8/4 of BA: .75, −.25, .75, −.25 and four times −.25
     plain = (2 * 0.75**2 + 6 * 0.25**2) / (1 - 1 / 8) / 8**2
@@ -72,7 +70,7 @@ def test_the_mean_of_two_orders_allows_for_items_that_differ():
     assert row["order_mean_high"] == pytest.approx(0.5 + half, abs=1e-6)
     # where both orders were read everywhere nothing is added
     votes = ek.vote(asked(dict(enumerate(first * 2))))
-    row = of_all(win_rates(votes, systems(8)))
+    row = of_all(ek.rank(votes, systems(8)))
     assert row["order_mean"] == row["win_rate"] == 0.75
     assert row["order_mean_high"] == pytest.approx(row["win_rate_high"])
 
@@ -140,19 +138,16 @@ def test_a_table_of_one_order_is_scored_with_a_note():
         votes = ek.vote(table)
         assert votes["score"].tolist() == [1, 0, 0.5] * 4
         assert votes["first_rate"].isna().all()
-        row = of_all(win_rates(votes, systems(12)))
+        row = of_all(ek.rank(votes, systems(12)))
         assert (row["wins"], row["losses"], row["ties"], row["n_one_order"]) == (4, 4, 4, 0)
         assert math.isnan(row["order_mean"])
         assert note in row["notes"]
         assert ek.rank(votes, systems(12))["notes"].str.contains(note).all()
         assert ek.reliability(table)["n_items"].tolist() == [12]
         assert ek.compare(table, table).table["changed"].tolist() == [0]
-        whole = win_rates(ek.aggregate(votes), systems(12))
+        whole = ek.rank(ek.aggregate(votes), systems(12))
         assert of_all(whole)["win_rate"] == 0.5
-    with pytest.raises(InputError, match=r"12 of 12 judgments have no order.*order="):
-        position_inconsistency(made)
-    assert note in position_inconsistency(by_design)["notes"].iloc[0]
-    assert position_inconsistency(by_design)["first_rate"].isna().all()
+        assert row[["agreement", "flip_rate", "first_rate", "n_both_orders"]].fillna(-1).tolist() == [-1, -1, -1, 0]
 
 
 def test_pairs_that_are_each_shown_in_one_order_are_scored_with_a_note():
@@ -166,13 +161,13 @@ def test_pairs_that_are_each_shown_in_one_order_are_scored_with_a_note():
     votes, plain = ek.vote(made), ek.vote(ek.import_judgments(rows.drop(columns="order"), RUBRIC, **options))
     for name in ("score", "label", "reason", "n_scored"):
         assert votes[name].astype(object).fillna("").tolist() == plain[name].astype(object).fillna("").tolist()
-    row, ranks = of_all(win_rates(votes, systems(60))), ek.rank(votes, systems(60))
-    assert row["win_rate"] == of_all(win_rates(plain, systems(60)))["win_rate"]
+    row, ranks = of_all(ek.rank(votes, systems(60))), ek.rank(votes, systems(60))
+    assert row["win_rate"] == of_all(ek.rank(plain, systems(60)))["win_rate"]
     assert row["n_one_order"] == 0
     assert "each pair was shown in one order" in row["notes"]
     assert ranks["notes"].str.contains("each pair was shown in one order").all()
     first = made["label"].eq(made["order"].astype(str).str[0])[made["error"].isna()]
-    assert position_inconsistency(made)["first_rate"].iloc[0] == pytest.approx(first.mean())
+    assert row["first_rate"] == pytest.approx(first.mean())
     # one item in both orders: the judge was asked in both, and what was read in one makes no winner
     more = ek.import_judgments(rows.head(3).assign(order=["AB", "BA", "BA"]), RUBRIC, order="order", **options,
                                verdicts="unswapped")  # fmt: skip
@@ -199,7 +194,7 @@ def test_juries_carry_the_orders_on():
     assert scores["score_ba"].round(3).tolist() == [1.0, 0.667] * 4  # of the judges that were read in BA
     alone = ek.aggregate(ek.vote(asked(first)))
     assert alone["reason"].tolist() == ["one_order", "tied"] * 4
-    assert of_all(win_rates(alone, systems(8)))["n_one_order"] == 4
+    assert of_all(ek.rank(alone, systems(8)))["n_one_order"] == 4
 
 
 def test_accuracy_and_the_overview_say_what_was_left_out():
@@ -223,7 +218,7 @@ def test_order_mean_against_plain_python():
     }
     value = {"A": 1.0, "B": 0.0, "tie": 0.5}
     clusters = {str(at): at // 3 for at in range(60)}
-    row = of_all(win_rates(ek.vote(asked(answers)), systems(60), clusters=clusters))
+    row = of_all(ek.rank(ek.vote(asked(answers)), systems(60), clusters=clusters))
     read = [{at: value[one[order][0]] for at, one in answers.items() if one[order][0] in value} for order in (0, 1)]
     means = [sum(of.values()) / len(of) for of in read]
     assert row["order_mean"] == pytest.approx(sum(means) / 2)
@@ -248,5 +243,5 @@ def test_a_table_of_labels_alone_has_the_same_votes():
     bare, whole = (ek.vote(one)[known].astype(object).fillna("") for one in (own, table))
     assert bare[known[:2] + known[3:]].equals(whole[known[:2] + known[3:]])
     assert (bare["reason"] == "one_order").equals(whole["reason"] == "one_order")
-    rates = [win_rates(ek.vote(one), systems(60)) for one in (own, table)]
+    rates = [ek.rank(ek.vote(one), systems(60)) for one in (own, table)]
     assert rates[0][["win_rate", "order_mean", "notes"]].equals(rates[1][["win_rate", "order_mean", "notes"]])
