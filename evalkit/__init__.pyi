@@ -44,7 +44,6 @@ from .engine import memory as memory
 
 # from judgments to scores
 from .stats import vote as vote
-from .stats import rescore as rescore
 from .stats import aggregate as aggregate
 from .stats import combine as combine
 from .stats import points as points

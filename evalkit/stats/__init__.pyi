@@ -25,5 +25,4 @@ from .comparison.comparison_table import Comparison as Comparison
 from .comparison.drifts import drift as drift
 from .comparison.halos import halo as halo
 from .comparison.noise_floors import noise_floor as noise_floor
-from .touched_tables import rescore as rescore
 from .voting import vote as vote

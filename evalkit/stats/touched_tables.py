@@ -1,8 +1,8 @@
-"""Touched tables: rows whose columns contradict each other, and `rescore`, which recomputes what follows from `score`.
+"""Touched tables: rows whose columns contradict each other are refused; what follows from `score` may be left out.
 
 Which rows no function of evalkit can have made was derived and simulated for every rule: a verdict comes from a vote of
 verdicts, so in votes and scores it may differ from what the mean score would pass.
-Long, but one thing: what the columns of a row say of each other, checked and computed by the same rules.
+Long, but one thing: what the columns of a row say of each other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import pandas as pd
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.errors import InputError, counted
 from evalkit.rubrics import Rubric, row_scales
-from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.scales import Scale, code_text, number
 from evalkit.stats.plain_tables import (
     OF_OWN,
@@ -47,6 +46,11 @@ _TAKEN = [*_SCALED, "score", "score_norm", "label", "passed", "error"]
 _NUMBERS = ["score", "score_norm", "score_sd"]
 _NEAR, _SAME = 0.01, 1e-6  # of the scale's width
 _BESIDE_ERROR, _OTHER_LABEL = "an error stands beside an answer", "label is not the code of score"
+_UNREAD = "there is a score and n_scored is 0"
+_FOLLOWING = {  # what a table without it gets from the answer; that labels are tied does not follow from one
+    "score": ["label", "passed", "score_norm", "tied", "tied_labels", "status"],
+    "label": ["score", "passed", "score_norm", "status"],
+}
 _ROWS = 1_000_000  # checked at a time, which bounds the memory
 
 
@@ -70,9 +74,17 @@ def check_rows(frame: Any, name: str, *, need: Iterable[str] | None = None) -> p
         fact = f"{counted(len(rows), 'row')} of {len(table)} of the {name} table cannot be right"
         why = "; ".join(reason for reason in faults if faults[reason])
         fact = f"{fact}, because {why} (rows {numbers}, from 0; the first: {_cells(table, rows[0])})"
-        advice = "Restore what was changed or, if `score` is right, pass ek.rescore(table)"
+        of_labels = measured.nominal  # where the label is the answer, and the score follows from it
+        answer, sign = ("label", "==") if of_labels[rows].all() else ("score", "!=")
+        unread, own = ["n_scored"] * bool(faults.get(_UNREAD)), ["passed"] * bool(own_rows(table, name).any())
+        gone = [key for key in (*_FOLLOWING[answer], *unread) if key in table and key not in own]
+        some = f"[table['level'] {sign} 'nominal']" if 0 < of_labels.mean() < 1 else ""
+        advice = "Restore what was changed"
+        if "score_sd" not in table or table["score_sd"].isna().all():  # else the label is that of a distribution
+            advice += f" or, if `{answer}` is right, drop what follows from it, which is then computed again"
+            advice += f": table{some}.drop(columns={gone})"
         if faults.get(_BESIDE_ERROR):
-            advice += ", which removes answers beside an error: where one is right, clear its `error` first"
+            advice += "; of a row with an answer and an `error`, clear the one that is wrong"
         raise InputError(f"{fact}. {advice}{f'; {OTHERS_LABEL}' if faults.get(_OTHER_LABEL) else ''}")
     return table
 
@@ -164,91 +176,6 @@ def take_votes(
     frame, keys = take_rows_by(source, name, by, need=[*key, *need], function=function, scale=scale)
     refuse_doubles(frame, [*key, *by], name)
     return (frame if name == "votes" else frame.assign(judge=pd.Categorical([JURY] * len(frame)))), keys
-
-
-def rescore(table: pd.DataFrame, *, scale: ScaleLike | None = None) -> pd.DataFrame:
-    """A table whose `score` was changed, with the columns that follow from it computed again.
-
-    Only rows that contradict themselves change: other votes and scores keep their verdicts, which come from a vote of
-    verdicts. To give rows a verdict of your own, set `passed` after this call.
-
-    Parameters
-    ----------
-    table
-        Judgments, votes, scores or rubric scores, of which `score` (on nominal scales: `label`) is right. A plain table
-        (`item_id`, `judge`, `score`) gets these columns.
-    scale
-        What a plain table cannot say, as in `vote`.
-
-    Returns
-    -------
-    DataFrame
-        The table with `score_norm`, `label` (the nearest code; NA for an exact half), `passed` (by the pass rule; NA
-        for a vote or score between ordinal codes, which is a mean) and what says whether a row is scored or tied. A
-        judgment with an `error` loses its score: what was not read never becomes a number by this. To give it a score
-        of your own, clear its `error`, too.
-
-    Raises
-    ------
-    InputError
-        When it is none of these tables, or a score is not on its scale.
-
-    Examples
-    --------
-    >>> judgments = schemas.table("judgments", {
-    ...     "rubric": ["r"] * 2, "rubric_version": ["v1"] * 2, "item_id": ["x", "y"], "criterion": ["c"] * 2,
-    ...     "judge": ["j"] * 2, "sample": [0] * 2, "score": [0.0, 2.0], "score_norm": [1.0, 1.0], "label": ["2", "2"],
-    ...     "passed": [True, True], "level": ["ordinal"] * 2,
-    ...     "scale": ['{"codes":[0,1,2],"better":"high","pass_at":2}'] * 2})
-    >>> rescore(judgments)[["score", "score_norm", "label", "passed"]].values.tolist()
-    [[0.0, 0.0, '0', False], [2.0, 1.0, '2', True]]
-    """
-    columns = names_in(table)
-    of_scores = "rubric_scores" if {"n_criteria", *_SCALED} <= columns - {"criterion"} else "scores"
-    name = "judgments" if "sample" in columns else "votes" if "judge" in columns else of_scores
-    keys = Keys()
-    if name != "rubric_scores":
-        needed_columns = ["score", *(_SCALED if scale is None else ["passed"])]
-        table, keys = complete(table, name, need=needed_columns, function="rescore", scale=scale)
-    frame, measured = _spelled(schemas.check(table, name, need=["score", *_SCALED]), name)
-    wrong = np.logical_or.reduce([np.zeros(len(frame), bool), *_faults(_Rows.of(frame, measured), name).values()])
-    rows = _Rows.of(frame.loc[wrong], measured.take(np.flatnonzero(wrong)))
-    old, score, label, nominal = rows.frame, rows.score.copy(), rows.label, rows.measured.nominal
-    if "error" in old:
-        lost = old["error"].notna().to_numpy()
-        score[lost], label[lost] = np.nan, None
-    nearest, half = row_scales.nearest_labels(score, rows.measured)
-    label_of = {value: text for text, value in row_scales.PAIR_SCORES.items()}
-    of_pair = pd.Series(score).map(label_of).to_numpy(dtype=object)
-    label = np.where(nominal, np.where(np.isnan(score), label, of_pair), np.where(rows.expected, label, nearest))
-    norm, verdict = _places(old, score, label, rows.measured), row_scales.rule_verdicts(score, label, rows.measured)
-    off = np.abs(norm - 0.5) > 0.5 + _SAME
-    if off.any():
-        raise InputError(
-            f"rescore: {counted(int(off.sum()), 'score')} of the {name} table {'is' if off.sum() == 1 else 'are'} not "
-            f"on the scale, the first: {_cells(old, int(off.argmax()))}; correct the column `score`"
-        )
-    has_answer = ~np.isnan(score) | ~pd.isna(label)
-    ordinal = rows.measured.each([scale.level == "ordinal" for scale in rows.measured.scales]) & (name != "judgments")
-    codes = np.array([np.nan if pd.isna(text) else number(text) for text in label], dtype=float)
-    means = ordinal & ~np.isnan(score) & ~(np.abs(codes - score) <= _SAME)  # their verdict would come from a vote
-    new: dict[str, Any] = {"score": score, "score_norm": np.clip(norm, 0, 1), "label": label, "tied": half}
-    new["tied_labels"] = row_scales.halfway_labels(score, rows.measured, half)
-    if name != "rubric_scores":  # a verdict on all criteria does not follow from their mean
-        verdict = np.where(rows.expected & has_answer, rows.verdict, verdict)  # of a distribution: its own
-        verdict[means] = -1
-        new["passed"] = np.array([None if code < 0 else code == 1 for code in verdict], dtype=object)
-    new["n_scored"] = np.maximum(old.get("n_scored", 0), has_answer)
-    if "reason" in old:
-        of_answer = np.full(len(old), None, dtype=object)
-        of_answer[means & rows.measured.has_rule], of_answer[half] = row_scales.MEANS, "tied"
-        new["reason"] = np.where(has_answer, of_answer, old["reason"].astype(object))
-    new["status"] = np.where(has_answer, "ok", "unscored")
-    for key in [key for key in new if key in frame]:
-        cells = frame[key].astype(object).to_numpy(copy=True)
-        cells[wrong] = new[key]
-        frame = frame.assign(**{key: pd.Series(cells, index=frame.index).where(pd.notna(cells), None)})
-    return keys.restore(check_rows(frame, name, need=["score"]))
 
 
 def votes_options(votes: pd.DataFrame) -> dict[str, Flags]:
@@ -413,7 +340,7 @@ def _faults_of_votes(rows: _Rows, name: str) -> dict[str, Flags]:
     unread = frame["n_scored"].eq(0).to_numpy() if "n_scored" in frame else False
     return {
         "there is a verdict and no pass rule": bound & (rows.verdict >= 0) & ~rows.measured.has_rule,
-        "there is a score and n_scored is 0": by_rule & has_score & unread,
+        _UNREAD: by_rule & has_score & unread,
         "there is a label or a verdict, and no score": lost & (~pd.isna(rows.label) | (rows.verdict >= 0)),
         _OTHER_LABEL: strange,
         "passed contradicts a score at the end of the scale": ends,

@@ -42,7 +42,6 @@ def doors(people: pd.DataFrame, other: pd.DataFrame):
         "summarize": lambda table, scale: ek.summarize(alone(table), scale=scale),
         "by judge": lambda table, scale: ek.summarize(table, by="judge", scale=scale),
         "combine": lambda table, _: ek.combine(alone(table).assign(criterion="c"), rubric),
-        "rescore": lambda table, scale: ek.rescore(table, scale=scale),
         "rank": lambda table, scale: ek.rank(
             table.assign(system_id=table["item_id"] % 2, item_id=table["item_id"] // 2), scale=scale
         ),
@@ -94,11 +93,8 @@ def test_labels_of_the_scores_themselves_are_no_error(kind):
         table, people, _ = merged(seed)
         both = table.assign(label=table["score"].astype("float64").map({code: f"{code}.0" for code in CODES}))
         for name, function in doors(people, table.assign(score=6 - table["score"])).items():
-            if name != "rescore":
-                plain = function(table, SCALES[kind])
-                assert_frame_equal(
-                    function(both, SCALES[kind])[[*plain.columns]], plain, check_categorical=False, obj=name
-                )
+            plain = function(table, SCALES[kind])
+            assert_frame_equal(function(both, SCALES[kind])[[*plain.columns]], plain, check_categorical=False, obj=name)
     half = pd.DataFrame({"item_id": [1, 2, 3], "judge": "a", "score": [1.5, 1.5, 1.4], "label": ["1", "2", "1"]})
     assert ek.aggregate(half, scale=CODES)["score"].tolist() == [1.5, 1.5, 1.4]
     with pytest.raises(InputError, match=r"row 2 \(item 3, judge a\) has the score 1.4 and the label '2' \(1 such row"):

@@ -265,7 +265,6 @@ def test_a_verdict_needs_no_pass_rule_in_any_step():
         jury = ek.aggregate(votes)
         assert jury["passed"].tolist() == [n > 1 for n in n_passing]
         assert ek.summarize(jury)["n_verdicts"].tolist() == [60]
-        assert ek.aggregate(ek.rescore(votes))["passed"].tolist() == jury["passed"].tolist()
         if scale is None:
             assert ek.aggregate(votes, scale=(0, 2))["passed"].tolist() == jury["passed"].tolist()
         row = ek.compare(scores, scores.assign(passed=~scores["passed"])).table.iloc[0]
@@ -286,5 +285,6 @@ def test_a_verdict_beside_a_score_at_the_other_end_passes_the_next_steps_and_an_
     for edit in ({"score": 1.0}, {"label": "0"}, {"score_norm": 0.1}):
         with pytest.raises(EvalkitError, match="cannot be right"):
             ek.aggregate(votes.assign(**edit))
-    assert ek.rescore(votes.assign(score=1.0))["label"].tolist() == ["1"] * 8
+    with pytest.raises(EvalkitError, match=r"table.drop\(columns=\['label', 'score_norm', 'tied', 'tied_labels'\]\)"):
+        ek.aggregate(votes.assign(score=1.0))  # not `passed`, which is the function's
     assert ek.reliability(votes)["alpha_vote"].notna().tolist() == [False]

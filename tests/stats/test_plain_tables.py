@@ -195,7 +195,6 @@ class TestScales:
         for ties in ("na", "low"):
             votes = ek.vote(samples, scale=scale, ties=ties)
             assert cells(votes, "label", "tied", "reason") == [[None, False, None]] * 2 + [[f"{high:g}", False, None]]
-            assert not ek.rescore(votes)["tied"].any()
         most = ek.aggregate(table, scale=scale, method="majority")  # each number is a label
         assert cells(most, "score", "tied")[1] == [half, False]
         own = ek.aggregate(table, method=lambda scores: scores.mean(), scale=scale)
@@ -216,16 +215,6 @@ class TestScales:
         assert np.isnan(units["spread_item"])
         assert shares["spread_item"] > 0
         assert NO_ENDS in units["notes"]
-
-    def test_rescore_completes_a_table(self):
-        assert cells(ek.rescore(J, scale=[0, 1, 2]), "item_id", "score_norm", "label")[:3] == [
-            [1, 1, "2"],
-            [1, 1, "2"],
-            [1, 0.5, "1"],
-        ]
-        votes = ek.vote(J, scale=[0, 1, 2])
-        changed = votes.assign(score=[0.0, *votes["score"][1:]])
-        assert cells(ek.rescore(changed), "item_id", "score_norm")[0] == [1, 0]
 
 
 class TestKeys:
@@ -300,7 +289,7 @@ class TestOtherTables:
                 function(table)
 
     def test_empty_single_and_unscored_tables(self):
-        for function in (ek.vote, ek.aggregate, ek.disagreement, ek.reliability, ek.rescore):
+        for function in (ek.vote, ek.aggregate, ek.disagreement, ek.reliability):
             assert len(function(J[:0])) == 0
         assert ek.aggregate(J[:1])["score"].tolist() == [2]
         for nothing in (np.nan, None, pd.NA):

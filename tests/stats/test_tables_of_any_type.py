@@ -101,8 +101,6 @@ FUNCTIONS = {
     "drift": (EARLIER, lambda t: drift(t, LATER, labels=PEOPLE)),
     "halo": (SINGLE, lambda t: halo(t, TOGETHER, PEOPLE)),
     "pick_examples": (PEOPLE[PEOPLE["annotator"] == "p"], lambda t: ek.pick_examples(t, ITEMS)),
-    "rescore": (SCORES, ek.rescore),
-    "rescore judgments": (JUDGED, ek.rescore),
     "vote of expected": (EXPECTED, ek.vote),
     "reliability of expected": (EXPECTED, ek.reliability),
     "reliability of votes": (ek.vote(JUDGED, method="majority"), lambda t: ek.reliability(t, full=True, ties="half")),

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -175,7 +176,7 @@ EDITS = {
 @pytest.mark.parametrize("name", EDITS)
 def test_an_edit_is_refused_with_rows_and_what_to_do(name):
     table = judgments(JUDGED)
-    with pytest.raises(InputError, match=r"(rescore|Restore|rubric_version)"):
+    with pytest.raises(InputError, match=r"(Restore|rubric_version)"):
         EDITS[name](table)
 
 
@@ -183,7 +184,7 @@ def test_the_error_names_rows_and_their_number():
     table = judgments({(str(at), "j"): [2] for at in range(9)})
     table.loc[table.index[3:], "score"] = 0.0
     words = r"6 rows of 9 of the judgments table .*label is not the code of score.*rows 3, 4, 5, 6, 7 and 1 more"
-    with pytest.raises(InputError, match=words + r".*first: item_id '3', .*score '0.0'.*ek.rescore\(table\)"):
+    with pytest.raises(InputError, match=words + r".*first: item_id '3', .*score '0.0'.*`score` is right"):
         ek.vote(table)
 
 
@@ -203,49 +204,87 @@ def test_harmless_edits_stay_possible():
     assert ek.aggregate(votes)["passed"].tolist()[0] is True
 
 
-def test_rescored_tables_are_computed_by_hand_and_pass():
+def advised(table, function):
+    """What the refusal of a table says to drop, and from which rows."""
+    with pytest.raises(InputError) as caught:
+        function(table)
+    advice = re.search(
+        r"is right, drop what follows from it, which is then computed again: (.*?\]\))", str(caught.value)
+    )
+    assert advice is not None, caught.value
+    return eval(advice[1], {"table": table})  # the line of the message works as it stands
+
+
+def test_what_follows_from_a_corrected_score_is_computed_by_hand():
     table = judgments({("a", "x"): [2], ("b", "x"): [0], ("c", "x"): ["!unreadable"], ("d", "x"): [1], ("e", "x"): [2]})
-    table.loc[0, "score"] = 1.0  # edited
-    table.loc[2, "score"] = 2.0  # not read: filled
-    table["error"] = table["error"].astype(object)
-    table.loc[3, "error"] = "abstained"  # taken back
-    made = ek.rescore(table)
-    assert made["score"].fillna(-1).tolist() == [1, 0, -1, -1, 2]
-    assert made["score_norm"].round(2).fillna(-1).tolist() == [0.5, 0, -1, -1, 1]
-    assert made["label"].astype(object).fillna("").tolist() == ["1", "0", "", "", "2"]
-    assert made["passed"].astype(object).fillna("").tolist() == [False, False, "", "", True]
-    assert made["error"].astype(object).fillna("").tolist() == ["", "", "unreadable", "abstained", ""]
-    read = table.assign(error=table["error"].mask(table["item_id"] == "c"))  # read by a person
-    assert ek.vote(ek.rescore(read))["score"].fillna(-1).tolist() == [1, 0, 2, -1, 2]
-    assert_frame_equal(ek.rescore(made), made)
-    own = made.assign(score=made["score"].where(made["item_id"] != "a", 0.0))
-    assert ek.rescore(own)["passed"].tolist()[0] is False
-    # votes: .5 is half-way, 1.7 is nearest to 2; both are means, and which samples passed is not known
+    table.loc[0, "score"] = 1.0
+    made = ek.vote(advised(table, ek.vote))
+    assert made["score"].fillna(-1).tolist() == [1, 0, -1, 1, 2]
+    assert made["score_norm"].fillna(-1).tolist() == [0.5, 0, -1, 0.5, 1]
+    assert made["label"].astype(object).fillna("").tolist() == ["1", "0", "", "1", "2"]
+    assert made["passed"].astype(object).fillna("").tolist() == [False, False, "", False, True]
+    assert made["reason"].astype(object).fillna("").tolist() == ["", "", "unreadable", "", ""]
+    # votes: .5 is half-way, 1.7 is nearest to 2; both are means, so all are, and which samples passed is not known
     votes = ek.vote(judgments({(item, "x"): [2] for item in "abc"}))
     votes["score"] = [0.5, 1.7, 2.0]
-    fixed = ek.rescore(votes)
-    assert fixed["score_norm"].tolist() == [0.25, 0.85, 1.0]
-    assert fixed["label"].astype(object).fillna("").tolist() == ["", "2", "2"]
-    assert fixed["passed"].astype(object).fillna("").tolist() == ["", "", True]
-    assert fixed["reason"].astype(object).fillna("").tolist() == ["tied", MEANS, ""]
-    assert fixed["tied"].tolist() == [True, False, False]
-    assert fixed["tied_labels"].astype(object).fillna("").tolist() == ['["0","1"]', "", ""]
-    scores = ek.aggregate(fixed)
-    scores["score"] = [0.0, math.nan, 2.0]
-    again = ek.rescore(scores)
-    assert again["status"].tolist() == ["ok", "unscored", "ok"]
-    row = ek.summarize(again).iloc[0]
-    assert (row["mean"], row["n_scored"], row["pass_rate"]) == (1.0, 2, 0.5)
+    scores = ek.aggregate(advised(votes, ek.aggregate))
+    assert scores["score_norm"].tolist() == [0.25, 0.85, 1.0]
+    assert scores["label"].astype(object).fillna("").tolist() == ["", "2", "2"]
+    assert scores["passed"].isna().all()
+    assert set(scores["reason"]) == {MEANS}
+    # scores: no mean among them, so each has the verdict of its code; one was filled where nothing was scored
+    scores = ek.aggregate(ek.vote(judgments({("a", "x"): [2], ("b", "x"): [0], ("c", "x"): ["!empty"]})))
+    scores["score"] = [0.0, 2.0, 1.0]
+    right = advised(scores, ek.summarize)
+    assert "n_scored" not in right
+    row = ek.summarize(right).iloc[0]
+    assert (row["mean"], row["n_scored"], row["pass_rate"]) == (1.0, 3, pytest.approx(1 / 3))
 
 
-def test_rescore_refuses_what_it_cannot_repair():
-    votes = ek.vote(judgments(JUDGED))
-    with pytest.raises(InputError, match=r"rescore: 1 score of the votes table is not on the scale.*score '20.0'"):
-        ek.rescore(rows(votes, score=20.0))
-    with pytest.raises(InputError, match="neither an error nor a score on the scale"):
-        ek.rescore(rows(judgments(JUDGED), score=1.5))
-    with pytest.raises(InputError, match="no column `item_id` and no `score`"):
-        ek.rescore(pd.DataFrame({"a": [1]}))
+def test_an_answer_beside_an_error_is_cleared_by_the_user():
+    table = judgments({("a", "x"): [2], ("b", "x"): ["!unreadable"]})
+    table.loc[1, "score"] = 1.0
+    with pytest.raises(InputError, match="clear the one that is wrong"):
+        ek.vote(table)
+    table = advised(table, ek.vote)
+    with pytest.raises(InputError, match=r"row 1 \(item b\) has both an answer and the error 'unreadable'"):
+        ek.vote(table)
+    assert ek.vote(table.assign(error=None))["label"].tolist() == ["2", "1"]
+    assert ek.vote(table.assign(score=[2, None]))["n_scored"].tolist() == [1, 0]
+
+
+def test_where_labels_are_the_answers_they_are_never_dropped():
+    mixed = pd.concat(
+        [judgments(JUDGED), judgments({("a", "x"): ["art"]}, TOPIC, criterion="topic")], ignore_index=True
+    )
+    mixed.loc[0, "score"] = 0.0
+    right = advised(mixed, ek.vote)
+    assert set(right["criterion"]) == {"c"}
+    assert ek.vote(right)["n_scored"].sum() == len(right) - 1
+    # of pairs, the score follows from the label, and a tie is not lost
+    answers = {("a", "x"): ("A", "A"), ("b", "x"): ("B", "B"), ("c", "x"): ("A", "B")}
+    votes = ek.vote(judgments({key: {"AB": [ab], "BA": [ba]} for key, (ab, ba) in answers.items()}, PAIR))
+    touched = votes.assign(score=[0.0, 0.0, 0.5])
+    right = ek.aggregate(advised(touched, ek.aggregate))
+    assert right["label"].astype(object).fillna("").tolist() == ["A", "B", ""]
+    assert right["tied"].tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("name", ["one score", "all passed", "norm turned", "one label"])
+def test_the_line_of_a_refusal_works(name):
+    table = judgments(JUDGED)
+    edited = {
+        "one score": rows(table, score=1.0),
+        "all passed": table.assign(passed=table["passed"].mask(table["error"].isna(), True)),
+        "norm turned": table.assign(score_norm=1 - table["score_norm"]),
+        "one label": rows(table, label="0"),
+    }[name]
+    right = advised(edited, ek.vote)
+    expected = ek.vote(
+        rows(table, score=1.0, label="1", passed=False, score_norm=0.5) if name == "one score" else table
+    )
+    figures = ["score", "score_norm", "label", "passed", "n_scored"]
+    assert_frame_equal(ek.vote(right)[figures], expected[figures], check_categorical=False)
 
 
 def test_codes_are_compared_by_value():
@@ -307,31 +346,6 @@ def test_a_csv_file_with_empty_texts_is_the_table_that_was_saved(tmp_path):
     table.to_csv(tmp_path / "j.csv", index=False)
     read = pd.read_csv(tmp_path / "j.csv", keep_default_na=False, dtype=str)
     assert_frame_equal(ek.vote(read), ek.vote(table), check_categorical=False)
-    assert_frame_equal(ek.rescore(read)[["score", "label", "passed"]], ek.rescore(table)[["score", "label", "passed"]],
-                       check_categorical=False)  # fmt: skip
     beside = table.assign(error=table["error"].astype(object).fillna("nothing"))
-    with pytest.raises(
-        InputError, match=r"rescore\(table\), which removes answers beside an error: .* clear its `error`"
-    ):
+    with pytest.raises(InputError, match=r"an error stands beside an answer.*clear the one that is wrong"):
         ek.vote(beside)
-
-
-@pytest.mark.parametrize("function", [ek.vote, lambda table: ek.aggregate(ek.vote(table))])
-def test_a_rescored_mean_has_no_verdict(function):
-    draw = np.random.default_rng(5)
-    made = function(judgments({(str(at), "j"): [int(code) for code in draw.integers(0, 3, 3)] for at in range(40)}))
-    changed = draw.random(len(made)) < 0.5
-    score = np.where(changed, draw.choice([0, 1, 2, 0.25, 0.5, 1.4, 1.75], len(made)), made["score"])
-    fixed = ek.rescore(made.assign(score=score))
-    assert fixed["score"].tolist() == score.tolist()
-    for old, row, value in zip(made["passed"], fixed.itertuples(), score, strict=True):
-        recomputed = abs(row.score - made["score"][row.Index]) > 1e-9
-        if recomputed and value % 1:
-            assert pd.isna(row.passed), value
-            assert row.reason == ("tied" if value % 1 == 0.5 else MEANS), value
-        elif recomputed:
-            assert row.passed == (value >= 2), value
-        else:
-            assert pd.isna(row.passed) if pd.isna(old) else row.passed == old
-    scores = fixed if "judge" not in fixed else ek.aggregate(fixed)
-    assert ek.summarize(scores)["n_verdicts"].tolist() == [scores["passed"].notna().sum()]

@@ -523,9 +523,12 @@ def test_votes_have_the_spread_of_one_draw_and_no_self_agreement(tmp_path):
     assert votes["score_sd"].tolist() == pytest.approx([1.0, 0.0], abs=1e-3)  # √(.5 · 1² + .5 · 1²)
     assert votes["self_agreement"].isna().all()
     frame = judgments_of(tmp_path, {"a": [{"4": 0.5, "2": 0.5}]}, 2).assign(score=[2.0, 4.0], score_sd=[1.0, 3.0])
+    with pytest.raises(InputError, match=r"score_norm does not follow from score .*Restore what was changed$"):
+        ek.vote(frame)
+    frame = frame.assign(score_norm=[0.25, 0.75])
     # within: (1 + 9) / 2 = 5; between: (1 + 1) / 2 = 1
-    assert ek.vote(ek.rescore(frame))["score_sd"].tolist() == pytest.approx([math.sqrt(6)])
-    half = ek.rescore(frame.assign(score_sd=[1.0, math.nan], score=[2.0, 4.0]))
+    assert ek.vote(frame)["score_sd"].tolist() == pytest.approx([math.sqrt(6)])
+    half = frame.assign(score_sd=[1.0, math.nan], label=["2", "4"], passed=[False, True])
     assert ek.vote(half)["score_sd"].isna().all()
 
 
@@ -535,9 +538,11 @@ def test_reliability_and_the_plot_say_how_much_one_draw_would_vary(tmp_path):
     # variances 1 and 0 on a scale of width 4: (1 / 16 + 0) / 2
     for form in (judgments, ek.vote(judgments)):
         assert ek.reliability(form)["spread_draw"].tolist() == pytest.approx([1 / 32], abs=1e-3)
-    without = ek.rescore(judgments.drop(columns="score_sd").assign(score=[4.0, 4.0, 5.0, 5.0]))
+    without = judgments.drop(columns="score_sd")
+    without = without.assign(score=[4.0, 4, 5, 5], score_norm=[0.75, 0.75, 1, 1], label=list("4455"), passed=True)
     assert ek.reliability(without)["spread_draw"].isna().all()
-    unread = ek.rescore(judgments.assign(error=["low_mass", "low_mass", None, None]))
+    unread = judgments.assign(error=["low_mass", "low_mass", None, None])
+    unread.loc[unread["error"].notna(), ["score", "score_norm", "label", "passed"]] = None
     assert ek.reliability(unread)["spread_draw"].tolist() == pytest.approx([0.0], abs=1e-3)
     items = [{"item_id": "a", "answer": "4"}, {"item_id": "b", "answer": "5"}]
     evaluation, plain = (
@@ -550,8 +555,8 @@ def test_reliability_and_the_plot_say_how_much_one_draw_would_vary(tmp_path):
 def test_expected_scores_agree_by_distance_and_by_their_labels(tmp_path):
     replies: dict[str, list[dict[Token, float]]] = {"a": [{"4": 0.9, "2": 0.1}], "b": [{"2": 0.8, "1": 0.2}]}
     expected = judgments_of(tmp_path, replies, 1).assign(judge="expected", score=[3.8, 1.8])
-    text = expected.assign(judge="text", score=[4.0, 2.0], score_sd=math.nan)
-    both = ek.rescore(pd.concat([expected, text], ignore_index=True))
+    text = expected.assign(judge="text", score=[4.0, 2.0], score_norm=[0.75, 0.25], score_sd=math.nan)
+    both = pd.concat([expected, text], ignore_index=True)
     (row,) = ek.reliability(both).to_dict("records")
     assert (row["metric"], row["percent_agreement"]) == ("interval", 1.0)
     # α = 1 − Do/De: Do = .2²; De = mean square over the 6 pairs of 3.8, 4, 1.8, 2: (2 · .04 + 2 · 4 + 2.2² + 1.8²) / 6
