@@ -387,14 +387,6 @@ def topical(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
         for row in table.itertuples(index=False):
             tally.add(f"{row.prompt} {row.what} {row.figure}", row.published, row.matched)
         _counts(variant, published, tally)
-        curve = ek.stats.k_curve(variant.authors, variant.labels, figures=["spearman", "pearson"], ks=[1, 3, 5, 10])
-        curve = curve.set_index(["figure", "k"])
-        for k in (1, 3, 5, 10):
-            cell, name = published["k_curve"][f"random{k}/mean"], f"{variant.name} {k} random samples"
-            sd = cell["sd_spearman"]  # of single draws: other draws, fewer than ours, can differ by a good part of it
-            tally.add(f"{name} spearman", cell["dataset_spearman"], curve.loc[("spearman", k), "value"], sd / 2)
-            tally.add(f"{name} pearson", cell["dataset_pearson"], curve.loc[("pearson", k), "value"], sd / 2)
-            tally.add(f"{name} SD", sd, curve.loc[("spearman", k), "sd_subsets"], 0.4 * sd)
 
 
 def _counts(variant: topical_chat.Variant, published: Mapping[str, Any], tally: Tally) -> None:

@@ -56,7 +56,6 @@ from .stats import reliability as reliability
 from .stats import align as align
 from .stats import split_labels as split_labels
 from .stats import next_labels as next_labels
-from .stats import pick_examples as pick_examples
 from .stats import corpus_estimate as corpus_estimate
 from .evaluation import calibrate as calibrate
 from .stats import compare as compare

@@ -50,15 +50,12 @@ def make(folder: Path = FOLDER) -> None:
             ek.evaluate(items, one, list(PRICES), samples=3, labels=labels, cache=cache, progress=False)
             for one in (rubric, rubric.edit("faithfulness", scale=EDIT))
         )
-        many = ek.judge(items, rubric, ["fake:strict", "fake:noisy"], samples=8, cache=cache, progress=False)
-    curve = ek.stats.k_curve(many, labels, ks=[1, 2, 3, 5, 8, 16])
     pictures = {
         "scores": ek.plots.plot_scores(first, theme="light"),
         "scores-dark": ek.plots.plot_scores(first, theme="dark"),
         "confusion": ek.plots.plot_confusion(first.votes, labels, theme="light"),
         "agreement": ek.plots.plot_agreement(first, theme="light"),
         "disagreement": ek.plots.plot_disagreement(first, theme="light"),
-        "k-curve": ek.plots.plot_k_curve(curve, theme="light"),
         "rank": ek.plots.plot_rank(ranked(), theme="light"),
         "versions": ek.plots.plot_versions(first, second, labels=labels, theme="light"),
         "cost": ek.plots.plot_cost({"v1": priced(first), "edit": priced(second)}, theme="light"),

@@ -262,8 +262,8 @@ class Rubric(FileModel):
         Parameters
         ----------
         examples
-            What `pick_examples` returned, or such a table: `criterion`, `label`, and the rubric's inputs. Examples
-            are part of the rubric, its version and its keys; other criteria keep their replies.
+            What `next_labels` returned for ``examples``, or such a table: `criterion`, `label`, and the rubric's
+            inputs. Examples are part of the rubric, its version and its keys; other criteria keep their replies.
 
         Raises
         ------

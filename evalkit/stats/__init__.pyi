@@ -15,11 +15,8 @@ from .alignment.held_out_tests import flip_p as flip_p
 from .alignment.judge_alignment import align as align
 from .alignment.judge_contributions import jury_value as jury_value
 from .alignment.label_draws import next_labels as next_labels
-from .alignment.label_draws import pick_examples as pick_examples
-from .alignment.label_splits import held_out_looks as held_out_looks
 from .alignment.label_splits import split_labels as split_labels
 from .alignment.pass_thresholds import pass_threshold as pass_threshold
-from .alignment.sample_curves import k_curve as k_curve
 from .comparison.compare_evaluations import compare as compare
 from .comparison.comparison_table import Comparison as Comparison
 from .comparison.drifts import drift as drift

@@ -18,7 +18,7 @@ from evalkit.errors import EvalkitWarning
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.checked_arguments import labels_of
 from evalkit.rubrics.human_labels import LEVELS, QUESTION_HASH, text_hashes
-from evalkit.stats import k_curve
+from evalkit.stats import confusion
 from evalkit.tables.items import as_items
 
 RUBRIC = ek.Rubric(
@@ -105,7 +105,7 @@ def test_all_that_has_items_and_labels_leaves_them_out(tmp_path: Path) -> None:
     with pytest.warns(EvalkitWarning, match="of other texts"):
         assert Evaluation.of(evaluation.judgments, items, labels, RUBRIC, inputs=INPUTS).labels is not None
     with pytest.warns(EvalkitWarning, match="of other texts"):
-        k_curve(evaluation, labels)
+        confusion(evaluation, labels)
     bare = ek.align(evaluation.votes, labels)  # a table has no texts
     assert bare["n_labelled"].tolist() == [12]
     assert "not checked whether the texts are those that people labelled" in bare["notes"].iloc[0]

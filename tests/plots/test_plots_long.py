@@ -23,7 +23,6 @@ from evalkit.plots import (
     plot_confusion,
     plot_cost,
     plot_disagreement,
-    plot_k_curve,
     plot_rank,
     plot_scores,
     plot_versions,
@@ -514,43 +513,6 @@ class TestRank:
             plot_rank(pd.DataFrame())
 
 
-class TestKCurve:
-    SAID = {(item, "x"): [at % 2, at % 2, 1 - at % 2, at % 2] for at, item in enumerate("abcdef")}  # noqa: RUF012
-
-    def labels(self):
-        return pd.DataFrame(
-            {"item_id": list("abcdef"), "criterion": "c", "annotator": "p", "label": ["0", "1", "0", "1", "1", "0"]}
-        )
-
-    def test_each_figure_is_that_of_the_table(self):
-        curve = ek.stats.k_curve(judgments(self.SAID, BINARY), self.labels(), ks=[1, 3, 4, 8])
-        alt = plot_k_curve(curve).alt
-        assert "6 labelled items, 4 recorded samples per item" in alt
-        for row in curve.to_dict("records"):
-            if not row["extrapolated"]:
-                assert f"{row['k']} sample{'s' * (row['k'] > 1)}: accuracy {row['value']:.2f}" in alt
-            else:
-                assert f"{row['k']} sample{'s' * (row['k'] > 1)}: Φ {row['phi']:.2f} (extrapolated)" in alt
-        assert alt.count("(extrapolated)") == 1
-        shuffled = curve.sample(frac=1, random_state=1)
-        assert plot_k_curve(shuffled).alt == alt
-
-    def test_without_labels_there_is_phi_alone(self):
-        picture = plot_k_curve(ek.stats.k_curve(judgments(self.SAID, BINARY), ks=[1, 4]))
-        assert "accuracy" not in picture.alt
-        assert "no labels: Φ alone" in picture.svg()
-
-    def test_nothing_is_said_with_its_reason(self):
-        assert "nothing to show: the table has no rows" in plot_k_curve(ek.stats.k_curve(judgments({}))).alt
-        gone = ek.stats.k_curve(judgments({("a", "x"): ["!empty", "!empty"]}, BINARY), ks=[1, 2])
-        assert "nothing to show" in plot_k_curve(gone).alt
-        unread = judgments({(item, "x"): ["!empty"] * 3 for item in "abcdef"}, BINARY)
-        said = plot_k_curve(ek.stats.k_curve(unread, self.labels(), ks=[1, 3])).alt
-        assert "6 labelled items, 3 recorded samples per item. nothing to show" in said
-        with pytest.raises(ek.errors.InputError, match="k_curve"):
-            plot_k_curve(pd.DataFrame())
-
-
 def test_pictures_of_the_docs_are_small_and_are_what_is_drawn_now(tmp_path):
     folder = ROOT / "docs" / "pictures"
     runpy.run_path(str(folder / "make.py"))["make"](tmp_path)
@@ -596,9 +558,7 @@ def crowded():
     return ek.evaluate(items, rubric, jury, samples=2, labels=given, progress=False)
 
 
-@pytest.mark.parametrize(
-    "kind", ["agreement", "few", "disagreement", "scores", "confusion", "versions", "cost", "k_curve"]
-)
+@pytest.mark.parametrize("kind", ["agreement", "few", "disagreement", "scores", "confusion", "versions", "cost"])
 def test_no_label_of_a_plot_overlaps_another_or_leaves_the_figure(crowded, kind):
     few = crowded.votes[crowded.votes["judge"].isin(crowded.judges[:3])]
     picture = {
@@ -609,7 +569,6 @@ def test_no_label_of_a_plot_overlaps_another_or_leaves_the_figure(crowded, kind)
         "confusion": lambda: ek.plots.plot_confusion(crowded),
         "versions": lambda: ek.plots.plot_versions(crowded, crowded),
         "cost": lambda: ek.plots.plot_cost(crowded),
-        "k_curve": lambda: ek.plots.plot_k_curve(ek.stats.k_curve(crowded.judgments, crowded.labels)),
     }[kind]()
     picture.savefig(BytesIO(), format="png")
     whole = picture.bbox

@@ -22,6 +22,10 @@ def labels_of(codes, criterion="polite", annotator="ann"):
     return pd.DataFrame(rows).assign(label=codes)
 
 
+def picked(labels, n=5, items=ITEMS, **options):
+    return ek.next_labels(items, n, labels=labels, strategy="examples", **options)
+
+
 def with_two(criterion="polite"):
     table = ITEMS.iloc[[0, 1]].assign(criterion=criterion, label=[0, 1])
     return RUBRIC.with_examples(table)
@@ -29,14 +33,11 @@ def with_two(criterion="polite"):
 
 def test_levels_take_turns_and_the_choice_is_repeatable():
     labels = labels_of([1] * 30 + [0] * 4)
-    chosen = ek.pick_examples(labels, ITEMS, n=6)
+    chosen = picked(labels, 6)
     assert chosen["label"].astype(str).value_counts().to_dict() == {"0": 3, "1": 3}
-    assert (
-        ek.pick_examples(labels.sample(frac=1, random_state=1), ITEMS, n=6)["item_id"].tolist()
-        == chosen["item_id"].tolist()
-    )
-    assert ek.pick_examples(labels, ITEMS, n=6, seed=1)["item_id"].tolist() != chosen["item_id"].tolist()
-    more = ek.pick_examples(labels, ITEMS, n=12)
+    assert picked(labels.sample(frac=1, random_state=1), 6)["item_id"].tolist() == chosen["item_id"].tolist()
+    assert picked(labels, 6, seed=1)["item_id"].tolist() != chosen["item_id"].tolist()
+    more = picked(labels, 12)
     assert more["label"].astype(str).value_counts().to_dict() == {"1": 8, "0": 4}
     assert chosen["answer"].tolist() == [f"answer {item[1:]}" for item in chosen["item_id"]]
 
@@ -45,8 +46,8 @@ def test_a_tie_of_annotators_is_no_example():
     labels = pd.concat(
         [labels_of([0, 1, 1]), labels_of([1, 1, 1], annotator="bob"), labels_of([1, 1, 1], annotator="cy")]
     )
-    assert ek.pick_examples(labels, ITEMS)["label"].tolist() == ["1", "1", "1"]
-    assert set(ek.pick_examples(labels[labels["annotator"] != "cy"], ITEMS)["item_id"]) == {"i1", "i2"}
+    assert picked(labels)["label"].tolist() == ["1", "1", "1"]
+    assert set(picked(labels[labels["annotator"] != "cy"])["item_id"]) == {"i1", "i2"}
 
 
 @pytest.mark.long
@@ -57,7 +58,7 @@ def test_examples_are_never_held_out(codes, n, seed, size):
     labels = labels_of(codes)
     held = ek.split_labels(labels, clusters)
     held = set(held.loc[held["part"] == "held-out", "item_id"])
-    chosen = ek.pick_examples(labels, ITEMS, n=n, seed=seed, clusters=clusters)
+    chosen = picked(labels, n, seed=seed, clusters=clusters)
     assert not held & set(chosen["item_id"])
     assert not {clusters[item] for item in held} & {clusters[item] for item in chosen["item_id"]}
     rubric = RUBRIC.with_examples(chosen)
@@ -136,12 +137,12 @@ def test_an_example_is_not_judged(tmp_path):
 
 def test_misuse_of_examples():
     with pytest.raises(ConfigError, match="n must be a whole number ≥ 1, not 0"):
-        ek.pick_examples(labels_of([0, 1]), ITEMS, n=0)
+        picked(labels_of([0, 1]), 0)
     held = ek.split_labels(labels_of([0, 1] * 30))
     with pytest.raises(InputError, match="no labels to pick examples from"):
-        ek.pick_examples(held[held["part"] == "held-out"], ITEMS)
+        picked(held[held["part"] == "held-out"])
     with pytest.raises(InputError, match="1 labelled item not found among the items: 'i3'"):
-        ek.pick_examples(labels_of([0, 1, 0, 1]), ITEMS.iloc[:3])
+        picked(labels_of([0, 1, 0, 1]), items=ITEMS.iloc[:3])
     with pytest.raises(RubricError, match="label 7 of an example is not on the scale; allowed: 0, 1"):
         RUBRIC.with_examples(ITEMS.iloc[[0]].assign(criterion="polite", label=7))
     with pytest.raises(RubricError, match="no criterion 'kind'"):
@@ -183,3 +184,16 @@ def test_pairs_and_reasoning_templates_show_examples():
         assert (
             prompt.index("before") < prompt.index("People's answer to example 1: 1") < prompt.index("the item to judge")
         )
+
+
+@pytest.mark.long
+def test_examples_of_an_evaluation_are_those_of_its_items(tmp_path):
+    labels = labels_of([0, 1] * 10)
+    evaluation = ek.evaluate(ITEMS, RUBRIC, "fake", cache=tmp_path, samples=1, labels=labels)
+    expected = picked(labels, 4)["item_id"].tolist()
+    for options in ({}, {"labels": labels}):
+        chosen = ek.next_labels(evaluation, 4, strategy="examples", **options)
+        assert chosen["item_id"].tolist() == expected
+    assert chosen["answer"].tolist() == [f"answer {item[1:]}" for item in expected]
+    with pytest.raises(InputError, match="no labels to pick examples from"):
+        ek.next_labels(ITEMS, 4, strategy="examples")

@@ -72,15 +72,6 @@ def test_a_table_has_no_items_and_the_error_says_what_to_pass(name, evaluation):
         TABLES[name](evaluation.votes, MAPPING)
 
 
-def test_k_curve_takes_an_evaluation(evaluation, long):
-    made = stats.k_curve(evaluation, MAPPING, draws=3)
-    by_hand = stats.k_curve(evaluation.judgments, long, draws=3, clusters=evaluation.clusters)
-    pd.testing.assert_frame_equal(made, by_hand)
-    with pytest.raises(InputError, match="extract_labels"):
-        stats.k_curve(evaluation.judgments, MAPPING)
-    assert stats.k_curve(evaluation, draws=3)["value"].isna().all()
-
-
 def test_split_labels_says_what_to_pass(long):
     assert set(stats.split_labels(long)["part"]) == {"dev"}
     with pytest.raises(InputError, match="extract_labels"):
@@ -132,10 +123,9 @@ def test_a_table_stays_what_it_is(long):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", [*TABLES, "k_curve", "calibrate", "split", "evaluate"])
+@pytest.mark.parametrize("name", [*TABLES, "calibrate", "split", "evaluate"])
 def test_decisions_of_a_lead_are_no_further_person(name, evaluation, items, long, cache):
     tables = TABLES | {
-        "k_curve": lambda judged, labels: stats.k_curve(judged, labels),
         "calibrate": lambda judged, labels: ek.calibrate(judged, labels).table,
         "split": lambda _, labels: ek.split_labels(labels.assign(item_id=labels["item_id"].factorize()[0])),
         "evaluate": lambda _, labels: (

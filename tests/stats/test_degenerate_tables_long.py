@@ -128,7 +128,7 @@ STATISTICS = {
     "estimated pass rate": lambda found, labels: _estimated(found, labels, figure="passed", clusters=CLUSTERS),
     "pass_threshold": lambda found, labels: ek.stats.pass_threshold(ek.vote(found), labels),
     "split_labels": lambda found, labels: ek.split_labels(labels),
-    "k_curve": lambda found, labels: ek.stats.k_curve(found, labels, draws=5),
+    "reliability of fewer samples": lambda found, _: ek.reliability(found, ks=[1, 2, 5]),
     "noise_floor": lambda found, _: ek.stats.noise_floor(found),
     "compare": lambda found, _: ek.compare(found, found).table,
     "compare with labels": lambda found, labels: ek.compare(found, found, labels=labels, clusters=CLUSTERS).table,
@@ -238,7 +238,6 @@ OF_JUDGMENTS = {
     "vote": ek.vote,
     "reliability": ek.reliability,
     "noise_floor": ek.stats.noise_floor,
-    "k_curve": ek.stats.k_curve,
     "compare": lambda found: ek.compare(found, found),
 }
 
@@ -284,7 +283,6 @@ OF_LABELS = {
     "corpus_estimate": lambda labels: ek.corpus_estimate(ek.vote(judgments(samples(CODES))), labels),
     "pass_threshold": lambda labels: ek.stats.pass_threshold(ek.vote(judgments(samples(CODES))), labels),
     "jury_value": lambda labels: ek.stats.jury_value(ek.vote(judgments(samples(CODES))), labels),
-    "k_curve": lambda labels: ek.stats.k_curve(judgments(samples(CODES)), labels, draws=2),
     "compare": lambda labels: ek.compare(*[judgments(samples(CODES))] * 2, labels=labels),
 }
 WRONG_LABELS = {

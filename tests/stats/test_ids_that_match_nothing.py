@@ -199,7 +199,6 @@ def test_two_labels_of_one_item_under_two_spellings_are_refused(spell):
         "confusion": lambda given: ek.stats.confusion(votes, given),
         "corpus_estimate": lambda given: ek.corpus_estimate(votes, given),
         "jury_value": lambda given: jury_value(votes, given),
-        "k_curve": lambda given: ek.stats.k_curve(table, given, draws=2),
         "next_labels": lambda given: ek.next_labels(votes, 2, labels=given),
         "pass_threshold": lambda given: ek.stats.pass_threshold(votes, given),
         "plot_confusion": lambda given: ek.plots.plot_confusion(votes, given),

@@ -12,7 +12,7 @@ from judgment_tables import ORDINAL, PAIR, judgments
 
 import evalkit as ek
 from evalkit.errors import ConfigError, EvalkitError, InputError
-from evalkit.stats import alt_test, confusion, drift, halo, jury_value, k_curve, noise_floor, pass_threshold
+from evalkit.stats import alt_test, confusion, drift, halo, jury_value, noise_floor, pass_threshold
 from evalkit.tables import schemas
 
 N = 24
@@ -93,14 +93,14 @@ FUNCTIONS = {
     "corpus_estimate by labels": (OLD, lambda t: ek.corpus_estimate(ek.vote(CALIBRATED), t, figure="passed")),
     "summarize by clusters": (GROUPS, lambda t: ek.summarize(SCORES, clusters=of_groups(t))),
     "align by clusters": (GROUPS, lambda t: ek.align(VOTES, PEOPLE, clusters=of_groups(t))),
-    "k_curve": (JUDGED, k_curve),
+    "reliability by samples": (JUDGED, lambda t: ek.reliability(t, ks=[1, 4, 8])),
     "noise_floor": (JUDGED, noise_floor),
     "compare": (JUDGED, lambda t: ek.compare(t, JUDGED).table),
     "compare with labels": (EARLIER, lambda t: ek.compare(t, LATER, labels=PEOPLE).table),
     "compare by labels": (PEOPLE, lambda t: ek.compare(EARLIER, LATER, labels=t).table),
     "drift": (EARLIER, lambda t: drift(t, LATER, labels=PEOPLE)),
     "halo": (SINGLE, lambda t: halo(t, TOGETHER, PEOPLE)),
-    "pick_examples": (PEOPLE[PEOPLE["annotator"] == "p"], lambda t: ek.pick_examples(t, ITEMS)),
+    "examples": (PEOPLE[PEOPLE["annotator"] == "p"], lambda t: ek.next_labels(ITEMS, 5, labels=t, strategy="examples")),
     "vote of expected": (EXPECTED, ek.vote),
     "reliability of expected": (EXPECTED, ek.reliability),
     "reliability of votes": (ek.vote(JUDGED, method="majority"), lambda t: ek.reliability(t, full=True, ties="half")),

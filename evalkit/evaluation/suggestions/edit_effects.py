@@ -78,8 +78,8 @@ def measure_edit(
 ) -> pd.DataFrame:
     """How an edit of the rubric changes the agreement of the jury (or the one judge) with people.
 
-    Tuning uses dev labels. ``look=True`` also uses the held-out ones: this is counted as one look (see
-    `held_out_looks`), because each look makes held-out figures less reliable.
+    Tuning uses dev labels. ``look=True`` also uses the held-out ones: this is counted as one look
+    (`n_looks`), because each look makes held-out figures less reliable.
 
     Parameters
     ----------

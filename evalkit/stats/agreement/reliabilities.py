@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from evalkit.core.lists_of_choices import Ties
+from evalkit.errors import InputError
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.row_scales import NO_ENDS
 from evalkit.stats.agreement.chance_corrected import Labels, fleiss_kappa, gwet_ac, quadratic_weights
@@ -16,7 +18,14 @@ from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
 from evalkit.stats.agreement.variance_components import components, dependability
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
 from evalkit.stats.plain_tables import names_in
-from evalkit.stats.result_tables import CRITERION_KEY, cluster_counts, jackknife_row, result_table
+from evalkit.stats.result_tables import (
+    CRITERION_KEY,
+    check_whole_numbers,
+    cluster_counts,
+    interval_columns,
+    jackknife_row,
+    result_table,
+)
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike
 from evalkit.tables.ties import check_counting
@@ -36,6 +45,7 @@ def reliability(
     judged: pd.DataFrame,
     *,
     full: bool = False,
+    ks: Sequence[int] | None = None,
     ties: Ties = "na",
     clusters: ClustersLike | None = None,
     scale: ScaleLike | None = None,
@@ -50,6 +60,9 @@ def reliability(
         plain table needs `item_id`, `judge`, and `score` or `label`; with a column `sample` it counts as judgments.
     full
         Also `alpha_vote` from judgments, and the figures on labels: Fleiss' kappa and Gwet's AC1 and AC2.
+    ks
+        Numbers of samples, for judgments: a row for each, in which `phi` is that of `k` samples of every judge. Above
+        `n_samples` it is extrapolated. For Φ of one judge alone, pass its judgments.
     ties
         How a tied vote counts in `alpha_vote` and `percent_agreement`: ``na`` (default) as no answer, ``half`` as equal
         shares of its labels (in the kappas of `full` it is no answer). Judges have no right label, so that there is
@@ -63,7 +76,7 @@ def reliability(
     Returns
     -------
     DataFrame
-        One row per `rubric, rubric_version, criterion`:
+        One row per `rubric, rubric_version, criterion` (and `k`, with `ks`):
 
         - `form`: ``samples`` or ``votes``; `metric`: ``nominal``, ``ordinal`` or ``interval``. Expected scores and
           votes by mean or median take the interval metric on scores, others that of the scale on labels;
@@ -72,7 +85,9 @@ def reliability(
         - `percent_agreement` 0-1: share of pairs of judges with equal labels: of votes or, from judgments, of samples;
         - `spread_item`, `spread_judge`, `spread_item_judge`, `spread_sample`: variance components of
           `score_norm` on complete blocks (every judge with all its samples), negative ones set to 0; with one
-          sample each the last is part of the third. `phi` 0-1: Φ(J, k) of the jury as it is (Brennan 2001);
+          sample each the last is part of the third, and of one judge the second and third are part of the first.
+          `phi` 0-1: Φ(J, k) of the jury as it is, or of `k` samples (Brennan 2001; of one judge the Spearman-Brown
+          formula);
         - `spread_draw`: of expected scores, the mean variance of one drawn verdict around them: what reading the
           distribution leaves out of the other components. After an explanation it is too small;
         - `_low`, `_high`: 95 % jackknife over clusters; judges are fixed;
@@ -93,7 +108,9 @@ def reliability(
     Raises
     ------
     InputError
-        When columns are missing or a row is in the table twice.
+        When columns are missing, a row is in the table twice, or `ks` is given for votes.
+    ConfigError
+        For a number of samples under 1.
 
     Examples
     --------
@@ -110,6 +127,9 @@ def reliability(
     but = ("ties=wrong", "ties=half") if form == "samples" else ("ties=wrong",)
     why = "a judge's samples already count as shares" if ties == "half" else "no judge's label is known to be right"
     check_counting("reliability", ties, but=but, why=why)
+    check_whole_numbers("ks", (1,) if ks is None else ks)
+    if ks is not None and form == "votes":
+        raise InputError("reliability: ks= needs judgments with a column `sample`, and these are votes; pass judgments")
     frame, keys = checked(judged, form, scale=scale)
     by_vote = {}
     if full:
@@ -117,10 +137,22 @@ def reliability(
         votes = checked(vote(samples), "votes")[0] if form == "samples" else frame
         by_vote = {tuple(data.head.values()): data for data in answered(votes, "votes", clusters)}
     rows = [
-        data.head | _row(data, by_vote.get(tuple(data.head.values()))) | {"ties": ties, "n_tied": int(data.tied.sum())}
+        data.head | row | {"ties": ties, "n_tied": int(data.tied.sum())}
         for data in answered(frame, form, clusters, half=ties == "half")
+        for row in _by_k(data, _row(data, by_vote.get(tuple(data.head.values()))), ks)
     ]
-    return keys.restore(result_table(rows, *_COLUMNS, _FULL if full else "", "text: notes"))
+    added = [_FULL] * full + ["count: k"] * (ks is not None)
+    return keys.restore(result_table(rows, *_COLUMNS, *added, "text: notes"))
+
+
+def _by_k(data: Answered, row: dict[str, Any], ks: Sequence[int] | None) -> Iterator[dict[str, Any]]:
+    """The row of the recorded samples, or one for each number of samples."""
+    if ks is None:
+        yield row
+    for k in ks or ():
+        notes: Notes = []
+        spread = dict.fromkeys(interval_columns(["phi"]), np.nan) | _spread(data, notes, k)
+        yield row | spread | {"k": k, "notes": [*dict.fromkeys([*row["notes"], *notes])]}
 
 
 def _row(data: Answered, votes: Answered | None) -> dict[str, Any]:
@@ -135,22 +167,23 @@ def _row(data: Answered, votes: Answered | None) -> dict[str, Any]:
         row |= jackknife_row(name, alpha(data.cells, data.metric), "atanh", notes, "nothing varies", data.clusters)
         shares = percent_agreement(data.labels)
         row |= jackknife_row("percent_agreement", shares, "logit", notes, "no item has two labels", data.clusters)
-    row |= _spread(data, notes) | {"spread_draw": data.drawn}
+    row |= _spread(data, notes, data.n_samples) | {"spread_draw": data.drawn}
     if votes is not None:
         row |= _full(data, votes, notes, pairs=row["n_pairable"] > 0)
     note_few_clusters(data.clusters, notes)
     return row | {"notes": notes}
 
 
-def _spread(data: Answered, notes: Notes) -> dict[str, Any]:
-    """Variance components of the complete blocks, and Φ."""
+def _spread(data: Answered, notes: Notes, k: int) -> dict[str, Any]:
+    """Variance components of the complete blocks, and Φ of k samples."""
     blocks, items = data.blocks()
     row: dict[str, Any] = {"n_blocks": len(blocks)}
-    if data.n_judges < 2 or len(blocks) < 2:
+    lone = data.n_judges < 2 and data.n_samples < 2
+    if lone or len(blocks) < 2:
         nothing = bool(np.isnan(data.norm).all())
         open_ends = data.scale.is_open and data.scale.level != "nominal"
         no_norm = NO_ENDS if open_ends else "nothing has a score on 0-1"
-        why = "one judge" if data.n_judges < 2 else no_norm if nothing else "no complete blocks"
+        why = "one judge" if lone else no_norm if nothing else "no complete blocks"
         notes.append(Note(why, ("spread",)))
         return row
     variances = components(blocks, data.cells.unit[items], data.cells.n_units)
@@ -158,7 +191,10 @@ def _spread(data: Answered, notes: Notes) -> dict[str, Any]:
         notes.append(Note("a negative variance component was set to 0", ("spread",)))
     parts = [variances.item, variances.judge, variances.both, variances.sample]
     row |= {name: float(variance[0]) for name, variance in zip(_SPREAD, parts, strict=True)}
-    values = dependability(variances, data.n_judges, data.n_samples)
+    if k != data.n_samples and data.n_samples < 2:
+        notes.append(Note("of another number of samples: needs judgments of two or more", ("phi",)))
+        return row
+    values = dependability(variances, data.n_judges, k)
     return row | jackknife_row("phi", values, "logit", notes, "nothing varies", data.clusters)
 
 

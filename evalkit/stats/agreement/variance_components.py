@@ -19,7 +19,7 @@ class Components:
     ----------
     item, judge, both, sample
         Estimates from the expected mean squares, negative ones set to 0. `sample` is NaN at one sample
-        each: then it is part of `both`.
+        each: then it is part of `both`. `judge` and `both` are NaN of one judge: then they are part of `item`.
     cut
         Was a negative estimate set to 0?
     """
@@ -37,7 +37,7 @@ def components(blocks: npt.NDArray[np.float64], unit: Ints, n_units: int) -> Com
     Parameters
     ----------
     blocks
-        items × judges × samples, nothing missing; two judges or more.
+        items × judges × samples, nothing missing; two judges or more, or one with two samples or more.
     unit
         The group that each item is left out with.
     """
@@ -53,14 +53,15 @@ def components(blocks: npt.NDArray[np.float64], unit: Ints, n_units: int) -> Com
     has_two = n > 1.5
     free = np.where(has_two, n - 1, np.nan)
     square_item = n_judges * n_samples * (items - n * grand**2) / free
-    square_judge = n_samples * n * ((judge_means - grand[:, None]) ** 2).sum(axis=1) / (n_judges - 1)
+    others = n_judges - 1 if n_judges > 1 else np.nan
+    square_judge = n_samples * n * ((judge_means - grand[:, None]) ** 2).sum(axis=1) / others
     residual = cells - n_judges * items - n * (judge_means**2).sum(axis=1) + n_judges * n * grand**2
-    square_both = n_samples * residual / (free * (n_judges - 1))
+    square_both = n_samples * residual / (free * others)
     repeated = n_samples > 1
     square_sample = within / (np.where(has_two, n, np.nan) * n_judges * max(n_samples - 1, 1))
     error = square_sample if repeated else np.zeros(len(n))
     raw = [
-        (square_item - square_both) / (n_judges * n_samples),
+        (square_item - (square_both if n_judges > 1 else error)) / (n_judges * n_samples),
         (square_judge - square_both) / (n_samples * np.where(has_two, n, np.nan)),
         (square_both - error) / n_samples,
     ]
@@ -76,6 +77,6 @@ def dependability(found: Components, n_judges: int, n_samples: int) -> Floats:
     than that observed it needs repeated samples.
     """
     error = np.nan_to_num(found.sample) / (n_judges * n_samples)
-    noise = found.judge / n_judges + found.both / n_judges + error
+    noise = np.nan_to_num(found.judge) / n_judges + np.nan_to_num(found.both) / n_judges + error
     total = found.item + noise
     return np.asarray(np.divide(found.item, total, out=np.full(len(total), np.nan), where=total > 1e-15))

@@ -111,8 +111,8 @@ def align(
         item_id -> cluster; by default those of the evaluation, else the item. `Evaluation` takes its items' groups and
         equal contents: `clusters=evaluation.clusters` gives the intervals that it shows.
     part
-        ``dev`` or ``held-out``, for labels of `split_labels`. A look at held-out labels is counted (see
-        `held_out_looks`), with `n_looks` and `n_versions` in the table. None: all labels, or those of ``dev``
+        ``dev`` or ``held-out``, for labels of `split_labels`. A look at held-out labels is counted,
+        with `n_looks` and `n_versions` in the table. None: all labels, or those of ``dev``
         where labels carry parts.
     cache
         The cache folder, where looks are counted (default: ``EVALKIT_CACHE``, else ``cache/`` of the project).

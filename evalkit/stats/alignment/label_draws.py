@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ from evalkit.tables.grouping import ClustersLike, Floats, clusters_of
 from evalkit.tables.items import ItemsLike, as_items
 from evalkit.tables.schemas import VOTE_KEY, empty
 
-DrawStrategy = Literal["random", "uncertainty", "disagreement", "balanced"]
+DrawStrategy = Literal["random", "uncertainty", "disagreement", "balanced", "examples"]
 
 FLOOR = 0.3
 """This share of a draw is spread evenly over all items, so that none has a probability near 0."""
@@ -32,7 +32,7 @@ _COLUMNS = ("text: item_id criterion; count: round; number: probability",)
 
 
 def next_labels(
-    judged: pd.DataFrame | HasVotes,
+    judged: HasVotes | ItemsLike,
     n: int = 20,
     *,
     labels: LabelsLike | None = None,
@@ -40,7 +40,7 @@ def next_labels(
     clusters: ClustersLike | None = None,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """About `n` items to label next for each criterion, with the probability with which each was drawn.
+    """About `n` items to label next for each criterion, with their probabilities; or labelled ones to show as examples.
 
     Each item is drawn independently (Poisson sampling) with π = min(1, n (.3/N + .7 size/Σ size)) of the N items
     without a label. Join `probability` and `round` to the labels: `corpus_estimate` weights by them, so that its
@@ -51,9 +51,10 @@ def next_labels(
     Parameters
     ----------
     judged
-        Votes (a plain table needs `item_id`, `judge`, and `score` or `label`), or an evaluation.
+        Votes (a plain table needs `item_id`, `judge`, and `score` or `label`), or an evaluation. For ``examples`` the
+        items, with the inputs to show, or an evaluation, whose items these are.
     n
-        Number of items to expect for each criterion.
+        Number of items to expect for each criterion; of ``examples``, the most.
     labels
         The labels that exist, as a long table with the columns `probability` and `round` if they were drawn by this
         function, or a mapping; their items are not drawn again. Those without `round` are round 0.
@@ -63,6 +64,11 @@ def next_labels(
         needs two); ``balanced`` (1 / number of items with the same label: rare labels are drawn as often as others).
         Without the term in k, items on which the judge is sure and wrong have so much weight that the error of a mean
         was up to 40 % larger than with random labels in simulations.
+
+        ``examples`` picks items that are labelled, for the prompt (`Rubric.with_examples`); never one that is held
+        out: only labels of the part ``dev`` are used (labels without a column `part` are split first, see
+        `split_labels`). The levels take turns, so that each is shown about equally often. An item counts with the
+        label that most annotators gave; a tie is left out.
     clusters
         item_id -> cluster: the draw is spread over the clusters, with the same probabilities. Each gives as many items
         as it has chances in sum, up or down to a whole number. For criteria that belong to items:
@@ -74,12 +80,14 @@ def next_labels(
     -------
     DataFrame
         `item_id`, `criterion`, `round` (one more than the highest in the labels), `probability` (above 0, at most 1),
-        in random order: whoever stops early has labelled a smaller draw of the same kind, and its figures hold.
+        in random order: whoever stops early has labelled a smaller draw of the same kind, and its figures hold. Of
+        ``examples``: `criterion`, `label`, and the columns of the items.
 
     Raises
     ------
     InputError
-        When all items are labelled, or the labels are not on the items' criteria.
+        When all items are labelled, or the labels are not on the items' criteria; for ``examples``, when no label is
+        of the part ``dev``, or a labelled item is not among the items.
     ConfigError
         For an unknown strategy, or one that the votes give no size for.
 
@@ -98,7 +106,9 @@ def next_labels(
     """
     check_choice("strategy", strategy, get_args(DrawStrategy))
     check_whole_numbers("n", n)
-    votes = judged if isinstance(judged, pd.DataFrame) else getattr(judged, "votes", judged)
+    if strategy == "examples":
+        return _examples(judged, labels, n, seed, clusters)
+    votes: Any = judged if isinstance(judged, pd.DataFrame) else getattr(judged, "votes", judged)
     frame, keys = take_rows(votes, "votes", need=[*VOTE_KEY, "label", "level", "scale"], function="next_labels")
     criteria = list(map(str, frame["criterion"].unique()))
     people = empty("labels") if labels is None else labels_for(judged, labels, criteria)
@@ -177,49 +187,12 @@ def poisson_draw(
     return {item: chances[item] for item in sorted(picked, key=lambda item: place(f"{name} order {item}"))}
 
 
-def pick_examples(
-    labels: LabelsLike, items: ItemsLike, *, n: int = 5, seed: int = 0, clusters: ClustersLike | None = None
-) -> pd.DataFrame:
-    """Labelled items to show as examples in the prompt, for `Rubric.with_examples`; never one that is held out.
-
-    Only labels of the part ``dev`` are used (labels without a column `part` are split first, see `split_labels`). The
-    levels take turns, so that each is shown about equally often; within a level the choice is random.
-
-    Parameters
-    ----------
-    labels
-        A long table, or criterion -> columns of the items. An item counts with the label that most annotators gave; a
-        tie is left out.
-    items
-        The items, with the inputs to show.
-    n
-        Number of examples of each criterion; fewer if fewer items have labels.
-    seed
-        Another seed picks others; the same call always picks the same.
-    clusters
-        item_id -> cluster, as for `split_labels`.
-
-    Returns
-    -------
-    DataFrame
-        One row per example: `criterion`, `label`, and the columns of the items.
-
-    Raises
-    ------
-    InputError
-        When no label is of the part ``dev``, or a labelled item is not among the items.
-
-    Examples
-    --------
-    >>> items = [{"item_id": str(n), "answer": f"answer {n}"} for n in range(20)]
-    >>> labels = pd.DataFrame({"item_id": [str(n) for n in range(20)], "criterion": "polite", "annotator": "ana",
-    ...     "label": ["yes", "no"] * 10})
-    >>> sorted(pick_examples(labels, items, n=4)["label"])
-    ['no', 'no', 'yes', 'yes']
-    """
-    check_whole_numbers("n", n)
-    frame = as_items(items)
-    people = as_labels(labels, items)
+def _examples(judged: Any, labels: LabelsLike | None, n: int, seed: int, clusters: ClustersLike | None) -> pd.DataFrame:
+    """Labelled items of the part ``dev``, the levels by turns."""
+    is_evaluation = hasattr(judged, "votes") and not isinstance(judged, pd.DataFrame)
+    frame = as_items(judged.items if is_evaluation else judged)
+    labels = judged.labels if labels is None and is_evaluation else labels
+    people = empty("labels") if labels is None else as_labels(labels, frame)
     people = people if "part" in people.columns else split_labels(people, clusters)
     people = people.loc[people["part"].eq(DEV).to_numpy() & people["label"].notna().to_numpy()]
     if people.empty:

@@ -161,28 +161,10 @@ def count_look(
 
 
 def held_out_looks(cache: str | Path | None = None) -> pd.DataFrame:
-    """How often the held-out labels were looked at, by version of the rubric.
+    """How often held-out labels were looked at: a row per `rubric, rubric_version, criterion, labels`, by first look.
 
-    Each look takes something from them: the best of many versions on one set of labels looks better than it is. Looks
-    are lines of ``held-out-looks.jsonl``, beside the reply store; lines are only ever added, each by one write.
-
-    Parameters
-    ----------
-    cache
-        The folder of that file; by default that of the reply store (`EVALKIT_CACHE`, else ``cache/``).
-
-    Returns
-    -------
-    DataFrame
-        One row per `rubric, rubric_version, criterion, labels` (`labels` marks the set of held-out items; when labels
-        are added, a new set begins) in order of the first look: `n_looks`, `first`, `last` (UTC).
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     len(held_out_looks(folder))
-    0
+    Each look takes something from them: the best of many versions on one set of labels looks better than it is.
+    `labels` marks the set of held-out items; when labels are added, a new set begins.
     """
     looks = [line for line in read_log(cache) if all(isinstance(line.get(name), str) for name in (*_LOOK, "at"))]
     frame = pd.DataFrame(looks, columns=[*_LOOK, "at"], dtype="str")

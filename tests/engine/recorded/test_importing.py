@@ -383,7 +383,7 @@ class TestDownstream:
         assert len(ek.align(scores, labels)) == 1
         assert len(ek.stats.jury_value(votes, labels)) > 0
         assert ek.explain(table).empty
-        assert len(ek.stats.k_curve(table, labels)) > 0
+        assert len(ek.reliability(table, ks=[1, 3])) > 0
         assert ek.show(table) is not None
         for plot in (
             ek.plots.plot_scores(scores),

@@ -14,6 +14,7 @@ from page_blocks import blocks_of
 from places import ROOT
 
 import evalkit as ek
+from evalkit.stats.alignment.label_splits import held_out_looks
 
 pytest.importorskip("gepa")
 
@@ -37,7 +38,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def test_gepa_finds_the_wording_and_the_held_out_labels_confirm_it(page: Any) -> None:
     assert "minor slips" in page.found.best_candidate["level 1"]
     assert page.found.val_aggregate_scores[page.found.best_idx] == 1.0
-    looks = ek.stats.held_out_looks(page.cache)
+    looks = held_out_looks(page.cache)
     assert looks["n_looks"].sum() == 2  # the suggested edit's and this one's; the search took none
 
 

@@ -4,13 +4,14 @@ import math
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from judgment_tables import BINARY, DECIMAL, NAMES, TEXTBOOK, judgments, rated
 from pandas.testing import assert_frame_equal
 
-from evalkit.errors import InputError
+from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import Scale
 from evalkit.stats.agreement.reliabilities import reliability
 from evalkit.stats.voting import vote
@@ -182,6 +183,10 @@ def test_components_and_phi_by_hand():
     spread = ["spread_item", "spread_judge", "spread_item_judge", "spread_sample"]
     assert row[spread].tolist() == pytest.approx([part_i, part_j, part_ij, part_e])
     assert row["phi"] == pytest.approx(part_i / (part_i + part_j / 2 + part_ij / 2 + part_e / 4))
+    # with five samples each only the last part changes
+    assert reliability(table, ks=[5, 2])["phi"].tolist() == pytest.approx(
+        [part_i / (part_i + part_j / 2 + part_ij / 2 + part_e / (2 * k)) for k in (5, 2)]
+    )
 
 
 def test_a_negative_component_is_set_to_0_with_a_note():
@@ -193,10 +198,45 @@ def test_a_negative_component_is_set_to_0_with_a_note():
     assert "negative" not in reliability(together)["notes"].iloc[0]
 
 
-def test_one_judge_has_no_phi():
-    alone = reliability(judgments({("a", "x"): [0, 1], ("b", "x"): [2, 2]})).iloc[0]
-    assert math.isnan(alone["phi"])
-    assert "spread: one judge" in alone["notes"]
+def test_phi_of_one_judge_by_hand():
+    # Three samples: 110, 111, 001, 000. σ²_e: variances 1/3, 0, 1/3, 0, so 1/6; σ²_i = variance of the means − σ²_e/3;
+    # Φ(k) = σ²_i/(σ²_i + σ²_e/k), the Spearman-Brown formula.
+    replies = {"a": [1, 1, 0], "b": [1, 1, 1], "c": [0, 0, 1], "d": [0, 0, 0]}
+    table = judgments({(item, "x"): codes for item, codes in replies.items()}, BINARY)
+    item = np.var([2 / 3, 1, 1 / 3, 0], ddof=1) - 1 / 18
+    made = reliability(table, ks=[1, 2, 3, 6])
+    assert made["phi"].tolist() == pytest.approx([item / (item + 1 / 6 / k) for k in (1, 2, 3, 6)])
+    assert made["k"].tolist() == [1, 2, 3, 6]
+    assert made["n_samples"].tolist() == [3] * 4
+    assert made["spread_item"].tolist() == pytest.approx([item] * 4)
+    assert made[["spread_judge", "spread_item_judge", "alpha_single"]].isna().all(axis=None)
+    assert (made["phi_low"] < made["phi"]).all()
+    alone = reliability(table).iloc[0]
+    assert alone["phi"] == pytest.approx(item / (item + 1 / 18))
+    assert "k" not in alone
+    # an item without all three samples is left out; k alone changes Φ, so jackknife ends are the formula's of each k
+    more = reliability(pd.concat([table, judgments({("e", "x"): [1, 0, "!empty"]}, BINARY)]), ks=[2])
+    assert more["phi"].tolist() == pytest.approx(made["phi"].tolist()[1:2])
+    assert (more["n_items"] - more["n_blocks"]).tolist() == [1]
+
+
+def test_a_single_sample_shows_no_spread_of_samples():
+    one = judgments({(item, judge): [code] for judge in "xy" for item, code in zip("abcd", [0, 1, 2, 2], strict=True)})
+    made = reliability(one, ks=[1, 3]).set_index("k")
+    assert made.loc[1, "phi"] == pytest.approx(1.0)
+    assert math.isnan(made.loc[3, "phi"])
+    assert "phi: of another number of samples: needs judgments of two or more" in made.loc[3, "notes"]
+    assert "spread: one judge" in reliability(one[one["judge"] == "x"], ks=[3])["notes"].iloc[0]
+
+
+def test_numbers_of_samples_are_checked():
+    table = judgments({("a", "x"): [0, 1], ("b", "x"): [2, 2]})
+    for wrong in ([], [0], [1.5], "3"):
+        with pytest.raises(ConfigError, match="ks must be"):
+            reliability(table, ks=wrong)
+    with pytest.raises(InputError, match=r"ks= needs judgments with a column `sample`, and these are votes"):
+        reliability(vote(table), ks=[1])
+    assert len(reliability(schemas.empty("judgments"), ks=[1, 2])) == 0
 
 
 # -- degenerate input

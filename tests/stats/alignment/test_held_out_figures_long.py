@@ -8,19 +8,12 @@ import pytest
 
 import evalkit as ek
 from evalkit import evaluation, plots, stats
+from evalkit.stats.alignment.label_splits import held_out_looks
 
 N = 120
 CRITERIA = [{"name": name, "scale": {0: "bad", 1: "good"}, "pass_at": 1} for name in "ab"]
 RUBRIC = ek.Rubric(id="held", inputs=["answer"], criteria=CRITERIA)
-NO_FIGURES = {
-    "Evaluation",
-    "evaluate",
-    "open_evaluation",
-    "RubricTuner",
-    "next_labels",
-    "pick_examples",
-    "split_labels",
-}
+NO_FIGURES = {"Evaluation", "evaluate", "open_evaluation", "RubricTuner", "next_labels", "split_labels"}
 COUNTED = {"calibrate", "corpus_estimate"}
 WITH_HELPER = {"suggest_edits", "measure_edit"}  # tests/evaluation/suggestions
 WITHOUT_EFFECT = {"drift", "plot_versions"}  # one side twice; a plot of changed verdicts
@@ -33,7 +26,6 @@ FIGURES = {
     "drift": lambda one, two, labels, path: stats.drift(one, one, labels=labels),
     "halo": lambda one, two, labels, path: stats.halo(one, two, labels),
     "jury_value": lambda one, two, labels, path: stats.jury_value(one, labels),
-    "k_curve": lambda one, two, labels, path: stats.k_curve(one, labels, draws=20),
     "pass_threshold": lambda one, two, labels, path: stats.pass_threshold(one, labels),
     "plot_confusion": lambda one, two, labels, path: plots.plot_confusion(one, labels).alt,
     "plot_disagreement": lambda one, two, labels, path: plots.plot_disagreement(one, labels).alt,
@@ -80,7 +72,7 @@ def test_other_held_out_labels_give_the_same_figure(name, sides, labels, tmp_pat
     same = type(made).equals if isinstance(made, pd.DataFrame) else str.__eq__
     assert same(made, held)
     assert not same(made, dev) or name in WITHOUT_EFFECT
-    assert stats.held_out_looks().empty
+    assert held_out_looks().empty
 
 
 @pytest.mark.parametrize("name", ["align", "alt_test", "confusion", "pass_threshold", *sorted(COUNTED)])
@@ -90,4 +82,4 @@ def test_a_use_of_held_out_labels_is_counted(name, sides, labels):
     made = getattr(ek if name == "calibrate" else stats, name)(sides[0].scores, labels, **options)
     table = getattr(made, "table", getattr(made, "summary", made))
     assert table["n_looks"].tolist() == [1] * len(table)
-    assert stats.held_out_looks()["criterion"].tolist() == ["a", "b"]
+    assert held_out_looks()["criterion"].tolist() == ["a", "b"]
