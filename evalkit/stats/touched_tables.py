@@ -76,8 +76,9 @@ def check_rows(frame: Any, name: str, *, need: Iterable[str] | None = None) -> p
         fact = f"{fact}, because {why} (rows {numbers}, from 0; the first: {_cells(table, rows[0])})"
         of_labels = measured.nominal  # where the label is the answer, and the score follows from it
         answer, sign = ("label", "==") if of_labels[rows].all() else ("score", "!=")
-        unread, own = ["n_scored"] * bool(faults.get(_UNREAD)), ["passed"] * bool(own_rows(table, name).any())
-        gone = [key for key in (*_FOLLOWING[answer], *unread) if key in table and key not in own]
+        unread = ["n_scored"] * bool(faults.get(_UNREAD))
+        of_function = ["passed"] * bool(own_rows(table, name).any())
+        gone = [key for key in (*_FOLLOWING[answer], *unread) if key in table and key not in of_function]
         some = f"[table['level'] {sign} 'nominal']" if 0 < of_labels.mean() < 1 else ""
         advice = "Restore what was changed"
         if "score_sd" not in table or table["score_sd"].isna().all():  # else the label is that of a distribution

@@ -22,7 +22,6 @@ from evalkit.tables import schemas
 from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Floats, clusters_of, refuse_doubles
 from evalkit.tables.items import ItemsLike, as_frame, as_items
 
-_SCORES = {label.casefold(): score for label, score in PAIR_SCORES.items()}
 _PAIR = Scale.of(dict.fromkeys(["A", "B", "tie"]), level="nominal")
 _OF_VOTES = ["order_flip", "first_rate"]
 OF_WINS = (
@@ -187,26 +186,30 @@ def win_figures(part: pd.DataFrame, system: str | None, notes: Notes) -> dict[st
     if system is None:  # the rows of a judge
         return row
     swapped = part["system"].to_numpy() != system
-    seen = part.assign(**{key: np.where(swapped, 1 - part[key], part[key]) for key in ("_value", *OF_ORDERS)})
-    value, units = seen["_value"].to_numpy(), seen["_unit"].to_numpy()
+    oriented = part.assign(**{key: np.where(swapped, 1 - part[key], part[key]) for key in ("_value", *OF_ORDERS)})
+    value, units = oriented["_value"].to_numpy(), oriented["_unit"].to_numpy()
     scored = ~np.isnan(value)
     if scored.any():
         interval = mean_interval(value[scored], units[scored], bounds=(0.0, 1.0))
         row |= figure_row("win_rate", float(value[scored].mean()), interval, notes)
         if interval.reason is None:
             note_few_clusters(units[scored], notes)
-    return row | _both_orders(seen)
+    return row | _both_orders(oriented)
 
 
 def order_figures(part: pd.DataFrame) -> dict[str, Any]:
     """What the order of the answers changes, in rows of `compared` of one judge; NA without votes in both orders."""
-    flips, units, known = part["order_flip"].to_numpy(), part["_unit"].to_numpy(), part["order_flip"].notna().to_numpy()
-    row: dict[str, Any] = {"n_both_orders": int(known.sum()), "notes": []}
-    if known.any():
+    flips, units, has_flip = (
+        part["order_flip"].to_numpy(),
+        part["_unit"].to_numpy(),
+        part["order_flip"].notna().to_numpy(),
+    )
+    row: dict[str, Any] = {"n_both_orders": int(has_flip.sum()), "notes": []}
+    if has_flip.any():
         agrees = (flips == 0).astype(np.float64)  # an item without a winner in some order does not agree
         row |= figure_row("agreement", float(agrees.mean()), rate_interval(agrees, units))
-        row |= figure_row("flip_rate", float(flips[known].mean()), rate_interval(flips[known], units[known]))
-        lost = int((~known).sum())
+        row |= figure_row("flip_rate", float(flips[has_flip].mean()), rate_interval(flips[has_flip], units[has_flip]))
+        lost = int((~has_flip).sum())
         row["notes"] = [f"{counted(lost, 'item')} without a winner in both orders"] if lost else []
     # each of an item's judgments counts with their mean: its two orders pull in opposite directions by design
     times = np.where(part["first_rate"].isna(), 0, part["n_scored"].fillna(0)).astype(np.int64)

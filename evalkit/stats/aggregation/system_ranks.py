@@ -143,12 +143,12 @@ def rank(
         head, of_orders = {name: votes[name].iloc[0] for name in key}, order_figures(votes)
         for row in _ranked(votes, ties, discrimination=discrimination):
             if "system" in row:
-                seen, orders = votes.loc[votes[["system", "opponent"]].eq(row["system"]).any(axis=1)], of_orders
+                of_row, orders = votes.loc[votes[["system", "opponent"]].eq(row["system"]).any(axis=1)], of_orders
             else:
-                seen = votes.loc[votes["judge"].eq(row["judge"])]
-                orders = order_figures(seen)
-            notes: Notes = [*row["notes"], *notes_on_orders(votes if "system" in row else seen), *orders["notes"]]
-            wins = win_figures(seen, row.get("system"), notes)
+                of_row = votes.loc[votes["judge"].eq(row["judge"])]
+                orders = order_figures(of_row)
+            notes: Notes = [*row["notes"], *notes_on_orders(votes if "system" in row else of_row), *orders["notes"]]
+            wins = win_figures(of_row, row.get("system"), notes)
             rows.append(head | row | wins | orders | {"notes": [*dict.fromkeys(notes)]})
     strengths = f"Int64: rank; number: strength± {'discrimination± ' * discrimination}tie_parameter"
     return keys.restore(result_table(rows, [*JUDGE_KEY, "system"], strengths, *OF_WINS, "text: notes"))

@@ -53,10 +53,10 @@ def components(blocks: npt.NDArray[np.float64], unit: Ints, n_units: int) -> Com
     has_two = n > 1.5
     free = np.where(has_two, n - 1, np.nan)
     square_item = n_judges * n_samples * (items - n * grand**2) / free
-    others = n_judges - 1 if n_judges > 1 else np.nan
-    square_judge = n_samples * n * ((judge_means - grand[:, None]) ** 2).sum(axis=1) / others
+    free_judges = n_judges - 1 if n_judges > 1 else np.nan
+    square_judge = n_samples * n * ((judge_means - grand[:, None]) ** 2).sum(axis=1) / free_judges
     residual = cells - n_judges * items - n * (judge_means**2).sum(axis=1) + n_judges * n * grand**2
-    square_both = n_samples * residual / (free * others)
+    square_both = n_samples * residual / (free * free_judges)
     repeated = n_samples > 1
     square_sample = within / (np.where(has_two, n, np.nan) * n_judges * max(n_samples - 1, 1))
     error = square_sample if repeated else np.zeros(len(n))

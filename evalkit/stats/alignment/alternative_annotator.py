@@ -267,7 +267,25 @@ def _test(panel: Panel, side: _Side, epsilon: float) -> tuple[list[dict[str, Any
     row |= {"n_items": int(counted_items.sum()), "n_left_out": int((side.usable & ~counted_items).sum())}
     tied = side.usable & ~side.known & side.answers.tied
     row |= {"n_tied": int(tied.sum()), "n_unscored": int((side.usable & ~side.known & ~tied).sum())}
-    return rows, row | _summed(rows)
+    return rows, row | _summed(rows, _why_untested(panel, side, labelled))
+
+
+def _why_untested(panel: Panel, side: _Side, labelled: Flags) -> str:
+    """What is missing where no annotator can be tested."""
+    names, scale, level = panel.annotators.names, panel.scale, "level" if side.way == "accuracy" else "score"
+    unknown = level == "level" and scale.is_open and scale.level != "nominal"
+    way_out = "pass votes with a scale, or use scoring='rmse'"
+    reasons = {
+        "no labels": not names,
+        "one annotator": len(names) == 1,
+        f"accuracy compares levels, and those of the scale are not known: {way_out}": unknown,
+        f"no label is a {level} of the scale": not labelled.any(),
+        "annotators who share no item": not (labelled.sum(axis=1) >= _PAIR).any(),
+        "the judge was not asked about an item that two annotators labelled": not side.usable.any(),
+        f"the judge has no {level} on an item that two annotators labelled": not side.counted.any(),
+        "annotators who share under two items with the judge and others": True,
+    }
+    return next(reason for reason, holds in reasons.items() if holds)
 
 
 def _closeness(one: Answers, others: Annotators, way: str) -> Floats:
@@ -315,9 +333,9 @@ def _adjust(rows: list[dict[str, Any]]) -> None:
             row |= {"p_adjusted": float(p), "wins": bool(p <= _FALSE_DISCOVERIES)}
 
 
-def _summed(rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _summed(rows: list[dict[str, Any]], why: str) -> dict[str, Any]:
+    """The winning rate, or `why` no annotator was tested."""
     if not (tested := [row for row in rows if "wins" in row]):
-        why = "one annotator" if len(rows) == 1 else "annotators who share no two items" if rows else "no labels"
         return {"n_tested": 0, "notes": f"no test: {why}"}
     rate = float(np.mean([row["wins"] for row in tested]))
     advantage = float(np.mean([row["judge_rate"] for row in tested]))

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.lists_of_choices import Ties, Unscored
+from evalkit.errors import InputError
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.agreement_measures import Answers, kinds_table
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
@@ -57,8 +58,8 @@ def confusion(
     Raises
     ------
     InputError
-        When columns are missing, a row is double, a label is not on the scale, or no label is of a criterion that was
-        judged.
+        When columns are missing, a row is double, a label is not on the scale, the levels of the scale are not known,
+        or no label is of a criterion that was judged.
 
     Examples
     --------
@@ -76,6 +77,9 @@ def confusion(
     frame, people, _, keys = checked_part(judged, labels, part, "confusion")
     rows: list[dict[str, Any]] = []
     for panel in panels(frame, people, kinds="label"):
+        if panel.scale.is_open and panel.scale.level != "nominal" and not panel.verdicts:
+            fact = f"confusion counts levels, and those of criterion {panel.head['criterion']!r} are not known"
+            raise InputError(f"{fact}; pass votes with a scale, as ek.vote(table, scale=[0, 1, 2]) makes them")
         for judge, (answers, was_asked) in panel.judges.items():
             rows.extend(panel.head | {"judge": judge} | row for row in _counts(panel, answers, was_asked, counting))
     table = result_table(rows, *_COLUMNS, "number: n" if ties == "half" else "")

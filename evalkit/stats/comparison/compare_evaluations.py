@@ -162,7 +162,8 @@ def compare(
     if items[0] and items[1] and not items[0] & items[1]:
         fact = f"before and after have no item in common; before has {listed(sorted(items[0]))}"
         raise InputError(f"{fact}, after has {listed(sorted(items[1]))}; judge the same items, with the same item_id")
-    clusters = clusters_for(before, clusters)
+    if (clusters := clusters_for(before, clusters)) is None:
+        clusters = clusters_for(after, None)
     if rows == "jury":
         juries = {first.head[:2] for first, _ in matched if first.head[2] == JURY}
         matched = [pair for pair in matched if pair[0].head[2] == JURY or pair[0].head[:2] not in juries]

@@ -165,14 +165,60 @@ def test_people_who_cannot_be_compared():
     assert pd.isna(one["passes"])
     assert math.isnan(one["winning_rate"])
     apart = run([1, 2, 3, 4], {"a": [1, 2, None, None], "b": [None, None, 3, 4]})
-    assert apart.summary.loc[0, "notes"] == "no test: annotators who share no two items"
+    assert apart.summary.loc[0, "notes"] == "no test: annotators who share no item"
     assert apart.annotators["n_items"].tolist() == [0, 0]
     assert "under two items" in apart.annotators.loc[0, "notes"]
-    unscored = run([None, None], {"a": [1, 2], "b": [1, 2]}).summary.iloc[0]
-    assert (unscored["n_items"], unscored["n_unscored"], unscored["n_tested"]) == (0, 2, 0)
-    nobody = alt_test(schemas.empty("votes"), labels_of({"a": [1]}), 0.2)
-    assert (len(nobody.summary), len(nobody.annotators)) == (0, 0)
-    assert "(no rows)" in str(nobody)
+
+
+def plainly(scores, columns, scoring=None, **more):
+    """The notes of the test of a plain table; `columns` are the labels of a, b, c, …"""
+    table = pd.DataFrame({"item_id": range(len(scores)), "judge": "j", "score": scores} | more)
+    rows = [(at, name, label) for name, said in columns.items() for at, label in enumerate(said) if label is not None]
+    labels = pd.DataFrame(rows, columns=["item_id", "annotator", "label"])
+    return alt_test(table, labels, epsilon=0.1, scoring=scoring).summary.loc[0, "notes"]
+
+
+def test_a_table_of_unknown_levels_has_no_confusion():
+    table = pd.DataFrame({"item_id": range(4), "judge": "j", "score": [0, 1, 1, 0]})
+    labels = table.rename(columns={"score": "label"})[["item_id", "label"]]
+    with pytest.raises(
+        InputError, match=r"counts levels, and those of criterion 'score' are not known; pass votes with"
+    ):
+        confusion(table, labels)
+    counts = confusion(vote(table, scale=[0, 1, 2]), labels)
+    assert counts.loc[counts["n"] > 0, ["label_judge", "label_human", "n"]].values.tolist() == [
+        ["0", "0", 2],
+        ["1", "1", 2],
+    ]
+    words = table.assign(score=["yes", "no", "no", "yes"])
+    assert confusion(words, labels.assign(label=words["score"]))["n"].sum() == 4  # words need no scale
+
+
+def test_the_reason_of_no_test_is_the_true_one():
+    codes = [0, 1, 1, 0, 1, 0]
+    both = {"a": codes, "b": codes[::-1]}
+    unknown = "no test: accuracy compares levels, and those of the scale are not known"
+    assert unknown in plainly(codes, both, "accuracy")
+    assert "no test" not in plainly(codes, both)  # by distance there is nothing missing
+    assert "no test" not in plainly(codes, both, "accuracy", scale="0, 1")
+    assert (
+        plainly([None] * 6, both, "rmse") == "no test: the judge has no score on an item that two annotators labelled"
+    )
+    lost = plainly(
+        [0, 1, 1, None, None, None], {"a": [None] * 3 + codes[:3], "b": [None] * 3 + codes[3:]}, scale="0, 1"
+    )
+    assert lost == "no test: the judge has no score on an item that two annotators labelled"
+    between = plainly(codes, {"a": [0.5] * 6, "b": [0.25] * 6}, "accuracy", scale="0, 1")
+    assert between == "no test: no label is a level of the scale"
+    once = plainly(codes, {"a": codes, "b": [0] + [None] * 5}, scale="0, 1")
+    assert once == "no test: annotators who share under two items with the judge and others"
+    # j judged the three items that both labelled, k the other three
+    table = pd.DataFrame({"item_id": range(6), "judge": list("jjjkkk"), "score": codes, "scale": "0, 1"})
+    labels = [(at, name, codes[at]) for at in range(6) for name in ("ab" if at < 3 else "a")]
+    labels = pd.DataFrame(labels, columns=["item_id", "annotator", "label"])
+    notes = alt_test(table, labels, epsilon=0.1).summary.set_index("judge")["notes"]
+    assert notes["k"] == "no test: the judge was not asked about an item that two annotators labelled"
+    assert "no test" not in notes["j"]
 
 
 def test_verdicts_nominal_labels_and_the_jury():

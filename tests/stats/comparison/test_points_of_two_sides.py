@@ -145,3 +145,22 @@ def test_halo_among_criteria_of_an_item_is_the_correlation_of_all_their_pairs() 
         halo(judged("single"), together, items=rows.assign(item_id=rows["item_id"] + "x"))
     with pytest.raises(InputError, match="has no column 'of_item'"):
         halo(judged("single"), together, items=rows.drop(columns="of_item"))
+
+
+@pytest.mark.parametrize("place", ["column", "index"])
+def test_groups_of_either_side_make_the_clusters(place) -> None:
+    # all ten items of a group change alike: differences 0, 0, 1, 1 of four clusters, not of 40 items
+    items = pd.DataFrame({"item_id": range(40), "group_id": [f"g{at // 10}" for at in range(40)]})
+    before, after = items.assign(score=0), items.assign(score=[int(at >= 20) for at in range(40)])
+    if place == "index":
+        before, after = (table.set_index(["group_id", "item_id"]) for table in (before, after))
+
+    def bare(table: pd.DataFrame) -> pd.DataFrame:
+        return table.drop(columns="group_id") if place == "column" else table.droplevel("group_id")
+
+    ends = ["n_clusters", "difference_low", "difference_high"]
+    expected = ek.compare(before, after, scale=[0, 1]).table[ends]
+    assert expected["n_clusters"].tolist() == [4]
+    for sides in ((before, bare(after)), (bare(before), after)):
+        assert ek.compare(*sides, scale=[0, 1]).table[ends].values.tolist() == expected.values.tolist()
+    assert ek.compare(bare(before), bare(after), scale=[0, 1]).table["n_clusters"].tolist() == [40]
