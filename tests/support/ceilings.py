@@ -73,6 +73,11 @@ RAISED = (
     Raise("core", 2, "one repair request"),
     Raise("stats", 2, "a comparison that says which side has repaired replies"),
     Raise("tables", 3, "an index with a name that is no column"),
+    Raise("cli", 3, "repairs as a setting that all doors have"),
+    Raise("core", 8, "repairs as a setting that all doors have"),
+    Raise("gate", 4, "repairs as a setting that all doors have"),
+    Raise("lighteval", 3, "repairs as a setting that all doors have"),
+    Raise("runs", 1, "repairs as a setting that all doors have"),
 )
 
 

@@ -72,7 +72,7 @@ def judge(
     replies: bool = False,
     on_progress: Callable[[Any], object] | None = None,
     max_seconds: float | None = None,
-    repair: bool = True,
+    repair: bool | None = True,
 ) -> pd.DataFrame:
     """Judge items by a rubric; replies in the cache are not paid again.
 
@@ -140,6 +140,7 @@ def judge(
         Ask a judge once what a reply means that is `unreadable` or `ambiguous`, by a short request without the item.
         The columns `repaired`, `repair_key`, `repair_source` and `repair_usd` show it. Replies of earlier calls are
         asked about only with ``refresh="unscored"``. False: neither ask nor use such answers.
+        None: as True.
 
     Returns
     -------
@@ -417,7 +418,7 @@ def _repairs(lookup: Lookup) -> Repairs | None:
     A judge that was stopped or is down is not asked.
     """
     options, columns, worklist = lookup.options, lookup.columns, lookup.stored.worklist
-    if options.offline or not options.repair or not columns.unread:
+    if options.offline or options.repair is False or not columns.unread:
         return None
     down = {worklist.place(row)[2] for row in lookup.missing if columns.error(row) in ("stopped", "judge_down")}
     rows = [row for row in (*lookup.missing, *lookup.to_repair) if worklist.place(row)[2] not in down]

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Self
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import orjson
 import pandas as pd
 
-from evalkit.core.prompts_and_replies import Message, Prompt
+from evalkit.core.prompts_and_replies import Message, Prompt, Reply
 from evalkit.core.reply_keys import digest
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.rubrics import Criterion, Rubric
@@ -105,6 +105,27 @@ def can_be_repaired(worklist: Worklist, criterion: int, judge: int) -> bool:
     return spec.judges[judge].provider not in ("fake", "function") and is_alone and is_read_here and not has_none
 
 
+def _asked_text(reply: str, scale: Scale) -> str | None:
+    """An unread reply without its thinking, to ask about; None if it names no level, or is too long."""
+    body = take_apart(plain(reply)).body.strip()
+    return body if len(body) <= _LONGEST and _codes_in(body, scale) else None
+
+
+def asked_texts(worklist: Worklist, criterion: int, judge: int, replies: Iterable[Reply]) -> list[str]:
+    """The distinct texts that this judge would be asked about, if it gave these replies on this criterion."""
+    spec, of_criterion = worklist.spec, worklist.spec.rubric.criteria[criterion]
+    form, names = spec.prompt_builders[judge].template.form, spec.rubric.input_names
+    parse = parser_for(form, of_criterion.scale, of_criterion.name, names)
+    unread = [reply for reply in replies if parse(reply.text, reply.finish_reason, reply.refusal).error in UNREAD]
+    texts = (_asked_text(reply.text or "", of_criterion.scale) for reply in unread)
+    return [*dict.fromkeys(text for text in texts if text is not None)]
+
+
+def repair_requests(worklist: Worklist, criterion: int, judge: int, texts: list[str]) -> list[Request]:
+    """The requests that ask a judge about these replies on a criterion."""
+    return _stage(worklist, criterion, judge, texts).requests([*range(len(texts))]) if texts else []
+
+
 @dataclass(frozen=True)
 class Repairs:
     """The repairs of some rows: by judge and criterion a work list of the distinct replies, and the rows of each.
@@ -126,8 +147,8 @@ class Repairs:
             text = columns.unread.get(row)
             if text is None or not can_be_repaired(worklist, criterion, judge):
                 continue
-            body, scale = take_apart(plain(text)).body.strip(), worklist.spec.rubric.criteria[criterion].scale
-            if len(body) <= _LONGEST and _codes_in(body, scale):
+            body = _asked_text(text, worklist.spec.rubric.criteria[criterion].scale)
+            if body is not None:
                 replies.setdefault((criterion, judge), {}).setdefault(body, []).append(row)
         return cls([(_stage(worklist, *cell, list(rows_of)), [*rows_of.values()]) for cell, rows_of in replies.items()])
 

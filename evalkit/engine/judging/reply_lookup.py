@@ -234,7 +234,9 @@ def look_up(
         broken = _worth_asking(stored, columns.broke_off, logging.DEBUG if is_plan else logging.WARNING)
         newer_than = time.time() if broken else newer_than
         unscored = range(worklist.n_rows) if refresh == "unscored" else ()
-        to_repair = Repairs.of(worklist, columns, columns.unread).rows if options.repair and unscored else set()
+        to_repair = (
+            Repairs.of(worklist, columns, columns.unread).rows if options.repair is not False and unscored else set()
+        )
         again |= _rows_again(
             worklist, missing, broken.union(row for row in unscored if columns.error(row) and row not in to_repair)
         )
@@ -262,7 +264,7 @@ def _read(stored: StoredReplies, options: Options) -> tuple[Columns, dict[int, b
                 columns.read(*zip(*hits[start : start + _PARSED], strict=True), source=None)
         if len(hits) < len(keys):
             missing |= {first + index: keys[index] for index, hit in enumerate(values) if hit is None}
-    if options.repair and columns.unread:
+    if options.repair is not False and columns.unread:
         repairs = Repairs.of(stored.worklist, columns, columns.unread)
         repairs.take_stored(columns, stored.store, stored.since, stored.until)
     if options.adopt and (adopted := stored.adopted(missing)):

@@ -135,8 +135,57 @@ def test_a_plan_is_at_least_what_is_paid(tmp_path: Path) -> None:
     assert table["repaired"].all()
     assert 0 < table["repair_usd"].sum() <= more
     assert Bill.of(table).usd <= plan.usd_at_most + more
-    assert f"and {more:.4f} for repairs" in str(plan)
-    assert after.table["usd_repairs_at_most"].tolist() == [0.0]
+    assert plan.table["usd_repairs"].isna().all()
+    assert f", and for repairs at most {more:.4f} (how many is not known yet)" in str(plan)
+    assert after.table[["usd_repairs", "usd_repairs_at_most"]].to_numpy().tolist() == [[0.0, 0.0]]
+
+
+def test_a_plan_expects_the_repairs_that_this_judge_needed_so_far(tmp_path: Path) -> None:
+    """Of 30 replies every third was asked about; the next 12 are of the same kind, so 4 repairs are expected."""
+    unread = {"content": "Of its points all told I see 2 or 4 of ITEM #."}
+
+    def every_third(is_repair: bool) -> dict[str, Any] | None:
+        if is_repair or len(speaker.judged) % 3:
+            return None
+        return {"content": unread["content"].replace("#", str(len(speaker.judged)))}
+
+    speaker = Speaker("4", fault=every_third)
+    with judge_server(faults=speaker) as server:
+        first = judged(server, tmp_path, n=30, concurrency=1)
+        assert first["repaired"].sum() == 10
+        more = [{"item_id": f"new {number}", "answer": f"NEW-{number}"} for number in range(12)]
+        plan = ek.plan(more, FIVE, on(server), samples=1, cache=tmp_path)
+        table = ek.judge(more, FIVE, on(server), samples=1, cache=tmp_path, progress=False, concurrency=1)
+        other = ek.plan(more, FIVE, on(server, temperature=0.5), samples=1, cache=tmp_path)
+    expected, most = plan.table[["usd_repairs", "usd_repairs_at_most"]].to_numpy()[0]
+    # a repair has no 20 earlier ones: a token is four bytes of its prompt, and its answer has 120
+    (request,) = {len(body["messages"][0]["content"]) for body in speaker.asked[:3]}
+    assert expected == pytest.approx(4 * (request / 4 * 1.0 + 120 * 4.0) / 1e6, rel=0.15)
+    assert table["repaired"].sum() == 4
+    assert 0 < table["repair_usd"].sum() <= expected <= most
+    assert f", and for repairs about US$ {expected:.4f}, at most {most:.4f}" in str(plan)
+    assert other.table["usd_repairs"].isna().all(), "nothing is known of this judge"
+
+
+@pytest.mark.parametrize("params", [{}, {"max_completion_tokens": 3000}, {"best_of": 3}, {"tools": [{"x": "y" * 500}]}])
+def test_a_plan_bounds_a_repair_as_a_budget_does(tmp_path: Path, params: dict[str, Any]) -> None:
+    said = " ".join(["Of its parts I see 2 or 4, and more words"] * 9)
+    with judge_server(faults=Speaker(said)) as server:
+        judge = on(server, params=params)
+        plan = ek.plan(some_items(1), FIVE, judge, samples=1, cache=tmp_path)
+        most = plan.usd_at_most + float(plan.table["usd_repairs_at_most"].sum())
+        table = judged(server, tmp_path, n=1, judge=judge, budget_usd=most)
+    assert table["repaired"].all(), "a budget of this size is enough"
+
+
+def test_a_plan_expects_no_repair_of_what_is_not_repaired(tmp_path: Path) -> None:
+    two = ek.Rubric(id="two", inputs=["answer"], criteria=[{"name": n, "scale": {0: "", 1: ""}} for n in ("x", "y")])
+    with judge_server() as server:
+        together = ek.plan(some_items(), two, on(server), samples=1, criteria_per_call="all", cache=tmp_path)
+        alone = ek.plan(some_items(), two, on(server), samples=1, cache=tmp_path)
+    assert together.table[["usd_repairs", "usd_repairs_at_most"]].to_numpy().tolist() == [[0.0, 0.0]]
+    assert alone.table["usd_repairs_at_most"].iloc[0] > 0
+    assert "for repairs" not in str(together)
 
 
 def test_off_asks_and_reads_nothing(tmp_path: Path) -> None:
