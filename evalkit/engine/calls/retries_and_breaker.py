@@ -124,6 +124,11 @@ class FirstReplies:
         return self.n + n_empty >= _FIRST_REPLIES and (n_empty > 0 or len(self._prompts) > 1)
 
     @property
+    def must_be_awaited(self) -> bool:
+        """Whether no new calls are sent: the outcome of those in `sent` decides whether the judge gets more."""
+        return bool(self.sent) and self.are_cut
+
+    @property
     def are_read(self) -> bool:
         """Whether the next replies need not be read."""
         return self.n >= _REPLIES_READ and not self.are_cut

@@ -26,7 +26,7 @@ from evalkit.engine.calls.pending_call import CallFailedError, CannotStartYetErr
 from evalkit.engine.calls.rate_limits import RateLimiter, rate_limiters
 from evalkit.engine.calls.retries_and_breaker import REASONS, Breaker, FirstReplies
 from evalkit.engine.providers import connect
-from evalkit.engine.providers.error_answers import instead_of
+from evalkit.engine.providers.error_answers import fact_of, instead_of, learnt
 from evalkit.engine.providers.prices import price_of
 from evalkit.engine.providers.provider_interface import ProviderError, RunSettings
 from evalkit.engine.providers.waits import wait_of, wait_text
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 _IN_BATCH = "a batch has requested the reply; collect fetches it"
 _RATE_LIMIT_PATIENCE = 4
-_ADAPT = "adapt."
 _AS_ASKED = object()
 _FIRST_LOOK_S = 0.05
 _LONGEST_LOOK_S = 1.0
@@ -103,7 +102,7 @@ class Workers:
             slowly=run.options.concurrency is None and judge.base_url is not None and is_private(judge.base_url)
         )
         facts = run.store.facts(judge.service, judge.model)
-        self._adapt = {name.removeprefix(_ADAPT): facts[name] for name in facts if name.startswith(_ADAPT)}
+        self._adapt = learnt(facts, judge)
         # parameters that were refused in this run, until a request without them is answered: name -> note
         self._unproven: dict[str, str] = {}
         # whether one request can return several replies; None: unknown
@@ -137,7 +136,7 @@ class Workers:
             if self._run.stopped or self._breaker.down:
                 self._fail(call, self._breaker.down or Failure("stopped"))
                 continue
-            if call in self._first.sent and (first or self._first.are_cut):
+            if call in self._first.sent and (first or self._first.must_be_awaited):
                 self._repeats.append(call)
             elif first:
                 self._queue.appendleft(call)
@@ -184,7 +183,7 @@ class Workers:
             while self._repeats or self._queue:
                 if self._repeats:
                     call = self._repeats.popleft()
-                elif self._first.are_cut:  # what was sent may decide that the judge is stopped
+                elif self._first.must_be_awaited:  # what was sent may decide that the judge is stopped
                     await asyncio.sleep(_FIRST_LOOK_S)
                     continue
                 else:
@@ -192,8 +191,10 @@ class Workers:
                     self._n_rendered = max(0, self._n_rendered - 1)
                     self._render_next()
                 if len(call.request.keys) > self._most_replies:
-                    self._first.sent.pop(call, None)
-                    self.add(call.split(size=self._most_replies), first=True)
+                    parts = call.split(size=self._most_replies)
+                    if call in self._first.sent:
+                        self._first.sent[parts[0]] = self._first.sent.pop(call)
+                    self.add(parts, first=True)
                     continue
                 try:
                     await self._process(call)
@@ -310,7 +311,8 @@ class Workers:
         self._breaker.succeeded()
         self._limiter.succeeded(slowly=time.monotonic() - started > self.judge.timeout_s / 2)
         for name in [name for name in self._unproven if name in call.adapt] if self._unproven else ():
-            self._run.store.learn(self.judge.service, self.judge.model, _ADAPT + name, self._adapt[name])
+            fact = fact_of(name, self.judge)
+            self._run.store.learn(self.judge.service, self.judge.model, fact, self._adapt[name])
             self._run.note(self._unproven.pop(name))
         return replies
 
@@ -349,7 +351,7 @@ class Workers:
         If another process keeps its claim for longer than an answer and its turn at the rate may take, the call
         is sent anyway. While all first replies are cut, no new call is: those sent may decide that the judge stops.
         """
-        if self._first.are_cut and call not in self._first.sent:
+        if self._first.must_be_awaited and call not in self._first.sent:
             raise CannotStartYetError
         keys, now = call.request.keys, asyncio.get_running_loop().time()
         stored = await self._run.store.claim(keys, since=self._run.newer_than)
