@@ -20,6 +20,7 @@ from evalkit.engine.request import Request
 
 _JUDGE = (
     "provider", "model", "name", "service", "base_url", "api_key_env", "headers_env", "timeout_s", "price", "score",
+    "temperature", "max_tokens",
 )  # fmt: skip
 FILE_LIMITS = (10_000_000, 1 << 40)
 """Requests and bytes of a file that is not sent to a provider."""
@@ -57,7 +58,7 @@ class BatchFile:
     def record(self, state: State) -> BatchRecord:
         """What a ticket keeps of it."""
         return BatchRecord(
-            {name: getattr(self.judge, name) for name in _JUDGE}, len(self.requests), self.n_replies,
+            {name: getattr(self.judge, name) for name in _JUDGE} | {"params": dict(self.judge.params)}, len(self.requests), self.n_replies,
             str(self.path), self.usd, self.usd_at_most, state,
         )  # fmt: skip
 

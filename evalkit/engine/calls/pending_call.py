@@ -10,8 +10,8 @@ from evalkit.core.prompts_and_replies import Failure
 from evalkit.engine.request import Request
 
 
-class ClaimedElsewhereError(Exception):
-    """Another run or process is requesting the same samples."""
+class CannotStartYetError(Exception):
+    """Another run or process is requesting the same samples, or the judge's first replies are being waited for."""
 
 
 @dataclass(eq=False)

@@ -194,8 +194,7 @@ def read_alone(read: Callable[[], _Read]) -> _Read | ProviderError:
     except ProviderError as problem:
         return problem
     except Exception as error:  # noqa: BLE001  # the others were paid for
-        detail = f"the answer could not be read ({type(error).__name__})"
-        return ProviderError("malformed", detail, maybe_paid=True)
+        return ProviderError("malformed", f"the answer could not be read ({type(error).__name__})")
 
 
 def plain(value: Any) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 import orjson
 
+from evalkit.core.judges import Judge
 from evalkit.engine.providers.known_errors import KNOWN_ERRORS, KnownError
 from evalkit.engine.providers.provider_interface import ProblemKind
 
@@ -295,6 +296,23 @@ def _lower_number(text: str, sent: Any, least: int = 2) -> int | None:
     """The highest whole number in an error that is at least `least` and below the one that was sent; else None."""
     numbers = (int(match[0].replace(",", "")) for match in _WHOLE_NUMBER.finditer(text))
     return max((number for number in numbers if isinstance(sent, int) and least <= number < sent), default=None)
+
+
+def fact_of(parameter: str, judge: Judge) -> str:
+    """The name of the fact that a model refuses a parameter; of a temperature, only the judge's own is known."""
+    return f"adapt.{parameter}" + f"={judge.temperature}" * (parameter == "temperature")
+
+
+def learnt(facts: Mapping[str, Any], judge: Judge) -> dict[str, Any]:
+    """The parameters of a judge that its model refuses, by what is known of it, and what to send instead.
+
+    Examples
+    --------
+    >>> learnt({"adapt.n": 8, "adapt.temperature=0.0": None, "n_supported": True}, Judge("openai", "m"))
+    {'n': 8}
+    """
+    names = {name: fact_of(name, judge) for name in (*DROPPABLE, SYSTEM_ROLE)}
+    return {name: facts[fact] for name, fact in names.items() if fact in facts}
 
 
 def instead_of(name: str, other: str | int | None) -> str:
