@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -65,6 +65,8 @@ class Plan:
     n_requests
         Number of requests that get the replies to call for: one for all samples of a prompt, if the service is known
         to answer so.
+    n_to_repair
+        Stored replies that ``refresh="unscored"`` asks for a repair of, if that is the run that is planned.
     """
 
     table: pd.DataFrame
@@ -74,6 +76,7 @@ class Plan:
     n_skipped: int = 0
     n_unseen: int = 0
     n_requests: int = 0
+    n_to_repair: int = 0
 
     @property
     def n_to_call(self) -> int:
@@ -121,7 +124,12 @@ class Plan:
     def price(self) -> str:
         """What the calls cost, in words."""
         if not self.n_to_call:
-            return "nothing to pay"
+            usd, n = (
+                _total(self.table, "usd_repairs_at_most"),
+                counted(self.n_to_repair, "stored reply", "stored replies"),
+            )
+            limit = "price unknown" if np.isnan(usd) else f"at most {usd:.4f}"
+            return f"{limit} for repairs of {n}" if self.n_to_repair else "nothing to pay"
         usd, usd_at_most, in_batches = self.usd, self.usd_at_most, self.usd_in_batches
         if np.isnan(usd):
             return "price unknown"
@@ -154,8 +162,7 @@ class Plan:
 
 
 def _total(table: pd.DataFrame, column: str) -> float:
-    called = table.loc[table["n_to_call"] > 0, column]
-    return float(called.sum(skipna=False)) if len(called) else 0.0
+    return float(table[column].sum(skipna=False))
 
 
 def _price(usd: float) -> str:
@@ -214,6 +221,7 @@ def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, refresh: Refr
     stored, per_judge = StoredReplies(work, store, takes_recorded), len(work.spec.orders) * work.spec.samples
     n_cached, cached = Counter[int](), [list[int]() for _ in judges]
     missing: dict[int, bytes] = {}
+    to_repair: Collection[int] = ()
     asks_again = refresh is not False or work.spec.per_item
 
     def judge_of(row: int) -> int:
@@ -239,7 +247,8 @@ def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, refresh: Refr
         del missing[row]
     if asks_again:
         options = Options(recorded="use" if takes_recorded else "miss", adopt=adopt, refresh=refresh)
-        again = look_up(work, options, store, is_plan=True).missing
+        lookup = look_up(work, options, store, is_plan=True)
+        again, to_repair = lookup.missing, lookup.to_repair
         n_cached.subtract(map(judge_of, again.keys() - missing.keys()))
         missing |= again
     n_recorded = Counter[int]()
@@ -256,14 +265,16 @@ def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, refresh: Refr
     rendered: dict[tuple[str, ...], Prompt] = {}
     rows = [
         (judge.name, work.n_asked // len(judges), n_cached[number], n_recorded[number], in_batch[number],
-         len(to_call[number]), *_prices(work, store, number, to_call[number], cached[number], rendered))
+         len(to_call[number]),
+         *_prices(work, store, number, to_call[number], cached[number], rendered,
+                  [row for row in to_repair if judge_of(row) == number]))
         for number, judge in enumerate(judges)
     ]  # fmt: skip
     names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_in_batch", "n_to_call", *_PRICES, "n_past"]
     n_requests = sum(_n_requests(work, store, judge, rows) for judge, rows in zip(judges, to_call, strict=True))
     table, n_first = _with_first_answers(pd.DataFrame(rows, columns=names), work, list(missing), refresh, cache)
     n_skipped = len(work.skipped), work.n_unseen
-    return Plan(table, work.shape[0], work.n_unique, store.where, *n_skipped, n_requests + n_first)
+    return Plan(table, work.shape[0], work.n_unique, store.where, *n_skipped, n_requests + n_first, len(to_repair))
 
 
 def _n_requests(work: Worklist, store: ReplyStore, judge: Judge, rows: list[int]) -> int:
@@ -294,12 +305,13 @@ def _prices(
     missing: list[int],
     cached: list[int],
     rendered: dict[tuple[str, ...], Prompt],
+    to_repair: Collection[int],
 ) -> tuple[float, float, float, float, float, int]:
     """Expected and highest US$ of a judge's missing replies, that in batches, both of repairs, and `Plan.n_past`.
 
     `rendered` has the prompts that judges share.
     """
-    if not missing:
+    if not missing and not to_repair:
         return 0.0, 0.0, 0.0, 0.0, 0.0, 0
     from evalkit.engine.calls.budget import expected_price, upper_bound
     from evalkit.engine.providers.batch_interface import batch_share, has_batches
@@ -317,7 +329,7 @@ def _prices(
     expected_usd, n_past = expected_price([*work.requests(cached), *requests], store, price)
     usd = sum(map(expected_usd, requests))
     in_batches = usd * batch_share(judge) if has_batches(judge) else np.nan
-    repairs_usd, repairs_at_most = _prices_of_repairs(work, store, at, missing, price)
+    repairs_usd, repairs_at_most = _prices_of_repairs(work, store, at, missing, to_repair, price)
     if judge.max_tokens is None:
         return usd, np.nan, in_batches, repairs_usd, np.nan, n_past
     usd_at_most = sum(upper_bound(request, 1, price) * len(request.samples) for request in requests)
@@ -325,19 +337,30 @@ def _prices(
 
 
 def _prices_of_repairs(
-    work: Worklist, store: ReplyStore, at: int, missing: list[int], price: tuple[float, float]
+    work: Worklist,
+    store: ReplyStore,
+    at: int,
+    missing: Collection[int],
+    to_repair: Collection[int],
+    price: tuple[float, float],
 ) -> tuple[float, float]:
-    """Expected and highest US$ of the repairs of a judge's missing replies; expected NaN: too few earlier ones."""
+    """Expected and highest US$ of the repairs of a judge's missing replies, and of the stored ones `to_repair`.
+
+    NaN is expected if there are too few earlier replies to tell how many of the missing ones will need one.
+    """
     from evalkit.engine.calls.budget import FEWEST, expected_price, longest_reply, upper_bound
 
     expected_usd = most_usd = 0.0
-    n_rows = Counter(criterion for row in missing if can_be_repaired(work, criterion := work.place(row)[1], at))
-    for criterion, n in n_rows.items() if any(price) else ():
+    n_missing = Counter(criterion for row in missing if can_be_repaired(work, criterion := work.place(row)[1], at))
+    n_again = Counter(work.place(row)[1] for row in to_repair)
+    for criterion in n_missing | n_again if any(price) else ():
         longest = repair_requests(work, criterion, at, ["x" * longest_reply(work.spec.judges[at])])
-        most_usd += n * sum(upper_bound(request, 1, price) for request in longest)
+        n, n_stored = n_missing[criterion], n_again[criterion]
+        most_usd += (n + n_stored) * sum(upper_bound(request, 1, price) for request in longest)
         earlier = [reply for _, reply in store.earlier_replies(work.parts[criterion][at])]
         requests = repair_requests(work, criterion, at, asked_texts(work, criterion, at, earlier))
         usd_of, _ = expected_price([*requests, *longest], store, price)
-        share = sum(map(usd_of, requests)) / len(earlier) if len(earlier) >= FEWEST else np.nan
-        expected_usd += n * share
+        usd = [usd_of(request) for request in requests or longest]
+        share = len(requests) / len(earlier) if len(earlier) >= FEWEST else np.nan
+        expected_usd += ((n * share if n else 0) + n_stored) * sum(usd) / max(1, len(usd))
     return expected_usd, most_usd
