@@ -69,6 +69,7 @@ RAISED = (
     Raise("rubrics", 11, "labels beside two texts of one item"),
     Raise("rubrics", 45, "another level beside a verdict, inputs that are no verdict, the last sentence on a pair"),
     Raise("engine", 158, "one repair request"),
+    Raise("engine", 7, "an error about one prompt changes no other call"),
     Raise("engine", 69, "repairs beside cut and adopted replies, in progress, plans and parts; their expected price"),
     Raise("evaluation", 3, "repair=False is remembered"),
     Raise("gate", 4, "the price of repairs"),

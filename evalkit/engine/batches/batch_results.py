@@ -92,8 +92,11 @@ class BatchResults:
         """Store what came so far."""
         rows, self._rows = self._rows, []
         self._store.put_many(rows, newer_than=self._newer_than)
+
+    def learn_refusals(self) -> None:
+        """Remember which parameters the errors refuse; not where a line was answered with the same ones."""
         for number, problem in self._failures():
-            if problem.kind == "refused_parameter":
+            if problem.kind == "refused_parameter" and not self._answered:
                 _, sent = self._calls[self._requests[number][0]]
                 is_last = problem.parameter == "response_format" and problem.parameter in (sent or {})
                 self._learn(fact_of(str(problem.parameter), self._judge), None if is_last else problem.instead)

@@ -103,8 +103,6 @@ class Workers:
         )
         facts = run.store.facts(judge.service, judge.model)
         self._adapt = learnt(facts, judge)
-        # parameters that were refused in this run, until a request without them is answered: name -> note
-        self._unproven: dict[str, str] = {}
         # whether one request can return several replies; None: unknown
         self._n_works: bool | None = False
         if not asks_singly(judge) and ("n" not in self._adapt or self._adapt["n"] is not None):
@@ -190,8 +188,8 @@ class Workers:
                     call = self._queue.popleft()
                     self._n_rendered = max(0, self._n_rendered - 1)
                     self._render_next()
-                if len(call.request.keys) > self._most_replies:
-                    parts = call.split(size=self._most_replies)
+                if len(call.request.keys) > (most := self._most_replies(call)):
+                    parts = call.split(size=most)
                     if call in self._first.sent:
                         self._first.sent[parts[0]] = self._first.sent.pop(call)
                     self.add(parts, first=True)
@@ -207,11 +205,10 @@ class Workers:
             # here and not in a callback: a call that comes before the callback would find no worker
             self._workers.discard(worker)
 
-    @property
-    def _most_replies(self) -> int:
-        """How many replies one request may ask for."""
-        limit = self._adapt.get("n")
-        return 1 if self._n_works is False else sys.maxsize if limit is None else int(limit)
+    def _most_replies(self, call: PendingCall) -> int:
+        """How many replies one request of a call may ask for."""
+        limit = (self._adapt | call.refused).get("n", sys.maxsize)
+        return 1 if self._n_works is False or limit is None else int(limit)
 
     def _render_next(self) -> None:
         """Render one prompt ahead while calls are in flight, so that the next call can be sent without delay."""
@@ -282,7 +279,7 @@ class Workers:
                 self._check_open()
                 run.counts.in_flight += 1
                 self._first.sent.setdefault(call, False)
-                call.epoch, call.adapt = self._limiter.epoch, self._adapt.copy()  # only now: much may have been learnt
+                call.epoch, call.adapt = self._limiter.epoch, self._adapt | call.refused  # much may have been learnt
                 call.n_answered, started = self._limiter.n_answered, time.monotonic()
                 try:
                     n = 1 if self._n_works is False else len(call.request.keys)
@@ -310,10 +307,7 @@ class Workers:
                 budget.settle(reserved, spent, sent=sent)
         self._breaker.succeeded()
         self._limiter.succeeded(slowly=time.monotonic() - started > self.judge.timeout_s / 2)
-        for name in [name for name in self._unproven if name in call.adapt] if self._unproven else ():
-            fact = fact_of(name, self.judge)
-            self._run.store.learn(self.judge.service, self.judge.model, fact, self._adapt[name])
-            self._run.note(self._unproven.pop(name))
+        self._learn_refusals(call)
         return replies
 
     def _weigh(self, call: PendingCall, replies: Sequence[Reply] = ()) -> None:
@@ -475,8 +469,6 @@ class Workers:
             if problem.retry_after and wait is None:
                 detail += f" (the server asks to wait {wait_text(problem.retry_after)})"
             failure = Failure(REASONS.get(problem.kind, "server_error"), detail)
-            if problem.kind in ("client_error", "too_long", "refused_parameter"):
-                self._keep_parameters(call)
             self._fail(call, failure)
             if self._breaker.gave_up(problem, failure, hopeless=wait is None):
                 self._fail_waiting(self._breaker.down or failure)
@@ -507,28 +499,30 @@ class Workers:
         self._later[call] = asyncio.get_running_loop().call_later(seconds, retry)
 
     def _drop_parameter(self, problem: ProviderError, call: PendingCall) -> bool:
-        """Send what the model refuses otherwise from now on; False if it was not sent, or sent otherwise already.
-
-        That is remembered as soon as a request without the parameter is answered: the error may have been another one.
-        """
+        """Send this call otherwise than it was refused; False if it was not sent so, or sent otherwise already."""
         name, replacement = str(problem.parameter), problem.instead
         sent = call.adapt.get(name, _AS_ASKED)
         if sent is None or sent == replacement:
             return False
-        if self._adapt.get(name, _AS_ASKED) == sent:  # else a call has learnt more in the meantime
+        call.refused[name], call.refusals[name] = replacement, problem.detail
+        return True
+
+    def _learn_refusals(self, call: PendingCall) -> None:
+        """Send all calls without what a call was refused for, once it is answered without it.
+
+        Only that shows that the error was about the parameter: it may have been one of this prompt.
+        """
+        for name, replacement in call.refused.items():
+            if self._adapt.get(name, _AS_ASKED) == replacement:
+                continue
             self._adapt[name] = replacement
             if name == "n" and replacement is None:
                 self._n_works = False
-            self._unproven[name] = (
+            self._run.store.learn(self.judge.service, self.judge.model, fact_of(name, self.judge), replacement)
+            self._run.note(
                 f"{self.judge.model} at {self.judge.service} refuses the parameter {name}; "
-                f"{instead_of(name, replacement)} from now on ({problem.detail})"
+                f"{instead_of(name, replacement)} from now on ({call.refusals[name]})"
             )
-        return True
-
-    def _keep_parameters(self, call: PendingCall) -> None:
-        """A request without refused parameters failed permanently: what it left out may not be the reason."""
-        for name in [name for name in self._unproven if name in call.adapt and name != "n"]:
-            del self._unproven[name], self._adapt[name]
 
 
 def _is_nothing(reply: Reply) -> bool:

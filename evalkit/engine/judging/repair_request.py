@@ -35,7 +35,12 @@ UNREAD = ("unreadable", "ambiguous")
 """Errors of replies that a repair is asked for."""
 _NONE, _LONGEST = "none", 20_000
 _OBJECT = re.compile(r"\{[^{}]*\}")
-_LIST_HEAD = re.compile(r"^[ \t]*\w{1,2}[.)](?=[ \t]+\S)", re.MULTILINE)
+_NO_LEVEL = re.compile(
+    r"^[ \t]*\w{1,2}[.)](?=[ \t]+\S)"  # the number or letter of a list
+    r"|(?<![\w(\[*_`])a(?![\w)\]*_`])|(?:^|(?<=[.!?:] ))A(?= [a-z])",  # a small letter by itself; "A word" at the start
+    re.MULTILINE,
+)
+_LEAST_TOKENS = 64
 _TEMPLATE = Template.of(
     "repair",
     "v1",
@@ -109,8 +114,8 @@ def _verdict_in(text: str) -> Any:
 
 
 def _codes_in(text: str, scale: Scale) -> set[Code]:
-    """The codes whose levels stand in a text, outside of quotations; numbers and letters of a list are none."""
-    reader, unquoted = reader_of(scale), _LIST_HEAD.sub(_blank, masked(text))
+    """The codes whose levels stand in a text, outside of quotations; heads of a list and articles are none."""
+    reader, unquoted = reader_of(scale), _NO_LEVEL.sub(_blank, masked(text))
     levels = (reader.level(unquoted, start) for start in reader.places(unquoted, 0, len(unquoted)))
     return {level.code for level in levels if level is not None and level.code is not None}
 
@@ -216,9 +221,11 @@ def _stage(worklist: Worklist, criterion: int, judge: int, texts: list[str]) -> 
     """The work list that asks one judge about these replies on one criterion."""
     spec, scale = worklist.spec, worklist.spec.rubric.criteria[criterion].scale
     builder = _builder(scale, spec.rubric.criteria[criterion].level)
-    ids = [digest(text) for text in texts]
+    ids, asked = [digest(text) for text in texts], spec.judges[judge]
+    if asked.max_tokens is not None:
+        asked = asked.replace(max_tokens=max(asked.max_tokens, _LEAST_TOKENS))  # an object is longer than a number
     stage_spec = replace(
-        spec, rubric=builder.rubric, judges=(spec.judges[judge],), samples=1, exact=True, prompt_builders=(builder,),
+        spec, rubric=builder.rubric, judges=(asked,), samples=1, exact=True, prompt_builders=(builder,),
         profile=None, criteria_per_call=1, inputs={}, commits=False,
     )  # fmt: skip
     return replace(worklist, spec=stage_spec, items=pd.DataFrame({"item_id": pd.array(ids, dtype="str")}),

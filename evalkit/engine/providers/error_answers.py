@@ -259,11 +259,12 @@ def refused_parameter(
         name = _named(said, body, sent)
     else:
         return None
-    if name == "logprobs" and "top_logprobs" in sent and _lower_number(said.text, body["top_logprobs"]):
+    text = re.sub(rf"\b{status}\b", "", said.text)  # repeated in a message, it is no limit
+    if name == "logprobs" and "top_logprobs" in sent and _lower_number(text, body["top_logprobs"]):
         name = "top_logprobs"  # more than the server takes
     if name not in sent:
         return None
-    instead = _instead(name, said.text, body.get(name))
+    instead = _instead(name, text, body.get(name))
     # without any limit, a reply could cost more than a budget reserved for it
     return None if name == "max_tokens" and instead is None else (name, instead)
 

@@ -61,6 +61,29 @@ def test_numbers_of_a_list_are_no_levels(tmp_path: Path) -> None:
     assert not speaker.asked
 
 
+def test_an_article_is_no_answer_of_a_pair(tmp_path: Path) -> None:
+    pair = ek.Rubric(
+        id="pair", inputs=["answer_a", "answer_b"], mode="pairwise", template="pairwise@v1",
+        criteria=[{"name": "better", "level": "nominal", "scale": {"A": "", "B": "", "tie": ""}}],
+    )  # fmt: skip
+    items = [{"answer_a": "ITEM-1", "answer_b": "ITEM-2"}]
+    for says, n_asked in (
+        ("It is a tough call, and both have a point.", 0), ("A reply that cites more would help me here.", 0),
+        ("I lean to (a), or to neither of them, it seems.", 1),
+    ):  # fmt: skip
+        speaker = Speaker(says, '{"verdict": "A"}')
+        with judge_server(faults=speaker) as server:
+            ek.judge(items, pair, on(server), samples=1, progress=False, cache=tmp_path / says[:9])
+        assert len(speaker.asked) == n_asked, says
+
+
+def test_a_repair_has_room_for_its_object_where_replies_are_short(tmp_path: Path) -> None:
+    speaker = Speaker()
+    with judge_server(faults=speaker) as server:
+        judged(server, tmp_path, judge=on(server, max_tokens=4))
+    assert ({body["max_tokens"] for body in speaker.judged}, speaker.asked[0]["max_tokens"]) == ({4}, 64)
+
+
 @pytest.mark.parametrize("ended", ["length", "network_error"])
 def test_a_reply_whose_end_is_missing_is_not_asked_about(tmp_path: Path, ended: str) -> None:
     state = {"finish_reason": ended}
