@@ -58,9 +58,7 @@ class BatchFile:
     def record(self, state: State) -> BatchRecord:
         """What a ticket keeps of it."""
         judge = {name: getattr(self.judge, name) for name in _JUDGE} | {"params": dict(self.judge.params)}
-        return BatchRecord(
-            judge, len(self.requests), self.n_replies, str(self.path), self.usd, self.usd_at_most, state
-        )  # fmt: skip
+        return BatchRecord(judge, len(self.requests), self.n_replies, str(self.path), self.usd, self.usd_at_most, state)
 
 
 class FileWriter:

@@ -66,11 +66,6 @@ _LEAST_LIMIT = 64  # in tokens; a smaller number is part of a model's name
 _NAMES_COUNT = (0, 400, 422)
 """The statuses whose error refuses what it names; 0: none is known."""
 
-_TOO_LARGE = _any(
-    r"request (?:is )?too large|input or output tokens must be reduced|larger than (?:the|your)",
-    r"reduce (?:your|the) (?:message|request|prompt|input)|single request (?:exceeds|is)",
-)
-_LIMIT = re.compile(r"limit:?\s*([\d,]+)\D{1,40}requested:?\s*([\d,]+)", re.IGNORECASE)
 _KINDS: dict[int, ProblemKind] = {
     401: "auth", 402: "quota", 403: "forbidden", 404: "unknown_model", 408: "server_error", 409: "server_error",
     425: "server_error", 429: "rate_limited",
@@ -200,8 +195,6 @@ def kind_of(status: int, said: ErrorText) -> ProblemKind:
     >>> kind_of(400, ErrorText("no", ("content_filter",))), kind_of(402, ErrorText("no")), kind_of(0, ErrorText("no"))
     ('content_filter', 'quota', 'server_error')
     """
-    if status in (429, 413) and is_too_large(said.text):
-        return "client_error"
     row = known_error(said)
     if row is not None and not row.parameter:
         return row.kind
@@ -222,21 +215,6 @@ def status_named(said: ErrorText) -> int:
         if code.isdecimal() and len(code) == 3 and "400" <= code <= "599":
             return int(code)
     return max((_STATUSES.get(code.casefold(), 0) for code in said.codes), default=0)
-
-
-def is_too_large(text: str) -> bool:
-    """Whether a rate limit is refused because one request is larger than all of it: waiting cannot help.
-
-    Examples
-    --------
-    >>> is_too_large("tokens per min: Limit 30000, Requested 34000")
-    True
-    >>> is_too_large("tokens per min: Limit 30000, Used 29000, Requested 2000")
-    False
-    """
-    match = _LIMIT.search(text)
-    asks_more = match and int(match[2].replace(",", "") or 0) > int(match[1].replace(",", "") or 0)
-    return bool(_TOO_LARGE.search(text) or asks_more)
 
 
 def refused_parameter(

@@ -178,8 +178,10 @@ def _answer_of(line: Mapping[str, Any], judge: Judge) -> list[Reply] | ProviderE
     if 200 <= status < 300:
         price = batch_price_of(judge)
         return replies_of(answer, _MOST_REPLIES, price=price, latency_s=None, sent=None, secret=secret)
-    settings = {"temperature": judge.temperature, "max_tokens": judge.max_tokens}
-    sent = dict.fromkeys(DROPPABLE) | settings | {"response_format": {"type": "json_schema"}} | dict(judge.params)
+    sent = dict.fromkeys(DROPPABLE) | {
+        "temperature": judge.temperature, "max_tokens": judge.max_tokens, "response_format": {"type": "json_schema"},
+        **judge.params,
+    }  # fmt: skip
     return problem_of(answer, judge, sent, secret)
 
 
