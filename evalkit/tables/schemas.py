@@ -68,7 +68,8 @@ _COLUMNS = {
 TABLES = {name: {column: _TYPES[column] for column in columns} for name, columns in _COLUMNS.items()}
 """Table name -> column -> type."""
 
-_OF_SOME = ["score_sd", "score_mass", "score_low", "score_high", "pass_prob", "score_ab", "score_ba"]  # float64
+_OF_SOME = ["score_sd", "score_mass", "score_low", "score_high", "pass_prob", "score_ab", "score_ba"]
+_TYPES_OF_SOME = dict.fromkeys(_OF_SOME, "float64") | {"repaired": "boolean"}
 _BITS_OF_A_FRACTION = 16  # means of 512 samples have such numbers
 _MAY_BE_EMPTY = ("item_id", "explanation")  # an empty text is itself there, and no missing value
 _LATER = {  # tables saved before lack them
@@ -180,6 +181,12 @@ def _without_blanks(column: pd.Series) -> pd.Series:
     return column.mask(is_blank.fillna(value=False)) if is_blank.any() else column
 
 
+def repaired_rows(frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Which rows of a checked table rest on a repaired reply; none where the column is missing."""
+    repaired = frame.get("repaired", pd.Series(data=False, index=frame.index))
+    return repaired.fillna(value=False).to_numpy(dtype=bool)
+
+
 def table(name: str, columns: Mapping[str, Any]) -> pd.DataFrame:
     """A table with all its columns in order and of their types; columns not given are all-NA.
 
@@ -261,7 +268,7 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
     # pandas would not know whether an index or a column of one name is meant
     plain: pd.DataFrame = frame.reset_index(drop=True) if {*frame.index.names} & {*frame.columns} else frame
     restored = dict[str, Any]()
-    for column, kind in (kinds | dict.fromkeys(_OF_SOME, "float64")).items():
+    for column, kind in (kinds | _TYPES_OF_SOME).items():
         if column not in plain.columns:
             continue
         given = plain[column]

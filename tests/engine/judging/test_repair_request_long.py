@@ -188,6 +188,37 @@ def test_a_plan_expects_no_repair_of_what_is_not_repaired(tmp_path: Path) -> Non
     assert "for repairs" not in str(together)
 
 
+def test_an_evaluation_shows_the_repaired_share_and_the_agreement_without(tmp_path: Path) -> None:
+    """Of 12 items 4 are repaired to a 4; people say 4 of all but the last, which was repaired."""
+
+    def every_third(is_repair: bool) -> dict[str, Any] | None:
+        return {"content": UNREAD} if not is_repair and len(speaker.judged) % 3 == 0 else None
+
+    passes = FIVE.edit("quality", pass_at=4)
+    speaker = Speaker("4", fault=every_third)
+    labels = [{"item_id": str(n), "criterion": "quality", "annotator": "ann", "label": 4 if n < 11 else 1}
+              for n in range(12)]  # fmt: skip
+    with judge_server(faults=speaker) as server:
+        ask: dict[str, Any] = {"samples": 1, "progress": False, "cache": tmp_path, "concurrency": 1}
+        jury = [on(server), on(server, temperature=0.5, name="second")]
+        one = ek.evaluate(some_items(12), passes, jury[0], labels=pd.DataFrame(labels), **ask)
+        both = ek.evaluate(some_items(12), passes, jury, labels=pd.DataFrame(labels), **ask)
+    name = jury[0].name
+    shared = "4 of 12 labelled items by a repaired reply (on the other 8 items: accuracy 1.00"
+    for shown in (" ".join(str(one).split()), one._repr_html_()):
+        assert "4 of 12 judgments (33%) by a repaired reply" in shown
+        assert "0 unreadable, 0 ambiguous" in shown
+        assert shared in shown
+    assert one.alignment is not None
+    assert both.alignment is not None
+    assert one.alignment["accuracy"].tolist() == [pytest.approx(11 / 12)]
+    assert both.alignment.set_index("judge")["n_repaired"].to_dict() == {"jury": 4, name: 4, "second": 4}
+    ek.report(one, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert shared in page
+    assert "4 of 12 judgments (33%) by a repaired reply" in page
+
+
 def test_off_asks_and_reads_nothing(tmp_path: Path) -> None:
     speaker = Speaker()
     with judge_server(faults=speaker) as server:
