@@ -338,6 +338,5 @@ def _prices_of_repairs(
         earlier = [reply for _, reply in store.earlier_replies(work.parts[criterion][at])]
         requests = repair_requests(work, criterion, at, asked_texts(work, criterion, at, earlier))
         usd_of, _ = expected_price([*requests, *longest], store, price)
-        share = sum(map(usd_of, requests)) / len(earlier) if len(earlier) >= FEWEST else np.nan
-        expected_usd += n * share
+        expected_usd += n * sum(map(usd_of, requests)) / len(earlier) if len(earlier) >= FEWEST else np.nan
     return expected_usd, most_usd

@@ -119,8 +119,7 @@ def _of_models(judgments: pd.DataFrame, judges: Sequence[Judge]) -> list[str]:
 
 def _of_repairs(judgments: pd.DataFrame) -> Iterator[str]:
     """Of each judge with repaired replies, how many there are, and how many replies are still not read."""
-    judges = judgments.groupby("judge", observed=True, sort=False) if "repaired" in judgments else ()
-    for judge, rows in judges:
+    for judge, rows in judgments.groupby("judge", observed=True, sort=False) if "repaired" in judgments else ():
         if n := int(rows["repaired"].fillna(value=False).sum()):
             unread = ", ".join(f"{int(rows['error'].eq(reason).sum())} {reason}" for reason in UNREAD)
             share = f"{n:,} of {counted(len(rows), 'judgment')} ({n / len(rows):.0%})"

@@ -459,6 +459,32 @@ def test_a_judge_of_whose_first_20_replies_half_are_unread_is_asked(tmp_path: Pa
     assert "repaired" not in table if stops else table["repaired"].sum() == n_unread
 
 
+TONE = ek.Rubric(
+    id="tone", inputs=["answer"],
+    criteria=[{"name": "tone", "level": "nominal", "scale": {"warm": "", "cool": "", "rude": ""}}],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("says", "label"),
+    [
+        ('{"explanation": "It opens cool and then turns.", "assessment": "warm"}', "warm"),
+        ('{"explanation": "", "tone": ["warm", "cool"]}', None),  # what is nested is quoted
+        ('```json\n{"why": "friendly", "answer": "warm"}\n```', "warm"),
+        ('{"note": "the user wrote \\"warm\\" twice", "tone": "unsure"}', None),  # quoted within a value
+        ('{"warm": "the word of the guideline"}', None),  # a key is no value
+        ('It said {"assessment": "warm"} of another text.', None),  # an object within prose
+        ('"warm"', "read"),
+    ],
+)
+def test_the_values_of_a_json_object_are_no_quotations(tmp_path: Path, says: str, label: str | None) -> None:
+    speaker = Speaker(says, '{"verdict": "warm"}')
+    with judge_server(faults=speaker) as server:
+        table = judged(server, tmp_path, n=1, rubric=TONE)
+    assert len(speaker.asked) == int(label == "warm")
+    assert table["label"].tolist() == ["warm"] if label else table["label"].isna().all()
+
+
 def test_refresh_asks_for_replies_and_repairs_again(tmp_path: Path) -> None:
     speaker = Speaker()
     with judge_server(faults=speaker) as server:
