@@ -232,6 +232,12 @@ def test_off_asks_and_reads_nothing(tmp_path: Path) -> None:
     assert [rows["score"].notna().sum() for rows in (table, later, asked, off)] == [0, 0, 3, 0]
 
 
+@pytest.mark.parametrize("value", ["no", "false", 0, 1, []])
+def test_what_is_neither_true_nor_false_is_refused(tmp_path: Path, value: Any) -> None:
+    with pytest.raises(ek.errors.ConfigError, match="repair must be true or false, got"):
+        ek.judge(some_items(1), FIVE, "fake:strict", repair=value, cache=tmp_path)
+
+
 def test_after_none_refresh_judges_again(tmp_path: Path) -> None:
     speaker = Speaker(means='{"verdict": "none"}')
     with judge_server(faults=speaker) as server:
