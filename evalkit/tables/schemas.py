@@ -188,6 +188,12 @@ def _without_blanks(column: pd.Series) -> pd.Series:
     return column.mask(is_blank.fillna(value=False)) if is_blank.any() else column
 
 
+def repaired_rows(frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Which rows of a checked table rest on a repaired reply; none where the column is missing."""
+    repaired = frame.get("repaired", pd.Series(data=False, index=frame.index))
+    return repaired.fillna(value=False).to_numpy(dtype=bool)
+
+
 def table(name: str, columns: Mapping[str, Any]) -> pd.DataFrame:
     """A table with all its columns in order and of their types; columns not given are all-NA.
 

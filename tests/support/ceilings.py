@@ -83,6 +83,10 @@ RAISED = (
     Raise("core", 8, "repairs as a setting that all doors have"),
     Raise("gate", 4, "repairs as a setting that all doors have"),
     Raise("lighteval", 3, "repairs as a setting that all doors have"),
+    Raise("engine", 4, "the expected price of repairs, and their share beside the figures"),
+    Raise("evaluation", 1, "agreement with and without repaired replies"),
+    Raise("stats", 24, "agreement with and without repaired replies"),
+    Raise("tables", 4, "agreement with and without repaired replies"),
     Raise("runs", 1, "repairs as a setting that all doors have"),
 )
 

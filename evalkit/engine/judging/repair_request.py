@@ -19,7 +19,7 @@ from evalkit.core.reply_keys import digest
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.rubrics import Criterion, Rubric
 from evalkit.rubrics.parsing import parser_for, reader_of
-from evalkit.rubrics.parsing.mask_quotations import masked
+from evalkit.rubrics.parsing.mask_quotations import masked, unfenced
 from evalkit.rubrics.parsing.reply_cleanup import plain, take_apart
 from evalkit.rubrics.parsing.values_on_scale import Parsed
 from evalkit.rubrics.prompt_builder import PromptBuilder, Template
@@ -83,7 +83,8 @@ class _RepairPrompts(PromptBuilder):
 
 
 @lru_cache(maxsize=256)
-def _builder(scale: Scale, level: str) -> _RepairPrompts:
+def repair_prompts(scale: Scale, level: str) -> _RepairPrompts:
+    """What asks about replies by codes of this scale, and reads the answers."""
     criterion = Criterion(name="verdict", level=level, scale=scale)
     rubric = Rubric(id=_TEMPLATE.name, inputs=["reply"], criteria=[criterion], template=_TEMPLATE.label)
     return _RepairPrompts(rubric, _TEMPLATE, partial(_read, scale))
@@ -115,13 +116,22 @@ def _verdict_in(text: str) -> Any:
 
 def _codes_in(text: str, scale: Scale) -> set[Code]:
     """The codes whose levels stand in a text, outside of quotations; heads of a list and articles are none."""
-    reader, unquoted = reader_of(scale), _NO_LEVEL.sub(_blank, masked(text))
+    reader, unquoted = reader_of(scale), _NO_LEVEL.sub(_blank, _unquoted(text))
     levels = (reader.level(unquoted, start) for start in reader.places(unquoted, 0, len(unquoted)))
     return {level.code for level in levels if level is not None and level.code is not None}
 
 
 def _blank(match: re.Match[str]) -> str:
     return " " * len(match[0])
+
+
+def _unquoted(reply: str) -> str:
+    """A reply without what it quotes; of a JSON object the values, whose own quotation marks are no quotations."""
+    try:
+        value = orjson.loads(unfenced(reply))
+    except orjson.JSONDecodeError:
+        return masked(reply)
+    return "\n\n".join(masked(str(text)) for text in (value.values() if isinstance(value, dict) else [reply]))
 
 
 def can_be_repaired(worklist: Worklist, criterion: int, judge: int) -> bool:
@@ -220,7 +230,7 @@ class Repairs:
 def _stage(worklist: Worklist, criterion: int, judge: int, texts: list[str]) -> Worklist:
     """The work list that asks one judge about these replies on one criterion."""
     spec, scale = worklist.spec, worklist.spec.rubric.criteria[criterion].scale
-    builder = _builder(scale, spec.rubric.criteria[criterion].level)
+    builder = repair_prompts(scale, spec.rubric.criteria[criterion].level)
     ids, asked = [digest(text) for text in texts], spec.judges[judge]
     if asked.max_tokens is not None:
         asked = asked.replace(max_tokens=max(asked.max_tokens, _LEAST_TOKENS))  # an object is longer than a number

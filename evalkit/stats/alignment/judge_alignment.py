@@ -51,6 +51,7 @@ _COUNTS = columns(
 )
 _F1 = "f1_"
 _SEVERAL = 3
+_WITHOUT_REPAIRS = ("accuracy", "kappa", "quadratic_kappa")
 
 
 @with_id_notes
@@ -137,6 +138,8 @@ def align(
           `coverage` = n_scored / n_labelled, `n_verdicts` of them with a verdict of judge and people (without pass
           rule: a label; a tie is none), `n_annotators`, `n_tied_references`, `n_clusters`, `n_clusters_effective`
           (n²/Σm² for clusters of m of the n items: fewer than `n_clusters` if these are unequal);
+        - `n_repaired`, if `judged` has the column `repaired`: of the labelled items, those whose vote rests on a
+          repaired reply; `notes` has the agreement on the others, and ``by="repaired"`` has both groups;
         - `ties`, `unscored` as chosen, `n_tied` of the labelled items, `n_left_out` of the labelled items that the
           figures on verdicts leave out, by these choices or as people give no verdict; `same_items`: are all judges
           of the criterion compared on the same items, in all figures shown? With ``half`` or ``wrong`` for ties and
@@ -330,6 +333,8 @@ def _judge_row(panel: Panel, judge: str, kinds: KindOptions, options: _Options, 
     notes: Notes = [chosen] if chosen else []
     if n_lost := int((labelled & panel.one_order.get(judge, False)).sum()):
         notes.append(f"{counted_items(n_lost, 'item')} left out: only one of two orders was read")
+    repaired = labelled & panel.repaired.get(judge, np.zeros_like(labelled))
+    row |= {"n_repaired": int(repaired.sum())} if panel.repaired else {}
     if not used.any():
         return row | {"notes": [*notes, _nothing_compared(row, means=_are_means(answers, panel))]}
     of_kinds = tuple(name for name in ("accuracy", "kappa") if name in options.figures)
@@ -346,11 +351,27 @@ def _judge_row(panel: Panel, judge: str, kinds: KindOptions, options: _Options, 
         row |= _as_peer(answers, annotators, labelled, kinds, options)
     notes += _reasons(figures, panel, pairs, counted[used], options, means=_are_means(answers, panel))
     notes += _unequal(references, options)
+    if repaired.any():
+        agreement_of_rest = _agreement_of_rest(panel, answers, used & ~repaired, kinds, options)
+        votes = f"{int(repaired.sum())} of {counted_items(row['n_labelled'], 'labelled item')}"
+        notes.append(f"{votes} by a repaired reply ({agreement_of_rest})")
     f = answers.score if not np.isnan(answers.score).all() else np.where(answers.kind < 0, np.nan, answers.kind)
     if panel.verdicts or panel.scale.level != "nominal":
         notes += filter(None, [unlike_all(f[was_asked], labelled[was_asked].astype(np.float64), panel.unit[was_asked])])
     note_few_clusters(panel.unit[used], notes)
     return row | {"notes": notes}
+
+
+def _agreement_of_rest(panel: Panel, answers: Answers, rows: Flags, kinds: KindOptions, options: _Options) -> str:
+    """The agreement on the items that no repaired reply bears on, in words."""
+    pairs = [(answers.take(rows), people.take(rows)) for people in panel.annotators.references(options.reference)]
+    figures = _figures(pairs, panel.unit[rows], kinds) if rows.any() else {}
+    texts = list[str]()
+    for name in (name for name in _WITHOUT_REPAIRS if name in options.figures and name in figures):
+        value, ends = figures[name]
+        if ends is not None and not np.isnan(value):
+            texts.append(f"{name} {figure(value, ends.low, ends.high)}")
+    return f"on the other {counted_items(int(rows.sum()), 'item')}: {', '.join(texts) or 'no figure'}"
 
 
 def _figures(pairs: list[Pair], clusters: Ints, kinds: KindOptions) -> Found:
@@ -480,6 +501,7 @@ def _framed(rows: list[dict[str, Any]], keys: list[str], options: _Options) -> p
     figures = interval_columns(options.figures)
     figures += [f"{name}_{kind}" for kind in ("people", "as_peer") for name in _with_people(options)]
     types = columns("text: judge") | _COUNTS | columns("number: coverage")
+    types |= columns("count: n_repaired") if rows and "n_repaired" in rows[0] else {}
     types |= dict.fromkeys(figures, "float64") | columns("text: ties unscored; bool: same_items; text: notes")
     by = [name for name in keys if name not in CRITERION_KEY]
     if len(set(figures)) < len(figures) or not types.keys().isdisjoint(by):
