@@ -188,8 +188,8 @@ class Workers:
                     call = self._queue.popleft()
                     self._n_rendered = max(0, self._n_rendered - 1)
                     self._render_next()
-                if len(call.request.keys) > (most := self._most_replies(call)):
-                    parts = call.split(size=most)
+                if len(call.request.keys) > (n_at_most := self._most_replies(call)):
+                    parts = call.split(size=n_at_most)
                     if call in self._first.sent:
                         self._first.sent[parts[0]] = self._first.sent.pop(call)
                     self.add(parts, first=True)

@@ -199,12 +199,14 @@ def judge_worklist(
             lookup = _with_answers(lookup, judge_worklist(first, _options_of_answers(lookup), budget=budget))
         store, options = lookup.stored.store, options.since(began)
         requests, newer_than = _requests(lookup), lookup.newer_than
-        with _calling(lookup) as shown:
+        with _calling(lookup) as progress:
             if requests:
-                outcomes = fetch(requests, store, options, newer_than=newer_than, on_progress=shown.show, budget=budget)
+                outcomes = fetch(
+                    requests, store, options, newer_than=newer_than, on_progress=progress.show, budget=budget
+                )
                 _take(lookup, outcomes)
             if repairs := _repairs(lookup):
-                requests, newer_than, show = repairs.requests, lookup.stored.since, shown.of_repairs()
+                requests, newer_than, show = repairs.requests, lookup.stored.since, progress.of_repairs()
                 outcomes = fetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget)
                 _take_repairs(lookup, outcomes)
     return _table(lookup)
@@ -280,14 +282,16 @@ async def _ajudged(worklist: Worklist, options: Options, budget: Budget | None =
             lookup = _with_answers(lookup, await _ajudged(first, _options_of_answers(lookup), budget))
         store, options = lookup.stored.store, options.since(began)
         requests, newer_than = _requests(lookup), lookup.newer_than
-        with _calling(lookup) as shown:
+        with _calling(lookup) as progress:
             if requests:
-                asked = afetch(requests, store, options, newer_than=newer_than, on_progress=shown.show, budget=budget)
-                _take(lookup, await asked)
+                fetching = afetch(
+                    requests, store, options, newer_than=newer_than, on_progress=progress.show, budget=budget
+                )
+                _take(lookup, await fetching)
             if repairs := _repairs(lookup):
-                requests, newer_than, show = repairs.requests, lookup.stored.since, shown.of_repairs()
-                asked = afetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget)
-                _take_repairs(lookup, await asked)
+                requests, newer_than, show = repairs.requests, lookup.stored.since, progress.of_repairs()
+                fetching = afetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget)
+                _take_repairs(lookup, await fetching)
     return _table(lookup)
 
 

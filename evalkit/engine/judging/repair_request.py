@@ -35,11 +35,8 @@ UNREAD = ("unreadable", "ambiguous")
 """Errors of replies that a repair is asked for."""
 _NONE, _LONGEST = "none", 20_000
 _OBJECT = re.compile(r"\{[^{}]*\}")
-_NO_LEVEL = re.compile(
-    r"^[ \t]*\w{1,2}[.)](?=[ \t]+\S)"  # the number or letter of a list
-    r"|(?<![\w(\[*_`])a(?![\w)\]*_`])|(?:^|(?<=[.!?:] ))A(?= [a-z])",  # a small letter by itself; "A word" at the start
-    re.MULTILINE,
-)
+_LIST_HEAD = re.compile(r"^[ \t]*\w{1,2}[.)](?=[ \t]+\S)", re.MULTILINE)
+_SMALL_A = re.compile(r"(?<![\w(\[*_`])a(?![\w)\]*_`])")  # the article
 _LEAST_TOKENS = 64
 _TEMPLATE = Template.of(
     "repair",
@@ -115,14 +112,12 @@ def _verdict_in(text: str) -> Any:
 
 
 def _codes_in(text: str, scale: Scale) -> set[Code]:
-    """The codes whose levels stand in a text, outside of quotations; heads of a list and articles are none."""
-    reader, unquoted = reader_of(scale), _NO_LEVEL.sub(_blank, _unquoted(text))
+    """The codes whose levels stand in a text, outside of quotations; heads of a list and the article are none."""
+    reader, unquoted = reader_of(scale), _SMALL_A.sub(" ", _unquoted(text))
+    if len(_LIST_HEAD.findall(unquoted)) > 1:
+        unquoted = _LIST_HEAD.sub(" ", unquoted)
     levels = (reader.level(unquoted, start) for start in reader.places(unquoted, 0, len(unquoted)))
     return {level.code for level in levels if level is not None and level.code is not None}
-
-
-def _blank(match: re.Match[str]) -> str:
-    return " " * len(match[0])
 
 
 def _unquoted(reply: str) -> str:
@@ -231,11 +226,11 @@ def _stage(worklist: Worklist, criterion: int, judge: int, texts: list[str]) -> 
     """The work list that asks one judge about these replies on one criterion."""
     spec, scale = worklist.spec, worklist.spec.rubric.criteria[criterion].scale
     builder = repair_prompts(scale, spec.rubric.criteria[criterion].level)
-    ids, asked = [digest(text) for text in texts], spec.judges[judge]
-    if asked.max_tokens is not None:
-        asked = asked.replace(max_tokens=max(asked.max_tokens, _LEAST_TOKENS))  # an object is longer than a number
+    ids, judge_of_repairs = [digest(text) for text in texts], spec.judges[judge]
+    if judge_of_repairs.max_tokens is not None:  # an object is longer than a number
+        judge_of_repairs = judge_of_repairs.replace(max_tokens=max(judge_of_repairs.max_tokens, _LEAST_TOKENS))
     stage_spec = replace(
-        spec, rubric=builder.rubric, judges=(asked,), samples=1, exact=True, prompt_builders=(builder,),
+        spec, rubric=builder.rubric, judges=(judge_of_repairs,), samples=1, exact=True, prompt_builders=(builder,),
         profile=None, criteria_per_call=1, inputs={}, commits=False,
     )  # fmt: skip
     return replace(worklist, spec=stage_spec, items=pd.DataFrame({"item_id": pd.array(ids, dtype="str")}),

@@ -68,7 +68,7 @@ def test_an_article_is_no_answer_of_a_pair(tmp_path: Path) -> None:
     )  # fmt: skip
     items = [{"answer_a": "ITEM-1", "answer_b": "ITEM-2"}]
     for says, n_asked in (
-        ("It is a tough call, and both have a point.", 0), ("A reply that cites more would help me here.", 0),
+        ("It is a tough call, and both have a point.", 0),
         ("I lean to (a), or to neither of them, it seems.", 1),
     ):  # fmt: skip
         speaker = Speaker(says, '{"verdict": "A"}')
