@@ -237,7 +237,7 @@ def check_published(table, gold, reference):
     first = (votes["first_rate"] * votes["n_scored"]).groupby(votes["judge"].astype(str)).sum()
     right = {}
     for order in ("AB", "BA"):
-        aligned = ek.align(vote(table[table["order"] == order]), gold, interval=None).set_index("judge")
+        aligned = ek.align(vote(table[table["order"] == order]), gold).set_index("judge")
         right[order] = aligned["accuracy"] * aligned["coverage"]
     assert len(of_orders) == len(reference)
     for name, wanted in reference.items():
