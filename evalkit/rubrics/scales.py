@@ -267,6 +267,11 @@ class Scale(Mapping[Code, str]):
         return math.nan if self.is_open else float(self.codes[-1])
 
     @property
+    def width(self) -> float:
+        """The greatest difference of two scores; NaN if the scale is open. The scores of nominal scales are 0 to 1."""
+        return 1.0 if self.level == "nominal" else self.highest - self.lowest
+
+    @property
     def has_rule(self) -> bool:
         """True if the criterion has a pass rule."""
         return self.pass_at is not None or self.pass_if is not None

@@ -36,7 +36,7 @@ TOO_LITTLE = "under 3 answers of a judge or annotator are unlike most"
 _TAIL = 0.975
 _MOST_CLUSTERS, _RANDOM_GROUPS = 2000, 200
 _MOST_UNDEFINED = 0.05
-_NO_ERROR = 1e-10  # rounding alone
+_NO_ERROR, _EQUAL = 1e-10, 1e-12  # rounding alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +288,7 @@ def mean_interval(
     if n_clusters < 2:
         return Interval.none("fewer than two clusters")
     mean, freedom = float(values.mean()), n_clusters - 1 if freedom is None else freedom
-    if np.ptp(values) <= 1e-12:
+    if np.ptp(values) <= _EQUAL:
         if bounds is None:
             return Interval.none("all values are equal")
         low, high = bounds
@@ -355,6 +355,25 @@ def change_interval(steps: Floats, clusters: Ints) -> Interval:
     middle = float(steps.mean()) * n / (n + 2)
     half = _t(n_clusters - 1) * math.sqrt(variance * (n / (n + 2)) ** 2 + (1 + middle**2) / (n + 2) ** 2)
     return Interval(max(-1.0, middle - half), min(1.0, middle + half))
+
+
+def difference_interval(gaps: Floats, clusters: Ints, width: float) -> Interval:
+    """The interval of a mean difference of two scores that lie on one scale: Wilson's on −width to width.
+
+    Where all differences are equal it is that of a change (`change_interval`); for a width of NaN, mean ∓ t · SE.
+
+    Examples
+    --------
+    >>> difference_interval(np.array([-4.0] * 9 + [0.0, 0.0, 4.0]), np.arange(12), 4.0)
+    Interval(low=-3.616..., high=-0.460..., reason=None)
+    """
+    if math.isnan(width) or not len(gaps):
+        return mean_interval(gaps, clusters)
+    width = max(width, float(np.abs(gaps).max()))  # unscored samples may count as a number off the scale
+    if np.ptp(gaps) > _EQUAL:
+        return mean_interval(gaps, clusters, bounds=(-width, width))
+    ends = change_interval(gaps / width, clusters)
+    return Interval(width * ends.low, width * ends.high, ends.reason)
 
 
 def rate_interval(flags: Floats, clusters: Ints) -> Interval:

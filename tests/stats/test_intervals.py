@@ -11,6 +11,7 @@ from evalkit.stats.intervals import (
     bounded_interval,
     change_interval,
     cluster_codes,
+    difference_interval,
     few_others,
     intraclass_correlation,
     jackknife,
@@ -258,6 +259,22 @@ def test_few_and_large_clusters_are_noted():
 def test_constant_answers_have_no_others():
     assert few_others(np.array([1, 1, 1, 1]), np.arange(4))
     assert not few_others(np.array([1, 1, 1, 1, 0, 0, 0]), np.arange(7))
+
+
+def test_an_interval_of_differences_ends_where_they_do():
+    gaps = np.array([-4.0] * 7 + [0.0, 0.0, 4.0])
+    ends = difference_interval(gaps, np.arange(10), 4.0)
+    assert ends == mean_interval(gaps, np.arange(10), bounds=(-4.0, 4.0))
+    assert -4 <= ends.low < gaps.mean() < ends.high <= 4
+    turned = difference_interval(-gaps, np.arange(10), 4.0)
+    assert (turned.low, turned.high) == pytest.approx((-ends.high, -ends.low))
+    equal = difference_interval(np.full(10, 2.0), np.arange(10), 4.0)
+    of_change = change_interval(np.full(10, 0.5), np.arange(10))
+    assert (equal.low, equal.high) == (4 * of_change.low, 4 * of_change.high)
+    assert difference_interval(np.array([6.0, 6.0, -6.0]), np.arange(3), 4.0).high <= 6  # beyond: 0 filled in on 1-5
+    assert difference_interval(np.zeros(0), np.zeros(0, dtype=int), 4.0).reason == "nothing is scored"
+    assert difference_interval(gaps, np.zeros(10, dtype=int), 4.0).reason == "fewer than two clusters"
+    assert difference_interval(gaps, np.arange(10), math.nan) == mean_interval(gaps, np.arange(10))
 
 
 def test_an_interval_has_the_units_of_its_scale():

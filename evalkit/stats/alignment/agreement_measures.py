@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from evalkit.stats.intervals import FEWEST_OTHERS, Transform, few_others
+from evalkit.stats.intervals import FEWEST_OTHERS, Interval, Transform, difference_interval, few_others, mean_interval
 from evalkit.stats.jackknife_sums import correlation, moments, ratio, sums_without_each
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, unknown_ties
@@ -73,6 +73,9 @@ def figure_of(name: str) -> Figure:
     """A figure of `FIGURES`, or one of classes."""
     return FIGURES.get(name) or Figure("classes", "logit", ceiling=True)
 
+
+OF_GAPS = ("mae", "bias")
+"""Means of differences of scores, whose interval ends where the scale does (`gap_interval`)."""
 
 _MOST_CELLS = 4_000_000
 _FEW = 50
@@ -179,6 +182,18 @@ def compare_pairs(pairs: Sequence[Pair], unit: Ints, n_units: int, options: Kind
     """
     figures = [_compared(answers, reference, unit, n_units, options) for answers, reference in pairs]
     return average(figures, [*FIGURES, *options.extra], n_units)
+
+
+def gap_interval(name: str, pairs: Sequence[Pair], clusters: Ints, width: float) -> Interval:
+    """The interval of the mean difference (``bias``), or its size (``mae``), of scores on a scale of this width."""
+    gaps = [one.score - reference.score for one, reference in pairs]
+    rows = [~np.isnan(gap) for gap in gaps]
+    units = np.concatenate([clusters[scored] for scored in rows])
+    values = np.concatenate([gap[scored] for gap, scored in zip(gaps, rows, strict=True)])
+    if name == "bias":
+        return difference_interval(values, units, width)
+    sizes = np.abs(values)
+    return mean_interval(sizes, units, bounds=(0.0, max(width, float(sizes.max()))))
 
 
 def average(found: Sequence[Mapping[str, Weighted]], names: Sequence[str], n_units: int) -> dict[str, Floats]:

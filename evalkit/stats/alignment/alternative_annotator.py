@@ -19,10 +19,11 @@ from evalkit.stats.alignment.agreement_measures import Answers, same_rows, tie_s
 from evalkit.stats.alignment.held_out_tests import flip_p
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
-from evalkit.stats.alignment.label_values import Annotators, JudgedLike
-from evalkit.stats.notes import with_id_notes
+from evalkit.stats.alignment.label_values import Annotators, JudgedLike, clusters_for
+from evalkit.stats.intervals import cluster_variance
+from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, result_table
-from evalkit.tables.grouping import Flags, Floats, Ints
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
 
 ScoringOption = Literal["accuracy", "rmse"]
@@ -100,13 +101,14 @@ def alt_test(
     ties: Ties = "na",
     unscored: Unscored = "drop",
     part: PartOption | None = None,
+    clusters: ClustersLike | None = None,
 ) -> AltTest:
     """The alternative annotator test: is the judge as good as the people it would replace?
 
     Each annotator in turn is left out. On every item that they and at least one other labelled, the judge and they are
     scored by their closeness S to the others: W^f = 1 where the judge is at least as close, W^h = 1 where the
     annotator is. The judge wins against them where mean(W^h − W^f) is below epsilon by a one-sided t-test, after
-    Benjamini-Yekutieli over the annotators at .05.
+    Benjamini-Yekutieli over the annotators at .05. Where items share clusters, the variance is that between clusters.
 
     Parameters
     ----------
@@ -130,14 +132,19 @@ def alt_test(
         ``drop`` (default) leaves out the items that the judge did not score; with ``wrong`` the annotator is closer.
     part
         ``dev`` or ``held-out``, for labels of `split_labels`; looks at held-out labels are counted.
+    clusters
+        item_id -> cluster; by default those of the evaluation, else `group_id` of the table, else the item. With
+        ``{}`` each item is one, as in the published test.
 
     Returns
     -------
     AltTest
         `annotators`: per `rubric, rubric_version, criterion, judge, annotator`: `n_items`, `judge_rate` = mean W^f (the
         advantage probability against this one), `annotator_rate` = mean W^h, `difference` = mean(W^h − W^f), `test`
-        (``t``; ``wilcoxon`` under 30 items; ``sign`` where the difference is the same on all items, decided by
-        its side of epsilon), `p`, `p_adjusted`, `wins`, `notes`. An annotator with under two items is not tested.
+        (``t``; ``wilcoxon`` under 30 items; ``cluster t``, with G − 1 degrees of freedom, where several items are of
+        one of the G clusters; ``sign`` where the difference is the same on all items, decided by its side of
+        epsilon), `p`, `p_adjusted`, `wins`, `notes`. An annotator with under two items, or with items of one cluster,
+        is not tested.
 
         `summary`: per judge `scoring`, `epsilon`, `n_annotators`, `n_tested`, `winning_rate` = share of the tested
         annotators against whom the judge wins, `advantage_probability` = mean of `judge_rate` (annotators
@@ -178,10 +185,11 @@ def alt_test(
     if scoring is not None:
         check_choice("scoring", scoring, get_args(ScoringOption))
     counting = check_counting("alt_test", ties, unscored)
+    clusters = clusters_for(judged, clusters)
     frame, people, chosen, keys = checked_part(judged, labels, part, "alt_test")
     by_annotator: list[dict[str, Any]] = []
     by_judge: list[dict[str, Any]] = []
-    for panel in panels(frame, people, kinds="label"):
+    for panel in panels(frame, people, clusters=clusters, kinds="label"):
         way = scoring or ("accuracy" if panel.verdicts or panel.scale.level == "nominal" else "rmse")
         if way == "rmse" and (panel.verdicts or panel.scale.level == "nominal"):
             fact = f"scoring='rmse' needs numeric scores, which criterion {panel.head['criterion']!r} does not have"
@@ -261,7 +269,8 @@ def _test(panel: Panel, side: _Side, epsilon: float) -> tuple[list[dict[str, Any
         own_close = _closeness(annotators.answers(index).take(shared), rest, way)
         # equal on paper may differ in the sixteenth digit
         won, lost = judge_close >= own_close - 1e-12, own_close >= judge_close - 1e-12
-        rows.append({"annotator": name, "n_items": int(shared.sum())} | _against(won, lost, epsilon))
+        row_of_annotator = {"annotator": name, "n_items": int(shared.sum())}
+        rows.append(row_of_annotator | _against(won, lost, panel.unit[shared], epsilon))
     _adjust(rows)
     row = {"scoring": way, "epsilon": epsilon, "n_annotators": len(annotators.names)}
     row |= {"n_items": int(counted_items.sum()), "n_left_out": int((side.usable & ~counted_items).sum())}
@@ -283,6 +292,7 @@ def _why_untested(panel: Panel, side: _Side, labelled: Flags) -> str:
         "annotators who share no item": not (labelled.sum(axis=1) >= _PAIR).any(),
         "the judge was not asked about an item that two annotators labelled": not side.usable.any(),
         f"the judge has no {level} on an item that two annotators labelled": not side.counted.any(),
+        "all items are of one cluster": len(np.unique(panel.unit[side.counted])) == 1 < side.counted.sum(),
         "annotators who share under two items with the judge and others": True,
     }
     return next(reason for reason, holds in reasons.items() if holds)
@@ -298,18 +308,25 @@ def _closeness(one: Answers, others: Annotators, way: str) -> Floats:
     return np.asarray(-np.sqrt(squares.sum(axis=1) / has_label.sum(axis=1)))
 
 
-def _against(won: Flags, lost: Flags, epsilon: float) -> dict[str, Any]:
+def _against(won: Flags, lost: Flags, unit: Ints, epsilon: float) -> dict[str, Any]:
     """The test against one annotator: is mean(W^h − W^f) below epsilon?"""
+    from scipy.special import stdtr
     from scipy.stats import rankdata, ttest_1samp, wilcoxon
 
+    if len(won) > 1 and np.ptp(unit) == 0:
+        return {"test": None, "p": np.nan, "notes": "not tested: all items are of one cluster"}
     if len(won) < 2:
         return {"test": None, "p": np.nan, "notes": "not tested: shares under two items with the judge and others"}
     gaps: Ints = lost.astype(np.int64) - won.astype(np.int64)
     row: dict[str, Any] = {"judge_rate": won.mean(), "annotator_rate": lost.mean(), "difference": gaps.mean()}
-    notes = [] if len(gaps) >= _FEW_ITEMS else [f"only {counted(len(gaps), 'item')}"]
+    notes: Notes = [] if len(gaps) >= _FEW_ITEMS else [f"only {counted(len(gaps), 'item')}"]
     if np.ptp(gaps) == 0:
         notes.append("the difference is the same on every item, so its sign decides")
         row |= {"test": "sign", "p": 0.0 if gaps[0] < epsilon else 1.0}
+    elif len(np.unique(unit)) < len(unit):
+        variance, n_clusters = cluster_variance(gaps.astype(np.float64), unit)
+        note_few_clusters(unit, notes)
+        row |= {"test": "cluster t", "p": float(stdtr(n_clusters - 1, (gaps.mean() - epsilon) / np.sqrt(variance)))}
     elif len(gaps) < _FEW_ITEMS:
         # the gaps vary, so that at least one of them is not epsilon: the test has a side to see
         if len(gaps) <= _ALL_SIGNS:  # as scipy's exact p, which takes a second, because it loops over all signs

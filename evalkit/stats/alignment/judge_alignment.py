@@ -343,7 +343,7 @@ def _judge_row(panel: Panel, judge: str, kinds: KindOptions, options: _Options, 
         notes.append(Note(f"{n_open} of {counted_items(row['n_labelled'], 'labelled item')} left out: {why}", of_kinds))
     references = [people.take(used) for people in annotators.references(options.reference)]
     pairs = [(answers.take(used), people) for people in references]
-    figures = _figures(pairs, panel.unit[used], kinds)
+    figures = _figures(pairs, panel.unit[used], kinds, panel.scale.width)
     figures = {name: value for name, value in figures.items() if name in options.figures}
     for name, (value, ends) in figures.items():
         row |= figure_row(name, value, ends)
@@ -365,7 +365,7 @@ def _judge_row(panel: Panel, judge: str, kinds: KindOptions, options: _Options, 
 def _agreement_of_rest(panel: Panel, answers: Answers, rows: Flags, kinds: KindOptions, options: _Options) -> str:
     """The agreement on the items that no repaired reply bears on, in words."""
     pairs = [(answers.take(rows), people.take(rows)) for people in panel.annotators.references(options.reference)]
-    figures = _figures(pairs, panel.unit[rows], kinds) if rows.any() else {}
+    figures = _figures(pairs, panel.unit[rows], kinds, panel.scale.width) if rows.any() else {}
     texts = list[str]()
     for name in (name for name in _WITHOUT_REPAIRS if name in options.figures and name in figures):
         value, ends = figures[name]
@@ -374,14 +374,16 @@ def _agreement_of_rest(panel: Panel, answers: Answers, rows: Flags, kinds: KindO
     return f"on the other {counted_items(int(rows.sum()), 'item')}: {', '.join(texts) or 'no figure'}"
 
 
-def _figures(pairs: list[Pair], clusters: Ints, kinds: KindOptions) -> Found:
+def _figures(pairs: list[Pair], clusters: Ints, kinds: KindOptions, width: float) -> Found:
     """Every figure of the pairs, averaged over them, and its interval."""
     unit, n_units = jackknife_groups(clusters)
     values = agreement.compare_pairs(pairs, unit, n_units, kinds)
     found: Found = {}
     for name, column in values.items():
         value, transform = float(column[0]), agreement.figure_of(name).transform
-        found[name] = value, jackknife(value, column[1:], transform=transform, unit=unit)
+        ends = jackknife(value, column[1:], transform=transform, unit=unit)
+        has_ends = name in agreement.OF_GAPS and not np.isnan([value, width]).any()
+        found[name] = value, agreement.gap_interval(name, pairs, clusters, width) if has_ends else ends
     return found
 
 

@@ -16,7 +16,15 @@ from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AggregateRule
 from evalkit.errors import ConfigError
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.aggregation.aggregating import aggregate, vote_weights
-from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each, have_answer
+from evalkit.stats.alignment.agreement_measures import (
+    FIGURES,
+    OF_GAPS,
+    Answers,
+    KindOptions,
+    compare_each,
+    gap_interval,
+    have_answer,
+)
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
 from evalkit.stats.intervals import jackknife_groups
@@ -198,6 +206,11 @@ def _alone(compared: _Comparison, judge: str, rows: Flags) -> dict[str, Any]:
     why = f"{'not defined on' if n else 'there are no'} labelled and scored items"
     unit = compared.panel.unit[rows]
     row = value_row(name, values, FIGURES[name].transform, notes, why, unit)
+    width = compared.panel.scale.width
+    if name in OF_GAPS and not np.isnan([values[0], width]).any():
+        answers = compared.panel.judges[judge][0].take(rows)
+        ends = gap_interval(name, [(answers, side.take(rows)) for side in compared.people], unit, width)
+        row |= {"low": ends.low, "high": ends.high}
     if not np.isnan(values[0]):
         note_few_clusters(unit, notes)
     return row | {"n_items": n, "n_left_out": int(compared.panel.annotators.labelled.sum()) - n, "notes": notes}

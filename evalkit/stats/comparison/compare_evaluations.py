@@ -22,7 +22,7 @@ from evalkit.stats.comparison.decisions import Circumstances, Difference, decide
 from evalkit.stats.comparison.judges_with_new_replies import asked_again
 from evalkit.stats.comparison.possible_floors import range_floor
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgments_of, pairs, side_of
-from evalkit.stats.intervals import change_interval, mean_interval, unit_codes
+from evalkit.stats.intervals import change_interval, difference_interval, unit_codes
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
 from evalkit.stats.plain_tables import own_rows
 from evalkit.stats.result_tables import cluster_counts, figure_row, result_table
@@ -437,9 +437,10 @@ def _difference(a: Part, b: Part, common: pd.Index, units: Ints, notes: Notes) -
     share, row = b.norms(common) - a.norms(common), dict[str, float]()
     apart = b.scores(common) - a.scores(common)
     in_units = apart if a.scale.codes == b.scale.codes else np.full(len(common), np.nan)
-    for name, gap in (("score_difference", in_units), ("mean_difference", share)):
+    width_of_scores = np.nan if "possible" in a.rows else a.scale.width  # points have no lower end
+    for name, gap, width in (("score_difference", in_units, width_of_scores), ("mean_difference", share, 1.0)):
         if (scored := ~np.isnan(gap)).any():
-            ends = mean_interval(gap[scored], units[scored])
+            ends = difference_interval(gap[scored], units[scored], width)
             row |= figure_row(name, float(gap[scored].mean()), ends, notes if gap is share else Notes())
     gap = in_units if np.isnan(share).all() else share
     scored = ~np.isnan(gap)

@@ -22,6 +22,7 @@ import pytest
 import evalkit as ek
 from evalkit.errors import InputError
 from evalkit.stats import at_k
+from evalkit.stats.intervals import mean_interval, wilson
 from evalkit.tables import schemas
 
 DATA = os.environ.get("EVALKIT_DATA")
@@ -230,6 +231,23 @@ def test_worst_and_best_of_k_are_the_mean_over_all_subsets() -> None:
     short = at_k(pd.DataFrame({"group_id": ["a"], "score": [1.0]}), 2).iloc[0]
     assert np.isnan(short["worst"])
     assert short["n_short"] == 1
+
+
+def test_worst_and_best_on_a_known_scale_stay_within_it() -> None:
+    # six prompts of two runs, 0-10; the lower of each: 10, 10, 10, 4, 10, 10
+    runs = pd.DataFrame({"item_id": range(12), "group_id": np.repeat(range(6), 2), "judge": "j", "score": 10.0})
+    runs.loc[7, "score"] = 4
+    lowest, more = np.array([10.0, 10, 10, 4, 10, 10]), (10 / 12) ** 2  # half a prompt more than was seen
+    row = at_k(ek.aggregate(runs, scale=(0, 10)), 2).iloc[0]
+    ends = mean_interval(lowest, np.arange(6), bounds=(0, 10), more=more)
+    assert (row["worst"], row["worst_low"], row["worst_high"]) == pytest.approx((9, ends.low, ends.high))
+    same = wilson(1.0, 6)
+    assert (row["best"], row["best_low"], row["best_high"]) == pytest.approx((10, 10 * same.low, 10))
+    assert pd.isna(row["notes"])
+    unbounded = at_k(runs, 2).iloc[0]  # a plain table says no ends
+    assert unbounded["worst_high"] > 10
+    beyond = ek.aggregate(runs, scale=(0, 10)).assign(score=[*[10.0] * 7, -1.0, *[10.0] * 4])  # -1 was filled in
+    assert at_k(beyond, 2).iloc[0]["worst_high"] > 10
 
 
 def test_a_prerequisite_in_part_without_a_verdict_leaves_open_what_requires_it() -> None:

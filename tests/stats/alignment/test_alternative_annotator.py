@@ -221,6 +221,29 @@ def test_the_reason_of_no_test_is_the_true_one():
     assert "no test" not in notes["j"]
 
 
+def test_groups_are_the_units_of_the_test():
+    # 12 items, three of each group g0-g3; two annotators, a is right everywhere but in g3; the judge is b there.
+    # Against a: the judge is closer to b in g3 (gap −1 on 3 items), as close elsewhere (0): mean −.25, s² = .1875,
+    # u_g = .75, .75, .75, −2.25: Σu²/(1 − 1/4)/144 = 6.75/.75/144 = .0625; all within a group are alike, so ρ = 1 and
+    # s²·Σ 3·3/144 = .1875·36/144 = .046875 is less. t = (−.25 − .1)/.25 = −1.4 with 3 degrees of freedom: p = .1280.
+    items, truth = [f"i{n}" for n in range(12)], [0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 0, 1]
+    other = [label if n < 9 else 1 - label for n, label in enumerate(truth)]
+    table = pd.DataFrame({"item_id": items, "judge": "j", "score": other, "scale": "0, 1"})
+    labels = pd.DataFrame({"item_id": items * 2, "annotator": ["a"] * 12 + ["b"] * 12, "label": truth + other})
+    grouped = table.assign(group_id=[f"g{n // 3}" for n in range(12)])
+    for given, more in ((grouped, {}), (table, {"clusters": {item: f"g{n // 3}" for n, item in enumerate(items)}})):
+        row = alt_test(given, labels, 0.1, **more).annotators.set_index("annotator").loc["a"]
+        assert (row["test"], row["difference"]) == ("cluster t", -0.25)
+        assert row["p"] == pytest.approx(0.1280, abs=1e-4)
+        assert row["notes"] == "only 12 items; only 4 clusters"
+    single = alt_test(grouped, labels, 0.1, clusters={}).annotators
+    pd.testing.assert_frame_equal(single, alt_test(table, labels, 0.1).annotators)
+    assert single["test"].iloc[0] == "wilcoxon"
+    one = alt_test(grouped.assign(group_id="all"), labels, 0.1)
+    assert one.summary.loc[0, "notes"] == "no test: all items are of one cluster"
+    assert one.annotators["notes"].tolist() == ["not tested: all items are of one cluster"] * 2
+
+
 def test_verdicts_nominal_labels_and_the_jury():
     verdicts = run([1, 0, 1], {"a": ["true", "false", "true"], "b": ["true", "false", "false"]}, BINARY)
     assert verdicts.summary.loc[0, "scoring"] == "accuracy"

@@ -16,6 +16,7 @@ from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.alignment.agreement_measures import FIGURES
+from evalkit.stats.intervals import mean_interval
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
@@ -106,7 +107,7 @@ def _by_leaving_out(codes, people, clusters, name):
     return np.array(values)
 
 
-def test_every_interval_is_the_leave_one_cluster_out_jackknife():
+def test_intervals_are_the_leave_one_cluster_out_jackknife_and_those_of_differences_end_with_the_scale():
     draw = np.random.default_rng(11)
     truth = draw.integers(1, 6, 48)
     codes = [[int(np.clip(code + draw.integers(-1, 2), 1, 5)) for _ in range(3)] for code in truth]
@@ -114,14 +115,37 @@ def test_every_interval_is_the_leave_one_cluster_out_jackknife():
     clusters = {f"i{n}": f"g{n // 3:02}" for n in range(48)}
     row = align(votes_of(codes), labels_of(people), clusters=clusters).iloc[0]
     back = {"atanh": (np.arctanh, np.tanh), "logit": (lambda p: np.log(p / (1 - p)), lambda z: 1 / (1 + np.exp(-z)))}
-    back |= {"bias": (lambda v: v, lambda v: v), "mae": (np.log, np.exp)}
-    for name in FIGURES:
-        form = name if name in back else "logit" if name.endswith("rate") or name == "accuracy" else "atanh"
+    gaps = np.array([np.mean(of_item) - people[who][n] for who in ("a", "b") for n, of_item in enumerate(codes)])
+    units = np.tile(np.arange(48) // 3, 2)
+    for name, values, low in (("mae", np.abs(gaps), 0.0), ("bias", gaps, -4.0)):
+        ends = mean_interval(values, units, bounds=(low, 4.0))
+        assert (row[f"{name}_low"], row[f"{name}_high"]) == pytest.approx((ends.low, ends.high)), name
+    for name in set(FIGURES) - {"mae", "bias"}:
+        form = "logit" if name.endswith("rate") or name == "accuracy" else "atanh"
         forward, backward = back[form]
         z = forward(_by_leaving_out(codes, people, clusters, name))
         half = 2.131450 * math.sqrt(15 / 16 * np.sum((z - z.mean()) ** 2))  # t₁₅ at .975
         assert row[f"{name}_low"] == pytest.approx(backward(forward(row[name]) - half), abs=1e-6), name
         assert row[f"{name}_high"] == pytest.approx(backward(forward(row[name]) + half), abs=1e-6), name
+
+
+def test_differences_that_are_all_equal_have_an_interval_within_the_scale():
+    # 12 items, each 3 of 4 steps too high. mae: Wilson's of .75 with 12 items, z² = 3.8415: (.75 + .1601)/1.3201 ± ….
+    # bias: .75 · 12/14 = .6429 widths, ∓ t₁₁ · √(1 + .6429²)/14 = 2.2010 · 1.1888/14 = .1869.
+    row = align(votes_of([[4]] * 12), labels_of({"ann": [1] * 12})).iloc[0]
+    assert (row["mae"], row["mae_low"], row["mae_high"]) == pytest.approx((3, 4 * 0.4677, 4 * 0.9111), abs=1e-3)
+    assert (row["bias"], row["bias_low"], row["bias_high"]) == pytest.approx((3, 4 * 0.4560, 4 * 0.8298), abs=1e-3)
+
+
+def test_without_ends_of_the_scale_differences_have_none_either():
+    draw = np.random.default_rng(4)
+    scores = draw.normal(5, 3, 12).round(2)
+    labels = pd.DataFrame({"item_id": range(12), "label": (scores + draw.normal(0, 2, 12)).round(2)})
+    row = align(pd.DataFrame({"item_id": range(12), "score": scores}), labels).iloc[0]
+    gaps = scores - labels["label"].to_numpy()
+    half = 2.200985 * gaps.std(ddof=1) / math.sqrt(12)  # t₁₁ at .975
+    assert (row["bias_low"], row["bias_high"]) == pytest.approx((gaps.mean() - half, gaps.mean() + half), abs=1e-5)
+    assert 0 < row["mae_low"] < row["mae"] < row["mae_high"]
 
 
 def test_many_distinct_values_take_the_other_way_to_the_same_figures(monkeypatch):
