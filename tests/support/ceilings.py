@@ -87,6 +87,10 @@ RAISED = (
     Raise("evaluation", 1, "agreement with and without repaired replies"),
     Raise("stats", 24, "agreement with and without repaired replies"),
     Raise("tables", 4, "agreement with and without repaired replies"),
+    Raise(
+        "stats", 63, "intervals of differences that end with the scale, alt_test by groups, labels decide about pairs"
+    ),
+    Raise("rubrics", 2, "the width of a scale"),
     Raise("runs", 1, "repairs as a setting that all doors have"),
 )
 

@@ -186,7 +186,7 @@ def compare_pairs(pairs: Sequence[Pair], unit: Ints, n_units: int, options: Kind
 
 def gap_interval(name: str, pairs: Sequence[Pair], clusters: Ints, width: float) -> Interval:
     """The interval of the mean difference (``bias``), or its size (``mae``), of scores on a scale of this width."""
-    gaps = [one.score - reference.score for one, reference in pairs]
+    gaps = [judge.score - reference.score for judge, reference in pairs]
     rows = [~np.isnan(gap) for gap in gaps]
     units = np.concatenate([clusters[scored] for scored in rows])
     values = np.concatenate([gap[scored] for gap, scored in zip(gaps, rows, strict=True)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,9 +14,11 @@ from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.rubrics.row_scales import NO_ENDS
+from evalkit.rubrics.scales import folded
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import take_part
 from evalkit.stats.alignment.label_values import annotators_of, clusters_for, labels_for, of_items
+from evalkit.stats.alignment.label_values import kinds_of as label_numbers
 from evalkit.stats.comparison import measured_floors as floors
 from evalkit.stats.comparison.comparison_table import APART, JURY, SAME, Comparison
 from evalkit.stats.comparison.decisions import Circumstances, Difference, decide
@@ -108,12 +111,12 @@ def compare(
         - `chance_up_to`: the number of items that chance alone changes, up to the .975 binomial quantile at
           `floor_high`: `changed` above it is more than chance explains;
         - `fixed`, `broke`, `against` (``labels`` or ``verdicts``; without pass rule ``distances``: scores that came
-          nearer to people's and that moved away from it, an equal distance is neither; NA for nominal criteria and
-          without labels), `effect` = (fixed − broke)/n with a cluster interval (Agresti and Min 2005), n being the
-          `n_paired` items (in `n_paired_clusters`) that could be fixed or broken, `mcnemar_p` (mid-p, by clusters).
-          Labels count by the pass rule of `after`, so that only verdicts can be fixed or broken;
-          `effect_by_before_rule`: by that of `before`, if it is another. Where the two disagree, no decision says which
-          side to keep;
+          nearer to people's and that moved away from it, an equal distance is neither; NA without labels; of pairs and
+          other nominal criteria ``labels``: right is the label that most people gave), `effect` = (fixed − broke)/n
+          with a cluster interval (Agresti and Min 2005), n being the `n_paired` items (in `n_paired_clusters`) that
+          could be fixed or broken, `mcnemar_p` (mid-p, by clusters). Labels count by the pass rule of `after`, so that
+          only verdicts can be fixed or broken; `effect_by_before_rule`: by that of `before`, if it is another. Where
+          the two disagree, no decision says which side to keep;
         - `n_rarer`: in how many clusters of these people, or the judges of `after`, have another verdict than their
           most frequent one, whichever are fewer: under 3, no decision says to keep `after`, since a judge with one
           verdict for everything would agree as well;
@@ -355,17 +358,22 @@ def _floor(a: Part, b: Part, judges: tuple[str, ...], options: _Options) -> floo
 
 
 def _fixed(
-    a: Part, b: Part, kinds: tuple[Ints, Ints], common: pd.Index, units: Ints, labels: Any, notes: Notes
+    a: Part, b: Part, kinds: Sequence[Ints], common: pd.Index, units: Ints, labels: Any, notes: Notes
 ) -> dict[str, Any]:
     has_rules = a.scale.has_rule and b.scale.has_rule  # people's labels are verdicts by a pass rule alone
-    if not has_rules and (labels is not None or not (a.has_verdicts and b.has_verdicts)):
+    is_nominal = not has_rules and labels is not None and a.scale.level == b.scale.level == "nominal"
+    of_labels = is_nominal and a.scale.codes == b.scale.codes
+    if not of_labels and not has_rules and (labels is not None or not (a.has_verdicts and b.has_verdicts)):
         return _nearer(a, b, common, units, labels, notes)
+    truth: Ints | None = None
+    if of_labels:
+        *kinds, truth = _labels_as_kinds(a, b, labels, common)
     kind_a, kind_b = kinds
     has_kinds = (kind_a >= 0) & (kind_b >= 0)
     row: dict[str, Any] = {"fixed": 0, "broke": 0, "against": "labels" if labels is not None else "verdicts"}
     if labels is not None:
         # by one pass rule: what only reads the labels in another way makes no verdict better
-        truth = people_of(b, labels, common).kind
+        truth = people_of(b, labels, common).kind if truth is None else truth
         rules = {(scale.pass_at, scale.pass_if, scale.better) for scale in (a.scale, b.scale)}
         if len(rules) > 1:
             row |= _by_rule_of_before(people_of(a, labels, common).kind, kinds, units)
@@ -382,7 +390,16 @@ def _fixed(
     return row | _effect((kind_b - kind_a)[has_kinds].astype(np.float64), units[has_kinds], notes)
 
 
-def _by_rule_of_before(truth: Ints, kinds: tuple[Ints, Ints], units: Ints) -> dict[str, Any]:
+def _labels_as_kinds(a: Part, b: Part, labels: pd.DataFrame, common: pd.Index) -> list[Ints]:
+    """The labels of both sides and of people's majority, by one numbering: of pairs, and other nominal criteria."""
+    numbers: dict[str, int] = {}
+    truth = people_of(b, labels, common, numbers).kind
+    answers = [label_numbers(part.rows["label"].reindex(common), numbers) for part in (a, b)]
+    alike = pd.factorize(pd.Index([folded(name) for name in numbers]))[0]  # case does not matter
+    return [np.append(alike, -1)[codes] for codes in (*answers, truth)]
+
+
+def _by_rule_of_before(truth: Ints, kinds: Sequence[Ints], units: Ints) -> dict[str, Any]:
     """The same difference where people's labels count by the other pass rule: which rule is right no label can say."""
     is_known = np.minimum(truth, np.minimum(*kinds)) >= 0
     right_a, right_b = ((kind == truth)[is_known].astype(np.float64) for kind in kinds)
@@ -425,12 +442,13 @@ def _nearer(a: Part, b: Part, common: pd.Index, units: Ints, labels: Any, notes:
     return {"against": "distances"} | _effect(steps, units[comparable], notes)
 
 
-def people_of(part: Part, labels: pd.DataFrame, common: pd.Index) -> Answers:
-    """The majority of people on each item."""
+def people_of(part: Part, labels: pd.DataFrame, common: pd.Index, numbers: dict[str, int] | None = None) -> Answers:
+    """The majority of people on each item; labels without a pass rule are numbered in `numbers`."""
     people = schemas.check(labels, "labels", need=["item_id", "criterion", "annotator", "label"])
     refuse_doubles(people, schemas.LABEL_KEY, "labels")
     people = people.loc[(people["criterion"] == part.head[1]).to_numpy() & people["label"].notna().to_numpy()]
-    return annotators_of(people, common, part.scale, {}, part.head[1]).together("majority")
+    numbers = {} if numbers is None else numbers
+    return annotators_of(people, common, part.scale, numbers, part.head[1]).together("majority")
 
 
 def _difference(a: Part, b: Part, common: pd.Index, units: Ints, notes: Notes) -> dict[str, float]:

@@ -231,8 +231,8 @@ def test_groups_are_the_units_of_the_test():
     table = pd.DataFrame({"item_id": items, "judge": "j", "score": other, "scale": "0, 1"})
     labels = pd.DataFrame({"item_id": items * 2, "annotator": ["a"] * 12 + ["b"] * 12, "label": truth + other})
     grouped = table.assign(group_id=[f"g{n // 3}" for n in range(12)])
-    for given, more in ((grouped, {}), (table, {"clusters": {item: f"g{n // 3}" for n, item in enumerate(items)}})):
-        row = alt_test(given, labels, 0.1, **more).annotators.set_index("annotator").loc["a"]
+    for judged, more in ((grouped, {}), (table, {"clusters": {item: f"g{n // 3}" for n, item in enumerate(items)}})):
+        row = alt_test(judged, labels, 0.1, **more).annotators.set_index("annotator").loc["a"]
         assert (row["test"], row["difference"]) == ("cluster t", -0.25)
         assert row["p"] == pytest.approx(0.1280, abs=1e-4)
         assert row["notes"] == "only 12 items; only 4 clusters"
@@ -362,6 +362,6 @@ def test_p_of_few_items_is_that_of_scipy(seed: int) -> None:
             outcome = draw.integers(0, 3, n)
             gaps = (outcome != 1).astype(int) - (outcome != 0).astype(int)
             if np.ptp(gaps):
-                row = alternative_annotator._against(outcome != 0, outcome != 1, epsilon)
+                row = alternative_annotator._against(outcome != 0, outcome != 1, np.arange(n), epsilon)
                 expected = wilcoxon(gaps - epsilon, alternative="less").pvalue
                 assert row["p"] == pytest.approx(expected, abs=1e-12), (gaps, epsilon)

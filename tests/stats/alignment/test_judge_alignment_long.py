@@ -16,8 +16,8 @@ from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.alignment.agreement_measures import FIGURES
-from evalkit.stats.intervals import mean_interval
 from evalkit.stats.alignment.judge_alignment import align
+from evalkit.stats.intervals import mean_interval
 from evalkit.stats.voting import vote
 from evalkit.tables import schemas
 

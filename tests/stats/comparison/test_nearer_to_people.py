@@ -95,14 +95,61 @@ def test_random_scores_are_as_counted_in_plain_python():
             assert row["mcnemar_p"] == mcnemar_midp(np.repeat([1.0, -1.0], [fixed, broke]), np.arange(fixed + broke))
 
 
-def test_where_distances_say_nothing_it_is_missing_with_a_reason():
-    people = ["art", "law"] * 5
-    row = only(ek.compare(judged(people, "nominal", NAMES), judged(["art"] * 10, "nominal", NAMES),
-                          labels=labels_of(people)))  # fmt: skip
+def test_labels_of_nominal_criteria_become_right_and_wrong():
+    # before all are "art"; after, the last seven are "law". People: art, law, art, law, … on 12, and no label on two.
+    people = ["art", "law"] * 6
+    before, after = judged(["art"] * 14, "nominal", NAMES), judged(["art"] * 5 + ["law"] * 9, "nominal", NAMES)
+    compared = ek.compare(before, after, labels=labels_of(people))
+    row = only(compared)
+    # of items 5 to 11 those with odd numbers become right (5, 7, 9, 11), the others wrong (6, 8, 10)
+    assert (row["against"], row["fixed"], row["broke"], row["n_paired"]) == ("labels", 4, 3, 12)
+    ends = change_interval(np.array([0.0] * 5 + [1, -1, 1, -1, 1, -1, 1]), np.arange(12))
+    assert row[["effect", "effect_low", "effect_high"]].tolist() == pytest.approx([1 / 12, ends.low, ends.high])
+    assert row["mcnemar_p"] == mcnemar_midp(np.repeat([1.0, -1.0], [4, 3]), np.arange(7))
+    assert "c" in compared.decisions
+    other = judged(["art"] * 12, "nominal", NAMES.replace("law", "lore"))
+    row = only(ek.compare(before, other, labels=labels_of(["art"] * 12)))
     assert pd.isna(row["fixed"])
-    assert pd.isna(row["broke"])
-    assert pd.isna(row["effect"])
-    assert "a nominal scale has no distances" in row["notes"]
+    assert "the scales differ" in row["notes"]
+
+
+def of_pairs(winners):
+    """A judge's winners of pairs in both orders, which may differ; None: one order was not read."""
+    orders = {"differ": ("A", "B"), None: ("A", None)}
+    rows = [(f"p{n:02}", order, label) for n, winner in enumerate(winners)
+            for order, label in zip(("AB", "BA"), orders.get(winner, (winner,) * 2), strict=True)]  # fmt: skip
+    table = pd.DataFrame(rows, columns=["item_id", "order", "label"]).assign(judge="j", sample=0)
+    codes = {"A": "A", "B": "B", "tie": "tie", None: "unreadable"}
+    return ek.import_judgments(table, "preference", score="label", verdicts="unswapped", codes=codes)
+
+
+def test_a_tie_is_an_answer_and_an_order_that_was_not_read_is_none():
+    truth = ["A", "B", "tie"] * 8
+    labels = pd.DataFrame({"item_id": [f"p{n:02}" for n in range(24)], "criterion": "preference", "label": truth})
+    # before it is right on A alone; after on all but 20 to 23; 0 and 3 lack an order, those of 4 differ
+    after = [None, *truth[1:3], None, "differ", *truth[5:20], "B", "A", "A", "A"]
+    compared = ek.compare(of_pairs(["A"] * 24), of_pairs(after), labels=labels)
+    row = compared.table.iloc[0]
+    right = [(truth[n] == "A", after[n] == truth[n]) for n in range(24) if after[n] not in (None, "differ")]
+    fixed, broke = sum(b > a for a, b in right), sum(b < a for a, b in right)
+    assert (row["against"], row["fixed"], row["broke"], row["n_paired"]) == ("labels", fixed, broke, 21)
+    assert row["effect"] == pytest.approx((fixed - broke) / 21)
+    assert compared.decisions["preference"]
+    split = pd.concat([labels.assign(annotator="a"), labels.assign(annotator="b", label=["B", *truth[1:]])])
+    assert ek.compare(of_pairs(["A"] * 24), of_pairs(["A"] * 24), labels=split).table.loc[0, "n_paired"] == 23
+
+
+def test_where_nearly_all_people_give_one_answer_nothing_is_kept():
+    truth = ["A"] * 28 + ["B"] * 2
+    labels = pd.DataFrame({"item_id": [f"p{n:02}" for n in range(30)], "criterion": "preference", "label": truth})
+    compared = ek.compare(of_pairs(["B"] * 30), of_pairs(["A"] * 30), labels=labels)
+    assert compared.table.loc[0, ["fixed", "broke", "n_rarer"]].tolist() == [28, 2, 0]
+    assert not compared.decisions["preference"].startswith("Keep")
+
+
+def test_where_distances_say_nothing_it_is_missing_with_a_reason():
+    row = only(ek.compare(judged(["art"] * 10, "nominal", NAMES), judged(["law"] * 10, "nominal", NAMES)))
+    assert pd.isna(row["fixed"])
     row = only(ek.compare(judged([1, 2]), judged([2, 2])))
     assert pd.isna(row["fixed"])
     assert "there are no labels" in row["notes"]
