@@ -207,6 +207,7 @@ def judge_worklist(
                 _take(lookup, outcomes)
             if repairs := _repairs(lookup):
                 requests, newer_than, show = repairs.requests, lookup.stored.since, progress.of_repairs()
+                options = lookup.options.since(began)  # with the time that is left
                 outcomes = fetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget)
                 _take_repairs(lookup, outcomes)
     return _table(lookup)
@@ -290,6 +291,7 @@ async def _ajudged(worklist: Worklist, options: Options, budget: Budget | None =
                 _take(lookup, await fetching)
             if repairs := _repairs(lookup):
                 requests, newer_than, show = repairs.requests, lookup.stored.since, progress.of_repairs()
+                options = lookup.options.since(began)  # with the time that is left
                 fetching = afetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget)
                 _take_repairs(lookup, await fetching)
     return _table(lookup)

@@ -13,6 +13,7 @@ from servers import judge_server
 import evalkit as ek
 from evalkit.core.formatting import Bill
 from evalkit.engine import JudgeBatch, judge_files
+from evalkit.engine.calls import event_loop
 from evalkit.engine.judging.planning import plan_worklist
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
@@ -205,3 +206,18 @@ def test_a_table_from_a_csv_file_bills_repairs(tmp_path: Path) -> None:
     assert Bill.of(back).usd == pytest.approx(Bill.of(table).usd)
     table.assign(repaired=False).to_csv(tmp_path / "table.csv", index=False)
     assert not ek.tables.read_table(tmp_path / "table.csv", "judgments")["repaired"].any()
+
+
+def test_repairs_have_the_time_that_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left, fetch = list[float](), event_loop.fetch
+
+    def noted(requests: Any, store: Any, options: Any, **more: Any) -> Any:
+        left.append(options.max_seconds)
+        return fetch(requests, store, options, **more)
+
+    monkeypatch.setattr(event_loop, "fetch", noted)
+    speaker = Speaker(fault=lambda is_repair: None if is_repair else {"content": UNREAD, "delay": 0.3})
+    with judge_server(faults=speaker) as server:
+        judged(server, tmp_path, n=1, max_seconds=300)
+    assert len(left) == 2
+    assert left[0] - left[1] >= 0.3, "what the reply took"
