@@ -13,7 +13,7 @@ from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.human_labels import LabelsLike, as_labels
-from evalkit.rubrics.row_scales import NO_ENDS
+from evalkit.rubrics.row_scales import NO_ENDS, PAIR_SCORES
 from evalkit.rubrics.scales import folded
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import take_part
@@ -112,7 +112,8 @@ def compare(
           `floor_high`: `changed` above it is more than chance explains;
         - `fixed`, `broke`, `against` (``labels`` or ``verdicts``; without pass rule ``distances``: scores that came
           nearer to people's and that moved away from it, an equal distance is neither; NA without labels; of pairs and
-          other nominal criteria ``labels``: right is the label that most people gave), `effect` = (fixed − broke)/n
+          other nominal criteria ``labels``: right is the label that most people gave, and a tied pair is a
+          tie), `effect` = (fixed − broke)/n
           with a cluster interval (Agresti and Min 2005), n being the `n_paired` items (in `n_paired_clusters`) that
           could be fixed or broken, `mcnemar_p` (mid-p, by clusters). Labels count by the pass rule of `after`, so that
           only verdicts can be fixed or broken; `effect_by_before_rule`: by that of `before`, if it is another. Where
@@ -391,10 +392,16 @@ def _fixed(
 
 
 def _labels_as_kinds(a: Part, b: Part, labels: pd.DataFrame, common: pd.Index) -> list[Ints]:
-    """The labels of both sides and of people's majority, by one numbering: of pairs, and other nominal criteria."""
+    """The labels of both sides and of people's majority, by one numbering: of pairs, and other nominal criteria.
+
+    As in `rank`, a vote of a pair that is tied is a tie.
+    """
     numbers: dict[str, int] = {}
     truth = people_of(b, labels, common, numbers).kind
-    answers = [label_numbers(part.rows["label"].reindex(common), numbers) for part in (a, b)]
+    answers, of_pairs = [], {"A", "B"} <= set(a.scale.codes) <= set(PAIR_SCORES)
+    for rows in (part.rows.reindex(common) for part in (a, b)):
+        is_tie = rows["label"].isna() & rows["tied"].eq(True) & of_pairs
+        answers.append(label_numbers(rows["label"].astype(object).mask(is_tie, "tie").astype("category"), numbers))
     alike = pd.factorize(pd.Index([folded(name) for name in numbers]))[0]  # case does not matter
     return [np.append(alike, -1)[codes] for codes in (*answers, truth)]
 
