@@ -10,11 +10,11 @@ STATEMENTS = (
     "Names a time", "Gives the dose in mg (0.5 mg, twice a day)", "Says that |x| < 1", "Cites at least 2 sources [1]",
     "Invents a source", "Tells the reader to use `--force` without a warning", "States that x = -2",
     "Is written in German: „Grüße“", "Explains why the sky is blue; names scattering", "Mentions the bonus of 2019",
-    "Does not name a brand", "Is about 40-50 years", "Uses the table | of contents", "Advises to see a doctor, or a nurse",
+    "Does not name a brand", "Is about 40-50 years", "Uses the table | of contents", "Advises a doctor, or a nurse",
     "Quotes \"I think, therefore I am\"", "Runs `print({'a': 1})` and shows its output", "Ends with a question",
     "Says why\n   and how", "Must not be longer than one page", "Says that it is 12% (95% interval: 10-14%)",
     "Names the function f(x) = 3", "Describes a required step", "Rates the film as good", "Names 😀 as an emoji",
-    "Gives the answer (B)", "Weighs the pros and cons", "Says \"yes\" or \"no\"", "Covers the title and the description",
+    "Gives the answer (B)", "Weighs the pros and cons", "Says \"yes\" or \"no\"", "Covers title and description",
     "Keeps the penalty of the contract apart", "Names both of the two levels", "Is optional in tone", "Refers to § 5",
 )  # fmt: skip
 AXES = ("accuracy", "style", "Data or Environment", "penalty", "all")
