@@ -74,7 +74,7 @@ def long_labels(criterion: str, said: Mapping[str, Mapping[str, Any]]) -> pd.Dat
 
 def figures_of(table: pd.DataFrame, labels: pd.DataFrame, **options: Any) -> pd.DataFrame:
     """`align` without intervals, by judge."""
-    return ek.align(table, labels, interval=None, **options).set_index("judge")
+    return ek.align(table, labels, **options).set_index("judge")
 
 
 def inside_groups(table: pd.DataFrame, labels: pd.DataFrame, groups: Any, **options: Any) -> pd.DataFrame:

@@ -16,8 +16,8 @@ BARS = (
     "imports", "path_length", "cached", "history", "edited", "memory", "statistics_at_scale", "topical_chat",
     "reference", "interval_coverage", "unequal_clusters", "rank_coverage", "few_labels", "rare_errors",
     "calibration_check", "one_order", "few_labels_recorded", "live", "server_store", "batches",
-    "criteria_per_call", "judgelm", "hostile_replies", "gate", "faults", "kills", "budget", "messages", "tuner",
-    "local_models",
+    "criteria_per_call", "judgelm", "hostile_replies", "repair_question", "gate", "faults", "kills", "budget",
+    "messages", "tuner", "local_models",
 )  # fmt: skip
 BY_NAME_ONLY = ("groups_that_change", "growth", "machines", "noise", "random_servers", "soak")
 

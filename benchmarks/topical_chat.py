@@ -86,7 +86,7 @@ def figures(variant: Variant, judgments: pd.DataFrame, **rule: Any) -> dict[str,
     votes = ek.vote(judgments, **rule)
     found: dict[str, float] = {}
     for prefix, groups in (("dataset", None), ("group", variant.groups)):
-        rows = ek.align(votes, variant.labels, by=groups, interval=None)
+        rows = ek.align(votes, variant.labels, by=groups)
         found |= {f"{prefix}_{name}": float(rows[column].mean()) for name, column in FIGURES.items()}
     return found
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
 import evalkit as ek
-from evalkit.core.judge_settings import FLAGS, JUDGE_SETTINGS
+from evalkit.core.judge_settings import CALL_FLAGS, FLAGS, JUDGE_SETTINGS
 from evalkit.core.lists_of_choices import ON_MISS, ON_MISSING, RECORDED
 from evalkit.core.settings import CONCURRENCY, RULE_NAMES, Options
 from evalkit.core.strict_json import read_json
@@ -42,7 +42,7 @@ class Parser(argparse.ArgumentParser):
     def add_what(self) -> None:
         """What is judged, and by whom."""
         group = self.add_argument_group("what is judged, and by whom")
-        judge = (flag for flag in FLAGS if flag != "max-seconds")
+        judge = (flag for flag in FLAGS if flag not in CALL_FLAGS)
         add_flags(group, "rubric", "profile", *judge, "template", "criteria-per-call")
 
     def add_judging(self, *, n_items: str | None = None) -> None:
@@ -54,7 +54,9 @@ class Parser(argparse.ArgumentParser):
 
     def add_running(self) -> None:
         """How judges are called."""
-        add_flags(self.add_argument_group("calls"), "offline", "on-miss", "refresh", "adopt", *LIMITS, "replies")
+        add_flags(
+            self.add_argument_group("calls"), "offline", "on-miss", "refresh", "adopt", *LIMITS, "repair", "replies"
+        )
 
     def add_rules(self) -> None:
         """From samples to scores."""

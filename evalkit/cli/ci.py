@@ -61,7 +61,8 @@ def _add_traces(parser: Parser) -> Any:
     add_flags(group, "refresh")
     text = "do not use replies that were copied from another rubric version"
     group.add_argument("--no-promoted", action="store_true", help=text)
-    add_flags(group, *(flag for flag in FLAGS if flag not in ("judge", "max-seconds")), "profile", *LIMITS, "cache")
+    flags = [flag for flag in FLAGS if flag not in ("judge", *LIMITS)]
+    add_flags(group, *flags, "profile", *LIMITS, "cache")
     output = parser.add_argument_group("output")
     output.add_argument("--redact", action="store_true", help="write [REDACTED] in place of all prompts and answers")
     add_flags(output, "quiet")
@@ -137,13 +138,18 @@ def _tell_ways_out(args: argparse.Namespace, result: ek.gate.GateResult) -> None
     files = f"--config {shlex.quote(args.config)} --trace-file {shlex.quote(args.trace_file)}"
     names = ("profile", *(flag for flag in FLAGS if flag not in ("judge", "judge-model")), "cache")
     given = {name: value for name in names if (value := getattr(args, name.replace("-", "_"))) is not None}
-    more = "".join(f" --{name} {shlex.quote(str(value))}" for name, value in given.items())
+    more = "".join(f" --{name} {shlex.quote(_word(value))}" for name, value in given.items())
     judge = shlex.quote(_judge_of(result) or (args.judge_model and f"openai:{args.judge_model}") or "openai:MODEL")
     own = "" if args.cache is None else f" --cache {shlex.quote(args.cache)}"
     tell("some judgments are neither recorded in the traces nor cached; three ways to continue:")
     tell(f"  call a judge now:       evalkit ci {files} --judge {judge}{more}")
     tell(f"  record them once:       evalkit judge {files} --judge {judge}{more}")
     tell(f"  import cached replies:  evalkit cache import REPLIES.jsonl{own}")
+
+
+def _word(value: object) -> str:
+    """A value as its flag takes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _judge_of(result: ek.gate.GateResult) -> str | None:

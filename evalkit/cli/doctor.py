@@ -18,7 +18,7 @@ from evalkit._version import __version__
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_value
 from evalkit.cli.reading_and_printing import in_words, put_document
 from evalkit.cli.settings_from_flags import judge_settings
-from evalkit.core.judge_settings import FLAGS, JUDGE_SETTINGS
+from evalkit.core.judge_settings import CALL_FLAGS, FLAGS, JUDGE_SETTINGS
 from evalkit.core.providers import PROVIDERS
 from evalkit.errors import CacheError, ConfigError, RubricError
 
@@ -46,7 +46,7 @@ def add(commands: Commands) -> None:
     add_flags(parser, "cache", "json")
     server = parser.add_argument_group("also check a judge's server, with at most two tiny calls")
     add_value(server, "--judge", "JUDGE", "provider:model, as in openai:gpt-4o-mini")
-    add_flags(server, *(flag for flag in FLAGS if flag not in ("judge", "judge-samples", "max-seconds")))
+    add_flags(server, *(flag for flag in FLAGS if flag not in ("judge", "judge-samples", *CALL_FLAGS)))
 
 
 def _doctor(args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import evalkit as ek
-from evalkit.core.judge_settings import JUDGE_SETTINGS, flag_place, variable_place
+from evalkit.core.judge_settings import JUDGE_SETTINGS, OF_CALLS, flag_place, variable_place
 from evalkit.core.settings import RULE_NAMES, Options, Place, Settings
 from evalkit.errors import ConfigError
 
@@ -90,7 +90,7 @@ def _judges(args: argparse.Namespace, profile: ek.rubrics.Profile | None) -> lis
 def source_of(args: argparse.Namespace) -> Callable[[str], str]:
     """The source of a setting that the command passes on: a flag, or a variable."""
     settings, _ = judge_settings(args)
-    judges = [settings.source(name) for name in settings if name not in ("samples", "max_seconds")]
+    judges = [settings.source(name) for name in settings if name not in ("samples", *OF_CALLS)]
 
     def source(name: str) -> str:
         if name == "judges":
@@ -109,6 +109,6 @@ def rules_of(args: argparse.Namespace) -> dict[str, Any]:
 def options_of(args: argparse.Namespace) -> dict[str, Any]:
     """How judges are called: the options of `judge`."""
     options = {name: getattr(args, name) for name in Options.__slots__ if hasattr(args, name)}
-    if hasattr(args, "max_seconds"):
-        options["max_seconds"] = judge_settings(args)[0].get("max_seconds")
+    settings = judge_settings(args)[0]
+    options |= {name: settings.get(name) for name in OF_CALLS if hasattr(args, name)}
     return options | {"progress": False if args.quiet else None}

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from evalkit.core.judge_field_checks import FIELDS
 from evalkit.core.lists_of_choices import SCORE_READINGS
-from evalkit.core.settings import MOST_SAMPLES, Place, check_limit, check_samples
+from evalkit.core.settings import MOST_SAMPLES, Place, check_limit, check_samples, check_switch
 from evalkit.errors import ConfigError, EvalkitWarning, guess, listed
 
 NOT_SENT = "none"
@@ -95,10 +95,17 @@ JUDGE_SETTINGS: Mapping[str, JudgeSetting] = {
     "max_seconds": JudgeSetting(
         "max-seconds", "S", "judge for at most this long; the rest stays unscored", float, "a number > 0",
         lambda value, where: check_limit("max_seconds", value, where)),
+    "repair": JudgeSetting(
+        "repair", "true|false", "ask a judge once what a reply means that could not be read (default true)",
+        lambda text: {"true": True, "false": False}.get(text, text), "true or false",
+        lambda value, where: check_switch(where, value)),
 }  # fmt: skip
 """Name in files -> the setting."""
 
 FLAGS = tuple(setting.flag for setting in JUDGE_SETTINGS.values())
+OF_CALLS = ("max_seconds", "repair")
+"""The settings of making calls, not of judges and samples: commands that make none lack their flags."""
+CALL_FLAGS = tuple(JUDGE_SETTINGS[name].flag for name in OF_CALLS)
 
 
 def set_by(name: str, value: object) -> str:

@@ -232,6 +232,13 @@ def weight_of(value: Any) -> float:
     raise ValueError(f"must be {WEIGHT}, got {value!r:.60}")
 
 
+def check_switch(name: str, value: Any) -> Any:
+    """The value, if it is true or false; ConfigError for anything else."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name} must be true or false, got {value!r:.60}")
+    return value
+
+
 def check_share(name: str, value: Any) -> None:
     """Raise ConfigError unless the value is a number from 0 to 1."""
     if not is_number(value) or not 0 <= value <= 1:
@@ -290,7 +297,7 @@ class JudgeOptions(TypedDict, total=False):
     tokens_per_minute: float | None
     on_progress: Callable[[Any], object] | None
     max_seconds: float | None
-    repair: bool
+    repair: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +307,8 @@ class Options:
     Attributes
     ----------
     offline, on_miss, recorded, refresh, adopt, progress, replies, repair
-        As in `judge`; `refresh` is a bool, ``"unscored"`` or Unix seconds.
+        As in `judge`; `refresh` is a bool, ``"unscored"`` or Unix seconds; `repair` None means True, unless a place
+        that counts less says otherwise.
     cache
         The cache folder or address of a server; None: the default one.
     concurrency
@@ -343,7 +351,7 @@ class Options:
     tokens_per_minute: float | None = None
     on_progress: Callable[[Any], object] | None = None
     max_seconds: float | None = None
-    repair: bool = True
+    repair: bool | None = None
 
     @classmethod
     def of(cls, function: str, options: Mapping[str, Any]) -> Options:
@@ -371,6 +379,8 @@ class Options:
         for name in _LIMITS:
             if getattr(self, name) is not None or name == "retries":
                 check_limit(name, getattr(self, name))
+        if self.repair is not None:
+            check_switch("repair", self.repair)
         if not isinstance(self.refresh, bool) and self.refresh != "unscored":
             object.__setattr__(self, "refresh", _unix_time(self.refresh))
         if self.offline and self.refresh:

@@ -117,7 +117,7 @@ def evaluate_worklist(
         spec = replace(spec, samples=int(judgments["sample"].max()) + 1)  # recorded ones are taken as they are
     clusters, n = cluster_names(items, work.clusters), work.n_unique
     # for later calls, without budgets and callbacks
-    later_options = {name: getattr(options, name) for name in ("offline", "recorded", "adopt", "cache")}
+    later_options = {name: getattr(options, name) for name in ("offline", "recorded", "adopt", "cache", "repair")}
     later = Options(**later_options, progress=False)
     again = partial(sample_again, half_width=0.02, progress=False)
     fields = (items, spec.rubric, spec.rules, judgments, labels, clusters, n, later)

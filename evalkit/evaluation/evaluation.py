@@ -297,6 +297,7 @@ class Evaluation:
         # in one call, so that `same_items` covers the jury and its judges; no judge has this name
         jury = "\x00jury"
         shared = [name for name in schemas.columns_of("scores") if name in schemas.columns_of("votes")]
+        shared += [name for name in ("repaired",) if name in self.votes]
         whole = self.scores[shared].assign(judge=pd.Categorical([jury] * len(self.scores)))
         answers = pd.concat([whole, self.votes[[*shared, "judge"]]], ignore_index=True)
         made = align(answers, self.labels, clusters=self.clusters)

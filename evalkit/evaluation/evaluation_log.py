@@ -40,7 +40,8 @@ def log_evaluation(evaluation: Evaluation, work: Worklist, options: Options) -> 
         store = ReplyStore.open(options.cache)
         if evaluation.spec is None or store.read_only or evaluation.judgments["source"].isna().all():
             return
-        settings = _plain(_settings(evaluation.spec))
+        unrepaired = {"repair": False} if options.repair is False else {}
+        settings = _plain(_settings(evaluation.spec) | unrepaired)
         items, replies = items_hash(work), replies_hash(evaluation.judgments)
         labels: Any = [] if evaluation.labels is None else evaluation.labels[_LABEL_COLUMNS].astype(object).to_numpy()
         evaluation_id = digest([settings, items, replies, _hash_of_rows(labels)])

@@ -179,6 +179,7 @@ def open_evaluation(
     frame = as_items(items, item_id=item_id)
     work = Worklist.of(spec, frame)
     asked_options = {name: logged[name] for name in ("offline", "recorded", "adopt")}
+    asked_options["repair"] = logged.get("repair", True)
     asked = Options(**asked_options, cache=cache, progress=False)
     given = None if labels is None else labels_of(labels, frame, spec.rubric, spec.inputs)
     replay = replace(asked, offline=True, recorded="use" if asked.offline else asked.recorded)

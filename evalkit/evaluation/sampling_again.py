@@ -92,6 +92,7 @@ def sample_again(
     ids, keys, evaluation = _drawn(evaluation), evaluation.keys, evaluation.own
     asked = evaluation.options
     own = {"cache": asked.cache, "offline": asked.offline, "recorded": asked.recorded, "adopt": asked.adopt}
+    own["repair"] = asked.repair
     chosen = Options.of("sample_again", own | options)
     n = _enough(evaluation, ids, 0.0, half_width) if n_items is None else _checked(n_items, len(ids))
     budget, began, paid_usd = Budget.of(chosen), time.time(), 0.0

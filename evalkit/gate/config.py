@@ -85,6 +85,7 @@ class Settings(JudgeFields):
     score: Annotated[Any, _checked("score")] = None
     timeout_seconds: Annotated[Any, _checked("timeout_seconds")] = 60.0
     max_seconds: Annotated[Any, _checked("max_seconds")] = None
+    repair: Annotated[Any, _checked("repair")] = None
     rubric_version: str | None = None
     base_url: str | None = None
     api_key_env: str | None = None

@@ -33,11 +33,13 @@ def work_of(spec: Spec, traces: Sequence[Trace]) -> Worklist:
     return Worklist.of(spec, items, ids=[trace.name for trace in traces])
 
 
-def keys_of(work: Worklist, held: Sequence[Collection[str]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def keys_of(
+    work: Worklist, held: Sequence[Collection[str]], *, repair: bool = True
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """For each trace the verdict key, and its parts.
 
     A recorded reply has a key of its own, which replaces the shared one if it is among the reply keys `held`. What is
-    held besides are the keys of repairs, which depend on the text of the replies.
+    held besides are the keys of repairs, which depend on the text of the replies; without `repair`, they do not count.
     """
     ways = [work.keys(), work.keys(recorded=True)]
     if work.spec.per_item:  # a criterion that a reply on several left out was asked alone
@@ -47,7 +49,7 @@ def keys_of(work: Worklist, held: Sequence[Collection[str]]) -> Iterator[tuple[s
     for hashes, mine in zip(work.hashes, held, strict=True):
         ways_of_rows = list(islice(rows, size))
         own = [next((key for key in choices if key in mine), shared) for shared, *choices in ways_of_rows]
-        own += sorted({*mine}.difference(*ways_of_rows))
+        own += sorted({*mine}.difference(*ways_of_rows)) if repair else []
         parts = verdict_parts(work.spec, hashes[0])
         yield verdict_key(own, work.spec.samples, parts["rules_hash"]), parts
 

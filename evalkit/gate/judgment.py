@@ -20,7 +20,7 @@ from evalkit.stats.voting import vote
 _COSTS = ("prompt_tokens", "completion_tokens", "cost_usd")
 _COLUMNS = (
     *("criterion", "judge", "weight", "sample", "score_norm", "passed", "error", "explanation", "source", "key"),
-    *("repaired", "repair_key"),
+    *("repaired", "repair_key", "repair_usd"),
     *_COSTS,
 )
 
@@ -72,7 +72,7 @@ class Judgment:
     keys, verdict_key, parts
         Reply keys, the key of the verdict, and its parts.
     prompt_tokens, completion_tokens, cost_usd
-        Tokens and US$ that the replies cost when they were paid for.
+        Tokens of the replies, and US$ that they and their repairs cost when they were paid for.
     reasons
         Why samples are unscored, with counts.
     error
@@ -179,6 +179,10 @@ def judgments_of(
         keys = tuple(str(key) for key in rows["key"] if key is not None)  # a skipped item has none
         repairs = zip(rows.get("repair_key", ()), rows.get("repaired", ()), strict=True)
         keys += tuple(dict.fromkeys(str(key) for key, is_used in repairs if is_used))
+        costs = {name: _sum(rows[name]) for name in _COSTS if name in rows}
+        usd_of = dict(zip(rows.get("repair_key", ()), rows.get("repair_usd", ()), strict=True))
+        usd_of.pop(None, None)
+        costs |= {"cost_usd": _sum([costs.get("cost_usd"), *usd_of.values()])} if usd_of else {}
         judgments[str(item)] = Judgment(
             rubric=rubric.id, rubric_version=rubric.version, passed=verdict,
             score=None if pd.isna(score) else float(score), source="live" if "live" in rows["source"] else "cache",
@@ -186,7 +190,7 @@ def judgments_of(
             judge=str(rows["judge"][0]) if len(weights) == 1 else tuple(map(str, weights)), keys=keys,
             verdict_key=verdict_key(keys, len(samples) // len(weights), hash_of_rules),
             parts=dict(parts.get(str(item), {})) | {"rules_hash": hash_of_rules}, reasons=_reasons(rows),
-            criteria=criteria, **{name: _sum(rows[name]) for name in _COSTS if name in rows},
+            criteria=criteria, **costs,
         )  # fmt: skip
     return judgments
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from evalkit.core.judge_settings import OF_CALLS
 from evalkit.core.reply_keys import digest
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.budget import Budget
@@ -175,7 +176,8 @@ def run_gate(
     config = config if isinstance(config, GateConfig) else load_gate(config, redact=options.redact)
     baseline = None if config.baseline is None else read_baseline(config.folder / config.baseline)
     resolver = Resolver(config, options, environment)
-    options = replace(options, max_seconds=resolver.of_all.get("max_seconds")).from_now()
+    of_calls: dict[str, Any] = {name: resolver.of_all.get(name) for name in OF_CALLS}
+    options = replace(options, **of_calls).from_now()
     parts = [[_Part.of(config, test, expected, resolver) for expected in test.expected] for test in config.tests]
     name = str(traces) if isinstance(traces, (str, Path)) else "the list of traces"
     rows = read_traces(traces, redact=options.redact) if isinstance(traces, (str, Path)) else traces
@@ -237,7 +239,7 @@ def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> 
         else:
             task.judgment = recorded
     for group in _groups(task for task in tasks if task.judgment is not None and task.judgment.verdict_key):
-        _reject_other_keys(_with_siblings(group, tasks))
+        _reject_other_keys(_with_siblings(group, tasks), options)
     _repeat_failed_calls([task for task in tasks if task.judgment is not None and task.resolved.has_judge], options)
 
 
@@ -252,11 +254,12 @@ def _repeat_failed_calls(tasks: Collection[_Task], options: GateOptions) -> None
             task.rejected, task.judgment = "samples: some were recorded without a reply", None
 
 
-def _reject_other_keys(group: list[_Task]) -> None:
+def _reject_other_keys(group: list[_Task], options: GateOptions) -> None:
     """Reject recorded verdicts with another key; if no judge is named, those of another input or rubric."""
     resolved = group[0].resolved
     recorded_keys = [task.judgment.keys if task.judgment is not None else () for task in group]
-    keys = keys_of(work_of(resolved.spec, [task.trace for task in group]), recorded_keys)
+    work = work_of(resolved.spec, [task.trace for task in group])
+    keys = keys_of(work, recorded_keys, repair=options.repair is not False)
     for task, (key, parts) in zip(group, keys, strict=True):
         judgment = task.judgment
         if judgment is None or not judgment.verdict_key:

@@ -80,6 +80,11 @@ class MetricSettings:
     binding: TaskBinding
     profile: Profile | None = None
     report_disagreement: bool = False
+    repair: bool | None = None
+
+    def calling(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Options of the engine, with those that the scoring config sets."""
+        return {**options} | ({} if self.repair is None else {"repair": self.repair})
 
 
 def resolve(
@@ -147,7 +152,7 @@ def resolve(
     # in the word of the place that named it
     try_rules(spec, "aggregation" if origins["aggregation"] == "config" else "aggregate")
     report = config.report_disagreement and scoring.mode == "jury"
-    return MetricSettings(spec, origins, scoring.mode, binding, used, report)
+    return MetricSettings(spec, origins, scoring.mode, binding, used, report, config.repair)
 
 
 @contextmanager

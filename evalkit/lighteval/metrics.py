@@ -278,7 +278,7 @@ class RubricScore(SampleLevelComputation):
         tables: list[pd.DataFrame] = []
         if filled:
             items = items_of([docs[at] for at in filled], [responses[at] for at in filled], rubric, self._fields)
-            options = {"on_progress": ProgressLog(self.name), **self._options}
+            options = {"on_progress": ProgressLog(self.name), **settings.calling(self._options)}
             judged, tables = judge_rows(self.name, settings.spec, items, options, self.name, report_disagreement=report)
             for at, row in zip(filled, judged, strict=True):
                 rows[at] = row

@@ -82,7 +82,7 @@ class PointsScore(RubricScore):
         criteria = every[every["of_item"].isin([str(number) for number in filled])].reset_index(drop=True)
         judged, tables = list[dict[str, Any]](), list[pd.DataFrame]()
         if filled:
-            options = {"on_progress": ProgressLog(self.name), **self._options}
+            options = {"on_progress": ProgressLog(self.name), **settings.calling(self._options)}
             judged, tables = judge_rows("x", settings.spec, criteria, options, self.name, report_disagreement=report)
         scores = pd.DataFrame({"item_id": criteria["item_id"], "score": [row["x"] for row in judged]})
         scores["passed"] = pd.array([row["x_passed"] for row in judged], dtype="boolean")

@@ -104,6 +104,7 @@ def vote(
         - `score_sd`, if the judgments have it: the standard deviation of the judge's score if it were drawn once, in
           rubric units: within the distributions and between the samples. NA unless each scored sample has one; then
           `self_agreement` is NA, since such samples are no draws;
+        - `repaired`, if the judgments have it: whether a sample of the vote got its score by a repair (see `judge`);
         - `first_rate` 0-1 (pairwise only): share of the scored samples for the answer shown first; a tie is half.
           NA where the judge did not see both orders, since it cannot be told from the answers then.
 
@@ -182,6 +183,8 @@ def _vote(
     columns["first_rate"] = np.where(orders[samples.groups.first], flips.first_rates(frame, samples.groups), np.nan)
     if "score_sd" in frame:
         columns["score_sd"] = _spread(samples)
+    if "repaired" in frame:
+        columns["repaired"] = samples.groups.count(schemas.repaired_rows(frame)) > 0
     if frame["order"].notna().any() or (samples.measured.nominal & ~np.isnan(samples.score)).any():  # of pairs
         of_labels = frame["label"].astype(object).map(PAIR_SCORES).to_numpy(dtype=np.float64)  # of tables of one's own
         values = np.where(np.isnan(samples.score), of_labels, samples.score)

@@ -68,7 +68,15 @@ _COLUMNS = {
 TABLES = {name: {column: _TYPES[column] for column in columns} for name, columns in _COLUMNS.items()}
 """Table name -> column -> type."""
 
-_OF_SOME = ["score_sd", "score_mass", "score_low", "score_high", "pass_prob", "score_ab", "score_ba"]  # float64
+_OF_REPLIES = {
+    "remark": "category", "fingerprint": "category", "repaired": "boolean", "repair_key": "text",
+    "repair_source": "category", "repair_usd": "float64",
+}  # fmt: skip
+_OF_SOME = _OF_REPLIES | {"own_key": "text", "own_source": "category", "own_usd": "float64"}
+_OF_SOME |= dict.fromkeys(
+    ("score_sd", "score_mass", "score_low", "score_high", "pass_prob", "score_ab", "score_ba"), "float64"
+)
+"""Columns that only some tables have -> their types; those of `_OF_REPLIES` depend on the replies."""
 _BITS_OF_A_FRACTION = 16  # means of 512 samples have such numbers
 _MAY_BE_EMPTY = ("item_id", "explanation")  # an empty text is itself there, and no missing value
 _LATER = {  # tables saved before lack them
@@ -180,6 +188,12 @@ def _without_blanks(column: pd.Series) -> pd.Series:
     return column.mask(is_blank.fillna(value=False)) if is_blank.any() else column
 
 
+def repaired_rows(frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Which rows of a checked table rest on a repaired reply; none where the column is missing."""
+    repaired = frame.get("repaired", pd.Series(data=False, index=frame.index))
+    return repaired.fillna(value=False).to_numpy(dtype=bool)
+
+
 def table(name: str, columns: Mapping[str, Any]) -> pd.DataFrame:
     """A table with all its columns in order and of their types; columns not given are all-NA.
 
@@ -203,6 +217,19 @@ def table(name: str, columns: Mapping[str, Any]) -> pd.DataFrame:
             made[column] = made[column].array
     made |= {column: values for column, values in columns.items() if column not in kinds}
     return pd.DataFrame(made, copy=False)
+
+
+def with_columns_of_replies(judgments: pd.DataFrame) -> pd.DataFrame:
+    """Judgments with every column that only some replies bring, so that all parts of a table have the same."""
+    nothing = dict.fromkeys(_OF_REPLIES) | {"repaired": False}
+    values: dict[str, Any] = {
+        column: judgments[column]
+        if column in judgments.columns
+        else _coerced(pd.Series([nothing[column]] * len(judgments), dtype=object), kind)
+        for column, kind in _OF_REPLIES.items()
+    }
+    others = [column for column in judgments.columns if column not in _OF_REPLIES]
+    return judgments[others].assign(**{name: column.array for name, column in values.items()})
 
 
 def empty(name: str) -> pd.DataFrame:
@@ -261,7 +288,7 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
     # pandas would not know whether an index or a column of one name is meant
     plain: pd.DataFrame = frame.reset_index(drop=True) if {*frame.index.names} & {*frame.columns} else frame
     restored = dict[str, Any]()
-    for column, kind in (kinds | dict.fromkeys(_OF_SOME, "float64")).items():
+    for column, kind in (kinds | _OF_SOME).items():
         if column not in plain.columns:
             continue
         given = plain[column]

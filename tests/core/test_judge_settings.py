@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from evalkit.cli import ci, settings_from_flags
 from evalkit.cli.main_command import parse_arguments, parser_of_commands
-from evalkit.core.judge_settings import JUDGE_SETTINGS, set_by, variable_place
+from evalkit.core.judge_settings import CALL_FLAGS, JUDGE_SETTINGS, OF_CALLS, set_by, variable_place
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Options
 from evalkit.engine.judging.specification import Spec
@@ -46,21 +46,25 @@ VALUES: dict[str, tuple[tuple[Any, ...], Any]] = {
     "api_key_env": (("KEY_A", "KEY_B", None, "KEY_D", "KEY_E"), "OPENAI_API_KEY"),
     "timeout_seconds": ((9.0, 8.0, None, 6.0, 5.0), 60.0),
     "max_seconds": ((900.0, 800.0, None, 600.0, None), None),
+    "repair": ((False, True, None, False, None), None),
 }
 PLACES = ("flag", "variable", "test", "settings", "profile")
-NO_PROFILE = ("max_seconds",)
 COMMANDS = {
     "judge": ("items.jsonl",), "evaluate": ("items.jsonl",), "plan": ("items.jsonl",),
     "report": ("items.jsonl", "--out", "x.html"), "freeze": ("new.yaml",),
     "batch submit": ("items.jsonl",), "batch export": ("items.jsonl", "--to", "x.jsonl"),
 }  # fmt: skip
 GATES = ("ci", "judge --trace-file", "pytest", "run_gate")
-Found = tuple[Judge, int, float | None]
-"""The judge, the samples and the limit that a door came to."""
+Found = tuple[Judge, int, Mapping[str, Any]]
+"""The judge, the samples and the settings of calls that a door came to."""
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _words(flags: Mapping[str, Any]) -> list[str]:
-    pairs = ((f"--{JUDGE_SETTINGS[name].flag}", str(value)) for name, value in flags.items())
+    pairs = ((f"--{JUDGE_SETTINGS[name].flag}", _text(value)) for name, value in flags.items())
     return list(itertools.chain.from_iterable(pairs))
 
 
@@ -86,7 +90,7 @@ def _command(name: str, named: Mapping[str, Mapping[str, Any]], base: Mapping[st
     args = parse_arguments([*name.split(), *COMMANDS[name], *what, *_words(flags | named.get("flag", {}))])
     spec = Spec.of(**settings_from_flags.spec_arguments(args), source=settings_from_flags.source_of(args))
     options: Options = Options(**settings_from_flags.options_of(args)) if hasattr(args, "max_seconds") else Options()
-    return spec.judges[0], spec.samples, options.max_seconds
+    return spec.judges[0], spec.samples, {name: getattr(options, name) for name in OF_CALLS}
 
 
 def _gate(name: str, named: Mapping[str, Mapping[str, Any]], base: Mapping[str, Any]) -> Found:
@@ -112,7 +116,7 @@ def _gate(name: str, named: Mapping[str, Mapping[str, Any]], base: Mapping[str, 
     )  # fmt: skip
     resolver = Resolver(config, options)
     resolved = resolver.of("t", config.tests[0].expected[0])
-    return resolved.spec.judges[0], resolved.spec.samples, resolver.of_all.get("max_seconds")
+    return resolved.spec.judges[0], resolved.spec.samples, {name: resolver.of_all.get(name) for name in OF_CALLS}
 
 
 DOORS: dict[str, Callable[[Mapping[str, Mapping[str, Any]], Mapping[str, Any]], Found]] = {
@@ -128,16 +132,16 @@ def _places(door: str, setting: str) -> list[str]:
         return ["flag", "profile", "variable", *(["settings"] if door in GATES else [])]  # a profile keeps its servers
     if door in GATES:
         places += [*(["test"] if setting in JudgeFields.model_fields else []), "settings"]
-    places += [] if setting in NO_PROFILE else ["profile"]
+    places += [] if setting in OF_CALLS else ["profile"]
     if door in COMMANDS and setting in ("judge", "model"):
         return ["flag", "profile", "variable"]  # `--profile` is a flag
     return places
 
 
 def _value(found: Found, setting: str) -> Any:
-    judge, samples, max_seconds = found
-    if setting in ("samples", "max_seconds"):
-        return {"samples": samples, "max_seconds": max_seconds}[setting]
+    judge, samples, of_calls = found
+    if setting in ("samples", *OF_CALLS):
+        return {"samples": samples, **of_calls}[setting]
     if setting == "judge":
         return f"{judge.provider}:{judge.model}"
     return getattr(judge, JUDGE_SETTINGS[setting].field or "model")
@@ -171,8 +175,9 @@ def test_every_flag_that_changes_a_judge_is_in_the_table() -> None:
     assert {flag for _, flag in found if flag.startswith("--judge")} <= known | own
     for command in [f"evalkit {name}" for name in (*COMMANDS, "ci", "judge --trace-file TRACES")]:
         mine = {flag for prog, flag in found if prog == command}
-        limit = set() if command.split()[1] in ("plan", "freeze", "batch") else {"--max-seconds"}
-        assert known - {"--max-seconds"} | limit <= mine, command
+        of_calls = {f"--{flag}" for flag in CALL_FLAGS}
+        asked = set() if command.split()[1] in ("plan", "freeze", "batch") else of_calls
+        assert known - of_calls | asked <= mine, command
     parser = PytestParser(_ispytest=True)
     pytest_addoption(parser)
     options = {name for group in parser._groups for option in group.options for name in option.names()}
@@ -192,7 +197,7 @@ def test_the_first_place_that_sets_a_value_counts(door: str, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     n_cases = 0
     for setting, (values, default) in VALUES.items():
-        if setting == "max_seconds" and door in ("plan", "freeze", "batch submit", "batch export"):
+        if setting in OF_CALLS and door in ("plan", "freeze", "batch submit", "batch export"):
             continue
         order = _places(door, setting)
         base = {} if setting == "judge" else {"judge": "openai" if setting == "model" else "openai:m"}
@@ -202,7 +207,9 @@ def test_the_first_place_that_sets_a_value_counts(door: str, monkeypatch: pytest
                 continue  # a judge without a model
             if setting in ("judge", "model") and not named:
                 continue
-            variables = {JUDGE_SETTINGS[name].variable: str(value) for name, value in named.get("variable", {}).items()}
+            variables = {
+                JUDGE_SETTINGS[name].variable: _text(value) for name, value in named.get("variable", {}).items()
+            }
             with mock.patch.dict(os.environ, variables):
                 found = DOORS[door](named, base)
             first = next((place for place in order if place in places), None)
@@ -225,12 +232,14 @@ def test_the_model_of_an_earlier_place_replaces_that_of_a_judge(
     order = ["flag", "variable", *(["test", "settings"] if door in GATES else [])]
     for earlier, later in itertools.combinations(order, 2):
         named: dict[str, dict[str, Any]] = {earlier: {"model": model}, later: {"judge": judge}}
-        variables = {JUDGE_SETTINGS[name].variable: str(value) for name, value in named.get("variable", {}).items()}
+        variables = {JUDGE_SETTINGS[name].variable: _text(value) for name, value in named.get("variable", {}).items()}
         with mock.patch.dict(os.environ, variables):
             assert _value(DOORS[door](named, {}), "judge") == asked, (earlier, later)
         if ":" in judge:
             named = {later: {"model": model}, earlier: {"judge": judge}}
-            variables = {JUDGE_SETTINGS[name].variable: str(value) for name, value in named.get("variable", {}).items()}
+            variables = {
+                JUDGE_SETTINGS[name].variable: _text(value) for name, value in named.get("variable", {}).items()
+            }
             with mock.patch.dict(os.environ, variables):
                 assert _value(DOORS[door](named, {}), "judge") == judge, "a later model changes no judge"
 
@@ -242,6 +251,7 @@ BAD: dict[str, tuple[str, ...]] = {
     "score": ("mean", "true"),
     "timeout_seconds": ("0", "-1", "nan", "inf", "soon"),
     "max_seconds": ("0", "-1", "nan", "inf", "soon"),
+    "repair": ("0", "1", "no", "off", "False", "TRUE", "none"),
 }
 
 
@@ -256,7 +266,7 @@ def test_an_invalid_value_is_named_with_its_source(setting: str, capsys: pytest.
             parse_arguments(["judge", "x.jsonl", f"--{row.flag}={text}"])
         assert f"--{row.flag}" in capsys.readouterr().err
     for value in (True, "1", "x", -1, float("nan"), float("inf"), 10**400, [1]):
-        if setting == "temperature" and value == 1:
+        if (setting, value) in (("temperature", True), ("repair", True)):
             continue
         with pytest.raises(ValidationError, match="must be"):
             GateSettings(**{setting: value})

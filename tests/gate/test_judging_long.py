@@ -46,9 +46,11 @@ def n_paid(server: JudgeServer) -> int:
     return sum(seen.body.get("n", 1) for seen in server.seen)
 
 
-def write(n: int, rubrics: tuple[str, ...] = ("faithfulness",), **more: Any) -> None:
+def write(
+    n: int, rubrics: tuple[str, ...] = ("faithfulness",), settings: dict[str, Any] | None = None, **more: Any
+) -> None:
     tests = [{"id": f"t{at}", "expected": [{"type": rubric, **more} for rubric in rubrics]} for at in range(n)]
-    Path("eval.json").write_text(json.dumps({"tests": tests}), encoding="utf-8")
+    Path("eval.json").write_text(json.dumps({"tests": tests, "settings": settings or {}}), encoding="utf-8")
     row = {"schema_version": 1, "type": "verdict.trace", "context": CONTEXT, "response": "30 days."}
     rows = [row | {"request_id": f"t{at}", "prompt": f"[QID-{at:06d}] How long?"} for at in range(n)]
     write_lines(Path("traces.jsonl"), rows)
@@ -314,6 +316,32 @@ def test_a_verdict_by_repairs_has_their_keys_and_holds_without_a_cache(here: Pat
         more = ("--cache", cache) if cache else ()
         assert main(["ci", *recorded, *flags, *more, "--json", "out.json"]) == 0
     assert len(server.seen) == n_before, "the recorded verdicts hold"
+    repaired = [len(judgment["keys"]) == 4 for judgment in judgments]
+    for off in (["--repair", "false"], []):
+        if not off:
+            write(2, settings={"repair": False})
+        assert main(["ci", *recorded, *flags, *off, "--json", "out.json"]) in (0, 1, 2)
+        tests = json.loads(Path("out.json").read_text(encoding="utf-8"))["tests"]
+        shown = [test["metrics"][0]["judgments"][0] for test in tests]
+        assert [judgment["source"] == "cache" for judgment in shown] == repaired, "one without a repair holds"
+        assert [None in judgment["samples"] for judgment in shown] == repaired, "without its repair it is not read"
+    assert len(server.seen) == n_before
+    assert main(["ci", *recorded, *flags, "--repair", "true", "--json", "out.json"]) == 0, "a flag comes first"
+
+
+@pytest.mark.parametrize("way", ["flag", "variable", "file"])
+def test_a_gate_that_is_not_to_repair_asks_nothing(
+    here: Path, server: JudgeServer, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.faults = lambda _: {"content": "Parts of it reach 1, and as I see it 2 fits."}
+    write(3, samples=1, settings={"repair": False} if way == "file" else {})
+    if way == "variable":
+        monkeypatch.setenv("VERDICT_REPAIR", "false")
+    flags = ["--repair", "false"] if way == "flag" else []
+    main(["ci", *FILES, "--judge", "openai:m", "--judge-base-url", server.url, *flags])
+    assert len(server.seen) == 3
+    main(["ci", *FILES, "--judge", "openai:m", "--judge-base-url", server.url, "--repair", "true", "--judge-refresh"])
+    assert len(server.seen) == 7, "three replies again, and one repair for equal ones"
 
 
 @pytest.mark.parametrize("command", ["judge", "ci"])

@@ -238,6 +238,28 @@ def test_a_run_goes_on_where_a_fifth_of_the_calls_fail(run, tmp_path, monkeypatc
     assert [row["correctness"] for row in again if not row["correctness_error"]] == [1.0] * 24
 
 
+@pytest.mark.parametrize("way", ["config", "metric", "config over metric"])
+def test_repairs_are_turned_off_by_the_scoring_config_or_the_metric(run, way):
+    """A verdict that no form has, by a judge that would say what it meant if it were asked."""
+
+    def faults(body):
+        is_repair = "Which of these verdicts" in body["messages"][-1]["content"]
+        return {"content": '{"verdict": "2"}' if is_repair else "Parts of it reach 1, and as I see it 2 fits."}
+
+    options = {"config": {}, "metric": {"repair": False}, "config over metric": {"repair": False}}[way]
+    said = {"config": {"repair": False}, "metric": {}, "config over metric": {"repair": True}}[way]
+    with judge_server(faults=faults) as server:
+        config = {
+            "judges": [{"judge_model_name": "m", "judge_backend": "openai", "base_url": server.url}],
+            "samples": 1,
+        }
+        rows, _ = run(judge_metric("correctness", **options), "judge", config | said, docs_of(4), answers(4))
+        n_seen = len(server.seen)
+    scored = [not row["correctness_error"] for row in rows]
+    assert scored == [way == "config over metric"] * 4
+    assert n_seen == (5 if way == "config over metric" else 4)
+
+
 def test_a_judge_that_is_down_leaves_the_run_alive(run, tmp_path, caplog):
     with judge_server(always={"status": 401}) as server:
         judge = {"judge_model_name": "m", "judge_backend": "openai", "base_url": server.url}

@@ -143,13 +143,13 @@ def test_labels_of_another_rubric_are_refused(judged: pd.DataFrame, people: pd.D
 )
 def test_labels_of_the_rubric_that_was_judged_count(people: pd.DataFrame) -> None:
     for judged in (votes("r"), votes("r").drop(columns="rubric")):
-        assert ek.align(judged, people, scale=[0, 1], interval=None)["accuracy"].tolist() == [1.0]
+        assert ek.align(judged, people, scale=[0, 1])["accuracy"].tolist() == [1.0]
 
 
 def test_labels_of_several_rubrics_count_each_for_its_criterion() -> None:
     judged = pd.concat([votes("r", "q"), votes("s", "z")])
     people = pd.concat([labels("r@v1", "q"), labels("s", "z")])
-    assert ek.align(judged, people, scale=[0, 1], interval=None)["accuracy"].tolist() == [1.0, 1.0]
+    assert ek.align(judged, people, scale=[0, 1])["accuracy"].tolist() == [1.0, 1.0]
 
 
 def test_an_evaluation_refuses_labels_of_another_rubric_too() -> None:
@@ -165,8 +165,8 @@ def test_an_evaluation_refuses_labels_of_another_rubric_too() -> None:
 def test_labels_of_items_that_were_judged_on_other_criteria_are_noted() -> None:
     judged = pd.concat([votes("r", "p", IDS[:2]), votes("r", "q", IDS)])
     people = pd.concat([labels("r", "p"), labels("r", "q")])
-    notes = ek.align(judged, people, scale=[0, 1], interval=None)["notes"]
+    notes = ek.align(judged, people, scale=[0, 1])["notes"]
     assert notes.str.contains("4 of 6 labels of 'p' left out: their items were judged on other criteria only").all()
     assert not notes.str.contains("of 'q'").any()
     matched = pd.concat([labels("r", "p", IDS[:2]), labels("r", "q")])
-    assert "left out" not in str(ek.align(judged, matched, scale=[0, 1], interval=None)["notes"].tolist())
+    assert "left out" not in str(ek.align(judged, matched, scale=[0, 1])["notes"].tolist())

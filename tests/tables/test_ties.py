@@ -244,7 +244,7 @@ def test_figures_with_ties_are_those_of_scikit_learn_with_weights(rows, ties, un
         elif (one == "flip" and ties == "wrong") or (one == "!empty" and unscored == "wrong"):
             entries.append(("none", true, 1.0))
     names = ["accuracy", "kappa", "macro_f1", "balanced_accuracy", "f1_A"]
-    row = only(align(judged(said), labels_of(gold), figures=names, ties=ties, unscored=unscored, interval=None))
+    row = only(align(judged(said), labels_of(gold), figures=names, ties=ties, unscored=unscored))
     if not entries:
         assert row[names].isna().all()
         return
@@ -307,7 +307,7 @@ def test_published_pairwise_judges(published_data):
             columns=["item_id", "criterion", "annotator", "label"],
         )
         for table in (votes, aggregate(votes)):
-            by = {ties: only(align(table, labels, ties=ties, interval=None)) for ties in get_args(Ties)}
+            by = {ties: only(align(table, labels, ties=ties)) for ties in get_args(Ties)}
             assert by["half"]["accuracy"] == pytest.approx(figures["acc_avg"])
             assert by["wrong"]["accuracy"] == pytest.approx(figures["both_correct"])
             decided = by["na"]["n_verdicts"] / by["na"]["n_labelled"]

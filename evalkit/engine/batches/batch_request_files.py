@@ -20,6 +20,7 @@ from evalkit.engine.request import Request
 
 _JUDGE = (
     "provider", "model", "name", "service", "base_url", "api_key_env", "headers_env", "timeout_s", "price", "score",
+    "temperature", "max_tokens",
 )  # fmt: skip
 FILE_LIMITS = (10_000_000, 1 << 40)
 """Requests and bytes of a file that is not sent to a provider."""
@@ -56,10 +57,8 @@ class BatchFile:
 
     def record(self, state: State) -> BatchRecord:
         """What a ticket keeps of it."""
-        return BatchRecord(
-            {name: getattr(self.judge, name) for name in _JUDGE}, len(self.requests), self.n_replies,
-            str(self.path), self.usd, self.usd_at_most, state,
-        )  # fmt: skip
+        judge = {name: getattr(self.judge, name) for name in _JUDGE} | {"params": dict(self.judge.params)}
+        return BatchRecord(judge, len(self.requests), self.n_replies, str(self.path), self.usd, self.usd_at_most, state)
 
 
 class FileWriter:

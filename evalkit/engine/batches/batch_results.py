@@ -15,6 +15,7 @@ from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.retries_and_breaker import REASONS
+from evalkit.engine.providers.error_answers import fact_of
 from evalkit.engine.providers.provider_interface import ProviderError
 
 _REPLIES_PER_WRITE = 2000
@@ -91,11 +92,14 @@ class BatchResults:
         """Store what came so far."""
         rows, self._rows = self._rows, []
         self._store.put_many(rows, newer_than=self._newer_than)
+
+    def learn_refusals(self) -> None:
+        """Remember which parameters the errors refuse; not where a line was answered with the same ones."""
         for number, problem in self._failures():
-            if problem.kind == "refused_parameter":
+            if problem.kind == "refused_parameter" and not self._answered:
                 _, sent = self._calls[self._requests[number][0]]
                 is_last = problem.parameter == "response_format" and problem.parameter in (sent or {})
-                self._learn(f"adapt.{problem.parameter}", None if is_last else problem.instead)
+                self._learn(fact_of(str(problem.parameter), self._judge), None if is_last else problem.instead)
 
     @property
     def n_answered(self) -> int:

@@ -348,6 +348,7 @@ class OpenTicket:
 
     def _end(self, at: int, results: BatchResults, *, problem: str = "", **changes: Any) -> None:
         results.store_rows()
+        results.learn_refusals()
         self.note(
             at, state="ended", n_stored=results.n_stored, cost_usd=results.cost_usd, reasons=dict(results.reasons),
             problem="; ".join(filter(None, [problem, *results.problems])), free=self._keys(at), **changes,

@@ -16,24 +16,28 @@ from evalkit.engine.providers.prices import price_of
 from evalkit.engine.request import BYTES_PER_TOKEN, TOKENS_PER_CRITERION, Request, shares_bill
 from evalkit.errors import ConfigError
 
-_FEWEST = 20
+FEWEST = 20
+"""Earlier replies of a judge that are enough to learn from."""
 LENGTHS = ("max_completion_tokens", "max_output_tokens", "max_new_tokens")
 """Parameters that limit the length of a reply, as `max_tokens` does."""
 _ADDING = (*LENGTHS, "best_of")
+
+
+def longest_reply(judge: Judge) -> int:
+    """The most tokens that a reply of a judge may have; 0 without a limit."""
+    own_lengths = [judge.params.get(name) for name in LENGTHS]
+    return max([judge.max_tokens or 0, *(length for length in own_lengths if isinstance(length, int))])
 
 
 def upper_bound(request: Request, n: int, price: tuple[float, float]) -> float:
     """The maximum US$ of a request for `n` replies: each byte of the prompt is a token, each reply has full length."""
     prompt, judge = request.prompt, request.judge
     extra = len(canonical_json(dict(prompt.schema))) if prompt.schema is not None else 0
-    longest = judge.max_tokens or 0
     if judge.params:  # tools are read as prompt, and each reply of best_of is written in full
         extra += len(canonical_json(dict(judge.params)))
-        own_lengths = [judge.params.get(name) for name in LENGTHS]
-        longest = max([longest, *(length for length in own_lengths if isinstance(length, int))])
         best_of = judge.params.get("best_of")
         n *= best_of if isinstance(best_of, int) and best_of > 1 else 1
-    return ((prompt.n_bytes + extra) * price[0] + n * longest * price[1]) / 1e6
+    return ((prompt.n_bytes + extra) * price[0] + n * longest_reply(judge) * price[1]) / 1e6
 
 
 def expected_price(
@@ -54,7 +58,7 @@ def expected_price(
     judge = requests[0].judge
     is_shared = shares_bill(judge, store.facts(judge.service, judge.model))
     earlier = store.earlier_replies(requests[0].parts) if any(price) else []
-    replies = earlier if len(earlier) >= _FEWEST else []
+    replies = earlier if len(earlier) >= FEWEST else []
     lengths = [reply.completion_tokens for _, reply in replies if reply.completion_tokens is not None]
     mean = sum(lengths) / len(lengths) if lengths else 0.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from evalkit.core.formatting import Bill
 from evalkit.core.prompts_and_replies import Failure
@@ -68,3 +68,11 @@ class Progress:
     def bill(self) -> Bill:
         """What the replies that this run asked for cost."""
         return Bill(self.cost_usd, self.n_bought, self.n_unpriced)
+
+    def after(self, earlier: Progress) -> Progress:
+        """The counters of a run that goes on after an earlier one, as those of one run."""
+        totals = {name: getattr(earlier, name) + getattr(self, name) for name in _COUNTED}
+        return replace(self, **totals, problems=earlier.problems | self.problems)
+
+
+_COUNTED = ("done", "failed", "total", "cost_usd", "n_bought", "n_unpriced", "maybe_paid")

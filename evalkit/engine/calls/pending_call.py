@@ -10,8 +10,8 @@ from evalkit.core.prompts_and_replies import Failure
 from evalkit.engine.request import Request
 
 
-class ClaimedElsewhereError(Exception):
-    """Another run or process is requesting the same samples."""
+class CannotStartYetError(Exception):
+    """Another run or process is requesting the same samples, or the judge's first replies are being waited for."""
 
 
 @dataclass(eq=False)
@@ -37,6 +37,8 @@ class PendingCall:
         Why the last attempt failed, in words; blank before it.
     adapt
         Parameters that the last attempt renamed or left out.
+    refused, refusals
+        Parameters that an error refused for this call: what it sends instead, and what the error said.
     epoch, n_answered
         The rate limiter's epoch, and how many calls it had seen answered, when the last attempt was sent.
     is_hung
@@ -56,6 +58,8 @@ class PendingCall:
     spent_usd: float = 0.0
     problem: str = ""
     adapt: Mapping[str, Any] = field(default_factory=dict)
+    refused: dict[str, Any] = field(default_factory=dict)
+    refusals: dict[str, str] = field(default_factory=dict)
     epoch: int = 0
     n_answered: int = 0
     is_hung: bool = False
@@ -70,7 +74,11 @@ class PendingCall:
     def split(self, start: int = 0, size: int = 1) -> list[PendingCall]:
         """Calls for `size` samples each, from the `start`-th on; the first call keeps the counts of failed attempts."""
         n = len(self.request.keys)
-        parts = [PendingCall(self._with(range(offset, min(offset + size, n)))) for offset in range(start, n, size)]
+        places = [range(offset, min(offset + size, n)) for offset in range(start, n, size)]
+        parts = [
+            PendingCall(self._with(of_part), refused=self.refused.copy(), refusals=self.refusals.copy())
+            for of_part in places
+        ]
         if not start:
             parts[0].failed, parts[0].limited, parts[0].maybe_paid = self.failed, self.limited, self.maybe_paid
             parts[0].spent_usd = self.spent_usd

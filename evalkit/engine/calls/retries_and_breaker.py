@@ -100,17 +100,33 @@ class FirstReplies:
     """The first new replies of a judge and template: it gets no more calls if they are paid for and of no use.
 
     Replies from the cache do not count, nor do those that the server lost. Replies to one prompt alone say nothing.
+
+    Attributes
+    ----------
+    n
+        Replies that count.
+    sent
+        Calls that were sent and have no outcome yet -> whether they came back empty, and are repeated.
     """
 
     n: int = 0
+    sent: dict[object, bool] = field(default_factory=dict)
     _n_cut: int = 0
     _n_unreadable: int = 0
     _prompts: set[object] = field(default_factory=set)
 
     @property
     def are_cut(self) -> bool:
-        """Whether five replies or more are all cut off or empty: only those in flight may still refute it."""
-        return self._n_cut == self.n >= _FIRST_REPLIES and len(self._prompts) > 1
+        """Whether five replies or more are all cut off or empty so far: the calls in `sent` may still refute it."""
+        if self._n_cut < self.n:
+            return False
+        n_empty = sum(self.sent.values())
+        return self.n + n_empty >= _FIRST_REPLIES and (n_empty > 0 or len(self._prompts) > 1)
+
+    @property
+    def must_be_awaited(self) -> bool:
+        """Whether no new calls are sent: the outcome of those in `sent` decides whether the judge gets more."""
+        return bool(self.sent) and self.are_cut
 
     @property
     def are_read(self) -> bool:
@@ -125,9 +141,9 @@ class FirstReplies:
             self._n_unreadable += reason == "unreadable"
             self._prompts.add(prompt)
 
-    def why_stop(self, prompt: Prompt, *, in_flight: int) -> str | None:
+    def why_stop(self, prompt: Prompt) -> str | None:
         """Why the judge gets no more calls, and what to change; None while it does."""
-        if self.are_cut and not in_flight:
+        if self.are_cut and not self.sent:
             return (
                 f"stopped, since its first {self.n} replies were all cut off or empty; raise its max_tokens or the "
                 "limit in its params (thinking counts too), then judge again. These replies may have been billed; "

@@ -22,11 +22,11 @@ from evalkit.core.settings import CONCURRENCY, Options
 from evalkit.engine.cache.batch_tickets import IN_BATCH
 from evalkit.engine.calls.budget import Budget, upper_bound
 from evalkit.engine.calls.outcomes_and_progress import Outcome, Progress
-from evalkit.engine.calls.pending_call import CallFailedError, ClaimedElsewhereError, PendingCall
+from evalkit.engine.calls.pending_call import CallFailedError, CannotStartYetError, PendingCall
 from evalkit.engine.calls.rate_limits import RateLimiter, rate_limiters
 from evalkit.engine.calls.retries_and_breaker import REASONS, Breaker, FirstReplies
 from evalkit.engine.providers import connect
-from evalkit.engine.providers.error_answers import instead_of
+from evalkit.engine.providers.error_answers import fact_of, instead_of, learnt
 from evalkit.engine.providers.prices import price_of
 from evalkit.engine.providers.provider_interface import ProviderError, RunSettings
 from evalkit.engine.providers.waits import wait_of, wait_text
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 _IN_BATCH = "a batch has requested the reply; collect fetches it"
 _RATE_LIMIT_PATIENCE = 4
-_ADAPT = "adapt."
 _AS_ASKED = object()
 _FIRST_LOOK_S = 0.05
 _LONGEST_LOOK_S = 1.0
@@ -103,9 +102,7 @@ class Workers:
             slowly=run.options.concurrency is None and judge.base_url is not None and is_private(judge.base_url)
         )
         facts = run.store.facts(judge.service, judge.model)
-        self._adapt = {name.removeprefix(_ADAPT): facts[name] for name in facts if name.startswith(_ADAPT)}
-        # parameters that were refused in this run, until a request without them is answered: name -> note
-        self._unproven: dict[str, str] = {}
+        self._adapt = learnt(facts, judge)
         # whether one request can return several replies; None: unknown
         self._n_works: bool | None = False
         if not asks_singly(judge) and ("n" not in self._adapt or self._adapt["n"] is not None):
@@ -121,6 +118,7 @@ class Workers:
         if limit < math.inf:
             self._starting = asyncio.Semaphore(max(1, int(min(limit / 60, self.concurrency))))
         self._queue: deque[PendingCall] = deque()
+        self._repeats: deque[PendingCall] = deque()  # calls that were sent; they go before all others
         self._n_rendered = 0  # so many of the next calls have their prompt
         self._later: dict[PendingCall, asyncio.TimerHandle] = {}
         self._workers: set[asyncio.Task[None]] = set()
@@ -128,7 +126,7 @@ class Workers:
         self._n_storing = 0
         self._note_is_given = False
         self._breaker = Breaker()
-        self._first, self._n_in_flight = FirstReplies(), 0
+        self._first = FirstReplies()
 
     def add(self, calls: Sequence[PendingCall], *, first: bool = False) -> None:
         """Queue calls; with `first`, before the others: their prompts are rendered already."""
@@ -136,10 +134,13 @@ class Workers:
             if self._run.stopped or self._breaker.down:
                 self._fail(call, self._breaker.down or Failure("stopped"))
                 continue
-            if first:
+            if call in self._first.sent and (first or self._first.must_be_awaited):
+                self._repeats.append(call)
+            elif first:
                 self._queue.appendleft(call)
                 self._n_rendered += 1
             else:
+                self._first.sent.pop(call, None)  # the others need not wait for it
                 self._queue.append(call)
             if len(self._workers) < self._most:
                 self._workers.add(asyncio.ensure_future(self._work()))
@@ -155,7 +156,8 @@ class Workers:
         later, self._later = self._later, {}
         for timer in later.values():
             timer.cancel()
-        calls = [*later, *self._queue]
+        calls = [*later, *self._repeats, *self._queue]
+        self._repeats.clear()
         self._queue.clear()
         for call in calls:
             self._fail(call, failure)
@@ -165,6 +167,7 @@ class Workers:
         self._run.counts.n_unpriced += math.isnan(call.spent_usd)
         self._run.counts.cost_usd += 0.0 if math.isnan(call.spent_usd) else call.spent_usd
         call.spent_usd = 0.0
+        self._first.sent.pop(call, None)
         self._run.counts.problems[self.judge.name, failure.reason] = failure.detail
         for index, key in enumerate(call.request.keys):
             # what one request may have cost is not counted once for each of its samples
@@ -175,12 +178,21 @@ class Workers:
         worker = asyncio.current_task()
         assert worker is not None
         try:
-            while self._queue:
-                call = self._queue.popleft()
-                self._n_rendered = max(0, self._n_rendered - 1)
-                self._render_next()
-                if len(call.request.keys) > self._most_replies:
-                    self.add(call.split(size=self._most_replies), first=True)
+            while self._repeats or self._queue:
+                if self._repeats:
+                    call = self._repeats.popleft()
+                elif self._first.must_be_awaited:  # what was sent may decide that the judge is stopped
+                    await asyncio.sleep(_FIRST_LOOK_S)
+                    continue
+                else:
+                    call = self._queue.popleft()
+                    self._n_rendered = max(0, self._n_rendered - 1)
+                    self._render_next()
+                if len(call.request.keys) > (n_at_most := self._most_replies(call)):
+                    parts = call.split(size=n_at_most)
+                    if call in self._first.sent:
+                        self._first.sent[parts[0]] = self._first.sent.pop(call)
+                    self.add(parts, first=True)
                     continue
                 try:
                     await self._process(call)
@@ -193,11 +205,10 @@ class Workers:
             # here and not in a callback: a call that comes before the callback would find no worker
             self._workers.discard(worker)
 
-    @property
-    def _most_replies(self) -> int:
-        """How many replies one request may ask for."""
-        limit = self._adapt.get("n")
-        return 1 if self._n_works is False else sys.maxsize if limit is None else int(limit)
+    def _most_replies(self, call: PendingCall) -> int:
+        """How many replies one request of a call may ask for."""
+        limit = (self._adapt | call.refused).get("n", sys.maxsize)
+        return 1 if self._n_works is False or limit is None else int(limit)
 
     def _render_next(self) -> None:
         """Render one prompt ahead while calls are in flight, so that the next call can be sent without delay."""
@@ -214,16 +225,20 @@ class Workers:
             self._refuse_empty(call, replies)
         except CallFailedError as end:
             self._release(call)
+            was_sent = self._first.sent.pop(call, None) is not None
             if end.failure.reason != "budget" or self._take_stored(call):
                 self._fail(call, end.failure)
+            if was_sent:
+                self._weigh(call)
             await asyncio.sleep(0)  # thousands of calls beyond a budget must not hold the loop up
-        except ClaimedElsewhereError:
+        except CannotStartYetError:
             self._wait_for_others(call)
         except ProviderError as problem:
             self._release(call)
             self._retry_or_fail(call, problem)
             self._weigh(call)
         else:
+            self._first.sent.pop(call, None)
             storing = self._store(call, replies) if replies else []
             self._weigh(call, replies)
             if storing and self._n_storing > self._most:
@@ -263,15 +278,14 @@ class Workers:
                         await self._limiter.start(options, tokens)
                 self._check_open()
                 run.counts.in_flight += 1
-                self._n_in_flight += 1
-                call.epoch, call.adapt = self._limiter.epoch, self._adapt.copy()  # only now: much may have been learnt
+                self._first.sent.setdefault(call, False)
+                call.epoch, call.adapt = self._limiter.epoch, self._adapt | call.refused  # much may have been learnt
                 call.n_answered, started = self._limiter.n_answered, time.monotonic()
                 try:
                     n = 1 if self._n_works is False else len(call.request.keys)
                     replies = await self._client.ask(call.request, n, adapt=call.adapt)
                 finally:
                     run.counts.in_flight -= 1
-                    self._n_in_flight -= 1
             finally:
                 self._limiter.leave()
             costs = [reply.cost_usd for reply in replies]
@@ -293,9 +307,7 @@ class Workers:
                 budget.settle(reserved, spent, sent=sent)
         self._breaker.succeeded()
         self._limiter.succeeded(slowly=time.monotonic() - started > self.judge.timeout_s / 2)
-        for name in [name for name in self._unproven if name in call.adapt] if self._unproven else ():
-            self._run.store.learn(self.judge.service, self.judge.model, _ADAPT + name, self._adapt[name])
-            self._run.note(self._unproven.pop(name))
+        self._learn_refusals(call)
         return replies
 
     def _weigh(self, call: PendingCall, replies: Sequence[Reply] = ()) -> None:
@@ -307,7 +319,7 @@ class Workers:
             if reply.text is None and self.judge.provider == "function":
                 continue  # None is what a function may say
             first.add(reply, request.read(key, reply), (request.parts.rubric_hash, request.parts.input_hash))
-        why = first.why_stop(request.prompt, in_flight=self._n_in_flight)
+        why = first.why_stop(request.prompt)
         if why is not None and self._breaker.down is None:
             self._breaker.down = Failure("stopped", why)
             self._run.note(f"judge '{self.judge.name}' was {why}")
@@ -318,7 +330,7 @@ class Workers:
         retries = self._run.options.retries if PROVIDERS[self.judge.provider].host != "local" else 0
         if call.failed < retries and replies and all(map(_is_nothing, replies)):
             call.spent_usd += sum(math.nan if reply.cost_usd is None else reply.cost_usd for reply in replies)
-            self._weigh(call, replies)  # a judge whose first replies are all empty is stopped before they are repeated
+            self._first.sent[call] = call.request.read is not None
             raise ProviderError("server_error", "the completion was empty (0 tokens)", maybe_paid=True)
 
     def _check_open(self) -> None:
@@ -331,11 +343,10 @@ class Workers:
         """Claim a call's samples, so that no other process requests them too; False if no sample is left.
 
         If another process keeps its claim for longer than an answer and its turn at the rate may take, the call
-        is sent anyway. While all first replies are cut, none is: those in flight may decide that the judge is stopped.
+        is sent anyway. While all first replies are cut, no new call is: those sent may decide that the judge stops.
         """
-        while self._first.are_cut:
-            await asyncio.sleep(_FIRST_LOOK_S)
-            self._check_open()
+        if self._first.must_be_awaited and call not in self._first.sent:
+            raise CannotStartYetError
         keys, now = call.request.keys, asyncio.get_running_loop().time()
         stored = await self._run.store.claim(keys, since=self._run.newer_than)
         if stored is not None:
@@ -348,7 +359,7 @@ class Workers:
         if call.waiting_since is None:
             call.waiting_since = now
         if now - call.waiting_since <= self._longest_claim_s:
-            raise ClaimedElsewhereError
+            raise CannotStartYetError
         return self._take_stored(call)
 
     def _release(self, call: PendingCall, keys: Sequence[bytes] | None = None) -> None:
@@ -458,8 +469,6 @@ class Workers:
             if problem.retry_after and wait is None:
                 detail += f" (the server asks to wait {wait_text(problem.retry_after)})"
             failure = Failure(REASONS.get(problem.kind, "server_error"), detail)
-            if problem.kind in ("client_error", "too_long", "refused_parameter"):
-                self._keep_parameters(call)
             self._fail(call, failure)
             if self._breaker.gave_up(problem, failure, hopeless=wait is None):
                 self._fail_waiting(self._breaker.down or failure)
@@ -490,28 +499,30 @@ class Workers:
         self._later[call] = asyncio.get_running_loop().call_later(seconds, retry)
 
     def _drop_parameter(self, problem: ProviderError, call: PendingCall) -> bool:
-        """Send what the model refuses otherwise from now on; False if it was not sent, or sent otherwise already.
-
-        That is remembered as soon as a request without the parameter is answered: the error may have been another one.
-        """
+        """Send this call otherwise than it was refused; False if it was not sent so, or sent otherwise already."""
         name, replacement = str(problem.parameter), problem.instead
         sent = call.adapt.get(name, _AS_ASKED)
         if sent is None or sent == replacement:
             return False
-        if self._adapt.get(name, _AS_ASKED) == sent:  # else a call has learnt more in the meantime
+        call.refused[name], call.refusals[name] = replacement, problem.detail
+        return True
+
+    def _learn_refusals(self, call: PendingCall) -> None:
+        """Send all calls without what a call was refused for, once it is answered without it.
+
+        Only that shows that the error was about the parameter: it may have been one of this prompt.
+        """
+        for name, replacement in call.refused.items():
+            if self._adapt.get(name, _AS_ASKED) == replacement:
+                continue
             self._adapt[name] = replacement
             if name == "n" and replacement is None:
                 self._n_works = False
-            self._unproven[name] = (
+            self._run.store.learn(self.judge.service, self.judge.model, fact_of(name, self.judge), replacement)
+            self._run.note(
                 f"{self.judge.model} at {self.judge.service} refuses the parameter {name}; "
-                f"{instead_of(name, replacement)} from now on ({problem.detail})"
+                f"{instead_of(name, replacement)} from now on ({call.refusals[name]})"
             )
-        return True
-
-    def _keep_parameters(self, call: PendingCall) -> None:
-        """A request without refused parameters failed permanently: what it left out may not be the reason."""
-        for name in [name for name in self._unproven if name in call.adapt and name != "n"]:
-            del self._unproven[name], self._adapt[name]
 
 
 def _is_nothing(reply: Reply) -> bool:

@@ -43,6 +43,7 @@ _CHUNK = 20_000
 _log = logging.getLogger("evalkit")
 
 _DOWN = ("judge_down", "server_error")
+_UNASKED = ("stopped", "judge_down", "rate_limited")  # a judge that ended so is not asked for repairs
 
 
 def judge(
@@ -72,7 +73,7 @@ def judge(
     replies: bool = False,
     on_progress: Callable[[Any], object] | None = None,
     max_seconds: float | None = None,
-    repair: bool = True,
+    repair: bool | None = True,
 ) -> pd.DataFrame:
     """Judge items by a rubric; replies in the cache are not paid again.
 
@@ -141,6 +142,7 @@ def judge(
         Ask a judge once what a reply means that is `unreadable` or `ambiguous`, by a short request without the item.
         The columns `repaired`, `repair_key`, `repair_source` and `repair_usd` show it. Replies of earlier calls are
         asked about only with ``refresh="unscored"``. False: neither ask nor use such answers.
+        None: as True.
 
     Returns
     -------
@@ -189,32 +191,31 @@ def judge_worklist(
     `budget` is shared by several calls; None: one of this call alone, if `options` limit it.
     """
     lookup, began = _opened(worklist, options, until), time.time()
-    if lookup.missing and not options.offline:
+    if (lookup.missing or lookup.to_repair) and not options.offline:
         from evalkit.engine.calls.budget import Budget
         from evalkit.engine.calls.event_loop import fetch
 
         budget = budget or Budget.of(options)  # which own answers and repairs share
         if (first := _own_answers_needed(lookup)) is not None:
             lookup = _with_answers(lookup, judge_worklist(first, _options_of_answers(lookup), budget=budget))
+        store, options = lookup.stored.store, options.since(began)
         requests, newer_than = _requests(lookup), lookup.newer_than
-        with _calling(lookup) as show:
-            store, options = lookup.stored.store, options.since(began)
-            _take(lookup, fetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget))
-    if repairs := _repairs(lookup):
-        from evalkit.engine.calls.budget import Budget
-        from evalkit.engine.calls.event_loop import fetch
-
-        budget, store = budget or Budget.of(options), lookup.stored.store
-        outcomes = fetch(
-            repairs.requests, store, lookup.options.since(began), newer_than=lookup.stored.since, budget=budget
-        )
-        _take_repairs(lookup, repairs, outcomes)
+        with _calling(lookup) as progress:
+            if requests:
+                outcomes = fetch(
+                    requests, store, options, newer_than=newer_than, on_progress=progress.show, budget=budget
+                )
+                _take(lookup, outcomes)
+            if repairs := _repairs(lookup):
+                requests, newer_than, show = repairs.requests, lookup.stored.since, progress.of_repairs()
+                outcomes = fetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget)
+                _take_repairs(lookup, outcomes)
     return _table(lookup)
 
 
 def missing_requests(worklist: Worklist, options: Options) -> tuple[list[Request], ReplyStore, float | None, str]:
     """The requests that `judge` would send, the store, from which Unix time on stored replies count, and why none."""
-    lookup = _opened(worklist, options)
+    lookup = _opened(worklist, options, repairs=False)
     if (first := _own_answers_needed(lookup)) is not None:
         requests, *details = missing_requests(first, _options_of_answers(lookup))
         if requests:
@@ -273,37 +274,35 @@ async def ajudge(*args: Any, **options: Any) -> pd.DataFrame:
 
 async def _ajudged(worklist: Worklist, options: Options, budget: Budget | None = None) -> pd.DataFrame:
     lookup, began = _opened(worklist, options), time.time()
-    if lookup.missing and not options.offline:
+    if (lookup.missing or lookup.to_repair) and not options.offline:
         from evalkit.engine.calls.budget import Budget
         from evalkit.engine.calls.event_loop import afetch
 
         budget = budget or Budget.of(options)  # which own answers and repairs share
         if (first := _own_answers_needed(lookup)) is not None:
             lookup = _with_answers(lookup, await _ajudged(first, _options_of_answers(lookup), budget))
+        store, options = lookup.stored.store, options.since(began)
         requests, newer_than = _requests(lookup), lookup.newer_than
-        with _calling(lookup) as show:
-            store, options = lookup.stored.store, options.since(began)
-            outcomes = afetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget)
-            _take(lookup, await outcomes)
-    if repairs := _repairs(lookup):
-        from evalkit.engine.calls.budget import Budget
-        from evalkit.engine.calls.event_loop import afetch
-
-        budget, store = budget or Budget.of(options), lookup.stored.store
-        outcomes = afetch(
-            repairs.requests, store, lookup.options.since(began), newer_than=lookup.stored.since, budget=budget
-        )
-        _take_repairs(lookup, repairs, await outcomes)
+        with _calling(lookup) as progress:
+            if requests:
+                fetching = afetch(
+                    requests, store, options, newer_than=newer_than, on_progress=progress.show, budget=budget
+                )
+                _take(lookup, await fetching)
+            if repairs := _repairs(lookup):
+                requests, newer_than, show = repairs.requests, lookup.stored.since, progress.of_repairs()
+                fetching = afetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget)
+                _take_repairs(lookup, await fetching)
     return _table(lookup)
 
 
 # -- the steps of a call, in order
 
 
-def _opened(worklist: Worklist, options: Options, until: float | None = None) -> Lookup:
+def _opened(worklist: Worklist, options: Options, until: float | None = None, *, repairs: bool = True) -> Lookup:
     """What is stored; the rows in batches and, offline, all others that are missing fail."""
     store = ReplyStore.open(options.cache)
-    lookup = look_up(worklist, options, store, until)
+    lookup = look_up(worklist, options, store, until, repairs=repairs)
     if lookup.missing and options.on_miss == "row" and (tickets := store.in_batches({*lookup.missing.values()})):
         for ticket, n in Counter(tickets.values()).most_common():
             replies = counted(n, "reply", "replies")
@@ -348,6 +347,8 @@ def _requests(lookup: Lookup) -> list[Request]:
     """The requests to send; the first replies to them are read. The first prompt of each judge is rendered here: an
     invalid template costs nothing.
     """
+    if not lookup.missing:
+        return []
     warn_changed_text(lookup.stored.worklist.spec, lookup.stored.store)
 
     def read(key: bytes, reply: Reply) -> str | None:
@@ -361,8 +362,26 @@ def _requests(lookup: Lookup) -> list[Request]:
     return requests
 
 
+class _Shown:
+    """Passes on the counters of replies, and after them those of replies and repairs together."""
+
+    def __init__(self, show: Callable[[Any], object] | None) -> None:
+        self._to, self._last = show, None
+        self.show = None if show is None else self._note
+
+    def _note(self, progress: Any) -> None:
+        assert self._to is not None
+        self._last = progress
+        self._to(progress)
+
+    def of_repairs(self) -> Callable[[Any], object] | None:
+        """What shows the counters of repairs, added to those of the replies."""
+        to, earlier = self._to, self._last
+        return to if to is None or earlier is None else lambda progress: to(progress.after(earlier))
+
+
 @contextmanager
-def _calling(lookup: Lookup) -> Iterator[Callable[[Any], object] | None]:
+def _calling(lookup: Lookup) -> Iterator[_Shown]:
     """Show progress while calls are made; if the run is stopped, report where the replies are and what to do."""
     from evalkit.engine.calls.progress import ProgressBar, is_shown
 
@@ -370,7 +389,7 @@ def _calling(lookup: Lookup) -> Iterator[Callable[[Any], object] | None]:
     if is_shown(lookup.options.progress):
         bar = ProgressBar(stored.worklist.n_rows, len(lookup.missing), stored.store.where, on_progress)
     try:
-        yield on_progress if bar is None else bar.update
+        yield _Shown(on_progress if bar is None else bar.update)
         if bar is not None:
             called = [row for row in lookup.missing if not lookup.columns.is_cached(row)]
             bar.end(len(called), Counter(error for row in called if (error := lookup.columns.error(row)) is not None))
@@ -415,22 +434,24 @@ def _take(lookup: Lookup, outcomes: Sequence[Any]) -> None:
 def _repairs(lookup: Lookup) -> Repairs | None:
     """What to ask judges about replies of this call, or of earlier ones that are to be repaired; None if nothing.
 
-    A judge that was stopped or is down is not asked.
+    A judge that was stopped, is down or refused a call for its limits is not asked.
     """
     options, columns, worklist = lookup.options, lookup.columns, lookup.stored.worklist
-    if options.offline or not options.repair or not columns.unread:
+    if options.offline or options.repair is False or not columns.unread:
         return None
-    down = {worklist.place(row)[2] for row in lookup.missing if columns.error(row) in ("stopped", "judge_down")}
+    down = {worklist.place(row)[2] for row in lookup.missing if columns.error(row) in _UNASKED}
     rows = [row for row in (*lookup.missing, *lookup.to_repair) if worklist.place(row)[2] not in down]
     return Repairs.of(worklist, columns, rows) or None
 
 
-def _take_repairs(lookup: Lookup, repairs: Repairs, outcomes: Sequence[Any]) -> None:
-    """Read the repairs, and report those that did not come."""
-    repairs.take_outcomes(lookup.columns, outcomes)
+def _take_repairs(lookup: Lookup, outcomes: Sequence[Any]) -> None:
+    """Read the repairs, for all replies of the same text, and report those that did not come."""
+    columns = lookup.columns
+    Repairs.of(lookup.stored.worklist, columns, columns.unread).take_outcomes(columns, outcomes)
     failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
     for detail, count in Counter(failure.detail or failure.reason for failure in failures).most_common(5):
-        _log.warning("%s without a repair: %s", counted(count, "reply", "replies"), detail)
+        text = "%s without a repair: %s; refresh='unscored' (--refresh unscored) asks for it again"
+        _log.warning(text, counted(count, "reply", "replies"), detail)
 
 
 def _fail(lookup: Lookup, failures: dict[int, Any]) -> None:

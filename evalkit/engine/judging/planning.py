@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +20,7 @@ from evalkit.core.prompts_and_replies import Prompt
 from evalkit.core.settings import Options, Refresh
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging.own_answer_first import first_stage
-from evalkit.engine.judging.repair_request import can_be_repaired
+from evalkit.engine.judging.repair_request import asked_texts, can_be_repaired, repair_requests
 from evalkit.engine.judging.reply_lookup import StoredReplies, is_recorded, look_up, warn_changed_text
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist, gc_paused
@@ -32,8 +32,7 @@ from evalkit.tables.items import ItemsLike
 
 _SAMPLE = 200
 _STOPPED = b'"finish_reason":"stop"'  # in most replies; in their texts the quotation marks are escaped
-_PRICES = ("usd", "usd_at_most", "usd_in_batches", "usd_repairs_at_most")
-_REPAIR_TOKENS = 1000  # at most, of a repair request without the reply and the codes
+_PRICES = ("usd", "usd_at_most", "usd_in_batches", "usd_repairs", "usd_repairs_at_most")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +48,12 @@ class Plan:
         `usd` (expected, see `n_past`; a prompt is billed once for all its samples if the service is known to do so),
         `usd_at_most` (every byte a token, replies of max_tokens; NA without max_tokens), `usd_in_batches` (as `usd`,
         sent with `submit`) and `n_past`. Prices are NA if they are unknown, that in batches also for a provider
-        without batches. `usd_repairs_at_most` is what repairs (`judge`) may cost on top of `usd_at_most`, one for each
-        reply to call for. `n_past` is the number of this judge's newest replies, on any version of the rubric, from
-        whose length and cost `usd` is computed, at most 200; 0 if there are fewer than 20: then a token is four bytes
-        and a reply has 120 tokens per criterion.
+        without batches. `usd_repairs` is what repairs (`judge`) are expected to cost on top of `usd`, by the share of
+        this judge's newest replies on any version of the rubric that were to be repaired; NA if there are fewer than
+        20. `usd_repairs_at_most` is on top of `usd_at_most`: a repair for each reply to call for. `n_past` is the
+        number of this judge's newest replies, on any version of the rubric, from whose length and cost `usd` is
+        computed, at most 200; 0 if there are fewer than 20: then a token is four bytes and a reply has 120 tokens per
+        criterion.
     n_items, n_unique
         Items, and items that differ in content.
     cache
@@ -64,6 +65,8 @@ class Plan:
     n_requests
         Number of requests that get the replies to call for: one for all samples of a prompt, if the service is known
         to answer so.
+    n_to_repair
+        Stored replies that ``refresh="unscored"`` asks for a repair of, if that is the run that is planned.
     """
 
     table: pd.DataFrame
@@ -73,6 +76,7 @@ class Plan:
     n_skipped: int = 0
     n_unseen: int = 0
     n_requests: int = 0
+    n_to_repair: int = 0
 
     @property
     def n_to_call(self) -> int:
@@ -106,7 +110,11 @@ class Plan:
         table = self.table
         no_batches = table["usd_in_batches"].isna() | (table["n_to_call"] == 0)
         empty = ["usd_in_batches"] * bool(no_batches.all())
-        empty += ["usd_repairs_at_most", *(name for name in ("n_in_batch", "n_past") if not table[name].any())]
+        empty += [
+            "usd_repairs",
+            "usd_repairs_at_most",
+            *(name for name in ("n_in_batch", "n_past") if not table[name].any()),
+        ]
         return [
             {str(name): _price(value) if name in _PRICES else str(value) for name, value in row.items()}
             for row in self.table.drop(columns=empty).to_dict("records")
@@ -116,14 +124,21 @@ class Plan:
     def price(self) -> str:
         """What the calls cost, in words."""
         if not self.n_to_call:
-            return "nothing to pay"
+            usd, n = (
+                _total(self.table, "usd_repairs_at_most"),
+                counted(self.n_to_repair, "stored reply", "stored replies"),
+            )
+            limit = "price unknown" if np.isnan(usd) else f"at most {usd:.4f}"
+            return f"{limit} for repairs of {n}" if self.n_to_repair else "nothing to pay"
         usd, usd_at_most, in_batches = self.usd, self.usd_at_most, self.usd_in_batches
         if np.isnan(usd):
             return "price unknown"
         limit = "no upper bound without max_tokens" if np.isnan(usd_at_most) else f"at most {usd_at_most:.4f}"
         basis = f" (by {n_past} earlier replies)" if (n_past := int(self.table["n_past"].sum())) else ""
-        repairs = _total(self.table, "usd_repairs_at_most")
-        more = f", and {repairs:.4f} for repairs" if repairs > 0 else ""
+        repairs, limit_of_repairs = (_total(self.table, name) for name in ("usd_repairs", "usd_repairs_at_most"))
+        expected = "" if np.isnan(repairs) else f" about {money(repairs)},"
+        unknown = " (how many is not known yet)" if np.isnan(repairs) else ""
+        more = f", and for repairs{expected} at most {limit_of_repairs:.4f}{unknown}" if limit_of_repairs > 0 else ""
         price = f"about {money(usd)}{basis}, {limit}{more}" if usd_at_most else "free"
         return f"{price} (in batches about {in_batches:.4f})" if in_batches < usd else price
 
@@ -147,8 +162,7 @@ class Plan:
 
 
 def _total(table: pd.DataFrame, column: str) -> float:
-    called = table.loc[table["n_to_call"] > 0, column]
-    return float(called.sum(skipna=False)) if len(called) else 0.0
+    return float(table[column].sum(skipna=False))
 
 
 def _price(usd: float) -> str:
@@ -207,6 +221,7 @@ def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, refresh: Refr
     stored, per_judge = StoredReplies(work, store, takes_recorded), len(work.spec.orders) * work.spec.samples
     n_cached, cached = Counter[int](), [list[int]() for _ in judges]
     missing: dict[int, bytes] = {}
+    to_repair: Collection[int] = ()
     asks_again = refresh is not False or work.spec.per_item
 
     def judge_of(row: int) -> int:
@@ -232,7 +247,8 @@ def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, refresh: Refr
         del missing[row]
     if asks_again:
         options = Options(recorded="use" if takes_recorded else "miss", adopt=adopt, refresh=refresh)
-        again = look_up(work, options, store, is_plan=True).missing
+        lookup = look_up(work, options, store, is_plan=True)
+        again, to_repair = lookup.missing, lookup.to_repair
         n_cached.subtract(map(judge_of, again.keys() - missing.keys()))
         missing |= again
     n_recorded = Counter[int]()
@@ -249,14 +265,16 @@ def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, refresh: Refr
     rendered: dict[tuple[str, ...], Prompt] = {}
     rows = [
         (judge.name, work.n_asked // len(judges), n_cached[number], n_recorded[number], in_batch[number],
-         len(to_call[number]), *_prices(work, store, number, to_call[number], cached[number], rendered))
+         len(to_call[number]),
+         *_prices(work, store, number, to_call[number], cached[number], rendered,
+                  [row for row in to_repair if judge_of(row) == number]))
         for number, judge in enumerate(judges)
     ]  # fmt: skip
     names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_in_batch", "n_to_call", *_PRICES, "n_past"]
     n_requests = sum(_n_requests(work, store, judge, rows) for judge, rows in zip(judges, to_call, strict=True))
     table, n_first = _with_first_answers(pd.DataFrame(rows, columns=names), work, list(missing), refresh, cache)
     n_skipped = len(work.skipped), work.n_unseen
-    return Plan(table, work.shape[0], work.n_unique, store.where, *n_skipped, n_requests + n_first)
+    return Plan(table, work.shape[0], work.n_unique, store.where, *n_skipped, n_requests + n_first, len(to_repair))
 
 
 def _n_requests(work: Worklist, store: ReplyStore, judge: Judge, rows: list[int]) -> int:
@@ -287,13 +305,14 @@ def _prices(
     missing: list[int],
     cached: list[int],
     rendered: dict[tuple[str, ...], Prompt],
-) -> tuple[float, float, float, float, int]:
-    """Expected and highest US$ of a judge's missing replies, that in batches, that of repairs, and `Plan.n_past`.
+    to_repair: Collection[int],
+) -> tuple[float, float, float, float, float, int]:
+    """Expected and highest US$ of a judge's missing replies, that in batches, both of repairs, and `Plan.n_past`.
 
     `rendered` has the prompts that judges share.
     """
-    if not missing:
-        return 0.0, 0.0, 0.0, 0.0, 0
+    if not missing and not to_repair:
+        return 0.0, 0.0, 0.0, 0.0, 0.0, 0
     from evalkit.engine.calls.budget import expected_price, upper_bound
     from evalkit.engine.providers.batch_interface import batch_share, has_batches
     from evalkit.engine.providers.prices import price_of
@@ -301,7 +320,7 @@ def _prices(
     judge = work.spec.judges[at]
     price = price_of(judge)
     if price is None:
-        return np.nan, np.nan, np.nan, np.nan, 0
+        return np.nan, np.nan, np.nan, np.nan, np.nan, 0
     requests = work.requests(missing)
     for request in requests:
         shared = request.parts.rubric_hash, request.parts.template_hash, request.parts.input_hash
@@ -310,11 +329,38 @@ def _prices(
     expected_usd, n_past = expected_price([*work.requests(cached), *requests], store, price)
     usd = sum(map(expected_usd, requests))
     in_batches = usd * batch_share(judge) if has_batches(judge) else np.nan
+    repairs_usd, repairs_at_most = _prices_of_repairs(work, store, at, missing, to_repair, price)
     if judge.max_tokens is None:
-        return usd, np.nan, in_batches, np.nan, n_past
+        return usd, np.nan, in_batches, repairs_usd, np.nan, n_past
     usd_at_most = sum(upper_bound(request, 1, price) * len(request.samples) for request in requests)
-    codes = [len(criterion.scale.to_json()) for criterion in work.spec.rubric.criteria]
-    criteria = [criterion for row in missing if can_be_repaired(work, criterion := work.place(row)[1], at)]
-    tokens = sum(judge.max_tokens + _REPAIR_TOKENS + codes[criterion] for criterion in criteria)
-    repairs_usd = (tokens * price[0] + len(criteria) * judge.max_tokens * price[1]) / 1e6
-    return usd, usd_at_most, in_batches, repairs_usd, n_past
+    return usd, usd_at_most, in_batches, repairs_usd, repairs_at_most, n_past
+
+
+def _prices_of_repairs(
+    work: Worklist,
+    store: ReplyStore,
+    at: int,
+    missing: Collection[int],
+    to_repair: Collection[int],
+    price: tuple[float, float],
+) -> tuple[float, float]:
+    """Expected and highest US$ of the repairs of a judge's missing replies, and of the stored ones `to_repair`.
+
+    NaN is expected if there are too few earlier replies to tell how many of the missing ones will need one.
+    """
+    from evalkit.engine.calls.budget import FEWEST, expected_price, longest_reply, upper_bound
+
+    expected_usd = most_usd = 0.0
+    n_missing = Counter(criterion for row in missing if can_be_repaired(work, criterion := work.place(row)[1], at))
+    n_again = Counter(work.place(row)[1] for row in to_repair)
+    for criterion in n_missing | n_again if any(price) else ():
+        longest = repair_requests(work, criterion, at, ["x" * longest_reply(work.spec.judges[at])])
+        n, n_stored = n_missing[criterion], n_again[criterion]
+        most_usd += (n + n_stored) * sum(upper_bound(request, 1, price) for request in longest)
+        earlier = [reply for _, reply in store.earlier_replies(work.parts[criterion][at])]
+        requests = repair_requests(work, criterion, at, asked_texts(work, criterion, at, earlier))
+        usd_of, _ = expected_price([*requests, *longest], store, price)
+        usd = [usd_of(request) for request in requests or longest]
+        share = len(requests) / len(earlier) if len(earlier) >= FEWEST else np.nan
+        expected_usd += ((n * share if n else 0) + n_stored) * sum(usd) / max(1, len(usd))
+    return expected_usd, most_usd

@@ -20,7 +20,7 @@ from evalkit.engine.judging.who_answered import id_number, remark_notes, remarks
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import EvalkitWarning, listed
 from evalkit.rubrics import Scale
-from evalkit.rubrics.parsing.reply_cleanup import broke_off
+from evalkit.rubrics.parsing.reply_cleanup import broke_off, is_cut
 from evalkit.rubrics.scales import code_text
 from evalkit.tables.schemas import table
 
@@ -165,7 +165,8 @@ class Columns(VerdictColumns):
                 verdicts.append(verdict or reader.verdict(code, flip))
             else:
                 verdicts.append(UNSCORED[error])
-                if error in UNREAD and reply.get("source") != "recorded":
+                is_whole = not is_cut(reply.get("finish_reason"))
+                if error in UNREAD and is_whole and reply.get("source") != "recorded":
                     self.unread[row] = reply.get("text") or ""
                 if broke_off(reply.get("finish_reason")) and reply.get("source") != "recorded":
                     self.broke_off.add(row)
@@ -233,7 +234,7 @@ class Columns(VerdictColumns):
         rows = [self._repairs.get(row, nothing) for row in range(self._worklist.n_rows)] if self._repairs else []
         keys, sources, usd, repaired = zip(*rows, strict=True) if rows else ((), (), (), ())
         return {
-            "repaired": np.array(repaired, dtype=bool), "repair_key": pd.array(list(keys), dtype="str"),
+            "repaired": pd.array(list(repaired), dtype="boolean"), "repair_key": pd.array(list(keys), dtype="str"),
             "repair_source": pd.Categorical(list(sources)), "repair_usd": np.array(usd, dtype=np.float64),
         } if rows else {}  # fmt: skip
 

@@ -211,9 +211,13 @@ class Lookup:
 
 
 def look_up(
-    worklist: Worklist, options: Options, store: ReplyStore, until: float | None = None, *, is_plan: bool = False
-) -> Lookup:
-    """Read the stored replies of a work list, received until this Unix time; skipped items fail."""
+    worklist: Worklist, options: Options, store: ReplyStore, until: float | None = None, *, is_plan: bool = False,
+    repairs: bool = True,
+) -> Lookup:  # fmt: skip
+    """Read the stored replies of a work list, received until this Unix time; skipped items fail.
+
+    Without `repairs`, as for a batch, no repair can be asked for: what is unread is requested again.
+    """
     refresh, now, shown_rows = options.refresh, time.time(), None
     since = now if refresh is True else refresh if isinstance(refresh, float) else None
     newer_than = now if refresh == "unscored" else since
@@ -234,7 +238,8 @@ def look_up(
         broken = _worth_asking(stored, columns.broke_off, logging.DEBUG if is_plan else logging.WARNING)
         newer_than = time.time() if broken else newer_than
         unscored = range(worklist.n_rows) if refresh == "unscored" else ()
-        to_repair = Repairs.of(worklist, columns, columns.unread).rows if options.repair and unscored else set()
+        asks_repairs = repairs and options.repair is not False and unscored
+        to_repair = Repairs.of(worklist, columns, columns.unread).rows if asks_repairs else set()
         again |= _rows_again(
             worklist, missing, broken.union(row for row in unscored if columns.error(row) and row not in to_repair)
         )
@@ -262,12 +267,12 @@ def _read(stored: StoredReplies, options: Options) -> tuple[Columns, dict[int, b
                 columns.read(*zip(*hits[start : start + _PARSED], strict=True), source=None)
         if len(hits) < len(keys):
             missing |= {first + index: keys[index] for index, hit in enumerate(values) if hit is None}
-    if options.repair and columns.unread:
-        repairs = Repairs.of(stored.worklist, columns, columns.unread)
-        repairs.take_stored(columns, stored.store, stored.since, stored.until)
     if options.adopt and (adopted := stored.adopted(missing)):
         columns.read(list(adopted), *zip(*adopted.values(), strict=True), source=None)
         missing = {row: key for row, key in missing.items() if row not in adopted}
+    if options.repair is not False and columns.unread:
+        repairs = Repairs.of(stored.worklist, columns, columns.unread)
+        repairs.take_stored(columns, stored.store, stored.since, stored.until)
     return columns, missing
 
 

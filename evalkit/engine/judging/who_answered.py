@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.judges import Judge
+from evalkit.engine.judging.repair_request import UNREAD
 from evalkit.errors import counted
 
 PROMPT_CUT, SAME_COMPLETION = "prompt_cut", "same_completion"
@@ -67,11 +68,11 @@ def answer_notes(judgments: pd.DataFrame, judges: Sequence[Judge] = ()) -> list[
     Parameters
     ----------
     judgments
-        The columns `judge`, `model` and, if there is one, `remark`.
+        The columns `judge`, `model` and, if there are, `remark`, and `repaired` with `error`.
     judges
         The judges, if they are known: two that are meant to be the same model bring no note.
     """
-    return [*_of_models(judgments, judges), *remark_notes(judgments)]
+    return [*_of_models(judgments, judges), *remark_notes(judgments), *_of_repairs(judgments)]
 
 
 def remark_notes(judgments: pd.DataFrame) -> list[str]:
@@ -114,6 +115,15 @@ def _of_models(judgments: pd.DataFrame, judges: Sequence[Judge]) -> list[str]:
                 "is that of one model with itself"
             )
     return notes
+
+
+def _of_repairs(judgments: pd.DataFrame) -> Iterator[str]:
+    """Of each judge with repaired replies, how many there are, and how many replies are still not read."""
+    for judge, rows in judgments.groupby("judge", observed=True, sort=False) if "repaired" in judgments else ():
+        if n := int(rows["repaired"].fillna(value=False).sum()):
+            unread = ", ".join(f"{int(rows['error'].eq(reason).sum())} {reason}" for reason in UNREAD)
+            share = f"{n:,} of {counted(len(rows), 'judgment')} ({n / len(rows):.0%})"
+            yield f"judge '{judge}': {share} by a repaired reply, whose verdict the judge named when asked; {unread}"
 
 
 def _pairs(table: pd.DataFrame) -> dict[tuple[str, str], int]:

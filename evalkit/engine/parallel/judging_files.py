@@ -31,6 +31,7 @@ from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.tables.files import write_frame
 from evalkit.tables.items import ItemsLike
+from evalkit.tables.schemas import with_columns_of_replies
 
 if TYPE_CHECKING:
     from evalkit.engine.calls.budget import Budget
@@ -167,7 +168,7 @@ def judge_files(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     check_writable(folder / "_part-000000.json")
-    _check_same(folder, spec, rows)
+    _check_same(folder, spec, rows, chosen)
     task = _Task(spec, chosen, folder, item_id, rows, secrets.token_hex(8))
 
     n_parts = 0
@@ -235,7 +236,9 @@ class _Task:
         try:
             items = part.items if isinstance(part.items, pd.DataFrame) else part.items.read()
             work = Worklist.of(self.spec, items, self.item_id)
-            made_of = _made_of(self.spec, self.rows) | {"items": digest({"ids": list(work.ids), "inputs": work.hashes})}
+            made_of = _made_of(self.spec, self.rows, self.options) | {
+                "items": digest({"ids": list(work.ids), "inputs": work.hashes})
+            }
             # pandas and Arrow skip files whose names begin with _ when they read the folder
             table, manifest = self.folder / f"{part.name}.parquet", self.folder / f"_{part.name}.json"
             if table.exists() and manifest.exists():
@@ -258,28 +261,30 @@ class _Task:
                 "n_without_reply": int(errors.isin(ENGINE_REASONS).sum()),
                 "errors": {str(reason): int(n) for reason, n in errors.value_counts().items() if n},
             }  # fmt: skip
-            write_frame(judgments, table)
+            write_frame(with_columns_of_replies(judgments), table)
             write_whole(manifest, [canonical_json(record), b"\n"])
             return {**row, **record["counts"], **record["paid"], "state": "judged"}
         except (EvalkitError, OSError, ValueError) as problem:
             return row | {"problem": f"{type(problem).__name__}: {problem}"}
 
 
-def _made_of(spec: Spec, rows: int) -> dict[str, Any]:
+def _made_of(spec: Spec, rows: int, options: Options) -> dict[str, Any]:
     """What a part was judged by, as its manifest says it."""
     names = [judge.name for judge in spec.judges]
     hashes = [[parts.shared_json().decode() for parts in row] for row in Worklist.of(spec, []).parts]
     rubric = f"{spec.rubric.id}@{spec.rubric.label}"
     readings = [judge.score for judge in spec.judges]  # no part of the keys: two readings share their replies
+    more: dict[str, Any] = {"scores": readings} if any(readings) else {}
+    more |= {} if options.repair is not False else {"repair": False}
     return {
         "rubric": rubric, "judges": names, "samples": spec.samples, "rows": rows,
-        "asked": digest({"parts": hashes} | ({"scores": readings} if any(readings) else {})),
+        "asked": digest({"parts": hashes} | more),
     }  # fmt: skip
 
 
-def _check_same(folder: Path, spec: Spec, rows: int) -> None:
+def _check_same(folder: Path, spec: Spec, rows: int, options: Options) -> None:
     """InputError if the folder holds judgments that were made otherwise."""
-    made_of = _made_of(spec, rows)
+    made_of = _made_of(spec, rows, options)
     for path in sorted(folder.glob("_part-*.json")):
         try:
             stored = orjson.loads(path.read_bytes())["made_of"]

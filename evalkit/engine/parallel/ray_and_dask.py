@@ -16,6 +16,7 @@ from evalkit.engine.judging.specification import Spec, is_none
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics.profiles import RubricLike
+from evalkit.tables.schemas import with_columns_of_replies
 
 
 class JudgeBatch:
@@ -103,5 +104,6 @@ class JudgeBatch:
 
 
 def _as_text(judgments: pd.DataFrame) -> pd.DataFrame:
-    """A table with text instead of categories."""
+    """A table with text instead of categories, and the columns that only some replies bring."""
+    judgments = with_columns_of_replies(judgments)
     return judgments.astype(dict.fromkeys(judgments.columns[judgments.dtypes == "category"], "str"))

@@ -33,6 +33,7 @@ from evalkit.engine.providers.batch_http import (
 )
 from evalkit.engine.providers.batch_interface import Batch, Line, batch_share
 from evalkit.engine.providers.chat_client import request_body
+from evalkit.engine.providers.error_answers import ErrorText, learnt, status_named
 from evalkit.engine.providers.openai_replies import json_bytes, replies_of
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
@@ -42,10 +43,6 @@ _PATH = f"{PATH}/batches"
 _START, _END = b'{"requests":[', b"]}"
 _PIECE = 1 << 20
 _ANSWERED = ("succeeded", "errored")
-_STATUSES = {
-    "invalid_request_error": 400, "authentication_error": 401, "billing_error": 402, "permission_error": 403,
-    "not_found_error": 404, "request_too_large": 413, "rate_limit_error": 429, "overloaded_error": 529,
-}  # fmt: skip
 _PARAMETERS = dict.fromkeys(("temperature", "response_format"))
 
 
@@ -62,8 +59,7 @@ class Service(BatchRequests):
     @staticmethod
     def line(custom_id: str, request: Request, facts: Mapping[str, Any]) -> Line:
         """See `BatchService`."""
-        adapt = {name.removeprefix("adapt."): value for name, value in facts.items() if name.startswith("adapt.")}
-        body, sent = request_body(request, 1, adapt)
+        body, sent = request_body(request, 1, learnt(facts, request.judge))
         line = {"custom_id": custom_id, "params": native_body(request, body)}
         return Line(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE), 1, sent)
 
@@ -192,14 +188,14 @@ def _answer_of(line: Mapping[str, Any], judge: Judge) -> list[Reply] | ProviderE
     def read() -> list[Reply] | ProviderError:
         secret, result = key_of(judge), line.get("result")
         if not isinstance(result, dict):
-            raise ProviderError("malformed", "its line in the results cannot be read", maybe_paid=True)
+            raise ProviderError("malformed", "its line in the results cannot be read")
         if result["type"] == "succeeded":
             answer = Answer(200, {}, json_bytes(result.get("message")), "the batch", PATH)
             answer = as_completion(answer, judge, batch_share(judge))
             return replies_of(answer, 1, price=None, latency_s=None, sent=None, secret=secret)
         error = result.get("error")
         error = error.get("error", error) if isinstance(error, dict) else {}
-        status = _STATUSES.get(str(error.get("type")), 500) if isinstance(error, dict) else 500
+        status = status_named(ErrorText.of(error)) or 500
         return problem_in(Answer(status, {}, json_bytes({"error": error}), "the batch", PATH), judge, _PARAMETERS)
 
     return read_alone(read)

@@ -28,7 +28,6 @@ CLOCKS_DIFFER_S = 3600.0
 READS = 3
 """How often a file of results is read that is not whole."""
 _RETRIES, _MALFORMED_RETRIES = 5, 2
-_PERMANENT = ("auth", "quota", "forbidden", "unknown_model")
 _REFUSALS = (400, 401, 402, 403, 404, 405, 413, 415, 422, 429)
 """Statuses that say that a batch was not created; after any other answer it may exist."""
 _PAGE, _MOST_PAGES = 100, 100
@@ -158,7 +157,7 @@ class BatchRequests:
                     problem.maybe_paid |= problem.status not in _REFUSALS
                     raise
                 last = tried >= (_MALFORMED_RETRIES if problem.kind == "malformed" else _RETRIES)
-                if wait is None or wait.call_s >= remaining_s or last or problem.kind in _PERMANENT:
+                if wait is None or wait.call_s >= remaining_s or last:
                     raise
             await asyncio.sleep(wait.call_s)
         raise AssertionError  # the last attempt returns or raises
@@ -194,8 +193,7 @@ def read_alone(read: Callable[[], _Read]) -> _Read | ProviderError:
     except ProviderError as problem:
         return problem
     except Exception as error:  # noqa: BLE001  # the others were paid for
-        detail = f"the answer could not be read ({type(error).__name__})"
-        return ProviderError("malformed", detail, maybe_paid=True)
+        return ProviderError("malformed", f"the answer could not be read ({type(error).__name__})")
 
 
 def plain(value: Any) -> str:

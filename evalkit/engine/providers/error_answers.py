@@ -17,6 +17,7 @@ from typing import Any
 
 import orjson
 
+from evalkit.core.judges import Judge
 from evalkit.engine.providers.known_errors import KNOWN_ERRORS, KnownError
 from evalkit.engine.providers.provider_interface import ProblemKind
 
@@ -65,11 +66,6 @@ _LEAST_LIMIT = 64  # in tokens; a smaller number is part of a model's name
 _NAMES_COUNT = (0, 400, 422)
 """The statuses whose error refuses what it names; 0: none is known."""
 
-_TOO_LARGE = _any(
-    r"request (?:is )?too large|input or output tokens must be reduced|larger than (?:the|your)",
-    r"reduce (?:your|the) (?:message|request|prompt|input)|single request (?:exceeds|is)",
-)
-_LIMIT = re.compile(r"limit:?\s*([\d,]+)\D{1,40}requested:?\s*([\d,]+)", re.IGNORECASE)
 _KINDS: dict[int, ProblemKind] = {
     401: "auth", 402: "quota", 403: "forbidden", 404: "unknown_model", 408: "server_error", 409: "server_error",
     425: "server_error", 429: "rate_limited",
@@ -199,8 +195,6 @@ def kind_of(status: int, said: ErrorText) -> ProblemKind:
     >>> kind_of(400, ErrorText("no", ("content_filter",))), kind_of(402, ErrorText("no")), kind_of(0, ErrorText("no"))
     ('content_filter', 'quota', 'server_error')
     """
-    if status in (429, 413) and is_too_large(said.text):
-        return "client_error"
     row = known_error(said)
     if row is not None and not row.parameter:
         return row.kind
@@ -223,21 +217,6 @@ def status_named(said: ErrorText) -> int:
     return max((_STATUSES.get(code.casefold(), 0) for code in said.codes), default=0)
 
 
-def is_too_large(text: str) -> bool:
-    """Whether a rate limit is refused because one request is larger than all of it: waiting cannot help.
-
-    Examples
-    --------
-    >>> is_too_large("tokens per min: Limit 30000, Requested 34000")
-    True
-    >>> is_too_large("tokens per min: Limit 30000, Used 29000, Requested 2000")
-    False
-    """
-    match = _LIMIT.search(text)
-    asks_more = match and int(match[2].replace(",", "") or 0) > int(match[1].replace(",", "") or 0)
-    return bool(_TOO_LARGE.search(text) or asks_more)
-
-
 def refused_parameter(
     status: int, said: ErrorText, body: Mapping[str, Any], user_set: Collection[str] = ()
 ) -> tuple[str, int | str | None] | None:
@@ -258,11 +237,12 @@ def refused_parameter(
         name = _named(said, body, sent)
     else:
         return None
-    if name == "logprobs" and "top_logprobs" in sent and _lower_number(said.text, body["top_logprobs"]):
+    text = re.sub(rf"\b{status}\b", "", said.text)  # repeated in a message, it is no limit
+    if name == "logprobs" and "top_logprobs" in sent and _lower_number(text, body["top_logprobs"]):
         name = "top_logprobs"  # more than the server takes
     if name not in sent:
         return None
-    instead = _instead(name, said.text, body.get(name))
+    instead = _instead(name, text, body.get(name))
     # without any limit, a reply could cost more than a budget reserved for it
     return None if name == "max_tokens" and instead is None else (name, instead)
 
@@ -295,6 +275,23 @@ def _lower_number(text: str, sent: Any, least: int = 2) -> int | None:
     """The highest whole number in an error that is at least `least` and below the one that was sent; else None."""
     numbers = (int(match[0].replace(",", "")) for match in _WHOLE_NUMBER.finditer(text))
     return max((number for number in numbers if isinstance(sent, int) and least <= number < sent), default=None)
+
+
+def fact_of(parameter: str, judge: Judge) -> str:
+    """The name of the fact that a model refuses a parameter; of a temperature, only the judge's own is known."""
+    return f"adapt.{parameter}" + f"={judge.temperature}" * (parameter == "temperature")
+
+
+def learnt(facts: Mapping[str, Any], judge: Judge) -> dict[str, Any]:
+    """The parameters of a judge that its model refuses, by what is known of it, and what to send instead.
+
+    Examples
+    --------
+    >>> learnt({"adapt.n": 8, "adapt.temperature=0.0": None, "n_supported": True}, Judge("openai", "m"))
+    {'n': 8}
+    """
+    names = {name: fact_of(name, judge) for name in (*DROPPABLE, SYSTEM_ROLE)}
+    return {name: facts[fact] for name, fact in names.items() if fact in facts}
 
 
 def instead_of(name: str, other: str | int | None) -> str:

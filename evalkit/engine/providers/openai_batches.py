@@ -29,7 +29,7 @@ from evalkit.engine.providers.batch_http import (
 )
 from evalkit.engine.providers.batch_interface import Batch, Line, batch_price_of
 from evalkit.engine.providers.chat_client import request_body
-from evalkit.engine.providers.error_answers import DROPPABLE
+from evalkit.engine.providers.error_answers import DROPPABLE, learnt
 from evalkit.engine.providers.openai import OWN_HOST, connect
 from evalkit.engine.providers.openai_replies import json_bytes, problem_of, replies_of
 from evalkit.engine.providers.provider_interface import ProviderError
@@ -57,7 +57,7 @@ class Service(BatchRequests):
     @staticmethod
     def line(custom_id: str, request: Request, facts: Mapping[str, Any]) -> Line:
         """See `BatchService`."""
-        adapt = {name.removeprefix("adapt."): value for name, value in facts.items() if name.startswith("adapt.")}
+        adapt = learnt(facts, request.judge)
         is_own = request.judge.service == OWN_HOST
         several = "n" not in adapt and not asks_singly(request.judge) and facts.get("n_supported", is_own)
         n = len(request.samples) if several else 1
@@ -167,7 +167,7 @@ def answer_of(line: Mapping[str, Any], judge: Judge) -> list[Reply] | ProviderEr
 def _answer_of(line: Mapping[str, Any], judge: Judge) -> list[Reply] | ProviderError | None:
     response, error, secret = line.get("response"), line.get("error"), key_of(judge)
     if UNREADABLE in line:
-        raise ProviderError("malformed", "its line in the results cannot be read", maybe_paid=True)
+        raise ProviderError("malformed", "its line in the results cannot be read")
     if not isinstance(response, dict) or (status := _status(response)) is None:
         code = str(error.get("code") or "") if isinstance(error, dict) else ""
         if re.search(r"expired|cancel", code):
@@ -178,8 +178,10 @@ def _answer_of(line: Mapping[str, Any], judge: Judge) -> list[Reply] | ProviderE
     if 200 <= status < 300:
         price = batch_price_of(judge)
         return replies_of(answer, _MOST_REPLIES, price=price, latency_s=None, sent=None, secret=secret)
-    settings = {"temperature": judge.temperature, "max_tokens": judge.max_tokens}
-    sent = dict.fromkeys(DROPPABLE) | settings | {"response_format": {"type": "json_schema"}} | dict(judge.params)
+    sent = dict.fromkeys(DROPPABLE) | {
+        "temperature": judge.temperature, "max_tokens": judge.max_tokens, "response_format": {"type": "json_schema"},
+        **judge.params,
+    }  # fmt: skip
     return problem_of(answer, judge, sent, secret)
 
 

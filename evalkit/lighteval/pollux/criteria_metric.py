@@ -216,7 +216,8 @@ def judge_criteria(
     def judge_group(criterion: Criterion, mine: list[int]) -> tuple[list[dict[str, Any]], list[pd.DataFrame]]:
         tell = options.get("on_progress", ProgressLog(criterion.name))
         return judge_rows(
-            "x", _spec(settings.spec, criterion), items.iloc[mine], {**options, "on_progress": _until(stopping, tell)},
+            "x", _spec(settings.spec, criterion), items.iloc[mine],
+            {**settings.calling(options), "on_progress": _until(stopping, tell)},
             criterion.name, report_disagreement=settings.report_disagreement,
         )  # fmt: skip
 

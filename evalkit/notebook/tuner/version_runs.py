@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from evalkit.core.formatting import MORE_COSTS
 from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.core.settings import Options
 from evalkit.engine import Plan, ReplyStore
@@ -318,14 +319,17 @@ def _mark_stopped(evaluation: Evaluation, started: float, part: pd.DataFrame | N
     Judgments that were not made have the error ``stopped``, or that of the run of a part. Replies received after its
     start were paid in it.
     """
-    judgments = evaluation.judgments
-    keys = {key: bytes.fromhex(key) for key in judgments["key"].dropna().unique()}
-    bought = ReplyStore.open(evaluation.options.cache).get_many(keys.values(), since=started, recorded=False)
-    paid_for = [key for key, code in keys.items() if code in bought]
-    live = judgments["key"].isin(paid_for) & judgments["source"].eq("cache")
+    judgments, store = evaluation.judgments, ReplyStore.open(evaluation.options.cache)
+    sources = dict[str, Any]()
+    for key_name, source_name, _ in [of for of in (("key", "source", "cost_usd"), *MORE_COSTS) if of[0] in judgments]:
+        keys = {key: bytes.fromhex(key) for key in judgments[key_name].dropna().unique()}
+        bought = store.get_many(keys.values(), since=started, recorded=False)
+        paid_for = [key for key, code in keys.items() if code in bought]
+        live = judgments[key_name].isin(paid_for) & judgments[source_name].eq("cache")
+        source = judgments[source_name].astype(object).mask(live.to_numpy(dtype=bool), "live")
+        sources[source_name] = schemas.categorical(source)
     errors = {} if part is None else dict(zip(part["key"], part["error"].astype(object).fillna("stopped"), strict=True))
     lost = [errors.get(key, "stopped") for key in judgments["key"]]
     why = judgments["error"].astype(object).mask(judgments["error"].eq("cache_miss"), pd.Series(lost, judgments.index))
-    source = judgments["source"].astype(object).mask(live.to_numpy(dtype=bool), "live")
-    marked = judgments.assign(error=schemas.categorical(why), source=schemas.categorical(source))
+    marked = judgments.assign(error=schemas.categorical(why), **sources)
     return replace(evaluation, judged=marked)

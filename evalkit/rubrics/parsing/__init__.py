@@ -17,7 +17,7 @@ from evalkit.core.lists_of_choices import REASONS
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.errors import RubricError
 from evalkit.rubrics.parsing.answer_lines import read_lines
-from evalkit.rubrics.parsing.json_answers import read_object, read_whole
+from evalkit.rubrics.parsing.json_answers import folded, read_object, read_whole
 from evalkit.rubrics.parsing.mask_quotations import unfenced
 from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_refusal, is_withheld, plain, take_apart
 from evalkit.rubrics.parsing.tagged_answers import Named, read_named, read_pattern, read_tagged
@@ -154,7 +154,7 @@ def parser_for(form: Form, scale: Scale, criterion: str = "", inputs: Collection
     >>> parse("Yes, it is.").code, parse("yes and no").error, parse("I am unsure.").error, parse("Hm.").error
     (2, 'ambiguous', 'abstained', 'unreadable')
     """
-    names = frozenset(inputs) - {"score", "label", criterion}
+    names = frozenset(map(folded, inputs)) - {"score", "label", folded(criterion)}
     if isinstance(form, Mapping):
         return _prepared(_named(form, scale), scale, criterion, names)
     if isinstance(form, re.Pattern) and not form.groups:

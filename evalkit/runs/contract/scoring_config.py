@@ -131,6 +131,8 @@ class ScoringConfig(_Part):
         Samples per judge and answer, ≥ 1 (default: the profile's, else 3).
     criteria_per_call
         How many criteria one reply judges: from 1, or ``all`` (default: the profile's, else 1).
+    repair
+        Whether a judge is asked once what a reply means that could not be read (default true).
     profile
         Name or path of a profile: judges, template, samples and rules that the config does not set.
 
@@ -146,6 +148,7 @@ class ScoringConfig(_Part):
     report_disagreement: bool = False
     samples: int | None = Field(default=None, ge=1, le=MOST_SAMPLES)
     criteria_per_call: PositiveInt | Literal["all"] | None = None
+    repair: bool | None = None
     profile: str | None = Field(default=None, min_length=1)
 
     @model_validator(mode="before")

@@ -101,7 +101,8 @@ def aggregate(
         - `status`: ``unscored`` (under quorum, or your function gave NA), ``tied`` (no verdict, or no score, because
           of a tie), ``partial`` (a judge is missing, no majority, or a verdict beside your function's NA) or ``ok``;
         - `method` that was used; its `options`: ``one_coin``, ``own=module:name``, and of the votes ``unscored=…``,
-          ``votes=majority`` and ``votes=own``, or NA; `level`, `scale` of the criterion.
+          ``votes=majority`` and ``votes=own``, or NA; `level`, `scale` of the criterion;
+        - `repaired`, if the votes have it: whether one of them rests on a repair (see `judge`).
 
     Raises
     ------
@@ -176,6 +177,8 @@ def _aggregate(
     columns["method"] = schemas.categorical(methods)
     columns["options"] = _with_options_of_votes(options, frame, groups)
     columns["tied_labels"] = schemas.categorical(among)
+    if "repaired" in frame:
+        columns["repaired"] = jury.groups.count(schemas.repaired_rows(frame)[jury.rows]) > 0
     return keys.restore(schemas.table("scores", columns | _of_orders(frame, jury)))
 
 

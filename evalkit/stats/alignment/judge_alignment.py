@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -43,8 +43,7 @@ from evalkit.tables.grouping import ClustersLike, Flags, Ints, by_id
 from evalkit.tables.items import ItemsLike, as_items
 from evalkit.tables.ties import Counting, check_counting
 
-IntervalOption = Literal["jackknife"]
-Found = dict[str, tuple[float, Interval | None]]
+Found = dict[str, tuple[float, Interval]]
 
 _COUNTS = columns(
     "count: n_items n_scored n_verdicts n_labelled n_annotators n_clusters; number: n_clusters_effective; "
@@ -52,6 +51,7 @@ _COUNTS = columns(
 )
 _F1 = "f1_"
 _SEVERAL = 3
+_WITHOUT_REPAIRS = ("accuracy", "kappa", "quadratic_kappa")
 
 
 @with_id_notes
@@ -65,7 +65,6 @@ def align(
     unscored: Unscored = "drop",
     by: str | Mapping[str, Any] | pd.Series | None = None,
     items: ItemsLike | None = None,
-    interval: IntervalOption | None = "jackknife",
     clusters: ClustersLike | None = None,
     part: PartOption | None = None,
     cache: str | Path | None = None,
@@ -105,8 +104,6 @@ def align(
         ``sign``, ``wording`` and ``axis`` show for which criteria a judge is right.
     items
         The items; their `group_id`, if there is one, makes the clusters. Of an evaluation, its own.
-    interval
-        ``jackknife`` (default) over clusters, or None: no intervals, which is faster.
     clusters
         item_id -> cluster; by default those of the evaluation, else the item. `Evaluation` takes its items' groups and
         equal contents: `clusters=evaluation.clusters` gives the intervals that it shows.
@@ -141,6 +138,8 @@ def align(
           `coverage` = n_scored / n_labelled, `n_verdicts` of them with a verdict of judge and people (without pass
           rule: a label; a tie is none), `n_annotators`, `n_tied_references`, `n_clusters`, `n_clusters_effective`
           (n²/Σm² for clusters of m of the n items: fewer than `n_clusters` if these are unequal);
+        - `n_repaired`, if `judged` has the column `repaired`: of the labelled items, those whose vote rests on a
+          repaired reply; `notes` has the agreement on the others, and ``by="repaired"`` has both groups;
         - `ties`, `unscored` as chosen, `n_tied` of the labelled items, `n_left_out` of the labelled items that the
           figures on verdicts leave out, by these choices or as people give no verdict; `same_items`: are all judges
           of the criterion compared on the same items, in all figures shown? With ``half`` or ``wrong`` for ties and
@@ -178,7 +177,7 @@ def align(
     [['j', 0.75, 0.5, 0.5, 4]]
     """
     counting = check_counting("align", ties, unscored)
-    _check_options(reference, interval, figures)
+    _check_options(reference, figures)
     check_by("align", [by] if isinstance(by, str) else [], judged)
     clusters = clusters_for(judged, clusters)
     if items is None and isinstance(by, str):
@@ -192,7 +191,7 @@ def align(
             raise InputError(f"by={by!r} is a column of lists or mappings; pass one with a text or number per item")
         frame = frame.assign(**{by: frame["item_id"].astype("str").map(by_id(of_items[by], frame["item_id"], "items"))})
     frame, keys = _with_by(frame, by)
-    options = _Options(reference, counting, interval, tuple(agreement.FIGURES if figures is None else figures))
+    options = _Options(reference, counting, tuple(agreement.FIGURES if figures is None else figures))
     rows: list[dict[str, Any]] = []
     all_panels, judged_ids = panels(frame, people, keys=keys, clusters=clusters), frame["item_id"].unique()
     del frame  # a large one is not needed any more once the panels are made
@@ -214,7 +213,6 @@ def align(
 class _Options:
     reference: Reference
     counting: Counting
-    interval: IntervalOption | None
     figures: tuple[str, ...]
 
     @property
@@ -223,10 +221,8 @@ class _Options:
         return tuple(name for name in self.figures if name in agreement.OF_CLASSES or name.startswith(_F1))
 
 
-def _check_options(reference: str, interval: str | None, figures: Sequence[str] | None) -> None:
+def _check_options(reference: str, figures: Sequence[str] | None) -> None:
     check_choice("reference", reference, REFERENCES)
-    if interval is not None:
-        check_choice("interval", interval, get_args(IntervalOption))
     allowed = (*agreement.FIGURES, *agreement.OF_CLASSES)
     unknown = [name for name in figures or () if name not in allowed and not str(name).startswith(_F1)]
     if isinstance(figures, str) or unknown or len(set(figures or ())) < len(figures or ()):
@@ -287,7 +283,6 @@ def _lead(name: str, best: str, second: str, panel: Panel, kinds: KindOptions, o
     common = parts[0] & parts[1]
     references = [people.take(common) for people in panel.annotators.references(options.reference)]
     unit, n_units = jackknife_groups(panel.unit[common])
-    n_units = n_units if options.interval is not None else 0
     values = [
         agreement.compare_each(panel.judges[judge][0].take(common), references, unit, n_units, kinds)[name]
         for judge in (best, second)
@@ -338,6 +333,8 @@ def _judge_row(panel: Panel, judge: str, kinds: KindOptions, options: _Options, 
     notes: Notes = [chosen] if chosen else []
     if n_lost := int((labelled & panel.one_order.get(judge, False)).sum()):
         notes.append(f"{counted_items(n_lost, 'item')} left out: only one of two orders was read")
+    repaired = labelled & panel.repaired.get(judge, np.zeros_like(labelled))
+    row |= {"n_repaired": int(repaired.sum())} if panel.repaired else {}
     if not used.any():
         return row | {"notes": [*notes, _nothing_compared(row, means=_are_means(answers, panel))]}
     of_kinds = tuple(name for name in ("accuracy", "kappa") if name in options.figures)
@@ -346,28 +343,41 @@ def _judge_row(panel: Panel, judge: str, kinds: KindOptions, options: _Options, 
         notes.append(Note(f"{n_open} of {counted_items(row['n_labelled'], 'labelled item')} left out: {why}", of_kinds))
     references = [people.take(used) for people in annotators.references(options.reference)]
     pairs = [(answers.take(used), people) for people in references]
-    figures = _figures(pairs, panel.unit[used], kinds, intervals=options.interval is not None)
+    figures = _figures(pairs, panel.unit[used], kinds)
     figures = {name: value for name, value in figures.items() if name in options.figures}
     for name, (value, ends) in figures.items():
-        row |= {name: value} if ends is None else figure_row(name, value, ends)
+        row |= figure_row(name, value, ends)
     if options.reference != "each" and len(annotators.names) > 1:
         row |= _as_peer(answers, annotators, labelled, kinds, options)
     notes += _reasons(figures, panel, pairs, counted[used], options, means=_are_means(answers, panel))
     notes += _unequal(references, options)
+    if repaired.any():
+        agreement_of_rest = _agreement_of_rest(panel, answers, used & ~repaired, kinds, options)
+        votes = f"{int(repaired.sum())} of {counted_items(row['n_labelled'], 'labelled item')}"
+        notes.append(f"{votes} by a repaired reply ({agreement_of_rest})")
     f = answers.score if not np.isnan(answers.score).all() else np.where(answers.kind < 0, np.nan, answers.kind)
     if panel.verdicts or panel.scale.level != "nominal":
         notes += filter(None, [unlike_all(f[was_asked], labelled[was_asked].astype(np.float64), panel.unit[was_asked])])
-    if options.interval is not None:
-        note_few_clusters(panel.unit[used], notes)
+    note_few_clusters(panel.unit[used], notes)
     return row | {"notes": notes}
 
 
-def _figures(pairs: list[Pair], clusters: Ints, kinds: KindOptions, *, intervals: bool) -> Found:
+def _agreement_of_rest(panel: Panel, answers: Answers, rows: Flags, kinds: KindOptions, options: _Options) -> str:
+    """The agreement on the items that no repaired reply bears on, in words."""
+    pairs = [(answers.take(rows), people.take(rows)) for people in panel.annotators.references(options.reference)]
+    figures = _figures(pairs, panel.unit[rows], kinds) if rows.any() else {}
+    texts = list[str]()
+    for name in (name for name in _WITHOUT_REPAIRS if name in options.figures and name in figures):
+        value, ends = figures[name]
+        if ends is not None and not np.isnan(value):
+            texts.append(f"{name} {figure(value, ends.low, ends.high)}")
+    return f"on the other {counted_items(int(rows.sum()), 'item')}: {', '.join(texts) or 'no figure'}"
+
+
+def _figures(pairs: list[Pair], clusters: Ints, kinds: KindOptions) -> Found:
     """Every figure of the pairs, averaged over them, and its interval."""
     unit, n_units = jackknife_groups(clusters)
-    values = agreement.compare_pairs(pairs, unit, n_units if intervals else 0, kinds)
-    if not intervals:
-        return {name: (float(column[0]), None) for name, column in values.items()}
+    values = agreement.compare_pairs(pairs, unit, n_units, kinds)
     found: Found = {}
     for name, column in values.items():
         value, transform = float(column[0]), agreement.figure_of(name).transform
@@ -420,9 +430,9 @@ def _of_people(end: str, pairs: list[Pair], kinds: KindOptions, options: _Option
     """Figures averaged over pairs, as the judge's own are; `bare`: the ends of the scale are not known."""
     if not pairs:
         return {}
-    figures = _figures(pairs, np.zeros(len(pairs[0][0].kind), dtype=np.int64), kinds, intervals=False)
+    figures = agreement.compare_pairs(pairs, np.zeros(len(pairs[0][0].kind), dtype=np.int64), 0, kinds)
     names = [name for name in _with_people(options) if name in agreement.OF_SCORES or not bare]
-    return {f"{name}_{end}": figures[name][0] for name in names}
+    return {f"{name}_{end}": float(figures[name][0]) for name in names}
 
 
 def _with_people(options: _Options) -> list[str]:
@@ -462,7 +472,7 @@ def _reasons(found: Found, panel: Panel, pairs: list[Pair], counted: Flags, opti
         reasons.append(Note("people never use a class that the figure needs", extra))
     none: dict[str, list[str]] = {}
     for name, (value, ends) in found.items():
-        if ends is not None and ends.reason is not None and not np.isnan(value):
+        if ends.reason is not None and not np.isnan(value):
             none.setdefault(ends.reason, []).append(name)
     if TOO_LITTLE in none and len(references) > 1:
         answers = [people.kind[(people.kind >= 0) & counted] for people in references]
@@ -491,6 +501,7 @@ def _framed(rows: list[dict[str, Any]], keys: list[str], options: _Options) -> p
     figures = interval_columns(options.figures)
     figures += [f"{name}_{kind}" for kind in ("people", "as_peer") for name in _with_people(options)]
     types = columns("text: judge") | _COUNTS | columns("number: coverage")
+    types |= columns("count: n_repaired") if rows and "n_repaired" in rows[0] else {}
     types |= dict.fromkeys(figures, "float64") | columns("text: ties unscored; bool: same_items; text: notes")
     by = [name for name in keys if name not in CRITERION_KEY]
     if len(set(figures)) < len(figures) or not types.keys().isdisjoint(by):

@@ -54,6 +54,8 @@ class Panel:
         Label -> its number.
     one_order
         Judge -> per item, whether its vote is unscored because one of two orders was not read.
+    repaired
+        Judge -> per item, whether its vote rests on a repaired reply; empty where the table does not say.
     """
 
     head: dict[str, Any]
@@ -65,6 +67,7 @@ class Panel:
     verdicts: bool
     kinds: dict[str, int]
     one_order: dict[str, Flags]
+    repaired: dict[str, Flags]
 
     def bounds(self, figure: str) -> tuple[float, float]:
         """The ends of the ``score`` or, of ``passed`` and nominal scores, 0 and 1."""
@@ -167,14 +170,16 @@ def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, cluste
         said = said.assign(label=schemas.categorical(texts.to_numpy(dtype=object)))
     criterion = str(piece["criterion"].iloc[0])
     annotators = label_values.annotators_of(said, items, scale, kinds, criterion, verdicts=verdicts)
-    judges, lost = {}, {}
+    judges, lost, repaired = {}, {}, {}
     for judge in piece["judge"].unique():
         rows = piece.loc[(piece["judge"] == judge).to_numpy()]
         rows = rows if verdicts else with_numbers_as_labels(rows, ends=True)
         judges[str(judge)] = _answers(rows, items, kinds, verdicts=verdicts)
         if "reason" in rows and ONE_ORDER in rows["reason"].cat.categories:
             lost[str(judge)] = np.asarray(items.isin(rows["item_id"][rows["reason"].eq(ONE_ORDER).fillna(value=False)]))
-    return Panel(head, scale, items, unit, annotators, judges, verdicts, kinds, lost)
+        if "repaired" in rows:
+            repaired[str(judge)] = np.asarray(items.isin(rows["item_id"][schemas.repaired_rows(rows)]))
+    return Panel(head, scale, items, unit, annotators, judges, verdicts, kinds, lost, repaired)
 
 
 def _answers(own: pd.DataFrame, items: pd.Index, kinds: dict[str, int], *, verdicts: bool) -> tuple[Answers, Flags]:

@@ -436,6 +436,23 @@ def test_a_parameter_that_was_not_the_reason_is_not_remembered(tmp_path: Path) -
     assert not [name for name in facts if name.startswith("adapt")]
 
 
+def test_a_refused_temperature_says_nothing_of_others(tmp_path: Path) -> None:
+    """A server that samples refuses 0; a judge that is warmer is asked as it is, before and after a restart."""
+
+    def answer(body: dict[str, Any]) -> Step:
+        is_cold = body.get("temperature") == 0
+        return error(422, "`temperature` must be strictly positive") if is_cold else several(body)
+
+    with judge_server(faults=answer) as server:
+        for n, temperature in ((1, 0.0), (1, 0.7), (2, 0), (2, 0.7)):
+            judge = judge_of(server, temperature=temperature)
+            table = ek.judge(items(n), "correctness", judge, samples=1, cache=tmp_path, progress=False)
+            assert table["error"].isna().all()
+            ReplyStore.open(tmp_path).flush()
+    assert [seen.body.get("temperature") for seen in server.seen] == [0.0, None, 0.7, None, 0.7]
+    assert set(ReplyStore.open(tmp_path).facts("local", "m")) == {"adapt.temperature=0.0"}
+
+
 def test_log_probabilities_are_asked_for_as_the_service_allows(tmp_path: Path) -> None:
     """At most five candidates: five are requested; a service that gives none is read as text."""
 

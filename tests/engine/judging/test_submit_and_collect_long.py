@@ -640,6 +640,30 @@ def test_a_refused_schema_is_a_json_object_the_next_time_and_then_nothing(server
     assert stored_reply["sent"] == {"response_format": {"type": "json_object"}}
 
 
+def test_a_batch_knows_what_its_judge_sent(server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lower limit than the judge's own is learnt, and nothing from the refusal of what the user set."""
+    fine = server.answer
+
+    def answer(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        if body["max_tokens"] > 2048:
+            return 400, {"error": {"message": "max_tokens: 3000 is above 2048, the most of this model"}}
+        if body.get("response_format") == {"type": "text"}:
+            return 400, {"error": {"message": "response_format: text is not known"}}
+        return fine(body)
+
+    monkeypatch.setattr(server, "answer", answer)
+    items, judges = some_items(2), [jury(server, "gpt-4o")[0].replace(max_tokens=3000)]
+    stored = [ek.collect(sent(items, judges, folder), progress=False).table["n_stored"].tolist() for _ in range(2)]
+    assert stored == [[0], [6]]
+    facts = ReplyStore.open(folder).facts(judges[0].service, "gpt-4o")
+    assert facts["adapt.max_tokens"] == 2048
+    others = [judges[0].replace(params={"response_format": {"type": "text"}})]
+    done = ek.collect(sent(items, others, folder), progress=False)
+    assert done.table["n_stored"].tolist() == [0]
+    assert "response_format: text is not known" in done.table["problem"].iloc[0]
+    assert ReplyStore.open(folder).facts(judges[0].service, "gpt-4o") == facts
+
+
 # --- cancelled, budget
 
 

@@ -234,7 +234,7 @@ def check_published(table, gold, reference):
     orders = position_inconsistency(table).set_index("judge")
     right = {}
     for order in ("AB", "BA"):
-        aligned = ek.align(vote(table[table["order"] == order]), gold, interval=None).set_index("judge")
+        aligned = ek.align(vote(table[table["order"] == order]), gold).set_index("judge")
         right[order] = aligned["accuracy"] * aligned["coverage"]
     assert len(orders) == len(reference)
     for name, wanted in reference.items():

@@ -51,9 +51,6 @@ def test_two_judges_or_figures_without_accuracy():
     )
     other = notes(ek.align(votes_of(said), labels_of(truth), figures=["quadratic_kappa"]))
     assert "so that its quadratic_kappa looks better than it is" in other["b"]
-    plain = notes(ek.align(votes_of(said), labels_of(truth), interval=None))
-    assert plain["b"].endswith("above d, on the same items")
-    assert "[" not in plain["b"]
 
 
 def test_a_judge_that_is_best_on_fewer_items_can_be_below_the_next_on_these():

@@ -27,7 +27,7 @@ def test_items_without_a_verdict_of_people_are_counted(seed):
     decided = [(code, verdict(label)) for code, label in labelled if verdict(label) is not None]
     right = [(code >= 4) == passed for code, passed in decided if code is not None]
     gaps = [abs(code - label) for code, label in labelled if code is not None and not isinstance(label, str)]
-    row = one(codes, {"ann": labels}, interval=None)
+    row = one(codes, {"ann": labels})
     assert (row["n_labelled"], row["n_verdicts"]) == (len(labelled), len(right))
     assert row["n_left_out"] == len(labelled) - len(right)
     assert (row["accuracy"], row["mae"]) == pytest.approx((np.mean(right), np.mean(gaps)))
@@ -35,7 +35,7 @@ def test_items_without_a_verdict_of_people_are_counted(seed):
     assert (
         f"accuracy, kappa: {n_open} of {len(labelled)} labelled items left out: people give no verdict" in row["notes"]
     )
-    wrong = one(codes, {"ann": labels}, interval=None, unscored="wrong")
+    wrong = one(codes, {"ann": labels}, unscored="wrong")
     assert wrong["n_left_out"] == n_open
     votes, people = votes_of(codes), labels_of({"ann": labels})
     for figure, values in (("accuracy", right), ("mae", gaps)):

@@ -102,7 +102,7 @@ def _by_leaving_out(codes, people, clusters, name):
     values = []
     for left in names:
         keep = votes["item_id"].map(clusters).astype(object) != left
-        values.append(align(votes[keep.to_numpy()], labels, interval=None).iloc[0][name])
+        values.append(align(votes[keep.to_numpy()], labels).iloc[0][name])
     return np.array(values)
 
 
@@ -248,7 +248,7 @@ def test_unknown_labels_and_options():
         align(votes_of([5, 4]), pd.concat([unnamed, unnamed]))
     with pytest.raises(InputError, match="by='system' is not a column"):
         one([5], {"ann": [5]}, by="system")
-    for option in ("reference", "ties", "unscored", "interval", "figures"):
+    for option in ("reference", "ties", "unscored", "figures"):
         with pytest.raises(ConfigError, match=f"{option}='x'"):
             one([5], {"ann": [5]}, **{option: "x"})
 
@@ -275,17 +275,10 @@ def test_by_groups_and_shuffled_rows():
     assert_frame_equal(mixed, plain, check_exact=False, rtol=1e-12)
 
 
-def test_without_intervals_the_figures_are_the_same():
-    codes, people = [1, 2, 3, 2, 5, 4, 1], {"a": [1, 2, 2, 3, 5, 4, 2]}
-    row, bare = one(codes, people), one(codes, people, interval=None)
-    assert bare[list(FIGURES)].tolist() == row[list(FIGURES)].tolist()
-    assert bare[[f"{name}_low" for name in FIGURES]].isna().all()
-
-
 def test_same_items_is_of_the_figures_that_are_shown():
     # judge k has no score of the last item: it is an error of its verdicts, and in no figure on scores
     votes = pd.concat([votes_of([1, 0, 1, 1], BINARY, judge="j"), votes_of([1, 0, 1, None], BINARY, judge="k")])
-    options = {"ties": "wrong", "unscored": "wrong", "interval": None}
+    options = {"ties": "wrong", "unscored": "wrong"}
     people = labels_of({"a": [1, 0, 1, 1]})
     assert not align(votes, people, **options)["same_items"].any()
     found = align(votes, people, figures=["accuracy"], **options)
@@ -360,10 +353,10 @@ def test_published_topical_chat_correlations(topical, prompt):
     clusters = dict(zip(items["item_id"], items["group_id"], strict=True))
     for policy, option in (("drop_unparsed", "drop"), ("unparsed_as_zero", 0)):
         votes = vote(table, unscored=option)
-        corpus = align(votes, labels, interval=None)
+        corpus = align(votes, labels)
         assert corpus.loc[0, "n_scored"] == expected[policy]["dataset"]["n"]
         _check(corpus, expected[policy]["dataset"])
-        groups = align(votes, labels, interval=None, by=clusters)
+        groups = align(votes, labels, by=clusters)
         _check(groups[CORRELATIONS].mean().to_frame().T, expected[policy]["group"])
         assert len(groups) == expected[policy]["group"]["groups"]
     for k in (1, 3, 5, 10, 20):
@@ -372,7 +365,7 @@ def test_published_topical_chat_correlations(topical, prompt):
             if k == 20 and rule == "mean":
                 continue  # the figure above
             cell = expected["k_curve"][f"prefix{k}/{rule}"]
-            made = align(vote(first, **options), labels, interval=None)
+            made = align(vote(first, **options), labels)
             assert made.loc[0, "n_scored"] == cell["n"]
             _check(made, cell, "dataset_")
 
@@ -386,8 +379,8 @@ def test_published_summeval_judges_against_the_mean_of_three_experts(published_d
     once = rows.drop_duplicates("item_id").set_index("item_id")
     said = [(item, criterion, name, str(code)) for item, codes in once["human"].items() for name, code in codes.items()]
     labels = pd.DataFrame(said, columns=["item_id", "criterion", "annotator", "label"])
-    corpus = align(votes, labels, reference="mean", interval=None).set_index("judge")
-    groups = align(votes, labels, reference="mean", interval=None, by=once["group_id"]).groupby("judge")[CORRELATIONS]
+    corpus = align(votes, labels, reference="mean").set_index("judge")
+    groups = align(votes, labels, reference="mean", by=once["group_id"]).groupby("judge")[CORRELATIONS]
     means, used = groups.mean(), groups.count()["pearson"]
     for judge, expected in reference["judges"].items():
         _check(corpus.loc[[judge]], expected["dataset"])

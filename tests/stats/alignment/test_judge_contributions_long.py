@@ -119,8 +119,8 @@ def test_every_value_is_that_of_align(rows, people, figure, method):
     common = set.intersection(*[one & people_of for one in known if one & people_of] or [set()])
     shared = common or people_of
     assert made["same_items"].all() == bool(common)
-    alone = align(votes[votes["item_id"].isin(shared)], labels, interval=None).set_index("judge")
-    whole = align(jury[jury["item_id"].isin(shared)], labels, interval=None)
+    alone = align(votes[votes["item_id"].isin(shared)], labels).set_index("judge")
+    whole = align(jury[jury["item_id"].isin(shared)], labels)
     expected = [float(whole[figure].iloc[0]), *(float(alone.loc[judge, figure]) for judge in answers)]
     assert made["value"].tolist() == pytest.approx(expected, nan_ok=True, abs=1e-9)
     for judge in answers:
@@ -131,10 +131,7 @@ def test_every_value_is_that_of_align(rows, people, figure, method):
         if not kept & set(labels["item_id"]):
             assert math.isnan(made.loc[judge, "effect"])
             continue
-        sides = [
-            align(one[one["item_id"].isin(kept)].reset_index(drop=True), labels, interval=None)
-            for one in (with_it, without)
-        ]
+        sides = [align(one[one["item_id"].isin(kept)].reset_index(drop=True), labels) for one in (with_it, without)]
         gain = float(sides[0][figure].iloc[0]) - float(sides[1][figure].iloc[0])
         gain = -gain if figure == "mae" else gain
         assert made.loc[judge, "effect"] == pytest.approx(gain, nan_ok=True, abs=1e-9)
@@ -215,17 +212,15 @@ def test_recorded_juries(published_data):
         # Items without any vote, and ties, count half in the published figure; here only ties have a row to count.
         silent = int((votes.groupby("item_id")["n_scored"].sum() == 0).sum())
         n, jury = len(gold), aggregate(votes, method="majority", quorum=0)
-        whole = align(jury, labels, ties="half", interval=None).iloc[0]
+        whole = align(jury, labels, ties="half").iloc[0]
         assert (whole["accuracy"] * (n - silent) + silent / 2) / n == pytest.approx(
             published["majority_accuracy_tie_half"], abs=1e-6
         )
         # jury_value is on the items that all judges scored: so is align on those
         scored = votes.groupby("item_id")["n_scored"].sum() == votes["judge"].nunique()
         some = labels[labels["item_id"].isin(scored[scored].index)]
-        alone = align(votes, some, ties="half", interval=None).set_index("judge")["accuracy"]
-        assert made.loc["jury", "value"] == pytest.approx(
-            align(jury, some, ties="half", interval=None)["accuracy"].iloc[0]
-        )
+        alone = align(votes, some, ties="half").set_index("judge")["accuracy"]
+        assert made.loc["jury", "value"] == pytest.approx(align(jury, some, ties="half")["accuracy"].iloc[0])
         assert made["value"].iloc[1:].tolist() == pytest.approx([alone[judge] for judge in made.index[1:]])
         assert made["same_items"].all()
         if name == "Metrics_Reference/GPTInst/AB_only":

@@ -109,7 +109,7 @@ def test_random_tables_are_as_in_plain_python():
         inside = of_groups([[i for i in group if i in asked] for group in groups], pairs_each)
         table, labels = votes_of(judge), labels_of(people)
         for by, expected in ((None, plain), (clusters, inside)):
-            rows = ek.align(table, labels, by=by, interval=None)
+            rows = ek.align(table, labels, by=by)
             for name in FIGURES:
                 made = rows[f"{name}_people"].mean()
                 assert made == pytest.approx(expected[name], nan_ok=True, abs=1e-9), (number, by, name)
@@ -124,7 +124,7 @@ def test_random_tables_are_as_in_plain_python():
                     (of_verdicts, m), (of_scores, k) = figures_on(verdicts), figures_on(scores)
                     found[kind].append(({f: of_verdicts[f] for f in FIGURES[:2]}, m))
                     found[kind].append(({f: of_scores[f] for f in FIGURES[2:]}, k))
-            row = ek.align(table, labels, reference=how, interval=None).iloc[0]
+            row = ek.align(table, labels, reference=how).iloc[0]
             for kind, parts in found.items():
                 parts = [({name: one.get(name, math.nan) for name in FIGURES}, n) for one, n in parts]
                 expected = averaged(parts)

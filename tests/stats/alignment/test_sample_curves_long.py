@@ -111,7 +111,7 @@ def test_nominal_labels_take_the_majority():
     made = k_curve(table, labels, ks=[1, 2, 3])
     for k, row in made.set_index("k").iterrows():
         few = table[table["sample"] < k].reset_index(drop=True)
-        assert row["prefix"] == pytest.approx(align(vote(few), labels, interval=None)["accuracy"].iloc[0])
+        assert row["prefix"] == pytest.approx(align(vote(few), labels)["accuracy"].iloc[0])
     assert made["figure"].tolist() == ["accuracy"] * 3
     assert made["phi"].isna().all()
 
