@@ -15,7 +15,7 @@ from evalkit.gate.judgment_status import named
 from evalkit.gate.results_and_exit_code import Measured, Status, worst
 from evalkit.gate.traces import REDACTED, Trace
 from evalkit.rubrics import Rubric, Scale
-from evalkit.rubrics.item_criteria import CriteriaForm, exploded, refuse_numbers_beside, refuse_other_scales
+from evalkit.rubrics.item_criteria import CriteriaForm, exploded, refuse_lists_beside, refuse_other_scales
 from evalkit.stats.aggregation.item_points import points
 from evalkit.tables.items import is_missing
 
@@ -37,7 +37,8 @@ def criteria_of(traces: Mapping[str, tuple[Trace, Any]]) -> dict[str, pd.DataFra
         alike = {key: trace.item for key, (trace, other) in traces.items() if other == given}
         rows |= dict.fromkeys(alike, f"the trace has no {form.column}{advice}")
         items = [(key, (key, item)) for key, item in alike.items() if not is_missing(item.get(form.column))]
-        rows |= _each(items, partial(_exploded, form))
+        exploded_rows = _each(items, partial(_exploded, form))
+        rows |= exploded_rows | _with_lists_beside(form, alike, exploded_rows)
     return rows
 
 
@@ -73,10 +74,21 @@ def _each(entries: Sequence[tuple[str, Any]], function: Callable[[list[Any]], di
 def _exploded(form: CriteriaForm, items: list[tuple[str, Any]]) -> dict[str, Any]:
     own = [{"item_id": key, form.column: item[form.column]} for key, item in items]
     groups = exploded(own, form).groupby("of_item", sort=False)
-    columns = [form.column, "scale"]  # a trace's own scale is not that of its criteria
-    beside = pd.DataFrame([item for _, item in items], dtype=object).drop(columns=columns, errors="ignore")
-    refuse_numbers_beside(beside.items(), groups.size().tolist(), form)
     return {str(item): rows.reset_index(drop=True) for item, rows in groups}
+
+
+def _with_lists_beside(
+    form: CriteriaForm, items: Mapping[str, Any], rows: Mapping[str, pd.DataFrame | str]
+) -> dict[str, str]:
+    """Why none of the traces can be judged: all have a value for each criterion in a field that nothing reads."""
+    counts = {key: len(criteria) for key, criteria in rows.items() if not isinstance(criteria, str)}
+    columns = [form.column, "scale"]  # a trace's own scale is not that of its criteria
+    beside = pd.DataFrame([items[key] for key in counts], dtype=object).drop(columns=columns, errors="ignore")
+    try:
+        refuse_lists_beside(beside.items(), [*counts.values()], form)
+    except InputError as problem:
+        return dict.fromkeys(counts, str(problem))
+    return {}
 
 
 def _figures(judged: list[Any]) -> dict[str, Any]:

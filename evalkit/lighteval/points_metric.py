@@ -18,13 +18,7 @@ from evalkit.lighteval.items import Fields, fields_text, items_of
 from evalkit.lighteval.metric_settings import Declared, MetricSettings
 from evalkit.lighteval.metrics import ProgressLog, RubricScore, judge_rows
 from evalkit.rubrics import Scale
-from evalkit.rubrics.item_criteria import (
-    CriteriaForm,
-    criteria_in,
-    exploded,
-    refuse_numbers_beside,
-    refuse_other_scales,
-)
+from evalkit.rubrics.item_criteria import CriteriaForm, criteria_in, exploded, refuse_lists_beside, refuse_other_scales
 from evalkit.rubrics.rubric import OWN_CRITERIA, REQUIREMENT
 from evalkit.stats.aggregation.item_points import points
 
@@ -58,7 +52,7 @@ class PointsScore(RubricScore):
                 raise InputError(f"task {doc.task_name!r}, document {doc.id!r}: {problem}") from None
             counts.append(len(criteria))
         beside = pd.DataFrame([doc.specific or {} for doc in docs[: len(counts)]], dtype=object)
-        refuse_numbers_beside(beside.drop(columns=[self._form.column], errors="ignore").items(), counts, self._form)
+        refuse_lists_beside(beside.drop(columns=[self._form.column], errors="ignore").items(), counts, self._form)
         return settings
 
     def _figures(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:

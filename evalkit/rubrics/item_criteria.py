@@ -26,6 +26,7 @@ from evalkit.rubrics.rubric import OWN_CRITERIA, REQUIREMENT, Rubric
 from evalkit.rubrics.scales import Scale
 from evalkit.tables.items import ItemsLike, as_frame, as_items, canonical, is_missing
 from evalkit.tables.lists_in_texts import list_in
+from evalkit.tables.messages import holds_chats
 from evalkit.tables.schemas import id_text
 
 FIELDS = ("text", "id", "points", "axis", "requires", "parent", "scale")
@@ -58,14 +59,11 @@ _WITHIN_LINE = re.compile(
     "(?s)" + "|".join(rf"(?>(?:\(?|.*?\s)1{mark}\s).*(?:\s|\\n)\(?2{mark}\s" for mark in (r"\.", r"\)", ":"))
     + r"|\s*<(?:[ou]l|li)\b|.*\s•\s|(?:(?>[^|${}]*?\w\w)[^|${}]*+\|){2}[^|${}]*?\w\w")  # fmt: skip
 _ESCAPED_BREAK = re.compile(r"(?:\\r)?\\n(?=\s*(?:\(?\d{1,4}[.):]|[-*•])\s)")
-_MADE = ("of_item", "requirement", "points", "sign", "wording", "axis", "requires", "parent", "scale")
+_MADE = ("of_item", "requirement", "points", "sign", "axis", "requires", "parent", "scale")
 _JSON = re.compile(r"""\{|\[\s*(?:[\[{"']|$)|"(?:[^"\\]|\\.)*"$|(?:null|true|false|-?[\d.]+)$""")  # or meant to be
 _NUMBERED = re.compile(r"[ \t]*(?:\(?(\d{1,4})[.):]|[-*•])(?:[ \t]+|$)")
 _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"[+−-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?\s*%?", re.IGNORECASE)
-_NEGATION = re.compile(r"(?:\b(?:not|no|never|without|cannot)|n['’]t)\b", re.IGNORECASE)
-_FAILURE = re.compile(r"\W*(?:the \w+ )?(?:fails? to|failed to|does(?: not|n['’]t)|omits?|neglects?|lacks?)\b",
-                      re.IGNORECASE)  # fmt: skip
 _ADVICE = (
     f"give a list of texts, or of mappings with {listed(FIELDS)}; other names with fields={{'text': 'title'}} or a "
     "reader, fields='healthbench' (where there is no fields=: inputs={'criteria': {'column': …, 'fields': …}})"
@@ -171,7 +169,7 @@ def explode_criteria(
         For criteria with fields of other names, these: ``{"text": "title", "points": "weight"}``. Or the name of a
         reader: ``healthbench``, ``paperbench``, ``devai``, ``apex``, ``dr_tulu``, or one of an installed package.
     ignore
-        Fields that are not read, and columns of numbers that are none of the criteria's.
+        Fields that are not read, and columns of lists or numbers that are none of the criteria's.
     item_id
         The column that holds the ids.
 
@@ -182,9 +180,7 @@ def explode_criteria(
 
         - `item_id`: ``item#id``; `of_item`: the item; `group_id`: the item's own, else the item;
         - `requirement`: the text; `points`: a finite number, not 0; `axis`: text or None;
-        - `sign` of the points (``positive``, ``negative``) and `wording` in English: ``failure`` ("Fails to ...", "Does
-          not ...", "Omits ..."), ``negated`` (a negation elsewhere) or ``plain``. Judges err more often where these
-          two are crossed: `align` takes them as `by`;
+        - `sign` of the points (``positive``, ``negative``): `align` takes it as `by`;
         - `requires`: a list of ids within the item; `parent`: the groups above it, nearest first, as a list of
           [id, weight]. A criterion that others name as their parent is such a group: it is not judged and has no
           row; its points are its weight;
@@ -195,8 +191,8 @@ def explode_criteria(
     Raises
     ------
     InputError
-        For items without criteria, whatever `lint_criteria` lists as an error, and a column of the items that holds
-        numbers, as many as the item has criteria.
+        For items without criteria, whatever `lint_criteria` lists as an error, and a column of the items with as
+        many values as each item has criteria: a list of anything but messages, or numbers.
     ConfigError
         For an unknown reader or field in `fields`.
 
@@ -224,7 +220,7 @@ def exploded(items: ItemsLike, form: CriteriaForm, item_id: str | None = None) -
         raise InputError(f"{counted(len(errors), 'item has', 'items have')} invalid criteria: {'; '.join(errors[:3])}")
     places, judged = [number for number, _ in rows], [criterion for _, criterion in rows]
     counts = np.bincount(np.array(places, dtype=np.int64), minlength=len(frame))
-    refuse_numbers_beside(frame.items(), counts.tolist(), form)
+    refuse_lists_beside(frame.items(), counts.tolist(), form)
     repeated = frame.drop(columns=["group_id"], errors="ignore").iloc[places].reset_index(drop=True)
     texts, name = repeated.pop("item_id"), item_id or "item_id"
     source = as_frame(items)
@@ -239,8 +235,6 @@ def exploded(items: ItemsLike, form: CriteriaForm, item_id: str | None = None) -
     columns["requirement"] = pd.array([criterion.text for criterion in judged], dtype="str")
     columns["points"] = np.array([criterion.points for criterion in judged], dtype=np.float64)
     columns["sign"] = pd.array(np.where(columns["points"] > 0, "positive", "negative"), dtype="str")
-    wordings = {text: _wording(text) for text in {criterion.text for criterion in judged}}  # answers share criteria
-    columns["wording"] = columns["requirement"].map(wordings).astype("str")
     columns["axis"] = pd.Series([criterion.axis for criterion in judged], dtype=object)
     columns["requires"] = pd.Series([list(criterion.requires) for criterion in judged], dtype=object)
     columns["parent"] = pd.Series([[[*parent] for parent in criterion.parents] for criterion in judged], dtype=object)
@@ -338,26 +332,38 @@ def lint_criteria(
     return pd.DataFrame(rows, columns=["severity", "where", "message"])
 
 
-def refuse_numbers_beside(
+def refuse_lists_beside(
     columns: Iterable[tuple[Any, Iterable[Any]]], counts: Sequence[int], form: CriteriaForm
 ) -> None:
-    """Raise for a column whose cells are numbers, as many as the item has criteria: they may be their points."""
-    for name, cells in columns:
-        sizes = [(_n_numbers(cell), n) for cell, n in zip(cells, counts, strict=True) if not is_missing(cell)]
+    """Raise for a column with as many values as each item has criteria: they may say what the criteria are worth.
+
+    Such a column holds lists of anything but the messages of a chat, mappings to numbers, or numbers in a text.
+    """
+    for name, column in columns:
+        cells = [*column]
+        sizes = [(_n_values(cell), n) for cell, n in zip(cells, counts, strict=True) if not _is_empty(cell)]
         if name in form.ignore or not sizes or not all(size == n for size, n in sizes):
             continue
-        fact = f"the column {name!r} holds a number for each criterion, which nothing reads"
+        is_list = any(_is_list(_from_text(cell)) for cell in cells)
+        if holds_chats(cells) or not (is_list or any(size > 1 for size, _ in sizes)):
+            continue
+        fact = f"the column {name!r} holds a value for each criterion, which nothing reads"
         raise InputError(f"{fact}; if they are points, put them into the criteria, as in {{'text': …, 'points': 3}}; "
                          f"if they are not, leave them out with ignore=[{name!r}]")  # fmt: skip
 
 
-def _n_numbers(cell: Any) -> int:
-    """How many numbers or booleans a cell is a list of, or a mapping to; -1 if it is none."""
-    values = _listed(list_in(cell) if isinstance(cell, str) else cell)
-    values = [*values.values()] if isinstance(values, Mapping) else values
-    if not isinstance(values, list) or not all(isinstance(v, bool) or _NUMBER.fullmatch(str(v)) for v in values):
-        return -1
-    return len(values)
+def _n_values(cell: Any) -> int:
+    """How many values a cell has: those of a list, numbers of a mapping or a text; -1 if it has none of these."""
+    values = _listed(_from_text(cell))
+    if isinstance(values, list):
+        return len(values)
+    numbers = [*values.values()] if isinstance(values, Mapping) else re.split(r"\s*[,;|\s]\s*", str(values).strip())
+    return len(numbers) if all(isinstance(v, bool) or _NUMBER.fullmatch(str(v)) for v in numbers) else -1
+
+
+def _from_text(cell: Any) -> Any:
+    """The list that a text is, or else the cell."""
+    return cell if not isinstance(cell, str) or (values := list_in(cell)) is None else values
 
 
 def own_scale(cell: Any) -> Scale:
@@ -585,10 +591,6 @@ def _texts(value: Any, where: str) -> list[str]:
     if not isinstance(value, (Sequence, np.ndarray)):
         raise InputError(f"{where}: requires is a list of ids, not {type(value).__name__}")
     return [text for element in value if not is_missing(element) and (text := id_text(element).strip())]
-
-
-def _wording(text: str) -> str:
-    return "failure" if _FAILURE.match(text) else "negated" if _NEGATION.search(text) else "plain"
 
 
 def _circle(given: Mapping[str, tuple[str, ...]]) -> list[str]:

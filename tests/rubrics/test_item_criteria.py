@@ -289,15 +289,10 @@ def test_trees_of_more_than_a_hundred_levels_are_errors() -> None:
     assert len(str(failure.value)) < 300
 
 
-def test_sign_and_wording_of_each_criterion_are_columns() -> None:
-    texts = {
-        "Fails to name a dose": "failure", "The answer does not say when": "failure", "Omits the price": "failure",
-        "Doesn’t cite": "failure", "Names a dose": "plain", "Notes the price": "plain", "It isn't long": "negated",
-        "Says that one should never mix them": "negated", "Works without a tool": "negated", "A knot is tied": "plain",
-    }  # fmt: skip
-    rows = ek.explode_criteria([{"criteria": [{"text": text, "points": -1} for text in texts]}, {"criteria": ["x"]}])
-    assert rows["wording"].tolist() == [*texts.values(), "plain"]
-    assert rows["sign"].tolist() == ["negative"] * len(texts) + ["positive"]
+def test_the_sign_of_the_points_is_a_column() -> None:
+    rows = ek.explode_criteria([{"criteria": [{"text": "Fails to name it", "points": -1}, "x"]}])
+    assert rows["sign"].tolist() == ["negative", "positive"]
+    assert "wording" not in rows  # words say nothing of a criterion's worth
 
 
 def test_ten_thousand_criteria_of_one_item_are_read_and_checked() -> None:
