@@ -7,21 +7,23 @@ from importlib import import_module
 from importlib.metadata import entry_points
 
 from evalkit.errors import ConfigError, guess, listed
-from evalkit.readers.records import Reader
+from evalkit.readers.records import CRITERIA, LABELS, Reader
 
 GROUP = "evalkit.readers"
-_OWN = ("apex", "devai", "dr_tulu", "healthbench", "paperbench")
+_OWN = dict.fromkeys(("apex", "devai", "dr_tulu", "healthbench", "paperbench"), CRITERIA)
+_OWN |= dict.fromkeys(("argilla", "label_studio"), LABELS)
 
 
-def names() -> list[str]:
-    """The names of all readers, of evalkit's own and of the entry points ``evalkit.readers``.
+def names(reads: str = "") -> list[str]:
+    """The names of evalkit's readers, by default of all, and of the entry points ``evalkit.readers``.
 
     Examples
     --------
     >>> "healthbench" in names()
     True
     """
-    return sorted({*_OWN, *entry_points(group=GROUP).names})
+    own = {name for name, what in _OWN.items() if reads in ("", what)}
+    return sorted({*own, *entry_points(group=GROUP).names})
 
 
 @cache  # looking through the installed packages takes milliseconds, and a table has many cells
@@ -42,11 +44,21 @@ def find(name: str, reads: str) -> Reader:
     if len(points) + (name in _OWN) > 1:
         packages = [point.value for point in points]
         raise ConfigError(f"several readers have the name {name!r}: {listed(packages)}; rename or uninstall one")
-    if name in _OWN:
-        return import_module(f"evalkit.readers.{name}").READER  # type: ignore[no-any-return]
-    if not points:
-        raise ConfigError(f"unknown reader {name!r}; {guess(name, names())}available: {listed(names(), most=30)}")
-    reader = points[0].load()
+    if not points and name not in _OWN:
+        raise ConfigError(
+            f"unknown reader {name!r}; {guess(name, names(reads))}available: {listed(names(reads), most=30)}"
+        )
+    reader = points[0].load() if points else _own(name)
     if not isinstance(reader, Reader) or reader.reads != reads:
-        raise ConfigError(f"the entry point {points[0].value!r} is {reader!r}, which is no Reader that reads {reads!r}")
+        raise ConfigError(f"{name!r} is {reader!r}, which is no Reader that reads {reads!r}")
     return reader
+
+
+def recognized(rows: object, reads: str) -> Reader | None:
+    """The reader of evalkit for exactly this form; None if there is none. Those of packages are found by name alone."""
+    readers = (_own(name) for name, what in _OWN.items() if what == reads)
+    return next((reader for reader in readers if reader.fits and reader.fits(rows)), None)
+
+
+def _own(name: str) -> Reader:
+    return import_module(f"evalkit.readers.{name}").READER  # type: ignore[no-any-return]

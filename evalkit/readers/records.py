@@ -11,6 +11,14 @@ from evalkit.errors import InputError, listed
 CRITERIA = "criteria"
 """What a reader of criteria reads: the cell of one item. It returns a list of mappings in evalkit's own form."""
 
+LABELS = "labels"
+"""What a reader of labels reads: a list of records. It returns one mapping for each answer of a person to a question.
+
+Its fields: ``criterion`` (the question), ``label`` (one, or a list of several) or ``kind`` (of an answer that is no
+label), ``annotator`` (a name, a number or None), ``id`` (of the tool for the item), ``fields`` (of the item), optional
+``at`` (when, as text in ISO 8601).
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Reader:
@@ -21,20 +29,23 @@ class Reader:
     name
         The name by which users ask for it.
     reads
-        What it reads: ``criteria``.
+        What it reads: ``criteria`` or ``labels``.
     read
         A function from one JSON value, such as the criteria of one item, to the same in evalkit's own form. What it
         does not know, it leaves as it is: evalkit then refuses it by name. It raises `InputError` for another form.
+    fits
+        Of labels: whether records are of exactly this form; without it, the reader has to be named.
 
     Examples
     --------
     >>> Reader("mine", "criteria", lambda cell: [renamed(entry, {"label": "text"}) for entry in cell])
-    Reader(name='mine', reads='criteria', read=<function <lambda> at 0x...>)
+    Reader(name='mine', reads='criteria', read=<function <lambda> at 0x...>, fits=None)
     """
 
     name: str
     reads: str
     read: Callable[[Any], Any]
+    fits: Callable[[Any], bool] | None = None
 
 
 def renamed(entry: Any, names: Mapping[str, str], unused: Collection[str] = ()) -> Any:

@@ -120,7 +120,7 @@ class CriteriaForm:
         if isinstance(fields, str):
             find(fields, CRITERIA)
         elif unknown := [name for name in fields if name not in FIELDS]:
-            allowed = f"allowed: {listed(FIELDS)}, or the name of a reader ({listed(names())})"
+            allowed = f"allowed: {listed(FIELDS)}, or the name of a reader ({listed(names(CRITERIA))})"
             raise ConfigError(f"fields= names {listed(unknown)}; {guess(unknown[0], FIELDS)}{allowed}")
 
     @classmethod

@@ -70,7 +70,7 @@ def test_a_form_is_read_as_its_own_program_counts_it(name: str, *, as_json: bool
 
 
 def test_every_reader_of_evalkit_is_tested() -> None:
-    assert {*READ} == {*names()}
+    assert {*READ, "argilla", "label_studio"} == {*names()}
 
 
 def entries_of(name: str, cell: Any) -> list[dict[str, Any]]:
@@ -121,23 +121,30 @@ def test_a_reader_of_another_package_works_by_its_name(tmp_path: Path, monkeypat
         "    return [renamed(entry, {'label': 'text', 'worth': 'points'}) for entry in cell['graders']]\n"
         "READER = Reader('graders', 'criteria', read)\n"
         "OTHER = 3\n"
+        "def answers(rows):\n"
+        "    for row in rows:\n"
+        "        about = {'id': row['task'], 'fields': {}, 'criterion': 'tone'}\n"
+        "        yield from (about | {'annotator': who, 'label': mark} for who, mark in row['marks'].items())\n"
+        "LABELS = Reader('board', 'labels', lambda rows: [*answers(rows)])\n"
     )
     info = tmp_path / "graders-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: graders\nVersion: 1\n")
     (info / "entry_points.txt").write_text(
-        "[evalkit.readers]\ngraders = graders:READER\nodd = graders:OTHER\napex = graders:READER\n"
+        "[evalkit.readers]\ngraders = graders:READER\nboard = graders:LABELS\nodd = graders:OTHER\napex = graders:READER\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     find.cache_clear()
     monkeypatch.delitem(sys.modules, "graders", raising=False)
+    labels = ek.load_labels([{"task": 1, "marks": {"Ana": "kind", "Ben": "rude"}}], reader="board")
+    assert labels[["annotator", "label"]].values.tolist() == [["Ana", "kind"], ["Ben", "rude"]]
     items = [{"item_id": 1, "answer": "a", "tests": {"graders": [{"label": "Says A", "worth": -3}]}}]
     rows = ek.explode_criteria(items, "tests", fields="graders")
     assert rows[["requirement", "points"]].values.tolist() == [["Says A", -3.0]]
     form = {"column": "tests", "fields": "graders"}
     judgments = ek.judge(items, "requirement", "fake:strict", inputs={"criteria": form}, samples=1, progress=False)
     assert judgments["item_id"].tolist() == ["1#1"]
-    with pytest.raises(ConfigError, match="'graders:OTHER' is 3, which is no Reader that reads 'criteria'"):
+    with pytest.raises(ConfigError, match="'odd' is 3, which is no Reader that reads 'criteria'"):
         find("odd", "criteria")
     with pytest.raises(ConfigError, match="several readers have the name 'apex'"):
         find("apex", "criteria")
