@@ -30,6 +30,7 @@ class PointsScore(RubricScore):
 
     def __init__(self, declared: Declared, name: str, fields: Fields, options: Mapping[str, Any]) -> None:
         place = fields.get(OWN_CRITERIA)
+        self._is_function = callable(place)
         self._form = CriteriaForm.of(None if callable(place) else place)
         places = {**fields, REQUIREMENT: place if callable(place) else partial(_cell_of, self._form.column)}
         places.pop(OWN_CRITERIA, None)
@@ -43,16 +44,18 @@ class PointsScore(RubricScore):
         """Raise what prevents judging a task; also for documents whose criteria cannot be judged."""
         settings = super().check(task, docs)
         scales = [] if settings is None else [criterion.scale for criterion in settings.spec.rubric.criteria]
-        counts = list[int]()
+        counts, cells = list[int](), list[Any]()
         for doc in docs if settings is not None else ():
+            cells.append(self._fields[REQUIREMENT](doc))
             try:
-                criteria = criteria_in(self._fields[REQUIREMENT](doc), self._form)
+                criteria = criteria_in(cells[-1], self._form)
                 refuse_other_scales([(criterion.id, criterion.scale) for criterion in criteria], scales)
             except InputError as problem:
                 raise InputError(f"task {doc.task_name!r}, document {doc.id!r}: {problem}") from None
             counts.append(len(criteria))
         beside = pd.DataFrame([doc.specific or {} for doc in docs[: len(counts)]], dtype=object)
-        refuse_lists_beside(beside.drop(columns=[self._form.column], errors="ignore").items(), counts, self._form)
+        # a function reads a document as it likes, and cannot say which lists it does not read
+        refuse_lists_beside(beside.items(), counts, self._form, cells, only_numbers=self._is_function)
         return settings
 
     def _figures(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -34,8 +34,8 @@ def _answers(row: Any, question: str) -> list[dict[str, Any]]:
     columns = [row[f"{question}{_END}{end}"] for end in ("", ".users", ".status")]
     if len({*map(len, columns)}) > 1:
         raise InputError(f"record {row.get('id')!r} has not as many responses to {question!r} as users and status")
-    own = {name: value for name, value in row.items() if "." not in name and name not in _OF_RECORDS}
-    about = {"id": row.get("id"), "fields": own, "criterion": question}
+    fields = {name: value for name, value in row.items() if "." not in name and name not in _OF_RECORDS}
+    about = {"id": row.get("id"), "fields": fields, "criterion": question}
     return [
         about | {"annotator": user} | ({"kind": "several values"} if isinstance(label, list) else {"label": label})
         for label, user, status in zip(*columns, strict=True)

@@ -22,8 +22,8 @@ def names(reads: str = "") -> list[str]:
     >>> "healthbench" in names()
     True
     """
-    own = {name for name, what in _OWN.items() if reads in ("", what)}
-    return sorted({*own, *entry_points(group=GROUP).names})
+    readers = {name for name, form in _OWN.items() if reads in ("", form)}
+    return sorted({*readers, *entry_points(group=GROUP).names})
 
 
 @cache  # looking through the installed packages takes milliseconds, and a table has many cells
@@ -56,7 +56,7 @@ def find(name: str, reads: str) -> Reader:
 
 def recognized(rows: object, reads: str) -> Reader | None:
     """The reader of evalkit for exactly this form; None if there is none. Those of packages are found by name alone."""
-    readers = (_own(name) for name, what in _OWN.items() if what == reads)
+    readers = (_own(name) for name, form in _OWN.items() if form == reads)
     return next((reader for reader in readers if reader.fits and reader.fits(rows)), None)
 
 

@@ -27,7 +27,7 @@ def _read(rows: Any) -> list[Any]:
     answers, n_unseen = list[dict[str, Any]](), 0
     for task in rows:
         submitted = [annotation for annotation in task["annotations"] if not annotation.get("was_cancelled")]
-        of_people = [one for one in submitted if one.get("parent_prediction") is None or one.get("lead_time")]
+        of_people = [entry for entry in submitted if entry.get("parent_prediction") is None or entry.get("lead_time")]
         n_unseen += len(submitted) - len(of_people)
         if sum(_person(annotation) is None for annotation in of_people) > 1:
             raise InputError(f"task {task.get('id')!r} has several annotations without completed_by; add it")
@@ -55,10 +55,10 @@ def _answers(annotation: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """What an annotation answers to each question: one label, several, or of which kind they are."""
     results = [result for result in annotation["result"] if "from_name" in result]  # a relation has none
     for question in dict.fromkeys(result["from_name"] for result in results):
-        given = [result for result in results if result["from_name"] == question]
-        kind, labels = given[0]["type"], list[Any]()
+        of_question = [result for result in results if result["from_name"] == question]
+        kind, labels = of_question[0]["type"], list[Any]()
         field = _ANSWERS.get(kind)
-        for value in [result["value"] for result in given if field is not None]:
+        for value in [result["value"] for result in of_question if field is not None]:
             if more := {*value} - {field}:  # a choice for a region, not for the item
                 kind, field = f"{kind} with {listed(sorted(more))}", None
                 break

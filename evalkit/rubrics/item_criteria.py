@@ -220,7 +220,7 @@ def exploded(items: ItemsLike, form: CriteriaForm, item_id: str | None = None) -
         raise InputError(f"{counted(len(errors), 'item has', 'items have')} invalid criteria: {'; '.join(errors[:3])}")
     places, judged = [number for number, _ in rows], [criterion for _, criterion in rows]
     counts = np.bincount(np.array(places, dtype=np.int64), minlength=len(frame))
-    refuse_lists_beside(frame.items(), counts.tolist(), form)
+    refuse_lists_beside(frame.items(), counts.tolist(), form, cells)
     repeated = frame.drop(columns=["group_id"], errors="ignore").iloc[places].reset_index(drop=True)
     texts, name = repeated.pop("item_id"), item_id or "item_id"
     source = as_frame(items)
@@ -333,32 +333,45 @@ def lint_criteria(
 
 
 def refuse_lists_beside(
-    columns: Iterable[tuple[Any, Iterable[Any]]], counts: Sequence[int], form: CriteriaForm
+    columns: Iterable[tuple[Any, Iterable[Any]]],
+    counts: Sequence[int],
+    form: CriteriaForm,
+    criteria: Iterable[Any] = (),
+    *,
+    only_numbers: bool = False,
 ) -> None:
     """Raise for a column with as many values as each item has criteria: they may say what the criteria are worth.
 
-    Such a column holds lists of anything but the messages of a chat, mappings to numbers, or numbers in a text.
+    Such a column holds lists of anything but the messages of a chat (with `only_numbers`, of numbers), mappings to
+    numbers, or numbers in a text; and it is no copy of the cells that hold the criteria.
     """
+    own_texts = [*map(str, criteria)]
     for name, column in columns:
         cells = [*column]
-        sizes = [(_n_values(cell), n) for cell, n in zip(cells, counts, strict=True) if not _is_empty(cell)]
-        if name in form.ignore or not sizes or not all(size == n for size, n in sizes):
+        values = [(_values(cell), n) for cell, n in zip(cells, counts, strict=True) if not _is_empty(cell)]
+        if name in form.ignore or not values or not all(len(of_item) == n for of_item, n in values):
             continue
         is_list = any(_is_list(_from_text(cell)) for cell in cells)
-        if holds_chats(cells) or not (is_list or any(size > 1 for size, _ in sizes)):
+        if [*map(str, cells)] == own_texts or holds_chats(cells) or not (is_list or any(n > 1 for _, n in values)):
+            continue
+        if only_numbers and not all(_are_numbers(of_item) for of_item, _ in values):
             continue
         fact = f"the column {name!r} holds a value for each criterion, which nothing reads"
         raise InputError(f"{fact}; if they are points, put them into the criteria, as in {{'text': …, 'points': 3}}; "
                          f"if they are not, leave them out with ignore=[{name!r}]")  # fmt: skip
 
 
-def _n_values(cell: Any) -> int:
-    """How many values a cell has: those of a list, numbers of a mapping or a text; -1 if it has none of these."""
+def _values(cell: Any) -> list[Any]:
+    """The values of a cell: those of a list, the numbers of a mapping or of a text; none if it has none of these."""
     values = _listed(_from_text(cell))
     if isinstance(values, list):
-        return len(values)
+        return values
     numbers = [*values.values()] if isinstance(values, Mapping) else re.split(r"\s*[,;|\s]\s*", str(values).strip())
-    return len(numbers) if all(isinstance(v, bool) or _NUMBER.fullmatch(str(v)) for v in numbers) else -1
+    return numbers if _are_numbers(numbers) else []
+
+
+def _are_numbers(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, bool) or _NUMBER.fullmatch(str(value)) for value in values)
 
 
 def _from_text(cell: Any) -> Any:

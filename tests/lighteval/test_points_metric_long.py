@@ -144,7 +144,13 @@ def test_where_criteria_come_from_and_what_is_refused_before_a_model_is_loaded(r
     monkeypatch.setenv("EVALUATOR_SCORING_MODE", "judge")
     monkeypatch.setenv("EVALUATOR_SCORING_CONFIG", json.dumps({"judges": judge}))
     named = {"column": "own", "fields": {"text": "text"}, "ignore": ["note"]}
-    for fields in ({"criteria": "own"}, {"criteria": named}, {"criteria": lambda doc: doc.specific["own"]}):
+    for fields in (
+        {"criteria": "own"},
+        {"criteria": named},
+        {"criteria": lambda doc: doc.specific["own"]},
+        {"criteria": lambda doc: [{**entry, "points": 2} for entry in doc.specific["own"]]},
+        {"criteria": lambda doc: [entry["text"] for entry in doc.specific["own"]]},
+    ):
         moved = [Doc(query="q", choices=[""], gold_index=0, id=doc.id, task_name="own|0",
                      specific={"own": doc.specific["criteria"]}) for doc in docs]  # fmt: skip
         metric = judge_metric("requirement", fields=fields)

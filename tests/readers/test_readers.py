@@ -131,7 +131,8 @@ def test_a_reader_of_another_package_works_by_its_name(tmp_path: Path, monkeypat
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: graders\nVersion: 1\n")
     (info / "entry_points.txt").write_text(
-        "[evalkit.readers]\ngraders = graders:READER\nboard = graders:LABELS\nodd = graders:OTHER\napex = graders:READER\n"
+        "[evalkit.readers]\ngraders = graders:READER\nboard = graders:LABELS\n"
+        "odd = graders:OTHER\napex = graders:READER\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     find.cache_clear()

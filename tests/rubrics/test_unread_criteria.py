@@ -173,6 +173,10 @@ def test_numbers_beside_the_criteria_are_seen_in_all_items_or_none() -> None:
         assert len(ek.explode_criteria(one_each)) == 6
     chats = [{**item, "w": [{"role": "user", "content": "hi"}] * len(item["criteria"])} for item in items]
     assert ek.explode_criteria(chats)["w"].tolist() == [item["w"] for item in chats for _ in item["criteria"]]
+    copies = [
+        {"criteria": item["criteria"], "rubric": [*item["criteria"]]} for item in items
+    ]  # what is read twice is read
+    assert len(ek.explode_criteria(copies)) == len(ek.explode_criteria(copies, "rubric")) == 6
     gaps = [{**item, "w": [None, "5, 1", "4, 2, -1"][n]} for n, item in enumerate(items)]
     for empty in (None, "", [], "5", 5):
         gaps[0]["w"] = empty  # or one number for one criterion
