@@ -139,7 +139,9 @@ def plan_again(
         n_items = _enough(evaluation, ids, _expected(evaluation, criteria), half_width)
     work = _work(evaluation, ids[: _checked(n_items, len(ids))], criteria)
     asked = evaluation.options
-    return plan_worklist(work, takes_recorded=asked.recorded == "use", adopt=asked.adopt, cache=asked.cache)
+    return plan_worklist(
+        work, takes_recorded=asked.recorded == "use", adopt=asked.adopt, cache=asked.cache, repair=asked.repair
+    )
 
 
 def expected_half_width(evaluation: Evaluation, n_items: int, criteria: Sequence[str] | None = None) -> float:

@@ -72,11 +72,12 @@ _OF_REPLIES = {
     "remark": "category", "fingerprint": "category", "repaired": "boolean", "repair_key": "text",
     "repair_source": "category", "repair_usd": "float64",
 }  # fmt: skip
-_OF_SOME = _OF_REPLIES | {"own_key": "text", "own_source": "category", "own_usd": "float64"}
-_OF_SOME |= dict.fromkeys(
+_OF_SCORES = {"repaired": "boolean"} | dict.fromkeys(
     ("score_sd", "score_mass", "score_low", "score_high", "pass_prob", "score_ab", "score_ba"), "float64"
 )
+_OF_SOME = _OF_REPLIES | {"own_key": "text", "own_source": "category", "own_usd": "float64"} | _OF_SCORES
 """Columns that only some tables have -> their types; those of `_OF_REPLIES` depend on the replies."""
+_MORE_COLUMNS = {"judgments": _OF_SOME, "votes": _OF_SCORES, "scores": _OF_SCORES, "rubric_scores": _OF_SCORES}
 _BITS_OF_A_FRACTION = 16  # means of 512 samples have such numbers
 _MAY_BE_EMPTY = ("item_id", "explanation")  # an empty text is itself there, and no missing value
 _LATER = {  # tables saved before lack them
@@ -288,7 +289,7 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
     # pandas would not know whether an index or a column of one name is meant
     plain: pd.DataFrame = frame.reset_index(drop=True) if {*frame.index.names} & {*frame.columns} else frame
     restored = dict[str, Any]()
-    for column, kind in (kinds | _OF_SOME).items():
+    for column, kind in (kinds | _MORE_COLUMNS.get(name, {})).items():
         if column not in plain.columns:
             continue
         given = plain[column]

@@ -263,3 +263,10 @@ class TestTextsBesideNumbers:
             np.testing.assert_array_equal(as_decimals(kept), kept)
         given = sample("votes").assign(score=np.float32([0.3, 0.7, 0.1]))
         assert check(given, "votes")["score"].tolist() == [0.3, 0.7, 0.1]
+
+
+def test_columns_of_judgments_are_a_users_own_in_a_table_of_labels() -> None:
+    own = {"repaired": ["yes, by hand"], "repair_usd": ["?"], "remark": [""], "fingerprint": [7]}
+    labels = pd.DataFrame({"item_id": ["a"], "criterion": ["c"], "annotator": ["x"], "label": ["1"], **own})
+    checked = check(labels, "labels")
+    assert {name: checked[name].tolist() for name in own} == own

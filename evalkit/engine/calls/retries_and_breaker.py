@@ -20,6 +20,8 @@ REASONS: dict[str, Reason] = {
 """Kind of problem -> why a sample has no score; ``server_error`` for the others."""
 _TRANSPORT = ("connection", "timeout", "malformed")
 _FIRST_REPLIES, _REPLIES_READ = 5, 20
+IN_FLIGHT, EMPTY, REPEATED = range(3)
+"""States of a call among a judge's first ones."""
 _PROMPTS_TO_OPEN, _MORE_PER_REPLIES, _MOST_PROMPTS = 3, 10, 50
 
 
@@ -106,11 +108,11 @@ class FirstReplies:
     n
         Replies that count.
     sent
-        Calls that were sent and have no outcome yet -> whether they came back empty, and are repeated.
+        Calls that were sent and have no outcome yet -> `IN_FLIGHT`, `EMPTY` (came back so) or `REPEATED`.
     """
 
     n: int = 0
-    sent: dict[object, bool] = field(default_factory=dict)
+    sent: dict[object, int] = field(default_factory=dict)
     _n_cut: int = 0
     _n_unreadable: int = 0
     _prompts: set[object] = field(default_factory=set)
@@ -120,13 +122,23 @@ class FirstReplies:
         """Whether five replies or more are all cut off or empty so far: the calls in `sent` may still refute it."""
         if self._n_cut < self.n:
             return False
-        n_empty = sum(self.sent.values())
+        n_empty = sum(state > IN_FLIGHT for state in self.sent.values())
         return self.n + n_empty >= _FIRST_REPLIES and (n_empty > 0 or len(self._prompts) > 1)
 
     @property
     def must_be_awaited(self) -> bool:
         """Whether no new calls are sent: the outcome of those in `sent` decides whether the judge gets more."""
         return bool(self.sent) and self.are_cut
+
+    def begin_repeat(self, call: object) -> bool:
+        """Whether a call is sent again now: five of those that came back empty decide for all of them."""
+        is_one_more = self.sent.get(call) == EMPTY
+        n_repeated = sum(state == REPEATED for state in self.sent.values())
+        if is_one_more and self.must_be_awaited and self.n + n_repeated >= _FIRST_REPLIES:
+            return False
+        if is_one_more:
+            self.sent[call] = REPEATED
+        return True
 
     @property
     def are_read(self) -> bool:
@@ -143,7 +155,8 @@ class FirstReplies:
 
     def why_stop(self, prompt: Prompt) -> str | None:
         """Why the judge gets no more calls, and what to change; None while it does."""
-        if self.are_cut and not self.sent:
+        is_open = self.n < _FIRST_REPLIES or any(state != EMPTY for state in self.sent.values())
+        if self.are_cut and not (self.sent and is_open):
             return (
                 f"stopped, since its first {self.n} replies were all cut off or empty; raise its max_tokens or the "
                 "limit in its params (thinking counts too), then judge again. These replies may have been billed; "

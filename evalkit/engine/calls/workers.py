@@ -24,9 +24,9 @@ from evalkit.engine.calls.budget import Budget, upper_bound
 from evalkit.engine.calls.outcomes_and_progress import Outcome, Progress
 from evalkit.engine.calls.pending_call import CallFailedError, CannotStartYetError, PendingCall
 from evalkit.engine.calls.rate_limits import RateLimiter, rate_limiters
-from evalkit.engine.calls.retries_and_breaker import REASONS, Breaker, FirstReplies
+from evalkit.engine.calls.retries_and_breaker import EMPTY, IN_FLIGHT, REASONS, Breaker, FirstReplies
 from evalkit.engine.providers import connect
-from evalkit.engine.providers.error_answers import fact_of, instead_of, learnt
+from evalkit.engine.providers.error_answers import SYSTEM_ROLE, fact_of, instead_of, learnt
 from evalkit.engine.providers.prices import price_of
 from evalkit.engine.providers.provider_interface import ProviderError, RunSettings
 from evalkit.engine.providers.waits import wait_of, wait_text
@@ -103,6 +103,8 @@ class Workers:
         )
         facts = run.store.facts(judge.service, judge.model)
         self._adapt = learnt(facts, judge)
+        self._taken: set[str] = set()  # parameters that were sent as asked, and answered
+        self._refused_by_prompt: set[str] = set()
         # whether one request can return several replies; None: unknown
         self._n_works: bool | None = False
         if not asks_singly(judge) and ("n" not in self._adapt or self._adapt["n"] is not None):
@@ -179,8 +181,10 @@ class Workers:
         assert worker is not None
         try:
             while self._repeats or self._queue:
-                if self._repeats:
-                    call = self._repeats.popleft()
+                repeated = next(filter(self._first.begin_repeat, self._repeats), None)
+                if repeated is not None:
+                    call = repeated
+                    self._repeats.remove(call)
                 elif self._first.must_be_awaited:  # what was sent may decide that the judge is stopped
                     await asyncio.sleep(_FIRST_LOOK_S)
                     continue
@@ -235,6 +239,8 @@ class Workers:
             self._wait_for_others(call)
         except ProviderError as problem:
             self._release(call)
+            if self._first.sent.get(call) == IN_FLIGHT:
+                del self._first.sent[call]  # an error says nothing of replies: the others need not wait for its retries
             self._retry_or_fail(call, problem)
             self._weigh(call)
         else:
@@ -278,7 +284,7 @@ class Workers:
                         await self._limiter.start(options, tokens)
                 self._check_open()
                 run.counts.in_flight += 1
-                self._first.sent.setdefault(call, False)
+                self._first.sent.setdefault(call, IN_FLIGHT)
                 call.epoch, call.adapt = self._limiter.epoch, self._adapt | call.refused  # much may have been learnt
                 call.n_answered, started = self._limiter.n_answered, time.monotonic()
                 try:
@@ -330,7 +336,8 @@ class Workers:
         retries = self._run.options.retries if PROVIDERS[self.judge.provider].host != "local" else 0
         if call.failed < retries and replies and all(map(_is_nothing, replies)):
             call.spent_usd += sum(math.nan if reply.cost_usd is None else reply.cost_usd for reply in replies)
-            self._first.sent[call] = call.request.read is not None
+            if call.request.read is not None and self._first.sent.get(call) == IN_FLIGHT:
+                self._first.sent[call] = EMPTY
             raise ProviderError("server_error", "the completion was empty (0 tokens)", maybe_paid=True)
 
     def _check_open(self) -> None:
@@ -510,19 +517,48 @@ class Workers:
     def _learn_refusals(self, call: PendingCall) -> None:
         """Send all calls without what a call was refused for, once it is answered without it.
 
-        Only that shows that the error was about the parameter: it may have been one of this prompt.
+        Only that shows that the error was about the parameter. Where another call was answered with it, the error was
+        about the prompt; so it was where another call learnt a lower limit.
         """
+        self._taken.update(_sent(call) - call.adapt.keys())
         for name, replacement in call.refused.items():
-            if self._adapt.get(name, _AS_ASKED) == replacement:
+            learnt_now = self._adapt.get(name, _AS_ASKED)
+            if learnt_now == replacement:
                 continue
-            self._adapt[name] = replacement
-            if name == "n" and replacement is None:
-                self._n_works = False
-            self._run.store.learn(self.judge.service, self.judge.model, fact_of(name, self.judge), replacement)
+            is_lower = not isinstance(learnt_now, int) or (isinstance(replacement, int) and replacement < learnt_now)
+            if name not in self._taken and is_lower:
+                self._learn(name, replacement)
+                where = "from now on"
+            elif name not in self._refused_by_prompt:
+                self._refused_by_prompt.add(name)
+                where = "for the prompts that it refuses with it, and only for these"
+            else:
+                continue
             self._run.note(
                 f"{self.judge.model} at {self.judge.service} refuses the parameter {name}; "
-                f"{instead_of(name, replacement)} from now on ({call.refusals[name]})"
+                f"{instead_of(name, replacement)} {where} ({call.refusals[name]})"
             )
+
+    def _learn(self, name: str, replacement: str | int | None) -> None:
+        self._adapt[name] = replacement
+        if name == "n" and replacement is None:
+            self._n_works = False
+        self._run.store.learn(self.judge.service, self.judge.model, fact_of(name, self.judge), replacement)
+
+
+def _sent(call: PendingCall) -> set[str]:
+    """Those of the parameters that a model may refuse which a call has."""
+    judge, prompt = call.request.judge, call.request.prompt
+    has = {
+        "n": len(call.request.keys) > 1,
+        "temperature": judge.temperature is not None,
+        "max_tokens": judge.max_tokens is not None,
+        "response_format": prompt.schema is not None,
+        "logprobs": judge.score is not None,
+        "top_logprobs": judge.score is not None,
+        SYSTEM_ROLE: len(prompt.messages) > 1,
+    }
+    return {name for name, is_sent in has.items() if is_sent}
 
 
 def _is_nothing(reply: Reply) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from inspect import signature
@@ -200,14 +200,16 @@ def judge_worklist(
             lookup = _with_answers(lookup, judge_worklist(first, _options_of_answers(lookup), budget=budget))
         store, options = lookup.stored.store, options.since(began)
         requests, newer_than = _requests(lookup), lookup.newer_than
+        down: Collection[int] = ()
         with _calling(lookup) as progress:
             if requests:
                 outcomes = fetch(
                     requests, store, options, newer_than=newer_than, on_progress=progress.show, budget=budget
                 )
-                _take(lookup, outcomes)
-            if repairs := _repairs(lookup):
+                down = _take(lookup, outcomes)
+            if repairs := _repairs(lookup, down):
                 requests, newer_than, show = repairs.requests, lookup.stored.since, progress.of_repairs()
+                options = lookup.options.since(began)  # with the time that is left
                 outcomes = fetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget)
                 _take_repairs(lookup, outcomes)
     return _table(lookup)
@@ -283,14 +285,16 @@ async def _ajudged(worklist: Worklist, options: Options, budget: Budget | None =
             lookup = _with_answers(lookup, await _ajudged(first, _options_of_answers(lookup), budget))
         store, options = lookup.stored.store, options.since(began)
         requests, newer_than = _requests(lookup), lookup.newer_than
+        down: Collection[int] = ()
         with _calling(lookup) as progress:
             if requests:
                 fetching = afetch(
                     requests, store, options, newer_than=newer_than, on_progress=progress.show, budget=budget
                 )
-                _take(lookup, await fetching)
-            if repairs := _repairs(lookup):
+                down = _take(lookup, await fetching)
+            if repairs := _repairs(lookup, down):
                 requests, newer_than, show = repairs.requests, lookup.stored.since, progress.of_repairs()
+                options = lookup.options.since(began)  # with the time that is left
                 fetching = afetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget)
                 _take_repairs(lookup, await fetching)
     return _table(lookup)
@@ -407,8 +411,8 @@ def _calling(lookup: Lookup) -> Iterator[_Shown]:
             bar.close()
 
 
-def _take(lookup: Lookup, outcomes: Sequence[Any]) -> None:
-    """Read the results of the calls; items of equal content share a reply.
+def _take(lookup: Lookup, outcomes: Sequence[Any]) -> set[int]:
+    """Read the results of the calls; items of equal content share a reply. Returns the judges that are down.
 
     A reply that another run or process paid for comes from the cache.
     """
@@ -429,17 +433,20 @@ def _take(lookup: Lookup, outcomes: Sequence[Any]) -> None:
                 lookup.columns.read(rows, keys, [by_key[key].value for key in keys], source=source)
     if failures:
         _fail(lookup, failures)
+    judge_of = {row: lookup.stored.worklist.place(row)[2] for row in lookup.missing}
+    answering = {judge_of[row] for row in lookup.missing if row not in failures}
+    ended = {judge_of[row] for row, failure in failures.items() if failure.reason in _UNASKED}
+    return ended | {judge_of[row] for row in failures} - answering
 
 
-def _repairs(lookup: Lookup) -> Repairs | None:
+def _repairs(lookup: Lookup, down: Collection[int]) -> Repairs | None:
     """What to ask judges about replies of this call, or of earlier ones that are to be repaired; None if nothing.
 
-    A judge that was stopped, is down or refused a call for its limits is not asked.
+    A judge that was stopped, is `down` or refused a call for its limits is not asked.
     """
     options, columns, worklist = lookup.options, lookup.columns, lookup.stored.worklist
     if options.offline or options.repair is False or not columns.unread:
         return None
-    down = {worklist.place(row)[2] for row in lookup.missing if columns.error(row) in _UNASKED}
     rows = [row for row in (*lookup.missing, *lookup.to_repair) if worklist.place(row)[2] not in down]
     return Repairs.of(worklist, columns, rows) or None
 

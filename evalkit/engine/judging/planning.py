@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,11 +20,11 @@ from evalkit.core.prompts_and_replies import Prompt
 from evalkit.core.settings import Options, Refresh
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging.own_answer_first import first_stage
-from evalkit.engine.judging.repair_request import asked_texts, can_be_repaired, repair_requests
+from evalkit.engine.judging.repair_request import LONGEST, Repairs, asked_texts, can_be_repaired, repair_requests
 from evalkit.engine.judging.reply_lookup import StoredReplies, is_recorded, look_up, warn_changed_text
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist, gc_paused
-from evalkit.engine.request import shares_bill
+from evalkit.engine.request import BYTES_PER_TOKEN, Request, shares_bill
 from evalkit.errors import counted
 from evalkit.rubrics.parsing.reply_cleanup import broke_off
 from evalkit.rubrics.profiles import RubricLike
@@ -183,6 +183,7 @@ def plan(
     recorded: Literal["miss", "use"] = "miss",
     adopt: bool = False,
     cache: str | Path | None = None,
+    repair: bool | None = True,
 ) -> Plan:
     """The calls, the cached share and the cost of a `judge` call, without making any call.
 
@@ -200,7 +201,7 @@ def plan(
         rubric, judges, samples, template, inputs=inputs, on_missing=on_missing, criteria_per_call=criteria_per_call
     )
     work = Worklist.of(spec, items, item_id)
-    return plan_worklist(work, takes_recorded=recorded == "use", adopt=adopt, cache=cache)
+    return plan_worklist(work, takes_recorded=recorded == "use", adopt=adopt, cache=cache, repair=repair)
 
 
 def plan_worklist(
@@ -210,18 +211,23 @@ def plan_worklist(
     adopt: bool = False,
     refresh: Refresh = False,
     cache: str | Path | None = None,
+    repair: bool | None = True,
 ) -> Plan:
-    """`plan` for a work list that exists already; `refresh` is that of the run that is planned."""
+    """`plan` for a work list that exists already; `refresh` and `repair` are those of the run that is planned."""
+    options = Options(
+        recorded="use" if takes_recorded else "miss", adopt=adopt, refresh=refresh, repair=repair, cache=cache
+    )
     with gc_paused():
-        return _planned(work, takes_recorded=takes_recorded, adopt=adopt, refresh=refresh, cache=cache)
+        return _planned(work, options)
 
 
-def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, refresh: Refresh, cache: str | Path | None) -> Plan:
+def _planned(work: Worklist, options: Options) -> Plan:
+    takes_recorded, cache, refresh = options.recorded == "use", options.cache, options.refresh
     store, judges = ReplyStore.open(cache), work.spec.judges
     stored, per_judge = StoredReplies(work, store, takes_recorded), len(work.spec.orders) * work.spec.samples
     n_cached, cached = Counter[int](), [list[int]() for _ in judges]
     missing: dict[int, bytes] = {}
-    to_repair: Collection[int] = ()
+    repairs: Repairs | None = None
     asks_again = refresh is not False or work.spec.per_item
 
     def judge_of(row: int) -> int:
@@ -242,13 +248,12 @@ def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, refresh: Refr
             else:
                 asks_again |= count(row, hit[1])
     missing = work.without_skipped(missing)
-    for row, (_, value) in stored.of_rows(missing, content=True).items() if adopt else ():
+    for row, (_, value) in stored.of_rows(missing, content=True).items() if options.adopt else ():
         asks_again |= count(row, value)
         del missing[row]
     if asks_again:
-        options = Options(recorded="use" if takes_recorded else "miss", adopt=adopt, refresh=refresh)
         lookup = look_up(work, options, store, is_plan=True)
-        again, to_repair = lookup.missing, lookup.to_repair
+        again, repairs = lookup.missing, Repairs.of(work, lookup.columns, lookup.to_repair)
         n_cached.subtract(map(judge_of, again.keys() - missing.keys()))
         missing |= again
     n_recorded = Counter[int]()
@@ -267,14 +272,14 @@ def _planned(work: Worklist, *, takes_recorded: bool, adopt: bool, refresh: Refr
         (judge.name, work.n_asked // len(judges), n_cached[number], n_recorded[number], in_batch[number],
          len(to_call[number]),
          *_prices(work, store, number, to_call[number], cached[number], rendered,
-                  [row for row in to_repair if judge_of(row) == number]))
+                  repairs.requests_of(work, number) if repairs else [], repairs=options.repair is not False))
         for number, judge in enumerate(judges)
     ]  # fmt: skip
     names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_in_batch", "n_to_call", *_PRICES, "n_past"]
     n_requests = sum(_n_requests(work, store, judge, rows) for judge, rows in zip(judges, to_call, strict=True))
     table, n_first = _with_first_answers(pd.DataFrame(rows, columns=names), work, list(missing), refresh, cache)
-    n_skipped = len(work.skipped), work.n_unseen
-    return Plan(table, work.shape[0], work.n_unique, store.where, *n_skipped, n_requests + n_first, len(to_repair))
+    n_skipped, n_to_repair = (len(work.skipped), work.n_unseen), len(repairs.rows) if repairs else 0
+    return Plan(table, work.shape[0], work.n_unique, store.where, *n_skipped, n_requests + n_first, n_to_repair)
 
 
 def _n_requests(work: Worklist, store: ReplyStore, judge: Judge, rows: list[int]) -> int:
@@ -305,11 +310,14 @@ def _prices(
     missing: list[int],
     cached: list[int],
     rendered: dict[tuple[str, ...], Prompt],
-    to_repair: Collection[int],
+    to_repair: Sequence[Request],
+    *,
+    repairs: bool,
 ) -> tuple[float, float, float, float, float, int]:
     """Expected and highest US$ of a judge's missing replies, that in batches, both of repairs, and `Plan.n_past`.
 
-    `rendered` has the prompts that judges share.
+    `rendered` has the prompts that judges share, `to_repair` the repairs of stored replies; with `repairs`, missing
+    ones may need some too.
     """
     if not missing and not to_repair:
         return 0.0, 0.0, 0.0, 0.0, 0.0, 0
@@ -329,7 +337,8 @@ def _prices(
     expected_usd, n_past = expected_price([*work.requests(cached), *requests], store, price)
     usd = sum(map(expected_usd, requests))
     in_batches = usd * batch_share(judge) if has_batches(judge) else np.nan
-    repairs_usd, repairs_at_most = _prices_of_repairs(work, store, at, missing, to_repair, price)
+    new = missing if repairs else []
+    repairs_usd, repairs_at_most = _prices_of_repairs(work, store, at, new, to_repair, price)
     if judge.max_tokens is None:
         return usd, np.nan, in_batches, repairs_usd, np.nan, n_past
     usd_at_most = sum(upper_bound(request, 1, price) * len(request.samples) for request in requests)
@@ -341,26 +350,29 @@ def _prices_of_repairs(
     store: ReplyStore,
     at: int,
     missing: Collection[int],
-    to_repair: Collection[int],
+    to_repair: Sequence[Request],
     price: tuple[float, float],
 ) -> tuple[float, float]:
-    """Expected and highest US$ of the repairs of a judge's missing replies, and of the stored ones `to_repair`.
+    """Expected and highest US$ of the repairs of a judge's missing replies, and of those of stored ones `to_repair`.
 
-    NaN is expected if there are too few earlier replies to tell how many of the missing ones will need one.
+    The longest reply is as long as its tokens, of four bytes, allow and a repair takes. NaN is expected if there are
+    too few earlier replies to tell how many of the missing ones will need a repair.
     """
     from evalkit.engine.calls.budget import FEWEST, expected_price, longest_reply, upper_bound
 
-    expected_usd = most_usd = 0.0
+    if not any(price):
+        return 0.0, 0.0
+    expected_usd = sum(map(expected_price(to_repair, store, price)[0], to_repair)) if to_repair else 0.0
+    most_usd = sum(upper_bound(request, 1, price) for request in to_repair)
     n_missing = Counter(criterion for row in missing if can_be_repaired(work, criterion := work.place(row)[1], at))
-    n_again = Counter(work.place(row)[1] for row in to_repair)
-    for criterion in n_missing | n_again if any(price) else ():
-        longest = repair_requests(work, criterion, at, ["x" * longest_reply(work.spec.judges[at])])
-        n, n_stored = n_missing[criterion], n_again[criterion]
-        most_usd += (n + n_stored) * sum(upper_bound(request, 1, price) for request in longest)
+    n_bytes = min(BYTES_PER_TOKEN * longest_reply(work.spec.judges[at]), LONGEST)
+    for criterion, n in n_missing.items():
+        longest = repair_requests(work, criterion, at, ["x" * n_bytes])
+        most_usd += n * sum(upper_bound(request, 1, price) for request in longest)
         earlier = [reply for _, reply in store.earlier_replies(work.parts[criterion][at])]
         requests = repair_requests(work, criterion, at, asked_texts(work, criterion, at, earlier))
         usd_of, _ = expected_price([*requests, *longest], store, price)
         usd = [usd_of(request) for request in requests or longest]
         share = len(requests) / len(earlier) if len(earlier) >= FEWEST else np.nan
-        expected_usd += ((n * share if n else 0) + n_stored) * sum(usd) / max(1, len(usd))
+        expected_usd += n * share * sum(usd) / max(1, len(usd))
     return expected_usd, most_usd

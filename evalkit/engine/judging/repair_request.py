@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 UNREAD = ("unreadable", "ambiguous")
 """Errors of replies that a repair is asked for."""
-_NONE, _LONGEST = "none", 20_000
+LONGEST = 20_000
+"""The most characters of a reply that is asked about."""
+_NONE = "none"
 _OBJECT = re.compile(r"\{[^{}]*\}")
 _LIST_HEAD = re.compile(r"^[ \t]*\w{1,2}[.)](?=[ \t]+\S)", re.MULTILINE)
 _SMALL_A = re.compile(r"(?<![\w(\[*_`])a(?![\w)\]*_`])")  # the article
@@ -141,7 +143,7 @@ def can_be_repaired(worklist: Worklist, criterion: int, judge: int) -> bool:
 def _asked_text(reply: str, scale: Scale) -> str | None:
     """An unread reply without its thinking, to ask about; None if it names no level, or is too long."""
     body = take_apart(plain(reply)).body.strip()
-    return body if len(body) <= _LONGEST and _codes_in(body, scale) else None
+    return body if len(body) <= LONGEST and _codes_in(body, scale) else None
 
 
 def asked_texts(worklist: Worklist, criterion: int, judge: int, replies: Iterable[Reply]) -> list[str]:
@@ -197,6 +199,11 @@ class Repairs:
     def requests(self) -> list[Request]:
         """The requests to send."""
         return [request for stage, rows_of in self.stages for request in stage.requests([*range(len(rows_of))])]
+
+    def requests_of(self, worklist: Worklist, judge: int) -> list[Request]:
+        """Those that one judge of the calling work list gets."""
+        of_judge = [stage for stage in self.stages if worklist.place(stage[1][0][0])[2] == judge]
+        return Repairs(of_judge).requests
 
     def take(self, columns: Columns, values: Mapping[bytes, tuple[bytes, str]]) -> None:
         """Give the rows the repairs that are there: key -> stored reply, and where it comes from."""

@@ -237,7 +237,7 @@ def refused_parameter(
         name = _named(said, body, sent)
     else:
         return None
-    text = re.sub(rf"\b{status}\b", "", said.text)  # repeated in a message, it is no limit
+    text = re.sub(rf"^\W*(?:[A-Za-z]+\W+){{0,3}}{status}\b", "", said.text)  # at the head of a message, it is no limit
     if name == "logprobs" and "top_logprobs" in sent and _lower_number(text, body["top_logprobs"]):
         name = "top_logprobs"  # more than the server takes
     if name not in sent:

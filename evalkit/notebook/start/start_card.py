@@ -353,9 +353,10 @@ class StartCard(NotebookWidget):
         self.items, self.inputs, self.labels, self._lines = items, inputs, labels, lines
         self._n_skipped = len(work.skipped) - work.n_unseen
         recorded, cache = self._options.get("recorded") == "use", self._options.get("cache")
+        repair = self._options.get("repair", True)
 
         def show_plan() -> None:
-            plan = plan_worklist(work, takes_recorded=recorded, adopt=True, cache=cache)
+            plan = plan_worklist(work, takes_recorded=recorded, adopt=True, cache=cache, repair=repair)
             head = plan_line(plan, self._options.get("budget_usd"))
             if self._opened is None and self.items is items:
                 self.widget.status = {"plan": head}

@@ -169,8 +169,8 @@ class Setup:
     def plan(self, version: Version, item_ids: Collection[str] | None = None, **changed: Any) -> Plan:
         """The calls and cost of a run of a version now, on all items or on some; makes no calls."""
         options = self.judging(**changed)
-        replies_that_count: Any = {"takes_recorded": options.recorded == "use", "refresh": options.refresh}
-        return plan_worklist(self.worklist(version, item_ids), **replies_that_count, adopt=True, cache=self.cache)
+        own: Any = {"takes_recorded": options.recorded == "use", "refresh": options.refresh, "repair": options.repair}
+        return plan_worklist(self.worklist(version, item_ids), **own, adopt=True, cache=self.cache)
 
     def worklist(self, version: Version, item_ids: Collection[str] | None = None) -> Worklist:
         """All that a version judges, or what it judges of some items; raises for rules that do not fit its scales."""

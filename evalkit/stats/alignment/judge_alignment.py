@@ -367,11 +367,13 @@ def _agreement_of_rest(panel: Panel, answers: Answers, rows: Flags, kinds: KindO
     pairs = [(answers.take(rows), people.take(rows)) for people in panel.annotators.references(options.reference)]
     figures = _figures(pairs, panel.unit[rows], kinds) if rows.any() else {}
     texts = list[str]()
-    for name in (name for name in _WITHOUT_REPAIRS if name in options.figures and name in figures):
+    names = [name for name in options.figures if name in figures]
+    for name in [name for name in names if name in _WITHOUT_REPAIRS] or names[:1]:
         value, ends = figures[name]
         if ends is not None and not np.isnan(value):
             texts.append(f"{name} {figure(value, ends.low, ends.high)}")
-    return f"on the other {counted_items(int(rows.sum()), 'item')}: {', '.join(texts) or 'no figure'}"
+    n = int(rows.sum())
+    return f"on the other {counted_items(n, 'item')}: {', '.join(texts) or 'no figure'}" if n else "all of them"
 
 
 def _figures(pairs: list[Pair], clusters: Ints, kinds: KindOptions) -> Found:

@@ -73,13 +73,16 @@ def test_each_empty_completion_is_repeated_before_the_judge_is_stopped(tmp_path:
     assert ["its first 5 replies were all cut off or empty" in note for note in notes] == [True]
 
 
-@pytest.mark.parametrize(("concurrency", "retries"), [(4, 2), (8, 1), (3, 0)])
-def test_no_more_are_asked_than_were_under_way(tmp_path: Path, concurrency: int, retries: int) -> None:
+@pytest.mark.parametrize(("concurrency", "retries"), [(4, 2), (8, 1), (3, 0), (40, 3)])
+def test_five_of_those_that_came_back_empty_are_repeated(tmp_path: Path, concurrency: int, retries: int) -> None:
+    """All of the first wave is paid, but of their repetitions only those that decide."""
     asked = Asked(lambda item, n: NOTHING)
     rows, _ = judged(asked, 40, tmp_path, concurrency=concurrency, retries=retries)
-    assert rows == {"empty": len(asked), "stopped": 40 - len(asked)}
-    assert set(asked.values()) == {1 + retries}
+    n_empty = rows.pop("empty")
+    assert sum(rows.values()) == 40 - n_empty
+    assert 5 <= n_empty < 5 + concurrency
     assert 5 <= len(asked) < 5 + concurrency
+    assert sum(asked.values()) <= len(asked) + (5 if retries else 0) * retries
 
 
 @pytest.mark.parametrize("concurrency", [1, 4, 32])
@@ -92,12 +95,20 @@ def test_a_service_that_works_at_the_second_attempt_is_not_stopped(
     assert (rows, sum(asked.values()), notes) == ({"scored": 30}, 60, [])
 
 
-@pytest.mark.parametrize("again", [BUSY, DOWN, NOTHING])
-def test_a_call_that_waits_for_its_repetition_may_still_refute_it(tmp_path: Path, again: Step) -> None:
-    """The first of nine calls fails, then is answered; the others are cut off meanwhile."""
-    asked = Asked(lambda item, n: CUT if item else again if n == 1 else GOOD)
+def test_an_empty_completion_that_is_repeated_may_still_refute_it(tmp_path: Path) -> None:
+    """The first of nine calls is empty, then answered; the others are cut off meanwhile."""
+    asked = Asked(lambda item, n: CUT if item else NOTHING if n == 1 else GOOD)
     rows, notes = judged(asked, 9, tmp_path, retries=2)
     assert (rows, notes) == ({"truncated": 8, "scored": 1}, [])
+
+
+def test_five_cut_replies_need_not_wait_for_the_retries_of_a_failing_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 3000.0)
+    asked = Asked(lambda item, n: CUT if item else DOWN)
+    rows, _ = judged(asked, 9, tmp_path, retries=2)
+    assert (rows, sum(asked.values())) == ({"truncated": 5, "stopped": 4}, 6)
 
 
 def test_four_empty_completions_stop_nothing(tmp_path: Path) -> None:

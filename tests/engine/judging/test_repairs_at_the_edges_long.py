@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from servers import judge_server
 import evalkit as ek
 from evalkit.core.formatting import Bill
 from evalkit.engine import JudgeBatch, judge_files
+from evalkit.engine.calls import event_loop
 from evalkit.engine.judging.planning import plan_worklist
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
@@ -170,6 +172,49 @@ def test_a_plan_says_what_repairs_of_stored_replies_may_cost(tmp_path: Path) -> 
     assert 0 < Bill.of(table, "live").usd <= most
 
 
+def test_a_plan_without_repairs_has_no_price_of_them(tmp_path: Path) -> None:
+    with judge_server(faults=Speaker()) as server:
+        new = ek.plan(some_items(), FIVE, on(server), samples=1, repair=False, cache=tmp_path)
+        judged(server, tmp_path, repair=False)
+        work = Worklist.of(Spec.of(FIVE, on(server), 1), pd.DataFrame(some_items()))
+        stored = plan_worklist(work, refresh="unscored", repair=False, cache=tmp_path)
+    prices = ["usd_repairs", "usd_repairs_at_most"]
+    assert new.table[prices].to_numpy().tolist() == stored.table[prices].to_numpy().tolist() == [[0.0, 0.0]]
+    assert "repairs" not in new.price
+    assert (stored.n_to_call, stored.n_to_repair) == (3, 0), "what is unread is asked again"
+
+
+@pytest.mark.parametrize("word", ["words ", "Wörter über ", "意見はいろいろ"])
+def test_a_budget_as_planned_is_enough_to_repair_long_replies(tmp_path: Path, word: str) -> None:
+    says = f"Answer no # has {word * 800}. {UNREAD}"
+    with judge_server(faults=Speaker(says)) as server:
+        judged(server, tmp_path, repair=False)
+        work = Worklist.of(Spec.of(FIVE, on(server), 1), pd.DataFrame(some_items()))
+        plan = plan_worklist(work, refresh="unscored", cache=tmp_path)
+        most = float(plan.table["usd_repairs_at_most"].iloc[0])
+        table = judged(server, tmp_path, refresh="unscored", budget_usd=most, concurrency=1)
+    assert table["repaired"].tolist() == [True] * 3
+
+
+@pytest.mark.parametrize("asks", ["judge", "ajudge"])
+def test_a_judge_that_answers_no_call_is_asked_for_no_repair(tmp_path: Path, asks: str) -> None:
+    """Item 0 is unread, items 1 and 2 were empty: both are asked again, the server is down by then."""
+    speaker = Speaker(
+        fault=lambda is_repair: None if "ITEM-0" in str(speaker.judged[-1]) else {"content": "none at all"}
+    )
+    with judge_server(faults=speaker) as server:
+        judged(server, tmp_path, repair=False)
+        speaker.judged.clear()
+        speaker.fault = lambda is_repair: {"status": 503, "body": {"error": {"message": "down"}}}
+        again: dict[str, Any] = {"samples": 1, "progress": False, "cache": tmp_path, "retries": 0}
+        if asks == "judge":
+            table = ek.judge(some_items(), FIVE, on(server), refresh="unscored", **again)
+        else:
+            table = asyncio.run(ek.ajudge(some_items(), FIVE, on(server), refresh="unscored", **again))
+    assert (len(speaker.judged), len(speaker.asked)) == (2, 0)
+    assert table["score"].isna().all()
+
+
 def test_parts_and_files_have_the_same_columns_with_and_without_a_repair(tmp_path: Path) -> None:
     speaker = Speaker(fault=lambda is_repair: None)
     says = {"0": "4", "1": UNREAD}
@@ -205,3 +250,18 @@ def test_a_table_from_a_csv_file_bills_repairs(tmp_path: Path) -> None:
     assert Bill.of(back).usd == pytest.approx(Bill.of(table).usd)
     table.assign(repaired=False).to_csv(tmp_path / "table.csv", index=False)
     assert not ek.tables.read_table(tmp_path / "table.csv", "judgments")["repaired"].any()
+
+
+def test_repairs_have_the_time_that_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left, fetch = list[float](), event_loop.fetch
+
+    def noted(requests: Any, store: Any, options: Any, **more: Any) -> Any:
+        left.append(options.max_seconds)
+        return fetch(requests, store, options, **more)
+
+    monkeypatch.setattr(event_loop, "fetch", noted)
+    speaker = Speaker(fault=lambda is_repair: None if is_repair else {"content": UNREAD, "delay": 0.3})
+    with judge_server(faults=speaker) as server:
+        judged(server, tmp_path, n=1, max_seconds=300)
+    assert len(left) == 2
+    assert left[0] - left[1] >= 0.3, "what the reply took"

@@ -60,7 +60,7 @@ def test_without_the_column_nothing_is_said() -> None:
 
 def test_where_all_rest_on_repairs_there_is_no_other_figure() -> None:
     notes = ek.align(ek.vote(judgments("".join(ITEMS))), LABELS)["notes"].iloc[0]
-    assert "8 of 8 labelled items by a repaired reply (on the other 0 items: no figure)" in notes
+    assert "8 of 8 labelled items by a repaired reply (all of them)" in notes
 
 
 def test_items_without_a_label_do_not_count() -> None:
