@@ -15,7 +15,7 @@ from evalkit.gate.judgment_status import named
 from evalkit.gate.results_and_exit_code import Measured, Status, worst
 from evalkit.gate.traces import REDACTED, Trace
 from evalkit.rubrics import Rubric, Scale
-from evalkit.rubrics.item_criteria import CriteriaForm, exploded, refuse_lists_beside, refuse_other_scales
+from evalkit.rubrics.item_criteria import CriteriaForm, exploded, refuse_numbers_beside, refuse_other_scales
 from evalkit.stats.aggregation.item_points import points
 from evalkit.tables.items import is_missing
 
@@ -38,7 +38,7 @@ def criteria_of(traces: Mapping[str, tuple[Trace, Any]]) -> dict[str, pd.DataFra
         rows |= dict.fromkeys(alike, f"the trace has no {form.column}{advice}")
         items = [(key, (key, item)) for key, item in alike.items() if not is_missing(item.get(form.column))]
         exploded_rows = _each(items, partial(_exploded, form))
-        rows |= exploded_rows | _with_lists_beside(form, alike, exploded_rows)
+        rows |= exploded_rows | _with_numbers_beside(form, alike, exploded_rows)
     return rows
 
 
@@ -77,15 +77,15 @@ def _exploded(form: CriteriaForm, items: list[tuple[str, Any]]) -> dict[str, Any
     return {str(item): rows.reset_index(drop=True) for item, rows in groups}
 
 
-def _with_lists_beside(
+def _with_numbers_beside(
     form: CriteriaForm, items: Mapping[str, Any], rows: Mapping[str, pd.DataFrame | str]
 ) -> dict[str, str]:
-    """Why none of the traces can be judged: all have a value for each criterion in a field that nothing reads."""
+    """Why none of the traces can be judged: all have a number for each criterion in a field that nothing reads."""
     counts = {key: len(criteria) for key, criteria in rows.items() if not isinstance(criteria, str)}
     columns = [form.column, "scale"]  # a trace's own scale is not that of its criteria
     beside = pd.DataFrame([items[key] for key in counts], dtype=object).drop(columns=columns, errors="ignore")
     try:
-        refuse_lists_beside(beside.items(), [*counts.values()], form)
+        refuse_numbers_beside(beside.items(), [*counts.values()], form)
     except InputError as problem:
         return dict.fromkeys(counts, str(problem))
     return {}

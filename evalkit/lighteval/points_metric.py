@@ -18,7 +18,13 @@ from evalkit.lighteval.items import Fields, fields_text, items_of
 from evalkit.lighteval.metric_settings import Declared, MetricSettings
 from evalkit.lighteval.metrics import ProgressLog, RubricScore, judge_rows
 from evalkit.rubrics import Scale
-from evalkit.rubrics.item_criteria import CriteriaForm, criteria_in, exploded, refuse_lists_beside, refuse_other_scales
+from evalkit.rubrics.item_criteria import (
+    CriteriaForm,
+    criteria_in,
+    exploded,
+    refuse_numbers_beside,
+    refuse_other_scales,
+)
 from evalkit.rubrics.rubric import OWN_CRITERIA, REQUIREMENT
 from evalkit.stats.aggregation.item_points import points
 
@@ -30,7 +36,6 @@ class PointsScore(RubricScore):
 
     def __init__(self, declared: Declared, name: str, fields: Fields, options: Mapping[str, Any]) -> None:
         place = fields.get(OWN_CRITERIA)
-        self._is_function = callable(place)
         self._form = CriteriaForm.of(None if callable(place) else place)
         places = {**fields, REQUIREMENT: place if callable(place) else partial(_cell_of, self._form.column)}
         places.pop(OWN_CRITERIA, None)
@@ -44,18 +49,16 @@ class PointsScore(RubricScore):
         """Raise what prevents judging a task; also for documents whose criteria cannot be judged."""
         settings = super().check(task, docs)
         scales = [] if settings is None else [criterion.scale for criterion in settings.spec.rubric.criteria]
-        counts, cells = list[int](), list[Any]()
+        counts = list[int]()
         for doc in docs if settings is not None else ():
-            cells.append(self._fields[REQUIREMENT](doc))
             try:
-                criteria = criteria_in(cells[-1], self._form)
+                criteria = criteria_in(self._fields[REQUIREMENT](doc), self._form)
                 refuse_other_scales([(criterion.id, criterion.scale) for criterion in criteria], scales)
             except InputError as problem:
                 raise InputError(f"task {doc.task_name!r}, document {doc.id!r}: {problem}") from None
             counts.append(len(criteria))
         beside = pd.DataFrame([doc.specific or {} for doc in docs[: len(counts)]], dtype=object)
-        # a function reads a document as it likes, and cannot say which lists it does not read
-        refuse_lists_beside(beside.items(), counts, self._form, cells, only_numbers=self._is_function)
+        refuse_numbers_beside(beside.items(), counts, self._form)
         return settings
 
     def _figures(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:

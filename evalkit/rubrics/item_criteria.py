@@ -26,7 +26,6 @@ from evalkit.rubrics.rubric import OWN_CRITERIA, REQUIREMENT, Rubric
 from evalkit.rubrics.scales import Scale
 from evalkit.tables.items import ItemsLike, as_frame, as_items, canonical, is_missing
 from evalkit.tables.lists_in_texts import list_in
-from evalkit.tables.messages import holds_chats
 from evalkit.tables.schemas import id_text
 
 FIELDS = ("text", "id", "points", "axis", "requires", "parent", "scale")
@@ -169,7 +168,7 @@ def explode_criteria(
         For criteria with fields of other names, these: ``{"text": "title", "points": "weight"}``. Or the name of a
         reader: ``healthbench``, ``paperbench``, ``devai``, ``apex``, ``dr_tulu``, or one of an installed package.
     ignore
-        Fields that are not read, and columns of lists or numbers that are none of the criteria's.
+        Fields that are not read, and columns of numbers that are none of the criteria's.
     item_id
         The column that holds the ids.
 
@@ -192,7 +191,7 @@ def explode_criteria(
     ------
     InputError
         For items without criteria, whatever `lint_criteria` lists as an error, and a column of the items with as
-        many values as each item has criteria: a list of anything but messages, or numbers.
+        many numbers as each item has criteria.
     ConfigError
         For an unknown reader or field in `fields`.
 
@@ -220,7 +219,7 @@ def exploded(items: ItemsLike, form: CriteriaForm, item_id: str | None = None) -
         raise InputError(f"{counted(len(errors), 'item has', 'items have')} invalid criteria: {'; '.join(errors[:3])}")
     places, judged = [number for number, _ in rows], [criterion for _, criterion in rows]
     counts = np.bincount(np.array(places, dtype=np.int64), minlength=len(frame))
-    refuse_lists_beside(frame.items(), counts.tolist(), form, cells)
+    refuse_numbers_beside(frame.items(), counts.tolist(), form)
     repeated = frame.drop(columns=["group_id"], errors="ignore").iloc[places].reset_index(drop=True)
     texts, name = repeated.pop("item_id"), item_id or "item_id"
     source = as_frame(items)
@@ -332,51 +331,44 @@ def lint_criteria(
     return pd.DataFrame(rows, columns=["severity", "where", "message"])
 
 
-def refuse_lists_beside(
-    columns: Iterable[tuple[Any, Iterable[Any]]],
-    counts: Sequence[int],
-    form: CriteriaForm,
-    criteria: Iterable[Any] = (),
-    *,
-    only_numbers: bool = False,
+def refuse_numbers_beside(
+    columns: Iterable[tuple[Any, Iterable[Any]]], counts: Sequence[int], form: CriteriaForm
 ) -> None:
-    """Raise for a column with as many values as each item has criteria: they may say what the criteria are worth.
+    """Raise for a column with as many numbers as each item has criteria: they may say what the criteria are worth.
 
-    Such a column holds lists of anything but the messages of a chat (with `only_numbers`, of numbers), mappings to
-    numbers, or numbers in a text; and it is no copy of the cells that hold the criteria.
+    Such a column holds lists of numbers, mappings to numbers, or several numbers in a text.
     """
-    own_texts = [*map(str, criteria)]
     for name, column in columns:
-        cells = [*column]
-        values = [(_values(cell), n) for cell, n in zip(cells, counts, strict=True) if not _is_empty(cell)]
-        if name in form.ignore or not values or not all(len(of_item) == n for of_item, n in values):
+        cells = [(cell, n) for cell, n in zip(column, counts, strict=True) if not _is_empty(cell)]
+        if name in form.ignore or not cells or any(len(_numbers(cell)) != n for cell, n in cells):
             continue
-        is_list = any(_is_list(_from_text(cell)) for cell in cells)
-        if [*map(str, cells)] == own_texts or holds_chats(cells) or not (is_list or any(n > 1 for _, n in values)):
-            continue
-        if only_numbers and not all(_are_numbers(of_item) for of_item, _ in values):
-            continue
-        fact = f"the column {name!r} holds a value for each criterion, which nothing reads"
+        if all(n == 1 and not _is_list(_from_text(cell)) for cell, n in cells):
+            continue  # a number for an item
+        fact = f"the column {name!r} holds a number for each criterion, which nothing reads"
         raise InputError(f"{fact}; if they are points, put them into the criteria, as in {{'text': …, 'points': 3}}; "
                          f"if they are not, leave them out with ignore=[{name!r}]")  # fmt: skip
 
 
-def _values(cell: Any) -> list[Any]:
-    """The values of a cell: those of a list, the numbers of a mapping or of a text; none if it has none of these."""
+def _numbers(cell: Any) -> list[Any]:
+    """The numbers of a list, a mapping or a text, with the missing ones; none if it holds anything else."""
     values = _listed(_from_text(cell))
-    if isinstance(values, list):
-        return values
-    numbers = [*values.values()] if isinstance(values, Mapping) else re.split(r"\s*[,;|\s]\s*", str(values).strip())
-    return numbers if _are_numbers(numbers) else []
-
-
-def _are_numbers(values: Iterable[Any]) -> bool:
-    return all(isinstance(value, bool) or _NUMBER.fullmatch(str(value)) for value in values)
+    if isinstance(values, Mapping):
+        values = [*values.values()]
+    elif not isinstance(values, list):
+        values = re.split(r"\s*[,;|\s]\s*", str(values).strip())
+    numbers = [value for value in values if not is_missing(value)]
+    is_number = (isinstance(value, bool) or _NUMBER.fullmatch(str(value)) for value in numbers)
+    return values if numbers and all(is_number) else []
 
 
 def _from_text(cell: Any) -> Any:
-    """The list that a text is, or else the cell."""
-    return cell if not isinstance(cell, str) or (values := list_in(cell)) is None else values
+    """The list or mapping that a text is, or else the cell."""
+    if not isinstance(cell, str) or cell.lstrip()[:1] not in ("[", "(", "{"):
+        return cell
+    try:
+        return _read(cell)
+    except (ValueError, RecursionError):
+        return cell
 
 
 def own_scale(cell: Any) -> Scale:

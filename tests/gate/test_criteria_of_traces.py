@@ -306,7 +306,7 @@ def test_criteria_of_another_form_are_read_as_the_test_says_and_what_nothing_rea
     for criteria, more, status, text in (
         (form, {}, "pass", "1 of 4 points"),
         ("rubric", {}, "error", "criterion 1 has fields that nothing reads: 'title'"),
-        (form, {"worth": [5, -2]}, "error", "the column 'worth' holds a value for each criterion"),
+        (form, {"worth": [5, -2]}, "error", "the column 'worth' holds a number for each criterion"),
         ({**form, "ignore": ["why", "worth"]}, {"worth": [5, -2]}, "pass", "1 of 4 points"),
     ):
         test = {"id": "t", "expected": {"type": "criteria", "min_points": 0.2, "criteria": criteria}}

@@ -159,7 +159,7 @@ def test_where_criteria_come_from_and_what_is_refused_before_a_model_is_loaded(r
         assert [row["requirement_n_criteria"] for row in rows] == [len(doc.specific["criteria"]) for doc in docs]
     weighted = [Doc(query="q", choices=[""], gold_index=0, id=doc.id, task_name="own|0",
                     specific={**doc.specific, "w": [2] * len(doc.specific["criteria"])}) for doc in docs]  # fmt: skip
-    with pytest.raises(InputError, match="the column 'w' holds a value for each criterion"):
+    with pytest.raises(InputError, match="the column 'w' holds a number for each criterion"):
         judge_metric("requirement").sample_level_fn.check("own|0", weighted)
     scaled = [{"text": "a", "scale": [0, 0.5, 1]}]
     for cell, text in (([], "it has no criteria"), ([{"text": "a", "points": 0}], "points"), (None, "requirement"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import string
@@ -13,7 +14,7 @@ from right_criteria import AXES, STATEMENTS
 
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError
-from evalkit.rubrics.item_criteria import FIELDS, CriteriaForm, criteria_in, refuse_lists_beside
+from evalkit.rubrics.item_criteria import FIELDS, CriteriaForm, criteria_in, refuse_numbers_beside
 
 SOME_WORDS = ("weight", "must_not", "негатив", "polarity", "pts", "when", "needs", "below", "группа", "level", "Text",
               "importance", "tags", "expected", "subs", "not met", "why", "source", "kind", "requirement")  # fmt: skip
@@ -77,14 +78,8 @@ def numbers_in_a_column(draw: random.Random) -> tuple[dict[str, Any], str]:
     cell, name = criteria(draw), f"{word(draw)}_"
     numbers = [draw.choice([1, -2, 0.5, 1e-7, True, "3", "−1", "50%", ".5"]) for _ in cell]
     form = draw.choice([list, tuple, lambda given: {f"k{n}": number for n, number in enumerate(given)}])
-    return {"criteria": cell, name: form(numbers)}, name
-
-
-def values_in_a_column(draw: random.Random) -> tuple[dict[str, Any], str]:
-    """Texts, mappings or lists, as many as there are criteria."""
-    cell, name = criteria(draw), f"{word(draw)}_"
-    leaf = draw.choice([lambda: word(draw), lambda: {word(draw): value(draw)}, lambda: [value(draw)]])
-    return {"criteria": cell, name: [leaf() for _ in cell]}, name
+    column = form(numbers)
+    return {"criteria": cell, name: draw.choice([column, json.dumps(column)])}, name
 
 
 def numbers_in_a_text(draw: random.Random) -> tuple[dict[str, Any], str]:
@@ -98,7 +93,7 @@ def numbers_in_a_text(draw: random.Random) -> tuple[dict[str, Any], str]:
 
 KINDS: tuple[Callable[[random.Random], tuple[dict[str, Any], str]], ...] = (
     with_field, without_text, nested, two_lists, numbers_in_the_cell, worths_of_texts, numbers_in_a_column,
-    values_in_a_column, numbers_in_a_text,
+    numbers_in_a_text,
 )  # fmt: skip
 
 
@@ -106,7 +101,7 @@ def read(item: dict[str, Any]) -> None:
     """What `explode_criteria` does with an item, without tables."""
     counts = [len(criteria_in(item["criteria"]))]
     beside = [(name, [cell]) for name, cell in item.items() if name != "criteria"]
-    refuse_lists_beside(beside, counts, CriteriaForm())
+    refuse_numbers_beside(beside, counts, CriteriaForm())
 
 
 @pytest.mark.long
@@ -152,9 +147,9 @@ def test_a_form_that_cannot_be_is_refused_with_the_line_that_works() -> None:
 
 def test_numbers_beside_the_criteria_are_seen_in_all_items_or_none() -> None:
     items = [{"item_id": n, "criteria": ["Says A", "Says B", "Says C"][:n], "w": [1] * n} for n in (1, 2, 3)]
-    with pytest.raises(InputError, match=r"the column 'w' holds a value for each criterion.*ignore=\['w'\]"):
+    with pytest.raises(InputError, match=r"the column 'w' holds a number for each criterion.*ignore=\['w'\]"):
         ek.explode_criteria(items)
-    with pytest.raises(InputError, match="the column 'w' holds a value for each criterion"):
+    with pytest.raises(InputError, match="the column 'w' holds a number for each criterion"):
         ek.explode_criteria(items[:1])
     embeddings = [{**item, "w": [0.5] * 4} for item in items]
     assert len(ek.explode_criteria(embeddings)) == 6
@@ -171,15 +166,12 @@ def test_numbers_beside_the_criteria_are_seen_in_all_items_or_none() -> None:
     ):
         one_each = [{**item, "w": other * 4 if isinstance(other, list) else other} for item in items]
         assert len(ek.explode_criteria(one_each)) == 6
-    chats = [{**item, "w": [{"role": "user", "content": "hi"}] * len(item["criteria"])} for item in items]
-    assert ek.explode_criteria(chats)["w"].tolist() == [item["w"] for item in chats for _ in item["criteria"]]
-    copies = [
-        {"criteria": item["criteria"], "rubric": [*item["criteria"]]} for item in items
-    ]  # what is read twice is read
-    assert len(ek.explode_criteria(copies)) == len(ek.explode_criteria(copies, "rubric")) == 6
+    for passage in ("a passage", {"role": "user", "content": "hi"}, {"rank": 1}, ["a", 2], None, [1, 2]):
+        beside = [{**item, "w": [passage] * len(item["criteria"])} for item in items]
+        assert len(ek.explode_criteria(beside)) == 6, "no numbers, so none of the criteria's business"
     gaps = [{**item, "w": [None, "5, 1", "4, 2, -1"][n]} for n, item in enumerate(items)]
     for empty in (None, "", [], "5", 5):
         gaps[0]["w"] = empty  # or one number for one criterion
-        with pytest.raises(InputError, match="the column 'w' holds a value for each criterion"):
+        with pytest.raises(InputError, match="the column 'w' holds a number for each criterion"):
             ek.explode_criteria(gaps)
     assert len(ek.explode_criteria([{**item, "w": "5"} for item in items[:1]])) == 1  # a number, and one criterion

@@ -18,7 +18,13 @@ from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.engine.providers import check_ready
 from evalkit.errors import InputError, JudgeError, listed
-from evalkit.rubrics.item_criteria import CriteriaForm, criteria_in, exploded, refuse_lists_beside, refuse_other_scales
+from evalkit.rubrics.item_criteria import (
+    CriteriaForm,
+    criteria_in,
+    exploded,
+    refuse_numbers_beside,
+    refuse_other_scales,
+)
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.rubrics.rubric import OWN_CRITERIA, REQUIREMENT
 from evalkit.stats.aggregation.aggregating import aggregate
@@ -97,7 +103,7 @@ class Reward:
         return [missing if math.isnan(score) else score for score in scores.tolist()]
 
     def _check_columns(self, columns: Mapping[str, Any], n_criteria: Mapping[int, int]) -> None:
-        """Raise for lists beside the criteria, at the first step: later, as many tokens as criteria may be chance."""
+        """Raise for numbers beside the criteria, at the first step: later, as many tokens as criteria may be chance."""
         lists = {
             name: column
             for name, column in columns.items()
@@ -105,7 +111,7 @@ class Reward:
         }
         beside = ((name, [column[number] for number in n_criteria]) for name, column in lists.items())
         if not self.log:
-            refuse_lists_beside(beside, [*n_criteria.values()], self._form)
+            refuse_numbers_beside(beside, [*n_criteria.values()], self._form)
 
     def _scores(self, frame: pd.DataFrame, reasons: Counter[str], *, is_own: bool) -> pd.Series:
         """The score of each row by its id; `reasons` counts those without."""

@@ -94,7 +94,7 @@ def test_criteria_of_another_form_are_read_as_inputs_say_and_what_nothing_reads_
     assert plain(**words, criteria=foreign) == [None, None]
     assert "nothing reads: 'title'" in plain.log[-1]["problems"][0]  # type: ignore[attr-defined]
     weights = [[5, -2], [1, 1]]
-    with pytest.raises(InputError, match="the column 'other' holds a value for each criterion"):
+    with pytest.raises(InputError, match="the column 'other' holds a number for each criterion"):
         ek.engine.reward("requirement", judge(), cache=tmp_path)(**words, criteria=own, other=weights)
     assert named(**words, rubric=foreign, other=weights) == plain(**words, criteria=own)
     with pytest.raises(ConfigError, match="unknown reader 'health'"):
