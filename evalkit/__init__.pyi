@@ -10,6 +10,7 @@ from . import gate as gate
 from . import lighteval as lighteval
 from . import notebook as notebook
 from . import plots as plots
+from . import readers as readers
 from . import rubrics as rubrics
 from . import runs as runs
 from . import stats as stats

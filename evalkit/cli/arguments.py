@@ -13,6 +13,7 @@ import evalkit as ek
 from evalkit.core.judge_settings import CALL_FLAGS, FLAGS, JUDGE_SETTINGS
 from evalkit.core.lists_of_choices import ON_MISS, ON_MISSING, RECORDED
 from evalkit.core.settings import CONCURRENCY, RULE_NAMES, Options
+from evalkit.core.strict_json import read_json
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
 from evalkit.errors.secrets import without_keys
 
@@ -131,11 +132,12 @@ moment = read_as("a date (2026-01-31), an age (30d, 12h, 8w) or a Unix time", _m
 """Unix time of a date, of a Unix time, or of an age: ``30d``, ``12h``, ``8w``."""
 
 
-def _input_column(text: str) -> tuple[str, str]:
+def _input_column(text: str) -> tuple[str, Any]:
+    """An input and its column; for criteria that have a form of their own, its JSON."""
     name, _, column = (part.strip() for part in text.partition("="))
     if not name or not column:
         raise ValueError
-    return name, column
+    return name, read_json(column) if column.startswith("{") else column
 
 
 def _label_columns(text: str) -> tuple[str, list[str]]:

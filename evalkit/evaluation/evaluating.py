@@ -42,7 +42,7 @@ def evaluate(
     template: str | None = None,
     criteria_per_call: int | Literal["all"] | None = None,
     item_id: str | None = None,
-    inputs: Mapping[str, str] | None = None,
+    inputs: Mapping[str, Any] | None = None,
     on_missing: OnMissing = "raise",
     **options: Unpack[JudgeOptions],
 ) -> Evaluation:

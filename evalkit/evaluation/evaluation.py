@@ -134,7 +134,7 @@ class Evaluation:
         aggregate: str | Callable[..., Any] | None = None,
         quorum: float | None = None,
         item_id: str | None = None,
-        inputs: Mapping[str, str] | None = None,
+        inputs: Mapping[str, Any] | None = None,
     ) -> Evaluation:
         """An evaluation of judgments that exist already: imported, or saved from an earlier run.
 

@@ -115,7 +115,7 @@ def open_evaluation(
     labels: LabelsLike | None = None,
     *,
     item_id: str | None = None,
-    inputs: Mapping[str, str] | None = None,
+    inputs: Mapping[str, Any] | None = None,
     cache: str | Path | None = None,
 ) -> Evaluation:
     """A past evaluation, computed again from the stored replies; makes no calls.

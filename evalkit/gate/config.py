@@ -23,6 +23,7 @@ from evalkit.core.judge_settings import JUDGE_SETTINGS, NOT_SENT
 from evalkit.core.validation_errors import explain
 from evalkit.errors import ConfigError, listed
 from evalkit.gate.checks import CHECKS, one_or_more
+from evalkit.rubrics.item_criteria import CriteriaForm
 
 CRITERIA = "criteria"
 """The type of an expectation on the criteria that a trace brings itself."""
@@ -95,7 +96,7 @@ class _Expectation(JudgeFields):
     min_score: MinScore | None = None
     min_points: MinPoints | None = None
     rubric: str | None = None
-    criteria: str | None = None
+    criteria: str | dict[str, Any] | None = None
     rubric_version: str | None = None
 
     @property
@@ -148,6 +149,7 @@ class Expected(_WithChecks):
                 raise ValueError(f"{self.type} needs exactly one of {', '.join(allowed)}")
         if self.type == CRITERIA and (self.min_points is None or self.min_score is not None):
             raise ValueError("criteria needs min_points (a share of the points), and has no min_score")
+        CriteriaForm.of(self.criteria)
         of_criteria = [] if self.type in (CRITERIA, *CHECKS) else ["min_points", "rubric", "criteria"]
         misplaced = {name for name in of_criteria if getattr(self, name) is not None}
         if wrong := sorted(given.keys() - allowed.keys() | misplaced):

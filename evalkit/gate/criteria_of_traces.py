@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -14,7 +15,7 @@ from evalkit.gate.judgment_status import named
 from evalkit.gate.results_and_exit_code import Measured, Status, worst
 from evalkit.gate.traces import REDACTED, Trace
 from evalkit.rubrics import Rubric, Scale
-from evalkit.rubrics.item_criteria import COLUMNS, explode_criteria, refuse_other_scales
+from evalkit.rubrics.item_criteria import CriteriaForm, exploded, refuse_numbers_beside, refuse_other_scales
 from evalkit.stats.aggregation.item_points import points
 from evalkit.tables.items import is_missing
 
@@ -24,17 +25,21 @@ _SOURCES = ("live", "cache", "trace")
 _SHOWN = ("points", "possible", "score", "low", "high", "coverage", "n_criteria", "n_scored")
 
 
-def criteria_of(traces: Mapping[str, tuple[Trace, str | None]]) -> dict[str, pd.DataFrame | str]:
+def criteria_of(traces: Mapping[str, tuple[Trace, Any]]) -> dict[str, pd.DataFrame | str]:
     """For each name the trace's own criteria as `explode_criteria` makes them, or why they cannot be judged.
 
-    They are what the trace has under the name beside it, else under one of `COLUMNS`.
+    Beside each trace is where its criteria are, and their form, as `CriteriaForm.of` takes it.
     """
-    cells = {key: [cell for field in ([name] if name else COLUMNS) if not is_missing(cell := trace.item.get(field))]
-             for key, (trace, name) in traces.items()}  # fmt: skip
-    items = [(key, {"item_id": key, "criteria": filled[0]}) for key, filled in cells.items() if filled]
     advice = "; add them as its field criteria, or under meta.inputs; `criteria: NAME` in the test names another field"
-    lacking = {key: f"the trace has no {name or 'criteria'}{advice}" for key, (_, name) in traces.items()}
-    return {**lacking, **_each(items, _exploded)}
+    rows = dict[str, pd.DataFrame | str]()
+    for given in {repr(given): given for _, given in traces.values()}.values():
+        form = CriteriaForm.of(given)
+        alike = {key: trace.item for key, (trace, other) in traces.items() if other == given}
+        rows |= dict.fromkeys(alike, f"the trace has no {form.column}{advice}")
+        items = [(key, (key, item)) for key, item in alike.items() if not is_missing(item.get(form.column))]
+        exploded_rows = _each(items, partial(_exploded, form))
+        rows |= exploded_rows | _with_numbers_beside(form, alike, exploded_rows)
+    return rows
 
 
 def judged_on(rubric: Rubric, rows: pd.DataFrame | str) -> pd.DataFrame | str:
@@ -66,9 +71,24 @@ def _each(entries: Sequence[tuple[str, Any]], function: Callable[[list[Any]], di
         return {entries[0][0]: str(problem).rpartition(f"item {entries[0][0]!r}: ")[2]}
 
 
-def _exploded(items: list[Any]) -> dict[str, Any]:
-    groups = explode_criteria(items).groupby("of_item", sort=False)
+def _exploded(form: CriteriaForm, items: list[tuple[str, Any]]) -> dict[str, Any]:
+    own = [{"item_id": key, form.column: item[form.column]} for key, item in items]
+    groups = exploded(own, form).groupby("of_item", sort=False)
     return {str(item): rows.reset_index(drop=True) for item, rows in groups}
+
+
+def _with_numbers_beside(
+    form: CriteriaForm, items: Mapping[str, Any], rows: Mapping[str, pd.DataFrame | str]
+) -> dict[str, str]:
+    """Why none of the traces can be judged: all have a number for each criterion in a field that nothing reads."""
+    counts = {key: len(criteria) for key, criteria in rows.items() if not isinstance(criteria, str)}
+    columns = [form.column, "scale"]  # a trace's own scale is not that of its criteria
+    beside = pd.DataFrame([items[key] for key in counts], dtype=object).drop(columns=columns, errors="ignore")
+    try:
+        refuse_numbers_beside(beside.items(), [*counts.values()], form)
+    except InputError as problem:
+        return dict.fromkeys(counts, str(problem))
+    return {}
 
 
 def _figures(judged: list[Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from evalkit.tables.items import canonical, is_missing
 from evalkit.tables.message_forms import Message, said
 from evalkit.tables.messages import conversation_value, is_question, split, value_text
 
-Fields = Mapping[str, str | Callable[[Any], Any]]
+Fields = Mapping[str, Any]
 """Input of the rubric -> key in `doc.specific`, or a function of the doc."""
 
 _AS_TEXT = "conversation so far"
@@ -56,9 +56,9 @@ def fields_text(fields: Fields) -> dict[str, str]:
     return {"fields": ", ".join(texts)} if texts else {}
 
 
-def _place_text(source: str | Callable[[Any], Any]) -> str:
-    if isinstance(source, str):
-        return source
+def _place_text(source: Any) -> str:
+    if isinstance(source, (str, Mapping)):
+        return str(source)
     # an object has no code of its own, but an address that is another one in each process
     return str(OwnRule(source)) if inspect.isfunction(source) else re.sub(r" at 0x[0-9a-f]+", "", repr(source))
 

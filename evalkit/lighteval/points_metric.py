@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,13 @@ from evalkit.lighteval.items import Fields, fields_text, items_of
 from evalkit.lighteval.metric_settings import Declared, MetricSettings
 from evalkit.lighteval.metrics import ProgressLog, RubricScore, judge_rows
 from evalkit.rubrics import Scale
-from evalkit.rubrics.item_criteria import COLUMNS, criteria_in, explode_criteria, refuse_other_scales
+from evalkit.rubrics.item_criteria import (
+    CriteriaForm,
+    criteria_in,
+    exploded,
+    refuse_numbers_beside,
+    refuse_other_scales,
+)
 from evalkit.rubrics.rubric import OWN_CRITERIA, REQUIREMENT
 from evalkit.stats.aggregation.item_points import points
 
@@ -28,7 +35,9 @@ class PointsScore(RubricScore):
     """The sample-level function of `judge_metric` for a rubric that asks for a requirement."""
 
     def __init__(self, declared: Declared, name: str, fields: Fields, options: Mapping[str, Any]) -> None:
-        places = {**fields, REQUIREMENT: _CellOf(fields.get(OWN_CRITERIA))}
+        place = fields.get(OWN_CRITERIA)
+        self._form = CriteriaForm.of(None if callable(place) else place)
+        places = {**fields, REQUIREMENT: place if callable(place) else partial(_cell_of, self._form.column)}
         places.pop(OWN_CRITERIA, None)
         super().__init__(declared, name, places, options)
         self._arguments = fields_text(fields)
@@ -40,12 +49,16 @@ class PointsScore(RubricScore):
         """Raise what prevents judging a task; also for documents whose criteria cannot be judged."""
         settings = super().check(task, docs)
         scales = [] if settings is None else [criterion.scale for criterion in settings.spec.rubric.criteria]
+        counts = list[int]()
         for doc in docs if settings is not None else ():
             try:
-                criteria = criteria_in(self._fields[REQUIREMENT](doc))  # type: ignore[operator]
+                criteria = criteria_in(self._fields[REQUIREMENT](doc), self._form)
                 refuse_other_scales([(criterion.id, criterion.scale) for criterion in criteria], scales)
             except InputError as problem:
                 raise InputError(f"task {doc.task_name!r}, document {doc.id!r}: {problem}") from None
+            counts.append(len(criteria))
+        beside = pd.DataFrame([doc.specific or {} for doc in docs[: len(counts)]], dtype=object)
+        refuse_numbers_beside(beside.items(), counts, self._form)
         return settings
 
     def _figures(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -63,10 +76,10 @@ class PointsScore(RubricScore):
         self, settings: MetricSettings, docs: Sequence[Any], responses: Sequence[Any], filled: Sequence[int]
     ) -> tuple[list[dict[str, Any]], list[pd.DataFrame], int]:
         items = items_of(docs, responses, settings.spec.rubric, self._fields).rename(
-            columns={REQUIREMENT: OWN_CRITERIA}
+            columns={REQUIREMENT: self._form.column}
         )
-        exploded, report = explode_criteria(items), settings.report_disagreement
-        criteria = exploded[exploded["of_item"].isin([str(number) for number in filled])].reset_index(drop=True)
+        every, report = exploded(items, self._form), settings.report_disagreement
+        criteria = every[every["of_item"].isin([str(number) for number in filled])].reset_index(drop=True)
         judged, tables = list[dict[str, Any]](), list[pd.DataFrame]()
         if filled:
             options = {"on_progress": ProgressLog(self.name), **settings.calling(self._options)}
@@ -76,7 +89,7 @@ class PointsScore(RubricScore):
         by_item: dict[str, list[tuple[Any, Any]]] = {}
         for criterion, row in zip(criteria.to_dict("records"), judged, strict=True):
             by_item.setdefault(criterion["of_item"], []).append((criterion, row))
-        of_items = points(scores, exploded, scale=Scale.of({0: "", 1: ""}, pass_at=1)).to_dict("records")
+        of_items = points(scores, every, scale=Scale.of({0: "", 1: ""}, pass_at=1)).to_dict("records")
         rows = [self._row(score, by_item.get(score["item_id"], []), report=report) for score in of_items]
         return rows, tables, len(criteria)
 
@@ -106,14 +119,5 @@ class PointsScore(RubricScore):
         }  # fmt: skip
 
 
-class _CellOf:
-    """A document's criteria: the key of `doc.specific` or the function that `fields` names, else the usual keys."""
-
-    def __init__(self, place: str | Callable[[Any], Any] | None) -> None:
-        self._place = place
-
-    def __call__(self, doc: Any) -> Any:
-        if callable(self._place):
-            return self._place(doc)
-        names = COLUMNS if self._place is None else (self._place,)
-        return next((cell for name in names if (cell := (doc.specific or {}).get(name)) is not None), None)
+def _cell_of(key: str, doc: Any) -> Any:
+    return (doc.specific or {}).get(key)

@@ -1,7 +1,7 @@
 """Criteria that belong to an item: one row per item and criterion, checked before anything is paid for.
 
-About 600 lines, but one thing: `explode_criteria` and `lint_criteria` read and check the same cells, whose forms and
-fields are those of public files.
+There is one form (`FIELDS`); what others write is read by a reader or by the names of fields that the user gives, and
+what nothing read is an error.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
-from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from evalkit.core.strict_json import DuplicateKeyError, without_duplicates
-from evalkit.errors import EvalkitError, InputError, counted, guess, listed
+from evalkit.errors import ConfigError, EvalkitError, InputError, counted, guess, listed
+from evalkit.readers.finding import find, names
+from evalkit.readers.records import CRITERIA, renamed
 from evalkit.rubrics.given_scales import scale_of
 from evalkit.rubrics.rubric import OWN_CRITERIA, REQUIREMENT, Rubric
 from evalkit.rubrics.scales import Scale
@@ -28,37 +28,11 @@ from evalkit.tables.items import ItemsLike, as_frame, as_items, canonical, is_mi
 from evalkit.tables.lists_in_texts import list_in
 from evalkit.tables.schemas import id_text
 
-# The names of each field, evalkit's own first, then those of public files:
-# HealthBench (criterion, criterion_text, points, tags "axis:..."), PaperBench (requirements, weight, sub_tasks,
-# task_category), DevAI (criteria, requirement_id, prerequisites, category), ProfBench (criterion_description,
-# criterion_weight), PRBench (title, annotations with important_weight, detrimental_weight …), ResearchRubrics,
-# Rubrics as Rewards and others (title, description, weight).
-_STATEMENTS = ("criterion", "criterion_text", "criterion_description", "criteria", "requirement", "requirements",
-               "question")  # fmt: skip
-_NAMES = {
-    "text": ("text", *_STATEMENTS, "description", "title"),
-    "id": ("id", "requirement_id", "criterion_id", "name"),
-    "points": ("points", "weight"),  # and all that end in _weight
-    "axis": ("axis", "category", "task_category"),
-    "requires": ("requires", "prerequisites"),
-    "parent": ("parent",),
-    "scale": ("scale",),
-}
-_CHILDREN = ("sub_tasks", "children")
-_FIELDS = (*chain(*_NAMES.values()), *_CHILDREN, "tags")
-# Fields that may say what a criterion is worth, or between which answers a judge chooses, and are not read.
-_WORTH = re.compile(r"importance|priority|severity|weight(?:s|_class|ing)|(?:weight_)?percentage|score|pts|marks|value|"
-                    r"credit|max_?(?:score|points|marks)|point(?:_value)?|worth|must(?:_have)?|required|optional|mandatory|"
-                    r"bonus|critical")  # fmt: skip
-_LEVELS = re.compile(r"levels|options|choices|ratings|score_?ranges?|scoring_criteria|score_?\d+(?:_description)?")
-_NEGATIVE = re.compile(r"(?:is_)?(?:negative|penalty|pitfall)|polarity|sign")
-_WANTED = re.compile(r"(?:expected|correct|desired|gold)(?:_answer)?|answer|should")  # no: an answer should not do it
-_POSITIVE = {"false", "0", "no", "positive", "+", "+1", "sign1", "polarity1"}
-_KIND = re.compile(r"negative|detrimental|pitfall|penalty|deduction", re.IGNORECASE)
-_KIND_FIELD = re.compile(r"(?:(?:criteri(?:on|a)|rubric)_)?(?:type|kind|category|polarity)")
+FIELDS = ("text", "id", "points", "axis", "requires", "parent", "scale")
+"""The fields of a criterion."""
 _SIGNED, _PLAIN, _UNIT = r"[+−-]\s*\d+(?:\.\d+)?", r"\d+(?:\.\d+)?", r"\s*(?:points?|pts?\.?|marks?)\b"
-_IMPORTANT = (rf"{_KIND.pattern}|essential|important|optional|critical|mandatory|required|bonus"
-              "|must(?:[ -]have)?|nice[ -]to[ -]have")  # fmt: skip
+_IMPORTANT = (r"negative|detrimental|pitfall|penalty|deduction|essential|important|optional|critical|mandatory|required"
+              "|bonus|must(?:[ -]have)?|nice[ -]to[ -]have")  # fmt: skip
 # [5 points] …, (+3) …, -2: …, 5 points: …
 # [5] …, Pitfall: …, or nothing but 5
 # … points: 5 (not: three points: 1) a 2) b), … (+3) (not: x = (-2)), … (5 pts), … - 5 points (not: 4-5 points)
@@ -83,17 +57,16 @@ _SEVERAL = re.compile(
 _WITHIN_LINE = re.compile(
     "(?s)" + "|".join(rf"(?>(?:\(?|.*?\s)1{mark}\s).*(?:\s|\\n)\(?2{mark}\s" for mark in (r"\.", r"\)", ":"))
     + r"|\s*<(?:[ou]l|li)\b|.*\s•\s|(?:(?>[^|${}]*?\w\w)[^|${}]*+\|){2}[^|${}]*?\w\w")  # fmt: skip
-_MARK_IN_LINE = re.compile(r"(?:^|(?:[;,|]|(?<!\s))\s++)(?=(\(?)(\d{1,3})([.):])\s)")
 _ESCAPED_BREAK = re.compile(r"(?:\\r)?\\n(?=\s*(?:\(?\d{1,4}[.):]|[-*•])\s)")
-_HEADING = re.compile(r"#{1,6}\s|(\*\*|__).+\1:?$|[^.!?]{1,60}:$|total\b|[-=*_]{3,}$", re.IGNORECASE)
-COLUMNS = ("criteria", "rubrics", "requirements", "checklist", "rubric_items")
-_MADE = ("of_item", "requirement", "points", "sign", "wording", "axis", "requires", "parent", "scale")
+_MADE = ("of_item", "requirement", "points", "sign", "axis", "requires", "parent", "scale")
 _JSON = re.compile(r"""\{|\[\s*(?:[\[{"']|$)|"(?:[^"\\]|\\.)*"$|(?:null|true|false|-?[\d.]+)$""")  # or meant to be
-_NUMBERED = re.compile(r"^([ \t]*)(?:\(?\d{1,4}[.):]|[-*•])[ \t]+", re.MULTILINE)
+_NUMBERED = re.compile(r"[ \t]*(?:\(?(\d{1,4})[.):]|[-*•])(?:[ \t]+|$)")
 _WORD = re.compile(r"\w+")
-_NEGATION = re.compile(r"(?:\b(?:not|no|never|without|cannot)|n['’]t)\b", re.IGNORECASE)
-_FAILURE = re.compile(r"\W*(?:the \w+ )?(?:fails? to|failed to|does(?: not|n['’]t)|omits?|neglects?|lacks?)\b",
-                      re.IGNORECASE)  # fmt: skip
+_NUMBER = re.compile(r"[+−-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?\s*%?", re.IGNORECASE)
+_ADVICE = (
+    f"give a list of texts, or of mappings with {listed(FIELDS)}; other names with fields={{'text': 'title'}} or a "
+    "reader, fields='healthbench' (where there is no fields=: inputs={'criteria': {'column': …, 'fields': …}})"
+)
 _ALIKE = 0.8
 _INDENT = 2  # spaces that make a line one below the line before it
 _DEEPEST = 100  # levels of a tree
@@ -111,10 +84,73 @@ class ItemCriterion:
     requires: tuple[str, ...] = ()
     parents: tuple[tuple[str, float], ...] = ()
     scale: Any = None
-    mistyped: str = ""
 
 
-def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str | None = None) -> pd.DataFrame:
+@dataclass(frozen=True, slots=True)
+class CriteriaForm:
+    """How items write their criteria: the column, the names of the fields, and what is left out.
+
+    Attributes
+    ----------
+    column
+        The column of the items.
+    fields
+        The name of a reader (`evalkit.readers.names`); or, for those of `FIELDS` that have other names, these.
+    ignore
+        Fields of the criteria, and columns of the items, that are not read.
+
+    Raises
+    ------
+    ConfigError
+        For an unknown reader or field, and for names that are no texts.
+    """
+
+    column: str = OWN_CRITERIA
+    fields: str | Mapping[str, str] | None = None
+    ignore: Collection[str] = ()
+
+    def __post_init__(self) -> None:
+        fields = self.fields or {}
+        theirs = [*fields.values()] if isinstance(fields, Mapping) else [fields]
+        ignored = self.ignore if isinstance(self.ignore, (list, tuple, set)) else [None]
+        if not all(isinstance(name, str) for name in (self.column, *theirs, *ignored)) or len({*theirs}) < len(theirs):
+            fact = f"column={self.column!r}, fields={self.fields!r}, ignore={self.ignore!r}"
+            raise ConfigError(f"{fact}: expected texts, each once, as in fields={{'text': 'title'}}, ignore=['source']")
+        if isinstance(fields, str):
+            find(fields, CRITERIA)
+        elif unknown := [name for name in fields if name not in FIELDS]:
+            allowed = f"allowed: {listed(FIELDS)}, or the name of a reader ({listed(names(CRITERIA))})"
+            raise ConfigError(f"fields= names {listed(unknown)}; {guess(unknown[0], FIELDS)}{allowed}")
+
+    @classmethod
+    def of(cls, given: Any) -> CriteriaForm:
+        """The form that `inputs` maps to ``criteria``: a column, or a mapping of this record's fields."""
+        if isinstance(given, Mapping):
+            if unknown := [name for name in given if name not in cls.__slots__]:
+                fact = f"inputs= has {listed(unknown)} for the criteria"
+                raise ConfigError(f"{fact}; {guess(unknown[0], cls.__slots__)}allowed: {listed(cls.__slots__)}")
+            return cls(**given)
+        return cls() if given is None else cls(given)
+
+    def _names_of_theirs(self) -> dict[str, str]:
+        fields = {} if self.fields is None or isinstance(self.fields, str) else self.fields
+        return {theirs: field for field, theirs in fields.items()}
+
+    def entries(self, cell: Any) -> list[Any]:
+        """The criteria of a cell, unchecked: mappings with `FIELDS`, and whatever nothing read."""
+        value = _value(cell)
+        if isinstance(self.fields, str) and value is not None:
+            value = find(self.fields, CRITERIA).read(renamed(value, {}, self.ignore))
+        return [renamed(entry, self._names_of_theirs(), self.ignore) for entry in _entries(value)]
+
+
+_OWN_FORM = CriteriaForm()
+
+
+def explode_criteria(
+    items: ItemsLike, criteria: str = OWN_CRITERIA, *, fields: str | Mapping[str, str] | None = None,
+    ignore: Collection[str] = (), item_id: str | None = None,
+) -> pd.DataFrame:  # fmt: skip
     """Items that bring their own criteria, as one row per item and criterion.
 
     The rows are ordinary items: judge them with the rubric ``requirement``, and make scores of items with `points`.
@@ -122,17 +158,17 @@ def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: 
     Parameters
     ----------
     items
-        Items with a column of criteria. A cell holds a list of texts or mappings, a mapping from id to text or
-        mapping, JSON text, or numbered lines; or a mapping with such a list as ``rubrics`` or ``criteria``. The
-        fields of a mapping: ``text``; optional ``id`` (by default its number, from 1), ``points`` (1; negative for
-        what an answer should not do), ``axis``, ``requires`` (ids of criteria that must be met first), ``parent``
-        (the id of a criterion above it), ``scale``. The fields of HealthBench (``criterion`` or ``criterion_text``,
-        ``points``, ``tags``), PaperBench (``requirements``, ``weight``, ``sub_tasks``), DevAI (``criteria``,
-        ``requirement_id``, ``prerequisites``, ``category``), ProfBench (``criterion_description``,
-        ``criterion_weight``) and others (``title``, ``description``, ``weight``) are read, too.
+        Items with a column of criteria. A cell holds a list of texts or mappings, a mapping from id to text, JSON text
+        of these, or numbered lines. The fields of a mapping: ``text``; optional ``id`` (by default its number, from
+        1), ``points`` (1; negative for what an answer should not do), ``axis``, ``requires`` (ids of criteria that
+        must be met first), ``parent`` (the id of a criterion above it), ``scale``.
     criteria
-        The name of the column; by default ``criteria``, ``rubrics``, ``requirements``, ``checklist`` or
-        ``rubric_items``.
+        The name of the column.
+    fields
+        For criteria with fields of other names, these: ``{"text": "title", "points": "weight"}``. Or the name of a
+        reader: ``healthbench``, ``paperbench``, ``devai``, ``apex``, ``dr_tulu``, or one of an installed package.
+    ignore
+        Fields that are not read, and columns of numbers that are none of the criteria's.
     item_id
         The column that holds the ids.
 
@@ -143,12 +179,10 @@ def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: 
 
         - `item_id`: ``item#id``; `of_item`: the item; `group_id`: the item's own, else the item;
         - `requirement`: the text; `points`: a finite number, not 0; `axis`: text or None;
-        - `sign` of the points (``positive``, ``negative``) and `wording` in English: ``failure`` ("Fails to ...", "Does
-          not ...", "Omits ..."), ``negated`` (a negation elsewhere) or ``plain``. Judges err more often where these
-          two are crossed: `align` takes them as `by`;
+        - `sign` of the points (``positive``, ``negative``): `align` takes it as `by`;
         - `requires`: a list of ids within the item; `parent`: the groups above it, nearest first, as a list of
-          [id, weight]. A criterion that others name as their parent (or that has ``sub_tasks``) is such a group: it
-          is not judged and has no row; its points are its weight;
+          [id, weight]. A criterion that others name as their parent is such a group: it is not judged and has no
+          row; its points are its weight;
         - `scale`, if a criterion has one: judge such rows with ``rubric.edit("requirement", scale=...)``. `points`
           refuses scores that are on another scale than a criterion's own;
         - all other columns of the items.
@@ -156,7 +190,10 @@ def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: 
     Raises
     ------
     InputError
-        For items without criteria, and whatever `lint_criteria` lists as an error.
+        For items without criteria, whatever `lint_criteria` lists as an error, and a column of the items with as
+        many numbers as each item has criteria.
+    ConfigError
+        For an unknown reader or field in `fields`.
 
     Examples
     --------
@@ -165,17 +202,24 @@ def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: 
     >>> explode_criteria(items)[["item_id", "requirement", "points"]].values.tolist()
     [['q1#1', 'Names a method', 1.0], ['q1#2', 'Invents a source', -2.0]]
     """
-    frame, cells = _items_and_cells(items, criteria, item_id)
+    return exploded(items, CriteriaForm(criteria, fields, ignore), item_id=item_id)
+
+
+def exploded(items: ItemsLike, form: CriteriaForm, item_id: str | None = None) -> pd.DataFrame:
+    """What `explode_criteria` returns."""
+    frame, cells = _items_and_cells(items, form.column, item_id)
     rows: list[tuple[int, ItemCriterion]] = []
     errors: list[str] = []
     for number, (item, cell) in enumerate(zip(frame["item_id"], cells, strict=True)):
         try:
-            rows += [(number, criterion) for criterion in criteria_in(cell)]
+            rows += [(number, criterion) for criterion in criteria_in(cell, form)]
         except InputError as problem:
             errors.append(f"item {item!r}: {problem}")
     if errors:
         raise InputError(f"{counted(len(errors), 'item has', 'items have')} invalid criteria: {'; '.join(errors[:3])}")
     places, judged = [number for number, _ in rows], [criterion for _, criterion in rows]
+    counts = np.bincount(np.array(places, dtype=np.int64), minlength=len(frame))
+    refuse_numbers_beside(frame.items(), counts.tolist(), form)
     repeated = frame.drop(columns=["group_id"], errors="ignore").iloc[places].reset_index(drop=True)
     texts, name = repeated.pop("item_id"), item_id or "item_id"
     source = as_frame(items)
@@ -184,24 +228,22 @@ def explode_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: 
     if ids.duplicated().any():
         clash = listed(ids[ids.duplicated()].unique())
         raise InputError(f"two criteria get the same id {clash}: an item's id and a criterion's id contain '#'; rename")
-    exploded = pd.DataFrame({"item_id": ids.astype("str"), "of_item": of_item})
+    columns = pd.DataFrame({"item_id": ids.astype("str"), "of_item": of_item})
     groups = frame["group_id"] if "group_id" in frame else pd.Series([None] * len(frame), dtype=object)
-    exploded["group_id"] = groups.where(groups.notna(), frame["item_id"]).iloc[places].to_numpy()
-    exploded["requirement"] = pd.array([criterion.text for criterion in judged], dtype="str")
-    exploded["points"] = np.array([criterion.points for criterion in judged], dtype=np.float64)
-    exploded["sign"] = pd.array(np.where(exploded["points"] > 0, "positive", "negative"), dtype="str")
-    wordings = {text: _wording(text) for text in {criterion.text for criterion in judged}}  # answers share criteria
-    exploded["wording"] = exploded["requirement"].map(wordings).astype("str")
-    exploded["axis"] = pd.Series([criterion.axis for criterion in judged], dtype=object)
-    exploded["requires"] = pd.Series([list(criterion.requires) for criterion in judged], dtype=object)
-    exploded["parent"] = pd.Series([[[*parent] for parent in criterion.parents] for criterion in judged], dtype=object)
+    columns["group_id"] = groups.where(groups.notna(), frame["item_id"]).iloc[places].to_numpy()
+    columns["requirement"] = pd.array([criterion.text for criterion in judged], dtype="str")
+    columns["points"] = np.array([criterion.points for criterion in judged], dtype=np.float64)
+    columns["sign"] = pd.array(np.where(columns["points"] > 0, "positive", "negative"), dtype="str")
+    columns["axis"] = pd.Series([criterion.axis for criterion in judged], dtype=object)
+    columns["requires"] = pd.Series([list(criterion.requires) for criterion in judged], dtype=object)
+    columns["parent"] = pd.Series([[[*parent] for parent in criterion.parents] for criterion in judged], dtype=object)
     if any(criterion.scale is not None for criterion in judged):
-        exploded["scale"] = pd.Series([criterion.scale for criterion in judged], dtype=object)
-    return pd.concat([exploded, repeated], axis=1)
+        columns["scale"] = pd.Series([criterion.scale for criterion in judged], dtype=object)
+    return pd.concat([columns, repeated], axis=1)
 
 
 def with_rows(
-    items: ItemsLike, rubric: Rubric, inputs: Mapping[str, str] | None = None, item_id: str | None = None
+    items: ItemsLike, rubric: Rubric, inputs: Mapping[str, Any] | None = None, item_id: str | None = None
 ) -> tuple[ItemsLike, str | None]:
     """The items and their column of ids; exploded, if the rubric asks for a requirement and they bring criteria.
 
@@ -214,17 +256,17 @@ def with_rows(
     if not rubric.has_requirements:
         return items, item_id
     frame, inputs = as_frame(items), inputs or {}
-    names, criteria = {*map(str, frame.columns)}, inputs.get(OWN_CRITERIA)
-    column = inputs.get(REQUIREMENT, REQUIREMENT)
-    if criteria is not None and REQUIREMENT in inputs:
+    columns, column = {*map(str, frame.columns)}, inputs.get(REQUIREMENT, REQUIREMENT)
+    if OWN_CRITERIA in inputs and REQUIREMENT in inputs:
         raise InputError("inputs= maps 'criteria' (all of an item) and 'requirement' (one of a row); keep one of them")
-    if criteria is not None and "of_item" not in names and len(frame):
-        return explode_criteria(items, criteria, item_id=item_id), None
-    if column in names:
+    form = CriteriaForm.of(inputs.get(OWN_CRITERIA))
+    if OWN_CRITERIA in inputs and "of_item" not in columns and len(frame):
+        return exploded(items, form, item_id), None
+    if column in columns:
         refuse_lists(frame[column], f"the column {column!r}", column)
-    if column in names or REQUIREMENT in inputs or not names & {*COLUMNS}:
+    if column in columns or REQUIREMENT in inputs or OWN_CRITERIA not in columns:
         return items, item_id
-    return explode_criteria(items, item_id=item_id), None
+    return exploded(items, form, item_id), None
 
 
 def refuse_lists(cells: Iterable[Any], what: str, name: str, option: str = "inputs") -> None:
@@ -249,12 +291,15 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, (Mapping, list, tuple, np.ndarray))
 
 
-def lint_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str | None = None) -> pd.DataFrame:
+def lint_criteria(
+    items: ItemsLike, criteria: str = OWN_CRITERIA, *, fields: str | Mapping[str, str] | None = None,
+    ignore: Collection[str] = (), item_id: str | None = None,
+) -> pd.DataFrame:  # fmt: skip
     """What is wrong, or probably not meant, in the criteria of items.
 
     Parameters
     ----------
-    items, criteria, item_id
+    items, criteria, fields, ignore, item_id
         As in `explode_criteria`.
 
     Returns
@@ -262,29 +307,68 @@ def lint_criteria(items: ItemsLike, criteria: str | None = None, *, item_id: str
     DataFrame
         `severity`, `where` (``item`` or ``item#id``) and `message`:
 
-        - an ``error`` makes `explode_criteria` raise: a cell that is no list of criteria, an empty text, points that
-          are 0 or no finite number, an id that occurs twice, ``requires`` or ``parent`` that is unknown or goes in a
-          circle, a ``scale`` that is none, several axes or texts, a list as one criterion, a key that JSON gives twice;
-          and, without points or scale, what may be these under another name (``importance``, ``max_score``,
-          ``ratings``) or in the text ("[5 points] Names ...", "Names ... (weight: 3)");
-        - a ``note`` may be meant: no positive points (the item has no score), two criteria that read almost alike (of
-          unlike sign, or one of them negated: they contradict each other), wording against the sign ("Fails to ..."
-          with positive points), a scale of its own, a field with almost the name of one that is read, one word, one
-          text with semicolons in place of a list. Of more than 300 criteria, only the first 300 are compared.
+        - an ``error`` makes `explode_criteria` raise: a cell that is no list of criteria, a field that nothing reads,
+          an empty text, points that are 0 or no finite number, an id that occurs twice, ``requires`` or ``parent`` that
+          is unknown or goes in a circle, a ``scale`` that is none, several texts in one, a key that JSON gives twice;
+          and, without points, a text that may have them ("[5 points] Names ...", "Names ... (weight: 3)");
+        - a ``note`` may be meant: no positive points (the item has no score), two criteria that read almost alike, a
+          scale of its own, one word, one text with semicolons in place of a list. Of more than 300 criteria, only the
+          first 300 are compared.
 
     Examples
     --------
-    >>> lint_criteria([{"item_id": "q1", "criteria": [{"text": "Fails to cite", "points": 2}]}])["message"].tolist()
-    ['words a failure, but has 2 points: should they be negative?']
+    >>> lint_criteria([{"item_id": "q1", "criteria": [{"text": "Cites a study", "points": -2}]}])["message"].tolist()
+    ['no criterion has positive points: the item has no score']
     """
+    form = CriteriaForm(criteria, fields, ignore)
     frame, cells = _items_and_cells(items, criteria, item_id)
     rows: list[tuple[str, str, str]] = []
     for item, cell in zip(frame["item_id"], cells, strict=True):
         try:
-            rows += [("note", f"{item}{where}", message) for where, message in _notes(criteria_in(cell))]
+            rows += [("note", f"{item}{where}", message) for where, message in _notes(criteria_in(cell, form))]
         except InputError as problem:
             rows.append(("error", item, str(problem)))
     return pd.DataFrame(rows, columns=["severity", "where", "message"])
+
+
+def refuse_numbers_beside(
+    columns: Iterable[tuple[Any, Iterable[Any]]], counts: Sequence[int], form: CriteriaForm
+) -> None:
+    """Raise for a column with as many numbers as each item has criteria: they may say what the criteria are worth.
+
+    Such a column holds lists of numbers, mappings to numbers, or several numbers in a text.
+    """
+    for name, column in columns:
+        cells = [(cell, n) for cell, n in zip(column, counts, strict=True) if not _is_empty(cell)]
+        if name in form.ignore or not cells or any(len(_numbers(cell)) != n for cell, n in cells):
+            continue
+        if all(n == 1 and not _is_list(_from_text(cell)) for cell, n in cells):
+            continue  # a number for an item
+        fact = f"the column {name!r} holds a number for each criterion, which nothing reads"
+        raise InputError(f"{fact}; if they are points, put them into the criteria, as in {{'text': …, 'points': 3}}; "
+                         f"if they are not, leave them out with ignore=[{name!r}]")  # fmt: skip
+
+
+def _numbers(cell: Any) -> list[Any]:
+    """The numbers of a list, a mapping or a text, with the missing ones; none if it holds anything else."""
+    values = _listed(_from_text(cell))
+    if isinstance(values, Mapping):
+        values = [*values.values()]
+    elif not isinstance(values, list):
+        values = re.split(r"\s*[,;|\s]\s*", str(values).strip())
+    numbers = [value for value in values if not is_missing(value)]
+    is_number = (isinstance(value, bool) or _NUMBER.fullmatch(str(value)) for value in numbers)
+    return values if numbers and all(is_number) else []
+
+
+def _from_text(cell: Any) -> Any:
+    """The list or mapping that a text is, or else the cell."""
+    if not isinstance(cell, str) or cell.lstrip()[:1] not in ("[", "(", "{"):
+        return cell
+    try:
+        return _read(cell)
+    except (ValueError, RecursionError):
+        return cell
 
 
 def own_scale(cell: Any) -> Scale:
@@ -320,22 +404,15 @@ def _is_on(own: Scale, judged_on: Scale) -> bool:
     return judged_on.is_open or (same_ends and (is_same or judged_on.level == "interval"))
 
 
-def _items_and_cells(items: ItemsLike, name: str | None, item_id: str | None) -> tuple[pd.DataFrame, list[Any]]:
+def _items_and_cells(items: ItemsLike, name: str, item_id: str | None) -> tuple[pd.DataFrame, list[Any]]:
     """The items without their criteria, and the cells of criteria as they came."""
     frame = as_frame(items)
-    names = [str(column) for column in frame.columns]
-    if name is None:
-        present = [column for column in COLUMNS if column in names]
-        name = next(iter(present), None)
-        if len(present) > 1:
-            fact = f"the items have the columns {listed(present)}, which may all hold their criteria"
-            raise InputError(f"{fact}; name one, as in inputs={{'criteria': {present[0]!r}}}, or drop all but one")
-    if name is None or name not in names:
-        hint = guess(name, names) if name else ""
-        purpose = f"{name!r}" if name else f"for the criteria ({listed(COLUMNS)})"
-        fact = f"the items have no column {purpose}; {hint}available: {listed(names, most=30)}"
-        raise InputError(f"{fact}. If the criteria are the same for all items, write a rubric instead")
-    if clashing := [column for column in _MADE if column in names and column != name]:
+    columns = [str(column) for column in frame.columns]
+    if name not in columns:
+        fact = f"the items have no column {name!r} of criteria; {guess(name, columns)}"
+        advice = "name it, as in inputs={'criteria': 'rubric'}; if all items have the same criteria, write a rubric"
+        raise InputError(f"{fact}available: {listed(columns, most=30)}; {advice}")
+    if clashing := [column for column in _MADE if column in columns and column != name]:
         if "of_item" in clashing:
             raise InputError("these items have one row per criterion already (column of_item)")
         raise InputError(f"the items have the columns {listed(clashing)}, which are made here; rename them")
@@ -343,12 +420,11 @@ def _items_and_cells(items: ItemsLike, name: str | None, item_id: str | None) ->
     return as_items(frame.drop(columns=[name]), item_id=item_id), cells
 
 
-def criteria_in(cell: Any) -> list[ItemCriterion]:
+def criteria_in(cell: Any, form: CriteriaForm = _OWN_FORM) -> list[ItemCriterion]:
     """The criteria of one item that are judged, checked."""
-    entries = [] if isinstance(cell, str) and cell.strip().casefold() in _MISSING else _entries(cell)
-    if not entries:
+    flat = [_criterion(entry, number) for number, entry in enumerate(form.entries(cell), start=1)]
+    if not flat:
         raise InputError("it has no criteria; leave the item out, or give it at least one")
-    flat = [*_flat(entries)]
     names = [criterion.id for criterion, _ in flat]
     if len(set(names)) < len(names):
         doubled = pd.Index(names)[pd.Index(names).duplicated()].unique()
@@ -382,27 +458,29 @@ def criteria_in(cell: Any) -> list[ItemCriterion]:
     return judged
 
 
-def _entries(cell: Any) -> list[Any]:
-    if isinstance(cell, np.ndarray):
-        cell = cell.tolist()
-    if isinstance(cell, str):
-        written, text = cell.lstrip("\ufeff"), cell.lstrip("\ufeff").strip()
-        try:
-            cell = _read(text)
-        except (ValueError, RecursionError) as problem:
-            if not _JSON.match(text):
-                return _lines(written)
-            advice = "write them with json.dumps, each key once, or give a list"
-            raise InputError(f"its criteria look like JSON, but cannot be read: {problem}; {advice}") from None
-        if isinstance(cell, str):
-            return _entries(cell)
-    if isinstance(cell, Mapping):
-        return _entries_of_mapping({name: value for name, value in cell.items() if not is_missing(value)})
-    if is_missing(cell):
-        return []
-    if not isinstance(cell, Sequence):
-        raise InputError(f"its criteria are of type {type(cell).__name__}; give a list, JSON text or numbered lines")
-    return list(cell)
+def _value(cell: Any) -> Any:
+    """What a cell holds: a list, a mapping, the lines of a text; None for nothing."""
+    if not isinstance(cell, str):
+        return None if is_missing(cell) else _listed(cell)
+    written, text = cell.lstrip("\ufeff"), cell.lstrip("\ufeff").strip()
+    if text.casefold() in _MISSING:
+        return None
+    try:
+        return _read(text)
+    except (ValueError, RecursionError) as problem:
+        if not _JSON.match(text):
+            return _lines(written)
+        advice = "write them with json.dumps, each key once, or give a list"
+        raise InputError(f"its criteria look like JSON, but cannot be read: {problem}; {advice}") from None
+
+
+def _listed(value: Any) -> Any:
+    """The value with lists in place of arrays and tuples, as deep as they are."""
+    if isinstance(value, Mapping):
+        return {name: _listed(member) for name, member in value.items()}
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    return [*map(_listed, value)] if isinstance(value, (list, tuple)) else value
 
 
 def _read(text: str) -> Any:
@@ -415,173 +493,87 @@ def _read(text: str) -> Any:
         return value
 
 
-def _entries_of_mapping(cell: Mapping[Any, Any]) -> list[Any]:
-    """A list under a name, texts or mappings by their ids, or the fields of one criterion."""
-    names, kinds = {str(name).casefold() for name in cell}, {*map(type, cell.values())}
-    lists = [value for name, value in cell.items() if str(name).casefold() in (*COLUMNS, "rubric")]
-    if len(lists) == 1 and (len(cell) == 1 or _is_list(lists[0])):
-        return _entries(lists[0])
-    has_text, are_levels = bool(names & {*_NAMES["text"]}), any(map(_LEVELS.fullmatch, names))
-    if has_text and kinds == {str} and not names <= {*_FIELDS} and not are_levels and "text" not in names:
-        raise InputError(f"{listed(cell, most=6)} may be ids or fields of a criterion; give a list of mappings")
-    if not cell or are_levels or not kinds <= {str, dict} or (has_text and (kinds != {dict} or "text" in names)):
-        return [cell]
-    return [{"id": name, **({"text": value} if isinstance(value, str) else value)} for name, value in cell.items()]
+def _entries(value: Any) -> list[Any]:
+    """The entries of a list, or of a mapping from id to text."""
+    if isinstance(value, list) or value is None:
+        return value or []
+    if not isinstance(value, Mapping):
+        raise InputError(f"its criteria are of type {type(value).__name__}; give a list, JSON text or numbered lines")
+    filled = {name: text for name, text in value.items() if not is_missing(text)}
+    if odd := [name for name, text in filled.items() if not isinstance(text, str) or name in FIELDS]:
+        fact = f"its criteria are a mapping, but not from ids to texts: {odd[0]!r} is {str(filled[odd[0]])[:40]!r}"
+        raise InputError(f"{fact} (keys: {listed(filled)}); {_ADVICE}")
+    return [{"id": name, "text": text} for name, text in filled.items()]
 
 
 def _lines(text: str) -> list[str]:
-    """The criteria of numbered or bulleted lines; other lines, and deeper ones, belong to the criterion before them."""
-    if "\n" not in text.strip():
-        text = _ESCAPED_BREAK.sub("\n", text)
-        marks = [match.groups() for match in _MARK_IN_LINE.finditer(text)]
-        if len(marks) > 2 and marks == [(marks[0][0], str(number + 1), marks[0][2]) for number in range(len(marks))]:
-            text = _MARK_IN_LINE.sub("\n", text)
-    markers = [(len(match[1].expandtabs()), match.span()) for match in _NUMBERED.finditer(text)]
-    starts = [span for indent, span in markers if indent < markers[0][0] + _INDENT]
-    ends = [start for start, _ in starts[1:]] + [len(text)]
-    pieces = [text[start:end].strip() for (_, start), end in zip(starts, ends[: len(starts)], strict=True)]
-    numbers = [int(re.sub(r"\D", "", text[start:end]) or -1) for start, end in starts]
-    nexts = zip((number + 1 for number in numbers), pieces, strict=True)
-    known = {*numbers}
-    is_in_line = any(n and n not in known and re.search(rf"\s\(?{n}[.):]\s", piece) for n, piece in nexts)
-    if is_in_line or (len(starts) < 2 and _WITHIN_LINE.match(text)):
+    """The criteria of numbered or bulleted lines; indented lines go on with the criterion before them."""
+    lines = text.split("\n") if text.strip() else []
+    filled = [line for line in lines if line.strip()]
+    if _ESCAPED_BREAK.search(text) or (len(filled) == 1 and _WITHIN_LINE.match(text)):
         raise InputError(f"its criteria are a list within one line ({text[:60]!r}); give a list, or one per line")
-    if not starts:
-        text = text.strip()
-        if "\n" in text:
-            raise InputError(f"its criteria are a text of several lines without numbers ({text[:60]!r}); number them")
-        return [text] if text else []
-    if before := text[: starts[0][0]].strip():
-        raise InputError(f"its numbered criteria begin with a line without number ({before[:60]!r}); number or drop it")
-    for before, line in (pair for piece in pieces for pair in pairwise(piece.split("\n"))):
-        is_apart = not before.strip() or _HEADING.match(line.strip())
-        if is_apart and line.strip() and len(line) - len(line.lstrip()) < markers[0][0] + _INDENT:
-            fact = f"its numbered criteria have a line that belongs to none of them ({line.strip()[:60]!r})"
-            raise InputError(f"{fact}; drop it, indent what goes on, or give axes as a list of mappings")
+    if len(filled) == 1 and not _NUMBERED.match(filled[0]):
+        return [text.strip()]
+    numbers, parts, deeper = list[int](), list[list[str]](), math.inf
+    for line in lines:
+        indent, match = len(line.expandtabs()) - len(line.expandtabs().lstrip()), _NUMBERED.match(line)
+        if parts and (indent >= deeper or not line.strip()):
+            parts[-1].append(line)
+        elif match is not None:
+            deeper = min(deeper, indent + _INDENT)
+            numbers.append(int(match[1] or -1))
+            parts.append([line[match.end() :]])
+        elif line.strip():
+            fact = f"its criteria are lines, but one has no number and is not indented ({line.strip()[:60]!r})"
+            raise InputError(f"{fact}; number it, indent what goes on, drop what is no criterion, or give a list")
+    pieces, numbered = ["\n".join(lines).strip() for lines in parts], {*numbers}
+    for number, piece in zip(numbers, pieces, strict=True):
+        if number > 0 and number + 1 not in numbered and re.search(rf"\s\(?{number + 1}[.):]\s", piece):
+            raise InputError(f"its criteria are a list within one line ({piece[:60]!r}); give a list, or one per line")
     return pieces
 
 
-def _flat(
-    entries: Sequence[Any], parent: str | None = None, prefix: str = "", depth: int = 0
-) -> Iterator[tuple[ItemCriterion, str | None]]:
-    """Each criterion and group with the id of its parent, a group before what is below it."""
-    for number, entry in enumerate(entries, start=1):
-        entry_fields = {"text": entry} if isinstance(entry, str) else entry
-        if isinstance(entry, str) and entry.strip().startswith(('{"', "{'")):
-            entry_fields = next(iter(_entries(f"[{entry}]")), None)
-        if not isinstance(entry_fields, Mapping):
-            fact = f"criterion {number} is {str(entry)[:40]!r}, of type {type(entry).__name__}"
-            raise InputError(f"{fact}; give a text or a mapping, or whole JSON of one")
-        fields = {str(name).strip().casefold(): value for name, value in entry_fields.items()}
-        if len(fields) < len(entry_fields):
-            raise InputError(f"criterion {number} has fields that differ only in case: {listed(entry_fields, most=12)}")
-        if isinstance(nested := fields.get("annotations"), Mapping):
-            fields = {**nested, **fields}
-        criterion, own_parent = _criterion(fields, f"{prefix}{number}", number)
-        yield criterion, parent if parent is not None else own_parent
-        cells = [cell for name in _CHILDREN if not is_missing(cell := fields.get(name))]
-        if below := next(filter(None, map(_entries, cells)), None):
-            if any(below == [cell.strip()] for cell in cells if isinstance(cell, str)):
-                raise InputError(f"below criterion {criterion.id} is {below[0]!r}; give a list of criteria, or nothing")
-            if depth == _DEEPEST:
-                raise InputError(f"its tree has over {_DEEPEST} levels")
-            yield from _flat(below, criterion.id, f"{criterion.id}.", depth + 1)
-
-
-@lru_cache(maxsize=256)
-def _names_among(keys: tuple[str, ...]) -> tuple[dict[str, list[str]], str, list[str]]:
-    """For each field its names among the keys of a mapping; what was mistyped; and what may count, but is not read."""
-    free = [name for name in _FIELDS if name not in keys]
-    unknown = {*keys} - {*_FIELDS, *(key for key in keys if key.endswith("_weight"))}
-    unread = {key: hint for key in keys if key in unknown and (hint := guess(key, free))}
-    mistyped = "; ".join(f"its field {key!r} is not read; {hint.strip()}" for key, hint in unread.items())
-    fields = {field: [name for name in names if name in keys] for field, names in _NAMES.items()}
-    fields["points"] = fields["points"] or [key for key in keys if key.endswith("_weight")]
-    worth = [key for key in keys if _WORTH.fullmatch(key) or (key in unread and guess(key, _NAMES["points"]))]
-    return fields, mistyped, [*worth, *(k for like in (_LEVELS, _NEGATIVE, _WANTED) for k in keys if like.fullmatch(k))]
-
-
-def _criterion(fields: Mapping[str, Any], number: str, place: int) -> tuple[ItemCriterion, str | None]:
-    """One criterion, and the id of its parent; `number` is its default id, `place` its place among its siblings."""
-    values = dict[str, Any].fromkeys(_NAMES)
-    names_of, mistyped, worth = _names_among(tuple(fields))
-    for field, names in names_of.items():
-        given = [fields[name] for name in names if fields[name] is not None]
-        present = [value for value in given if not is_missing(value)]
-        values[field] = next(iter(present or (given if field == "points" else ())), None)
-        if field == "points" and len({value for value in present if isinstance(value, (int, float))}) > 1:
-            raise InputError(f"criterion {number} has unlike {listed(names)}; keep the one that it is worth")
-    text = values["text"]
-    where = f"criterion {id_text(values['id']) if values['id'] is not None else number}"
+def _criterion(entry: Any, number: int) -> tuple[ItemCriterion, str | None]:
+    """One criterion, and the id of its parent; `number` is its default id."""
+    if not isinstance(entry, (str, Mapping)):
+        raise InputError(f"criterion {number} is {str(entry)[:40]!r}, of type {type(entry).__name__}; {_ADVICE}")
+    members = {"text": entry} if isinstance(entry, str) else entry
+    fields = {name: value for name, value in members.items() if name == "points" or not _is_empty(value)}
+    where = f"criterion {id_text(fields['id'])}" if "id" in fields else f"criterion {number}"
+    if unread := [name for name in fields if name not in FIELDS]:
+        first = f"{unread[0]!r} ({str(fields[unread[0]])[:40]!r})"
+        fact = f"{where} has fields that nothing reads: {', '.join([first, *map(repr, unread[1:])])}"
+        raise InputError(f"{fact}; {_ADVICE}; leave out what does not count, as in ignore={[*map(str, unread)]}")
+    text = fields.get("text")
     if not isinstance(text, str) or not text.strip():
-        fact = f"{where} has no text, as in {listed(_NAMES['text'], most=10)} (fields: {listed(fields, most=12)})"
-        raise InputError(f"{fact}; give a list of texts, or of mappings such as {{'text': …, 'points': …, 'axis': …}}")
-    if len(fields) > 1:
-        text = _statement(fields, text, where)
+        raise InputError(f"{where} has no text (fields: {listed(members, most=12)}); {_ADVICE}")
     statement = str(canonical(text)).strip()
-    if _SEVERAL.match(statement):
-        raise InputError(f"{where} is several in one text ({statement[:60]!r}); give each an entry of its own")
-    mark = None if values["points"] is not None else _POINTS_IN_TEXT.match(f"{statement[:50]}\0{statement[-50:]}")
-    if mark and mark["bare"] != str(place):  # [1], [2] … number them
+    if _SEVERAL.match(statement) or statement.startswith(('{"', "{'", '["', "['", "[{")):
+        raise InputError(f"{where} is several in one text, or JSON ({statement[:60]!r}); {_ADVICE}")
+    points = fields.get("points")
+    mark = None if points is not None else _POINTS_IN_TEXT.match(f"{statement[:50]}\0{statement[-50:]}")
+    if mark and mark["bare"] != str(number):  # [1], [2] … number them
         fact = f"{where} has no points, but its text has what may be its points ({statement[:60]!r})"
         advice = f"if they are text, give {{'text': {statement[:20]!r}…, 'points': 1}}"
         raise InputError(f"{fact}; give them as the field points, without them in the text; {advice}")
-    points = 1.0 if values["points"] is None else _points(values["points"], where)
-    _refuse_unread(fields, worth, {**values, "sign": points}, where)
-    if values["axis"] is None:
-        values["axis"] = _axis_in(fields.get("tags"), where)
     for field in ("id", "axis", "parent"):
-        if isinstance(values[field], (Mapping, list, tuple, np.ndarray)):
-            raise InputError(f"{where} has {field} {values[field]!r}; give a text or a number")
-    requires = tuple(_texts(values["requires"], where))
-    name = number if values["id"] is None else canonical(id_text(values["id"])).strip()
-    if not name:
-        raise InputError(f"{where} has an empty id")
+        if isinstance(fields.get(field), (Mapping, list)):
+            raise InputError(f"{where} has {field} {fields[field]!r}; give a text or a number")
+    name, parent = (id_text(fields[field]).strip() if field in fields else "" for field in ("id", "parent"))
     try:
-        _ = values["scale"] is None or own_scale(values["scale"])
+        _ = "scale" in fields and own_scale(fields["scale"])
     except EvalkitError as problem:
         raise InputError(f"{where}: {problem}") from None
-    parent = None if values["parent"] is None else id_text(values["parent"]).strip() or None
-    axis = None if values["axis"] is None else str(canonical(values["axis"])).strip() or None
-    return ItemCriterion(name, statement, points, axis, requires, (), values["scale"], mistyped), parent
+    criterion = ItemCriterion(
+        canonical(name) or str(number), statement, 1.0 if points is None else _points(points, where),
+        str(canonical(fields["axis"])).strip() or None if "axis" in fields else None,
+        tuple(_texts(fields.get("requires"), where)), (), fields.get("scale"),
+    )  # fmt: skip
+    return criterion, parent or None
 
 
-def _statement(fields: Mapping[str, Any], text: str, where: str) -> str:
-    """The text of a criterion with several fields that may hold it."""
-    if "text" in fields and text == fields["text"]:
-        return text
-    statements = {str(fields[name]).strip() for name in _STATEMENTS if not is_missing(fields.get(name))}
-    if len(statements) > 1:
-        raise InputError(f"{where} has several texts ({listed(statements, most=3)}); give the one to judge as text")
-    if statements and isinstance(description := fields.get("description"), str) and description.strip() not in text:
-        return f"{text.strip()}: {description.strip()}"
-    return text
-
-
-def _refuse_unread(fields: Mapping[str, Any], worth: Sequence[str], values: Mapping[str, Any], where: str) -> None:
-    """Raise for a field that is not read, if it may hold the points, their sign or the scale, and these are missing."""
-    unread = [name for name in worth if not is_missing(fields[name])]
-    unread += [name for name in filter(_KIND_FIELD.fullmatch, fields) if _KIND.fullmatch(str(fields[name]).strip())
-               and (values["points"] is None or name not in _NAMES["axis"])]  # fmt: skip
-    for name in unread:
-        field, value = "scale" if _LEVELS.fullmatch(name) else "points", str(fields[name]).strip().casefold()
-        is_sign, is_wanted = _NEGATIVE.fullmatch(name) or _KIND_FIELD.fullmatch(name), _WANTED.fullmatch(name)
-        is_negative = value in ("no", "false", "0", "n") if is_wanted else not {value, name + value} & _POSITIVE
-        is_lost = is_negative and values["sign"] > 0 if is_sign or is_wanted else values[field] is None
-        if is_lost and name not in _NAMES["text"]:
-            fact = f"{where} has {field} {values[field]!r}, but the field {name!r} ({value[:40]!r}), which is not read"
-            failure = " (negative ones for a failure)" * (field == "points")
-            raise InputError(f"{fact}; if it counts, give {field}{failure}; else drop it")
-
-
-def _axis_in(tags: Any, where: str) -> Any:
-    """The axis in tags such as ``axis:accuracy``, or in a mapping of tags."""
-    if isinstance(tags, Mapping):
-        return tags.get("axis")
-    axes = {tag[5:].strip() for tag in _texts(tags, where) if tag[:5].casefold() == "axis:"}
-    if len(axes) > 1:
-        raise InputError(f"{where} has the axes {listed(sorted(axes))} in its tags; give the one that counts as axis")
-    return axes.pop() if axes else None
+def _is_empty(value: Any) -> bool:
+    return is_missing(value) or (isinstance(value, (str, list, Mapping)) and not value)
 
 
 def _points(value: Any, where: str) -> float:
@@ -602,12 +594,8 @@ def _texts(value: Any, where: str) -> list[str]:
     if isinstance(value, (str, int, float)):
         value = [value]
     if not isinstance(value, (Sequence, np.ndarray)):
-        raise InputError(f"{where}: requires and tags are lists of texts, not {type(value).__name__}")
+        raise InputError(f"{where}: requires is a list of ids, not {type(value).__name__}")
     return [text for element in value if not is_missing(element) and (text := id_text(element).strip())]
-
-
-def _wording(text: str) -> str:
-    return "failure" if _FAILURE.match(text) else "negated" if _NEGATION.search(text) else "plain"
 
 
 def _circle(given: Mapping[str, tuple[str, ...]]) -> list[str]:
@@ -627,26 +615,20 @@ def _notes(criteria: Sequence[ItemCriterion]) -> Iterator[tuple[str, str]]:
     if len(criteria) == 1 and re.search(r"; | \| ", criteria[0].text):
         yield "", "one criterion, with ';' or '|' between parts: if it is several, give a list, or number their lines"
     for criterion in criteria:
-        is_failure = criterion.points > 0 and _FAILURE.match(criterion.text)
         own_notes = {
-            criterion.mistyped: criterion.mistyped,
             "has a scale of its own: judge it with rubric.edit('requirement', scale=...)": criterion.scale is not None,
             "requires itself, which changes nothing": criterion.id in criterion.requires,
             "is one word: write what is true of an answer, or not": re.fullmatch(r"[^\W\d_]{5,}\W?", criterion.text),
-            f"words a failure, but has {criterion.points:g} points: should they be negative?": is_failure,
         }
         yield from ((f"#{criterion.id}", note) for note, holds in own_notes.items() if holds)
-    texts = [criterion.text for criterion in criteria[:_COMPARED]]
-    words = [({*_WORD.findall(text.casefold())}, bool(_NEGATION.search(text))) for text in texts]
-    for second, (later_words, own_not) in enumerate(words):
-        for first, (earlier_words, other_not) in enumerate(words[:second]):
+    words = [{*_WORD.findall(criterion.text.casefold())} for criterion in criteria[:_COMPARED]]
+    for second, later_words in enumerate(words):
+        for first, earlier_words in enumerate(words[:second]):
             fewer, more = sorted((len(later_words), len(earlier_words)))
             if not fewer or fewer < _ALIKE * more:
                 continue
             common = len(later_words & earlier_words)
             if common >= _ALIKE * (fewer + more - common):
-                same_sign = (criteria[first].points > 0) == (criteria[second].points > 0)
-                if same_sign != (own_not == other_not):
-                    yield f"#{criteria[second].id}", f"contradicts #{criteria[first].id}: both cannot earn their points"
-                elif same_sign:
-                    yield f"#{criteria[second].id}", f"reads almost like #{criteria[first].id}: it counts twice"
+                is_same = (criteria[first].points > 0) == (criteria[second].points > 0)
+                doubt = "it counts twice" if is_same else "but their points have unlike signs"
+                yield f"#{criteria[second].id}", f"reads almost like #{criteria[first].id}: {doubt}"

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import warnings
 from codecs import BOM_UTF8
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
@@ -19,6 +18,8 @@ import pandas as pd
 
 from evalkit.core.reply_keys import canonical_json
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
+from evalkit.readers.finding import find, recognized
+from evalkit.readers.records import LABELS, Reader
 from evalkit.rubrics.criteria import Criterion
 from evalkit.rubrics.human_labels import OF_LOG, TEXT_HASH, as_labels, as_worded, label_of, label_text, of_these_texts
 from evalkit.rubrics.profiles import RubricLike, rubric_of
@@ -27,22 +28,14 @@ from evalkit.rubrics.scales import code_text, number
 from evalkit.tables.files import read_frame, records, write_frame
 from evalkit.tables.grouping import refuse_doubles
 from evalkit.tables.items import ItemsLike, as_frame, as_items, canonical, is_missing
-from evalkit.tables.lists_in_texts import list_in
 from evalkit.tables.schemas import LABEL_KEY, check, columns_of, id_text
 
 _Row = dict[str, Any]
 _Wanted = Mapping[str, str] | None
-_JUDGED = ("choices", "rating", "number", "pairwise")
-_HOLDS = ("choices", "rating", "number", "selected", "text", "value")
-"""Fields of a value that Label Studio or Argilla writes, of which one has the answer."""
-_SIDES = {"left": "A", "right": "B"}
-_ARE_OF_TOOLS = {"annotations", "completions", "responses", "annotation_id", "predictions"}
-_OF_ROWS = ("id", "annotation_id", "annotator", "created_at", "updated_at", "lead_time")
-_OF_RECORDS = ("id", "status", "_server_id", "responses", "suggestions", "metadata", "vectors")
-"""Fields of a record of Argilla that are not the item's."""
 _FORMS = (
-    "an export of Label Studio (JSON, JSON_MIN, CSV), records of Argilla, a log of evalkit's tuner or label page, "
-    "or a table with item_id, criterion, annotator and label; ek.extract_labels reads labels in columns of items"
+    "the JSON export of Label Studio, dataset.records.to_list(flatten=True) of Argilla (in memory or as JSON), a log "
+    "of evalkit's tuner or label page, a table with item_id, criterion, annotator and label, or any other form with "
+    "reader= that reads it; ek.extract_labels reads labels in columns of items"
 )
 
 
@@ -52,6 +45,7 @@ def load_labels(
     rubric: RubricLike | None = None,
     criteria: Mapping[str, str] | None = None,
     item_id: str | None = None,
+    reader: str | None = None,
 ) -> pd.DataFrame:
     """The labels of people in an export of Label Studio or Argilla, in evalkit's own log, or in a table of labels.
 
@@ -65,11 +59,14 @@ def load_labels(
         A path, as for `load_items`; or records in memory, such as ``dataset.records.to_list(flatten=True)`` of Argilla.
     rubric
         A Rubric, a Profile or the name of one. Labels are then read as by `extract_labels`: codes, names of levels,
-        and words such as *ok*; questions that are no criterion are left out. JSON_MIN and CSV need it or `criteria`.
+        and words such as *ok*; questions that are no criterion are left out.
     criteria
         The tool's question -> criterion, as in ``{"quality": "helpfulness"}``; other questions are left out.
     item_id
         The field of an item that has its id: by default `item_id`, else the id that the tool gave.
+    reader
+        The name of a reader of labels (see `evalkit.readers`), for a form of another tool. Exports of Label Studio
+        (JSON) and Argilla (``to_list(flatten=True)``) are recognized without it.
 
     Returns
     -------
@@ -83,7 +80,8 @@ def load_labels(
     Raises
     ------
     InputError
-        For a file of another form, several answers to one question, or a label that is not on the scale.
+        For a file of another form, a question whose answers are no labels (a text, spans, a ranking), several answers
+        to one question, or a label that is not on the scale.
 
     Examples
     --------
@@ -98,18 +96,15 @@ def load_labels(
     criterion_of = criteria or (None if scales is None else {name: name for name in scales.names})
     names = {*map(str, frame.columns)}
     rows = [{name: value for name, value in row.items() if value is not None} for row in records(frame)]
-    if {"text", "at", *LABEL_KEY} <= names:
+    foreign = recognized(rows, LABELS) if reader is None else find(reader, LABELS)
+    if foreign is not None:
+        answers = _of_tool(foreign, rows, item_id, where, criterion_of if criteria is None else None)
+    elif {"text", "at", *LABEL_KEY} <= names:
         answers = _of_log(rows, None if criteria else scales, where)
-    elif {*LABEL_KEY, "label"} <= names or ({"item_id", "label"} <= names and not _ARE_OF_TOOLS & names):
+    elif {"item_id", "label"} <= names:
         plain = as_labels(frame, rubric=scales)
         refuse_doubles(plain[plain["label"].notna()], LABEL_KEY, "labels")
         answers = records(plain)
-    elif {"annotations", "completions"} & names or any(isinstance(row.get("task"), Mapping) for row in rows):
-        answers = _of_tasks(rows, criterion_of, item_id, where)
-    elif any(name.rpartition(".")[2] == "responses" for name in names):
-        answers = _of_records(rows, item_id, where)
-    elif "annotation_id" in names:
-        answers = _of_rows(rows, criterion_of, item_id, where, has_time="lead_time" in names)
     else:
         fact = f"{where} has no labels of people in a known form (columns: {listed(sorted(names), most=12)})"
         raise InputError(f"{fact}; allowed: {_FORMS}")
@@ -120,6 +115,27 @@ def load_labels(
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as problem:
         raise InputError(f"{where} is not as the tool writes it ({problem!r}); allowed: {_FORMS}") from None
+
+
+def _of_tool(reader: Reader, rows: list[_Row], name: str | None, where: str, wanted: _Wanted) -> Iterator[_Row]:
+    """The answers that a reader reads, with the ids of items and what was shown; a warning names what is not wanted."""
+    try:
+        answers = reader.read(rows)
+    except InputError as problem:
+        raise InputError(f"{where}: {problem}") from None
+    questions = {answer["criterion"]: None for answer in answers if wanted is not None}
+    if others := [question for question in questions if question not in (wanted or ())]:
+        fact = f"{where}: questions that are no criterion of the rubric, left out: {listed(others)}"
+        warnings.warn(f"{fact}; criteria={{'question': 'criterion'}} reads them", EvalkitWarning, stacklevel=4)
+    for answer in answers:
+        fields = answer["fields"]
+        item_id = canonical(fields.get(name or "item_id", None if name else answer["id"]))
+        if item_id is None or isinstance(item_id, (list, dict)):
+            fact = f"an item has no id in the field {name or 'item_id'!r}; it has {listed(fields, most=20)}"
+            raise InputError(f"{where}: {fact}; pass item_id= with the field that has it")
+        person = "people" if is_missing(answer["annotator"]) else str(answer["annotator"])
+        contents = sorted((key, str(value)) for key, value in fields.items() if value not in (None, ""))
+        yield answer | {"item_id": str(item_id), "annotator": person, "shown": contents}
 
 
 def _read(path: Path) -> pd.DataFrame:
@@ -193,7 +209,7 @@ def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted
         raise InputError(f"{fact}; say what they are for, as in criteria={{{questions[0]!r}: 'criterion'}}")
     for key, row in last.items():
         of_whom = f"{where}: item {key[0]!r}, {row['criterion']!r} by {key[2]!r}"
-        value = _single(row["label"], of_whom)
+        value = _single(row, of_whom)
         scale = None if rubric is None else rubric.criterion(key[1]).scale
         if not is_missing(value) and str(value).strip() and (label := label_of(value, scale, of_whom)):
             more = {name: row[name] for name in OF_LOG if name in row}
@@ -201,33 +217,16 @@ def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted
     return check(pd.DataFrame(rows, columns=None if rows else columns_of("labels"), dtype=object), "labels")
 
 
-def _single(value: Any, where: str) -> Any:
-    """The answer in a value: of a list the only one, of an object what it holds; None if there is none."""
-    if isinstance(value, str) and (inside := list_in(value)) is not None:
-        value = inside
-    if isinstance(value, Mapping):
-        name = next((name for name in _HOLDS if name in value), None)
-        if name is None:
-            raise InputError(f"{where}: expected a choice, a rating or a number, got fields {listed(value)}")
-        return _SIDES.get(value[name]) if name == "selected" else _single(value[name], where)
-    if isinstance(value, list):
-        values = list(dict.fromkeys(_single(part, where) for part in value))
-        if len(values) > 1:
-            raise InputError(f"{where}: expected one answer, got {listed(values)}; a label is one level of a scale")
-        return values[0] if values else None
+def _single(row: _Row, where: str) -> Any:
+    """The only label in an answer; None if there is none."""
+    if "kind" in row:
+        fact = f"{where}: answers of kind {row['kind']} are no labels"
+        raise InputError(f"{fact}; name the questions that give labels, as in criteria={{'question': 'criterion'}}")
+    values = list(dict.fromkeys(row["label"])) if isinstance(row["label"], list) else [row["label"]]
+    if len(values) > 1:
+        raise InputError(f"{where}: expected one answer, got {listed(values)}; a label is one level of a scale")
+    value = values[0] if values else None
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _answer(fields: _Row, given: Any, name: str | None, where: str, question: str, who: Any, value: Any) -> _Row:
-    """One answer: `given` is the tool's id of the item, `who` Label Studio's `completed_by` or Argilla's `user_id`."""
-    item_id = canonical(fields.get(name or "item_id", None if name else given))
-    if item_id is None or isinstance(item_id, (list, dict)):
-        fact = f"an item has no id in the field {name or 'item_id'!r}; it has {listed(fields, most=20)}"
-        raise InputError(f"{where}: {fact}; pass item_id= with the field that has it")
-    if isinstance(who, Mapping):
-        who = who.get("email") or who.get("username") or who.get("id")
-    person = "people" if is_missing(who) or str(who) in ("", "None") else str(who)
-    return {"item_id": str(item_id), "criterion": question, "annotator": person, "label": value}
 
 
 def _of_log(rows: list[_Row], rubric: Rubric | None, where: str) -> Iterator[_Row]:
@@ -249,94 +248,6 @@ def _of_log(rows: list[_Row], rubric: Rubric | None, where: str) -> Iterator[_Ro
     if gone and rubric is not None:
         fact = f"{where}: {counted(gone, 'label')} on no criterion or level that rubric {rubric.id!r} has now"
         warnings.warn(f"{fact}, left out", EvalkitWarning, stacklevel=4)
-
-
-def _of_tasks(rows: list[_Row], criterion_of: _Wanted, name: str | None, where: str) -> Iterator[_Row]:
-    """Label Studio's JSON: tasks with annotations, or (of its storages) annotations with their task."""
-    unseen, unread = 0, dict[str, str]()
-    for row in rows:
-        task, alone = (row["task"], [row]) if isinstance(row.get("task"), Mapping) else (row, None)
-        nameless, contents = False, _contents(task.get("data", {}))
-        for annotation in alone or task.get("annotations", task.get("completions", [])):
-            results = annotation.get("result") or []
-            if annotation.get("was_cancelled") or annotation.get("skipped"):
-                continue
-            if annotation.get("parent_prediction") is not None and not annotation.get("lead_time"):
-                unseen += 1  # made from a prediction by a command of Label Studio: nobody looked at it
-                continue
-            noted = [result["meta"]["annotator"] for result in results if "annotator" in (result.get("meta") or {})]
-            who = noted[0] if noted else annotation.get("completed_by")
-            about = {"at": annotation.get("updated_at") or annotation.get("created_at"), "shown": contents}
-            if who is None and nameless:
-                raise InputError(f"{where}: task {task.get('id')!r} has annotations without completed_by; add it")
-            nameless = nameless or who is None
-            results = [result for result in results if result.get("from_name")]  # a relation has none
-            answered = [result for result in results if result.get("type") in _JUDGED or criterion_of is not None]
-            unread |= {result["from_name"]: result.get("type") for result in results if result not in answered}
-            for question in dict.fromkeys(result["from_name"] for result in answered):
-                value = [result.get("value") for result in answered if result["from_name"] == question]
-                yield _answer(task.get("data", {}), task.get("id"), name, where, question, who, value) | about
-    if unread:
-        kinds = listed(f"{question} ({kind})" for question, kind in unread.items())
-        fact = f"{where}: questions other than choices, rating, number and pairwise, left out: {kinds}"
-        warnings.warn(f"{fact}; criteria={{'question': 'criterion'}} reads a textarea", EvalkitWarning, stacklevel=4)
-    if unseen:
-        fact = f"{where}: {counted(unseen, 'annotation')} made from predictions of a model, which no person looked at"
-        warnings.warn(f"{fact}, left out", EvalkitWarning, stacklevel=4)
-
-
-def _of_rows(
-    rows: list[_Row], criterion_of: _Wanted, name: str | None, where: str, *, has_time: bool
-) -> Iterator[_Row]:
-    """Label Studio's JSON_MIN and CSV: a row per annotation, its questions among the fields of the item."""
-    if criterion_of is None:
-        fact = "in JSON_MIN and CSV, Label Studio does not tell questions from fields of items"
-        raise InputError(f"{where}: {fact}; pass rubric=, or criteria={{'question': 'criterion'}}")
-    untimed = sum("lead_time" not in row for row in rows)
-    if untimed and has_time:
-        fact = f"{where}: {counted(untimed, 'annotation')} without lead_time may be made from predictions of a model"
-        fact += "; Label Studio's JSON export tells, and they are left out of it"
-        warnings.warn(fact, EvalkitWarning, stacklevel=4)
-    contents: dict[Any, Any] = {}  # of each task, as its first row shows it
-    for row in rows:
-        of_task = contents.setdefault(row.get("id"), _contents(row, {*_OF_ROWS, *criterion_of}))
-        about = {"at": row.get("updated_at") or row.get("created_at"), "shown": of_task}
-        for question in (question for question in criterion_of if question in row):
-            yield _answer(row, row.get("id"), name, where, question, row.get("annotator"), row[question]) | about
-
-
-def _contents(fields: Mapping[str, Any], without: Collection[str] = ()) -> list[tuple[str, str]]:
-    """What of an item two tasks have to share if they have one id."""
-    return sorted(
-        (name, str(value)) for name, value in fields.items() if name not in without and value not in (None, "")
-    )
-
-
-def _of_records(rows: list[_Row], name: str | None, where: str) -> Iterator[_Row]:
-    """Argilla's records: responses by user; of those with a status, the submitted ones."""
-    no_status = 0
-    for row in rows:
-        fields = row | dict(row.get("metadata") or {}) | dict(row.get("fields") or {})
-        contents = row.get("fields") or {key: row[key] for key in row if "." not in key and key not in _OF_RECORDS}
-        for question, value, user, status in _responses(row):
-            no_status += status is None
-            if status in (None, "submitted"):
-                yield _answer(fields, row.get("id"), name, where, question, user, value) | {
-                    "shown": _contents(contents)
-                }
-    if no_status:
-        fact = f"{where} does not say which of {counted(no_status, 'response')} are drafts or discarded"
-        warnings.warn(f"{fact}; export with to_list(flatten=True), which does", EvalkitWarning, stacklevel=4)
-
-
-def _responses(row: _Row) -> Iterator[tuple[str, Any, Any, str | None]]:
-    """Question, value, user and status, nested or flat."""
-    for question, responses in (row.get("responses") or {}).items():
-        yield from ((question, r.get("value"), r.get("user_id"), r.get("status")) for r in responses)
-    for name in (name for name in row if name.endswith(".responses")):  # flat
-        cells = (row.get(name), row.get(f"{name}.users"), row.get(f"{name}.status"))
-        lists = [(list_in(cell) if isinstance(cell, str) else cell) or [] for cell in cells]
-        yield from ((name.removesuffix(".responses"), *answer) for answer in zip_longest(*lists))
 
 
 def write_label_studio(

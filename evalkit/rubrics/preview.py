@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Prompt
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.criteria import groups_of
 from evalkit.rubrics.inputs import item_inputs
-from evalkit.rubrics.item_criteria import with_rows
+from evalkit.rubrics.item_criteria import CriteriaForm, with_rows
 from evalkit.rubrics.profiles import Profile, RubricLike, load_rubric_or_profile, rubric_of
 from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.rubrics.rubric import OWN_CRITERIA, Rubric
@@ -21,7 +22,7 @@ def build_prompt(
     criterion: str | None = None,
     *,
     template: str | None = None,
-    inputs: Mapping[str, str] | None = None,
+    inputs: Mapping[str, Any] | None = None,
 ) -> Prompt:
     """The prompt for one item, without a call.
 
@@ -68,7 +69,8 @@ def build_prompt(
     rows, _ = with_rows(item, chosen, inputs)
     items = as_items(rows, columns=column_of.values())
     if len(items) != 1:
-        arguments = f"item, {inputs[OWN_CRITERIA]!r}" if inputs and OWN_CRITERIA in inputs else "item"
+        form = CriteriaForm.of((inputs or {}).get(OWN_CRITERIA))
+        arguments = f"item, {form.column!r}" if form.column != OWN_CRITERIA else "item"
         first_prompt = f"ek.build_prompt({chosen.id!r}, ek.explode_criteria({arguments}).iloc[0])"
         advice = f"{first_prompt}: each criterion has its own prompt" if rows is not item else "items.iloc[0]"
         raise InputError(f"build_prompt needs one item, got {len(items)}; pass {advice}")

@@ -182,7 +182,8 @@ def prompt(line, task_name=None):
 TASKS_TABLE = [LightevalTaskConfig(
     name="health", prompt_function=prompt, hf_repo=str(Path(__file__).with_name("data")), hf_subset="default",
     hf_avail_splits=["test"], evaluation_splits=["test"], generation_size=8,
-    metrics=[judge_metric("requirement", name="points", samples=1)],
+    metrics=[judge_metric("requirement", name="points", samples=1,
+                          fields={"criteria": {"column": "rubrics", "fields": "healthbench"}})],
 )]
 """
 
@@ -235,8 +236,9 @@ def test_a_file_in_healthbench_form_in_a_real_run_of_lighteval(
             ek.Judge("openai", "m", base_url=server.url, max_tokens=1200, api_key_env="OPENAI_API_KEY"),
             ek.Judge("fake", "strict", max_tokens=1200),
         ]
+        form = {"column": "rubrics", "fields": "healthbench"}
         ev = ek.evaluate(items, "requirement", jury, samples=1, criteria_per_call=8, offline=True,
-                         cache=tmp_path / "cache")  # fmt: skip
+                         inputs={"criteria": form}, cache=tmp_path / "cache")  # fmt: skip
         assert ev.cost.n_missing == 0, "Python finds every reply that LightEval paid for"
         assert len(asked) == n_asked == sum(len(line["rubrics"]) for line in lines)
     run = LightevalRun(tmp_path / "out", Scoring("jury"))

@@ -15,8 +15,9 @@ import evalkit as ek
 from evalkit.errors import InputError
 from evalkit.evaluation import open_evaluation
 
+FORM = {"column": "rubrics", "fields": "healthbench"}
 FLAGS = ("--rubric", "requirement", "--item-id", "prompt_id", "--input", "conversation=prompt",
-         "--input", "answer=completion")  # fmt: skip
+         "--input", "answer=completion", "--input", f"criteria={json.dumps(FORM)}")  # fmt: skip
 
 
 def in_public_form(seed: int, n: int) -> list[dict[str, Any]]:
@@ -59,7 +60,7 @@ def test_every_function_takes_them_as_they_are(tmp_path: Path) -> None:
     items, judge = in_public_form(1, 30), ek.Judge.function(read, name="reader", version="1")
     ask: dict[str, Any] = {
         "samples": 1, "cache": tmp_path, "item_id": "prompt_id",
-        "inputs": {"conversation": "prompt", "answer": "completion"},
+        "inputs": {"conversation": "prompt", "answer": "completion", "criteria": FORM},
     }  # fmt: skip
     ev = ek.evaluate(items, "requirement", judge, **ask)
     assert ev.points is not None

@@ -183,8 +183,8 @@ def test_a_tie_is_undecided_and_no_verdict(tmp_path: Path) -> None:
 
 def test_prerequisites_trees_and_samples_count_as_points_counts_them(tmp_path: Path) -> None:
     chain = [{"id": "a", "text": "a"}, {"id": "b", "text": "b", "requires": ["a"]}]
-    tree = [{"id": "root", "text": "r", "points": 1, "sub_tasks": [
-        {"id": "x", "text": "x", "weight": 3}, {"id": "y", "text": "y", "weight": 1}]}]  # fmt: skip
+    tree = [{"id": "root", "text": "r"}, {"id": "x", "text": "x", "points": 3, "parent": "root"},
+            {"id": "y", "text": "y", "points": 1, "parent": "root"}]  # fmt: skip
     split = {"rubric_version": "v1", "samples": [True, True, False], "passed": True, "score": 2 / 3}
     whole = split | {"samples": [True] * 3, "score": 1.0}
     traces = [
@@ -271,8 +271,10 @@ def test_criteria_that_cannot_be_judged_are_an_error_of_their_test_alone(
 
 
 def test_one_invalid_trace_does_not_make_all_be_read_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    read, explode = list[int](), criteria_of_traces.explode_criteria
-    monkeypatch.setattr(criteria_of_traces, "explode_criteria", lambda items: read.append(len(items)) or explode(items))
+    read, explode = list[int](), criteria_of_traces.exploded
+    monkeypatch.setattr(
+        criteria_of_traces, "exploded", lambda items, *more: read.append(len(items)) or explode(items, *more)
+    )
     traces = {str(k): Trace(k, str(k), "Why?", None, "So.", inputs={"criteria": ["a"] if k != 70 else []})
               for k in range(256)}  # fmt: skip
     rows = criteria_of_traces.criteria_of({key: (trace, None) for key, trace in traces.items()})
@@ -295,6 +297,29 @@ def test_a_test_names_the_field_of_its_criteria(tmp_path: Path) -> None:
     for wrong in (*wrong_ones, *({"type": "criteria", "min_points": bad} for bad in ("0.5", 80, math.nan, True))):
         with pytest.raises(ConfigError, match=r"the configuration: tests\[0\]"):
             GateConfig(tests=[{"id": "t", "expected": wrong}])
+
+
+def test_criteria_of_another_form_are_read_as_the_test_says_and_what_nothing_reads_is_an_error(tmp_path: Path) -> None:
+    entries = [{"title": "says A", "why": "x"}, {"title": "xylophone", "weight": 3, "why": "y"}]
+    form = {"column": "rubric", "fields": {"text": "title", "points": "weight"}, "ignore": ["why"]}
+    options = GateOptions(judge="fake:strict", cache=tmp_path)
+    for criteria, more, status, text in (
+        (form, {}, "pass", "1 of 4 points"),
+        ("rubric", {}, "error", "criterion 1 has fields that nothing reads: 'title'"),
+        (form, {"worth": [5, -2]}, "error", "the column 'worth' holds a number for each criterion"),
+        ({**form, "ignore": ["why", "worth"]}, {"worth": [5, -2]}, "pass", "1 of 4 points"),
+    ):
+        test = {"id": "t", "expected": {"type": "criteria", "min_points": 0.2, "criteria": criteria}}
+        traces = [Trace(1, "t", "Why?", None, "It says A.", inputs={"rubric": entries, **more})]
+        (result,) = run_gate(GateConfig(tests=[test]), traces, options).tests
+        assert result.status == status
+        assert text in str(result.message or result.metrics[0].message)
+    for criteria, text in (
+        ({"fields": "health"}, "unknown reader 'health'"),
+        ({"field": "x"}, "did you mean 'fields'"),
+    ):
+        with pytest.raises(ConfigError, match=text):
+            GateConfig(tests=[{"id": "t", "expected": {"type": "criteria", "min_points": 0.2, "criteria": criteria}}])
 
 
 def test_two_places_that_differ_and_a_rubric_without_requirement_are_refused(tmp_path: Path) -> None:

@@ -131,7 +131,8 @@ def test_a_tie_leaves_a_sample_unscored(run: Any, tmp_path: Path) -> None:
 def test_a_jury_has_alpha_over_criteria_and_disagreement(run: Any) -> None:
     jury = [{"judge_model_name": name, "judge_backend": "fake"} for name in ("strict", "noisy")]
     docs = docs_of(1, 6, "rubrics")
-    rows, figures = run(judge_metric("requirement"), "jury", jury, docs, ["x y z"] * 6, report_disagreement=True)
+    metric = judge_metric("requirement", fields={"criteria": "rubrics"})
+    rows, figures = run(metric, "jury", jury, docs, ["x y z"] * 6, report_disagreement=True)
     judgments = judgments_of("requirement", rows)
     assert figures["requirement_alpha"] == pytest.approx(ek.reliability(judgments)["alpha_single"].iloc[0], nan_ok=True)
     assert "requirement_disagreement" in figures
@@ -142,16 +143,27 @@ def test_where_criteria_come_from_and_what_is_refused_before_a_model_is_loaded(r
     judge, docs = [{"judge_model_name": "strict", "judge_backend": "fake"}], docs_of(1, 3)
     monkeypatch.setenv("EVALUATOR_SCORING_MODE", "judge")
     monkeypatch.setenv("EVALUATOR_SCORING_CONFIG", json.dumps({"judges": judge}))
-    for fields in ({"criteria": "own"}, {"criteria": lambda doc: doc.specific["own"]}):
+    named = {"column": "own", "fields": {"text": "text"}, "ignore": ["note"]}
+    for fields in (
+        {"criteria": "own"},
+        {"criteria": named},
+        {"criteria": lambda doc: doc.specific["own"]},
+        {"criteria": lambda doc: [{**entry, "points": 2} for entry in doc.specific["own"]]},
+        {"criteria": lambda doc: [entry["text"] for entry in doc.specific["own"]]},
+    ):
         moved = [Doc(query="q", choices=[""], gold_index=0, id=doc.id, task_name="own|0",
                      specific={"own": doc.specific["criteria"]}) for doc in docs]  # fmt: skip
         metric = judge_metric("requirement", fields=fields)
         metric.sample_level_fn.check("own|0", moved)
         rows, _ = run(metric, "judge", judge, moved, ["a"] * 3)
         assert [row["requirement_n_criteria"] for row in rows] == [len(doc.specific["criteria"]) for doc in docs]
+    weighted = [Doc(query="q", choices=[""], gold_index=0, id=doc.id, task_name="own|0",
+                    specific={**doc.specific, "w": [2] * len(doc.specific["criteria"])}) for doc in docs]  # fmt: skip
+    with pytest.raises(InputError, match="the column 'w' holds a number for each criterion"):
+        judge_metric("requirement").sample_level_fn.check("own|0", weighted)
     scaled = [{"text": "a", "scale": [0, 0.5, 1]}]
     for cell, text in (([], "it has no criteria"), ([{"text": "a", "points": 0}], "points"), (None, "requirement"),
-                       (scaled, "has the scale")):  # fmt: skip
+                       ([{"title": "a"}], "nothing reads: 'title'"), (scaled, "has the scale")):  # fmt: skip
         docs[1].specific["criteria"] = cell
         with pytest.raises(InputError, match=rf"document '1'.*{text}"):
             judge_metric("requirement").sample_level_fn.check("own|0", docs)

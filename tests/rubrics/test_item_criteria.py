@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 from contextlib import suppress
 
@@ -18,16 +17,7 @@ from evalkit.rubrics import lint_criteria
 from evalkit.rubrics.item_criteria import refuse_lists
 
 TWO = [{"id": "a", "text": "Names a method", "points": 5}, {"id": "b", "text": "Invents a source", "points": -2}]
-FORMS = {
-    "mappings": TWO,
-    "array": np.array(TWO, dtype=object),
-    "json": json.dumps(TWO),
-    "python": str(TWO),
-    "healthbench": [
-        {"criterion": "Names a method", "points": 5, "tags": ["level:example", "axis:accuracy"]},
-        {"criterion": "Invents a source", "points": -2, "tags": ["axis:accuracy"]},
-    ],
-}
+FORMS = {"mappings": TWO, "array": np.array(TWO, dtype=object), "json": json.dumps(TWO), "python": str(TWO)}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -38,9 +28,8 @@ def test_every_form_of_a_cell_gives_the_same_rows(form: str) -> None:
     assert set(rows["of_item"]) == {7}
     assert set(rows["group_id"]) == {"7"}
     assert rows["answer"].tolist() == ["x", "x"]
-    ids = ["7#1", "7#2"] if form == "healthbench" else ["7#a", "7#b"]
-    assert rows["item_id"].tolist() == ids
-    assert rows["axis"].tolist() == ["accuracy" if form == "healthbench" else None] * 2
+    assert rows["item_id"].tolist() == ["7#a", "7#b"]
+    assert rows["axis"].tolist() == [None] * 2
 
 
 def test_texts_and_numbered_lines_have_one_point_each() -> None:
@@ -71,39 +60,14 @@ def test_a_mapping_from_id_to_text_and_points_as_people_write_them() -> None:
 
 
 def test_trees_keep_leaves_with_the_weights_above_them() -> None:
-    nested = {
-        "id": "root", "requirements": "All of it", "weight": 1,
-        "sub_tasks": [
-            {"id": "x", "requirements": "X", "weight": 3, "sub_tasks": [], "task_category": "Code"},
-            {"id": "g", "requirements": "G", "weight": 1, "sub_tasks": [
-                {"id": "y", "requirements": "Y", "weight": 2}, {"id": "z", "requirements": "Z", "weight": 1}]},
-        ],
-    }  # fmt: skip
     flat = [
         {"id": "root", "text": "All of it"}, {"id": "x", "text": "X", "points": 3, "axis": "Code", "parent": "root"},
         {"id": "g", "text": "G", "parent": "root"}, {"id": "y", "text": "Y", "points": 2, "parent": "g"},
         {"id": "z", "text": "Z", "parent": "g"},
     ]  # fmt: skip
-    one, other = (ek.explode_criteria([{"item_id": "p", "criteria": cell}]) for cell in (nested, flat))
-    pd.testing.assert_frame_equal(one, other)
+    one = ek.explode_criteria([{"item_id": "p", "criteria": flat}])
     assert one["parent"].tolist() == [[["root", 1.0]], [["g", 1.0], ["root", 1.0]], [["g", 1.0], ["root", 1.0]]]
     assert one["axis"].tolist() == ["Code", None, None]
-
-
-@pytest.mark.parametrize("name", ["sub_tasks", "children"])
-def test_what_is_below_a_criterion_is_read_as_a_cell_of_criteria(name: str) -> None:
-    other = "children" if name == "sub_tasks" else "sub_tasks"
-    for below in ('[{"text": "A"}, {"text": "B"}]', {"a": "A", "b": "B"}, "1. A\n2. B", np.array(["A", "B"])):
-        rows = ek.explode_criteria([{"item_id": "x", "criteria": [{"text": "Top", name: below, other: []}]}])
-        assert rows["requirement"].tolist() == ["A", "B"]
-    for nothing in (None, math.nan, [], "", "[]"):
-        rows = ek.explode_criteria([{"item_id": "x", "criteria": [{"text": "Top", name: nothing}]}])
-        assert rows["requirement"].tolist() == ["Top"]
-    for wrong in (3, 2.5, True, "none", "[1" + "0" * 5000 + "]"):
-        items = [{"item_id": "x", "criteria": [{"text": "Top", name: wrong}]}]
-        with pytest.raises(InputError, match="item 'x'"):
-            ek.explode_criteria(items)
-        assert len(lint_criteria(items)) == 1
 
 
 def test_a_column_scale_that_is_none_is_an_error_of_input() -> None:
@@ -112,12 +76,12 @@ def test_a_column_scale_that_is_none_is_an_error_of_input() -> None:
         ek.plan(rows.assign(scale="celsius"), "requirement", "fake:strict")
 
 
-def test_devai_names_and_prerequisites_that_are_numbers() -> None:
+def test_prerequisites_may_be_numbers() -> None:
     cell = [
-        {"requirement_id": 0, "prerequisites": [], "criteria": "Loads the data", "category": "Data"},
-        {"requirement_id": 1, "prerequisites": [0, 1], "criteria": "Trains a model", "category": "Model"},
+        {"id": 0, "requires": [], "text": "Loads the data", "axis": "Data"},
+        {"id": 1, "requires": [0, 1], "text": "Trains a model", "axis": "Model"},
     ]
-    items = [{"item_id": "t", "requirements": cell}]
+    items = [{"item_id": "t", "criteria": cell}]
     rows = ek.explode_criteria(items)
     assert rows["requires"].tolist() == [[], ["0", "1"]]
     assert rows["axis"].tolist() == ["Data", "Model"]
@@ -128,19 +92,28 @@ WRONG = [
     ([], "no criteria"),
     (None, "no criteria"),
     (float("nan"), "no criteria"),
-    ("Is short\nIs long", "number them"),
-    ("Judge these:\n1. Is short", "begin with a line without number"),
+    ("Is short\nIs long", "number it"),
+    ("Judge these:\n1. Is short", "one has no number"),
     ('{"id": 1', "look like JSON"),
     ('[{"text": "x", "points": NaN}]', "points nan"),
     ("null", "no criteria"),
     ("NaN", "no criteria"),
     ("None", "no criteria"),
     ("<NA>", "no criteria"),
-    ({"c1": '{"text": "x", "points": -5}'}, "may be its points"),
+    ({"c1": '{"text": "x", "points": -5}'}, "or JSON"),
     ("true", "of type bool"),
     ("5", "of type int"),
+    ({"text": "x", "points": 3}, "'text' is 'x'"),
+    ({"criteria": ["x"], "weights": [2]}, "'criteria' is .*keys: 'criteria', 'weights'"),
+    ({"rubrics": {"a": "x"}}, "not from ids to texts"),
+    ([{"text": "x", "sub_tasks": [{"text": "y"}]}], "nothing reads: 'sub_tasks'"),
+    ([{"text": "x", "children": ["y"]}], "nothing reads: 'children'"),
+    ([{"title": "x", "weight": 3}], "'title' \\('x'\\), 'weight'.*ignore=\\['title', 'weight'\\]"),
+    ([{"Text": "x"}], "nothing reads: 'Text'"),
     ([{"text": "x", "axis": ["a", "b"]}], "axis .*give a text"),
     ([{"text": "x", "id": {"a": 1}}], "id .*give a text"),
+    ({"Names a dose": 5}, "'Names a dose' is '5'"),
+    ([{"text": "x", "points": 5, "is_negative": False}], "nothing reads: 'is_negative'"),
     ([3], "of type int"),
     (7, "of type int"),
     ([{"text": " "}], "no text"),
@@ -160,38 +133,29 @@ WRONG = [
     ([{"id": "a", "text": "x", "requires": "b"}, {"id": "b", "text": "y", "requires": "a"}], "in a circle"),
     ([{"id": "a", "text": "x", "parent": "a"}], "in a circle"),
     ([{"id": "a", "text": "x"}, {"id": "b", "text": "y", "parent": "a", "points": -1}], "weights"),
-    ([{"text": "x", "pionts": 5}], "but the field 'pionts'"),
-    ([{"text": "x", "Points": 5, "points": 3}], "differ only in case"),
-    ([{"text": "x", "points": 5, "weight": 3}], "unlike 'points', 'weight'"),
     ([{"text": "x", "id": "\ud800"}], "half a surrogate"),
-    ({"clear": "Is clear", "title": "Has a title"}, "may be ids or fields"),
     ({"Names a dose": "5"}, "may be its points"),
-    ({"Names a dose": 5}, "no text, as in 'text', 'criterion'"),
     ('{"text": "a", "poi', "look like JSON"),
-    (['{"text": "a", "poi'], "look like JSON"),
+    (['{"text": "a", "poi'], "or JSON"),
     ('[{"text": "x", "points": 3, "points": -3}]', "duplicate key 'points'"),
     ('{"c1": "x", "c1": "y"}', "duplicate key 'c1'"),
-    (['{"text": "x", "points": 3, "points": 2}'], "duplicate key 'points'"),
-    ([{"text": "x", "points": 5, "is_negative": True}], "but the field 'is_negative'"),
-    ([{"text": "x", "points": 5, "type": "negative"}], "but the field 'type'"),
+    (['{"text": "x", "points": 3}'], "or JSON"),
     ("1. a 2. b", "within one line"),
-    ("Has: 1. a 2. b 3. c", "begin with a line without number"),
+    ("1. a 2. b 3. c", "within one line"),
+    ("1. a\\n2. b", "within one line"),
+    ("- a\\n- b", "within one line"),
+    ("Has: 1. a 2. b 3. c", "within one line"),
     ("1. a 2. b\n3. c", "within one line"),
     ("1. a\n2. b 3. c", "within one line"),
     ("• a • b", "within one line"),
     ("Names a dose|Cites|Is kind", "within one line"),
-    ("1. a\n## Style\n2. b", "belongs to none of them \\('## Style'"),
-    ("1. a\n**Style**\n2. b", "belongs to none"),
-    ("1. a\n2. b\nTotal: 2 points", "belongs to none"),
-    ("1. a\n2. b\n\nJudge fairly.", "belongs to none"),
+    ("1. a\n## Style\n2. b", "no number and is not indented"),
+    ("1. a\n**Style**\n2. b", "no number and is not indented"),
+    ("1. a\n2. b\nTotal: 2 points", "no number and is not indented"),
+    ("1. a\n2. b\n\nJudge fairly.", "no number and is not indented"),
     (["Is kind", "1. a\n2. b"], "criterion 2 is several in one text"),
     (["- a\n- b"], "several in one text"),
-    ([{"text": "x", "points": 2, "expected": False}], "but the field 'expected'"),
-    ([{"question": "Is it rude?", "answer": "No"}], "but the field 'answer'"),
-    ([{"text": "x", "required": False}], "but the field 'required'"),
     ("<ol><li>a</li><li>b</li></ol>", "within one line"),
-    ([{"text": "x", "annotations": {"a_weight": 2, "b_weight": 3}}], "unlike 'a_weight', 'b_weight'"),
-    ({"text": "x", "source": 3, "importance": "Essential"}, "but the field 'importance'"),
 ]
 
 
@@ -217,7 +181,8 @@ def test_a_text_of_a_list_that_was_cut_is_an_error_and_a_criterion_in_brackets_n
                 ek.explode_criteria([{"item_id": 1, "criteria": whole[:end]}])
     for text in ("[Safety] names x", "[1] of the sources is named", '"Hello" is said', "[x]"):
         assert ek.explode_criteria([{"item_id": 1, "criteria": text}])["requirement"].tolist() == [text]
-    assert ek.explode_criteria([{"item_id": 1, "criteria": '"1. a\\n2. b"'}])["requirement"].tolist() == ["a", "b"]
+    with pytest.raises(InputError, match="of type str"):
+        ek.explode_criteria([{"item_id": 1, "criteria": '"1. a\\n2. b"'}])
 
 
 def test_ids_that_clash_and_columns_that_are_taken_are_errors() -> None:
@@ -229,10 +194,8 @@ def test_ids_that_clash_and_columns_that_are_taken_are_errors() -> None:
     with pytest.raises(InputError, match="'points', which are made here"):
         ek.explode_criteria([{"item_id": "a", "points": 3, "criteria": ["x"]}])
     two = [{"item_id": "a", "criteria": "safety", "rubrics": ["x"]}]
-    with pytest.raises(InputError, match="'criteria', 'rubrics', which may all hold their criteria"):
-        ek.explode_criteria(two)
     assert ek.explode_criteria(two, "rubrics")["requirement"].tolist() == ["x"]
-    with pytest.raises(InputError, match="no column for the criteria"):
+    with pytest.raises(InputError, match="no column 'criteria' of criteria"):
         ek.explode_criteria([{"item_id": "a", "answer": "x"}])
     with pytest.raises(InputError, match="one row per criterion already"):
         ek.explode_criteria(ek.explode_criteria([{"item_id": "a", "criteria": ["x"]}]), "requirement")
@@ -243,21 +206,18 @@ def test_notes_name_what_is_probably_not_meant() -> None:
         {"text": "Advises the reader to see a doctor soon", "points": 5},
         {"text": "Advises the reader to see a doctor soon.", "points": -3},
         {"text": "Advises the reader to see a doctor soon!", "points": 2},
-        {"text": "Does not advise the reader to see a doctor soon", "points": -3},
-        {"text": "Fails to name a dose", "points": 4},
-        {"text": "Fails to name a risk", "points": -4, "source": "a field of one's own"},
-        {"text": "Has a title", "axes": "form"},
+        {"text": "Fails to name a risk", "points": -4, "scale": [0, 1]},
+        {"text": "Factuality"},
     ]
     found = lint_criteria([{"item_id": "q", "criteria": cell}, {"item_id": "p", "criteria": [TWO[1]]}])
     assert set(found["severity"]) == {"note"}
     by_place = {where: " / ".join(part) for where, part in found.groupby("where")["message"]}
-    assert by_place["q#2"].startswith("contradicts #1")
-    assert "reads almost like #1" in by_place["q#3"]
-    assert "contradicts #2" in by_place["q#3"]
-    assert by_place["q#5"].startswith("words a failure")
+    assert by_place["q#2"] == "reads almost like #1: but their points have unlike signs"
+    assert "reads almost like #1: it counts twice" in by_place["q#3"]
+    assert by_place["q#4"].startswith("has a scale of its own")
+    assert by_place["q#5"].startswith("is one word")
     assert by_place["p"].startswith("no criterion has positive points")
-    assert "q#6" not in by_place
-    assert by_place["q#7"] == "its field 'axes' is not read; did you mean 'axis'?"
+    assert "q#1" not in by_place
 
 
 def test_random_items_come_back_criterion_by_criterion() -> None:
@@ -291,7 +251,7 @@ FAULTS = {
     "requires names": lambda entry, _: entry.update(requires=["nobody"]),
     "parent names": lambda entry, _: entry.update(parent="nobody"),
     "scale": lambda entry, draw: entry.update(scale=draw.choice([[0], "x", [0, 0], 3])),
-    "lists of texts": lambda entry, _: entry.update(requires={"k0": 1}),
+    "a list of ids": lambda entry, _: entry.update(requires={"k0": 1}),
 }
 
 
@@ -316,15 +276,11 @@ def test_one_fault_among_random_criteria_is_named_with_its_item_by_both_function
 
 
 def test_trees_of_more_than_a_hundred_levels_are_errors() -> None:
-    def nested(levels: int) -> dict[str, object]:
-        entry: dict[str, object] = {"id": "leaf", "text": "x"}
-        for level in range(levels):
-            entry = {"id": f"n{level}", "text": "group", "sub_tasks": [entry]}
-        return entry
+    def chain(levels: int) -> list[dict[str, object]]:
+        return [{"id": n, "text": "x", "parent": n - 1 if n else None} for n in range(levels + 1)]
 
-    assert len(ek.explode_criteria([{"criteria": nested(100)}])["parent"].iloc[0]) == 100
-    chain = [{"id": n, "text": "x", **({"parent": n - 1} if n else {})} for n in range(500)]
-    for cell in (nested(101), nested(5000), chain, '{"a": ' * 100_000):
+    assert len(ek.explode_criteria([{"criteria": chain(100)}])["parent"].iloc[0]) == 100
+    for cell in (chain(101), chain(5000), '{"a": ' * 100_000):
         with pytest.raises(InputError, match=r"levels|look like JSON"):
             ek.explode_criteria([{"criteria": cell}])
     circle = [{"id": n, "text": "x", "requires": [(n + 1) % 3000]} for n in range(3000)]
@@ -333,15 +289,10 @@ def test_trees_of_more_than_a_hundred_levels_are_errors() -> None:
     assert len(str(failure.value)) < 300
 
 
-def test_sign_and_wording_of_each_criterion_are_columns() -> None:
-    texts = {
-        "Fails to name a dose": "failure", "The answer does not say when": "failure", "Omits the price": "failure",
-        "Doesn’t cite": "failure", "Names a dose": "plain", "Notes the price": "plain", "It isn't long": "negated",
-        "Says that one should never mix them": "negated", "Works without a tool": "negated", "A knot is tied": "plain",
-    }  # fmt: skip
-    rows = ek.explode_criteria([{"criteria": [{"text": text, "points": -1} for text in texts]}, {"criteria": ["x"]}])
-    assert rows["wording"].tolist() == [*texts.values(), "plain"]
-    assert rows["sign"].tolist() == ["negative"] * len(texts) + ["positive"]
+def test_the_sign_of_the_points_is_a_column() -> None:
+    rows = ek.explode_criteria([{"criteria": [{"text": "Fails to name it", "points": -1}, "x"]}])
+    assert rows["sign"].tolist() == ["negative", "positive"]
+    assert "wording" not in rows  # words say nothing of a criterion's worth
 
 
 def test_ten_thousand_criteria_of_one_item_are_read_and_checked() -> None:
@@ -353,57 +304,6 @@ def test_ten_thousand_criteria_of_one_item_are_read_and_checked() -> None:
     assert set(lint_criteria(items)["severity"]) <= {"note"}
 
 
-def in_public_forms(truth: list[tuple[str, float, str]]) -> dict[str, object]:
-    """The same criteria (text, points, axis), in the fields and cells of public files."""
-    healthbench = [
-        {"criterion": text, "points": points, "tags": ["level:example", f"axis:{axis}", "cluster:x"]}
-        for text, points, axis in truth
-    ]
-    rewards = [
-        {"title": f"t{n}", "description": text, "weight": points, "category": axis}
-        for n, (text, points, axis) in enumerate(truth)
-    ]
-    by_id = {f"c{n}": {"text": text, "points": points, "axis": axis} for n, (text, points, axis) in enumerate(truth)}
-    plain = [{"text": text, "points": points, "axis": axis} for text, points, axis in truth]
-    return {
-        "healthbench": healthbench,
-        "tags by name": [{"criterion": text, "points": points, "tags": {"axis": axis}} for text, points, axis in truth],
-        "two of its tags alike": [{**entry, "tags": [*entry["tags"], f"axis: {axis}"]}
-                                  for entry, (_, _, axis) in zip(healthbench, truth, strict=True)],
-        "professional": [{"criterion_text": text, "points": points, "axis": axis} for text, points, axis in truth],
-        "profbench": [{"criterion_description": text, "criterion_weight": points, "axis": axis, "criterion_type": ["x"]}
-                      for text, points, axis in truth],
-        "rewards": rewards,
-        "requirement": [{"requirement": text, "weight": str(points), "axis": axis} for text, points, axis in truth],
-        "headings": [{"Criterion": text, "Points": points, "Axis ": axis} for text, points, axis in truth],
-        "wrapped": {"rubrics": plain, "total": 12, "id": "r"},
-        "wrapped json": json.dumps({"title": "a rubric", "Criteria": healthbench}),
-        "prbench": [{"id": f"r{n}", "title": text, "category": axis, "annotations": {
-            "weight_class": "Detrimental" if points < 0 else "high", "important_weight": points if points > 0 else None,
-            "detrimental_weight": points if points < 0 else math.nan, "criteria_description": "why"}}
-            for n, (text, points, axis) in enumerate(truth)],
-        "json in json": json.dumps(json.dumps(plain)),
-        "texts of json": [json.dumps(entry) for entry in plain],
-        "texts of mappings": [str(entry) for entry in plain],
-        "no penalty": [{**entry, "negative": False, "is_penalty": points < 0, "polarity": "+" if points > 0 else "-"}
-                       for entry, (_, points, _) in zip(plain, truth, strict=True)],
-        "wrapped texts": {"criteria": json.dumps(plain)},
-        "by id": by_id,
-        "by id, of parquet": {**by_id, "c999": None},
-        "an own name wins": [{**entry, "description": "why", "question": "?", "importance": "high"} for entry in plain],
-        "recorded": [{**entry, "score": 1, "max_score": 9, "met": True} for entry in plain],
-        "empty links": [{**entry, "requires": blank, "parent": none} for entry, blank, none in zip(
-            plain, ["", " ", [], None, [None], [""], math.nan, pd.NA] * 9, ["", None, math.nan] * 9, strict=False)],
-    }  # fmt: skip
-
-
-UNREAD = {
-    "importance": ["Essential", 5], "priority": ["high"], "max_score": [5], "maxScore": [5], "marks": [10],
-    "pts": ["3"], "score": [4], "weight_percentage": [20], "Weigth": [3], "value": [2.5], "ratings": [[{"points": 3}]],
-    "weights": [3], "negative": [True, 1], "is_negative": ["yes"], "polarity": ["negative", -1], "sign": ["-"],
-    "penalty": [3], "type": ["Negative"], "kind": ["pitfall"], "category": ["Pitfall "],
-    "options": [[1, 2]], "levels": ["low, high"], "score_range": [[0, 5]], "score1_description": ["is poor"],
-}  # fmt: skip
 MARKED = [
     "[5 points] {}", "[{{}}] {}", "(+3) {}", "(−2) {}", "[-4] {}", "(5 pts) {}", "+3: {}", "-2 : {}", "5 points: {}",
     "[20%] {}", "{} (5 points)", "{} [+3]", "{}: 4 marks", "{} - 2 pts.",
@@ -414,33 +314,14 @@ MARKED = [
 ]  # fmt: skip
 
 
-@pytest.mark.long
-def test_criteria_in_the_forms_of_public_files_are_read_or_refused_and_never_counted_otherwise() -> None:
-    draw = random.Random(11)
-    for _ in range(3):
-        truth = [(f"Says w{draw.random()}", draw.choice([5.0, 3.0, -2.0, 0.5]), draw.choice(["a b", "all", "é/ö"]))
-                 for _ in range(draw.randint(1, 9))]  # fmt: skip
-        for form, cell in in_public_forms(truth).items():
-            rows = ek.explode_criteria([{"item_id": 1, "rubric_items": cell}])
-            assert [*zip(rows["requirement"], rows["points"], rows["axis"], strict=True)] == truth, form
-            assert rows["requires"].tolist() == [[]] * len(truth), form
-        texts = [text for text, _, _ in truth]
-        place, points = draw.randrange(len(truth)), draw.randint(20, 30)
-        for name, values in UNREAD.items():
-            entries = [{"criterion": text} for text in texts]
-            entries[place][name] = draw.choice(values)
-            with pytest.raises(InputError, match=rf"criterion {place + 1} has (points|scale) None, but the field"):
-                ek.explode_criteria([{"item_id": 1, "criteria": entries}])
-            points_of = -1 if name in ("negative", "is_negative", "polarity", "sign", "penalty", "type", "kind") else 1
-            safe = [{**entry, "points": points_of, "scale": [0, 1]} for entry in entries]
-            assert len(ek.explode_criteria([{"item_id": 1, "criteria": safe}])) == len(texts)
-        for mark in MARKED:
-            marked = [*texts]
-            marked[place] = mark.format(texts[place]).format(points)
-            with pytest.raises(InputError, match="may be its points"):
-                ek.explode_criteria([{"item_id": 1, "criteria": marked}])
-            safe = [{"text": text, "points": 1} for text in marked]
-            assert ek.explode_criteria([{"item_id": 1, "criteria": safe}])["requirement"].tolist() == marked
+def test_points_written_into_a_text_are_refused_unless_there_are_points() -> None:
+    for place, mark in enumerate(MARKED):
+        marked = ["Says A", "Says B", "Says C"]
+        marked[place % 3] = mark.format(marked[place % 3]).format(25)
+        with pytest.raises(InputError, match="may be its points"):
+            ek.explode_criteria([{"item_id": 1, "criteria": marked}])
+        safe = [{"text": text, "points": 1} for text in marked]
+        assert ek.explode_criteria([{"item_id": 1, "criteria": safe}])["requirement"].tolist() == marked
 
 
 def test_texts_with_numbers_and_brackets_are_no_points() -> None:
@@ -458,34 +339,6 @@ def test_texts_with_numbers_and_brackets_are_no_points() -> None:
         "The range is 40-50 points", "Names a range of 3–5 points", "+44 is the country code", "Says that it is -5",
     ]  # fmt: skip
     assert ek.explode_criteria([{"item_id": 1, "criteria": texts}])["requirement"].tolist() == [*map(str.strip, texts)]
-
-
-def test_words_for_failures_count_only_in_fields_that_say_what_a_criterion_is() -> None:
-    words = ["negative", "Detrimental", "pitfall ", "penalty", "deduction"]
-    fields = ["sentiment", "label", "source", "note", "question_type", "example", "priority", "importance"]
-    for word in words:
-        entries = [{"text": "Flags the review", "points": 3, name: word} for name in fields]
-        assert ek.explode_criteria([{"item_id": 1, "criteria": entries}])["points"].tolist() == [3] * len(fields)
-        safe = {"text": "Flags the review", "points": 3, "category": word}
-        assert ek.explode_criteria([{"item_id": 1, "criteria": [safe]}])["axis"].tolist() == [word.strip()]
-        for name in ("type", "kind", "polarity", "Type", "criterion_type", "rubric_type"):
-            entry = {"text": "Flags the review", "points": 3, name: word}
-            with pytest.raises(InputError, match=rf"points 3(\.0)?, but the field '{name.casefold()}'"):
-                ek.explode_criteria([{"item_id": 1, "criteria": [entry]}])
-            assert len(ek.explode_criteria([{"item_id": 1, "criteria": [{**entry, "points": -3}, "Says A"]}])) == 2
-
-
-def test_levels_of_one_scale_several_texts_and_several_axes_are_refused() -> None:
-    levels = {f"score{n}_description": f"is {n}" for n in range(1, 6)}
-    for cell in (levels, {"criteria": "Is it kind?", **levels}, [{"criteria": "Is it kind?", **levels}],
-                 [{"criterion": "clarity", "question": "Is it clear?"}],
-                 [{"criterion": "x", "points": 1, "tags": ["axis:a", "axis:b"]}]):  # fmt: skip
-        with pytest.raises(InputError, match=r"no text|scale None|several texts|has the axes"):
-            ek.explode_criteria([{"item_id": 1, "criteria": cell}])
-    cell = [{"criterion": "Accuracy", "description": "Names the right year", "weight": 2},
-            {"criterion": "Names a time", "description": "Names a time", "weight": 1}]  # fmt: skip
-    rows = ek.explode_criteria([{"item_id": 1, "criteria": cell}])
-    assert rows["requirement"].tolist() == ["Accuracy: Names the right year", "Names a time"]
 
 
 @pytest.mark.long
@@ -527,19 +380,11 @@ def listed_in_texts(draw: random.Random) -> tuple[list[str], list[str]]:
     numbered = [f"{mark.format(number)} {text}" for number, text in enumerate(texts, start=1)]
     bullets = [f"{draw.choice('-*•')} {text}" for text in texts]
     return texts, [
-        " ".join(numbered),
-        "; ".join(numbered),
-        ", ".join(numbered),
-        "  ".join(numbered),
-        "\\n".join(numbered),
-        "\\r\\n".join(numbered),
         "\n".join(numbered),
         "\n\n".join(numbered),
         "\n".join(bullets),
-        "\\n".join(bullets),
         json.dumps(texts),
-        json.dumps("\n".join(numbered)),
-        "\ufeff " + " ".join(numbered),
+        "\ufeff " + "\n".join(numbered),
     ]
 
 
@@ -551,9 +396,8 @@ def test_lists_in_texts_are_read_and_the_same_texts_are_no_requirement() -> None
         for cell in cells:
             rows = ek.explode_criteria([{"item_id": 1, "criteria": cell}])
             assert rows["requirement"].tolist() == texts, cell
-            if not cell.startswith('"'):  # JSON of one text is one statement
-                with pytest.raises(InputError, match="but a requirement is one statement"):
-                    ek.plan([{"answer": "a", "requirement": cell}], "requirement", "fake:strict", samples=1)
+            with pytest.raises(InputError, match="but a requirement is one statement"):
+                ek.plan([{"answer": "a", "requirement": cell}], "requirement", "fake:strict", samples=1)
         alone = [*texts, "1. " + texts[0], f"Follows the steps:\n1. {texts[0]}\n2. {texts[1]}", "[x] is named", "{a} b"]
         planned = ek.plan([{"answer": "a", "requirement": text} for text in alone], "requirement", "fake:strict")
         assert planned.n_items == len(alone)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import evalkit as ek
-from evalkit.errors import EvalkitWarning, InputError
+from evalkit.errors import InputError
 
 TONE, K = {"tone": "tone"}, {"item_id": "k"}
 
@@ -24,37 +24,19 @@ def tone(label: str) -> tuple[str, dict[str, Any]]:
     return "choices", {"choices": [label]}
 
 
-def record(label: str, who: str, **fields: str) -> dict[str, Any]:
-    answers = [{"value": label, "user_id": who, "status": "submitted"}]
-    return {"id": "r", "fields": fields, "metadata": {"batch": who}, "responses": {"tone": answers}}
-
-
 def flat(label: str, who: str, **fields: str) -> dict[str, Any]:
     return fields | {"tone.responses": [label], "tone.responses.users": [who], "tone.responses.status": ["submitted"]}
-
-
-def row(task_number: int, who: int, label: str, **fields: Any) -> dict[str, Any]:
-    return {"annotation_id": who, "id": task_number, "annotator": who, "lead_time": 2.0, "tone": label} | fields
 
 
 TWO_ANSWERS = {
     "of one person": [task(1, K | {"text": "a"}, tone=tone("x")), task(2, K | {"text": "b"}, tone=tone("y"))],
     "of two people": [task(1, K | {"text": "a"}, 1, tone=tone("x")), task(2, K | {"text": "b"}, 2, tone=tone("x"))],
     "of two projects": [task(1, K, tone=tone("x")), task(1, K | {"more": 1}, tone=tone("x"))],
-    "annotations with their task": [
-        {"id": n, "task": {"id": n, "data": {"item_id": "k", "text": text}}, "completed_by": n, "result": [
-            {"from_name": "tone", "type": "choices", "value": {"choices": ["x"]}}]}
-        for n, text in enumerate("ab")
-    ],
-    "records": [record("x", "u", item_id="k", text="a"), record("y", "u", item_id="k", text="b")],
     "flat records": [flat("x", "u", item_id="k", text="a"), flat("x", "v", item_id="k", text="b")],
-    "rows": [row(1, 1, "x", item_id="k", text="a"), row(2, 2, "y", item_id="k", text="b")],
 }  # fmt: skip
 ONE_ANSWER = {
     "imported twice": [task(1, K | {"text": "a"}, 1, tone=tone("x")), task(2, {"text": "a"} | K, 2, tone=tone("y"))],
-    "records of one answer": [record("x", "u", item_id="k", text="a"), record("y", "v", item_id="k", text="a")],
     "flat records of one answer": [flat("x", "u", item_id="k", text="a"), flat("y", "v", item_id="k", text="a")],
-    "rows of one task": [row(7, 1, "x", item_id="k", other="yes"), row(7, 2, "y", item_id="k", other="no")],
     "ids of the tool": [task(1, {"text": "a"}, tone=tone("x")), task(2, {"text": "b"}, tone=tone("y"))],
 }  # fmt: skip
 
@@ -92,11 +74,15 @@ def test_a_field_with_an_id_of_each_answer_tells_them_apart() -> None:
 )
 def test_a_question_of_a_kind_that_is_no_label_is_named(kind: str, value: Any) -> None:
     tasks = [task(1, {"text": "a"}, tone=tone("x"), tree=(kind, value))]
-    with pytest.warns(EvalkitWarning, match=rf"the labels: questions other than .* left out: 'tree \({kind}\)'"):
-        assert ek.load_labels(tasks)["criterion"].tolist() == ["tone"]
-    assert len(ek.load_labels(tasks, criteria=TONE)) == 1  # without a warning: the questions are named
+    with pytest.raises(
+        InputError, match=rf"item '1', 'tree' by '1': answers of kind {kind} are no labels; .* criteria="
+    ):
+        ek.load_labels(tasks)
+    assert len(ek.load_labels(tasks, criteria=TONE)) == 1  # the questions are named
     with pytest.raises(InputError, match=r"has labels for 'tree', and none for 'tone'"):
         ek.load_labels([task(1, {"text": "a"}, tree=(kind, value))], criteria=TONE)
+    with pytest.raises(InputError, match=f"answers of kind {kind}"):
+        ek.load_labels(tasks, criteria={"tree": "tree"})
 
 
 def test_a_relation_is_no_question() -> None:

@@ -15,8 +15,9 @@ import pandas as pd
 import pytest
 
 import evalkit as ek
-from evalkit.errors import EvalkitWarning, InputError
+from evalkit.errors import ConfigError, EvalkitWarning, InputError
 from evalkit.rubrics import write_label_studio
+from evalkit.tables.files import write_frame
 
 RUBRIC = ek.Rubric(
     id="review",
@@ -102,28 +103,6 @@ def project(rng: random.Random) -> tuple[list[dict[str, Any]], Truth]:
     return tasks, truth
 
 
-def as_rows(tasks: list[dict[str, Any]], rng: random.Random, *, csv: bool) -> list[dict[str, Any]]:
-    """JSON_MIN and CSV of these tasks: without skipped annotations and predictions."""
-    rows = []
-    for task in tasks:
-        for one in task["annotations"]:
-            if one["was_cancelled"] or one["parent_prediction"]:
-                continue
-            row = dict(task["data"]) | {"id": task["id"]}
-            row.pop("tone")  # the question of this name takes the field's place
-            for found in one["result"]:
-                value = found["value"]
-                pretty = value.get("choices", value.get("text"))
-                pretty = pretty[0] if pretty is not None and len(pretty) == 1 else [value]
-                row[found["from_name"]] = json.dumps(pretty) if csv and not isinstance(pretty, str) else pretty
-            who = one["completed_by"]
-            row |= {"annotator": who["email"] if isinstance(who, dict) else who, "annotation_id": one["id"],
-                    "created_at": one["created_at"], "updated_at": one["updated_at"], "lead_time": 1.5}  # fmt: skip
-            rows.append(row)
-    rng.shuffle(rows)
-    return rows
-
-
 def as_truth(table: pd.DataFrame) -> Truth:
     rows = table.astype(str).itertuples(index=False)
     return {(row.item_id, row.criterion, row.annotator): row.label for row in rows}
@@ -143,64 +122,56 @@ def test_all_that_label_studio_writes_gives_the_labels_of_people(tmp_path: Path)
         path = tmp_path / "export.json"
         path.write_text(json.dumps(tasks))
         assert read(path, rubric=RUBRIC) == truth, seed
-        assert set(read(path)) == set(truth), seed  # without a rubric: the same people and things, in their own words
-        single = [
-            one | {"task": {"id": task["id"], "data": task["data"]}} for task in tasks for one in task["annotations"]
-        ]
-        assert read(single, rubric=RUBRIC) == truth, seed
-        path.write_text(json.dumps(as_rows(tasks, rng, csv=False)))
-        assert read(path, rubric=RUBRIC) == truth, seed
-        table = tmp_path / "export.csv"
-        pd.DataFrame(as_rows(tasks, rng, csv=True)).to_csv(table, index=False)
-        assert read(table, rubric=RUBRIC) == truth, seed
+        same = {name: name for name in RUBRIC.names}
+        assert set(read(path, criteria=same)) == set(truth), seed  # the same people and things, in their own words
+        assert read(tasks, rubric=RUBRIC, reader="label_studio") == truth, seed
+        with pytest.raises(
+            InputError, match=r"'why' by .*: answers of kind textarea are no labels; name the questions"
+        ):
+            read(path)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            ek.load_labels(path, rubric=RUBRIC)
+        assert "no criterion of the rubric, left out: 'why'" in str(caught[-1].message)
 
 
-def records_of_argilla(rng: random.Random) -> tuple[dict[str, list[dict[str, Any]]], Truth]:
-    """Records in the forms that Argilla writes: flat, and nested with and without a status; and the labels."""
-    flat, nested, truth = [], [], {}
-    users = ["0d1f", "77aa"]
+def records_of_argilla(rng: random.Random) -> tuple[list[dict[str, Any]], Truth]:
+    """Records as ``to_list(flatten=True)`` gives them, and the labels that people submitted."""
+    records, truth = [], {}
     for number in range(5):
-        row: dict[str, Any] = {"id": f"r{number}", "status": "completed", "answer": f"Answer {number}"}
-        inner: dict[str, list[dict[str, Any]]] = {}
+        row: dict[str, Any] = {
+            "id": f"r{number}",
+            "status": "completed",
+            "_server_id": "s",
+            "answer": f"Answer {number}",
+        }
         for name in RUBRIC.names:
             said = []
-            for user in users:
+            for user in ("0d1f", "77aa"):
                 label, state = draw(rng).get(name), rng.choice(["submitted", "submitted", "draft", "discarded"])
                 if label is not None:
-                    value = int(label) if name == "stars" else label
-                    said.append({"value": value, "user_id": user, "status": state})
+                    said.append((int(label) if name == "stars" else label, user, state))
                     truth |= {(f"r{number}", name, user): label} if state == "submitted" else {}
-            inner[name] = said
-            row |= {f"{name}.responses": [one["value"] for one in said],
-                    f"{name}.responses.users": [one["user_id"] for one in said],
-                    f"{name}.responses.status": [one["status"] for one in said]}  # fmt: skip
+            ends = (".responses", ".responses.users", ".responses.status")
+            row |= {f"{name}{end}": [answer[place] for answer in said] for place, end in enumerate(ends)}
             row |= {f"{name}.suggestion": "1", f"{name}.suggestion.agent": "m", f"{name}.suggestion.score": 0.9}
-        flat.append(row)
-        suggestions = {name: {"value": "1", "score": None, "agent": "m"} for name in RUBRIC.names}
-        nested.append({"id": f"r{number}", "fields": {"answer": "x"}, "metadata": {}, "vectors": {},
-                       "suggestions": suggestions, "responses": inner, "_server_id": "s"})  # fmt: skip
-    return {"flat": flat, "nested": nested}, truth
+        records.append(row)
+    return records, truth
 
 
 @pytest.mark.long
 def test_all_that_argilla_writes_gives_what_people_submitted(tmp_path: Path) -> None:
     for seed in range(30):
-        forms, truth = records_of_argilla(random.Random(seed))
-        for name, records in forms.items():
-            path = tmp_path / "records.json"
-            path.write_text(json.dumps(records))
-            assert read(path, rubric=RUBRIC) == truth, (seed, name)
-            if truth:
-                assert set(read(path)) == set(truth)
-        pd.DataFrame(forms["flat"]).to_csv(tmp_path / "records.csv", index=False)
-        assert read(tmp_path / "records.csv", rubric=RUBRIC) == truth, seed
-        pd.DataFrame(forms["flat"]).to_parquet(tmp_path / "records.parquet")
-        assert read(tmp_path / "records.parquet", rubric=RUBRIC) == truth, seed
-    bare = [{"id": "a", "responses": {"tone": [{"value": "3", "user_id": "u"}]}, "suggestions": {}}]
-    with pytest.warns(
-        EvalkitWarning, match=r"which of 1 response are drafts or discarded; export with to_list\(flatten"
-    ):
-        assert as_truth(ek.load_labels(bare)) == {("a", "tone", "u"): "3"}
+        records, truth = records_of_argilla(random.Random(seed))
+        for name in ("records.json", "records.jsonl", "records.parquet"):
+            write_frame(pd.DataFrame(records), tmp_path / name)
+            assert read(tmp_path / name, rubric=RUBRIC) == truth, (seed, name)
+        assert set(read(records)) == set(truth)
+
+
+def argilla(**answers: Any) -> list[dict[str, Any]]:
+    columns = {"": [*answers.values()], ".users": [*answers], ".status": ["submitted"] * len(answers)}
+    return [{"id": "a", "status": "pending", "text": "x"} | {f"q.responses{end}": of for end, of in columns.items()}]
 
 
 @pytest.mark.long
@@ -302,22 +273,36 @@ def one_task(kind: str, value: Any) -> list[dict[str, Any]]:
     [
         ([{"id": 1, "data": {}, "predictions": []}], {}, "ek.extract_labels reads labels in columns"),
         ([{"text": "a", "score": 1}], {}, r"no labels of people in a known form \(columns: 'score', 'text'\)"),
-        ([{"id": 1, "annotator": 1, "annotation_id": 2, "lead_time": 1, "tone": "kind"}], {}, "pass rubric="),
+        ([{"id": 1, "annotator": 1, "annotation_id": 2, "lead_time": 1, "tone": "kind"}], {}, "JSON export of Label"),
+        ([{"id": 1, "data": {}, "completions": [{"result": []}]}], {}, "JSON export of Label Studio"),
+        ([{"id": 1, "task": one_task("rating", {"rating": 1})[0], "result": []}], {}, "JSON export of Label Studio"),
+        ([{"id": "a", "responses": {"tone": [{"value": "3", "user_id": "u"}]}}], {}, r"to_list\(flatten=True\)"),
+        ([{key: value for key, value in argilla(u="x")[0].items() if "status" not in key}], {}, r"\(flatten=True\)"),
+        ([{key: str(value) for key, value in argilla(u="x")[0].items()}], {}, r"to_list\(flatten=True\)"),  # of a CSV
+        (argilla(u=["x", "y"]), {}, "item 'a', 'q' by 'u': answers of kind several values are no labels; name the"),
+        (argilla(u=[{"value": "x", "rank": 1}]), {}, "answers of kind several values are no labels"),
+        ([argilla(u="x")[0] | {"q.responses.users": []}], {}, "has not as many responses to 'q' as users"),
+        (argilla(u="x"), {"reader": "argila"}, "unknown reader 'argila'; did you mean 'argilla'"),
+        (argilla(u="x"), {"reader": "devai"}, "'devai' is Reader.*, which is no Reader that reads 'labels'"),
+        (one_task("choices", {"choices": ["3"], "start": 3, "end": 9}), {}, "kind choices with 'end', 'start' are no"),
+        (one_task("pairwise", {"selected": "both"}), {}, "not as the tool writes it"),
+        ([], {}, "no labels of people in a known form"),
         (one_task("choices", {"choices": ["3"]}),
          {"criteria": {"manners": "tone"}}, r"has labels for .* and none for 'manners'; say what they are for"),
         (one_task("choices", {"choices": ["kind", "rude"]}), {"rubric": RUBRIC}, "expected one answer, got"),
         (one_task("choices", {"choices": ["lovely"]}), {"rubric": RUBRIC}, "'lovely' is not on the scale"),
-        (one_task("rectanglelabels", {"rectanglelabels": ["x"]}), {"rubric": RUBRIC}, "expected a choice, a rating"),
+        (one_task("rectanglelabels", {"rectanglelabels": ["x"]}), {"rubric": RUBRIC},
+         "kind rectanglelabels are no labels"),
         ([{"id": 1, "data": {}, "annotations": [{"result": [result("tone", "rating", {"rating": 3})]}] * 2}],
          {}, "annotations without completed_by"),
-        ([{"id": 1, "data": {}, "annotations": "none"}], {}, "is not as the tool writes it"),
+        ([{"id": 1, "data": {}, "annotations": "none"}], {}, "JSON export of Label Studio"),
         (one_task("choices", {"choices": ["3"]}),
          {"item_id": "uuid"}, "no id in the field 'uuid'"),
         ([{"item_id": "a", "criterion": "tone", "annotator": "x", "label": label} for label in "12"], {}, "tone"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_said(source: Any, options: dict[str, Any], says: str) -> None:
-    with pytest.raises(InputError, match=says) as caught:
+    with pytest.raises((InputError, ConfigError), match=says) as caught:
         ek.load_labels(source, **options)
     assert "InputError" not in str(caught.value)  # said once
 
@@ -333,15 +318,10 @@ def test_annotations_that_nobody_looked_at_are_counted() -> None:
     rng = random.Random(1)
     made = annotation({"tone": "3"}, 1, rng, 1, parent_prediction=4, lead_time=None)
     seen = annotation({"tone": "1"}, 2, rng, 1, parent_prediction=4, lead_time=9.0)
+    tasks = [{"id": 1, "data": {}, "annotations": [made, seen]}]
     with pytest.warns(EvalkitWarning, match="1 annotation made from predictions of a model, which no person looked at"):
-        table = ek.load_labels([{"id": 1, "data": {}, "annotations": [made, seen]}], rubric=RUBRIC)
+        table = ek.load_labels(tasks, rubric=RUBRIC, criteria={"tone": "tone"})
     assert as_truth(table) == {("1", "tone", "2"): "1"}
-
-
-def test_rows_that_may_be_of_a_model_are_counted() -> None:
-    rows = [{"id": at, "annotation_id": at, "annotator": 3, "tone": "3", "lead_time": at or None} for at in range(3)]
-    with pytest.warns(EvalkitWarning, match="1 annotation without lead_time may be made from predictions of a model"):
-        assert len(ek.load_labels(rows, rubric=RUBRIC)) == 3
 
 
 def test_only_what_the_interface_offers_is_written(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def judge(
     template: str | None = None,
     criteria_per_call: int | Literal["all"] | None = None,
     item_id: str | None = None,
-    inputs: Mapping[str, str] | None = None,
+    inputs: Mapping[str, Any] | None = None,
     on_missing: OnMissing = "raise",
     offline: bool = False,
     on_miss: Literal["row", "raise"] = "row",
@@ -100,8 +100,9 @@ def judge(
     inputs
         For inputs of the rubric the column that holds them, if it has another name: ``{"answer": "response"}``. Several
         inputs may be in one column. What is mapped is read from that column alone, even if the items have a column of
-        the input's own name. Names do not change the reply key. With the rubric ``requirement``, ``criteria`` maps the
-        column of the items' own criteria, which become rows.
+        the input's own name. Names do not change the reply key. With the rubric ``requirement``, ``criteria`` names the
+        column of the items' own criteria, which become rows; or, where they have another form than evalkit's, it is a
+        mapping of `column`, `fields` and `ignore` (see `explode_criteria`), as in ``{"fields": "healthbench"}``.
     on_missing
         An item without a value for a required input: ``raise`` (default) an error, or ``skip`` the item: no judge is
         asked, and its judgments are rows with ``error = "missing_input"``, which count as unscored. An empty text is

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import orjson
@@ -178,7 +178,7 @@ def plan(
     template: str | None = None,
     criteria_per_call: int | Literal["all"] | None = None,
     item_id: str | None = None,
-    inputs: Mapping[str, str] | None = None,
+    inputs: Mapping[str, Any] | None = None,
     on_missing: OnMissing = "raise",
     recorded: Literal["miss", "use"] = "miss",
     adopt: bool = False,

@@ -18,7 +18,13 @@ from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.engine.providers import check_ready
 from evalkit.errors import InputError, JudgeError, listed
-from evalkit.rubrics.item_criteria import COLUMNS, criteria_in, refuse_other_scales
+from evalkit.rubrics.item_criteria import (
+    CriteriaForm,
+    criteria_in,
+    exploded,
+    refuse_numbers_beside,
+    refuse_other_scales,
+)
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.rubrics.rubric import OWN_CRITERIA, REQUIREMENT
 from evalkit.stats.aggregation.aggregating import aggregate
@@ -38,7 +44,8 @@ class Reward:
 
     def __init__(self, spec: Spec, unscored: Unscored, name: str, options: Options) -> None:
         inputs = dict(spec.inputs)
-        self._own = inputs.pop(OWN_CRITERIA, None) if spec.rubric.has_requirements else None
+        self._is_named = spec.rubric.has_requirements and OWN_CRITERIA in inputs
+        self._form = CriteriaForm.of(inputs.pop(OWN_CRITERIA) if self._is_named else None)
         spec = replace(spec, inputs=inputs)
         self._spec, self._unscored, self.__name__, self._options = spec, unscored, name, options
         self.log: list[dict[str, Any]] = []
@@ -46,27 +53,30 @@ class Reward:
     def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
         """One reward per completion; a column that the rubric reads holds one value per completion."""
         began, spec, rubric = time.monotonic(), self._spec, self._spec.rubric
-        places = {*rubric.input_names, *spec.inputs.values(), *(COLUMNS if rubric.has_requirements else ())}
-        if self._own is not None:
-            if (cells_of := columns.get(self._own)) is None:
-                raise InputError(f"reward: the data have no column {self._own!r}, which inputs= names")
-            columns = {**{name: columns[name] for name in columns.keys() - {*COLUMNS}}, OWN_CRITERIA: cells_of}
+        form, criteria = self._form, self._form.column
+        places = {*rubric.input_names, *spec.inputs.values(), *([criteria] if rubric.has_requirements else [])}
+        if self._is_named:
+            places -= {REQUIREMENT}
+            if columns.get(criteria) is None:
+                raise InputError(f"reward: the data have no column {criteria!r}, which inputs= names")
         cells = {name: [*column] for name, column in columns.items() if name in places and column is not None}
         n_completions = len(completions)
         if unlike := [name for name, column in {"prompts": prompts, **cells}.items() if len(column) != n_completions]:
             fact = f"reward: there are {n_completions} completions, but not as many values of {listed(unlike)}"
             raise InputError(fact)
-        is_own = rubric.has_requirements and REQUIREMENT not in {*cells, *spec.inputs}
+        is_own = criteria in cells and REQUIREMENT not in {*cells, *spec.inputs}
         rows, reasons, problems = dict[str, dict[str, Any]](), Counter[str](), list[str]()
+        n_criteria = dict[int, int]()
         for number, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
             row, reason = {name: column[number] for name, column in cells.items()}, "unreadable"
             try:
-                canonical([value for name, value in row.items() if name not in COLUMNS])
+                canonical([value for name, value in row.items() if name != criteria])
                 inputs = _inputs_of(prompt, completion, rubric.input_names)
                 reason = "invalid_criteria"
-                for name in {*COLUMNS} & {*row} if is_own else ():
-                    scales = [(criterion.id, criterion.scale) for criterion in criteria_in(row[name])]
+                if is_own:
+                    scales = [(criterion.id, criterion.scale) for criterion in criteria_in(row[criteria], form)]
                     refuse_other_scales(scales, [criterion.scale for criterion in rubric.criteria])
+                    n_criteria[number] = len(scales)
             except InputError as problem:
                 reasons[reason] += 1
                 problems.append(f"completion {number} ({reason}): {problem}")
@@ -74,6 +84,7 @@ class Reward:
             reasons["missing_input"] += inputs["answer"] is None
             if inputs["answer"] is not None:  # data have columns of these names, too
                 rows[str(number)] = inputs | row | {f"_own_{name}": value for name, value in inputs.items()}
+        self._check_columns({name: column for name, column in columns.items() if name not in places}, n_criteria)
         scores = pd.Series(math.nan, index=[*map(str, range(len(completions)))])
         if rows:
             frame = pd.DataFrame.from_dict(rows, orient="index", dtype=object).rename_axis("item_id").reset_index()
@@ -91,10 +102,22 @@ class Reward:
         missing = math.nan if self._unscored == "nan" else None
         return [missing if math.isnan(score) else score for score in scores.tolist()]
 
+    def _check_columns(self, columns: Mapping[str, Any], n_criteria: Mapping[int, int]) -> None:
+        """Raise for numbers beside the criteria, at the first step: later, as many tokens as criteria may be chance."""
+        lists = {
+            name: column
+            for name, column in columns.items()
+            if isinstance(column, list) and len(column) > max(n_criteria, default=0)
+        }
+        beside = ((name, [column[number] for number in n_criteria]) for name, column in lists.items())
+        if not self.log:
+            refuse_numbers_beside(beside, [*n_criteria.values()], self._form)
+
     def _scores(self, frame: pd.DataFrame, reasons: Counter[str], *, is_own: bool) -> pd.Series:
         """The score of each row by its id; `reasons` counts those without."""
         rubric, spec = self._spec.rubric, self._spec
         own_inputs = {name: f"_own_{name}" for name in _SAID if name in rubric.input_names}
+        frame = exploded(frame, self._form) if is_own else frame
         worklist = Worklist.of(replace(spec, inputs={**own_inputs, **spec.inputs}), frame)
         try:
             table = judge_worklist(worklist, self._options)
@@ -115,7 +138,7 @@ class Reward:
 def reward(
     rubric: RubricLike, judges: JudgesLike | None = None, *, samples: int | None = 1, unscored: Unscored = "none",
     template: str | None = None, criteria_per_call: int | Literal["all"] | None = None,
-    inputs: Mapping[str, str] | None = None, name: str | None = None, **options: Unpack[JudgeOptions],
+    inputs: Mapping[str, Any] | None = None, name: str | None = None, **options: Unpack[JudgeOptions],
 ) -> Callable[..., list[float | None]]:  # fmt: skip
     """A reward function for TRL's trainers (``reward_funcs``), judged through the engine and the cache.
 

@@ -30,8 +30,10 @@ from evalkit.errors import ConfigError, EvalkitWarning, guess, listed
 from evalkit.rubrics import Profile, Rubric
 from evalkit.rubrics.criteria import groups_of
 from evalkit.rubrics.inputs import check_question
+from evalkit.rubrics.item_criteria import CriteriaForm
 from evalkit.rubrics.profiles import RubricLike, load_rubric_or_profile
 from evalkit.rubrics.prompt_builder import PromptBuilder, Template
+from evalkit.rubrics.rubric import OWN_CRITERIA
 
 DEFAULT_SAMPLES = 3
 _DEFAULTS = {"samples": DEFAULT_SAMPLES, "criteria_per_call": 1} | asdict(Rules())
@@ -125,7 +127,7 @@ class Spec:
         rules: Mapping[str, Any] | None = None,
         *,
         source: str | Callable[[str], str] = "argument",
-        inputs: Mapping[str, str] | None = None,
+        inputs: Mapping[str, Any] | None = None,
         on_missing: OnMissing = "raise",
         criteria_per_call: int | str | None = None,
     ) -> Spec:
@@ -274,9 +276,12 @@ def _warn_of_short_replies(judges: Iterable[Judge], n_criteria: int) -> None:
         )
 
 
-def check_names(inputs: Mapping[str, str], rubric: Rubric) -> None:
-    """ConfigError unless `inputs` maps inputs of the rubric to names of columns."""
-    if not isinstance(inputs, Mapping) or not all(isinstance(column, str) for column in inputs.values()):
+def check_names(inputs: Mapping[str, Any], rubric: Rubric) -> None:
+    """ConfigError unless `inputs` maps inputs of the rubric to names of columns, and its criteria to their form."""
+    columns = dict(inputs) if isinstance(inputs, Mapping) else {"": inputs}
+    if rubric.has_requirements and OWN_CRITERIA in columns:
+        CriteriaForm.of(columns.pop(OWN_CRITERIA))
+    if not all(isinstance(column, str) for column in columns.values()):
         raise ConfigError(f"inputs={inputs!r}: expected a mapping from input to column, as in {{'answer': 'response'}}")
     if "item_id" in inputs and "item_id" not in rubric.input_names:
         advice = f"pass the column of ids as item_id={inputs['item_id']!r}"

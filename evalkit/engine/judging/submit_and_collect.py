@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Any, Literal
 
 from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.lists_of_choices import OnMissing
@@ -47,7 +47,7 @@ def submit(
     template: str | None = None,
     criteria_per_call: int | Literal["all"] | None = None,
     item_id: str | None = None,
-    inputs: Mapping[str, str] | None = None,
+    inputs: Mapping[str, Any] | None = None,
     on_missing: OnMissing = "raise",
     refresh: Refresh = False,
     adopt: bool = False,

@@ -24,7 +24,7 @@ from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.criteria import Criterion, groups_of
 from evalkit.rubrics.inputs import QUESTIONS, inputs_by_item, question_of, shown_columns, swapped
-from evalkit.rubrics.item_criteria import COLUMNS, refuse_other_scales, with_rows
+from evalkit.rubrics.item_criteria import refuse_other_scales, with_rows
 from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.tables.items import LIST_INPUTS, ItemsLike, as_frame, as_items
@@ -371,7 +371,7 @@ def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str
             return f"{fact}; {guess(column, columns)}{present}"
     advice = f"if yours has another name, map it, as in inputs={{{missing[0]!r}: 'text'}} (--input)"
     if spec.rubric.has_requirements and REQUIREMENT in missing:
-        advice = (f"items bring theirs as {listed(COLUMNS)}; for another column of criteria, name it, as in "
+        advice = ("items bring theirs as 'criteria'; for another column of criteria, name it, as in "
                   "inputs={'criteria': 'rubric'} (--input criteria=rubric); if each row holds one statement, as in "
                   "inputs={'requirement': 'text'} (--input requirement=text)")  # fmt: skip
     chats = [name for name, (_, cells) in zip(columns, frame.items(), strict=True) if holds_chats(cells)]

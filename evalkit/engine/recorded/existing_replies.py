@@ -39,7 +39,7 @@ def record(
     order: str | None = None,
     template: str | None = None,
     item_id: str | None = None,
-    inputs: Mapping[str, str] | None = None,
+    inputs: Mapping[str, Any] | None = None,
     on_missing: OnMissing = "raise",
     overwrite: bool = False,
     cache: str | Path | None = None,

@@ -73,7 +73,7 @@ class JudgmentBrowser(NotebookWidget):
         items: ItemsLike | None = None,
         *,
         item_id: str | None = None,
-        inputs: Mapping[str, str] | None = None,
+        inputs: Mapping[str, Any] | None = None,
         cache: str | Path | None = None,
     ) -> None:
         super().__init__(new_widget("TunerWidget", "JudgmentBrowser", "ek.show(judgments) shows the table"))

@@ -80,7 +80,7 @@ class LabelPage(NotebookWidget):
         show_others: bool = False,
         people: Sequence[str] = (),
         item_id: str | None = None,
-        inputs: Mapping[str, str] | None = None,
+        inputs: Mapping[str, Any] | None = None,
     ) -> None:
         check_choice("view", view, ("label", "lead"))
         who = self.annotator = annotator.strip()

@@ -91,7 +91,7 @@ class RubricTuner(NotebookWidget):
         template: str | None = None,
         criteria_per_call: int | Literal["all"] | None = None,
         item_id: str | None = None,
-        inputs: Mapping[str, str] | None = None,
+        inputs: Mapping[str, Any] | None = None,
         on_missing: OnMissing = "raise",
         aggregate: str | None = None,
         folder: str | Path | None = None,

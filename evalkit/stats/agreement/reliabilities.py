@@ -128,9 +128,9 @@ def reliability(
     why = "a judge's samples already count as shares" if ties == "half" else "no judge's label is known to be right"
     check_counting("reliability", ties, but=but, why=why)
     check_whole_numbers("ks", (1,) if ks is None else ks)
+    frame, keys = checked(judged, form, scale=scale)
     if ks is not None and form == "votes":
         raise InputError("reliability: ks= needs judgments with a column `sample`, and these are votes; pass judgments")
-    frame, keys = checked(judged, form, scale=scale)
     by_vote = {}
     if full:
         samples = frame if isinstance(judged, pd.DataFrame) else judged

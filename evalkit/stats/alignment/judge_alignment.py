@@ -101,7 +101,7 @@ def align(
         tie; ``wrong`` makes them errors. Figures on scores leave out what has no score in any case.
     by
         A further grouping: a column of `judged` or of `items`, or item_id -> group. Of rows of `explode_criteria`,
-        ``sign``, ``wording`` and ``axis`` show for which criteria a judge is right.
+        ``sign`` and ``axis`` show for which criteria a judge is right.
     items
         The items; their `group_id`, if there is one, makes the clusters. Of an evaluation, its own.
     clusters

@@ -22,8 +22,8 @@ HOSTILE = [
         for at in range(330)]},
     {"item_id": "negative", "question": "q", "answer": "b", "criteria": [{"text": "Invents it", "points": -2}]},
     {"item_id": "tree", "question": "q", "answer": "c", "criteria": [
-        {"id": "root", "text": "root", "sub_tasks": [{"id": "l", "text": "left", "weight": 2},
-                                                     {"id": "r", "text": "right", "weight": 3}]}]},
+        {"id": "root", "text": "root"}, {"id": "l", "text": "left", "points": 2, "parent": "root"},
+        {"id": "r", "text": "right", "points": 3, "parent": "root"}]},
 ]  # fmt: skip
 
 

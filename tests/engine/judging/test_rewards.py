@@ -83,6 +83,24 @@ def test_inputs_name_the_column_of_criteria(tmp_path: Path) -> None:
         named(**words, criteria=cells)
 
 
+def test_criteria_of_another_form_are_read_as_inputs_say_and_what_nothing_reads_is_refused(tmp_path: Path) -> None:
+    words: dict[str, Any] = {"prompts": ["p", "q"], "completions": ["a", "b"]}
+    own = [["says", {"text": "is rude", "points": 3}]] * 2
+    foreign = [[{"title": "says", "why": "x"}, {"title": "is rude", "weight": 3}]] * 2
+    plain = ek.engine.reward("requirement", judge(), cache=tmp_path)
+    form = {"column": "rubric", "fields": {"text": "title", "points": "weight"}, "ignore": ["why", "other"]}
+    named = ek.engine.reward("requirement", judge(), cache=tmp_path, inputs={"criteria": form})
+    assert named(**words, rubric=foreign) == plain(**words, criteria=own)
+    assert plain(**words, criteria=foreign) == [None, None]
+    assert "nothing reads: 'title'" in plain.log[-1]["problems"][0]  # type: ignore[attr-defined]
+    weights = [[5, -2], [1, 1]]
+    with pytest.raises(InputError, match="the column 'other' holds a number for each criterion"):
+        ek.engine.reward("requirement", judge(), cache=tmp_path)(**words, criteria=own, other=weights)
+    assert named(**words, rubric=foreign, other=weights) == plain(**words, criteria=own)
+    with pytest.raises(ConfigError, match="unknown reader 'health'"):
+        ek.engine.reward("requirement", judge(), inputs={"criteria": {"fields": "health"}})
+
+
 def test_an_unscored_completion_gets_what_its_name_says(tmp_path: Path) -> None:
     words: dict[str, Any] = {"prompts": ["p", "p", "z"], "completions": ["a", "BAD", "BAD"],
                              "criteria": [["says", "is rude"]] * 3}  # fmt: skip

@@ -137,10 +137,10 @@ def test_points_by_axis_and_changed_weights_need_no_new_scores() -> None:
 
 
 def test_a_tree_weights_its_groups_and_unscored_leaves_travel_up_as_coverage() -> None:
-    cell = {"id": "root", "text": "r", "sub_tasks": [
-        {"id": "x", "text": "x", "weight": 3},
-        {"id": "g", "text": "g", "sub_tasks": [
-            {"id": "y", "text": "y", "weight": 2}, {"id": "z", "text": "z"}]}]}  # fmt: skip
+    cell = [
+        {"id": "root", "text": "r"}, {"id": "x", "text": "x", "points": 3, "parent": "root"},
+        {"id": "g", "text": "g", "parent": "root"}, {"id": "y", "text": "y", "points": 2, "parent": "g"},
+        {"id": "z", "text": "z", "parent": "g"}]  # fmt: skip
     rows = ek.explode_criteria([{"item_id": "p", "criteria": cell}])
     whole = ek.points(scores_of({"p#x": 1.0, "p#y": 0.0, "p#z": 1.0}), rows).iloc[0]
     assert whole["score"] == pytest.approx(3 / 4 + 1 / 4 * 1 / 3)

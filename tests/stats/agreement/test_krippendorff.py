@@ -249,7 +249,10 @@ def test_spread_against_the_anova_of_statsmodels():
 def test_reasons_for_what_cannot_be_said():
     one = reliability(judgments({("i", "a"): [1, 2], ("k", "a"): [2, 2]})).iloc[0]
     assert math.isnan(one["alpha_single"])
-    assert one["notes"] == "one judge: nothing to compare; spread: one judge; only 2 clusters"
+    # two samples of one judge say how much they vary, but two items not how precisely
+    assert one["phi"] == 0
+    why = "no interval of phi: the figure is at the end of its range"
+    assert one["notes"] == f"one judge: nothing to compare; {why}; only 2 clusters"
     same = reliability(judgments({(i, j): [1] for i in "pqr" for j in "ab"})).iloc[0]
     assert math.isnan(same["alpha_single"])
     assert same["percent_agreement"] == 1

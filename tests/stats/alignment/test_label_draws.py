@@ -57,7 +57,7 @@ def test_agreement_by_a_column_of_the_items_has_their_groups_as_clusters() -> No
     met, judged = draw.random((2, len(rows))) < 0.5
     votes = pd.DataFrame({"item_id": rows["item_id"], "judge": "j", "score": judged})
     labels = pd.DataFrame({"item_id": rows["item_id"], "label": met})
-    for column in ("sign", "wording", "axis"):
+    for column in ("sign", "axis"):
         table = ek.align(votes, labels, items=rows, by=column).set_index(column)
         right = pd.Series(met == judged).groupby(rows[column]).mean()
         assert table["accuracy"].to_dict() == pytest.approx(right.to_dict())

@@ -1,0 +1,76 @@
+"""The record that a reader is, and how fields are renamed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evalkit.errors import InputError, listed
+
+CRITERIA = "criteria"
+"""What a reader of criteria reads: the cell of one item. It returns a list of mappings in evalkit's own form."""
+
+LABELS = "labels"
+"""What a reader of labels reads: a list of records. It returns one mapping for each answer of a person to a question.
+
+Its fields: ``criterion`` (the question), ``label`` (one, or a list of several) or ``kind`` (of an answer that is no
+label), ``annotator`` (a name, a number or None), ``id`` (of the tool for the item), ``fields`` (of the item), optional
+``at`` (when, as text in ISO 8601).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A form that another program writes, and the function that reads it.
+
+    Attributes
+    ----------
+    name
+        The name by which users ask for it.
+    reads
+        What it reads: ``criteria`` or ``labels``.
+    read
+        A function from one JSON value, such as the criteria of one item, to the same in evalkit's own form. What it
+        does not know, it leaves as it is: evalkit then refuses it by name. It raises `InputError` for another form.
+    fits
+        Of labels: whether records are of exactly this form; without it, the reader has to be named.
+
+    Examples
+    --------
+    >>> Reader("mine", "criteria", lambda cell: [renamed(entry, {"label": "text"}) for entry in cell])
+    Reader(name='mine', reads='criteria', read=<function <lambda> at 0x...>, fits=None)
+    """
+
+    name: str
+    reads: str
+    read: Callable[[Any], Any]
+    fits: Callable[[Any], bool] | None = None
+
+
+def renamed(entry: Any, names: Mapping[str, str], unused: Collection[str] = ()) -> Any:
+    """An entry with evalkit's names of its fields; `names` maps the foreign ones to them, `unused` are left out.
+
+    Other fields, and what is no mapping, come back as they are.
+
+    Raises
+    ------
+    InputError
+        When two fields of the entry get one name.
+
+    Examples
+    --------
+    >>> renamed({"title": "Cites", "weight": 2, "color": "red"}, {"title": "text", "weight": "points"}, ["color"])
+    {'text': 'Cites', 'points': 2}
+    """
+    if not isinstance(entry, Mapping):
+        return entry
+    result: dict[str, Any] = {}
+    for name, value in entry.items():
+        if name in unused:
+            continue
+        if (own_name := names.get(name, name)) in result:
+            fields = [field for field in entry if names.get(field, field) == own_name]
+            raise InputError(f"the fields {listed(fields)} both give {own_name!r}; drop one of them")
+        result[own_name] = value
+    return result

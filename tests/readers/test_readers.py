@@ -1,0 +1,179 @@
+"""Readers of criteria: what each form holds, what it refuses, and one that a package brings."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import evalkit as ek
+from evalkit.errors import ConfigError, InputError
+from evalkit.readers import find, names, renamed
+from evalkit.rubrics.item_criteria import CriteriaForm, criteria_in
+
+DATA = Path(os.environ.get("EVALKIT_DATA", "../shared/data")) / "item_criteria"
+
+HEALTHBENCH = [
+    {"criterion": "Names a dose", "points": 5, "tags": ["level:example", "axis:accuracy"]},
+    {"criterion": "Invents a source", "points": -2, "tags": ["level:cluster", "cluster:x"]},
+]
+DEVAI = [
+    {"requirement_id": 0, "prerequisites": [], "criteria": "Loads the data", "category": "Data", "satisfied": None},
+    {"requirement_id": 1, "prerequisites": [0], "criteria": "Trains a model", "category": "Model", "satisfied": None},
+]
+PAPERBENCH = {
+    "id": "root", "requirements": "All of it", "weight": 1, "task_category": None,
+    "sub_tasks": [
+        {"id": "x", "requirements": "X", "weight": 3, "sub_tasks": [], "task_category": "Code"},
+        {"id": "g", "requirements": "G", "weight": 1, "sub_tasks": [
+            {"id": "y", "requirements": "Y", "weight": 2, "sub_tasks": [], "finegrained_task_category": "Method"}]},
+    ],
+}  # fmt: skip
+APEX = {
+    "criterion 1": {"description": "States the tax", "weight": "Primary objective(s)", "sources": "a file",
+                    "criterion_type": ["Reasoning"], "dependent_criteria": []},
+    "criterion 2": {"description": "States the sum", "weight": "Not primary objective", "human_rating": True,
+                    "criterion_type": ["Extraction", "Reasoning"], "dependent_criteria": [1]},
+}  # fmt: skip
+DR_TULU = {
+    "query": "Why?",
+    "rubrics": [{"description": "Names a cause", "title": "Cause", "weight": 0.5}],
+    "positive_rubrics": [{"description": "Cites a review", "title": "Review"}],
+    "negative_rubrics": [{"description": "Repeats itself", "title": "Again"}],
+}
+# id, text, points, axis, requires, the group above
+READ = {
+    "healthbench": (HEALTHBENCH, [("1", "Names a dose", 5, "accuracy", (), None),
+                                  ("2", "Invents a source", -2, None, (), None)]),
+    "devai": (DEVAI, [("0", "Loads the data", 1, "Data", (), None),
+                      ("1", "Trains a model", 1, "Model", ("0",), None)]),
+    "paperbench": (PAPERBENCH, [("x", "X", 3, "Code", (), ("root", 1)), ("y", "Y", 2, None, (), ("g", 1))]),
+    "apex": (APEX, [("1", "States the tax", 1, "Reasoning", (), None),
+                    ("2", "States the sum", 1, "Extraction, Reasoning", ("1",), None)]),
+    "dr_tulu": (DR_TULU, [("1", "Names a cause", 0.5, None, (), None), ("2", "Cites a review", 1, None, (), None),
+                          ("3", "Repeats itself", -1, None, (), None)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_form_is_read_as_its_own_program_counts_it(name: str, *, as_json: bool) -> None:
+    cell, expected = READ[name]
+    criteria = criteria_in(json.dumps(cell) if as_json else cell, CriteriaForm(fields=name))
+    rows = [(c.id, c.text, c.points, c.axis, c.requires, c.parents[0] if c.parents else None) for c in criteria]
+    assert rows == expected
+
+
+def test_every_reader_of_evalkit_is_tested() -> None:
+    assert {*READ, "argilla", "label_studio"} == {*names()}
+
+
+def entries_of(name: str, cell: Any) -> list[dict[str, Any]]:
+    """The innermost mappings of a form, each of which is a criterion."""
+    return {"healthbench": lambda: cell, "devai": lambda: cell, "paperbench": lambda: cell["sub_tasks"],
+            "apex": lambda: [*cell.values()], "dr_tulu": lambda: cell["negative_rubrics"]}[name]()  # fmt: skip
+
+
+@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("field", ["polarity", "weight_class", "text2", "must", "children"])
+def test_what_a_reader_does_not_know_is_refused_by_name_and_may_be_left_out(name: str, field: str) -> None:
+    cell = json.loads(json.dumps(READ[name][0]))
+    entries_of(name, cell)[-1][field] = "x"
+    with pytest.raises(InputError, match=rf"{field}.*ignore="):
+        criteria_in(cell, CriteriaForm(fields=name))
+    assert len(criteria_in(cell, CriteriaForm(fields=name, ignore=[field]))) == len(READ[name][1])
+
+
+@pytest.mark.parametrize("name", READ)
+def test_the_form_of_another_program_is_refused(name: str) -> None:
+    others: list[Any] = [cell for other, (cell, _) in READ.items() if other != name]
+    for cell in [*others, 3, {"criteria": ["a"], "penalties": ["b"]}, [{"title": "a", "weight": 2}]]:
+        with pytest.raises(InputError):
+            criteria_in(cell, CriteriaForm(fields=name))
+
+
+def test_signs_that_a_reader_cannot_know_are_refused() -> None:
+    for field in ("weight", "points"):
+        negative = [{"description": "Repeats itself", "title": "Again", field: 2}]
+        with pytest.raises(InputError, match=f"count -1 has '{field}'"):
+            criteria_in({"negative_rubrics": negative}, CriteriaForm(fields="dr_tulu"))
+    with pytest.raises(InputError, match="got one of 'rubrics', 'deductions'"):
+        criteria_in({"rubrics": [], "deductions": []}, CriteriaForm(fields="dr_tulu"))
+    with pytest.raises(InputError, match="several axes"):
+        criteria_in([{"criterion": "a", "tags": ["axis:a", "axis:b"]}], CriteriaForm(fields="healthbench"))
+
+
+def test_two_fields_of_one_meaning_are_refused() -> None:
+    with pytest.raises(InputError, match="the fields 'title', 'text' both give 'text'"):
+        renamed({"title": "a", "text": "b"}, {"title": "text"})
+    assert renamed("a", {"title": "text"}) == "a"
+
+
+def test_a_reader_of_another_package_works_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "graders.py").write_text(
+        "from evalkit.readers import Reader, renamed\n"
+        "def read(cell):\n"
+        "    return [renamed(entry, {'label': 'text', 'worth': 'points'}) for entry in cell['graders']]\n"
+        "READER = Reader('graders', 'criteria', read)\n"
+        "OTHER = 3\n"
+        "def answers(rows):\n"
+        "    for row in rows:\n"
+        "        about = {'id': row['task'], 'fields': {}, 'criterion': 'tone'}\n"
+        "        yield from (about | {'annotator': who, 'label': mark} for who, mark in row['marks'].items())\n"
+        "LABELS = Reader('board', 'labels', lambda rows: [*answers(rows)])\n"
+    )
+    info = tmp_path / "graders-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: graders\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        "[evalkit.readers]\ngraders = graders:READER\nboard = graders:LABELS\n"
+        "odd = graders:OTHER\napex = graders:READER\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    find.cache_clear()
+    monkeypatch.delitem(sys.modules, "graders", raising=False)
+    labels = ek.load_labels([{"task": 1, "marks": {"Ana": "kind", "Ben": "rude"}}], reader="board")
+    assert labels[["annotator", "label"]].values.tolist() == [["Ana", "kind"], ["Ben", "rude"]]
+    items = [{"item_id": 1, "answer": "a", "tests": {"graders": [{"label": "Says A", "worth": -3}]}}]
+    rows = ek.explode_criteria(items, "tests", fields="graders")
+    assert rows[["requirement", "points"]].values.tolist() == [["Says A", -3.0]]
+    form = {"column": "tests", "fields": "graders"}
+    judgments = ek.judge(items, "requirement", "fake:strict", inputs={"criteria": form}, samples=1, progress=False)
+    assert judgments["item_id"].tolist() == ["1#1"]
+    with pytest.raises(ConfigError, match="'odd' is 3, which is no Reader that reads 'criteria'"):
+        find("odd", "criteria")
+    with pytest.raises(ConfigError, match="several readers have the name 'apex'"):
+        find("apex", "criteria")
+    with pytest.raises(ConfigError, match=r"unknown reader 'grader'; did you mean 'graders'\? available: 'apex'"):
+        find("grader", "criteria")
+
+
+def lines(name: str) -> list[dict[str, Any]]:
+    path = DATA / f"{name}.jsonl.gz"
+    if not path.exists():
+        pytest.skip(f"no {path}: development data")
+    with gzip.open(path, "rt") as file:
+        return [json.loads(line) for line in file]
+
+
+def test_recorded_criteria_in_the_form_of_their_files_are_read_as_in_evalkits_own() -> None:
+    for name, fields, form in (
+        ("devai_items", "devai", {"text": "criteria", "id": "requirement_id", "requires": "prerequisites",
+                                  "axis": "category"}),
+        ("healthbench_items", "healthbench", {"text": "criterion"}),
+    ):  # fmt: skip
+        items = lines(name)
+        own = ek.explode_criteria(items)
+        foreign = [{**item, "rubrics": [{form.get(field, field): value for field, value in entry.items()}
+                                        for entry in item["criteria"]]} for item in items]  # fmt: skip
+        for item in foreign:
+            item.pop("criteria")
+        for chosen in (fields, form):
+            rows = ek.explode_criteria(foreign, "rubrics", fields=chosen)
+            columns = ["item_id", "requirement", "points", "axis", "requires"]
+            assert rows[columns].equals(own[columns])
