@@ -15,7 +15,7 @@ from evalkit.gate.judgment_status import named
 from evalkit.gate.results_and_exit_code import Measured, Status, worst
 from evalkit.gate.traces import REDACTED, Trace
 from evalkit.rubrics import Rubric, Scale
-from evalkit.rubrics.item_criteria import CriteriaForm, exploded, refuse_numbers_beside, refuse_other_scales
+from evalkit.rubrics.item_criteria import JUDGED, CriteriaForm, exploded, refuse_numbers_beside, refuse_other_scales
 from evalkit.stats.aggregation.item_points import points
 from evalkit.tables.items import is_missing
 
@@ -82,7 +82,8 @@ def _with_numbers_beside(
 ) -> dict[str, str]:
     """Why none of the traces can be judged: all have a number for each criterion in a field that nothing reads."""
     counts = {key: len(criteria) for key, criteria in rows.items() if not isinstance(criteria, str)}
-    columns = [form.column, "scale"]  # a trace's own scale is not that of its criteria
+    # a trace's own scale is not that of its criteria
+    columns = [form.column, "scale", "context", *JUDGED]
     beside = pd.DataFrame([items[key] for key in counts], dtype=object).drop(columns=columns, errors="ignore")
     try:
         refuse_numbers_beside(beside.items(), [*counts.values()], form)

@@ -78,7 +78,7 @@ class PointsScore(RubricScore):
         items = items_of(docs, responses, settings.spec.rubric, self._fields).rename(
             columns={REQUIREMENT: self._form.column}
         )
-        every, report = exploded(items, self._form), settings.report_disagreement
+        every, report = exploded(items, self._form, read=items.columns), settings.report_disagreement
         criteria = every[every["of_item"].isin([str(number) for number in filled])].reset_index(drop=True)
         judged, tables = list[dict[str, Any]](), list[pd.DataFrame]()
         if filled:

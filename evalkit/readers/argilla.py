@@ -5,6 +5,7 @@ Suggestions, drafts and discarded responses are left out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from evalkit.errors import InputError
@@ -19,13 +20,16 @@ def _questions(row: Any) -> list[str]:
 
 
 def _is_export(rows: Any) -> bool:
-    beside = [(row, f"{question}{_END}") for row in rows for question in _questions(row)]
+    records = [row for row in rows if isinstance(row, Mapping)]
+    beside = [(row, f"{question}{_END}") for row in records for question in _questions(row)]
     return bool(beside) and all(
         isinstance(row.get(f"{name}{end}"), list) for row, name in beside for end in ("", ".users", ".status")
     )
 
 
 def _read(rows: Any) -> list[Any]:
+    if not _is_export(rows):
+        raise InputError("these are no records of Argilla; export them by `dataset.records.to_list(flatten=True)`")
     return [answer for row in rows for question in _questions(row) for answer in _answers(row, question)]
 
 

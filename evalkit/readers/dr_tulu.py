@@ -27,8 +27,10 @@ def _read(cell: Any) -> list[Any]:
 
 
 def _entry(entry: Any, points: int | None) -> Any:
-    if points is None or not isinstance(entry, Mapping):
+    if points is None:
         return renamed(entry, _WEIGHTED, _UNUSED)
+    if not isinstance(entry, Mapping):
+        return {"text": entry, "points": points}
     if weighted := sorted(entry.keys() & {"weight", "points"}):
         raise InputError(f"a criterion of a list whose criteria count {points} has {listed(weighted)}; drop it")
     return {**renamed(entry, _NAMES, _UNUSED), "points": points}

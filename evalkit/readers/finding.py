@@ -50,7 +50,7 @@ def find(name: str, reads: str) -> Reader:
         )
     reader = points[0].load() if points else _own(name)
     if not isinstance(reader, Reader) or reader.reads != reads:
-        raise ConfigError(f"{name!r} is {reader!r}, which is no Reader that reads {reads!r}")
+        raise ConfigError(f"{name!r} is no reader of {reads}; available: {listed(names(reads), most=30)}")
     return reader
 
 

@@ -86,6 +86,10 @@ class ItemCriterion:
     scale: Any = None
 
 
+JUDGED = ("conversation", "question", "answer")
+"""Inputs of the rubric ``requirement``: what numbers they hold says nothing of criteria."""
+
+
 @dataclass(frozen=True, slots=True)
 class CriteriaForm:
     """How items write their criteria: the column, the names of the fields, and what is left out.
@@ -116,6 +120,9 @@ class CriteriaForm:
         if not all(isinstance(name, str) for name in (self.column, *theirs, *ignored)) or len({*theirs}) < len(theirs):
             fact = f"column={self.column!r}, fields={self.fields!r}, ignore={self.ignore!r}"
             raise ConfigError(f"{fact}: expected texts, each once, as in fields={{'text': 'title'}}, ignore=['source']")
+        if clash := sorted({*theirs} & {*self.ignore} if isinstance(fields, Mapping) else ()):
+            fact = f"fields= reads {listed(clash)}, which ignore= leaves out"
+            raise ConfigError(f"{fact}; drop it from one of them, and rename a column of the items of that name")
         if isinstance(fields, str):
             find(fields, CRITERIA)
         elif unknown := [name for name in fields if name not in FIELDS]:
@@ -202,11 +209,13 @@ def explode_criteria(
     >>> explode_criteria(items)[["item_id", "requirement", "points"]].values.tolist()
     [['q1#1', 'Names a method', 1.0], ['q1#2', 'Invents a source', -2.0]]
     """
-    return exploded(items, CriteriaForm(criteria, fields, ignore), item_id=item_id)
+    return exploded(items, CriteriaForm(criteria, fields, ignore), item_id, JUDGED)
 
 
-def exploded(items: ItemsLike, form: CriteriaForm, item_id: str | None = None) -> pd.DataFrame:
-    """What `explode_criteria` returns."""
+def exploded(
+    items: ItemsLike, form: CriteriaForm, item_id: str | None = None, read: Collection[str] = ()
+) -> pd.DataFrame:
+    """What `explode_criteria` returns; the columns `read` are inputs, whatever numbers they hold."""
     frame, cells = _items_and_cells(items, form.column, item_id)
     rows: list[tuple[int, ItemCriterion]] = []
     errors: list[str] = []
@@ -219,7 +228,8 @@ def exploded(items: ItemsLike, form: CriteriaForm, item_id: str | None = None) -
         raise InputError(f"{counted(len(errors), 'item has', 'items have')} invalid criteria: {'; '.join(errors[:3])}")
     places, judged = [number for number, _ in rows], [criterion for _, criterion in rows]
     counts = np.bincount(np.array(places, dtype=np.int64), minlength=len(frame))
-    refuse_numbers_beside(frame.items(), counts.tolist(), form)
+    beside = frame.drop(columns=["item_id", "group_id", *read], errors="ignore")
+    refuse_numbers_beside(beside.items(), counts.tolist(), form)
     repeated = frame.drop(columns=["group_id"], errors="ignore").iloc[places].reset_index(drop=True)
     texts, name = repeated.pop("item_id"), item_id or "item_id"
     source = as_frame(items)
@@ -260,13 +270,14 @@ def with_rows(
     if OWN_CRITERIA in inputs and REQUIREMENT in inputs:
         raise InputError("inputs= maps 'criteria' (all of an item) and 'requirement' (one of a row); keep one of them")
     form = CriteriaForm.of(inputs.get(OWN_CRITERIA))
+    read = {*rubric.input_names, *(column for column in inputs.values() if isinstance(column, str))}
     if OWN_CRITERIA in inputs and "of_item" not in columns and len(frame):
-        return exploded(items, form, item_id), None
+        return exploded(items, form, item_id, read), None
     if column in columns:
         refuse_lists(frame[column], f"the column {column!r}", column)
     if column in columns or REQUIREMENT in inputs or OWN_CRITERIA not in columns:
         return items, item_id
-    return exploded(items, form, item_id), None
+    return exploded(items, form, item_id, read), None
 
 
 def refuse_lists(cells: Iterable[Any], what: str, name: str, option: str = "inputs") -> None:

@@ -219,7 +219,7 @@ def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted
 
 def _single(row: _Row, where: str) -> Any:
     """The only label in an answer; None if there is none."""
-    if "kind" in row:
+    if "label" not in row:
         fact = f"{where}: answers of kind {row['kind']} are no labels"
         raise InputError(f"{fact}; name the questions that give labels, as in criteria={{'question': 'criterion'}}")
     values = list(dict.fromkeys(row["label"])) if isinstance(row["label"], list) else [row["label"]]

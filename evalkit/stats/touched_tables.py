@@ -81,7 +81,9 @@ def check_rows(frame: Any, name: str, *, need: Iterable[str] | None = None) -> p
         gone = [key for key in (*_FOLLOWING[answer], *unread) if key in table and key not in of_function]
         some = f"[table['level'] {sign} 'nominal']" if 0 < of_labels.mean() < 1 else ""
         advice = "Restore what was changed"
-        if "score_sd" not in table or table["score_sd"].isna().all():  # else the label is that of a distribution
+        is_of_distribution = "score_sd" in table and table["score_sd"].notna().any()  # its label follows from that
+        is_voted = name != "judgments" and answer == "score"  # then the verdict follows from what was voted on
+        if not is_of_distribution and not is_voted:
             advice += f" or, if `{answer}` is right, drop what follows from it, which is then computed again"
             advice += f": table{some}.drop(columns={gone})"
         if faults.get(_BESIDE_ERROR):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import evalkit as ek
-from evalkit.errors import EvalkitError, EvalkitWarning
+from evalkit.errors import EvalkitError, EvalkitWarning, InputError
 
 Truth = dict[tuple[str, str, str], str]
 LABELS = ("good", "bad", "3", "so-so", "true", "Ja", "0")
@@ -113,3 +113,21 @@ def test_labels_of_people_are_read_or_refused_by_name(make: Any) -> None:
     draw = random.Random(make.__name__)
     for _ in range(60):
         check(make, draw)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        [{"id": "r", "fields": {"t": "x"}, "responses": {"q": [{"value": "kind", "user_id": "u"}]}}],
+        [{"id": 1, "data": {"text": "x"}, "annotations": []}],
+        [],
+    ],
+)
+def test_another_form_is_not_read_as_argillas(other: Any) -> None:
+    with pytest.raises(InputError, match="no records of Argilla"):
+        ek.load_labels(other, reader="argilla")
+
+
+def test_a_table_of_labels_may_have_a_column_kind() -> None:
+    row = {"item_id": "1", "criterion": "c", "annotator": "a", "label": "x", "kind": "gold"}
+    assert ek.load_labels([row])["label"].tolist() == ["x"]

@@ -145,7 +145,7 @@ def test_a_reader_of_another_package_works_by_its_name(tmp_path: Path, monkeypat
     form = {"column": "tests", "fields": "graders"}
     judgments = ek.judge(items, "requirement", "fake:strict", inputs={"criteria": form}, samples=1, progress=False)
     assert judgments["item_id"].tolist() == ["1#1"]
-    with pytest.raises(ConfigError, match="'odd' is 3, which is no Reader that reads 'criteria'"):
+    with pytest.raises(ConfigError, match=r"'odd' is no reader of criteria; available: .*healthbench"):
         find("odd", "criteria")
     with pytest.raises(ConfigError, match="several readers have the name 'apex'"):
         find("apex", "criteria")

@@ -283,7 +283,7 @@ def one_task(kind: str, value: Any) -> list[dict[str, Any]]:
         (argilla(u=[{"value": "x", "rank": 1}]), {}, "answers of kind several values are no labels"),
         ([argilla(u="x")[0] | {"q.responses.users": []}], {}, "has not as many responses to 'q' as users"),
         (argilla(u="x"), {"reader": "argila"}, "unknown reader 'argila'; did you mean 'argilla'"),
-        (argilla(u="x"), {"reader": "devai"}, "'devai' is Reader.*, which is no Reader that reads 'labels'"),
+        (argilla(u="x"), {"reader": "devai"}, "'devai' is no reader of labels; available: 'argilla'"),
         (one_task("choices", {"choices": ["3"], "start": 3, "end": 9}), {}, "kind choices with 'end', 'start' are no"),
         (one_task("pairwise", {"selected": "both"}), {}, "not as the tool writes it"),
         ([], {}, "no labels of people in a known form"),

@@ -9,6 +9,7 @@ import string
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from right_criteria import AXES, STATEMENTS
 
@@ -175,3 +176,40 @@ def test_numbers_beside_the_criteria_are_seen_in_all_items_or_none() -> None:
         with pytest.raises(InputError, match="the column 'w' holds a number for each criterion"):
             ek.explode_criteria(gaps)
     assert len(ek.explode_criteria([{**item, "w": "5"} for item in items[:1]])) == 1  # a number, and one criterion
+
+
+@pytest.mark.parametrize("said", ["1, 2", "3 4", "[1, 2]", "x=3 y=4"])
+def test_an_answer_of_numbers_says_nothing_of_criteria(said: str) -> None:
+    item = {"item_id": 1, "question": "5, 6", "answer": said, "criteria": ["Counts", "Is short"]}
+    assert ek.explode_criteria([item])["points"].tolist() == [1.0, 1.0]
+    assert len(ek.judge([item], "requirement", "fake:strict", samples=1, progress=False)) == 2
+    asked = ek.judge(
+        [{**item, "prompt": "7 8"}],
+        "requirement",
+        "fake:strict",
+        samples=1,
+        progress=False,
+        inputs={"question": "prompt"},
+    )
+    assert len(asked) == 2
+    rewards = ek.engine.reward("requirement", "fake:strict", samples=1)
+    assert len(rewards(["5, 6"] * 2, [said, said], criteria=[item["criteria"]] * 2)) == 2
+
+
+@pytest.mark.parametrize("weights", [[[5, -2]], ([5, -2],), np.array([[5, -2]])])
+def test_a_reward_looks_for_numbers_at_the_first_step_with_criteria(weights: Any) -> None:
+    rewards = ek.engine.reward("requirement", "fake:strict", samples=1, unscored="none")
+    rewards(["p"], ["a b"], criteria=[[]], weights=weights)
+    with pytest.raises(InputError, match="the column 'weights' holds a number for each criterion"):
+        rewards(["p"], ["a b"], criteria=[["Names a time", "Invents a source"]], weights=weights)
+
+
+def test_what_fields_reads_cannot_be_ignored() -> None:
+    with pytest.raises(ConfigError, match="fields= reads 'weight', which ignore= leaves out"):
+        CriteriaForm(fields={"text": "title", "points": "weight"}, ignore=["weight"])
+
+
+def test_texts_in_a_list_of_dr_tulu_have_its_sign() -> None:
+    item = {"item_id": 1, "criteria": {"negative_rubrics": ["Invents a source"], "positive_rubrics": ["Cites"]}}
+    rows = ek.explode_criteria([item], fields="dr_tulu")
+    assert dict(zip(rows["requirement"], rows["points"], strict=True)) == {"Invents a source": -1.0, "Cites": 1.0}

@@ -13,7 +13,6 @@ from pandas.testing import assert_frame_equal
 import evalkit as ek
 from evalkit.errors import InputError
 from evalkit.rubrics import Scale
-from evalkit.rubrics.row_scales import MEANS
 from evalkit.stats.touched_tables import check_rows
 from evalkit.tables import schemas
 
@@ -224,21 +223,16 @@ def test_what_follows_from_a_corrected_score_is_computed_by_hand():
     assert made["label"].astype(object).fillna("").tolist() == ["1", "0", "", "1", "2"]
     assert made["passed"].astype(object).fillna("").tolist() == [False, False, "", False, True]
     assert made["reason"].astype(object).fillna("").tolist() == ["", "", "unreadable", "", ""]
-    # votes: .5 is half-way, 1.7 is nearest to 2; both are means, so all are, and which samples passed is not known
+
+
+def test_the_verdict_of_a_vote_does_not_follow_from_its_score():
+    """Dropping it would take the verdicts of rows that nobody touched: only what was changed can be put back."""
     votes = ek.vote(judgments({(item, "x"): [2] for item in "abc"}))
-    votes["score"] = [0.5, 1.7, 2.0]
-    scores = ek.aggregate(advised(votes, ek.aggregate))
-    assert scores["score_norm"].tolist() == [0.25, 0.85, 1.0]
-    assert scores["label"].astype(object).fillna("").tolist() == ["", "2", "2"]
-    assert scores["passed"].isna().all()
-    assert set(scores["reason"]) == {MEANS}
-    # scores: no mean among them, so each has the verdict of its code; one was filled where nothing was scored
-    scores = ek.aggregate(ek.vote(judgments({("a", "x"): [2], ("b", "x"): [0], ("c", "x"): ["!empty"]})))
-    scores["score"] = [0.0, 2.0, 1.0]
-    right = advised(scores, ek.summarize)
-    assert "n_scored" not in right
-    row = ek.summarize(right).iloc[0]
-    assert (row["mean"], row["n_scored"], row["pass_rate"]) == (1.0, 3, pytest.approx(1 / 3))
+    scores = ek.aggregate(votes)
+    for table, function in ((votes, ek.aggregate), (scores, ek.summarize)):
+        with pytest.raises(InputError, match=r"Restore what was changed(; .*)?$") as caught:
+            function(table.assign(score=[0.5, 1.7, 2.0]))
+        assert "drop what follows" not in str(caught.value)
 
 
 def test_an_answer_beside_an_error_is_cleared_by_the_user():

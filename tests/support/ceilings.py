@@ -103,6 +103,9 @@ RAISED = (
     ),
     Raise("notebook", 1, "the tuner's plan knows repair="),
     Raise("stats", 2, "the agreement of what was not repaired by the figures that were asked for"),
+    Raise("engine", 4, "weights beside criteria are seen at the first step that has criteria"),
+    Raise("readers", 6, "texts in signed lists of DR Tulu; what is not of Argilla's form is refused"),
+    Raise("stats", 5, "a vote's verdict does not follow from its score; one number as ks="),
 )
 
 

@@ -134,7 +134,8 @@ class FirstReplies:
         """Whether a call is sent again now: five of those that came back empty decide for all of them."""
         is_one_more = self.sent.get(call) == EMPTY
         n_repeated = sum(state == REPEATED for state in self.sent.values())
-        if is_one_more and self.must_be_awaited and self.n + n_repeated >= _FIRST_REPLIES:
+        can_decide = n_repeated > 0 or len(self._prompts) > 1
+        if is_one_more and self.must_be_awaited and can_decide and self.n + n_repeated >= _FIRST_REPLIES:
             return False
         if is_one_more:
             self.sent[call] = REPEATED
@@ -156,7 +157,7 @@ class FirstReplies:
     def why_stop(self, prompt: Prompt) -> str | None:
         """Why the judge gets no more calls, and what to change; None while it does."""
         is_open = self.n < _FIRST_REPLIES or any(state != EMPTY for state in self.sent.values())
-        if self.are_cut and not (self.sent and is_open):
+        if self.are_cut and len(self._prompts) > 1 and not (self.sent and is_open):
             return (
                 f"stopped, since its first {self.n} replies were all cut off or empty; raise its max_tokens or the "
                 "limit in its params (thinking counts too), then judge again. These replies may have been billed; "

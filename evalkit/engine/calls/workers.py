@@ -103,7 +103,7 @@ class Workers:
         )
         facts = run.store.facts(judge.service, judge.model)
         self._adapt = learnt(facts, judge)
-        self._taken: set[str] = set()  # parameters that were sent as asked, and answered
+        self._taken: set[tuple[str, object]] = set()  # parameters and how they were sent in calls that were answered
         self._refused_by_prompt: set[str] = set()
         # whether one request can return several replies; None: unknown
         self._n_works: bool | None = False
@@ -518,15 +518,16 @@ class Workers:
         """Send all calls without what a call was refused for, once it is answered without it.
 
         Only that shows that the error was about the parameter. Where another call was answered with it, the error was
-        about the prompt; so it was where another call learnt a lower limit.
+        about the prompt. What is learnt is only ever less: a lower limit, or nothing.
         """
-        self._taken.update(_sent(call) - call.adapt.keys())
+        self._taken.update((name, call.adapt.get(name, _AS_ASKED)) for name in _sent(call))
         for name, replacement in call.refused.items():
             learnt_now = self._adapt.get(name, _AS_ASKED)
             if learnt_now == replacement:
                 continue
-            is_lower = not isinstance(learnt_now, int) or (isinstance(replacement, int) and replacement < learnt_now)
-            if name not in self._taken and is_lower:
+            is_number = isinstance(learnt_now, int) and isinstance(replacement, int)
+            is_less = replacement < learnt_now if is_number else learnt_now is not None
+            if is_less and (name, learnt_now) not in self._taken:
                 self._learn(name, replacement)
                 where = "from now on"
             elif name not in self._refused_by_prompt:

@@ -49,6 +49,7 @@ class Reward:
         spec = replace(spec, inputs=inputs)
         self._spec, self._unscored, self.__name__, self._options = spec, unscored, name, options
         self.log: list[dict[str, Any]] = []
+        self._is_checked = False
 
     def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
         """One reward per completion; a column that the rubric reads holds one value per completion."""
@@ -103,21 +104,24 @@ class Reward:
         return [missing if math.isnan(score) else score for score in scores.tolist()]
 
     def _check_columns(self, columns: Mapping[str, Any], n_criteria: Mapping[int, int]) -> None:
-        """Raise for numbers beside the criteria, at the first step: later, as many tokens as criteria may be chance."""
+        """Raise for numbers beside the criteria, at the first step that has some: later, they may be chance."""
         lists = {
             name: column
             for name, column in columns.items()
-            if isinstance(column, list) and len(column) > max(n_criteria, default=0)
+            if hasattr(column, "__len__")
+            and not isinstance(column, (str, Mapping))
+            and len(column) > max(n_criteria, default=0)
         }
         beside = ((name, [column[number] for number in n_criteria]) for name, column in lists.items())
-        if not self.log:
+        if n_criteria and not self._is_checked:
+            self._is_checked = True
             refuse_numbers_beside(beside, [*n_criteria.values()], self._form)
 
     def _scores(self, frame: pd.DataFrame, reasons: Counter[str], *, is_own: bool) -> pd.Series:
         """The score of each row by its id; `reasons` counts those without."""
         rubric, spec = self._spec.rubric, self._spec
         own_inputs = {name: f"_own_{name}" for name in _SAID if name in rubric.input_names}
-        frame = exploded(frame, self._form) if is_own else frame
+        frame = exploded(frame, self._form, read=frame.columns) if is_own else frame
         worklist = Worklist.of(replace(spec, inputs={**own_inputs, **spec.inputs}), frame)
         try:
             table = judge_worklist(worklist, self._options)

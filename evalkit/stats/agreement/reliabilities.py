@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -127,7 +127,8 @@ def reliability(
     but = ("ties=wrong", "ties=half") if form == "samples" else ("ties=wrong",)
     why = "a judge's samples already count as shares" if ties == "half" else "no judge's label is known to be right"
     check_counting("reliability", ties, but=but, why=why)
-    check_whole_numbers("ks", (1,) if ks is None else ks)
+    ks = None if ks is None else [*ks] if isinstance(ks, Iterable) else [ks]
+    check_whole_numbers("ks", [1] if ks is None else ks)
     frame, keys = checked(judged, form, scale=scale)
     if ks is not None and form == "votes":
         raise InputError("reliability: ks= needs judgments with a column `sample`, and these are votes; pass judgments")

@@ -15,6 +15,8 @@ import pytest
 from servers import judge_server
 
 import evalkit as ek
+from evalkit.core.prompts_and_replies import Reply
+from evalkit.engine.calls.retries_and_breaker import EMPTY, FirstReplies
 from evalkit.errors import JudgeError
 
 RUBRIC = ek.Rubric(
@@ -158,3 +160,19 @@ def test_any_order_of_answers_comes_to_an_end(tmp_path: Path, seed: int) -> None
     except JudgeError:
         return
     assert sum(rows.values()) == 25 * samples
+
+
+@pytest.mark.parametrize(("n_of_one", "n_others"), [(8, 0), (8, 3), (5, 1), (40, 0)])
+def test_empty_samples_of_one_prompt_alone_stop_no_judge(n_of_one: int, n_others: int) -> None:
+    """All of them are repeated before a reply to another prompt decides; then nothing is repeated any more."""
+    first, calls = FirstReplies(), [f"one {n}" for n in range(n_of_one)] + [f"other {n}" for n in range(n_others)]
+    prompt = ek.build_prompt(RUBRIC, {"answer": "x"})
+    first.sent.update(dict.fromkeys(calls, EMPTY))
+    n_repeated, stopped = 0, None
+    while stopped is None and (call := next(filter(first.begin_repeat, calls[n_repeated:]), None)) is not None:
+        n_repeated += 1
+        del first.sent[call]
+        first.add(Reply(text="", finish_reason="stop"), "empty", call.partition(" ")[0])
+        stopped = first.why_stop(prompt)
+    assert n_repeated == n_of_one + min(1, n_others)
+    assert (stopped is None) == (n_others == 0)
