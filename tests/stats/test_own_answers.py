@@ -285,6 +285,7 @@ def test_a_verdict_beside_a_score_at_the_other_end_passes_the_next_steps_and_an_
     for edit in ({"score": 1.0}, {"label": "0"}, {"score_norm": 0.1}):
         with pytest.raises(EvalkitError, match="cannot be right"):
             ek.aggregate(votes.assign(**edit))
-    with pytest.raises(EvalkitError, match=r"table.drop\(columns=\['label', 'score_norm', 'tied', 'tied_labels'\]\)"):
-        ek.aggregate(votes.assign(score=1.0))  # not `passed`, which is the function's
+    with pytest.raises(EvalkitError, match="Restore what was changed") as caught:
+        ek.aggregate(votes.assign(score=1.0))
+    assert "drop(columns=" not in str(caught.value), "`passed` is the function's"
     assert ek.reliability(votes)["alpha_vote"].notna().tolist() == [False]
