@@ -1,6 +1,6 @@
 """Labels of Label Studio: its JSON export, tasks with `data` and `annotations` (https://labelstud.io/guide/task_format).
 
-What a model said is left out: predictions, and annotations made from them that nobody looked at.
+Answers of a model are left out: predictions, and annotations made from them without a person's time (`lead_time`).
 """
 
 from __future__ import annotations

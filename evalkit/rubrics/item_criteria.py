@@ -641,5 +641,5 @@ def _notes(criteria: Sequence[ItemCriterion]) -> Iterator[tuple[str, str]]:
             common = len(later_words & earlier_words)
             if common >= _ALIKE * (fewer + more - common):
                 is_same = (criteria[first].points > 0) == (criteria[second].points > 0)
-                doubt = "it counts twice" if is_same else "but their points have unlike signs"
+                doubt = "it counts twice" if is_same else "their points have unlike signs"
                 yield f"#{criteria[second].id}", f"reads almost like #{criteria[first].id}: {doubt}"

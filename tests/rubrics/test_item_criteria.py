@@ -212,7 +212,7 @@ def test_notes_name_what_is_probably_not_meant() -> None:
     found = lint_criteria([{"item_id": "q", "criteria": cell}, {"item_id": "p", "criteria": [TWO[1]]}])
     assert set(found["severity"]) == {"note"}
     by_place = {where: " / ".join(part) for where, part in found.groupby("where")["message"]}
-    assert by_place["q#2"] == "reads almost like #1: but their points have unlike signs"
+    assert by_place["q#2"] == "reads almost like #1: their points have unlike signs"
     assert "reads almost like #1: it counts twice" in by_place["q#3"]
     assert by_place["q#4"].startswith("has a scale of its own")
     assert by_place["q#5"].startswith("is one word")

@@ -226,7 +226,7 @@ def test_what_follows_from_a_corrected_score_is_computed_by_hand():
 
 
 def test_the_verdict_of_a_vote_does_not_follow_from_its_score():
-    """Dropping it would take the verdicts of rows that nobody touched: only what was changed can be put back."""
+    """Without it, rows that were not edited would lose their verdicts, so the message only says to restore the edit."""
     votes = ek.vote(judgments({(item, "x"): [2] for item in "abc"}))
     scores = ek.aggregate(votes)
     for table, function in ((votes, ek.aggregate), (scores, ek.summarize)):
