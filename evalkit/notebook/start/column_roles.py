@@ -11,7 +11,7 @@ from evalkit.errors import counted
 from evalkit.notebook.start.table_columns import MOST_LABELS, Column
 from evalkit.rubrics import Rubric, load_rubric
 from evalkit.rubrics.human_labels import verdict_word
-from evalkit.rubrics.item_criteria import OWN_CRITERIA
+from evalkit.rubrics.rubric import OWN_CRITERIA
 from evalkit.rubrics.scales import number
 from evalkit.stats.intervals import FEW_CLUSTERS
 from evalkit.tables.items import as_frame, canonical_text
