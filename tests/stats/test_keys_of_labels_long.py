@@ -79,12 +79,12 @@ def test_an_evaluation_takes_the_labels_of_its_version_and_systems() -> None:
     people = pd.concat([labels.assign(rubric_version=version), labels.assign(rubric_version="v0", label=0)])
     with pytest.warns(EvalkitWarning, match="12 labels of 24 left out: of rubric_version 'v0'"):
         judged = ek.evaluate(items, "helpfulness", "fake:strict", labels=people, **options)
-    assert judged.labels["label"].tolist() == ["1"] * 12
+    assert pd.DataFrame(judged.labels)["label"].tolist() == ["1"] * 12
     with pytest.raises(InputError, match=f"says 'v0' for the criterion 'helpfulness', which was judged by '{version}'"):
         ek.evaluate(items, "helpfulness", "fake:strict", labels=labels.assign(rubric_version="v0"), **options)
     with pytest.warns(EvalkitWarning, match="6 labels of 12 left out: of system_id 'b'"):
         one = ek.evaluate(items.assign(system_id="a"), "helpfulness", "fake:strict", labels=labels, **options)
-    assert one.labels["item_id"].tolist() == IDS[::2]
+    assert pd.DataFrame(one.labels)["item_id"].tolist() == IDS[::2]
 
 
 def test_what_the_table_does_not_say_is_noted_or_refused() -> None:
