@@ -106,6 +106,7 @@ RAISED = (
     Raise("engine", 4, "weights beside criteria are seen at the first step that has criteria"),
     Raise("readers", 6, "texts in signed lists of DR Tulu; what is not of Argilla's form is refused"),
     Raise("stats", 5, "a vote's verdict does not follow from its score; one number as ks="),
+    Raise("evaluation", 1, "labels of other systems are left out"),
 )
 
 
