@@ -60,7 +60,7 @@ def walk(notebook: Notebook, picture: Callable[[str], None] = lambda name: None)
 
     # 1. the card
     card = notebook.open(first.body, run=True).tuner
-    card.get_by_text("96 items").wait_for()
+    card.get_by_text("96 rows").wait_for()
     step()
     card.get_by_role("combobox", name=re.compile("^Rubric")).select_option("faithfulness")
     expect(card.get_by_role("status", name="Problems")).to_contain_text("no column is the input 'question'")
