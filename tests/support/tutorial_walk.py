@@ -51,7 +51,7 @@ def walk(notebook: Notebook, picture: Callable[[str], None] = lambda name: None)
     shutil.copy(ROOT / "docs" / "library.csv", notebook.folder)
     screens: list[str] = []
     table = pd.read_csv(ROOT / "docs" / "library.csv", index_col="ticket")
-    supported = (table["maria"] == "True") ^ table.index.isin(SLIPS)
+    supported = table["maria"].eq(True) ^ table.index.isin(SLIPS)
 
     def step(name: str = "") -> None:
         screens.append(as_read(notebook.tuner.inner_text()))

@@ -673,10 +673,10 @@ def test_other_words_are_counted_without_gaps_and_the_problem_says_what_to_do():
     assert card.tuner().labels["label"].tolist() == ["good", "bad", "good"]
 
 
-def test_a_new_rubric_has_yes_and_no_as_levels():
+def test_a_new_rubric_has_the_words_of_labels_as_levels():
     card = start(yes_no("Yes", "no", "yes", "No"), "new")
     scale = card.rubric.criterion("quality").scale
-    assert (scale.level, scale.codes, scale.pass_if) == ("nominal", ("no", "yes"), ())
+    assert (scale.level, scale.codes, scale.pass_if) == ("nominal", ("no", "yes"), None)
     assert card.tuner().labels["label"].tolist() == ["yes", "no", "yes", "no"]
     flags = start(yes_no(True, False, True, False), "new")
     assert flags.rubric.criterion("quality").scale.pass_if == ("True",)
