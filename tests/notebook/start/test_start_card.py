@@ -238,7 +238,7 @@ def tables(draw):
 
 
 @pytest.mark.long
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(tables())
 def test_guessing_never_fails_and_gives_each_column_one_role(table):
     roles = guess_columns(table)
@@ -250,7 +250,7 @@ def test_guessing_never_fails_and_gives_each_column_one_role(table):
 
 
 @pytest.mark.long
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(tables(), st.data())
 def test_no_table_and_no_choice_is_an_exception_of_the_card(table, data):
     card = start(table)
