@@ -108,6 +108,8 @@ RAISED = (
     Raise("stats", 5, "a vote's verdict does not follow from its score; one number as ks="),
     Raise("evaluation", 1, "labels of other systems are left out"),
     Raise("readers", 3, "annotators of Label Studio by username, and skipped annotations of older exports"),
+    Raise("stats", 18, "evidence where labels were added after a decision; groups in cells of lists"),
+    Raise("notebook", 10, "labels that were added after a decision was shown"),
 )
 
 
