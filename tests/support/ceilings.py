@@ -107,6 +107,7 @@ RAISED = (
     Raise("readers", 6, "texts in signed lists of DR Tulu; what is not of Argilla's form is refused"),
     Raise("stats", 5, "a vote's verdict does not follow from its score; one number as ks="),
     Raise("evaluation", 1, "labels of other systems are left out"),
+    Raise("readers", 2, "a node of PaperBench with another parent than the node above it"),
     Raise("readers", 3, "annotators of Label Studio by username, and skipped annotations of older exports"),
     Raise("stats", 18, "evidence where labels were added after a decision; groups in cells of lists"),
     Raise("notebook", 10, "labels that were added after a decision was shown"),
