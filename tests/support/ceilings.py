@@ -110,6 +110,7 @@ RAISED = (
     Raise("inspect", 2, "messages by the reader of Inspect"),
     Raise("notebook", 1, "files of messages by a module of their own"),
     Raise("stats", 5, "a vote's verdict does not follow from its score; one number as ks="),
+    Raise("evaluation", 1, "labels of other systems are left out"),
 )
 
 

@@ -483,7 +483,7 @@ def test_an_empty_list_of_samples_is_a_missing_answer():
 
 def test_groups_and_systems_of_the_items_stay_in_every_step():
     draw = np.random.default_rng(3)
-    for _ in range(5):
+    for _ in range(2):
         n_items, size = int(draw.integers(20, 60)), int(draw.integers(2, 9))
         table = pd.DataFrame({"item_id": range(n_items), "judge": "m", "group_id": np.arange(n_items) // size})
         table["system_id"] = np.where(draw.random(n_items) < 0.5, "x", "y")
