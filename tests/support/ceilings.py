@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2] / "evalkit"
 ALL = 43_094
+ALL = 43_369
 MOST = {
-    "cli": 1_633,
+    "cli": 1_622,
     "core": 1_519,
-    "engine": 10_316,
+    "engine": 10_242,
     "errors": 177,
     "evaluation": 2_059,
     "gate": 2_381,

@@ -223,7 +223,7 @@ def test_a_flipped_pair_counts_as_asked_for(options, accuracy, n_left_out):
 ANSWER = st.sampled_from(["A", "B", "tie", "flip", "!empty"])
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     st.lists(st.tuples(ANSWER, st.sampled_from(["A", "B", "tie"])), min_size=2, max_size=25),
     st.sampled_from(get_args(Ties)),

@@ -64,7 +64,7 @@ def test_whatever_a_person_does_every_form_is_labelled_once(tmp_path: Path) -> N
     history: dict[tuple[str, str], list[list[str]]] = {}  # what each form held, the last answers last
     acts: dict[str, list[tuple[str, str]]] = {"Anna": [], "Ben": []}
     n_corrected = 0
-    for _ in range(300):
+    for _ in range(100):
         at = draw.randrange(3)
         if draw.random() < 0.1:
             pages[at] = page_of(log, pages[at].annotator, n)
@@ -112,7 +112,7 @@ def test_whatever_a_person_does_every_form_is_labelled_once(tmp_path: Path) -> N
             assert (who, name) not in history
             history[who, save(page, answers)] = [answers]
             acts[who].append((name, "save"))
-    assert n_corrected > 20
+    assert n_corrected > 5
     truth = {key: given[-1] for key, given in history.items()}
     assert (
         len([line for line in log.read_text().splitlines() if '"label":"' in line]) >= 3 * len(truth) + 3 * n_corrected
