@@ -212,7 +212,9 @@ def _messages(value: Any, role: str) -> list[Message]:
     if entries and all(map(_is_part, entries)):
         entries = [{"role": role, "content": value if isinstance(value, str) else entries}]
     is_said = [isinstance(entry, dict) and bool(entry.keys() & {"content", "tool_calls"}) for entry in entries]
-    spoken = [{"role": role} | entry if said else entry for entry, said in zip(entries, is_said, strict=True)]
+    spoken = [
+        {"role": role} | entry if is_message else entry for entry, is_message in zip(entries, is_said, strict=True)
+    ]
     # a message of nothing but a role has a content that is null
     return messages_of([entry for entry in spoken if not isinstance(entry, dict) or entry.keys() - {"role"}])
 
