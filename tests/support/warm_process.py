@@ -154,6 +154,7 @@ class WarmProcess:
         own = {"HOME": str(folder), "HF_HOME": str(folder / "hf"), "HF_HUB_OFFLINE": "1", "PYTHONUTF8": "1"}
         own |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "TOKENIZERS_PARALLELISM": "false"}
         self._folder, self._numbers = folder, count(1)
+        self.hub = folder / "hf" / "hub"
         self._place = str(folder / "asked")
         (folder / "log").touch()
         with socket.socket(socket.AF_UNIX) as listener:
