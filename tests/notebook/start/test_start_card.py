@@ -340,9 +340,7 @@ def test_messages_are_split_at_the_last_answer():
     assert made["question"] == ["two", "one", "a\nb", None]
     assert made["answer"] == ["2", "1", None, None]
     assert made["conversation"] == [chat[:2], None, None, None]
-    other = [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "hello"}]
-    assert guess_columns([{"conversations": other}]).column("messages") == "conversations"
-    assert split_messages(pd.DataFrame({"log": [other]}), "log")["answer"].tolist() == ["hello"]
+    assert guess_columns([{"conversations": chat}]).column("messages") == "conversations"
     with pytest.raises(InputError, match="list of messages"):
         split_messages(pd.DataFrame({"log": ["hello"]}), "log")
     with pytest.raises(InputError, match="no column 'chat'"):
