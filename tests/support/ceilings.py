@@ -105,6 +105,11 @@ RAISED = (
     Raise("stats", 2, "the agreement of what was not repaired by the figures that were asked for"),
     Raise("engine", 4, "weights beside criteria are seen at the first step that has criteria"),
     Raise("readers", 6, "texts in signed lists of DR Tulu; what is not of Argilla's form is refused"),
+    Raise("core", 24, "decision models as judges"),
+    Raise("engine", 162, "decision models as judges"),
+    Raise("evaluation", 3, "decision models as judges"),
+    Raise("lighteval", 2, "decision models as judges"),
+    Raise("rubrics", 140, "decision models as judges"),
     Raise("stats", 5, "a vote's verdict does not follow from its score; one number as ks="),
 )
 

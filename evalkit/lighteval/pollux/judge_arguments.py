@@ -65,6 +65,8 @@ def judge_and_options(
         key_name = NO_KEY
     own = {"temperature": 0.0, **own, "params": params}  # one reply per answer: the most likely score is best
     base_url = url or (_OWN_URL if provider == "openai" else None)
+    if provider in PROVIDERS and PROVIDERS[provider].decides:
+        raise ConfigError(f"judge_backend {provider!r}: POLLUX asks for a text, and decision models write none")
     judge = Judge(provider, model, base_url=base_url, api_key_env=key_name, max_tokens=max_tokens, **own)
     _check_now(judge)
     return judge, _run_options(options)
