@@ -22,7 +22,7 @@ def chat(at):
 table = pd.DataFrame({
     "ConvUUID": [f"9f-{at:03}" for at in range(60)],
     "log": [chat(at) for at in range(60)],
-    "assistant_model": ["small-v1", "large-v2"] * 30,
+    "system_id": ["small-v1", "large-v2"] * 30,
     "lang": ["en", "de", "fr"] * 20,
     "Human Score": [at * 7 % 5 + 1 if at % 4 else None for at in range(60)],
     "n_turns": [2] * 60,

@@ -1,4 +1,4 @@
-"""`evalkit cache stats | export | import | sync | prune | promote`."""
+"""`evalkit cache stats | export | import | prune | promote`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ from evalkit.errors import ConfigError, counted
 _PRUNE = """\
   evalkit cache prune --older-than 90d --model gpt-4o-mini
   evalkit cache prune --keep-generations 1 --apply"""
-_SYNC = """\
-  evalkit cache sync cache postgresql://ann@db.example.org/evalkit
-  evalkit cache sync postgresql://ann@db.example.org/evalkit cache"""
 _PROMOTE = """\
   evalkit cache promote support@v3
   evalkit cache promote support v2 v3"""
@@ -40,11 +37,6 @@ def add(commands: Commands) -> None:
 
     parser = add_part("import", _import, "add the replies in a file that export wrote; after an error, none is added")
     add_value(parser, "file", "FILE", "the file")
-
-    text = "copy from SOURCE what TARGET lacks; a repeated sync goes on where the last one ended"
-    parser = add_command(parts, "sync", _sync, text, _SYNC, flags=("json", "quiet"))
-    for name in ("source", "target"):
-        parser.add_argument(name, metavar=name.upper(), help="cache folder, or postgresql://user@host/database")
 
     text = "remove replies that meet all conditions; a dry run without --apply"
     parser = add_part("prune", _prune, text, _PRUNE)
@@ -104,18 +96,6 @@ def _export(args: argparse.Namespace) -> None:
 def _import(args: argparse.Namespace) -> None:
     report = _store(args).import_(args.file)
     _put(args, asdict(report), str(report))
-
-
-def _sync(args: argparse.Namespace) -> None:
-    from evalkit.engine.cache.sync import sync
-
-    source, target = (
-        ek.engine.ReplyStore.open(place, read_only=place is args.source) for place in (args.source, args.target)
-    )
-    if source.place == target.place:
-        raise ConfigError(f"SOURCE and TARGET are the same store, {source.place}; name two different stores")
-    report = sync(source, target)
-    _put(args, asdict(report), f"{report} in {target.place}")
 
 
 def _prune(args: argparse.Namespace) -> None:

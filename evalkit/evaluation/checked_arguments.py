@@ -32,7 +32,8 @@ def labels_of(given: LabelsLike, items: pd.DataFrame, rubric: Rubric, inputs: Ma
                 f"none of the labels is for a criterion of rubric {rubric.id!r} ({', '.join(rubric.names)}); the "
                 f"labels are for {there}"
             )
-        people = of_items(said, items[["item_id"]].merge(pd.Series(rubric.names, name="criterion"), how="cross"))
+        ids = items[sorted({"item_id", "system_id"} & {*items.columns})]
+        people = of_items(said, ids.merge(pd.Series(rubric.names, name="criterion"), how="cross"))
     mine = people["item_id"].isin(items["item_id"]) & people["criterion"].isin(rubric.names)
     made = with_codes(people[mine], rubric)
     made.attrs[LOST_IDS] = [*notes]  # for the notes of figures

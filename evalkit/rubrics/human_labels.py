@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,9 @@ from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.rubrics.rubric import Rubric
 from evalkit.rubrics.scales import Scale, code_text
 from evalkit.tables.files import records
-from evalkit.tables.grouping import ID_NOTES, match_ids
+from evalkit.tables.grouping import ID_NOTES, by_value, match_ids
 from evalkit.tables.items import ItemsLike, as_items, is_missing
-from evalkit.tables.schemas import LABEL_KEY, categorical, check, columns_of
+from evalkit.tables.schemas import LABEL_KEY, categorical, check, columns_of, id_text
 
 LabelsLike = pd.DataFrame | Mapping[str, str | Sequence[str]]
 """Human labels: the long labels table, or for each criterion the item columns that hold them."""
@@ -35,6 +35,15 @@ QUESTION_HASH, LEVELS = "question_hash", "levels"
 
 OF_LOG = ("source", "probability", "blind", "round", TEXT_HASH, QUESTION_HASH, LEVELS)
 """The columns that labels of a log have more than others."""
+
+OWN_KEYS = {"rubric": "criterion", "rubric_version": "criterion", "system_id": "item_id", "judge": None, "sample": None}
+"""Columns by which labels are chosen, and what has one value of them: each criterion, each item, or all."""
+
+NO_RUBRIC = "table"
+"""The rubric of a table that names none."""
+
+_OF_ITEMS = "labels are of items, whoever judges them; choose the rows that count, and pass labels.drop(columns={!r})"
+_ONE_OF_BOTH = "pass the rows of one in both tables, and then labels.drop(columns={!r})"
 
 _GOOD = "yes y true t pass passed ok okay okey correct accept accepted approve approved valid да верно ✓ ✔ ✅ 👍"
 _BAD = "no n false f fail failed nok incorrect wrong reject rejected invalid нет неверно ✗ ✘ ❌ 👎"
@@ -143,7 +152,8 @@ def as_labels(
             return people
         rubric = rubric_of(rubric)
         _refuse_other_texts(labels, rubric, inputs or {})
-        people = of_rubrics(people, [(name, rubric.id) for name in rubric.names])
+        heads = {"criterion": rubric.names, "rubric": rubric.id, "rubric_version": rubric.label}
+        people = of_judged(people, pd.DataFrame(heads))
         return _with_codes_of_levels(
             people if items is None else of_these_texts(people, items, rubric, inputs or {}), rubric
         )
@@ -299,7 +309,7 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
     if isinstance(labels, pd.Series):
         index_name = "item_id" if labels.index.name is None else str(labels.index.name)
         labels = labels.rename("label").rename_axis([index_name]).reset_index()
-    if isinstance(labels, pd.DataFrame) and {*labels.index.names} & {*LABEL_KEY} - {*labels.columns}:
+    if isinstance(labels, pd.DataFrame) and {*labels.index.names} & {*LABEL_KEY, *OWN_KEYS} - {*labels.columns}:
         labels = labels.reset_index()
     if not isinstance(labels, pd.DataFrame):
         return labels
@@ -328,7 +338,7 @@ def _with_keys(labels: Any, criteria: Sequence[str] | None) -> Any:
         keys |= dict.fromkeys(["criterion"], criteria[0] if criteria else "score")
     labels = labels.assign(**keys)
     rows = labels[labels["label"].notna()]
-    doubled = rows.duplicated([key for key in (*LABEL_KEY, "rubric") if key in rows])
+    doubled = rows.duplicated([key for key in (*LABEL_KEY, *OWN_KEYS) if key in rows])
     if "annotator" in keys and doubled.any():
         item = rows.loc[doubled, "item_id"].iloc[0]
         raise InputError(
@@ -354,31 +364,96 @@ def _refuse_other_texts(labels: object, rubric: Rubric, inputs: Mapping[str, str
             )
 
 
-def of_rubrics(labels: pd.DataFrame, judged: Iterable[tuple[object, object]]) -> pd.DataFrame:
-    """The labels without their column `rubric`, if they have it; `judged` are pairs of a criterion and its rubric.
+def of_judged(labels: pd.DataFrame, judged: pd.DataFrame, *, two_sides: bool = False) -> pd.DataFrame:
+    """The labels of what was judged, without the columns of `OWN_KEYS` by which they were chosen.
+
+    Labels of another rubric, version, system or judge are left out, with a warning. What a table of judges does not say
+    is not checked, and noted.
+
+    Parameters
+    ----------
+    labels
+        Labels with ids spelled as those of `judged`.
+    judged
+        What was judged: `criterion`, `item_id` and those of `OWN_KEYS` that are known. Labels with a `system_id` keep
+        it where `judged` has no `item_id`.
+    two_sides
+        Are several rubric versions in `judged` the two sides of a comparison? The labels may be of either, not of both.
 
     Raises
     ------
     InputError
-        When it says another rubric for a criterion than the only one by which that was judged: labels are matched by
-        criterion.
+        For labels of a criterion, or of all items, of which none is left; for several rubrics or versions of one
+        criterion on either side; and for labels of several judges or samples.
     """
-    if "rubric" not in labels:
+    if "rubric" in labels and "rubric_version" not in labels:
+        labels = labels.assign(rubric_version=labels["rubric"].astype("str").str.extract("@(.+)$", expand=False))
+    for key, by in OWN_KEYS.items():
+        if key in labels and (by is None or by in judged):
+            labels = _chosen(labels, judged, key, by, two_sides=two_sides).drop(columns=key)
+    return labels
+
+
+def _chosen(labels: pd.DataFrame, judged: pd.DataFrame, key: str, by: str | None, *, two_sides: bool) -> pd.DataFrame:
+    """The labels whose `key` was judged; those that say none count."""
+    heads = judged[[name for name in dict.fromkeys([by, "rubric", key]) if name in judged]].drop_duplicates()
+    of_labels, judged_pairs = _pairs_of(labels, key, by), _pairs_of(heads, key, by).dropna().drop_duplicates()
+    has_key, of_labels = of_labels[key].notna().to_numpy(), of_labels.fillna({key: ""})
+    checked = has_key & of_labels["of"].isin(judged_pairs["of"]).to_numpy()
+    if judged_pairs.empty and has_key.any():
+        if by is None:
+            raise InputError(f"{_says(of_labels[has_key], key)}, and {_OF_ITEMS.format(key)}")
+        _refuse_several(of_labels[has_key], key, f"and the table that was judged has no {key!r}")
+        if (notes := ID_NOTES.get()) is not None:
+            notes[f"column {key!r} of the labels not checked: the table that was judged has none"] = None
+    if not checked.any():
         return labels
-    rubrics: dict[str, set[str]] = {}
-    for criterion, rubric in judged:
-        rubrics.setdefault(str(criterion), set()).add(str(rubric))
-    pairs = labels[["criterion", "rubric"]].dropna().astype(str)
-    for criterion, rows in pairs.groupby("criterion"):
-        of_labels = {name.partition("@")[0] for name in rows["rubric"]}
-        of_judged = rubrics.get(str(criterion), of_labels)
-        if len(of_judged | of_labels) > 1:
-            raise InputError(
-                f"the column 'rubric' of the labels says {listed(sorted(of_labels), most=3)} for the criterion "
-                f"{criterion!r}, which was judged by {listed(sorted(of_judged))}; pass the rows of one rubric in both "
-                "tables, and then labels.drop(columns='rubric')"
-            )
-    return labels.drop(columns="rubric")
+    of_these = judged_pairs[judged_pairs["of"].isin(of_labels.loc[checked, "of"])]
+    fact = "which was judged by" if by == "criterion" else "and the table that was judged has"
+    fact = f"{fact} {listed(sorted(of_these[key].unique()), most=3)}"
+    if of_these["of"].duplicated().any() and not (two_sides and key == "rubric_version"):
+        raise InputError(f"{_says(of_labels[checked], key)}, {fact}; {_ONE_OF_BOTH.format(key)}")
+    fits = pd.MultiIndex.from_frame(of_labels).isin(pd.MultiIndex.from_frame(judged_pairs))
+    is_lost = checked & ~fits
+    parts = of_labels["of"] if by == "criterion" else pd.Series("", of_labels.index)
+    if (is_alone := is_lost & ~parts.isin(parts[~is_lost]).to_numpy()).any():
+        raise InputError(f"{_says(of_labels[is_alone], key)}, {fact}; {_ONE_OF_BOTH.format(key)}")
+    if is_lost.any():
+        names = listed(sorted(of_labels.loc[is_lost, key].unique()), most=3)
+        _warn(f"{counted(int(is_lost.sum()), 'label')} of {len(labels)} left out: of {key} {names}", "")
+    if two_sides:
+        _refuse_several(of_labels[checked & fits], key, "and both were judged")
+    return labels[~is_lost]
+
+
+def _pairs_of(table: pd.DataFrame, key: str, by: str | None) -> pd.DataFrame:
+    """Per row what the key is of (the criterion, the item, nothing) and its value as text."""
+    if key not in table:
+        return pd.DataFrame({"of": [], key: []}, dtype=object)
+    texts = [None if is_missing(cell) else id_text(cell) for cell in table[key]]
+    values = by_value(pd.Series(texts, index=table.index, dtype="str"))
+    if key == "rubric":
+        values = values.str.replace("@.*", "", regex=True)
+    if key in ("rubric", "rubric_version") and "rubric" in table:
+        values = values.where(table["rubric"].astype(object) != NO_RUBRIC)
+    values = values.astype(object)
+    return pd.DataFrame({"of": "" if by is None else table[by].astype("str").astype(object), key: values})
+
+
+def _refuse_several(of_labels: pd.DataFrame, key: str, fact: str) -> None:
+    """InputError for labels of one criterion or item that have two values of the key."""
+    pairs = of_labels.drop_duplicates()
+    if (several := pairs["of"].duplicated()).any():
+        rows = pairs[pairs["of"] == pairs.loc[several, "of"].iloc[0]]
+        raise InputError(f"{_says(rows, key)}, {fact}; {_ONE_OF_BOTH.format(key)}")
+
+
+def _says(rows: pd.DataFrame, key: str) -> str:
+    first = str(rows["of"].iloc[0])
+    values = rows.loc[rows["of"] == first, key].unique()
+    of = OWN_KEYS[key]
+    where = "" if of is None else f" for {'the criterion' if of == 'criterion' else 'item'} {first!r}"
+    return f"the column {key!r} of the labels says {listed(sorted(values), most=3)}{where}"
 
 
 def label_text(value: Any, scale: Scale | None) -> str | None:

@@ -20,6 +20,7 @@ from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
 from evalkit.rubrics import Rubric, Scale
 from evalkit.rubrics.given_scales import Known, cell_of, known, open_scale, same_scale, scale_of, scales_of
+from evalkit.rubrics.human_labels import NO_RUBRIC
 from evalkit.rubrics.row_scales import MEANS, NO_ENDS, PAIR_SCORES, Measures, answer_norms, measures, rule_verdicts
 from evalkit.rubrics.scales import code_text, has_thousands, number
 from evalkit.stats.result_tables import CRITERION_KEY, GAVE_NONE
@@ -28,7 +29,6 @@ from evalkit.tables.grouping import Flags, Floats, Objects, factorized, group
 from evalkit.tables.items import is_missing
 
 _KEYS = [*schemas.VOTE_KEY, "annotator", "system_id"]
-NO_RUBRIC = "table"
 _DEFAULTS = {"rubric": NO_RUBRIC, "rubric_version": "v1", "criterion": "score"}
 OF_NO_RUBRIC = "table@v1"
 """What a table is called that names no rubric."""

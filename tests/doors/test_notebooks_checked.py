@@ -227,7 +227,8 @@ def test_a_notebook_with_a_real_judge_is_checked_against_its_recorded_replies(tm
         nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
         run(*execute, **paid, NBVAL_KEY="secret")
         assert len(server.seen) == 5
-    run("evalkit", "cache", "sync", "paid", "recorded")
+    run("evalkit", "cache", "export", "replies.jsonl", "--cache", "paid")
+    run("evalkit", "cache", "import", "replies.jsonl", "--cache", "recorded")
     (tmp_path / "recorded" / ".gitignore").unlink()
     assert [file.name for file in (tmp_path / "recorded").iterdir()] == ["replies.sqlite"]
     run(*execute, **recorded)  # no key, and the server is gone

@@ -213,7 +213,7 @@ def test_without_ends_the_floor_counts_numbers_too():
 
 def test_the_column_group_id_makes_clusters_as_that_of_items():
     draw = random.Random(12)
-    for _ in range(5):
+    for _ in range(2):
         groups = [draw.randrange(6) for _ in range(24)]
         plain = pd.DataFrame({"item_id": range(24), "score": [draw.randrange(2) for _ in range(24)]})
         own, items = plain.assign(group_id=groups), pd.DataFrame({"item_id": range(24), "group_id": groups})
@@ -271,7 +271,7 @@ def test_few_or_no_rows_and_tables_of_groupby():
 @pytest.mark.parametrize("scale", [None, (0, 3), Scale((0, 1, 3), level="interval")])
 def test_numbers_are_counted_and_never_the_ends_of_their_scale(scale):
     draw = random.Random(8)
-    for _ in range(20):
+    for _ in range(4):
         scores = [[draw.choice([0.2, 0.4, 1.5, 2.0, 2.9, 3]) for _ in range(3)] for _ in range(12)]
         cells = [
             (item, judge, score) for item, row in enumerate(scores) for judge, score in zip("abc", row, strict=True)
@@ -304,7 +304,7 @@ def test_numbers_are_counted_and_never_the_ends_of_their_scale(scale):
 
 def test_means_that_equal_a_code_have_no_verdict_either():
     draw = random.Random(5)
-    for _ in range(10):
+    for _ in range(2):
         cells = [(item, judge, draw.randrange(3)) for item in range(30) for judge in "abc"]
         answers = pd.DataFrame(cells, columns=["item_id", "judge", "score"])
         means = answers.groupby("item_id").agg(score=("score", "mean"))

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2] / "evalkit"
-ALL = 43_454
+ALL = 43_369
 MOST = {
-    "cli": 1_633,
+    "cli": 1_622,
     "core": 1_519,
-    "engine": 10_316,
+    "engine": 10_242,
     "errors": 177,
     "evaluation": 2_059,
     "gate": 2_381,
@@ -111,6 +111,7 @@ RAISED = (
     Raise("lighteval", 2, "decision models as judges"),
     Raise("rubrics", 140, "decision models as judges"),
     Raise("stats", 5, "a vote's verdict does not follow from its score; one number as ks="),
+    Raise("evaluation", 1, "labels of other systems are left out"),
 )
 
 

@@ -73,10 +73,17 @@ class PostgresServer:
         _wait(self._port, self._server)
 
     def stop(self) -> None:
-        """End the server now, and with it all connections."""
+        """End the server now, and with it all connections; its data stay."""
+        self._end(signal.SIGINT)  # PostgreSQL's fast shutdown: it does not wait for clients
+
+    def end(self) -> None:
+        """End the server whose data nobody needs: its immediate shutdown writes nothing."""
+        self._end(signal.SIGQUIT)
+
+    def _end(self, number: int) -> None:
         if self._server is None:
             return
-        self._server.send_signal(signal.SIGINT)  # PostgreSQL's fast shutdown: it does not wait for clients
+        self._server.send_signal(number)
         try:
             self._server.wait(20)
         except subprocess.TimeoutExpired:
@@ -96,7 +103,7 @@ def stoppable_server() -> Iterator[PostgresServer]:
             server.start()
             yield server
         finally:
-            server.stop()
+            server.end()
 
 
 @contextmanager

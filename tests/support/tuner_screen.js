@@ -5,10 +5,15 @@
     const seen = (one) => { const box = one.getBoundingClientRect(); return box.width > 1 && box.height > 1 && one.checkVisibility({ visibilityProperty: true, contentVisibilityAuto: true }) && !one.closest('.ekw-sr, .ekw-skips'); };
     const name = (one) => `${one.tagName}.${one.className} '${(one.getAttribute('aria-label') || one.textContent || '').trim().slice(0, 30)}'`;
     const controls = [...root.querySelectorAll('button, a, input, select, textarea, summary')].filter(seen), cells = [...root.querySelectorAll('td, th')].filter(seen);
+    const middle = (one) => { const box = one.getBoundingClientRect(); return document.elementFromPoint(box.left + box.width / 2, box.top + Math.min(box.height, innerHeight) / 2); };
+    const meets = (one, hit) => hit && (one.contains(hit) || hit.closest('label')?.contains(one));
     for (const one of [...controls, ...cells]) {
-        one.scrollIntoView({ block: 'center' });
-        const box = one.getBoundingClientRect(), x = box.left + box.width / 2, y = box.top + Math.min(box.height, innerHeight) / 2, hit = document.elementFromPoint(x, y);
-        if (!hit || !(one.contains(hit) || hit.closest('label')?.contains(one))) out.push(`covered: ${name(one)} by ${hit ? name(hit) : 'nothing'}`);
+        if (!meets(one, middle(one))) { // below the window, or under what stays at its top
+            one.scrollIntoView({ block: 'center' });
+            const hit = middle(one);
+            if (!meets(one, hit)) out.push(`covered: ${name(one)} by ${hit ? name(hit) : 'nothing'}`);
+        }
+        const box = one.getBoundingClientRect();
         if (box.left < 0 || box.right > page.clientWidth + 0.5) out.push(`outside: ${name(one)}`);
         if (one.tagName === 'BUTTON' && (box.height < 23.9 || box.width < 23.9)) out.push(`small: ${name(one)} ${box.width} x ${box.height}`);
     }
@@ -23,7 +28,8 @@
     scrollTo(0, 0);
     const boxes = controls.filter((one) => !one.closest('.ekw-top, .ekw-item-head, .ekw-acts')).map((one) => [one, one.getBoundingClientRect()]);
     boxes.forEach(([one, box], at) => boxes.slice(at + 1).forEach(([other, side]) => {
-        if (!one.contains(other) && !other.contains(one) && !one.matches('.ekw-list *') && Math.min(box.right, side.right) - Math.max(box.left, side.left) > 1 && Math.min(box.bottom, side.bottom) - Math.max(box.top, side.top) > 1) out.push(`overlap: ${name(one)} / ${name(other)}`);
+        const wide = Math.min(box.right, side.right) - Math.max(box.left, side.left), high = Math.min(box.bottom, side.bottom) - Math.max(box.top, side.top);
+        if (wide > 1 && high > 1 && !one.contains(other) && !other.contains(one) && !one.matches('.ekw-list *')) out.push(`overlap: ${name(one)} / ${name(other)}`);
     }));
     for (const head of root.querySelectorAll('.ekw-matrix tbody th')) if (head.getBoundingClientRect().height > 52 || getComputedStyle(head).writingMode !== 'horizontal-tb') out.push(`not upright: ${name(head)}`);
     const widths = [...root.querySelectorAll('.ekw-list thead th')].map((one) => [one.className, one.getBoundingClientRect().width]), wide = widths.find(([kind]) => kind === 'ekw-t')?.[1] || 0;

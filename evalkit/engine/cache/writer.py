@@ -45,7 +45,7 @@ _LEARN = (
     "INSERT INTO facts (service, model, name, value, learned_at) VALUES (?, ?, ?, ?, ?) "
     "ON CONFLICT (service, model, name) DO UPDATE SET value = excluded.value, learned_at = excluded.learned_at"
 )
-LOG = "INSERT INTO evaluations (evaluation, created, summary, settings) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+_LOG = "INSERT INTO evaluations (evaluation, created, summary, settings) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _SHA256 = re.compile("[0-9a-f]{64}")
 _TEXT, _COUNT, _AMOUNT = "a string", "a whole number from 0 to 2147483647", "a finite number ≥ 0"
 _EXPECTED = {
@@ -290,7 +290,7 @@ class Writer:
                     connection.insert("replies", REPLIES, appended)
                 for job in jobs:
                     if job.evaluation:
-                        connection.execute(LOG, job.evaluation)
+                        connection.execute(_LOG, job.evaluation)
                     if job.fact:
                         connection.execute(_LEARN, job.fact)
         except Exception:

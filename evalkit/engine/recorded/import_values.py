@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +16,6 @@ from evalkit.errors import ConfigError, EvalkitWarning, InputError, counted, gue
 from evalkit.rubrics import Rubric
 from evalkit.tables.items import id_texts, is_missing
 
-_UNITS = {"s": 1e11, "ms": 1e14, "us": 1e17, "ns": 1e20}  # unit of Unix time -> numbers of after 1973 are below
-_DAY_AND_MONTH = re.compile(r"\s*(\d{1,2})[./-](\d{1,2})[./-]\d{2,4}(?!\d)")
 Column = str | pd.Series | Mapping[Any, Any]
 """A column of the table by name, a Series on its index, or a mapping from item to value."""
 
@@ -71,42 +68,20 @@ class Values:
         return numbers
 
     def times(self) -> pd.Series:
-        """The values as times in UTC; all numbers are of one unit, and all texts have day and month in one order."""
-        times, units, day_first = list[Any](), dict[str, int](), self._day_first()
+        """The values as times in UTC; texts are in ISO 8601, and without a time zone in UTC."""
+        times = list[Any]()
         for index, value in enumerate(self.values):
-            unit: Any = None
-            if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and not is_missing(value):
-                unit = next((unit for unit, end in _UNITS.items() if abs(float(value)) < end), "s")
-                units.setdefault(unit, index)
-            if len(units) > 1:
-                before = self.values[next(iter(units.values()))]
-                fact = f"{value!r} is Unix time in {unit}, and {before!r} is one in {next(iter(units))}, by their size"
-                raise self.error(index, f"{fact}; convert the column to one unit")
             try:
-                is_day_first = day_first and isinstance(value, str) and _DAY_AND_MONTH.match(value) is not None
-                times.append(pd.to_datetime(value, unit=unit, utc=True, dayfirst=is_day_first))
+                if isinstance(value, (int, float, np.number)) and not is_missing(value):
+                    raise ValueError(value)
+                times.append(pd.to_datetime(value, format="ISO8601", utc=True))
             except (ValueError, TypeError, OverflowError):
-                message = f"{value!r} is not a time; expected a date, an ISO string, Unix seconds or milliseconds"
-                raise self.error(index, message) from None
+                fact = f"{value!r} is not a date, nor a text in ISO 8601 such as '2026-01-31 09:30'"
+                advice = (
+                    f"convert the column, as in pd.to_datetime(table[{self.column!r}], unit='s') or (…, dayfirst=True)"
+                )
+                raise self.error(index, f"{fact}; {advice}") from None
         return pd.Series(pd.DatetimeIndex(times, tz="UTC"))
-
-    def _day_first(self) -> bool:
-        """Whether the texts of the column start with the day; InputError where this cannot be known."""
-        places = {True: dict[int, str](), False: dict[int, str](), None: dict[int, str]()}
-        for index, value in enumerate(self.values):
-            if isinstance(value, str) and (match := _DAY_AND_MONTH.match(value)) and match[1] != match[2]:
-                first, second = int(match[1]) > 12, int(match[2]) > 12
-                places[first if first or second else None].setdefault(index, value)
-        if not places[True] and not places[False] and places[None]:
-            fact = f"{next(iter(places[None].values()))!r} may have the day or the month first"
-        elif places[True] and places[False]:
-            fact = (
-                f"{next(iter(places[True].values()))!r} has the day first, {next(iter(places[False].values()))!r} not"
-            )
-        else:
-            return bool(places[True])
-        advice = f"convert the column, as in pd.to_datetime(table[{self.column!r}], dayfirst=True)"
-        raise self.error(min(index for texts in places.values() for index in texts), f"{fact}; {advice}")
 
     def same_for(self, owner: str, owners: Sequence[str], values: Iterable[Any]) -> None:
         """Raise if an item or a judge has two of these values."""

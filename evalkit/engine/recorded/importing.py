@@ -105,8 +105,8 @@ def import_judgments(
     explanation, model, weight
         Further columns of the judgments table.
     confidence, system, group, time
-        Further columns, named `confidence` (number), `system_id`, `group_id` and `time` (UTC; numbers are Unix time,
-        in seconds, or by their size in milli-, micro- or nanoseconds).
+        Further columns, named `confidence` (number), `system_id`, `group_id` and `time` (dates, or texts in ISO 8601;
+        those without a time zone are in UTC).
 
     Returns
     -------

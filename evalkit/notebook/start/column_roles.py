@@ -1,19 +1,17 @@
-"""Guess what each column of a table is for: id, input of a rubric, human label, group, system."""
+"""Propose what each column of a table is for, by its shape: id, input of a rubric, human label, group, system."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 from evalkit.errors import counted
-from evalkit.notebook.start.column_names import is_about, is_machine, is_rating
-from evalkit.notebook.start.table_columns import MOST_LABELS, NO_LABEL, SPEAKERS, Column
+from evalkit.notebook.start.table_columns import MOST_LABELS, Column
 from evalkit.rubrics import Rubric, load_rubric
 from evalkit.rubrics.human_labels import verdict_word
+from evalkit.rubrics.rubric import OWN_CRITERIA
 from evalkit.rubrics.scales import number
 from evalkit.stats.intervals import FEW_CLUSTERS
 from evalkit.tables.items import as_frame, canonical_text
@@ -27,35 +25,9 @@ NEW_INPUTS = ("question", "answer", "context", "reference", "conversation")
 CHAT_INPUTS = ("conversation", "question", "answer")
 """The inputs that a column of messages gives."""
 
-# Usual names of columns; the parts of a name count as well: `resp` finds `bot_resp`. The best names come first.
-_NAMES = {
-    "id": "item_id id uuid uid guid key idx index request_id conversation_id session_id",
-    "criteria": "criteria rubrics requirements checklist rubric expectations checks",
-    "system": "system_id system model model_name model_id assistant_model assistant_name engine llm generator",
-    "group": "group_id group conversation_id conversation dialog_id thread_id session_id document_id doc_id",
-    "few": "source document topic category subset domain language lang user_id task",
-    "annotator": "annotator annotator_id rater rater_id worker worker_id reviewer labeler labeller",
-    "question": "question query prompt instruction user_message user_input request problem ask input user human q",
-    "answer": "answer response output completion reply prediction generation summary bot assistant candidate resp ans",
-    "context": "context passages passage documents evidence article facts knowledge source document ctx",
-    "reference": "reference reference_answer correct_answer ground_truth gold_answer expected ideal target gold ref",
-    "conversation": "conversation messages dialogue dialog chat turns transcript history",
-    "answer_a": "answer_a chosen left a",
-    "answer_b": "answer_b rejected right b",
-}
-# Under these names a code may be what was asked, said or expected; under others, such as ref, it names the row.
-_MAY_BE_CODES = " ".join(map(_NAMES.__getitem__, ("question", "answer", "reference", "answer_a", "answer_b"))).split()
-_REFS, _ANSWERS = ("ref", "reference"), {*f"{_NAMES['answer']} {_NAMES['reference']}".split()} - {*SPEAKERS}
-# The side in a name such as response_1, which sides make a pair, and the other words of such names.
-_SIDE = re.compile(r"(?:^|_|(?<=[a-z])(?=\d))([a-z\d])(?=_|$)")
-_SIDES = (["a", "b"], ["1", "2"], ["0", "1"])
-_PAIRED = f"{_NAMES['answer']} conversation system model assistant llm".split()
-_BY_INPUTS = (
-    *("preference", "faithfulness", "correctness", "helpfulness", "relevancy", "safety", "instruction_following"),
-    *("coherence", "conversation_quality"),
-)
-_SHORTEST_TEXT, _LEAST_PER_GROUP, _MOST_PER_GROUP = 20, 1.1, 20
-_WHO = f"{_NAMES['annotator']} {_NAMES['system']}".split()  # who rated or wrote the answers
+_KEYS = ("item_id", "annotator", "system_id", "group_id")  # names that the tables of evalkit itself have
+_BY_INPUTS = ("preference", "faithfulness", "correctness", "helpfulness", "coherence", "conversation_quality")
+_LEAST_PER_GROUP, _MOST_PER_GROUP = 1.1, 20
 MOST_OFF = 0.1
 """The share of labels off the scale, such as typing errors, with which a column is still proposed as labels."""
 
@@ -94,9 +66,18 @@ class ColumnRoles:
         criteria = dict.fromkeys(self.roles[name].removeprefix("label: ") for name in self.columns("label: "))
         return {criterion: self.columns(f"label: {criterion}") for criterion in criteria}
 
+    def lacking(self, rubric: Rubric) -> list[str]:
+        """The inputs that the rubric needs and no column gives."""
+        chat = CHAT_INPUTS if self.columns("messages") else ()
+        given = {*self.inputs, *chat, *(["requirement"] if self.columns("criteria") else ())}
+        return [name for name in rubric.required_inputs if name not in given]
+
 
 def guess_columns(table: Any, rubric: Rubric | None = None) -> ColumnRoles:
-    """Guess what each column of a table is for, by its name and its values.
+    """Propose what each column of a table is for, by its values.
+
+    Names count only where they are those of evalkit itself: the rubric's inputs, `item_id`, `group_id`, `system_id`,
+    `annotator`, `criteria`, and, for a rubric of several criteria, their names.
 
     Parameters
     ----------
@@ -108,15 +89,16 @@ def guess_columns(table: Any, rubric: Rubric | None = None) -> ColumnRoles:
     Returns
     -------
     ColumnRoles
-        Each column has one role. A group needs ten or more values unless its name is that of a conversation or
-        document, because intervals treat groups, not items, as independent. Labels are columns of few values, all of
-        them on the scale.
+        Each column has one role. A role is proposed only if one column alone fits it: an id has unique whole numbers or
+        codes; a group has ten or more codes, each in few rows, because intervals treat groups, not items, as
+        independent; labels are a few values on the scale, again and again. If one input is missing and one column of
+        texts is left, it is that input.
 
     Examples
     --------
-    >>> row = {"uuid": "4f2a", "prompt": "Is the kettle in stock?", "bot_resp": "Yes, it ships today."}
+    >>> row = {"nr": "C-4", "question": "Is the kettle in stock?", "bot_resp": "Yes, it ships today."}
     >>> guess_columns([row]).roles
-    {'uuid': 'id', 'prompt': 'input: question', 'bot_resp': 'input: answer'}
+    {'nr': 'id', 'question': 'input: question', 'bot_resp': 'input: answer'}
     """
     frame = as_frame(table)
     columns = {str(name): Column(str(name), frame.iloc[:, at]) for at, name in enumerate(frame.columns)}
@@ -126,98 +108,111 @@ def guess_columns(table: Any, rubric: Rubric | None = None) -> ColumnRoles:
 def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[str, str] | None = None) -> ColumnRoles:
     """`guess_columns` for columns that were looked at already; `chosen` are roles that are known."""
     roles = dict.fromkeys(columns, "") | dict(chosen or {})
-    free = [column for name, column in columns.items() if name not in (chosen or {})]
-    fixed = ColumnRoles(dict(chosen or {}))
 
-    def take(column: Column | None, role: str) -> None:
-        if column is not None and (role.startswith("label: ") or not fixed.columns(role)):
-            roles[column.name] = role
-            free.remove(column)
+    def free() -> list[Column]:
+        return [column for name, column in columns.items() if not roles[name] and name not in (chosen or {})]
 
-    def repeated() -> list[Column]:
-        return [one for one in free if one.is_repeated]
+    def propose(role: str, fitting: list[Column]) -> None:
+        if len(fitting) == 1 and role not in roles.values():
+            roles[fitting[0].name] = role
 
-    unique = [one for one in free if one.is_unique and one.is_short]
-    own = columns[fixed.column("id") or ""] if fixed.column("id") else None
-    codes = [one for one in free if names_rows(one, columns.values())]
-    key = own or _named(unique, "id") or next((one for one in codes if one in unique), None)
-    who = _named(repeated(), "annotator", exact=True)
-    item = own or _named(repeated(), "id", exact=True) or next((one for one in codes if one.is_repeated), None)
-    pairs = {*zip(item.texts, who.texts, strict=False)} if key in (None, own) and who and item else {}
-    if who and item and item.is_repeated and len(pairs) == len(item.texts) == len(who.texts):
-        take(who, "annotator")
-        key = item
-    if key is not own:
-        take(key, "id")
-    speakers = _speakers(free)
-    machine = next((one for one in speakers if one.words not in ("user", "human")), None)
-    own_criteria = "requirement" in rubric.input_names and not fixed.columns("input: requirement")
-    take(own_criteria_of(free) if own_criteria else None, "criteria")
-    take(_named(repeated(), "system", exact=True) or machine, "system")
-    groups = group_candidates(free)
-    take(groups[0] if len(groups) == 1 else None, "group")
-    _guess_inputs(free, rubric, fixed, take, [*speakers, *codes])
+    def named(name: str) -> list[Column]:
+        return [column for column in free() if column.name == name]
+
+    items_of_people = [column for column in free() if _has_rows_of_people(column, columns.get("annotator"))]
+    propose("id", [column for column in named("item_id") if column.is_unique and column.is_short] or items_of_people)
+    if items_of_people and roles[items_of_people[0].name] == "id":
+        propose("annotator", named("annotator"))
+    propose("system", [column for column in named("system_id") if column.is_repeated])
+    propose("criteria", own_criteria_of(free()) if "requirement" in ColumnRoles(roles).lacking(rubric) else [])
+    chats = [column for column in free() if column.is_chat]
+    if {"question", "answer"} <= {*ColumnRoles(roles).lacking(rubric)} and not {"question", "answer"} & {*columns}:
+        propose("messages", chats)
+    elif "conversation" in ColumnRoles(roles).lacking(rubric):
+        propose("input: conversation", named("conversation") or chats)
+    given = CHAT_INPUTS if "messages" in roles.values() else ()
+    for name in [name for name in rubric.input_names if name not in given]:
+        propose(f"input: {name}", named(name))
+    propose("id", id_candidates(free(), rubric))
+    propose("group", [column for column in group_candidates(free()) if column.name == "group_id" or column.code_form])
     if "criteria" not in roles.values():  # labels of an item are no labels of its criteria
-        _guess_labels(free, rubric, take)
-    if key is None:
-        likely = [one for one in free if one.looks_like_id and not any(one.fits(it.scale) for it in rubric.criteria)]
-        take(next(iter(likely), None), "id")
-    return ColumnRoles(roles)
+        for criterion in rubric.criteria:
+            alike = named(criterion.name) if len(rubric.criteria) > 1 else free()
+            fitting = [column for column in alike if is_label_of(column, rubric, criterion.name)]
+            propose(f"label: {criterion.name}", fitting if all(column.is_repeated for column in fitting) else [])
+    return with_last_input(columns, rubric, ColumnRoles(roles), chosen or {})
 
 
-def names_rows(column: Column, columns: Iterable[Column]) -> bool:
-    """Whether a column holds codes of rows: they are no input, unless its name is that of answers.
+def with_last_input(
+    columns: Mapping[str, Column], rubric: Rubric, roles: ColumnRoles, chosen: Iterable[str]
+) -> ColumnRoles:
+    """The roles with the only input that is missing, if one column of texts is left; `chosen` stay as they are."""
+    lacking = roles.lacking(rubric)
+    texts = [one for one in input_candidates(columns, roles) if one.name not in (*chosen, *NEW_INPUTS)]
+    several = [one for one in texts if one.is_chat or ("requirement" in lacking and one.holds_criteria)]
+    if len(lacking) == 1 == len(texts) and not several:
+        return ColumnRoles({**roles.roles, texts[0].name: f"input: {lacking[0]}"})
+    return roles
 
-    Under ``ref`` they are, unless another of the `columns` holds answers of the same form.
-    """
-    if not column.code_form or is_rating(column.words):
+
+def input_candidates(columns: Mapping[str, Column], roles: ColumnRoles) -> list[Column]:
+    """The columns without a role that may be inputs: chats, and texts that are no codes and not a few values."""
+    return [
+        column
+        for name, column in columns.items()
+        if not roles.roles[name] and column.is_text and not (column.code_form or column.looks_like_labels)
+    ]
+
+
+def is_label_of(column: Column, rubric: Rubric, criterion: str) -> bool:
+    """Whether a column that is none of evalkit's own keys has a few values on the scale of a criterion."""
+    is_free = column.name not in _KEYS and len(column.values) > 1
+    return is_free and column.fits(rubric.criterion(criterion).scale, MOST_OFF)
+
+
+def id_candidates(columns: Iterable[Column], rubric: Rubric) -> list[Column]:
+    """Columns of unique whole numbers or codes that are no labels of the rubric."""
+    scales = [criterion.scale for criterion in rubric.criteria]
+    return [column for column in columns if column.looks_like_id and not any(map(column.fits, scales))]
+
+
+def _has_rows_of_people(column: Column, who: Column | None) -> bool:
+    """Whether each item of this column of ids has one row per annotator."""
+    if who is None or column is who or not column.is_repeated or not (column.name == "item_id" or column.code_form):
         return False
-    last = column.words.rpartition("_")[2]
-    if last not in _REFS:
-        return column.words not in _MAY_BE_CODES and last not in _ANSWERS
-    alike = [one for one in columns if one.code_form == column.code_form and not one.words.endswith(_REFS)]
-    return all(names_rows(one, ()) for one in alike)
+    return len({*zip(column.texts, who.texts, strict=False)}) == len(column.texts) == len(who.texts)
 
 
 def group_candidates(columns: Iterable[Column]) -> list[Column]:
     """Columns that may hold the group of an item; of those that divide the items alike the first one.
 
-    One that is called group, or group_id, is the only one. Where no name says so, those of codes or numbers with few
-    rows of each, such as tickets.
+    Only `group_id`, if there is one. Else those of codes, or of numbers in blocks, with few rows of each.
     """
     repeated = [column for column in columns if column.is_repeated]
-    names, few = _NAMES["group"].split(), _NAMES["few"].split()
-    groups = [column for name in names for column in repeated if column.words == name]
-    if groups and groups[0].words in ("group_id", "group"):
-        return groups[:1]
-    groups += [column for column in repeated if column.words in few and len(column.distinct) >= FEW_CLUSTERS]
-    groups = groups or [column for column in repeated if _numbers_groups(column, repeated)]
+    own = [column for column in repeated if column.name == "group_id"]
     divisions: dict[tuple[int, ...], Column] = {}
-    for column in groups:
+    for column in own or [column for column in repeated if _numbers_groups(column)]:
         places: dict[str, int] = {}
         divisions.setdefault(tuple(places.setdefault(text, len(places)) for text in column.texts), column)
     return list(divisions.values())
 
 
-def _numbers_groups(column: Column, columns: Iterable[Column]) -> bool:
-    """Whether the values have the form of tickets, and few rows each; not those of who rated or wrote the answers."""
-    words = column.words
-    is_few = len(column.distinct) >= max(FEW_CLUSTERS, len(column.texts) / _MOST_PER_GROUP)
-    is_few = is_few and len(column.texts) >= _LEAST_PER_GROUP * len(
-        column.distinct
-    )  # an id that is there twice groups none
-    is_number = column.numbers_blocks and not (is_rating(words) or words in _MAY_BE_CODES)
-    return is_few and words not in _WHO and (is_number or (names_rows(column, columns) and not NO_LABEL.search(words)))
+def _numbers_groups(column: Column) -> bool:
+    """Whether the values have the form of tickets, and few rows each."""
+    n_values, n_rows = len(column.distinct), len(column.texts)
+    is_few = n_values >= max(FEW_CLUSTERS, n_rows / _MOST_PER_GROUP)
+    is_several = n_rows >= _LEAST_PER_GROUP * n_values  # an id that is there twice groups none
+    return column.name not in _KEYS and is_few and is_several and bool(column.code_form or column.numbers_blocks)
 
 
-def own_criteria_of(columns: Iterable[Column]) -> Column | None:
-    """The column whose name and cells are those of criteria that each item brings."""
-    return _named([one for one in columns if one.holds_criteria and not one.holds_levels], "criteria")
+def own_criteria_of(columns: Iterable[Column]) -> list[Column]:
+    """The column `criteria`, if its cells are criteria that items bring: they differ, and some hold several."""
+    return [one for one in columns if one.name == OWN_CRITERIA and len(one.distinct) > 1 and one.holds_criteria]
 
 
 def id_without_use(columns: Iterable[Column]) -> str:
-    """Why the column whose name is that of an id is none: it has duplicates or gaps; empty if there is no such one."""
-    column = _named(filter(attrgetter("is_scalar"), columns), "id", exact=True)
+    """Why `item_id` is no id: it has duplicates or gaps; empty if there is no such column."""
+    column = next((one for one in columns if one.name == "item_id"), None)
     if column is None:
         return ""
     counts = Counter(column.texts)
@@ -231,114 +226,20 @@ def id_without_use(columns: Iterable[Column]) -> str:
     return f"{column.name!r} is not used as id: {' and '.join(reasons)}" if reasons else ""
 
 
-def _named(columns: Iterable[Column], role: str, *, exact: bool = False) -> Column | None:
-    """The column whose name is usual for a role, or (unless `exact`) has a part that is."""
-    names, usual = list(columns), _NAMES.get(role, role).split()
-    found = [one for name in usual for one in names if one.words == name]
-    if not found and not exact:
-        found = [one for name in usual for one in names if len(name) > 1 and f"_{name}_" in f"_{one.words}_"]
-    return found[0] if found else None
-
-
-def _speakers(columns: Iterable[Column]) -> list[Column]:
-    """Columns of who spoke. Beside a question without another answer, an assistant's words are the class it chose."""
-    texts = [column for column in columns if column.is_text]
-    speakers = [column for column in texts if column.names_speakers]
-    rest = [column for column in texts if column not in speakers]
-    if not _named(rest, "question", exact=True) or _named(rest, "answer"):
-        return speakers
-    return [column for column in speakers if column.words in ("user", "human") or column.has_digits]
-
-
-def _guess_inputs(free: list[Column], rubric: Rubric, fixed: ColumnRoles, take: Any, no_texts: list[Column]) -> None:
-    """Inputs by name; a chat stands for question and answer; then texts by their order."""
-    made = {*fixed.inputs, *(CHAT_INPUTS if fixed.columns("messages") else ())}
-    wanted = [name for name in rubric.input_names if name not in made]
-    known = [_named(free, name) for name in NEW_INPUTS]
-
-    def find(name: str, columns: list[Column], *, exact: bool) -> None:
-        own = next((one for one in columns if one in free and one.words == name.casefold()), None)
-        column = own or _named([one for one in columns if one in free], name, exact=exact)
-        if column is not None and name in wanted:
-            take(column, f"input: {name}")
-            wanted.remove(name)
-
-    pair = _pair(one for one in free if one.is_text)
-    sides = [*_NAMES["answer_a"].split(), *_NAMES["answer_b"].split()]
-    chats = [one for one in free if one.is_chat and one not in pair and one.words not in sides]
-    coded = [one for one in free if one.values and len(one.texts) > 2 * MOST_LABELS and is_rating(one.words)]
-    coded += [one for one in free if one.holds_decisions or one in no_texts]
-    others = [one for one in free if one.is_text and one not in (*chats, *coded)]
-    for name, column in zip(("answer_a", "answer_b"), pair, strict=False):
-        if name in wanted:
-            take(column, f"input: {name}")
-            wanted.remove(name)
-    for name in rubric.input_names:
-        find(name, others, exact=True)
-    if chats and "conversation" in {*rubric.required_inputs} & {*wanted}:
-        take(chats[0], "input: conversation")
-    elif chats and {"question", "answer"} <= {*wanted}:
-        take(chats[0], "messages")
-        return
-    scores = [one for one in others if isinstance(one.present[0], Mapping) and is_rating(one.words)]
-    others = [
-        one for one in others if one not in scores and (one.code_form or any(" " in text for text in one.distinct))
-    ]
-    for name in sorted(rubric.input_names, key=lambda name: name != "reference"):  # of expected_answer
-        find(name, others, exact=False)
-    for name in ("question", "answer"):
-        if name in wanted and name in rubric.required_inputs:
-            rest = [one for one in others if one in free and one not in known and one.longest >= _SHORTEST_TEXT]
-            take(next((one for one in rest if isinstance(one.present[0], str)), None), f"input: {name}")
-
-
-def _pair(columns: Iterable[Column]) -> list[Column]:
-    """The columns of the two answers of a pair; empty if there are none, or more than two."""
-    found: dict[str, dict[str, Column]] = {}
-    for column in columns:
-        for side in _SIDE.finditer(column.words):
-            stem = column.words[: side.start()] + column.words[side.end() :]
-            found.setdefault(stem.strip("_"), {})[side[1]] = column
-    ranks = {}
-    for stem, sides in found.items():
-        words = stem.split("_")
-        holds_texts = all(any(" " in text for text in column.distinct) for column in sides.values())
-        is_answer = not {*words}.isdisjoint(_NAMES["answer"].split())
-        if sorted(sides) in _SIDES and {*words} <= {*_PAIRED} and (is_answer or holds_texts):
-            ranks[stem] = min(map(_PAIRED.index, words))
-    if not ranks:
-        return []
-    sides = found[min(ranks, key=ranks.__getitem__)]
-    return [sides[name] for name in sorted(sides)]
-
-
-def _guess_labels(free: list[Column], rubric: Rubric, take: Any) -> None:
-    """Labels by name and values; columns without such a name only if there are two or more of them."""
-    only = len(rubric.criteria) == 1
-    for criterion in rubric.criteria:
-        people = [column for column in free if not (is_machine(column.words) or is_about(column.words))]
-        fitting = [column for column in people if column.fits(criterion.scale)]
-        nearly = [column for column in people if column.fits(criterion.scale, MOST_OFF)]
-        named = [one for one in nearly if criterion.name in one.words or (only and one.is_named_as_rating)]
-        codes = [one for one in fitting if len(one.values) > 1 and not one.words_read(criterion.scale)]
-        plain = [one for one in codes if not NO_LABEL.search(one.words)]
-        for column in named or (plain if only and len(plain) > 1 else []):
-            take(column, f"label: {criterion.name}")
-
-
 def suggest_rubric(columns: Mapping[str, Column]) -> Rubric:
-    """The shipped rubric that suits the columns best; if none does, a new one."""
-    if own_criteria_of(columns.values()) is not None:
+    """The first shipped rubric whose inputs are columns, or are in a chat.
+
+    If there is none: `helpfulness` for several columns of texts, else a new rubric.
+    """
+    if own_criteria_of(columns.values()):
         return load_rubric("requirement")
-    words = " ".join(column.words for column in columns.values() if column.values)
-    for rubric in sorted(map(load_rubric, _BY_INPUTS), key=lambda one: one.id[:7] not in words):
-        roles = guess_roles(columns, rubric)
-        missing = {*rubric.required_inputs} - {*roles.inputs}
-        if roles.column("messages"):
-            missing -= {"question", "answer"}
-        if not missing or (rubric.mode == "pairwise" and missing == {"question"}):
+    is_chat = sum(column.is_chat for column in columns.values()) == 1
+    given = {*columns, *(("question", "answer") if is_chat else ())}
+    for rubric in map(load_rubric, _BY_INPUTS):
+        if {*rubric.required_inputs} <= given:
             return rubric
-    return new_rubric(columns)
+    texts = input_candidates(columns, ColumnRoles(dict.fromkeys(columns, "")))
+    return load_rubric("helpfulness") if len(texts) > 1 else new_rubric(columns)
 
 
 def new_rubric(columns: Mapping[str, Column], roles: ColumnRoles | None = None, rubric_id: str = NEW) -> Rubric:
@@ -346,16 +247,11 @@ def new_rubric(columns: Mapping[str, Column], roles: ColumnRoles | None = None, 
 
     If some of these columns hold numbers, the scale has those numbers; else it is nominal and its levels are words.
     """
-    if roles is None:
-        texts = [one for one in columns.values() if one.is_text]
-        inputs = [name for name in NEW_INPUTS if _named(texts, name, exact=True)]
-        ratings = [column for column in columns.values() if column.is_named_as_rating]
-        labels = [column for column in ratings if column.is_number or column.looks_like_labels]
-    else:
-        inputs = list(dict.fromkeys([*(CHAT_INPUTS if roles.columns("messages") else ()), *roles.inputs]))
-        if "answer" in inputs:
-            inputs = [f"{name}?" if name == "conversation" else name for name in inputs]
-        labels = [columns[name] for name in roles.columns("label: ")]
+    roles = roles or ColumnRoles({name: f"input: {name}" for name in NEW_INPUTS if name in columns})
+    inputs = list(dict.fromkeys([*(CHAT_INPUTS if roles.columns("messages") else ()), *roles.inputs]))
+    if "answer" in inputs:
+        inputs = [f"{name}?" if name == "conversation" else name for name in inputs]
+    labels = [columns[name] for name in roles.columns("label: ")]
     criterion = {"name": "quality", "description": "Does the answer do what was asked for?"}
     scale = _word_scale(labels) if not any(one.is_number and one.values for one in labels) else {}
     criteria = [criterion | (scale or _number_scale(labels))]
@@ -393,14 +289,22 @@ def _number_scale(labels: Iterable[Column]) -> dict[str, Any]:
 def carry_over(
     columns: Mapping[str, Column], roles: ColumnRoles, chosen: Mapping[str, str], rubric_id: str = NEW
 ) -> tuple[Rubric, ColumnRoles]:
-    """A new rubric from the roles under another one: what was an input stays one, and labels give the scale."""
+    """A new rubric from the roles under another one: what was an input stays one, and labels give the scale.
+
+    Without labels of one criterion, the only column of a few values gives the scale.
+    """
     kept = {name: role for name, role in roles.roles.items() if role and not role.startswith("label: ")} | dict(chosen)
-    ratings = [one for one in columns.values() if one.is_named_as_rating and (one.is_number or one.looks_like_labels)]
-    used = [columns[name] for name, role in roles.roles.items() if role]
-    # those of several criteria are no annotators of one
-    rated = [one for one in ratings if one not in used] if len(roles.labels) > 1 else [*used, *ratings]
-    labels = dict.fromkeys((one.name for one in rated if one.name not in kept), "label: quality")
+    labelled = [name for name in roles.columns("label: ") if len(roles.labels) == 1 and name not in kept]
+    if not labelled and not ColumnRoles(kept).columns("label: "):
+        alike = label_candidates(column for name, column in columns.items() if name not in kept)
+        labelled = [column.name for column in alike] if len(alike) == 1 else []
+    labels = dict.fromkeys(labelled, "label: quality")
     rubric = new_rubric(columns, ColumnRoles({**kept, **labels}), rubric_id)
     scale = rubric.criteria[0].scale
     fitting = {name: labels[name] for name in labels if columns[name].fits(scale)}
     return rubric, guess_roles(columns, rubric, kept | fitting)
+
+
+def label_candidates(columns: Iterable[Column]) -> list[Column]:
+    """Columns of a few values that are none of evalkit's own keys."""
+    return [column for column in columns if column.looks_like_labels and column.name not in _KEYS]

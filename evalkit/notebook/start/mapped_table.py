@@ -7,7 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 
 from evalkit.errors import InputError, counted, listed
-from evalkit.notebook.start.column_roles import CHAT_INPUTS, ColumnRoles, group_candidates, id_without_use
+from evalkit.notebook.start.column_roles import (
+    CHAT_INPUTS,
+    ColumnRoles,
+    group_candidates,
+    id_candidates,
+    id_without_use,
+    input_candidates,
+    is_label_of,
+    label_candidates,
+)
 from evalkit.notebook.start.table_columns import Column
 from evalkit.rubrics import Rubric, load_rubric
 from evalkit.rubrics.files import rubric_ids
@@ -92,21 +101,25 @@ def _one_row_per_item(table: pd.DataFrame, roles: ColumnRoles) -> pd.DataFrame:
     return people
 
 
-def role_problems(roles: ColumnRoles, rubric: Rubric, names: Sequence[str]) -> list[str]:
+def role_problems(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rubric, names: Sequence[str]) -> list[str]:
     """What is wrong with the roles themselves: two ids, an input without a column, nothing to judge.
 
     `names` are the inputs that columns can be.
     """
     once = [(role, roles.columns(role)) for role in ("id", "group", "system", "annotator", "messages", "criteria")]
-    problems = [f"two columns are used as {role}: {listed(columns)}" for role, columns in once if len(columns) > 1]
+    problems = [f"two columns are used as {role}: {listed(several)}" for role, several in once if len(several) > 1]
     made = [*(CHAT_INPUTS if roles.columns("messages") else ()), *["requirement"] * bool(roles.columns("criteria"))]
     for name in rubric.input_names:
         source = "criteria" if name == "requirement" else "messages"
         several = [*roles.columns(source)[: name in made], *roles.columns(f"input: {name}")]
         if len(several) > 1:
             problems.append(f"two columns give the input {name!r}: {listed(several)}")
-        if not several and name in rubric.required_inputs:
-            problems.append(f"no column is the input {name!r}, which rubric {rubric.id!r} needs")
+    if lacking := roles.lacking(rubric):
+        texts = input_candidates(columns, roles)
+        lists = [column.name for column in texts if "requirement" in lacking and column.holds_criteria]
+        fitting = [f"{listed(lists)} as 'criteria'"] if lists else [repr(column.name) for column in texts]
+        fact = f"no column is the input {listed(lacking)}, which rubric {rubric.id!r} needs"
+        problems.append(f"{fact}; choose among {', '.join(fitting)}" if fitting else fact)
     judged = sorted({*names} - {"context", "reference"})
     if judged and not problems and not {*judged} & {*roles.inputs, *made}:
         problems.append(f"no column holds what is judged; use one as an input such as {judged[0]!r}")
@@ -137,18 +150,36 @@ def role_remarks(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rubr
     """What the person should know of ids (the `index` without a column) and groups, and of words read as labels."""
     unused = [one for name, one in columns.items() if not roles.roles[name]]
     if roles.column("id") is None:
-        why = id_without_use(unused)
+        ids = [column.name for column in id_candidates(unused, rubric)]
+        several = f"several columns may be the id: {listed(ids)}. Use one of them as 'id'" if len(ids) > 1 else ""
+        why = id_without_use(unused) or several
         numbers = "row number is the id: keep the order of the rows" if isinstance(index, pd.RangeIndex) else ""
         fact = f"no column is used as id, so the {numbers or 'index of the table is the id'}"
         yield f"{why}; {fact}" if why else fact
     groups = [] if roles.column("group") else group_candidates(unused)
-    if len(groups) > 1:
+    if groups:
         names = listed([column.name for column in groups])
-        which = f"several columns may say which items belong together: {names}. Use one of them as 'group'"
+        which = f"these columns may say which items belong together: {names}. Use one of them as 'group'"
         yield f"{which}; without a group, intervals treat all items as independent"
+    yield from _labels_to_choose(unused, roles, rubric)
     meanings = {"true": "True", "false": "False", "": "no label"}
     for criterion, labelled in roles.labels.items():
         for name in labelled:
             if words := columns[name].words_read(rubric.criterion(criterion).scale):
                 pairs = ", ".join(f"{word} as {meanings[text]}" for word, text in words.items())
                 yield f"labels in {name!r} are read as pass (True) or fail (False) of {criterion!r}: {pairs}"
+
+
+def _labels_to_choose(unused: Sequence[Column], roles: ColumnRoles, rubric: Rubric) -> Iterator[str]:
+    """Which of these columns may hold people's labels: those on the scale of a criterion that has none."""
+    fitting: dict[str, list[str]] = {
+        criterion: [column.name for column in unused if is_label_of(column, rubric, criterion)]
+        for criterion in rubric.names
+        if criterion not in roles.labels
+    }
+    for criterion, names in fitting.items():
+        if names:
+            yield f"people's labels may be in {listed(names)}: use those that hold them as 'label: {criterion}'"
+    few = [column.name for column in label_candidates(unused)]
+    if few and not roles.labels and not any(fitting.values()) and not roles.columns("criteria"):
+        yield f"{listed(few)}: a few values, not on the scale of this rubric; if they are labels, 'new' fits them"

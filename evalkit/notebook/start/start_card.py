@@ -32,6 +32,7 @@ from evalkit.notebook.start.column_roles import (
     guess_roles,
     new_rubric,
     suggest_rubric,
+    with_last_input,
 )
 from evalkit.notebook.start.mapped_table import label_problems, map_table, role_problems, role_remarks
 from evalkit.notebook.start.table_columns import Column, plain_value
@@ -283,6 +284,8 @@ class StartCard(NotebookWidget):
         self.roles = ColumnRoles({**self.roles.roles, **roles})
         if self._is_new:
             self.rubric = new_rubric(self._columns, self.roles, self._new_id)
+        else:
+            self.roles = with_last_input(self._columns, self.rubric, self.roles, self._chosen)
         self._check()
 
     def _input_names(self) -> list[str]:
@@ -304,7 +307,7 @@ class StartCard(NotebookWidget):
         """Map the table, name what is wrong, and draw the card; `leave_out`: without the labels off the scale."""
         self.items, self.inputs, self.labels, self._lines = pd.DataFrame(), {}, {}, []
         self._n_skipped, prompts = 0, dict[str, str]()
-        self.problems = role_problems(self.roles, self.rubric, self._input_names())
+        self.problems = role_problems(self._columns, self.roles, self.rubric, self._input_names())
         off_scale = label_problems(self._columns, self.roles, self.rubric)
         self._left_out += off_scale.values() if leave_out else ()
         left_out = [text for text in off_scale.values() if text in self._left_out]
@@ -386,13 +389,6 @@ class StartCard(NotebookWidget):
             rare = [f"{text!r} ({n})" for text, n in counts.items() if n <= MOST_OFF * counts.total()]
             if rare and self.rubric.criteria[0].scale.level == "nominal":
                 notes.append(f"few labels say {', '.join(sorted(rare))}: each is a level of its own, misspelt or not")
-        for name, column in self._columns.items():
-            if not self.roles.roles[name] and column.looks_like_labels:
-                fitting = [f"'label: {rule.name}'" for rule in self.rubric.criteria if column.fits(rule.scale)]
-                fitting = fitting or [f"'label: {self.rubric.names[0]}'"] * self._is_new
-                advice = f"use it as {' or '.join(fitting)}" if fitting else "the rubric 'new' fits them"
-                where = "" if fitting else ", but not on the scale of this rubric"
-                notes.append(f"{name!r} may hold labels{where}; {advice}")
         return notes
 
     def _rows(self) -> list[dict[str, Any]]:
@@ -444,7 +440,7 @@ def start(
     roles: Mapping[str, str] | None = None,
     **options: Any,
 ) -> StartCard:
-    """From a table of your own to the tuner: a card that guesses what each column is for, and lets you change it.
+    """From a table of your own to the tuner: a card that proposes what each column is for, and asks where two fit.
 
     Parameters
     ----------
@@ -457,7 +453,7 @@ def start(
     judges
         As for `judge`; by default offline stand-ins, which are no LLMs.
     roles
-        Column -> role, where you know better than the guess: ``{"txt": "input: answer"}`` (see `ColumnRoles`).
+        Column -> role, where you know it: ``{"txt": "input: answer"}`` (see `ColumnRoles`).
     **options
         Other arguments of `RubricTuner`: `labels` (a labels table), `samples`, `template`, `folder`, `name`, `cache`,
         `criteria_per_call`, `budget_usd` …
@@ -475,8 +471,8 @@ def start(
 
     Examples
     --------
-    >>> table = [{"uuid": "a", "prompt": "Is the kettle in stock?", "bot_resp": "Yes, it ships today.", "stars": 4}]
-    >>> card = start(table)
+    >>> table = [{"nr": "C-4", "prompt": "Is the kettle in stock?", "bot_resp": "Yes, it ships today.", "stars": 4}]
+    >>> card = start(table, roles={"prompt": "input: question"})  # one column of texts is left for the answer
     >>> card.rubric.id, card.inputs, card.problems
     ('helpfulness', {'question': 'prompt', 'answer': 'bot_resp'}, [])
     """

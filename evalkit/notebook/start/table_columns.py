@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from evalkit.errors import InputError
-from evalkit.notebook.start.column_names import is_about, is_machine, is_rating, words_of
 from evalkit.rubrics import Scale
 from evalkit.rubrics.human_labels import label_text, verdict_word
 from evalkit.rubrics.item_criteria import criteria_in
@@ -23,16 +22,8 @@ from evalkit.tables.messages import holds_chats, messages_of, turns
 MOST_LABELS = 12
 """A column with more different values holds no labels."""
 
-NO_LABEL = re.compile(
-    r"count|num|^n_|len|turn|step|seed|fold|token|retr|version|year|age|day|hour|time|rank|index|_at$"
-)
-"""In names of columns that hold counts or places, not labels."""
-_LONGEST_ID = 64
-SPEAKERS = ("bot", "assistant", "candidate", "user", "human")  # whose name or whose words a column of this name has
-_PLAIN_WORDS = "yes no y n true false t f да нет none na unknown skip"
+_LONGEST_ID, _SHORTEST_TEXT = 64, 20
 _CODE = re.compile(r"(?=\S*\d)(?!\d{4}-\d\d)[\w#./:-]*[^\W\d_][\w#./:-]*")
-_LEVEL = re.compile(r"""(?:^|[{,])\s*["']?(\d{1,3})["']?[.):]\s*["']?([^\n"',}]*)""", re.MULTILINE)
-_NO_ID = re.compile(r"(?:^|_)(?:ms|cost|price|amount|size|chars|words|stars|points|duration|percent)(?:_|$)")
 _NUMBERS, _SCALARS = (bool, int, float, np.generic), (str, bool, int, float, np.generic)
 
 
@@ -49,14 +40,14 @@ class Column:
         self.n_empty = sum(not text.strip() for text in self.texts)
         self.longest = max(map(len, self.texts), default=0)
         self.distinct = dict(zip(self.texts, self.present, strict=True))
-        self.words = words_of(name)
         self.is_number = all(number(cell) is not None for text, cell in self.distinct.items() if text.strip())
         self.is_scalar = all(isinstance(cell, _SCALARS) for cell in self.present)
         self.is_short = self.is_scalar and self.longest <= _LONGEST_ID
         is_label = self.is_short and len(set(map(plain_value, self.distinct))) <= MOST_LABELS
         self.values = [cell for text, cell in self.distinct.items() if text.strip()] if is_label else []
         self.is_unique = not self.n_missing + self.n_empty and len(self.distinct) == len(cells)
-        self.is_repeated = self.is_short and 1 < len(self.distinct) < len(self.texts)
+        n_values = len({plain_value(text) for text in self.distinct if text.strip()})
+        self.is_repeated = self.is_short and 1 < n_values < len(self.texts) - self.n_empty
 
     @property
     def is_text(self) -> bool:
@@ -77,59 +68,21 @@ class Column:
             return False
 
     @property
-    def holds_levels(self) -> bool:
-        """Whether all rows have the levels of one scale, such as "1: bad" and "2: good", which read like criteria."""
-        levels = _LEVEL.findall(next(iter(self.distinct), ""))
-        if len(self.distinct) != 1 or len(self.present) < 2 or len(levels) < 2:
-            return False
-        first = int(levels[0][0])
-        is_brief = all(len(text.split()) <= 2 for _, text in levels)
-        return [int(code) for code, _ in levels] == [*range(first, first + len(levels))] and (is_brief or not first)
-
-    @property
     def examples(self) -> list[str]:
         """Two of its values; of chats what was said."""
         chats = [messages_of(cell) for cell in list(self.distinct.values())[:2]] if self.is_chat else []
         return [" / ".join(text for _, _, text in turns(chat)) for chat in chats] or list(self.distinct)[:2]
 
-    @cached_property
-    def holds_decisions(self) -> bool:
-        """Whether its values are words such as ok, not ok and unsure; those that are only yes and no are too plain."""
-        words = {str(value).strip().casefold() for value in self.values}
-        return bool(words - {*_PLAIN_WORDS.split()}) and all(verdict_word(word) is not None for word in words)
-
-    @property
-    def names_speakers(self) -> bool:
-        """Whether it has a few names or codes of who spoke, such as sum-v1 and sum-v2, and not what was said."""
-        is_few = self.is_repeated and bool(self.values) and len(self.texts) > 2 * MOST_LABELS
-        says = any(" " in text.strip() or verdict_word(text) is not None for text in self.distinct)
-        return self.words in SPEAKERS and is_few and not says
-
-    @property
-    def has_digits(self) -> bool:
-        """Whether each of its texts has a digit, as names of versions do and classes do not."""
-        return all(any(map(str.isdigit, text)) for text in self.distinct if text.strip())
-
-    @property
-    def is_named_as_rating(self) -> bool:
-        """Whether its name, or its words, are those of a person's ratings."""
-        if self.holds_decisions and not (is_machine(self.words) or is_about(self.words)):
-            return True
-        return is_rating(self.words)
-
     @property
     def looks_like_labels(self) -> bool:
-        """Whether the name is one of labels, and the values are few."""
-        return self.is_named_as_rating and len(self.values) > 1 and self.is_repeated
+        """Whether it holds a few short values, again and again."""
+        return len(self.values) > 1 and self.is_repeated and self.longest < _SHORTEST_TEXT
 
     @property
     def looks_like_id(self) -> bool:
         """Whether it holds whole numbers or codes such as C-2000, each of them once."""
-        if not (self.is_unique and self.is_short and self.texts) or is_rating(self.words):
-            return False
-        if all(text.isdecimal() for text in self.texts):
-            return not (NO_LABEL.search(self.words) or _NO_ID.search(self.words))
-        return all(_CODE.fullmatch(text) for text in self.texts)
+        is_key = self.is_unique and self.is_short and bool(self.texts)
+        return is_key and all(text.isdecimal() or _CODE.fullmatch(text) for text in self.texts)
 
     @cached_property
     def code_form(self) -> str:
@@ -148,7 +101,7 @@ class Column:
         if not all(text.isdecimal() and len(text) == self.longest > 2 for text in self.texts):
             return False
         n_blocks = 1 + sum(text != last for text, last in pairwise(self.texts))
-        return n_blocks == len(self.distinct) and not (NO_LABEL.search(self.words) or _NO_ID.search(self.words))
+        return n_blocks == len(self.distinct)
 
     def fits(self, scale: Scale, most_off: float = 0.0) -> bool:
         """Whether its values are labels on a scale, but for this share; *unsure* is no label, and does not count."""

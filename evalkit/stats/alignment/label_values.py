@@ -13,10 +13,10 @@ import pandas as pd
 from evalkit.core.lists_of_choices import Reference
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.human_labels import TEXT_HASH, LabelsLike, as_labels, of_rubrics, verdict_word
+from evalkit.rubrics.human_labels import TEXT_HASH, LabelsLike, as_labels, of_judged, verdict_word
 from evalkit.rubrics.scales import Scale, code_text, has_thousands, number
 from evalkit.stats.alignment.agreement_measures import Answers
-from evalkit.stats.plain_tables import NO_RUBRIC, with_index
+from evalkit.stats.plain_tables import with_index
 from evalkit.stats.result_tables import own_clusters
 from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Ints, match_ids, refuse_doubles, tally
 from evalkit.tables.schemas import LABEL_KEY, check
@@ -62,11 +62,12 @@ def labels_for(judged: object, labels: LabelsLike, criteria: Sequence[str] | Non
     return as_labels(labels, items, rubric, criteria, inputs=inputs)
 
 
-def of_items(labels: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
+def of_items(labels: pd.DataFrame, judged: pd.DataFrame, after: pd.DataFrame | None = None) -> pd.DataFrame:
     """Labels with ids spelled as those of the table `judged`; those of no item are noted (`match_ids`) and stay.
 
-    So are those of items that were judged on other criteria only, criteria that were not judged, if one that was has no
-    labels or nearly their name, and annotators of nearly one name.
+    Those of other rubrics, versions and systems are left out (`of_judged`); the rubrics may be those of `after`, too.
+    Noted are those of items that were judged on other criteria only, criteria that were not judged, if one that was has
+    no labels or nearly their name, and annotators of nearly one name.
 
     Raises
     ------
@@ -75,7 +76,8 @@ def of_items(labels: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
         as with ids 1 and 1.0, or the labels are of another rubric.
     """
     criteria = judged["criterion"].unique()
-    labels = of_rubrics(labels, _rubrics_of(judged))
+    heads = pd.concat([table.drop(columns="item_id") for table in (judged, after) if table is not None])
+    labels = of_judged(labels, heads, two_sides=after is not None)
     if (notes := ID_NOTES.get()) is not None:
         notes |= dict.fromkeys(labels.attrs.get(LOST_IDS, ()))
         notes |= dict.fromkeys([_UNCHECKED] if TEXT_HASH in labels else ())
@@ -84,19 +86,12 @@ def of_items(labels: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
     item_ids = pd.Index(judged["item_id"].unique(), dtype="str")
     ids = labels["item_id"].astype(object)
     ids[is_judged] = match_ids(pd.Index(ids[is_judged]), item_ids, "labels", "item")
-    labels = labels.assign(item_id=ids.astype("str"))
+    labels = of_judged(labels.assign(item_id=ids.astype("str")), judged)
+    is_judged = labels["criterion"].isin(criteria) & labels["label"].notna()
     if notes is not None and len(criteria) > 1:
         notes |= dict.fromkeys(_on_other_criteria(labels[is_judged & labels["item_id"].isin(item_ids)], judged))
     refuse_doubles(labels[labels["label"].notna()], LABEL_KEY, "labels")
     return labels
-
-
-def _rubrics_of(judged: pd.DataFrame) -> list[tuple[object, object]]:
-    """The pairs of a criterion and its rubric in a table; none in one that names no rubric."""
-    if "rubric" not in judged:
-        return []
-    pairs = judged[["criterion", "rubric"]].drop_duplicates().itertuples(index=False)
-    return [(criterion, rubric) for criterion, rubric in pairs if rubric != NO_RUBRIC]
 
 
 def _on_other_criteria(labels: pd.DataFrame, judged: pd.DataFrame) -> Iterator[str]:

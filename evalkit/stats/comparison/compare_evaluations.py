@@ -172,7 +172,7 @@ def compare(
         juries = {first.head[:2] for first, _ in matched if first.head[2] == JURY}
         matched = [pair for pair in matched if pair[0].head[2] == JURY or pair[0].head[:2] not in juries]
     repeats = getattr(before, "repeats", None) if floor is None else _repeats(floor, sides[0])
-    people, note = labels_of_sides(before, after, labels, sides[0].votes)
+    people, note = labels_of_sides(before, after, labels, sides)
     options = _Options(people, clusters, repeats, note or "")
     compared = [_row(first, second, options) for first, second in matched]
     table = result_table(compared, [*ROW, "version_before", "version_after"], *_COLUMNS)
@@ -214,12 +214,13 @@ def _repeats(floor: JudgmentsLike, side: Side) -> pd.DataFrame:
 
 
 def labels_of_sides(
-    before: JudgmentsLike, after: JudgmentsLike, labels: LabelsLike | None, votes: pd.DataFrame
+    before: JudgmentsLike, after: JudgmentsLike, labels: LabelsLike | None, sides: tuple[Side, Side]
 ) -> tuple[pd.DataFrame | None, str | None]:
     """The labels passed, else those that the sides hold, without held-out ones, and a note on them; None for none.
 
-    Their ids are spelled as those of the votes.
+    Their ids are spelled as those of the votes of the first side.
     """
+    votes = sides[0].votes
     if labels is None:
         people, note = _labels_held(before, after)
     else:  # the side whose items hold label columns: an evaluation, `after` first
@@ -227,7 +228,7 @@ def labels_of_sides(
         criteria = list(map(str, votes["criterion"].unique()))
         people, note = take_part(labels_for(after if has_items else before, labels, criteria), None)
     if people is not None:
-        people = of_items(people, votes)
+        people = of_items(people, votes, sides[1].votes)
     return None if people is None or people.empty else people, note
 
 

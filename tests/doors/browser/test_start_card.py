@@ -10,9 +10,9 @@ CELL = """\
 import evalkit as ek, pandas as pd
 table = pd.DataFrame({
     "nr": range(24),
-    "usr_q": ["How long is the warranty of the kettle?"] * 24,
-    "bot_resp": [f"It is {at % 5} years for the kettle <b>{at}</b>." if at % 6 else None for at in range(24)],
-    "gold_ans": ["The warranty is two years."] * 24,
+    "question": ["How long is the warranty of the kettle?"] * 24,
+    "answer": [f"It is {at % 5} years for the kettle <b>{at}</b>." if at % 6 else None for at in range(24)],
+    "reference": ["The warranty is two years."] * 24,
     "grade": [at % 3 for at in range(24)],
 })
 card = ek.start(table, samples=1)
@@ -24,7 +24,7 @@ def test_a_table_is_mapped_previewed_and_tuned_in_one_cell(notebook):
 
     card = notebook.open(CELL).tuner
     page = notebook.page
-    role, open_tuner = card.get_by_label("Role of bot_resp"), card.get_by_role("button", name="Open the tuner")
+    role, open_tuner = card.get_by_label("Role of answer"), card.get_by_role("button", name="Open the tuner")
     expect(role).to_have_value("input: answer")
     expect(card.get_by_label("Role of grade")).to_have_value("label: correctness")
     expect(card.get_by_text("4 of 24 items lack a required input")).to_be_visible()

@@ -10,9 +10,9 @@ from axe import findings
 from tuner_screen import LONG, WIDTHS, Screen, sample, tuner_of
 
 CASES = {
-    "three codes, three judges": {"codes": 3, "judges": 3, "versions": 2, "n_items": 30},
+    "three codes, three judges": {"codes": 3, "judges": 3, "versions": 2, "n_items": 12},
     "nine words, six judges, ten versions, dark": {
-        "codes": 9, "judges": 6, "versions": 10, "words": True, "people": 5, "criteria": 2, "n_items": 30,
+        "codes": 9, "judges": 6, "versions": 10, "words": True, "people": 5, "criteria": 2, "n_items": 12,
     },
 }  # fmt: skip
 
@@ -30,31 +30,32 @@ def page(browser, request):
 
 @pytest.mark.parametrize("case", CASES)
 def test_nothing_overlaps_at_any_width(page, tmp_path, case):
-    """One page is resized through all widths, with and without an open item; axe-core looks at the ends and between."""
+    """Each page is resized through every other width, with and without an open item; axe-core looks at both ends."""
     screen = Screen(page, tuner_of(tmp_path, **CASES[case]), LONG if "ten" in case else None)
+    widths = WIDTHS["ten" in case :: 2]
     for state in ("table", "item"):
         if state == "item":
             page.locator("tr[data-id]").first.click()
             screen.settle()
             assert page.locator(".ekw-item").is_visible()
         wrong, n_points = {}, 0
-        for width, found in screen.sweep(WIDTHS if state == "table" else WIDTHS[::2]):
+        for width, found in screen.sweep(widths):
             n_points += found["points"]
             if found["findings"]:
                 wrong[width] = found["findings"][:3]
         assert wrong == {}, state
         assert n_points > 1_000  # the page was not empty
-        for width in (700, 1260, 1900):
+        for width in (700, 1900):
             screen.resize(width)
             assert findings(page) == [], (state, width)
     assert page.console_errors == []
 
 
 def test_nothing_overlaps_in_a_sample_of_scales_and_juries(browser):
-    """Six of the 96 combinations, each light and dark, without and with an open item, at two widths."""
-    states = list(sample(browser, 6))
+    """Four of the 96 combinations, each light and dark, without and with an open item, at two widths."""
+    states = list(sample(browser, 4))
     assert {about: wrong[:3] for about, wrong, _ in states if wrong} == {}
-    assert len(states) == 6 * 8
+    assert len(states) == 4 * 8
     assert min(points for _, _, points in states) > 100  # the pages were not empty
 
 

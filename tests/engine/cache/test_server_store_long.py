@@ -23,7 +23,6 @@ from evalkit.cli.main_command import main
 from evalkit.engine.cache import ReplyStore, postgres
 from evalkit.engine.cache import server_store as store_module
 from evalkit.engine.cache.server_store import ServerStore
-from evalkit.engine.cache.sync import sync
 from evalkit.errors import CacheError
 
 psycopg = pytest.importorskip("psycopg")
@@ -438,44 +437,27 @@ def filled(folder: Path, first: int, last: int, *, text: str = "") -> ReplyStore
     return store
 
 
-def test_sync_copies_in_both_directions_what_the_other_lacks(tmp_path: Path, store: ReplyStore) -> None:
-    here = filled(tmp_path / "here", 0, 200)
+def test_a_file_carries_in_both_directions_what_the_other_store_lacks(tmp_path: Path, store: ReplyStore) -> None:
+    here, file = filled(tmp_path / "here", 0, 200), tmp_path / "replies.jsonl"
     here.put(parts(0), reply("refreshed", 5000.0), newer_than=4000.0).result()
-    here.log_evaluation("a" * 64, 1.0, "{}", "{}").result()
-    assert str(sync(here, store)) == "201 replies read: 201 added, 0 stored already"
+    assert here.export(file) == 201
+    assert str(store.import_(file)) == "201 replies read: 201 added, 0 stored already"
     assert store.get_many(KEYS) == here.get_many(KEYS)
-    assert store.evaluations() == here.evaluations()
     store.put(parts(250), reply()).result()
-    assert sync(here, store).n_added == 0
-    assert sync(store, here).n_added == 1
+    assert store.import_(file).n_added == 0
+    store.export(file)
+    assert here.import_(file).n_added == 1
     assert store.get_many(KEYS) == here.get_many(KEYS)
     assert here.stats()["n_replies"] == store.stats()["n_replies"] == 202
 
 
-def test_sync_goes_on_where_an_earlier_one_ended(
-    tmp_path: Path, store: ReplyStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("evalkit.engine.cache.sync._KEYS_AT_ONCE", 30)
-    here = filled(tmp_path / "here", 0, 200)
-
-    def end(report: object) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        sync(here, store, end)
-    assert len(store.get_many(KEYS)) == 30
-    seen: list[int] = []
-    report = sync(here, store, lambda report: seen.append(report.n_lines))
-    assert (report.n_added, report.n_present, seen) == (170, 30, [30, 60, 90, 120, 150, 180, 200])
-
-
-def test_sync_leaves_each_its_own_where_they_differ(tmp_path: Path, store: ReplyStore) -> None:
-    here = filled(tmp_path / "here", 0, 3)
+def test_an_import_leaves_each_store_its_own_where_they_differ(tmp_path: Path, store: ReplyStore) -> None:
+    here, file = filled(tmp_path / "here", 0, 3), tmp_path / "replies.jsonl"
     store.put(parts(0), reply("another", 7.0)).result()
-    report = sync(here, store)
+    here.export(file)
+    report = store.import_(file)
     assert (report.n_added, report.n_present, report.n_conflicts) == (2, 0, 1)
     assert b"another" in store.get_many(KEYS)[KEYS[0]]
-    assert b"another" not in here.get_many(KEYS)[KEYS[0]]
 
 
 def test_the_address_by_variable_serves_evaluations_and_their_history(
@@ -504,21 +486,17 @@ def test_the_commands_work_on_a_server_and_never_show_its_password(
     words = ["items.jsonl", "--rubric", "correctness", "--judge", "fake"]
     for command in (
         ["evaluate", *words], ["plan", *words], ["cache", "stats"], ["doctor"],
-        ["cache", "prune", "--model", "strict", "--apply"], ["cache", "sync", address, "here"],
-        ["cache", "sync", "here", address],
+        ["cache", "prune", "--model", "strict", "--apply"], ["cache", "export", "replies.jsonl"],
+        ["cache", "import", "replies.jsonl"],
     ):  # fmt: skip
         assert main(command) == 0, command
     said = capsys.readouterr()
     assert "s3cret" not in said.out + said.err
     assert f"{address}: 3 replies" in said.out
     assert "removed 3 replies of 3 keys" in said.err
-    assert said.err.count("0 replies read") == 2
-    assert main(["cache", "sync", "nowhere", address]) == 2
-    assert "there is no cache in" in capsys.readouterr().err
-    assert main(["cache", "sync", address, address]) == 2
+    assert said.err.count("0 replies read") == 1
     assert main(["cache", "stats", "--cache", "mysql://ann:s3cret@db/x"]) == 2
     said = capsys.readouterr()
-    assert "SOURCE and TARGET are the same store" in said.err
     assert "a reply store cannot be on 'mysql'" in said.err
     assert "s3cret" not in said.err
 

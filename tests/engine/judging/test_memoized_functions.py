@@ -18,7 +18,6 @@ from cache_setup import BOTH, opened
 import evalkit as ek
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.cache.sync import sync
 from evalkit.errors import ConfigError, InputError
 
 ITEM = {"question": "2 + 2?", "answer": "4", "reference": "4"}
@@ -312,7 +311,8 @@ def test_values_that_older_versions_stored_stay_in_the_file_unread(store: ReplyS
     memory = ek.memory(store.cache)
     ask = memory.cache(lambda judge, prompt: "2")
     assert (ask(JUDGE, PROMPT), ask(JUDGE, PROMPT)) == ("2", "2")
-    sync(store, elsewhere := ReplyStore.open(tmp_path / "elsewhere"))
+    store.export(tmp_path / "replies.jsonl")
+    (elsewhere := ReplyStore.open(tmp_path / "elsewhere")).import_(tmp_path / "replies.jsonl")
     assert (elsewhere.stats()["n_replies"], elsewhere.facts(*value[:2])) == (1, {})
     memory.clear(confirm="delete 1 replies")
     assert store.facts(*value[:2]) == {value[2]: {"value": 1, "seconds": 1.0}}

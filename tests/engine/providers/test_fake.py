@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalkit.core.judges import Judge
@@ -285,6 +285,7 @@ def test_odd_inputs_get_a_verdict_on_the_scale(inputs: dict[str, Any], criterion
     assert score("strict", prompt_of(inputs, criterion=criterion)) in (0, 1, 2)
 
 
+@settings(max_examples=30)
 @given(answer=st.text(max_size=200), context=st.text(max_size=200), sample=st.integers(0, 9))
 def test_any_text_gets_a_verdict_on_the_scale(answer: str, context: str, sample: int) -> None:
     prompt = prompt_of({"question": "?", "answer": answer, "context": context}, level="interval", codes=(1, 5))

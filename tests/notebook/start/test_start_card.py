@@ -29,18 +29,18 @@ CHATS = pd.DataFrame(
             [said("system", "Be kind."), said("user", f"May I return order {at}?"), said("assistant", f"Yes, {at}.")]
             for at in range(12)
         ],
-        "llm": ["small", "large"] * 6,
+        "system_id": ["small", "large"] * 6,
         "lang": ["en", "de", "fr"] * 4,
         "Human Score": [1, 2, 3, 4, 5, 5] * 2,
-        "n_turns": [3, 4] * 6,
+        "n_turns": [7, 8] * 6,
     }
 )
 GAPS = pd.DataFrame(
     {
         "nr": [7, 8, 9, 9],
-        "usr_q": ["How long is the warranty of the kettle?"] * 4,
-        "bot_resp": ["It is two years for the kettle.", None, "It is three years for it.", "That is not known to me."],
-        "gold_ans": ["The warranty is two years."] * 4,
+        "question": ["How long is the warranty of the kettle?"] * 4,
+        "answer": ["It is two years for the kettle.", None, "It is three years for it.", "That is not known to me."],
+        "reference": ["The warranty is two years."] * 4,
         "ana": [2, None, 0, 1],
         "ben": [2, None, 0, 0],
     }
@@ -48,11 +48,11 @@ GAPS = pd.DataFrame(
 PAIRS = pd.DataFrame(
     {
         "question_id": [81, 82, 83, 84],
-        "prompt": ["Name a river in Italy.", "Name a lake.", "Name a hill.", "Name a sea."],
+        "question": ["Name a river in Italy.", "Name a lake.", "Name a hill.", "Name a sea."],
         "model_a": ["x", "y", "x", "y"],
-        "response_a": ["The Po is a river.", "Garda is a lake.", "I do not know any.", "The Baltic Sea."],
-        "response_b": ["I do not know.", "Como is a lake.", "Monte Testaccio.", "A sea."],
-        "winner": ["model_a", "tie", "model_b", "model_a"],
+        "answer_a": ["The Po is a river.", "Garda is a lake.", "I do not know any.", "The Baltic Sea."],
+        "answer_b": ["I do not know.", "Como is a lake.", "Monte Testaccio.", "A sea."],
+        "winner": ["A", "tie", "B", "A"],
     }
 )
 TABLES = {"chats": CHATS, "gaps": GAPS, "pairs": PAIRS}
@@ -67,155 +67,104 @@ def start(table, rubric=None, *judges, **options):
     return ek.start(table, rubric, list(judges) or None, **options)
 
 
-# -- guessing
+# -- proposals by shape
 def test_a_chat_log_with_odd_names_and_a_column_of_messages():
     roles = guess_columns(CHATS)
     assert roles.roles == {
         "ConvUUID": "id",
         "log": "messages",
-        "llm": "system",
+        "system_id": "system",
         "lang": "",
         "Human Score": "label: helpfulness",
         "n_turns": "",
     }
 
 
-def test_questions_and_answers_with_gaps_and_two_annotators():
+def test_questions_and_answers_with_gaps_and_two_columns_that_may_be_labels():
     roles = guess_columns(GAPS)
-    assert roles.inputs == {"question": "usr_q", "answer": "bot_resp", "reference": "gold_ans"}
-    assert roles.labels == {"correctness": ["ana", "ben"]}
+    assert roles.inputs == {"question": "question", "answer": "answer", "reference": "reference"}
+    assert roles.labels == {}
     assert roles.column("id") is None  # 9 comes twice
+    assert (
+        "people's labels may be in 'ana', 'ben': use those that hold them as 'label: correctness'" in start(GAPS).notes
+    )
 
 
 def test_pairs_with_a_winner():
     roles = guess_columns(PAIRS)
-    assert roles.inputs == {"question": "prompt", "answer_a": "response_a", "answer_b": "response_b"}
+    assert roles.inputs == {name: name for name in ("question", "answer_a", "answer_b")}
     assert (roles.labels, roles.column("id")) == ({"preference": ["winner"]}, "question_id")
     assert roles.column("system") is None  # model_a is not who wrote the answer to the item
-    assert guess_columns([{"chosen": "x is so", "rejected": "y is so"}] * 2).inputs == {
-        "answer_a": "chosen",
-        "answer_b": "rejected",
-    }
+
+
+TEXTS = {name: [f"a text of some words {name} {at}" for at in range(40)] for name in ("x", "y", "z", "question")}
 
 
 @pytest.mark.parametrize(
-    "names",
+    ("names", "rubric", "inputs"),
     [
-        ("model_1", "model_2"),
-        ("systemA", "systemB"),
-        ("model_b", "model_a"),
-        ("output1", "output2"),
-        ("response_0", "response_1"),
-        ("model_1_response", "model_2_response"),
-        ("left", "right"),
+        (["question", "x"], None, {"question": "question", "answer": "x"}),  # one text is left for one input
+        (["x", "y"], None, {}),
+        (["question", "x", "y"], None, {"question": "question"}),
+        (["x"], "coherence", {"answer": "x"}),
+        (["x"], "helpfulness", {}),
     ],
 )
-def test_pairs_by_the_names_of_their_sides(names):
-    table = pd.DataFrame(
-        {name: [f"a text of some words {name} {at}" for at in range(5)] for name in ("prompt", *names)}
-    )
-    table["winner"] = ["A", "B", "tie", "A", "B"]
-    first, second = sorted(names)
-    roles = guess_columns(table)
-    assert roles.inputs == {"question": "prompt", "answer_a": first, "answer_b": second}
-    assert roles.labels == {"preference": ["winner"]}
+def test_a_text_is_proposed_where_it_alone_fits(names, rubric, inputs):
+    card = start(pd.DataFrame({name: TEXTS[name] for name in names}), rubric)
+    assert card.roles.inputs == inputs
+    fitting = ", ".join(repr(name) for name in names if name != "question")
+    missing = [name for name in card.rubric.required_inputs if name not in inputs]
+    lacking = ", ".join(map(repr, missing))
+    fact = f"no column is the input {lacking}, which rubric {card.rubric.id!r} needs; choose among {fitting}"
+    assert card.problems == [fact][: len(missing)]
 
 
-@pytest.mark.parametrize("names", [("response_1", "response_2", "response_3"), ("context_1", "context_2"), ("1", "2")])
-def test_columns_that_are_no_pair(names):
-    table = pd.DataFrame(
-        {name: [f"a text of some words {name} {at}" for at in range(5)] for name in ("prompt", *names)}
-    )
-    assert not {"answer_a", "answer_b"} & {*guess_columns(table).inputs}
+def test_the_last_input_follows_when_all_others_are_chosen():
+    card = start(pd.DataFrame({name: TEXTS[name] for name in ("x", "y", "z")}), "faithfulness")
+    card.receive({"do": "role", "column": "y", "role": "input: answer"})
+    assert card.roles.inputs == {"answer": "y"}
+    card.receive({"do": "role", "column": "x", "role": "input: question"})
+    assert (card.problems, card.roles.inputs) == ([], {"question": "x", "answer": "y", "context": "z"})
+    card.receive({"do": "role", "column": "z", "role": ""})  # what is set by hand stays
+    assert card.roles.inputs == {"question": "x", "answer": "y"}
 
 
-def test_names_of_models_are_no_answers():
-    texts = [f"a text of some words {at}" for at in range(6)]
-    table = pd.DataFrame({"prompt": texts, "model_1": ["alba", "brio"] * 3, "model_2": ["brio", "cora"] * 3})
-    assert not {"answer_a", "answer_b"} & {*guess_columns(table).inputs}
-    table = table.assign(response_1=texts, response_2=texts[::-1])
-    assert guess_columns(table).inputs.items() >= {"answer_a": "response_1", "answer_b": "response_2"}.items()
-
-
-@pytest.mark.parametrize("name", ["Bot", "assistant", "Candidate", "user"])
-def test_names_of_who_spoke_are_no_texts(name):
-    texts = [f"a text of some words {at}" for at in range(30)]
-    table = pd.DataFrame({"Verbatim": texts, "Short version": texts[::-1], name: ["sum-v1", "sum-v2"] * 15})
-    roles = guess_columns(table, ek.load_rubric("helpfulness"))
-    assert roles.inputs["answer"] == "Short version"
-    assert roles.column("system") == (None if name == "user" else name)
-    said_often = table.assign(**{name: ["It ships today.", "It is sold out."] * 15})
-    assert name in guess_columns(said_often, ek.load_rubric("helpfulness")).inputs.values()
-    if name != "user":  # the classes that it chose are its answer, unless there is another
-        chosen = pd.DataFrame({"user": texts, name: ["billing", "refund", "shipping"] * 10})
-        assert guess_columns(chosen).inputs == {"question": "user", "answer": name}
-        assert guess_columns(chosen.assign(prompt=texts, user="eva")).inputs.get("answer") == name
-        assert guess_columns(chosen.assign(response=texts[::-1])).column("system") == name
-        assert guess_columns(chosen.assign(**{name: ["v1", "v2"] * 15})).column("system") == name
-
-
-@pytest.mark.parametrize(
-    ("names", "inputs"),
-    [
-        (("instruction", "output"), {"question": "instruction", "answer": "output"}),
-        (("вопрос", "ответ"), {"question": "вопрос", "answer": "ответ"}),
-        (("userQuery", "modelOutput"), {"question": "userQuery", "answer": "modelOutput"}),
-        (("user_input", "response", "retrieved_passages"), {"context": "retrieved_passages"}),
-        (("question", "answer", "ground_truth"), {"reference": "ground_truth"}),
-        (("completion",), {"answer": "completion"}),
-    ],
-)
-def test_inputs_by_name_and_by_order(names, inputs):
-    table = pd.DataFrame({name: [f"a text of some words {name} {at}" for at in range(5)] for name in names})
-    assert guess_columns(table).inputs.items() >= inputs.items()
-
-
-def test_two_chats_of_a_pair_are_no_chat_log():
+def test_two_chats_are_asked_for():
     chat = [said("user", "Name a sea."), said("assistant", "The Baltic Sea.")]
-    roles = guess_columns([{"conversation_a": chat, "conversation_b": chat, "winner": "model_b"}] * 2)
-    assert roles.inputs == {"answer_a": "conversation_a", "answer_b": "conversation_b"}
-    assert roles.labels == {"preference": ["winner"]}
+    roles = guess_columns([{"conversation_a": chat, "conversation_b": chat, "winner": "A"}] * 2)
+    assert (roles.inputs, roles.column("messages")) == ({}, None)
 
 
-def test_a_group_needs_ten_values_or_the_name_of_a_conversation():
-    table = {"answer": [f"It is number {at} in the list." for at in range(40)]}
-    few, many = [at % 4 for at in range(40)], [at % 20 for at in range(40)]
-    assert guess_columns(pd.DataFrame(table | {"topic": few})).column("group") is None
-    assert guess_columns(pd.DataFrame(table | {"topic": many})).column("group") == "topic"
-    assert guess_columns(pd.DataFrame(table | {"conversation_id": few})).column("group") == "conversation_id"
-
-
-def test_labels_are_on_the_scale_and_counts_are_none():
-    table = pd.DataFrame(
-        {"answer": ["so"] * 6, "rating": [0, 1, 2] * 2, "n_turns": [0, 1, 2] * 2, "stars": [1, 5, 9] * 2}
-    )
-    rubric = ek.load_rubric("relevancy")
-    assert guess_columns(table, rubric).labels == {"relevancy": ["rating"]}
+ON_SCALE = [at % 5 + 1 for at in range(40)]
 
 
 @pytest.mark.parametrize(
-    ("name", "is_label"),
+    ("columns", "labelled"),
     [
-        ("userscore", True),
-        ("ann2", True),
-        ("LabelAna", True),
-        ("channel", False),
-        ("upgrade", False),
-        ("devoted", False),
+        ({"x": ON_SCALE}, ["x"]),
+        ({"x": ON_SCALE, "y": ON_SCALE}, []),  # a person and a machine, or two people: only the user knows
+        ({"x": ON_SCALE, "helpfulness": ON_SCALE}, []),
+        ({"x": ON_SCALE, "y": [at % 3 for at in range(40)]}, ["x"]),  # 0 is not on the scale
+        ({"x": ON_SCALE, "annotator": [at % 2 + 1 for at in range(40)]}, ["x"]),  # a key of evalkit's own tables
+        ({"x": [*ON_SCALE[:-1], 55]}, ["x"]),  # a typing error
+        ({"x": [3] * 40}, []),
+        ({"x": ["fine", "bad"] * 20}, []),
     ],
 )
-def test_only_whole_words_of_a_name_count(name, is_label):
-    table = pd.DataFrame({"answer": ["so"] * 6, name: [0, 1, 2] * 2})
-    assert guess_columns(table, ek.load_rubric("relevancy")).labels == ({"relevancy": [name]} if is_label else {})
+def test_labels_are_proposed_where_one_column_alone_fits_the_scale(columns, labelled):
+    table = pd.DataFrame({"question": TEXTS["question"], "answer": TEXTS["x"]} | columns)
+    card = start(table)
+    assert card.roles.columns("label: ") == labelled
+    unused = [name for name in columns if name not in labelled and name != "annotator" and len({*columns[name]}) > 1]
+    assert any(", ".join(map(repr, unused)) in note for note in card.notes) or labelled
 
 
 def test_labels_of_several_criteria_go_to_the_criterion_of_their_name():
-    table = pd.DataFrame(
-        {"messages": [[said("user", "x")]] * 4, "resolution_score": [0, 1, 2, 1], "score": [0, 1, 2, 0]}
-    )
+    table = pd.DataFrame({"messages": [[said("user", "x")]] * 4, "resolution": [0, 1, 2, 1], "score": [0, 1, 2, 0]})
     rubric = ek.load_rubric("conversation_quality")
     roles = guess_columns(table, rubric)
-    assert (roles.inputs, roles.labels) == ({"conversation": "messages"}, {"resolution": ["resolution_score"]})
+    assert (roles.inputs, roles.labels) == ({"conversation": "messages"}, {"resolution": ["resolution"]})
 
 
 CELLS = st.one_of(
@@ -310,10 +259,11 @@ def test_a_csv_file(tmp_path):
 
 def test_empty_cells_of_a_csv_file_are_missing_as_in_a_dataframe(tmp_path):
     path = write_frame(GAPS, tmp_path / "gaps.csv")
-    cards = [start(path), start(pd.read_csv(path))]
+    labels = {"ana": "label: correctness", "ben": "label: correctness"}
+    cards = [start(path, roles=labels), start(pd.read_csv(path), roles=labels)]
     for card in cards:
         rows = {row["column"]: row["missing"] for row in card.state["card"]["columns"]}
-        assert (rows["bot_resp"], rows["usr_q"]) == ("25%", "–")
+        assert (rows["answer"], rows["question"]) == ("25%", "–")
         assert card.labels == {"correctness": ["ana", "ben"]}
         assert any("1 of 4 items lack a required input" in note for note in card.notes)
         card.wait_idle()
@@ -361,7 +311,7 @@ def test_a_table_of_labels_of_its_own_and_a_path_as_option(tmp_path):
 def test_a_dataset():
     datasets = pytest.importorskip("datasets")
     card = start(datasets.Dataset.from_pandas(PAIRS))
-    assert card.inputs == {"question": "prompt", "answer_a": "response_a", "answer_b": "response_b"}
+    assert card.roles.inputs == {name: name for name in ("question", "answer_a", "answer_b")}
 
 
 def test_chats_become_question_answer_and_what_was_said_before():
@@ -406,7 +356,7 @@ def test_a_table_with_one_row_per_item_and_annotator():
             "question": ["What is the capital of Italy?"] * 4,
             "answer": ["It is Rome.", "It is Rome.", "It is Bari.", "It is Bari."],
             "annotator": ["ana", "ben", "ana", "ben"],
-            "rating": [5, 4, 1, None],
+            "rating": [5, 4, 5, None],
         }
     )
     card = start(table)
@@ -416,7 +366,7 @@ def test_a_table_with_one_row_per_item_and_annotator():
     assert sorted(labels[["item_id", "annotator", "label"]].itertuples(index=False, name=None)) == [
         ("a", "ana", "5"),
         ("a", "ben", "4"),
-        ("b", "ana", "1"),
+        ("b", "ana", "5"),
     ]
     pd.testing.assert_frame_equal(run_code(card, table)["items"], card.items)
     gap = start(table.assign(annotator=["ana", None, "ana", "ben"]))
@@ -478,21 +428,21 @@ def test_print_is_a_table_within_80_columns():
         text = str(start(table))
         assert max(map(len, text.splitlines())) <= 80
     lines = str(start(GAPS)).splitlines()
-    assert lines[3].split()[:5] == ["bot_resp", "input:", "answer", "25%", "31"]
+    assert lines[3].split()[:5] == ["answer", "input:", "answer", "25%", "31"]
     assert any("24 judgments" in line for line in str(start(PAIRS, "preference", "fake:strict")).splitlines())
 
 
 def test_wrong_mappings_are_named_and_the_tuner_stays_closed():
     card = start(GAPS)
-    card.receive({"do": "role", "column": "usr_q", "role": "id"})
+    card.receive({"do": "role", "column": "question", "role": "id"})
     card.receive({"do": "role", "column": "nr", "role": "id"})
-    assert "two columns are used as id: 'nr', 'usr_q'" in card.problems
+    assert "two columns are used as id: 'nr', 'question'" in card.problems
     assert "no column is the input 'question', which rubric 'correctness' needs" in card.problems
     card.receive({"do": "open"})
     assert "two columns are used as id" in card.state["alert"]
     with pytest.raises(InputError, match="two columns are used as id"):
         card.tuner()
-    card.receive({"do": "role", "column": "usr_q", "role": "input: question"})
+    card.receive({"do": "role", "column": "question", "role": "input: question"})
     assert "repeated in column 'nr': '9'" in card.problems[0]
     card.receive({"do": "role", "column": "nr", "role": ""})
     assert card.problems == []
@@ -501,7 +451,7 @@ def test_wrong_mappings_are_named_and_the_tuner_stays_closed():
 def test_labels_off_the_scale_are_counted():
     card = start(CHATS, "relevancy")
     assert card.labels == {}
-    assert any("'Human Score' may hold labels" in note for note in card.notes)
+    assert any(note.startswith("'system_id'") is False and "'Human Score'" in note for note in card.notes)
     card.receive({"do": "role", "column": "Human Score", "role": "label: relevancy"})
     assert card.problems == [
         (
@@ -520,10 +470,10 @@ def test_labels_off_the_scale_are_counted():
 
 def test_a_few_labels_off_the_scale_are_left_out_on_request(tmp_path):
     marks = ["2", " 2", "1.0", "0", "2.0 ", "1", "0 ", "2", "O", "1 "]  # a letter O among them
-    table = pd.DataFrame({"uuid": [f"a{n}" for n in range(10)], "prompt": ["Is it in stock?"] * 10})
-    table["bot_resp"], table["Kim's rating"] = [f"Yes, number {n} ships today." for n in range(10)], marks
+    table = pd.DataFrame({"uuid": [f"a{n}" for n in range(10)], "question": ["Is it in stock?"] * 10})
+    table["answer"], table["Kim's rating"] = [f"Yes, number {n} ships today." for n in range(10)], marks
     card = start(table, "relevancy", folder=tmp_path)
-    assert card.labels == {}  # proposed by its name, and off by one label
+    assert card.labels == {}  # proposed, and off by one label
     assert '1 of 10 labels in "Kim\'s rating" are not on the scale' in card.problems[0]
     card.receive({"do": "leave_out"})
     assert (card.problems, card.labels) == ([], {"relevancy": ["Kim's rating"]})
@@ -566,8 +516,8 @@ def test_the_id_may_be_an_index_or_named_as_elsewhere():
 
 
 def test_two_columns_for_one_input():
-    card = start(GAPS, roles={"gold_ans": "input: answer"})
-    assert "two columns give the input 'answer': 'bot_resp', 'gold_ans'" in card.problems
+    card = start(GAPS, roles={"reference": "input: answer"})
+    assert "two columns give the input 'answer': 'answer', 'reference'" in card.problems
     card = start(CHATS, roles={"lang": "input: question"})
     assert "two columns give the input 'question': 'log', 'lang'" in card.problems
 
@@ -583,8 +533,9 @@ def test_a_prompt_for_each_criterion_without_gaps():
 def test_another_rubric_another_guess():
     card = start(GAPS)
     card.receive({"do": "rubric", "name": "faithfulness"})
-    assert card.roles.roles["gold_ans"] == ""
-    assert card.problems == ["no column is the input 'context', which rubric 'faithfulness' needs"]
+    assert card.roles.roles["reference"] == ""
+    fact = "no column is the input 'context', which rubric 'faithfulness' needs"
+    assert card.problems == [f"{fact}; choose among 'reference'"]
     card.receive({"do": "rubric", "name": "faithfulnes"})
     assert "faithfulness" in card.problems[-1]
     assert card.rubric.id == "faithfulness"
@@ -624,7 +575,8 @@ def test_a_rubric_from_a_file(tmp_path):
 
 @pytest.mark.long
 def test_a_new_rubric_has_the_chosen_inputs_and_the_scale_of_the_labels():
-    card = start(CHATS.drop(columns="log").assign(note=[f"a remark of some words {at}" for at in range(12)]), "new")
+    table = CHATS[["ConvUUID", "Human Score"]].assign(note=[f"a remark of some words {at}" for at in range(12)])
+    card = start(table, "new")
     assert card.rubric.inputs == ("answer",)
     assert card.rubric.criterion("quality").scale.codes == (1, 2, 3, 4, 5)
     card.receive({"do": "role", "column": "note", "role": "input: context"})
@@ -638,13 +590,13 @@ def test_a_new_rubric_has_the_chosen_inputs_and_the_scale_of_the_labels():
     assert card.rubric.criterion("quality").scale.codes == (0, 1, 2)
     tuner = card.tuner()
     tuner.run()
-    values = {"table": CHATS.drop(columns="log").assign(note=[f"a remark of some words {at}" for at in range(12)])}
+    values = {"table": table}
     exec(tuner.code(), values)  # the rubric is in no file, and the code has it nevertheless
     assert values["ev"].rubric == tuner.rubric
 
 
 def test_another_rubric_keeps_the_roles_set_by_hand():
-    roles = {"gold_ans": "input: answer", "bot_resp": "", "usr_q": "group", "nr": "input: question", "ben": ""}
+    roles = {"reference": "input: answer", "answer": "", "question": "group", "nr": "input: question", "ben": ""}
     card = start(GAPS, "helpfulness", roles=roles | {"ana": "label: helpfulness"})
     for name in (
         "correctness",
@@ -656,12 +608,12 @@ def test_another_rubric_keeps_the_roles_set_by_hand():
         "relevancy",
     ):
         card.receive({"do": "rubric", "name": name})
-        assert card.roles.roles["usr_q"] == "group"
-        assert (card.roles.roles["bot_resp"], card.roles.roles["ben"]) == ("", "")
+        assert card.roles.roles["question"] == "group"
+        assert (card.roles.roles["answer"], card.roles.roles["ben"]) == ("", "")
         if "question" in card.rubric.input_names:
             assert card.roles.roles["nr"] == "input: question"
         if "answer" in card.rubric.input_names:
-            assert card.roles.roles["gold_ans"] == "input: answer"
+            assert card.roles.roles["reference"] == "input: answer"
         if len(card.rubric.names) == 1:
             assert card.roles.labels == {card.rubric.names[0]: ["ana"]}
     chat = start(CHATS, roles={"lang": "group"})
@@ -672,7 +624,7 @@ def test_another_rubric_keeps_the_roles_set_by_hand():
 def test_a_new_rubric_keeps_the_inputs_and_shows_them():
     table = pd.DataFrame(
         {
-            "prompt_text": ["How long is the warranty?", "Do you deliver?"] * 6,
+            "question": ["How long is the warranty?", "Do you deliver?"] * 6,
             "model_output": [f"It is {at} years long." for at in range(12)],
             "stars": [1, 5] * 6,
         }
@@ -680,7 +632,7 @@ def test_a_new_rubric_keeps_the_inputs_and_shows_them():
     changed = start(table, "helpfulness")
     changed.receive({"do": "rubric", "name": "new"})
     for card in (changed, start(table, "new"), start(table, "new", roles={"stars": ""})):
-        assert card.inputs == {"question": "prompt_text", "answer": "model_output"}
+        assert card.roles.inputs == {"question": "question", "answer": "model_output"}
         (prompt,) = card.state["card"]["prompts"].values()
         assert "How long is the warranty?" in prompt
         assert "It is 0 years long." in prompt
@@ -742,21 +694,23 @@ def test_a_new_rubric_has_yes_and_no_as_levels():
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "is_id"),
+    ("values", "is_id"),
     [
-        ("nr", [7, 8, 9], True),
-        ("conv_ref", ["C-2000", "C-2001", "C-2002"], True),
-        ("n_tokens", [17, 28, 39], False),
-        ("stars", [1, 5, 9], False),
-        ("day", ["2024-01-01", "2024-01-02", "2024-01-03"], False),
-        ("share", [0.25, 0.5, 0.75], False),
-        ("city", ["Oslo", "Bari", "Rome"], False),
+        ([7, 8, 9], True),
+        (["C-2000", "C-2001", "C-2002"], True),
+        (["2024-01-01", "2024-01-02", "2024-01-03"], False),
+        ([0.25, 0.5, 0.75], False),
+        (["Oslo", "Bari", "Rome"], False),
+        ([7, 8, 8], False),
     ],
 )
-def test_unique_numbers_and_codes_are_the_id_if_no_column_has_the_name(name, values, is_id):
-    table = pd.DataFrame({"answer": ["It is so.", "It is not.", "No."], name: values})
-    assert (guess_columns(table).column("id") == name) == is_id
-    assert guess_columns(table.assign(uuid=["x", "y", "z"])).column("id") == "uuid"
+def test_unique_numbers_and_codes_are_the_id_if_one_column_alone_has_them(values, is_id):
+    table = pd.DataFrame({"answer": ["It is so.", "It is not.", "No."], "nr": values})
+    assert (guess_columns(table).column("id") == "nr") == is_id
+    assert guess_columns(table.assign(item_id=["x", "y", "z"])).column("id") == "item_id"
+    again = start(table.assign(code=["A1", "B2", "C3"]), "coherence")
+    assert again.roles.column("id") == (None if is_id else "code")
+    assert any("several columns may be the id: 'nr', 'code'" in note for note in again.notes) == is_id
 
 
 SERVER = "http://127.0.0.1:8000/v1"
@@ -838,8 +792,8 @@ def test_columns_that_were_not_chosen_are_not_used():
 
 
 def test_roles_by_argument():
-    card = start(GAPS, "helpfulness", roles={"gold_ans": "input: answer", "bot_resp": ""})
-    assert card.inputs == {"question": "usr_q", "answer": "gold_ans"}
+    card = start(GAPS, "helpfulness", roles={"reference": "input: answer", "answer": ""})
+    assert card.roles.inputs == {"question": "question", "answer": "reference"}
     with pytest.raises(InputError, match="no column 'x'"):
         start(GAPS, roles={"x": "id"})
     with pytest.raises(ConfigError, match="cannot be 'input: colour'; allowed"):
@@ -861,7 +815,12 @@ def test_the_card_as_html_and_its_texts_are_escaped():
 
 # -- the code as it stands
 ROWS = [
-    {"uid": f"u{at}", "prompt": f"Is it number {at} in the list?", "reply": f"It is number {at}.", "rating": at % 5 + 1}
+    {
+        "uid": f"u{at}",
+        "question": f"Is it number {at} in the list?",
+        "reply": f"It is number {at}.",
+        "rating": at % 5 + 1,
+    }
     for at in range(40)
 ]
 
@@ -897,7 +856,7 @@ def test_the_code_runs_as_it_stands_whatever_the_table_came_from(tmp_path, monke
     assert "read_frame('org/chats')" in pasted(ek.start("org/chats"), {})
     assert "read_frame('org/chats-v1.5')" in pasted(ek.start("org/chats-v1.5"), {})
     assert "table = frame\n" in pasted(ek.start(holder["deep"]), names)
-    few = [{"uid": "a", "prompt": "Is it one of them?", "reply": "It is one.", "rating": 2}]
+    few = [{"uid": "a", "question": "Is it one of them?", "reply": "It is one.", "rating": 2}]
     for make in (lambda: frame.head(20), lambda: pd.DataFrame(listed_rows), lambda: [*few]):
         made = pasted(ek.start(make()), {"table": make()})
         assert made.count("# put the table that was passed to ek.start into the variable table") == 1
@@ -954,7 +913,7 @@ def test_words_of_people_are_read_alike_by_the_card_and_by_pandas(words):
     given = {"relevancy": ["Anna's call"]}
     assert ek.extract_labels(items, given, rubric="relevancy")["label"].tolist() == expected
     raw = ek.extract_labels(items, given)  # without a rubric: as they are, and read where they are used
-    judged = ek.judge(items.assign(question=items["prompt"], answer=items["reply"]), "relevancy",
+    judged = ek.judge(items.assign(answer=items["reply"]), "relevancy",
                       "fake:strict", samples=1, progress=False)  # fmt: skip
     labelled = [
         ek.align(ek.vote(judged), labels) for labels in (raw, ek.extract_labels(items, given, rubric="relevancy"))
@@ -978,30 +937,21 @@ def answers_of(n: int = 60, **columns: object) -> pd.DataFrame:
         ("Vorgang", [f"V{at // 2:04d}" for at in range(60)], True),  # codes of one form
         ("client", [f"cust_{at % 20}" for at in range(60)], True),  # not in blocks, of several lengths
         ("trace", [f"{at // 3 * 7919:08x}-{at // 3 * 104729 % 65536:04x}a1" for at in range(60)], True),  # hexadecimal
-        ("order no", [10400 + at // 2 for at in range(60)], True),  # numbers in blocks
-        ("order no", [str(10400 + at // 2) for at in range(60)], True),
-        ("price", [10400 + at // 2 for at in range(60)], False),  # an amount
+        ("order no", [10400 + at // 2 for at in range(60)], None),  # numbers in blocks: it asks
+        ("order no", [str(10400 + at // 2) for at in range(60)], None),
         ("waited", [101 + at * 37 % 30 for at in range(60)], False),  # numbers, not in blocks
         ("month", [f"2026-{1 + at // 5:02d}" for at in range(60)], False),  # dates
         ("batch", [f"B-{at // 10}" for at in range(60)], False),  # too few
         ("unit", [f"U-{at % 10}" for at in range(600)], False),  # many rows of each
         ("town", [["north", "south", "west", "east"][at % 4] + "bury" * (at % 13) for at in range(60)], False),  # words
-        ("reviewer", [f"R-{at // 5}" for at in range(60)], False),  # who rated
-        ("expected", [f"K-{at // 2}" for at in range(60)], False),  # a reference
+        ("annotator", [f"R-{at // 5}" for at in range(60)], False),  # who rated
         ("nr", [f"N-{at}" for at in range(60)], False),  # an id
     ],
 )
 def test_a_column_of_codes_with_few_rows_each_is_the_group(name, values, is_group):
-    assert (guess_columns(answers_of(len(values), **{name: values})).column("group") == name) is is_group
-
-
-def test_a_named_group_comes_before_codes_and_of_several_codes_the_card_asks():
-    tickets, clients = [f"T-{at // 2}" for at in range(60)], [f"C-{at % 15}" for at in range(60)]
-    table = answers_of(ticket=tickets, client=clients, conversation_id=[at // 3 for at in range(60)])
-    assert guess_columns(table).column("group") == "conversation_id"
-    card = start(table.drop(columns="conversation_id"))
-    assert card.roles.column("group") is None
-    assert any("'ticket', 'client'" in note for note in card.notes)
+    card = start(answers_of(len(values), **{name: values}))
+    assert (card.roles.column("group") == name) is bool(is_group)
+    assert any(f"which items belong together: {name!r}" in note for note in card.notes) is (is_group is None)
 
 
 def test_a_new_rubric_is_named_after_the_file(tmp_path):
@@ -1046,30 +996,30 @@ def test_all_columns_that_are_kept_can_be_shown_and_searched():
 
 
 def test_a_group_among_several_columns_is_asked():
-    table = pd.DataFrame(ROWS).assign(conversation_id=[f"c{at % 15}" for at in range(40)])
-    assert guess_columns(table).column("group") == "conversation_id"
+    table = pd.DataFrame(ROWS).assign(client=[f"c{at % 15}" for at in range(40)])
+    assert guess_columns(table).column("group") == "client"
     both = table.assign(topic=[f"t{at % 11}" for at in range(40)])
     card = start(both)
     assert card.roles.column("group") is None
     (note,) = [note for note in card.notes if "belong together" in note]
-    assert "'conversation_id', 'topic'" in note
+    assert "'client', 'topic'" in note
     assert "intervals treat all items as independent" in note
     card.receive({"do": "role", "column": "topic", "role": "group"})
     assert not [note for note in card.notes if "belong together" in note]
     alike = table.assign(document=[f"d{at % 15}" for at in range(40)])  # the same division: nothing to ask
-    assert guess_columns(alike).column("group") == "conversation_id"
-    assert guess_columns(both.assign(group_id=[f"g{at % 12}" for at in range(40)])).column("group") == "group_id"
+    assert guess_columns(alike).column("group") == "client"
+    assert guess_columns(both.assign(group_id=[at % 4 for at in range(40)])).column("group") == "group_id"
 
 
 def test_a_column_of_ids_that_is_not_used_says_why():
     table = pd.DataFrame(ROWS).drop(columns="uid")
-    again = table.assign(uuid=[f"u{at % 39}" for at in range(40)])
+    again = table.assign(item_id=[f"u{at % 39}" for at in range(40)])
     (note,) = [note for note in start(again).notes if "row number is the id" in note]
-    assert note.startswith("'uuid' is not used as id: 1 value is in several rows (first: 'u0'); no column")
-    gaps = table.assign(uuid=[None, None, *(f"u{at}" for at in range(38))])
+    assert note.startswith("'item_id' is not used as id: 1 value is in several rows (first: 'u0'); no column")
+    gaps = table.assign(item_id=[None, None, *(f"u{at}" for at in range(38))])
     (note,) = [note for note in start(gaps).notes if "row number is the id" in note]
-    assert "'uuid' is not used as id: 2 rows have none" in note
-    assert not [note for note in start(table.assign(uuid=range(40))).notes if "row number" in note]
+    assert "'item_id' is not used as id: 2 rows have none" in note
+    assert not [note for note in start(table.assign(nr=range(40))).notes if "row number" in note]
 
 
 def test_a_saved_session_brings_its_roles_back_and_names_labels_that_are_missing(tmp_path):
@@ -1102,7 +1052,7 @@ def test_a_saved_session_brings_its_roles_back_and_names_labels_that_are_missing
     options = {"folder": tmp_path, "cache": tmp_path / "cache"}
     card = ek.start(table, rubric, roles={"txt": "input: answer", "doc": "input: context"}, **options)
     # what it says of a column is what it accepts
-    assert any(note.startswith("'Marta' may hold labels; use it as 'label: right'") for note in card.notes), card.notes
+    assert any("in 'Marta'" in note and "'label: right'" in note for note in card.notes), card.notes
     for column, role in by_hand.items():
         card.receive({"do": "role", "column": column, "role": role})
     assert card.problems == []
@@ -1172,20 +1122,23 @@ def test_a_column_of_criteria_opens_the_tuner_on_one_row_per_criterion(kind, tmp
         {"case": f"q{at}", "question": f"How long for egg {at}?", "answer": "Boil it for six minutes.", "ok": at % 2}
         for at in range(6)
     ]
-    for name in ("criteria", "rubrics", "grading_checklist"):
-        card = start([row | {name: CRITERIA[kind]} for row in table], None, "fake:strict", folder=tmp_path, name=name)
-        assert (card.roles.roles[name], card.roles.roles["ok"], card.rubric.id) == ("criteria", "", "requirement")
-        assert (card.problems, len(card.items)) == ([], 12)
-        tuner = card.tuner()
-        tuner.run()
-        assert len(tuner.scores) == 12
-        assert card.code == "" or "ek.explode_criteria(items, " in card.code
+    cells = [json.loads(json.dumps(CRITERIA[kind]).replace("a method", f"method {at}")) for at in range(6)]
+    rows = [row | {"criteria": cell} for row, cell in zip(table, cells, strict=True)]
+    card = start(rows, None, "fake:strict", folder=tmp_path)
+    assert (card.roles.roles["criteria"], card.roles.roles["ok"], card.rubric.id) == ("criteria", "", "requirement")
+    assert (card.problems, len(card.items)) == ([], 12)
+    tuner = card.tuner()
+    tuner.run()
+    assert len(tuner.scores) == 12
+    assert card.code == "" or "ek.explode_criteria(items, " in card.code
     # under another name it may be chosen; an answer with numbered lines is no criterion
     card = start([row | {"must": CRITERIA[kind]} for row in table], "requirement", "fake:strict")
-    assert card.problems == ["no column is the input 'requirement', which rubric 'requirement' needs"]
+    fact = "no column is the input 'requirement', which rubric 'requirement' needs"
+    assert card.problems == [f"{fact}; choose among 'must' as 'criteria'"]
     card.receive({"do": "role", "column": "must", "role": "criteria"})
     assert (card.problems, len(card.items)) == ([], 12)
-    assert start([row | {"answer": CRITERIA["lines"]} for row in table]).rubric.id != "requirement"
+    for same in ({"answer": CRITERIA["lines"]}, {"criteria": "1: bad\n2: fair\n3: good"}):
+        assert start([row | same for row in table]).rubric.id != "requirement"
 
 
 def test_several_criteria_in_one_call_are_planned_and_run_as_such(tmp_path):

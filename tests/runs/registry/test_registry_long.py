@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sqlite3
-import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 from cache_setup import ran
+from commandline import evalkit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import TESTS
@@ -508,9 +508,8 @@ def test_a_registry_that_can_only_be_read_is_read(tmp_path: Path, folder_too: bo
         file.write_text("pack: other\nversion: 1\ntasks: [{task: tool_use}]\n")
         path.chmod(0o444)
         folder.chmod(0o555 if folder_too else 0o777)
-        environ = {**os.environ, "EVALKIT_CACHE": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
-        words = [sys.executable, "-c", _READING, str(file), str(path), str(tmp_path / "spare.sqlite")]
-        done = subprocess.run(words, env=environ, cwd=place, capture_output=True, text=True, check=False, timeout=300)
+        words = ["-c", _READING, str(file), str(path), str(tmp_path / "spare.sqlite")]
+        done = evalkit(*words, folder=Path(place), lighteval=["echo"], EVALKIT_CACHE=str(folder / "cache"))
         folder.chmod(0o777)
     assert done.stdout.endswith("codes 0 0 0 0 2 2\n"), done.stdout + done.stderr
     assert done.stdout.count(f"run {run.id}: smoke@1") == 2, "of the copy and of the one that can only be read"

@@ -18,7 +18,7 @@ def verdict(label):
     return None if label is None or label % 1 else label >= 4
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_items_without_a_verdict_of_people_are_counted(seed):
     draw, n = np.random.default_rng(seed), 30
     codes = [None if draw.random() < 0.1 else int(draw.integers(1, 6)) for _ in range(n)]

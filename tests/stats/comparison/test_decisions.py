@@ -151,7 +151,7 @@ def test_every_case_in_its_words(
 def test_random_comparisons_are_decided_by_the_formulas() -> None:
     """What is said against what follows from the interval, computed here with scipy's t; nothing contradicts it."""
     rng, seen = random.Random(2), dict[str, int]()
-    for _ in range(6000):
+    for _ in range(2000):
         n = rng.choice([5, 20, 60, 150, 1000])
         d = rng.choice([0.0, *(round(rng.uniform(-0.3, 0.3), 3) for _ in range(6))])
         half = rng.choice([0.004, 0.02, 0.05, 0.1, 0.3]) * rng.uniform(0.5, 1.5)
@@ -191,13 +191,13 @@ def test_random_comparisons_are_decided_by_the_formulas() -> None:
             )
             assert more == max(10, math.ceil(needed / 10 - 1e-9) * 10)
             assert n + more <= (about.n_items or 0)
-    assert min(seen.values()) > 100, seen
+    assert min(seen.values()) > 30, seen
     assert set(seen) == {"keep", "chance", "drop", "same", "open"}
 
 
 def test_more_versions_never_make_a_decision_bolder() -> None:
     rng = random.Random(4)
-    for _ in range(500):
+    for _ in range(100):
         d, half = rng.uniform(-0.2, 0.2), rng.uniform(0.01, 0.2)
         kinds = [
             decide(row(d, d - half, d + half), replace(TUNED, n_versions=n, n_items=10**6)).kind for n in range(1, 30)
