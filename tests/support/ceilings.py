@@ -106,10 +106,10 @@ RAISED = (
     Raise("engine", 4, "weights beside criteria are seen at the first step that has criteria"),
     Raise("readers", 6, "texts in signed lists of DR Tulu; what is not of Argilla's form is refused"),
     Raise("core", 24, "decision models as judges"),
-    Raise("engine", 162, "decision models as judges"),
+    Raise("engine", 166, "decision models as judges"),
     Raise("evaluation", 3, "decision models as judges"),
     Raise("lighteval", 2, "decision models as judges"),
-    Raise("rubrics", 140, "decision models as judges"),
+    Raise("rubrics", 142, "decision models as judges"),
     Raise("stats", 5, "a vote's verdict does not follow from its score; one number as ks="),
     Raise("evaluation", 1, "labels of other systems are left out"),
 )
