@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Generated examples are the same in every run, so that a change is refused for what it did and not by chance.
 # New ones: make test ARGS="--hypothesis-profile=search"
-settings.register_profile("evalkit", deadline=None, print_blob=True, derandomize=True)
+settings.register_profile("evalkit", deadline=None, print_blob=True, derandomize=True, max_examples=40)
 settings.register_profile("search", deadline=None, print_blob=True, max_examples=1000)
 settings.load_profile("evalkit")
 
@@ -135,13 +135,11 @@ def published_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def warm_lighteval(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmProcess]:
+def warm_lighteval() -> WarmProcess:
     """Starts `evalkit lighteval …` without loading the libraries again each time."""
     from warm_process import OF_LIGHTEVAL, WarmProcess
 
-    made = WarmProcess(tmp_path_factory.mktemp("warm") / "lighteval", OF_LIGHTEVAL)
-    yield made
-    made.stop()
+    return WarmProcess("lighteval", OF_LIGHTEVAL)
 
 
 @pytest.fixture(scope="session")

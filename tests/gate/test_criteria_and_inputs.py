@@ -38,13 +38,13 @@ ITEM = [{"item_id": "a", "question": "q", "answer": "x"}]
 def test_no_explanation_is_opposite_to_the_verdict_it_stands_beside() -> None:
     """Every explanation holds what was given where; the status says on which side of it an explanation must be."""
     rng, n_shown = random.Random(1), dict.fromkeys(("pass", "warn", "fail", "error"), 0)
-    for _ in range(12):
+    for _ in range(6):
         kinds = [rng.choice(SCALES[:3]), *rng.choices(SCALES, k=rng.randint(0, 2))]
         criteria = [{"name": f"c{at}", "weight": rng.choice([1, 3]), **kind} for at, kind in enumerate(kinds)]
         own = ek.Rubric(id="own", inputs=["question", "answer"], criteria=criteria)
         judges = ["fake:strict", "fake:lenient"][: rng.randint(1, 2)]
         base = ek.judge(ITEM, own, judges, samples=rng.randint(1, 3), progress=False)
-        for _ in range(8):
+        for _ in range(5):
             table = _with_scores(base, own, rng)
             (judgment,) = judgments_of(table, own, Rules(), {}).values()
             back = read_recorded(json.loads(json.dumps(judgment.to_dict())), "f", own)
@@ -58,7 +58,7 @@ def test_no_explanation_is_opposite_to_the_verdict_it_stands_beside() -> None:
                     _check_side(text, measured.status, bound, own)
                 if measured.status == "fail" and bound is not None and not isinstance(bound, dict):
                     assert texts, "some score is under the bound, and its judge explained it"
-    assert min(n_shown.values()) > 5, n_shown
+    assert min(n_shown.values()) > 1, n_shown
 
 
 def _with_scores(table: pd.DataFrame, own: ek.Rubric, rng: random.Random) -> pd.DataFrame:
@@ -180,7 +180,7 @@ def test_inputs_of_any_names_go_through_traces_gate_and_pytest(project: Path) ->
     rng, config = random.Random(3), SimpleNamespace(stash={_TALLY: dict.fromkeys(("checks", "judgments", "live"), 0)})
     config.stash[_TALLY] |= {"cost_usd": 0.0, "n_unpriced": 0}
     config.getoption = lambda name: {"--verdict-judge": "none", "--verdict-model": None}.get(name)
-    for at in range(12):
+    for at in range(5):
         names = rng.sample(NAMES, rng.randint(1, 4))
         rubric = _rubric(project, f"r{at}", [name + "?" * (number > 1) for number, name in enumerate(names)])
         item = {name: VALUES.get(name, rng.choice([f"The {name}.", "- a\n+ b", "ü"])) for name in names}

@@ -304,7 +304,7 @@ RULES = [
 
 
 @pytest.mark.long
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_what_evalkit_records_is_never_refused(data: st.DataObject) -> None:
     """Whatever judges say: the record of it is read back as it was, in the form of any rules."""

@@ -415,7 +415,7 @@ def _templates() -> st.SearchStrategy[str]:
     return bodies.map(lambda body: "{% set x = answer %}{% set y = question %}" + body)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(source=_templates(), times=st.sampled_from([1, 4, 16]))
 @pytest.mark.long
 def test_what_the_allowed_grammar_makes_is_bounded(source: str, times: int) -> None:
@@ -431,7 +431,7 @@ def test_what_the_allowed_grammar_makes_is_bounded(source: str, times: int) -> N
         assert len(rendered(source, rubric, item)) <= limit + len(source)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(source=_templates())
 @pytest.mark.long
 def test_a_block_that_was_rendered_before_reads_as_if_it_were_rendered_anew(source: str) -> None:

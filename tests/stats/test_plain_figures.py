@@ -43,7 +43,7 @@ def nearly(found, wanted):
 @pytest.mark.long  # seconds: ten calls for each type
 def test_means_differences_correlations_and_wins_are_those_of_scipy_for_every_type_of_column():
     draw = random.Random(11)
-    for round_ in range(12):
+    for round_ in range(6):
         ids, values = [*IDS][round_ % len(IDS)], [*VALUES][round_ % len(VALUES)]
         n = draw.randrange(12, 30)
         first, second, said = (scores_of(draw, n, missing) for missing in (0.1, 0.1, 0))
@@ -268,6 +268,7 @@ def test_few_or_no_rows_and_tables_of_groupby():
     assert "pass scale=" in estimate["notes"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scale", [None, (0, 3), Scale((0, 1, 3), level="interval")])
 def test_numbers_are_counted_and_never_the_ends_of_their_scale(scale):
     draw = random.Random(8)

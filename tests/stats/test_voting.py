@@ -271,7 +271,7 @@ def test_missing_column_double_rows_and_silent_rows_are_errors():
 
 
 @pytest.mark.long
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.sampled_from([0, 1, 2, None]), min_size=1, max_size=7))
 def test_against_a_plain_reading_of_the_definition(codes):
     row = one([code if code is not None else "!empty" for code in codes])

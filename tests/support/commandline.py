@@ -1,12 +1,9 @@
 """What the tests of the command line share: small files, and real processes."""
 
-import atexit
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Sequence
 from functools import cache
@@ -48,11 +45,7 @@ def environment(**changes: str) -> dict[str, str]:
 
 @cache
 def _warm() -> WarmProcess:
-    folder = Path(tempfile.mkdtemp(prefix="evalkit-tests-"))
-    process = WarmProcess(folder / "warm", OF_EVALKIT)
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    atexit.register(process.stop)
-    return process
+    return WarmProcess("evalkit", OF_EVALKIT)
 
 
 def evalkit(

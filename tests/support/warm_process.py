@@ -1,5 +1,6 @@
 """A process that has loaded libraries and forks for each command `evalkit …`: loading them takes most of its start.
 
+All workers of a run of tests share it; it ends with the run.
 What they read once at their start, such as `HF_HOME`, is that of this process; `HF_DATASETS_CACHE` is the fork's own.
 LightEval is imported in the fork, with the fork's own environment.
 """
@@ -12,12 +13,16 @@ import importlib
 import json
 import os
 import runpy
+import secrets
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 import traceback
 import types
 from collections.abc import Sequence
@@ -45,9 +50,15 @@ OF_LIGHTEVAL = (
 )  # fmt: skip
 
 
+# xdist's name of the run and its first process, which starts the workers; else this process alone
+_RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", secrets.token_hex(8))[:16]
+_PROCESS = os.getppid() if "PYTEST_XDIST_TESTRUNUID" in os.environ else os.getpid()
+
+
 def main() -> None:
-    """Fork for each request on the socket that is stdin, until its parent has ended."""
+    """Fork for each request on the socket that is stdin, until the run of tests has ended."""
     sys.path.pop(0)  # the folder of this file
+    folder, run = Path.cwd(), int(sys.argv[1])
     log = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for stream in (1, 2):  # they began as pipes: Python takes them for what cannot seek, as those of a fork may be
         os.dup2(log, stream)
@@ -56,7 +67,7 @@ def main() -> None:
             importlib.import_module(name)
     gc.freeze()  # forks share the memory
     with socket.socket(fileno=os.dup(0)) as listener:
-        while os.getppid() == int(sys.argv[1]):
+        while _is_running(run):
             with suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
@@ -66,6 +77,15 @@ def main() -> None:
                     listener.close()
                     _answer(asking)
                 asking.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _answer(asking: socket.socket) -> None:
@@ -147,20 +167,30 @@ def _start(words: list[str]) -> int:
 
 
 class WarmProcess:
-    """Starts commands `evalkit …` by forks of one process, which runs in `folder` and has loaded these libraries."""
+    """Starts commands `evalkit …` by forks of the one process of this name, which has loaded these libraries."""
 
-    def __init__(self, folder: Path, libraries: Sequence[str]) -> None:
-        folder.mkdir(parents=True)
+    def __init__(self, name: str, libraries: Sequence[str]) -> None:
+        self._folder, self._numbers = Path(tempfile.gettempdir(), f"evalkit-{_RUN}-{name}"), count(1)
+        self._place = str(self._folder / "asked")
+        try:
+            self._folder.mkdir()
+        except FileExistsError:  # another worker starts it
+            while not Path(self._place).exists():
+                time.sleep(0.01)
+        else:
+            self._start(libraries)
+
+    def _start(self, libraries: Sequence[str]) -> None:
+        folder, making = self._folder, str(self._folder / "making")
         own = {"HOME": str(folder), "HF_HOME": str(folder / "hf"), "HF_HUB_OFFLINE": "1", "PYTHONUTF8": "1"}
         own |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "TOKENIZERS_PARALLELISM": "false"}
-        self._folder, self._numbers = folder, count(1)
-        self._place = str(folder / "asked")
         (folder / "log").touch()
         with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(self._place)
+            listener.bind(making)
             listener.listen(64)
+            Path(making).rename(self._place)  # whoever sees it can connect
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(os.getpid()), *libraries], cwd=folder, env=os.environ | own,
+                [sys.executable, __file__, str(_PROCESS), *libraries], cwd=folder, env=os.environ | own,
                 stdin=listener, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             )  # fmt: skip
 
@@ -182,7 +212,7 @@ class WarmProcess:
         lighteval: Sequence[str] = (),
     ) -> subprocess.CompletedProcess[str]:
         """What `python -m evalkit` with these words does in `folder`; its runs start this command for LightEval."""
-        number = next(self._numbers)
+        number = f"{os.getpid()}-{next(self._numbers)}"
         text, out, err = (self._folder / f"{number}.{name}" for name in ("in", "out", "err"))
         text.write_text(stdin or "", encoding="utf-8")
         request = {"words": words, "folder": str(folder), "environ": environ, "lighteval": lighteval}
@@ -194,11 +224,6 @@ class WarmProcess:
         assert answer, f"no end after {timeout_s} s: {(self._folder / 'log').read_text()}{err.read_text()[-3000:]}"
         both = (place.read_text(encoding="utf-8") for place in (out, err))
         return subprocess.CompletedProcess(words, int(answer), *both)
-
-    def stop(self) -> None:
-        """End the process; a fork that still runs ends with the one who asked for it."""
-        self._process.kill()
-        self._process.communicate()  # closes its pipe
 
 
 if __name__ == "__main__":

@@ -223,7 +223,7 @@ def test_a_flipped_pair_counts_as_asked_for(options, accuracy, n_left_out):
 ANSWER = st.sampled_from(["A", "B", "tie", "flip", "!empty"])
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     st.lists(st.tuples(ANSWER, st.sampled_from(["A", "B", "tie"])), min_size=2, max_size=25),
     st.sampled_from(get_args(Ties)),
@@ -370,6 +370,7 @@ def test_options_that_cannot_be_applied_are_refused():
         alt_test(plain, two, 0.2, ties="half")
 
 
+@pytest.mark.long
 def test_the_alternative_annotator_test_counts_ties_as_asked_for():
     # Both annotators say the same everywhere. The judge is right twice, tied between the right and another label twice.
     votes = votes_of(

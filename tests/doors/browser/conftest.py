@@ -26,10 +26,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Its kernels are forks of a process that has loaded the libraries; those of ipykernel 6 start as a user's do."""
     if why := missing():
         pass_over(why)
-    warm = WarmProcess(tmp_path_factory.mktemp("warm") / "kernels", OF_KERNEL)
+    warm = WarmProcess("kernels", OF_KERNEL)
     with running_lab(tmp_path_factory.mktemp("lab"), warm.command("-m", "ipykernel_launcher")) as made:
         yield made
-    warm.stop()
 
 
 @pytest.fixture(scope="module")

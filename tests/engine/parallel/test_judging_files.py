@@ -59,7 +59,7 @@ def same_as_at_once(items: Any, out: Path) -> None:
     st.integers(1, 7),
     st.booleans(),
 )
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_the_parts_of_a_jsonl_file_are_its_rows(
     tmp_path_factory: pytest.TempPathFactory, rows: list[str], n: int, ends: bool
 ) -> None:

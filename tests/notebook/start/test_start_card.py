@@ -187,7 +187,7 @@ def tables(draw):
 
 
 @pytest.mark.long
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(tables())
 def test_guessing_never_fails_and_gives_each_column_one_role(table):
     roles = guess_columns(table)
@@ -199,7 +199,7 @@ def test_guessing_never_fails_and_gives_each_column_one_role(table):
 
 
 @pytest.mark.long
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(tables(), st.data())
 def test_no_table_and_no_choice_is_an_exception_of_the_card(table, data):
     card = start(table)
@@ -954,6 +954,7 @@ def test_a_column_of_codes_with_few_rows_each_is_the_group(name, values, is_grou
     assert any(f"which items belong together: {name!r}" in note for note in card.notes) is (is_group is None)
 
 
+@pytest.mark.long
 def test_a_new_rubric_is_named_after_the_file(tmp_path):
     for file, name in (
         ("Chats May 2026.csv", "chats-may-2026"), ("support.jsonl", "support"), ("safety.csv", "safety-new"),
@@ -1116,6 +1117,7 @@ CRITERIA = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", CRITERIA)
 def test_a_column_of_criteria_opens_the_tuner_on_one_row_per_criterion(kind, tmp_path):
     table = [

@@ -64,7 +64,7 @@ def test_whatever_a_person_does_every_form_is_labelled_once(tmp_path: Path) -> N
     history: dict[tuple[str, str], list[list[str]]] = {}  # what each form held, the last answers last
     acts: dict[str, list[tuple[str, str]]] = {"Anna": [], "Ben": []}
     n_corrected = 0
-    for _ in range(300):
+    for _ in range(100):
         at = draw.randrange(3)
         if draw.random() < 0.1:
             pages[at] = page_of(log, pages[at].annotator, n)
@@ -112,7 +112,7 @@ def test_whatever_a_person_does_every_form_is_labelled_once(tmp_path: Path) -> N
             assert (who, name) not in history
             history[who, save(page, answers)] = [answers]
             acts[who].append((name, "save"))
-    assert n_corrected > 20
+    assert n_corrected > 5
     truth = {key: given[-1] for key, given in history.items()}
     assert (
         len([line for line in log.read_text().splitlines() if '"label":"' in line]) >= 3 * len(truth) + 3 * n_corrected
@@ -482,6 +482,7 @@ def test_the_lead_sees_who_has_not_begun_and_who_only_skipped(tmp_path: Path) ->
         assert people()[0] == ["Ben", 1, 30]
 
 
+@pytest.mark.long
 def test_a_decision_is_a_label_of_its_own(tmp_path: Path) -> None:
     log = tmp_path / "r.labels.jsonl"
     labelled(log)
@@ -526,6 +527,7 @@ def test_a_decision_is_a_label_of_its_own(tmp_path: Path) -> None:
     assert form(lead)["people"][-1][1] == 14
 
 
+@pytest.mark.long
 def test_the_lead_compares_meanings_counts_all_pairs_and_the_newest_decision_holds(tmp_path: Path) -> None:
     items = [{"item_id": f"i{at:02}", "answer": f"a{at}"} for at in range(12)]
     scales = [{"name": "percent", "level": "interval", "scale": {0: "none", 10: "all"}},

@@ -331,7 +331,7 @@ def test_ties_and_wins_that_an_order_explains():
     assert cycle["strength"].notna().all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(0, 2), min_size=9, max_size=9))
 @pytest.mark.long
 def test_a_maximum_exists_unless_a_direction_of_rise_does(codes):

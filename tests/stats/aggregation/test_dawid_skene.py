@@ -57,7 +57,7 @@ def plain(labels, n_levels, *, one_coin):
     return np.array(chances), total
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.data(), st.integers(2, 4), st.booleans())
 def test_the_estimate_is_the_plain_algorithm(data, n_levels, one_coin):
     cell = st.one_of(st.none(), st.integers(0, n_levels - 1))

@@ -90,7 +90,7 @@ def test_disagreement_needs_two_judges():
 
 
 @pytest.mark.long
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=8))
 def test_disagreement_is_the_mean_over_pairs(values):
     samples = {("i", f"j{n}"): [value] for n, value in enumerate(values)}
@@ -118,7 +118,7 @@ def test_krippendorffs_textbook_example(level):
 CELL = st.one_of(st.none(), st.integers(1, 4))
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.lists(st.lists(CELL, min_size=6, max_size=6), min_size=2, max_size=4), st.sampled_from(sorted(PRINTED)))
 @pytest.mark.long
 def test_alpha_is_that_of_the_krippendorff_package(ratings, level):
@@ -137,7 +137,7 @@ def test_alpha_is_that_of_the_krippendorff_package(ratings, level):
 
 
 @pytest.mark.long
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     st.lists(st.lists(st.lists(CELL, min_size=3, max_size=3), min_size=4, max_size=4), min_size=2, max_size=3),
     st.sampled_from(sorted(PRINTED)),

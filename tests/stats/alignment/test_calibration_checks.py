@@ -128,10 +128,10 @@ def test_what_labels_do_not_suffice_for():
 @pytest.mark.long
 def test_a_map_that_holds_is_seldom_said_not_to_hold():
     # Fitted on 60 labels and checked on 300: without the variance of the map, over 40 of 100 alarms were false.
-    draw, alarms, rounds = np.random.default_rng(11), 0, 60
+    draw, alarms, rounds = np.random.default_rng(11), 0, 30
     for _ in range(rounds):
         codes = draw.integers(1, 6, 360)
         said = np.clip(np.round(0.8 + 0.7 * codes + 0.8 * draw.normal(size=360)), 1, 5).astype(int)
         made = ek.calibrate(votes_of(codes[:60]), labels_of(said[:60]))
         alarms += made.check(votes_of(codes[60:], 60), labels_of(said[60:], 60))["status"].iloc[0] == "does not hold"
-    assert alarms <= 8  # of 60: at .05, more come up in 1 of 500 runs; the draws are always the same
+    assert alarms <= 5  # of 30: at .05, more come up in 1 of 300 runs; the draws are always the same

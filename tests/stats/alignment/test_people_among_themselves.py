@@ -86,7 +86,7 @@ def test_an_annotator_counts_by_the_items_that_are_compared():
 @pytest.mark.long
 def test_random_tables_are_as_in_plain_python():
     draw = np.random.default_rng(3)
-    for number in range(8):
+    for number in range(4):
         n, names = int(draw.integers(8, 40)), "abcd"[: draw.integers(2, 5)]
         truth = draw.integers(0, 5, n)
 

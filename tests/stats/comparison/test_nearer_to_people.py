@@ -76,7 +76,7 @@ def test_nearer_farther_and_equally_far():
 def test_random_scores_are_as_counted_in_plain_python():
     draw = np.random.default_rng(4)
     for level, scale in (("ordinal", FIVE), ("interval", SHARE)):
-        for _ in range(6):
+        for _ in range(3):
             n = int(draw.integers(5, 40))
             sides = [
                 [
