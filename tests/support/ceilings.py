@@ -108,7 +108,7 @@ RAISED = (
     Raise("core", 24, "decision models as judges"),
     Raise("engine", 166, "decision models as judges"),
     Raise("evaluation", 3, "decision models as judges"),
-    Raise("lighteval", 2, "decision models as judges"),
+    Raise("lighteval", 3, "decision models as judges"),
     Raise("rubrics", 142, "decision models as judges"),
     Raise("stats", 5, "a vote's verdict does not follow from its score; one number as ks="),
     Raise("evaluation", 1, "labels of other systems are left out"),

@@ -597,6 +597,7 @@ def test_back_ends(backend: str, url: str | None, provider: str) -> None:
             "allowed: openai, anthropic, litellm, inference-providers, transformers, vllm, tgi",
         ),
         ({"judge_backend": "tgi"}, "needs url"),
+        ({"judge_backend": "decisions"}, "POLLUX asks for a text"),
         ({"judge_backend": "transformers", "url": "http://127.0.0.1:1/v1"}, "takes no url"),
         ({"judge_backend": "fake", "judge_model_name": "nobody"}, "nobody"),
         ({"judge_backend": "transformers", "response_format": {"type": "text"}}, "takes no response_format"),
