@@ -621,7 +621,7 @@ def test_back_ends(backend: str, url: str | None, provider: str) -> None:
         ({"backend_options": {"params": {"api_key": SECRET}}}, "contains an API key"),
         ({"backend_options": {"params": {"messages": []}}}, "messages"),
     ],
-    ids=range(24),
+    ids=range(25),
 )
 def test_wrong_arguments_are_refused_where_the_metric_is_made(fields: dict[str, Any], said: str) -> None:
     given = {"criteria_name": NAME, "rubrics": RUBRICS, "judge_model_name": "m", "api_key": SECRET, **fields}
