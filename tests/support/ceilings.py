@@ -108,6 +108,8 @@ RAISED = (
     Raise("stats", 5, "a vote's verdict does not follow from its score; one number as ks="),
     Raise("evaluation", 1, "labels of other systems are left out"),
     Raise("stats", 18, "evidence where labels were added after a decision; groups in cells of lists"),
+    Raise("stats", 10, "verdicts of a user's own table are compared with its scores; ids of rank"),
+    Raise("plots", 2, "rows without an item, or with one key"),
     Raise("notebook", 10, "labels that were added after a decision was shown"),
 )
 
