@@ -52,8 +52,8 @@ _TREES = {
     "docs/notebooks": ("/notebooks/*",),
     "docs/how-to": (
         "tuner", *(page.stem for page in sorted(_DOCS.glob("label-*.md"))), "improving", "measure-chance", "rubrics",
-        "item-criteria", "judges", "local-models", "asking", "own-tables", "compose", "imported", "share-cache",
-        "batches", "scale", "judge-bias", "gate-in-ci", "gate", "lighteval", "inspect", "plots",
+        "item-criteria", "agents", "judges", "local-models", "asking", "own-tables", "compose", "imported",
+        "share-cache", "batches", "scale", "judge-bias", "gate-in-ci", "gate", "lighteval", "inspect", "plots",
     ),
     "docs/figures": ("statistics", "calibration"),
     "docs/reference": (
@@ -84,6 +84,8 @@ _SEARCHES = {
     "docs/rubrics": "write a rubric; scoring instructions; Likert scale; prompt template; few-shot examples; Jinja; "
                     "chats; tool calls; pairwise; compare two answers",
     "docs/item-criteria": "own criteria; criteria per item; checklist; HealthBench; PaperBench; points",
+    "docs/agents": "agent; trace; trajectory; tool calls; OpenTelemetry; OpenInference; Phoenix; Langfuse; LangSmith; "
+                   "MLflow; ATIF; Codex; Claude Code; Responses API; LangChain",
     "docs/judges": "API key; choose a judge; OpenAI; Azure; Gemini; OpenRouter; rate limit; retry; timeout; budget; "
                    "spending limit; max cost; price; prices; cost of a run; seed; resume; custom function",
     "docs/local-models": "Ollama; vLLM; llama.cpp; LM Studio; self-hosted; Hugging Face model; GPU; open-weight model; "

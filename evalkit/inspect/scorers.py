@@ -23,11 +23,13 @@ from evalkit.errors import ConfigError, EvalkitError, InputError, JudgeError, Mi
 from evalkit.evaluation.checked_arguments import try_rules
 from evalkit.evaluation.evaluating import evaluate_spec
 from evalkit.evaluation.lighteval_rows import EMPTY_ANSWER, TIED, check_rubric, mean_row, sample_rows, unjudged_row
+from evalkit.readers.inspect import messages as own_messages
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.inputs import item_inputs
 from evalkit.rubrics.profiles import RubricLike
 from evalkit.tables.items import canonical
-from evalkit.tables.message_forms import Message, is_result, is_unseen, read_messages, said
+from evalkit.tables.message_files import is_unseen
+from evalkit.tables.message_forms import Message, is_result, said, stated_messages
 from evalkit.tables.messages import split
 
 try:
@@ -277,13 +279,13 @@ def _item(state: TaskState, target: Target, rubric: Rubric, inputs: Mapping[str,
 def _messages(messages: Iterable[ChatMessage]) -> list[Message]:
     """Inspect's messages in evalkit's form."""
     fields = {"role", "content", "tool_calls", "tool_call_id", "function", "error"}
-    plain = []
+    plain = list[Message]()
     for message in messages:
-        one = message.model_dump(include=fields, exclude_none=True)
+        entry = message.model_dump(include=fields, exclude_none=True)
         if all(part.type == "text" for part in message.content_list):
-            one["content"] = message.text
-        plain.append(one)
-    return read_messages(canonical(plain)) or []
+            entry["content"] = message.text
+        plain += own_messages(entry)
+    return stated_messages(canonical(plain))
 
 
 def _reference(target: Target, *, has_choices: bool) -> str | None:

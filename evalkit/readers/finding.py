@@ -7,11 +7,12 @@ from importlib import import_module
 from importlib.metadata import entry_points
 
 from evalkit.errors import ConfigError, guess, listed
-from evalkit.readers.records import CRITERIA, LABELS, Reader
+from evalkit.readers.records import CRITERIA, LABELS, TRACES, Reader
 
 GROUP = "evalkit.readers"
 _OWN = dict.fromkeys(("apex", "devai", "dr_tulu", "healthbench", "paperbench"), CRITERIA)
 _OWN |= dict.fromkeys(("argilla", "label_studio"), LABELS)
+_OWN |= dict.fromkeys(("anthropic", "atif", "inspect", "openai_responses", "openinference", "otel"), TRACES)
 
 
 def names(reads: str = "") -> list[str]:

@@ -19,6 +19,11 @@ label), ``annotator`` (a name, a number or None), ``id`` (of the tool for the it
 ``at`` (when, as text in ISO 8601).
 """
 
+TRACES = "traces"
+"""What a reader of traces reads: a list of records, as its file has them. It returns one item per trace: ``messages``
+in evalkit's form, ``task``, and if it has them ``tools``, ``item_id``, ``group_id``, ``system_id`` and further columns.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Reader:
@@ -29,23 +34,26 @@ class Reader:
     name
         The name by which users ask for it.
     reads
-        What it reads: ``criteria`` or ``labels``.
+        What it reads: ``criteria``, ``labels`` or ``traces``.
     read
         A function from one JSON value, such as the criteria of one item, to the same in evalkit's own form. What it
         does not know, it leaves as it is: evalkit then refuses it by name. It raises `InputError` for another form.
     fits
         Of labels: whether records are of exactly this form; without it, the reader has to be named.
+    opens
+        Of traces: a function from a path to its records, or to None if the file is to be read as JSON or a table.
 
     Examples
     --------
     >>> Reader("mine", "criteria", lambda cell: [renamed(entry, {"label": "text"}) for entry in cell])
-    Reader(name='mine', reads='criteria', read=<function <lambda> at 0x...>, fits=None)
+    Reader(name='mine', reads='criteria', read=<function <lambda> at 0x...>, fits=None, opens=None)
     """
 
     name: str
     reads: str
     read: Callable[[Any], Any]
     fits: Callable[[Any], bool] | None = None
+    opens: Callable[[str], Any] | None = None
 
 
 def renamed(entry: Any, names: Mapping[str, str], unused: Collection[str] = ()) -> Any:

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from itertools import repeat
 from typing import Any, Protocol
 
-from evalkit.errors import RubricError
+from evalkit.errors import InputError, RubricError
 from evalkit.tables.items import input_text, is_missing
-from evalkit.tables.message_forms import is_plain_text, media_of_cell, shown_value
-from evalkit.tables.messages import QUESTION, conversation_value, without_answer
+from evalkit.tables.message_files import is_plain_text, media_of_cell
+from evalkit.tables.message_forms import shown_value, text_of_content, warn_of
+from evalkit.tables.messages import CONVERSATIONS, QUESTION, conversation_value, without_answer
 
 QUESTIONS = ("question", "prompt", "instruction", "query", "conversation")
 BEFORE_ANSWER = (*QUESTIONS, "context", "contexts", "source", "document", "documents")
@@ -40,11 +41,15 @@ def shown_columns(rubric: Declared, columns: Mapping[str, Sequence[Any]]) -> dic
         name, optional = declared.removesuffix("?"), declared.endswith("?")
         if name in columns:
             first = next((cell for cell in columns[name] if isinstance(cell, str)), "")  # of a column, all are images
-            is_text = name not in ("conversation", "context") and media_of_cell(first) is None
-            cells = [
-                value if is_text and type(value) is str and is_plain_text(value) else _shown(name, value)
-                for value in columns[name]
-            ]
+            is_text = name not in (*CONVERSATIONS, "context") and media_of_cell(first) is None
+            unknown, cells = set[str](), list[Any]()
+            try:
+                for value in columns[name]:
+                    is_shown = is_text and type(value) is str and is_plain_text(value)
+                    cells.append(value if is_shown else _shown(name, value, unknown))
+            except InputError as problem:
+                raise InputError(f"row {len(cells)}, input {name!r}: {problem}") from None
+            warn_of(unknown, f"input {name!r}")
             cells_by_input[name] = [None if cell in ("", []) else cell for cell in cells] if optional else cells
     if {"answer", "conversation"} <= cells_by_input.keys():
         talks, answers = cells_by_input["conversation"], cells_by_input["answer"]
@@ -67,7 +72,7 @@ def inputs_by_item(shown: Mapping[str, list[Any]], n_items: int) -> list[dict[st
     return rows
 
 
-def _shown(name: str, value: Any) -> Any:
+def _shown(name: str, value: Any, unknown: set[str]) -> Any:
     """The value of one input in the form that is shown and hashed; None if it is missing."""
     if not isinstance(value, (str, list)):
         if is_missing(value):
@@ -75,10 +80,10 @@ def _shown(name: str, value: Any) -> Any:
         value = input_text(value)
     if (media := media_of_cell(value)) is not None:
         return media
-    if name == "conversation":
-        value = conversation_value(value)
+    if name in CONVERSATIONS:
+        value = conversation_value(value, unknown)
     elif not (isinstance(value, str) and is_plain_text(value)):
-        value = shown_value(value)
+        value = shown_value(text_of_content(value))
     if name == "context":
         value = [] if value in ("", [""]) else [value] if isinstance(value, str) else value
     return value

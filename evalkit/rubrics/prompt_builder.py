@@ -19,7 +19,8 @@ from evalkit.core.reply_keys import digest
 from evalkit.errors import RubricError, guess, listed
 from evalkit.rubrics.files import file_versions, read_text, rubric_folders
 from evalkit.tables.items import canonical_text
-from evalkit.tables.message_forms import is_unseen, read_messages, shown_value
+from evalkit.tables.message_files import is_unseen
+from evalkit.tables.message_forms import read_messages, shown_value
 from evalkit.tables.messages import as_json, content_text, turns
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import gzip
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from io import BytesIO
@@ -21,8 +21,11 @@ import pandas as pd
 from evalkit.core.files import BOM, check_writable, whole
 from evalkit.core.reply_keys import canonical_json
 from evalkit.errors import InputError, MissingExtraError, advise_extra, listed
+from evalkit.readers.finding import find
+from evalkit.readers.records import TRACES
 from evalkit.tables.items import LIST_INPUTS, ItemsLike, as_frame, as_items, canonical, is_missing, refuse_columns
 from evalkit.tables.lists_in_texts import list_in
+from evalkit.tables.message_forms import with_fields
 from evalkit.tables.schemas import TABLES, check, empty, required_columns
 
 _SEPARATOR = re.compile(rb'"?sep=([,;\t|])"?\r?\n', re.IGNORECASE)
@@ -244,7 +247,14 @@ def parts_of_file(path: str | Path, n_rows: int) -> Iterator[FilePart]:
 
 
 def load_items(
-    source: str | Path | ItemsLike, *, item_id: str | None = None, split: str = "train", name: str | None = None
+    source: str | Path | ItemsLike,
+    *,
+    item_id: str | None = None,
+    split: str = "train",
+    name: str | None = None,
+    form: str | None = None,
+    show: Collection[str] = (),
+    ignore: Collection[str] = (),
 ) -> pd.DataFrame:
     """Items from a file, a Hugging Face data set or a table; ids and texts stay text.
 
@@ -258,6 +268,13 @@ def load_items(
         The column that holds the ids; by default ``item_id``, else the row number.
     split, name
         Split and configuration of a hub data set.
+    form
+        The reader of traces that another program wrote: ``openai_responses``, ``anthropic``, ``inspect``, ``otel``,
+        ``openinference``, ``atif``, or that of an installed package. It makes one item per trace, with the columns
+        ``task`` and ``messages``.
+    show, ignore
+        Fields of messages that evalkit does not know: those that judges are shown, as JSON below the text, and those
+        that are left out without a warning. For all columns of messages.
 
     Returns
     -------
@@ -266,8 +283,11 @@ def load_items(
 
     Raises
     ------
+    ConfigError
+        For an unknown `form`.
     InputError
-        When the file is missing, a line is invalid (the message has its number) or ids are not unique.
+        When no message has a field of `show` or `ignore`; when the file is missing, a line is invalid (the message
+        has its number) or ids are not unique.
     MissingExtraError
         When parquet or a hub data set needs a package that is not installed.
 
@@ -276,11 +296,21 @@ def load_items(
     >>> load_items([{"item_id": "a", "question": "When?", "answer": "In May."}])["answer"].tolist()
     ['In May.']
     """
-    if not isinstance(source, (str, Path)):
-        return as_items(source, item_id=item_id)
-    if _is_file(source):
-        return as_items(read_frame(source), item_id=item_id)
-    return as_items(_load_hub(str(source), split=split, name=name), item_id=item_id)
+    rows: Any = source
+    reader = None if form is None else find(form, TRACES)
+    if isinstance(source, (str, Path)):
+        opens = reader.opens if reader is not None and Path(source).is_file() else None
+        rows = opens(str(source)) if opens is not None else None
+        if rows is None:
+            rows = read_frame(source) if _is_file(source) else _load_hub(str(source), split=split, name=name)
+    if reader is not None:
+        rows = rows if isinstance(rows, list) else [*records(as_frame(rows))]
+        try:
+            rows = reader.read([canonical(row) for row in rows])
+        except InputError as problem:
+            raise InputError(f"reading the form {form!r}: {problem}") from None
+    items = as_items(rows, item_id=item_id)
+    return with_fields(items, show, ignore) if show or ignore else items
 
 
 def _is_file(source: str | Path) -> bool:

@@ -13,20 +13,17 @@ from evalkit.errors import InputError
 from evalkit.tables import message_forms as forms
 from evalkit.tables.items import canonical, is_missing
 from evalkit.tables.lists_in_texts import list_in
-from evalkit.tables.message_fields import ABOUT, kind_of_files
-from evalkit.tables.message_forms import Message
-from evalkit.tables.typed_messages import as_messages
+from evalkit.tables.message_files import file_part, is_unseen, unseen
+from evalkit.tables.message_forms import Message, is_result, shown_value, text_of, warn_of
 
 QUESTION: Message = {"role": "question", "content": "(The question, which is shown apart, stood here.)"}
 """Stands in a conversation where the question stood, if something came between it and the answer."""
 ANSWER: Message = {"role": "answer", "content": "(The answer, which is shown apart, stood here.)"}
 """Stands where the answer stood, if the assistant did something after it."""
 
-_ROLES = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bot": "assistant", "observation": "tool"}
+CONVERSATIONS = ("conversation", "messages")
+"""Inputs of rubrics that hold messages: what is none is refused."""
 _COLUMNS = ("question", "answer", "conversation")
-_ANSWERS = ("choices", "candidates", "response", "output", "completion", "final_output", "structured_response")
-_LOGS = ("messages", "traj", "conversation", "conversations", "contents", "input")
-_SYSTEMS = ("system", "instructions", "system_prompt", "systemPrompt", "system_instruction", "systemInstruction")
 _SPEAKER_LINE = re.compile(
     r"^[ \t]*\**(user|assistant|system|tool|human|ai|bot|agent|customer|client|model|student|teacher)\**[ \t]*:\**",
     re.IGNORECASE | re.MULTILINE,
@@ -41,12 +38,8 @@ def split_messages(items: pd.DataFrame, column: str, inputs: Iterable[str] = _CO
     items
         The items.
     column
-        Its cells are lists of messages of OpenAI (``{"role": "user", "content": …}``), Anthropic, LangChain, AutoGen,
-        Pydantic AI, tau-bench, Inspect or ShareGPT (``{"from": "human", "value": …}``), also with blocks of Bedrock or
-        the AI SDK; an object that has them
-        as ``messages`` or ``traj`` (and perhaps the answer as ``choices``, ``candidates``, ``response``, ``output`` or
-        ``completion``);
-        or one of these as JSON text, or a list as pandas writes it into a CSV file.
+        Its cells are lists of messages in the form of OpenAI's chat API (``{"role": "user", "content": …}``), also as
+        JSON text, or as pandas writes a list into a CSV file. `load_items` reads other forms (``form="anthropic"``).
     inputs
         The inputs of the rubric. What is no input of its own stays in the conversation.
 
@@ -71,23 +64,20 @@ def split_messages(items: pd.DataFrame, column: str, inputs: Iterable[str] = _CO
     """
     if column not in items.columns:
         raise InputError(f"the items have no column {column!r} with messages")
-    wanted = [name for name in _COLUMNS if name in {one.removesuffix("?") for one in inputs}]
+    wanted = [name for name in _COLUMNS if name in {name.removesuffix("?") for name in inputs}]
     names = items["item_id"] if "item_id" in items.columns else items.index
-    rows = [
-        split(_messages_of_item(name, cell), wanted) for name, cell in zip(names, items[column].tolist(), strict=True)
-    ]
+    unknown, rows = set[str](), list[dict[str, Any]]()
+    for name, cell in zip(names, items[column].tolist(), strict=True):
+        try:
+            rows.append(split(messages_of(cell, unknown), wanted))
+        except InputError as error:
+            raise InputError(f"item {name!r}: {error}") from None
+    warn_of(unknown, f"column {column!r}")
     return items.assign(**{name: pd.Series([row[name] for row in rows], items.index, object) for name in wanted})
 
 
-def _messages_of_item(name: Any, cell: Any) -> list[Message]:
-    try:
-        return messages_of(cell)
-    except InputError as error:
-        raise InputError(f"item {name!r}: {error}") from None
-
-
-def messages_of(cell: Any) -> list[Message]:
-    """The messages of a cell, in one form; a missing cell has none.
+def messages_of(cell: Any, unknown: set[str] | None = None) -> list[Message]:
+    """The messages of a cell, in one form; a missing cell has none. Fields not shown are added to `unknown`.
 
     Raises
     ------
@@ -98,16 +88,9 @@ def messages_of(cell: Any) -> list[Message]:
         value = canonical(orjson.loads(cell) if isinstance(cell, str) else cell)
     except orjson.JSONDecodeError:
         value = canonical(list_in(cell) or cell)
-    if isinstance(value, Mapping):
-        value = _of_log(value)
     if value in (None, []) or (isinstance(value, str) and not value.strip()):
         return []
-    found = forms.read_messages([_named(message) for message in value]) if isinstance(value, list) else None
-    if found is None:
-        got = str(cell)[:60]
-        advice = "rewrite it in OpenAI's form, as LangChain's convert_to_openai_messages does"
-        raise InputError(f"expected a list of messages with role and content, got {got!r}; {advice}")
-    return found
+    return forms.stated_messages(value, unknown)
 
 
 def holds_chats(cells: Iterable[Any]) -> bool:
@@ -119,11 +102,16 @@ def holds_chats(cells: Iterable[Any]) -> bool:
         return False
 
 
-def conversation_value(value: Any) -> Any:
-    """A canonical value of the input `conversation` as it is hashed and shown.
+def conversation_value(value: Any, unknown: set[str] | None = None) -> Any:
+    """A canonical value of an input in `CONVERSATIONS` as it is hashed and shown: messages, or texts.
 
-    An object or a JSON text that holds messages becomes a list; a JSON text of nothing but texts stays as it is, since
-    judges have read such chats as JSON.
+    A JSON text of messages becomes a list; one of nothing but texts stays as it is, since judges have read such chats
+    as JSON. Fields not shown are added to `unknown`.
+
+    Raises
+    ------
+    InputError
+        For anything else that is no text, with the form that it looks like.
     """
     if isinstance(value, list) and forms.is_plain(value):
         return value
@@ -132,10 +120,13 @@ def conversation_value(value: Any) -> Any:
         try:
             parsed = canonical(orjson.loads(value)) if value.lstrip()[:1] in ("[", "{") else value
         except (orjson.JSONDecodeError, InputError):
-            return forms.shown_value(value)
-    given = _of_log(parsed) if isinstance(parsed, Mapping) else parsed
-    found = forms.read_messages(given) if isinstance(given, list) else None
-    return forms.shown_value(value) if found is None or (found == parsed and isinstance(value, str)) else found
+            return shown_value(value)
+    elements = parsed if isinstance(parsed, list) else [parsed]
+    is_text = not any(isinstance(element, Mapping) for element in elements)
+    if is_text or any(map(is_unseen, elements)) or (isinstance(parsed, Mapping) and file_part(parsed)):
+        return shown_value(value)
+    messages = forms.stated_messages(parsed, unknown)
+    return shown_value(value) if messages == parsed and isinstance(value, str) else messages
 
 
 def split(
@@ -178,9 +169,7 @@ def split(
         after = [*([calls] if calls["tool_calls"] else []), *later]
         earlier = turn[:place]
         if answer is not None and words(mine["content"]) != words(answer):  # the rest of it stands amid calls
-            earlier = [
-                one if one["role"] != mine["role"] or forms.is_result(one) else _without_words(one) for one in earlier
-            ]
+            earlier = [one if one["role"] != mine["role"] or is_result(one) else _without_words(one) for one in earlier]
         turn = earlier + ([ANSWER, *after] if after else [])
     if before and asked >= 0 and "question" in wanted:
         before[-1:] = [QUESTION] if turn else []
@@ -209,7 +198,7 @@ def without_answer(conversation: list[Any], question: Any, answer: Any) -> list[
 def _place_of_answer(messages: Sequence[Message], answer: str | None) -> tuple[int, bool]:
     """The number of the message that is the answer and True, or of the message that follows it and False."""
     roles = forms.speakers(messages)
-    mine = [n for n, one in enumerate(messages) if one["role"] in roles and not forms.is_result(one)]
+    mine = [n for n, one in enumerate(messages) if one["role"] in roles and not is_result(one)]
     if answer is not None:
         if same := [n for n in mine if words(messages[n]["content"]) == words(answer)]:
             return same[-1], True
@@ -232,34 +221,33 @@ def _place_of_answer(messages: Sequence[Message], answer: str | None) -> tuple[i
 def words(content: Any) -> str:
     """The texts of a content, stripped."""
     parts = content if isinstance(content, list) else [content]
-    return "\n".join(text for part in parts if (text := forms.text_of(part)) is not None).strip()
+    return "\n".join(text for part in parts if (text := text_of(part)) is not None).strip()
 
 
 def _without_words(message: Message) -> Message:
     content = message["content"]
-    kept = [part for part in content if forms.text_of(part) is None] if isinstance(content, list) else []
+    kept = [part for part in content if text_of(part) is None] if isinstance(content, list) else []
     return {**message, "content": kept or ""}
 
 
 def _told(message: Message) -> Any:
     """What is said in a message, with the fields beside it: a text, or a list if images or files stand in it."""
     value = forms.said(message["content"])
-    # who speaks, and what a program noted of it, is no part of what is said
-    fields = {name: field for name, field in further(message).items() if name not in ("name", *ABOUT)}
+    fields = message.get("shown")
     parts = [block for block in value if block != ""] if isinstance(value, list) else [value] if value else []
     value = [*parts, as_json(fields)] if fields else value
-    return value if isinstance(value, str) or forms.unseen(value) else content_text(value)
+    return value if isinstance(value, str) or unseen(value) else content_text(value)
 
 
 def further(message: Message) -> Message:
     """The fields of a message in the one form that are shown as JSON."""
-    names = ("role", "content", "tool_calls", *(_OF_RESULTS if forms.is_result(message) else ()))
-    return {name: value for name, value in message.items() if name not in names}
+    name = {} if is_result(message) or "name" not in message else {"name": message["name"]}
+    return {**name, **message.get("shown", {})}
 
 
 def is_question(message: Message) -> bool:
     """Whether the user says something in a message, which may be a question."""
-    return message["role"].lower() in forms.USERS and not forms.is_result(message)
+    return message["role"].lower() in forms.USERS and not is_result(message)
 
 
 def turns(messages: Sequence[Message]) -> Iterator[tuple[int, str, str]]:
@@ -287,29 +275,26 @@ def turns(messages: Sequence[Message]) -> Iterator[tuple[int, str, str]]:
         yield from ((at, " ".join(heading.split()), text) for heading, text in blocks)
 
 
-_OF_RESULTS = ("tool_call_id", "name", "error")
-
-
 def _blocks(message: Message, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Heading and text of what a message says: texts in a row together, reasoning and marks by themselves."""
     heading = str(message["role"])
-    error = message.get("error") if forms.is_result(message) else None
-    if forms.is_result(message):
+    error = message.get("error") if is_result(message) else None
+    if is_result(message):
         number = str(message.get("tool_call_id", ""))
         about = [number and f"result of call {number}", message.get("name") or names.get(number), error and "error"]
         heading += "".join([": ", ", ".join(map(str, filter(None, about)))] if any(about) else [])
     content = message["content"]
-    parts = content if isinstance(content, list) else [content] if content or error or forms.is_result(message) else []
+    parts = content if isinstance(content, list) else [content] if content or error or is_result(message) else []
     texts: list[str] = []
     for part in parts:
         is_reasoning = isinstance(part, Mapping) and part.get("type") == "reasoning"
-        if not is_reasoning and not forms.is_unseen(part):
+        if not is_reasoning and not is_unseen(part):
             texts.append(_text(part))
             continue
         if texts:
             yield heading, "\n".join(texts)
         texts = []
-        if forms.is_unseen(part):
+        if is_unseen(part):
             yield f"{heading}: {part['type']}, not shown", part["unseen"]
         else:
             yield f"{heading}: reasoning", part.get("text") or "(not shown)"
@@ -328,7 +313,7 @@ def _text(part: Any) -> str:
 def content_text(parts: Iterable[Any]) -> str:
     """The parts of a content as one text, with marks in place of images and files."""
     return "\n".join(
-        f"({part['type']}, not shown: {part['unseen']})" if forms.is_unseen(part) else _text(part) for part in parts
+        f"({part['type']}, not shown: {part['unseen']})" if is_unseen(part) else _text(part) for part in parts
     )
 
 
@@ -349,6 +334,10 @@ def as_json(value: Any) -> str:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2).decode()
 
 
+def _shown(value: Any, name: str) -> Any:
+    return (conversation_value if name in CONVERSATIONS else shown_value)(canonical(value))
+
+
 def value_turns(value: Any, name: str = "") -> list[tuple[str, str]]:
     r"""Who said or did what, and the text, in the order of the turns; empty if the value is no conversation.
 
@@ -365,7 +354,7 @@ def value_turns(value: Any, name: str = "") -> list[tuple[str, str]]:
     if is_missing(value) or isinstance(value, (bool, int, float)):
         return []
     try:
-        shown = conversation_value(canonical(value)) if name == "conversation" else forms.shown_value(canonical(value))
+        shown = _shown(value, name)
     except InputError:
         return []
     if isinstance(shown, list):
@@ -386,92 +375,13 @@ def value_text(value: Any, name: str = "") -> str:
     if is_missing(value) or isinstance(value, (bool, int, float)):
         return "" if is_missing(value) else str(value)
     try:
-        shown = conversation_value(canonical(value)) if name == "conversation" else forms.shown_value(canonical(value))
+        shown = _shown(value, name)
     except InputError:
         return str(value)
     if isinstance(shown, list):
         if (messages := forms.read_messages(shown)) is not None:
             return "\n\n".join(f"{heading}: {text}" for _, heading, text in turns(messages))
-        return content_text(shown) if any(map(forms.is_unseen, shown)) else "\n\n".join(map(value_text, shown))
-    if forms.is_unseen(shown):
+        return content_text(shown) if any(map(is_unseen, shown)) else "\n\n".join(map(value_text, shown))
+    if is_unseen(shown):
         return content_text([shown])
     return orjson.dumps(shown).decode() if isinstance(shown, dict) else str(shown)
-
-
-def _of_log(value: Mapping[str, Any]) -> Any:
-    """The messages of a log's object, with Anthropic's system prompt and Inspect's attachments in their places."""
-    messages = next((value[name] for name in _LOGS if isinstance(value.get(name), list)), None)
-    if messages is None and isinstance(value.get("output"), list) and isinstance(value.get("input"), str):
-        messages = [{"role": "user", "content": value["input"]}]  # OpenAI's Responses API
-    if messages is None:
-        return value
-    messages = list(as_messages([_named(turn) for turn in messages if turn is not None]))
-    ends = (turns_of[-1] for turn in reversed(messages) if (turns_of := forms.read_messages([turn])))
-    last: Message = next(ends, {"role": "user"})
-    is_open = "choices" in value or forms.is_other(last["role"]) or bool({"tool_calls", "tool_call_id"} & last.keys())
-    if (answers := _answers_beside(value)) is None and is_open:
-        return value  # shown whole, not without its answer
-    gists: list[Any] = []  # after the last question
-    for turn in reversed(messages) if answers else ():
-        turns_of = forms.read_messages([turn]) or []
-        if any(map(is_question, turns_of)):
-            break
-        gists += map(_gist, turns_of)
-    messages += [turn for turn in answers or [] if not all(gist in gists for gist in _gists(turn))]
-    for name in [name for name in reversed(_SYSTEMS) if value.get(name)]:
-        text = value[name]
-        rules = {"role": "system", **(text if isinstance(text, Mapping) else {"content": text})}
-        messages = messages if _gists(rules) in map(_gists, messages[:1]) else [rules, *messages]
-    files = {name: field for name, field in value.items() if isinstance(field, list) and kind_of_files(name, field)}
-    messages = [{"role": "user", "content": "", **files}, *messages] if files else messages
-    attached = value.get("attachments")
-    return _with_attachments(messages, attached) if isinstance(attached, Mapping) else messages
-
-
-def _gists(message: Any) -> list[Any]:
-    """What a message says and does, however it is written."""
-    return [*map(_gist, forms.read_messages([_named(message)]) or [])] or [message]
-
-
-def _gist(turn: Message) -> Any:
-    text = "".join(words(turn["content"]).split())  # pieces of a text are joined in several ways
-    return (text, turn.get("tool_calls")) if text else turn
-
-
-def _answers_beside(value: Mapping[str, Any]) -> list[Any] | None:
-    """The answer that a log's object has beside its messages, if any; None if it cannot be told."""
-    answer: Any = next((value[name] for name in _ANSWERS if value.get(name)), [])
-    if isinstance(answer, list) and len(answer) > 0 and "choices" not in value and forms.read_messages(answer):
-        return answer
-    answer = answer.get("choices", answer.get("candidates", answer)) if isinstance(answer, Mapping) else answer
-    answer = answer[0] if isinstance(answer, list) and len(answer) == 1 else answer
-    answer = answer.get("message", answer.get("text", answer)) if isinstance(answer, Mapping) else answer
-    answer = answer["content"] if isinstance(answer, Mapping) and isinstance(answer.get("content"), Mapping) else answer
-    answer = {"content": answer} if isinstance(answer, str) else answer
-    if isinstance(answer, Mapping):
-        return [{"role": "assistant", **answer}] if forms.read_messages([{"role": "assistant", **answer}]) else None
-    return None if answer else []
-
-
-def _with_attachments(value: Any, attached: Mapping[str, Any]) -> Any:
-    if isinstance(value, str):
-        return attached.get(value.removeprefix("attachment://"), value) if value.startswith("attachment://") else value
-    if isinstance(value, list):
-        return [_with_attachments(one, attached) for one in value]
-    if isinstance(value, Mapping):
-        return {name: _with_attachments(one, attached) for name, one in value.items()}
-    return value
-
-
-def _named(message: Any) -> Any:
-    """A message in the form ``{"from": "human", "value": …}`` as one with role and content."""
-    if not isinstance(message, Mapping) or "from" not in message or "role" in message:
-        return message
-    role, value = str(message["from"]), message.get("value", message.get("content", ""))
-    if role in ("function_call", "tool_call"):
-        try:
-            return {"role": "assistant", "content": "", "tool_calls": [dict(orjson.loads(value))]}
-        except (ValueError, TypeError):
-            pass
-    rest = {name: field for name, field in message.items() if name not in ("from", "value")}
-    return {**rest, "role": _ROLES.get(role, role), "content": value}

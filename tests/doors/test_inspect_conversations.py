@@ -248,9 +248,10 @@ def test_epochs_with_equal_calls_share_their_judgments_and_evaluate_finds_them()
     log, seen = evaluated([Sample(input="Oslo?")], [use_tools(weather()), generate()], outputs, CHAT, epochs=3)
     assert (len(seen), len(log.samples)) == (1, 3)
     keys = {sample.scores["judge_scorer"].metadata["judgments"][0]["key"] for sample in log.samples}
-    # the same log as items: Inspect's own form, through split_messages
-    stored = [one.model_dump() for one in read_eval_log(log.location).samples[2].messages]
-    items = ek.tables.split_messages(ek.load_items([{"log": stored}]), "log")
+    # the same log as items: by the reader of Inspect's logs, through split_messages
+    samples = ek.load_items(log.location, form="inspect")
+    assert samples["item_id"].tolist() == ["1", "1/2", "1/3"]
+    items = ek.tables.split_messages(samples.iloc[2:], "messages")
 
     @ek.Judge.function(name="spy", version="1")
     def spy(prompt: Any) -> str:

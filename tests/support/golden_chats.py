@@ -51,9 +51,6 @@ CHATS: dict[str, Any] = {
     "json text": json.dumps(
         [said("user", "one"), said("assistant", "1"), said("user", "two"), said("assistant", "2")]
     ),
-    "from and value": [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "hello"},
-                       {"from": "human", "value": "so"},
-                       {"from": "gpt", "value": "so what"}],
     "quotes json": [said("user", 'Write {"role": "user"}'),
                     said("assistant", '[{"role": "assistant", "content": null}]')],
 }  # fmt: skip

@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 
 import evalkit as ek
-from evalkit.errors import EvalkitWarning
+from evalkit.errors import EvalkitWarning, InputError
 from evalkit.tables.items import canonical
 from evalkit.tables.message_forms import read_messages
 from evalkit.tables.messages import messages_of, split, split_messages, turns
 
 WHOLE = ek.Rubric(id="w", inputs=["conversation"], criteria=[{"name": "c", "scale": {0: "a", 1: "b"}}])
-PNG = "iVBORw0KGgo" + "A" * 200
+PNG = "iVBORw0KGgo" + "Ab0/" * 250
 
 
 def call(name: str, number: str, **arguments: Any) -> dict[str, Any]:
@@ -54,15 +54,6 @@ def test_empty_fields_and_null_messages_change_nothing() -> None:
         assert made["answer"].isna().tolist() == [False, True, True]
 
 
-def test_calls_may_be_json_text() -> None:
-    log = [{**one, "tool_calls": json.dumps(one["tool_calls"])} if "tool_calls" in one else one for one in LOG]
-    assert messages_of(log) == messages_of(LOG)
-    # other text is shown, not read
-    assert [*turns(messages_of([said("assistant", "", tool_calls="find(1)")]))] == [
-        (1, "assistant: call 1, find(1)", "{}")
-    ]
-
-
 def test_a_result_before_its_call_has_the_number_of_the_call() -> None:
     early = [LOG[1], LOG[4], LOG[2], LOG[3], LOG[5]]
     read = messages_of(early)
@@ -92,24 +83,14 @@ def test_inputs_may_be_those_of_the_rubric_as_written() -> None:
     assert made.equals(split_messages(frame, "log"))
 
 
-def test_signatures_of_thoughts_are_not_shown() -> None:
-    block = {"type": "thinking", "thinking": "Hm.", "signature": "S" * 300}
-    for further in (
-        {"reasoning_content": "Hm.", "thinking_blocks": [block]},
-        {"thinking_blocks": [block]},
-        {"reasoning": "Hm.", "reasoning_details": [{"type": "reasoning.text", "text": "Hm.", "signature": "S" * 300}]},
-    ):
-        shown = [*turns(messages_of([said("user", "Q"), said("assistant", "A", **further)]))]
-        assert shown == [(1, "user", "Q"), (2, "assistant: reasoning", "Hm."), (2, "assistant", "A")]
-
-
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        (json.dumps({"screenshot": PNG, "ok": True}), "image"),
-        (f"here: {PNG}", "image"),
-        (f"{PNG[:76]}\n{PNG[76:152]}\n{PNG[152:170]}==", "image"),
-        (f"base64,{PNG} done", "image"),
+        (json.dumps({"screenshot": PNG, "ok": True}), "file"),
+        (json.dumps({"screenshot": PNG}).replace("/", "\\/"), "file"),
+        (f"here: {PNG}", "file"),
+        (f"base64,{PNG} done", "file"),
+        (f"see data:image/png;base64,{PNG[:40]}", "image"),
         ("say data:audio/wav;base64," + "A" * 200, "audio"),
         ("see data:application/pdf;base64," + "A" * 200, "file"),
     ],
@@ -119,13 +100,15 @@ def test_pictures_and_recordings_inside_a_text_are_marks(text: str, kind: str) -
     prompt = str(ek.build_prompt(WHOLE, [{"conversation": log}]))
     assert f"{kind}, not shown" in prompt
     assert "AAAAAAAAAA" not in prompt
+    assert PNG[20:60] not in prompt
     with pytest.warns(EvalkitWarning, match="an image or a file"):
         table = ek.judge([{"conversation": log}], WHOLE, "fake:strict", samples=1, progress=False)
     assert set(table["error"]) == {"unseen_image" if kind == "image" else "unseen_file"}
 
 
 def test_texts_that_only_look_like_pictures_stay() -> None:
-    for text in ("iVBORw0KGgo is how PNG starts", "R0lGOD " * 30, "https://shop.example/9j/" + "a-b/" * 40,
+    for text in ("ab12" * 250, "ACGT" * 300, "Ab0/ " * 250, PNG[:999], "-_" * 600,  # hex, DNA, words, too short, a line
+                 "iVBORw0KGgo is how PNG starts", "R0lGOD " * 30, "https://shop.example/9j/" + "a-b/" * 40,
                  "UklGR", "in CSS: data:font/woff2;base64," + "A" * 200):  # fmt: skip
         log = [said("user", text), said("assistant", "A")]
         assert messages_of(log) == log
@@ -137,17 +120,13 @@ def test_json_texts_that_are_read_as_messages_cause_no_warning() -> None:
 
 
 def test_calls_amid_an_answer_stand_in_the_conversation_and_its_words_only_in_the_answer() -> None:
-    parts = [
-        {"type": "text", "text": "I search."},
-        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"q": "x"}},
-        {"type": "web_search_tool_result", "tool_use_id": "s", "content": "found"},
-        {"type": "text", "text": "It is X."},
-    ]
-    messages = messages_of([said("user", "Q"), said("assistant", parts)])
+    searched = said("assistant", "I search.", tool_calls=[call("web_search", "s", q="x")])
+    result = said("tool", "found", tool_call_id="s")
+    messages = messages_of([said("user", "Q"), searched, result, said("assistant", "It is X.")])
     made = split(messages, answer="I search.\nIt is X.")
     assert made["answer"] == "I search.\nIt is X."
     assert [*turns(made["conversation"])][1:] == [
-        (2, "assistant: call 1, web_search", '{"q":"x"}'), (3, "tool: result of call 1, web_search", "found"),
+        (2, "assistant: call 1, web_search", '{"q": "x"}'), (3, "tool: result of call 1, web_search", "found"),
     ]  # fmt: skip
     # without an input of its own, the answer stands where it was said
     assert split(messages, ["conversation"], answer="I search.\nIt is X.")["conversation"] == messages
@@ -157,12 +136,31 @@ def test_calls_amid_an_answer_stand_in_the_conversation_and_its_words_only_in_th
     ]  # fmt: skip
 
 
-def test_an_unknown_part_is_shown_beside_the_text() -> None:
-    data = {"type": "data", "data": {"k": 1}}
-    messages = messages_of([
-        said("user", [data, {"type": "text", "text": "Q"}]), said("assistant", [{"type": "text", "text": "A"}, data])
-    ])  # fmt: skip
-    shown = '{\n  "data": {\n    "k": 1\n  },\n  "type": "data"\n}'
-    made = split(messages, answer="A")
-    assert (made["question"], made["answer"], made["conversation"]) == (f"{shown}\nQ", f"A\n{shown}", None)
-    assert made == split(messages)
+def test_an_answer_in_the_conversation_of_an_item_is_shown_once():
+    earlier = [said("user", "First?"), {"role": "assistant", "content": "One."}]
+    asked, answered = said("user", "Then?"), {"role": "assistant", "content": "Two."}
+    item = {"question": "Then?", "answer": "Two.", "conversation": [*earlier, asked, answered]}
+    prompt = str(ek.build_prompt("helpfulness", [item]))
+    assert [prompt.count(one) for one in ("First?", "One.", "Then?", "Two.")] == [1, 1, 1, 1]
+    assert str(ek.build_prompt("helpfulness", [item | {"conversation": earlier}])) == prompt
+    without = {name: value for name, value in item.items() if name != "conversation"}
+    assert str(ek.build_prompt("helpfulness", [item | {"conversation": [asked, answered]}])) == str(
+        ek.build_prompt("helpfulness", [without])
+    )
+    # the same words as an answer to another question stay
+    item = {"question": "Again?", "answer": "One.", "conversation": earlier}
+    assert str(ek.build_prompt("helpfulness", [item])).count("One.") == 2
+
+
+def test_what_is_nested_very_deep_is_read_and_lists_are_no_keys():
+    deep = json.loads("[" * 400 + "]" * 400)
+    talk = [said("user", "Q"), {"role": "tool", "content": {"a": deep}}, {"role": "assistant", "content": "A"}]
+    table = ek.judge(
+        split_messages(pd.DataFrame({"log": [talk]}), "log"), "helpfulness", "fake:strict", samples=1, progress=False
+    )
+    assert table["score"].notna().all()
+    scores = pd.DataFrame({"item_id": ["a", "b"], "score": [1, 2], "tags": [["x"], ["y"]]})
+    with pytest.raises(InputError, match="column 'tags' has a list in a cell; keep one text or number"):
+        ek.summarize(scores, by="tags", scale=(0, 2))
+    with pytest.raises(InputError, match="column 'item_id' has a list in a cell"):
+        ek.summarize(scores.assign(item_id=[["a"], ["b"]]), scale=(0, 2))

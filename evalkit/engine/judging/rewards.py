@@ -211,10 +211,14 @@ def _messages(value: Any, role: str) -> list[Message]:
     entries = canonical([cell.model_dump() if hasattr(cell, "model_dump") else cell for cell in cells])
     if entries and all(map(_is_part, entries)):
         entries = [{"role": role, "content": value if isinstance(value, str) else entries}]
-    spoken = [{"role": role} | entry if isinstance(entry, dict) and "from" not in entry else entry for entry in entries]
-    return messages_of([entry for entry in spoken if not isinstance(entry, dict) or len(entry) > 1])  # content is null
+    is_said = [isinstance(entry, dict) and bool(entry.keys() & {"content", "tool_calls"}) for entry in entries]
+    spoken = [
+        {"role": role} | entry if is_message else entry for entry, is_message in zip(entries, is_said, strict=True)
+    ]
+    # a message of nothing but a role has a content that is null
+    return messages_of([entry for entry in spoken if not isinstance(entry, dict) or entry.keys() - {"role"}])
 
 
 def _is_part(entry: Any) -> bool:
-    is_block = isinstance(entry, dict) and "type" in entry and not entry.keys() & {"role", "from", "content"}
+    is_block = isinstance(entry, dict) and "type" in entry and not entry.keys() & {"role", "content"}
     return is_block or isinstance(entry, str)

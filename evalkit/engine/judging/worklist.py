@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import math
 import warnings
@@ -29,8 +30,8 @@ from evalkit.rubrics.prompt_builder import PromptBuilder
 from evalkit.rubrics.rubric import REQUIREMENT
 from evalkit.tables.items import LIST_INPUTS, ItemsLike, as_frame, as_items
 from evalkit.tables.lists_in_texts import hold_lists
-from evalkit.tables.message_forms import unseen
-from evalkit.tables.messages import conversation_value, holds_chats
+from evalkit.tables.message_files import unseen
+from evalkit.tables.messages import CONVERSATIONS, conversation_value, holds_chats
 
 _LONG, _SHOWN = 1_000_000, 60
 _LACKS = "missing input"
@@ -387,8 +388,9 @@ def _lists_in_texts(column_of: Mapping[str, str], columns: Mapping[str, Sequence
     remarks = []
     for name, values in columns.items():
         is_answer = name.startswith("answer")  # which may be a list in some language
-        if name == "conversation":  # whose texts with calls or nulls are read as lists
-            values = [conversation_value(value) if isinstance(value, str) else value for value in values]
+        if name in CONVERSATIONS:  # whose texts with calls or nulls are read as lists
+            with contextlib.suppress(InputError):  # which is raised with its row where inputs are read
+                values = [conversation_value(value) if isinstance(value, str) else value for value in values]
         example = None if is_answer else hold_lists(values, may_be_lists=name in LIST_INPUTS)
         if example is not None:
             example = example if len(example) <= _SHOWN else f"{example[:_SHOWN]}…"

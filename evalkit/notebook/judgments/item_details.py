@@ -17,7 +17,8 @@ from evalkit.evaluation import Evaluation
 from evalkit.rubrics import Rubric, build_prompt
 from evalkit.rubrics.scales import Scale
 from evalkit.tables.files import records
-from evalkit.tables.message_forms import is_unseen, shown_value
+from evalkit.tables.message_files import is_unseen
+from evalkit.tables.message_forms import shown_value
 from evalkit.tables.messages import value_text, value_turns
 
 

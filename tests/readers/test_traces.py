@@ -1,0 +1,116 @@
+"""Traces of other programs: read whole by the reader that the user names, or refused with the line that works."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stories import FORMS, as_openai, story_of, told
+
+import evalkit as ek
+from evalkit.errors import ConfigError, InputError
+from evalkit.readers import names
+from evalkit.tables.messages import messages_of, turns
+
+USER, SAID = {"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}
+
+
+def headings(messages: Any) -> list[tuple[str, str]]:
+    """Who did what, without marks of errors, which not all forms have."""
+    rows = [(heading.removesuffix(", error"), text) for _, heading, text in turns(messages_of(messages))]
+    return [(head, json.loads(text)["key"] if text.startswith('{"key"') else text.removeprefix("unknown: "))
+            for head, text in rows]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_conversation_is_the_same_whoever_exported_it(form: str, tmp_path: Path) -> None:
+    draw = random.Random(7)
+    for _ in range(30):
+        story = story_of(draw)
+        if form in ("otel", "openinference"):  # what the user says after the last answer is in no span
+            story.goodbye = ""
+        path = tmp_path / "traces.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in FORMS[form](story)), encoding="utf-8")
+        items = ek.load_items(path, form=form)
+        assert len(items) == 1
+        assert headings(items["messages"][0]) == told(story) == headings(as_openai(story))
+        assert items["task"][0] == story.turns[0].question
+
+
+def test_the_readers_of_traces_are_found_by_name_and_other_names_are_refused(tmp_path: Path) -> None:
+    assert set(FORMS) == set(names("traces"))
+    with pytest.raises(ConfigError, match=r"unknown reader 'otl'; did you mean 'otel'\?"):
+        ek.load_items([USER], form="otl")
+    with pytest.raises(ConfigError, match="'apex' is no reader of traces"):
+        ek.load_items([USER], form="apex")
+    for form in FORMS:
+        with pytest.raises(InputError, match=f"reading the form '{form}': "):
+            ek.load_items([{"id": 1, "text": "no trace"}], form=form)
+
+
+def test_a_history_that_an_agent_shortened_and_repeated_words_are_kept() -> None:
+    def chat(start: int, asked: list[str], answered: str, trace: str = "t") -> dict[str, Any]:
+        written = [{"role": "user", "parts": [{"type": "text", "content": text}]} for text in asked]
+        reply = [{"role": "assistant", "parts": [{"type": "text", "content": answered}]}]
+        attributes = {"gen_ai.input.messages": json.dumps(written), "gen_ai.output.messages": json.dumps(reply)}
+        return {"traceId": trace, "startTimeUnixNano": str(start), "attributes": attributes}
+
+    spans = [chat(9, ["yes"], "1"), chat(10, ["yes", "yes"], "2"), chat(11, ["short"], "3"), chat(5, ["o"], "p", "u")]
+    items = ek.load_items(spans, form="otel").set_index("item_id")
+    assert [message["content"] for message in items["messages"]["t"]] == ["yes", "1", "yes", "2", "short", "3"]
+    assert [message["content"] for message in items["messages"]["u"]] == ["o", "p"]
+    tool = {"traceId": "t", "startTimeUnixNano": "12", "attributes": {
+        "gen_ai.tool.call.id": "c", "gen_ai.tool.name": "look", "gen_ai.tool.call.result": '{"n": 1}'}}  # fmt: skip
+    last = ek.load_items([*spans, tool], form="otel")["messages"][0][-1]
+    assert last == {"role": "tool", "tool_call_id": "c", "name": "look", "content": {"n": 1}}
+    with pytest.raises(InputError, match="no span of trace 'x' has messages; switch on the capture of messages"):
+        ek.load_items([{"traceId": "x", "attributes": {"gen_ai.operation.name": "chat"}}], form="otel")
+
+
+FOREIGN: list[tuple[Any, str]] = [
+    ([{"attributes": {"gen_ai.input.messages": "[]"}}], "OpenTelemetry's GenAI spans: use .*form='otel'"),
+    ({"attributes": {"llm.input_messages.0.message.role": "user"}}, "OpenInference: use .*form='openinference'"),
+    ({"schema_version": "ATIF-v1.7", "steps": []}, "ATIF: use .*form='atif'"),
+    ([USER, {"role": "assistant", "content": [{"type": "tool_use", "name": "f"}]}], "Anthropic: use .*'anthropic'"),
+    ([USER, {"type": "function_call", "name": "f"}], "Responses API: use .*form='openai_responses'"),
+    ([{"type": "session_meta", "payload": {"id": "s"}}], "a session of Codex: use"),
+    ([USER | {"source": "input"}, {"role": "assistant", "tool_calls": [{"function": "f"}]}], "Inspect: use"),
+    ([{"from": "human", "value": "Q"}], "ShareGPT: use"),
+    ([{"type": "human", "content": "Q"}], "LangChain: use .*convert_to_openai_messages"),
+    ([{"role": "user", "parts": [{"text": "Q"}]}], "Gemini or the AI SDK: use"),
+    ({"messages": [USER, SAID], "reward": 0}, r"an object around its messages: use log\['messages'\]"),
+    ({"info": {"assessments": ["GOOD"]}, "data": {"spans": [{"attributes": {"mlflow.spanInputs": "{}"}}]}}, "MLflow"),
+    ([USER, {"role": "assistant", "content": {"novel": 1}}], "rewrite it in OpenAI's form"),
+    ([USER, {"role": "assistant", "tool_calls": "f(1)"}], "rewrite it in OpenAI's form"),
+]
+
+
+@pytest.mark.parametrize(("trace", "line"), FOREIGN, ids=range(len(FOREIGN)))
+@pytest.mark.parametrize("name", ["conversation", "messages"])
+def test_what_is_not_the_stated_form_is_refused_with_the_line_that_works(trace: Any, line: str, name: str) -> None:
+    rubric = ek.Rubric(id="r", inputs=[name], criteria=[{"name": "c", "scale": {0: "a", 1: "b"}}])
+    for cell in (trace, json.dumps(trace)):
+        with pytest.raises(InputError, match=rf"row 1, input '{name}': expected a list of messages .*{line}"):
+            ek.judge([{name: [USER]}, {name: cell}], rubric, "fake:strict", samples=1, progress=False)
+
+
+def test_fields_that_are_not_shown_are_named_and_shown_or_left_out_as_the_user_says() -> None:
+    log = [USER | {"documents": [{"text": "It opens at nine."}], "cost": 1}, SAID | {"raw": {"goal": "SECRET"}}]
+    rubric = ek.Rubric(id="r", inputs=["conversation"], criteria=[{"name": "c", "scale": {0: "a", 1: "b"}}])
+    with pytest.warns(
+        ek.errors.EvalkitWarning, match="not shown the fields 'cost', 'documents', 'raw' of messages; to show"
+    ):
+        prompt = str(ek.build_prompt(rubric, [{"conversation": log}]))
+    assert "nine" not in prompt
+    assert "SECRET" not in prompt
+    items = ek.load_items([{"conversation": log}], show=["documents"], ignore=["cost", "raw"])
+    prompt = str(ek.build_prompt(rubric, items))  # no warning
+    assert prompt.count("It opens at nine.") == 1
+    assert "SECRET" not in prompt
+    split = ek.tables.split_messages(items, "conversation")
+    assert split["question"][0] == 'Q\n{\n  "documents": [\n    {\n      "text": "It opens at nine."\n    }\n  ]\n}'
+    with pytest.raises(InputError, match="no message has the field 'documnts'; they have 'content', 'cost'"):
+        ek.load_items([{"conversation": log}], show=["documnts"])
