@@ -229,7 +229,7 @@ class TestFence:
         # a part that is no text is shown as it is, or marked, never dropped
         odd = [{"type": "odd", "url": "u"}]
         assert '"url": "u"' in inside([{"role": "user", "content": odd}])
-        picture = [{"type": "image", "url": "u"}]
+        picture = [{"type": "image_url", "image_url": {"url": "u"}}]
         marked = inside([{"role": "user", "content": picture}])
         assert re.sub(r" \(\w+\)", "", marked) == "--- 1 user: image, not shown ---\nu"
         assert inside([{"role": "user", "content": "x"}, "stray"]).count("---") == 4

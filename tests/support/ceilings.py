@@ -120,6 +120,8 @@ RAISED = (
     Raise("readers", 2, "a node of PaperBench with another parent than the node above it"),
     Raise("readers", 3, "annotators of Label Studio by username, and skipped annotations of older exports"),
     Raise("stats", 18, "evidence where labels were added after a decision; groups in cells of lists"),
+    Raise("stats", 10, "verdicts of a user's own table are compared with its scores; ids of rank"),
+    Raise("plots", 2, "rows without an item, or with one key"),
     Raise("notebook", 10, "labels that were added after a decision was shown"),
 )
 
