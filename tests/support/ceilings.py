@@ -107,7 +107,7 @@ RAISED = (
     Raise("engine", 4, "weights beside criteria are seen at the first step that has criteria"),
     Raise("readers", 6, "texts in signed lists of DR Tulu; what is not of Argilla's form is refused"),
     Raise("readers", 460, "traces of six programs, which were read in tables, and what a foreign form looks like"),
-    Raise("engine", 2, "a conversation that is refused is refused with its row"),
+    Raise("engine", 3, "a conversation that is refused is refused with its row"),
     Raise("inspect", 2, "messages by the reader of Inspect"),
     Raise("notebook", 1, "files of messages by a module of their own"),
     Raise("stats", 5, "a vote's verdict does not follow from its score; one number as ks="),
