@@ -13,7 +13,7 @@ from evalkit.rubrics.row_scales import counted_labels, measures
 from evalkit.stats.intervals import Interval, Transform, effective_clusters, jackknife, unit_codes
 from evalkit.stats.notes import Note, Notes, joined, keep_facts
 from evalkit.tables import schemas
-from evalkit.tables.grouping import ClustersLike, Floats, Ints, group, small
+from evalkit.tables.grouping import ClustersLike, Floats, Ints, factorized, group, small
 
 CRITERION_KEY = ["rubric", "rubric_version", "criterion"]
 JUDGE_KEY = [*CRITERION_KEY, "judge"]
@@ -132,6 +132,8 @@ def own_clusters(table: pd.DataFrame, clusters: ClustersLike | None) -> Clusters
     """The clusters passed, else those of the table's own column `group_id`."""
     if clusters is not None or not {"item_id", "group_id"} <= {*table.columns}:
         return clusters
+    for key in ("item_id", "group_id"):
+        factorized(table[key], key)  # an error for cells that are lists
     groups = table[["item_id", "group_id"]].dropna().drop_duplicates()
     if groups["item_id"].duplicated().any():
         item = groups.loc[groups["item_id"].duplicated(), "item_id"].iloc[0]

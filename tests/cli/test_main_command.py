@@ -169,6 +169,7 @@ def test_fail_on_worse_is_the_only_failure_of_compare(run) -> None:
     assert "--labels" in err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lost", ["before", "after", "both"])
 def test_the_gate_of_compare_is_shut_where_too_little_was_compared(run, lost: str) -> None:
     row = {"question": "How long?", "context": ["The shop takes goods back for 30 days."], "answer": "30 days."}
@@ -195,6 +196,7 @@ def test_the_gate_of_compare_is_shut_where_too_little_was_compared(run, lost: st
     assert run("compare", "before.jsonl", "after.jsonl")[0] == 0, "nothing was asked of it"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("judges", [1, 3])
 def test_too_few_items_to_find_anything_worse_are_told(judges: int) -> None:
     names = ["fake:strict", "fake:lenient", "fake:first"][:judges]

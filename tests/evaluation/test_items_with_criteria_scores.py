@@ -110,6 +110,7 @@ def test_points_of_criteria_items_and_axes():
     assert min(n_open, n_blocked, n_scored) > 0
 
 
+@pytest.mark.long
 def test_the_share_of_criteria_met_is_the_same_on_the_page_and_in_the_browser(tmp_path: Path) -> None:
     given = [{"item_id": 1, "answer": "x", "criteria": ["met by one", "met by two", "met by three", "met by twelve"]}]
     jury = [ek.Judge.function(lambda prompt, word=word: str(int(word in str(prompt))), name=word, version="1")

@@ -170,6 +170,7 @@ def test_what_cannot_be_is_an_error_with_its_item_before_anything_is_asked(cell:
     assert found[["severity", "where"]].values.tolist() == [["error", "bad"]]
 
 
+@pytest.mark.long
 def test_a_text_of_a_list_that_was_cut_is_an_error_and_a_criterion_in_brackets_none() -> None:
     cell = [{"text": "Names [x]", "points": 2}, {"text": 'Says "y"', "requires": ["1"]}]
     texts = ["a", "it's [b]", '"c"']
@@ -295,6 +296,7 @@ def test_the_sign_of_the_points_is_a_column() -> None:
     assert "wording" not in rows  # words say nothing of a criterion's worth
 
 
+@pytest.mark.long
 def test_ten_thousand_criteria_of_one_item_are_read_and_checked() -> None:
     criteria = [
         {"id": n, "text": f"{'Not ' * (n % 2)}number {n}", "requires": [n - 1] if n else []} for n in range(10_000)

@@ -24,6 +24,7 @@ DOORS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("door", DOORS)
 def test_groups_are_the_clusters_wherever_they_stand(door: str) -> None:
     table, figures = DOORS[door]

@@ -86,6 +86,7 @@ def test_peoples_labels_that_were_merged_in_change_no_figure_in_silence(kind):
     assert refused if kind != "none" else n_same
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["codes", "rule", "range", "low"])
 def test_labels_of_the_scores_themselves_are_no_error(kind):
     table, people, _ = merged([*SCALES].index(kind))

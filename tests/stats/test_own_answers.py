@@ -243,6 +243,7 @@ def test_anything_else_is_an_error_that_names_the_cell(what):
         ek.vote(judgments({("i", "x"): ["art"]}, NAMES), method=lambda s: 1)
 
 
+@pytest.mark.long
 def test_a_verdict_needs_no_pass_rule_in_any_step():
     """The verdicts of 60 items x 3 judges, on scales without a rule, against plain Python."""
     draw = random.Random(7)

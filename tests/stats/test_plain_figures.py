@@ -268,6 +268,7 @@ def test_few_or_no_rows_and_tables_of_groupby():
     assert "pass scale=" in estimate["notes"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scale", [None, (0, 3), Scale((0, 1, 3), level="interval")])
 def test_numbers_are_counted_and_never_the_ends_of_their_scale(scale):
     draw = random.Random(8)

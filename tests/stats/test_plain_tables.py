@@ -562,6 +562,7 @@ def test_numbers_in_descending_order_are_not_turned_in_silence(codes):
     assert ek.vote(J, scale={2: "", 1: "", 0: ""})["score_norm"].tolist() == [1, 1, 0.5, 0, 0.5, 0.5]
 
 
+@pytest.mark.long
 def test_verdicts_are_no_codes_of_a_longer_scale():
     for spell in (bool, str, lambda value: str(value).upper(), np.bool_):
         for column in ("score", "label"):
@@ -575,6 +576,7 @@ def test_verdicts_are_no_codes_of_a_longer_scale():
     assert ek.vote(named, scale={0: "false", 1: "half", 2: "true"})["score"].tolist() == [2, 0]
 
 
+@pytest.mark.long
 def test_numbers_of_32_bits_are_equal_to_those_of_64():
     draw = np.random.default_rng(2)
     table = pd.DataFrame({"item_id": range(40), "judge": "a", "score": np.round(draw.random(40), 3)})

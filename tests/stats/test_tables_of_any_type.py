@@ -194,6 +194,7 @@ def test_the_same_figures_or_a_clear_error(name):
         function(twice)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_no_row_one_row_and_nothing_scored(name):
     table, function = FUNCTIONS[name]
@@ -257,6 +258,7 @@ def test_tables_of_others_are_told_how_they_become_one(name, kind):
         function(make(table))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", OF_TABLES)
 @pytest.mark.filterwarnings("ignore::evalkit.errors.EvalkitWarning")
 def test_a_column_that_is_not_there_is_no_fault_of_pandas(name):

@@ -348,6 +348,7 @@ class TestSources:
         with pytest.raises(InputError, match=message):
             as_items(source)
 
+    @pytest.mark.long
     def test_columns_are_no_item_unless_they_may_be_one(self, tmp_path):
         draw = random.Random(4)
         texts = {name: lambda n: [draw.choice(["", "a", "b c"]) for _ in range(n)] for name in ("question", "answer")}

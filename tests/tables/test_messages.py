@@ -37,6 +37,7 @@ def apart(log: Any, inputs: Any = ("question", "answer", "conversation")) -> dic
     return split_messages(pd.DataFrame({"log": pd.Series([log], dtype=object)}), "log", inputs).iloc[0].to_dict()
 
 
+@pytest.mark.long
 def test_a_name_in_a_log_makes_no_heading_of_its_own():
     draw = random.Random(1)
     for turn in range(200):

@@ -370,6 +370,7 @@ def test_options_that_cannot_be_applied_are_refused():
         alt_test(plain, two, 0.2, ties="half")
 
 
+@pytest.mark.long
 def test_the_alternative_annotator_test_counts_ties_as_asked_for():
     # Both annotators say the same everywhere. The judge is right twice, tied between the right and another label twice.
     votes = votes_of(

@@ -211,9 +211,9 @@ def _messages(value: Any, role: str) -> list[Message]:
     entries = canonical([cell.model_dump() if hasattr(cell, "model_dump") else cell for cell in cells])
     if entries and all(map(_is_part, entries)):
         entries = [{"role": role, "content": value if isinstance(value, str) else entries}]
-    has_words = [isinstance(entry, dict) and bool(entry.keys() & {"content", "tool_calls"}) for entry in entries]
+    is_said = [isinstance(entry, dict) and bool(entry.keys() & {"content", "tool_calls"}) for entry in entries]
     spoken = [
-        {"role": role} | entry if is_message else entry for entry, is_message in zip(entries, has_words, strict=True)
+        {"role": role} | entry if is_message else entry for entry, is_message in zip(entries, is_said, strict=True)
     ]
     # a message of nothing but a role has a content that is null
     return messages_of([entry for entry in spoken if not isinstance(entry, dict) or entry.keys() - {"role"}])

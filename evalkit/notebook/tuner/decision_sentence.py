@@ -206,6 +206,7 @@ def _compared(session: Session, evaluation: Evaluation) -> Decision:
         n_versions=n_tried(session),
         labels="the labels that you tune on",
         unseen=f"held-out labels: not looked at{so_far}" if has_held else "no labels are held out",
+        is_later=session.labels.is_later((runs.current, runs.against), session.shown_criterion),
         n_items=len(session.items),
         dev_share=of_criterion.loc[is_dev, "item_id"].nunique() / n_labelled if has_held else 1.0,
         seconds=session.seconds_per_label(),

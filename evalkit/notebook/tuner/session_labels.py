@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,6 +54,7 @@ class Labels:
         is_same_cell = history.state.get("initial_annotator", "me") == annotator  # else the cell names another person
         self.annotator: str = history.state.get("annotator", annotator) if is_same_cell else annotator
         self.looks: dict[str, dict[str, Any]] = history.state.get("looks", {})
+        self._shown: dict[str, int] = history.state.get("shown", {})
         items, rubric, worklist = setup.items, setup.spec.rubric, Worklist.of(setup.spec, setup.items, quiet=True)
         texts = text_hashes(rubric, items, setup.spec.inputs)
         table = None if labels is None else as_labels(labels, items, rubric, inputs=setup.spec.inputs)
@@ -73,7 +74,7 @@ class Labels:
         split_by = {"split_by": "item" if history.was_split else "text"}
         names = {"initial_annotator": annotator}
         history.parts.append(lambda: {"annotator": self.annotator, "looks": self.looks} | names | split_by)
-        history.parts.append(lambda: {"given_labels": self._given_labels()})
+        history.parts.append(lambda: {"given_labels": self._given_labels(), "shown": self._shown})
 
     def _given_labels(self) -> dict[str, dict[str, int]]:
         """How many labels were passed in; those of the last session as long as it says that they are missing."""
@@ -105,6 +106,17 @@ class Labels:
         """The labels of judged items that all figures of a version use: dev and held-out."""
         labels, _ = drop_new_annotators(labels_on_scale(self.log.counted, criterion, evaluation.rubric))
         return labels.loc[labels["item_id"].isin(evaluation.scores["item_id"])]
+
+    def is_later(self, versions: Iterable[str], criterion: str) -> bool:
+        """Were dev labels added since a decision on these two versions was first shown? It is, by this call."""
+        labels = self.log.counted
+        n_labels = int((labels["criterion"].eq(criterion) & labels["part"].eq(DEV)).sum())
+        about = " ".join([*sorted(versions), criterion])
+        if about not in self._shown:
+            with self._history.lock:
+                self._shown[about] = n_labels
+                self._history.save()
+        return n_labels > self._shown[about]
 
     def last_look(
         self, about: str, evaluation: Evaluation | None, criterion: str, against: Evaluation | None

@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from evalkit.errors import InputError, listed
 from evalkit.rubrics.given_scales import ScaleLike
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import Scale, folded
@@ -110,10 +109,6 @@ def checked(
     if is_of_one and people["criterion"].nunique() == 1 and len(frame):
         people = people.assign(criterion=frame["criterion"].iloc[:1].repeat(len(people)).array)  # both are of one
     people = people.loc[people["label"].notna().to_numpy()]
-    if len(people) and len(frame) and not set(people["criterion"].unique()) & set(frame["criterion"].unique()):
-        fact = f"the labels are for criterion {listed(people['criterion'].unique())}"
-        advice = f"but criterion {listed(frame['criterion'].unique())} was judged"
-        raise InputError(f"{fact}, {advice}; in the labels, use the criterion's name in the rubric")
     return frame, label_values.of_items(people, frame), keys
 
 

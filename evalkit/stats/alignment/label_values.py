@@ -16,7 +16,7 @@ from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import TEXT_HASH, LabelsLike, as_labels, of_judged, verdict_word
 from evalkit.rubrics.scales import Scale, code_text, has_thousands, number
 from evalkit.stats.alignment.agreement_measures import Answers
-from evalkit.stats.plain_tables import with_index
+from evalkit.stats.plain_tables import refuse_twice, with_index
 from evalkit.stats.result_tables import own_clusters
 from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Ints, match_ids, refuse_doubles, tally
 from evalkit.tables.schemas import LABEL_KEY, check
@@ -73,7 +73,7 @@ def of_items(labels: pd.DataFrame, judged: pd.DataFrame, after: pd.DataFrame | N
     ------
     InputError
         When under half of the labels and of the items match, two labels of one annotator are of one item and criterion,
-        as with ids 1 and 1.0, or the labels are of another rubric.
+        as with ids 1 and 1.0, no label is of a criterion that was judged, or the labels are of another rubric.
     """
     criteria = judged["criterion"].unique()
     heads = pd.concat([table.drop(columns="item_id") for table in (judged, after) if table is not None])
@@ -82,7 +82,12 @@ def of_items(labels: pd.DataFrame, judged: pd.DataFrame, after: pd.DataFrame | N
         notes |= dict.fromkeys(labels.attrs.get(LOST_IDS, ()))
         notes |= dict.fromkeys([_UNCHECKED] if TEXT_HASH in labels else ())
         notes |= dict.fromkeys(_doubtful_names(labels, [*map(str, criteria)]))
-    is_judged = labels["criterion"].isin(criteria) & labels["label"].notna()
+    has_label = labels["label"].notna()
+    is_judged = labels["criterion"].isin(criteria) & has_label
+    if has_label.any() and len(judged) and not is_judged.any():
+        fact = f"the labels are for criterion {listed(labels.loc[has_label, 'criterion'].unique())}"
+        advice = "in the labels, use the criterion's name in the rubric"
+        raise InputError(f"{fact}, but criterion {listed(criteria)} was judged; {advice}")
     item_ids = pd.Index(judged["item_id"].unique(), dtype="str")
     ids = labels["item_id"].astype(object)
     ids[is_judged] = match_ids(pd.Index(ids[is_judged]), item_ids, "labels", "item")
@@ -121,7 +126,9 @@ def _plain_name(name: str) -> str:
 def clusters_for(judged: object, clusters: ClustersLike | None) -> ClustersLike | None:
     """The clusters passed, else those of an evaluation or of a table's own column `group_id`."""
     if isinstance(judged, pd.DataFrame):
-        return own_clusters(with_index(judged), clusters)
+        table = with_index(judged)
+        refuse_twice(table, "judgments" if "sample" in table else "votes")
+        return own_clusters(table, clusters)
     return getattr(judged, "clusters", None) if clusters is None else clusters
 
 

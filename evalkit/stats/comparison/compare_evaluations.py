@@ -38,7 +38,8 @@ _COLUMNS = (
     "count: n_common n_clusters; number: n_clusters_effective; count: n_scored n_verdicts; Int64: changed",
     "count: n_asked_again",
     "number: change_p change_p_holm chance_up_to floor±; text: floor_source; Int64: n_floor fixed broke",
-    "count: n_paired n_paired_clusters; Int64: n_rarer; number: effect_by_before_rule±; text: against",
+    "count: n_paired n_paired_clusters; Int64: n_clusters_fixed n_clusters_broke n_rarer",
+    "number: effect_by_before_rule±; text: against",
     "number: effect± mcnemar_p mcnemar_p_holm mean_difference difference_low difference_high difference_sd item_change",
     "number: sign_flip_p sign_flip_p_holm score_difference±; text: notes",
 )
@@ -115,7 +116,8 @@ def compare(
           other nominal criteria ``labels``: right is the label that most people gave, and a tied pair is a
           tie), `effect` = (fixed − broke)/n
           with a cluster interval (Agresti and Min 2005), n being the `n_paired` items (in `n_paired_clusters`) that
-          could be fixed or broken, `mcnemar_p` (mid-p, by clusters). Labels count by the pass rule of `after`, so that
+          could be fixed or broken, `mcnemar_p` (mid-p, by clusters), `n_clusters_fixed` and `n_clusters_broke` (of how
+          many clusters more were fixed than broken, and the reverse). Labels count by the pass rule of `after`, so that
           only verdicts can be fixed or broken; `effect_by_before_rule`: by that of `before`, if it is another. Where
           the two disagree, no decision says which side to keep;
         - `n_rarer`: in how many clusters of these people, or the judges of `after`, have another verdict than their
@@ -427,7 +429,10 @@ def _effect(steps: Floats, units: Ints, notes: Notes) -> dict[str, Any]:
     """What became better (steps of 1) and worse (−1), with the test of McNemar."""
     fixed, broke = int((steps > 0).sum()), int((steps < 0).sum())
     row = figure_row("effect", float(steps.mean()), change_interval(steps, units), notes)
-    row |= {"n_paired": len(steps), "n_paired_clusters": len(np.unique(units))}
+    codes = np.unique(units, return_inverse=True)[1]
+    sums = np.bincount(codes, weights=steps)
+    row |= {"n_paired": len(steps), "n_paired_clusters": len(sums)}
+    row |= {"n_clusters_fixed": int((sums > 0).sum()), "n_clusters_broke": int((sums < 0).sum())}
     return row | {"fixed": fixed, "broke": broke, "mcnemar_p": mcnemar_midp(steps, units)}
 
 

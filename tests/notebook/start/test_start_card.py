@@ -952,6 +952,7 @@ def test_a_column_of_codes_with_few_rows_each_is_the_group(name, values, is_grou
     assert any(f"which items belong together: {name!r}" in note for note in card.notes) is (is_group is None)
 
 
+@pytest.mark.long
 def test_a_new_rubric_is_named_after_the_file(tmp_path):
     for file, name in (
         ("Chats May 2026.csv", "chats-may-2026"), ("support.jsonl", "support"), ("safety.csv", "safety-new"),
@@ -1114,6 +1115,7 @@ CRITERIA = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", CRITERIA)
 def test_a_column_of_criteria_opens_the_tuner_on_one_row_per_criterion(kind, tmp_path):
     table = [

@@ -482,6 +482,7 @@ def test_the_lead_sees_who_has_not_begun_and_who_only_skipped(tmp_path: Path) ->
         assert people()[0] == ["Ben", 1, 30]
 
 
+@pytest.mark.long
 def test_a_decision_is_a_label_of_its_own(tmp_path: Path) -> None:
     log = tmp_path / "r.labels.jsonl"
     labelled(log)
@@ -526,6 +527,7 @@ def test_a_decision_is_a_label_of_its_own(tmp_path: Path) -> None:
     assert form(lead)["people"][-1][1] == 14
 
 
+@pytest.mark.long
 def test_the_lead_compares_meanings_counts_all_pairs_and_the_newest_decision_holds(tmp_path: Path) -> None:
     items = [{"item_id": f"i{at:02}", "answer": f"a{at}"} for at in range(12)]
     scales = [{"name": "percent", "level": "interval", "scale": {0: "none", 10: "all"}},

@@ -113,6 +113,21 @@ def test_two_versions_and_what_stands_beside_them(tmp_path: Path) -> None:
             assert (payload["sign"], payload["mark"]) == ("✗", "worse")
 
 
+def test_labels_that_came_after_a_decision_are_later_ones(tmp_path: Path) -> None:
+    """Where 30 of 40 items were labelled when two versions were first shown; also after a restart, in either order."""
+    session = session_of(tmp_path, [set(range(8)), set()], n_labels=30)
+    assert decision_of(session) is not None
+    versions = [session.runs.against, session.runs.current]
+    assert not session.labels.is_later(versions, "c")
+    for at in range(30, 40):
+        session.label(f"i{at}", TRUTH[f"i{at}"])
+    session.labels.count_annotator(session.labels.annotator, counts=True)
+    assert session.labels.is_later(versions[::-1], "c")
+    again = session_of(tmp_path, [], n_labels=30)
+    assert again.labels.is_later(versions, "c")
+    assert not again.labels.is_later(versions, "another")
+
+
 def test_versions_that_judge_the_criterion_alike_count_once(tmp_path: Path) -> None:
     session = session_of(tmp_path, [{0}, {1}, {2}, {3}])
     assert n_tried(session) == 4

@@ -251,6 +251,7 @@ def test_a_python_dict_with_any_escape_gives_no_warning(why: str) -> None:
     assert parsed[0].code is None or parsed[0].explanation == why.replace("\\\\", "\\").replace("\\'", "'")
 
 
+@pytest.mark.long
 def test_lines_with_numbers_and_words_of_the_scale_are_read_and_what_is_cut_off_is_not() -> None:
     scale = load_rubric("requirement").criteria[0].scale
     marks = ["{}. {}", "{}: {}", "{}) {}", "({}) {}", "**{}.** {}", "- {}: {}", "#{}: {}",

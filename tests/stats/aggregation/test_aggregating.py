@@ -387,6 +387,7 @@ def test_nominal_has_a_pass_rate_and_no_mean():
     assert math.isnan(row["worst"])
 
 
+@pytest.mark.long
 def test_no_note_calls_scored_items_unscored():
     """Every mix of clear, tied and unreadable items, on scales with and without numbers and pass rules."""
     for scale, clear, other in ((NAMES, "art", "law"), (TOPIC, "art", "law"), (ORDINAL, 2, 0), (BINARY, 1, 0)):

@@ -79,6 +79,7 @@ def test_equal_judges_have_a_lead_of_nothing():
     assert f"best of 3 judges {TEXT}: 0.00 above y, on the same items" in found["x"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("m", [3, 8])
 def test_the_lead_of_the_best_of_equally_good_judges_holds_nothing(m):
     # Equally good judges: the best looks better than it is by more than a standard error, and the note says so.

@@ -21,6 +21,7 @@ def judged(words, seed=0):
     return votes, labels, given
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("words", "pass_at"), [*zip(CASES, [1, 2, 1, 2], strict=True)])
 def test_a_word_of_the_scale_is_its_level_at_every_door(words, pass_at):
     votes, labels, given = judged(words)

@@ -62,6 +62,7 @@ def test_points_of_two_judges_are_compared_by_item_with_clusters_of_prompts() ->
         assert by_axis.loc[axis, "score_difference"] == pytest.approx((means["score_y"] - means["score_x"]).mean())
 
 
+@pytest.mark.long
 def test_systems_are_ranked_by_the_points_of_their_answers_to_one_prompt() -> None:
     rows = made_rows(3)
     table = ek.points(met(rows, 5), rows)
