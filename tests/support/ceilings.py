@@ -112,6 +112,7 @@ RAISED = (
     Raise("notebook", 1, "files of messages by a module of their own"),
     Raise("stats", 5, "a vote's verdict does not follow from its score; one number as ks="),
     Raise("evaluation", 1, "labels of other systems are left out"),
+    Raise("stats", 10, "pass^k and pass@k"),
     Raise("stats", 18, "evidence where labels were added after a decision; groups in cells of lists"),
     Raise("notebook", 10, "labels that were added after a decision was shown"),
 )
