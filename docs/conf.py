@@ -52,7 +52,8 @@ _TREES = {
     "docs/notebooks": ("/notebooks/*",),
     "docs/how-to": (
         "tuner", *(page.stem for page in sorted(_DOCS.glob("label-*.md"))), "improving", "measure-chance", "rubrics",
-        "item-criteria", "agents", "judges", "local-models", "asking", "own-tables", "compose", "imported",
+        "item-criteria", "agents", "judges", "local-models", "asking", "decisions", "own-tables", "compose",
+        "imported",
         "share-cache", "batches", "scale", "judge-bias", "gate-in-ci", "gate", "lighteval", "inspect", "plots",
     ),
     "docs/figures": ("statistics", "calibration"),
@@ -91,6 +92,7 @@ _SEARCHES = {
     "docs/local-models": "Ollama; vLLM; llama.cpp; LM Studio; self-hosted; Hugging Face model; GPU; open-weight model; "
                          "without an API key",
     "docs/asking": "log probabilities; logprobs; expected score; chain of thought; reference answer; G-Eval",
+    "docs/decisions": "OpenAI decisions API; probabilities; calibrated; classifier; System One; Jev; llama.cpp",
     "docs/own-tables": "pandas DataFrame; table of scores; columns",
     "docs/compose": "custom aggregation; bootstrap; own metric; summary per group",
     "docs/imported": "import scores; load labels; Label Studio; Argilla; existing judgments; ratings of others",

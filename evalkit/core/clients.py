@@ -97,7 +97,7 @@ class GivenClient:
         raise TypeError("a client cannot be pickled; pickle its judge, where the names of variables stand for it")
 
 
-def fields_of(client: Any, model: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+def fields_of(client: Any, model: str, fields: Mapping[str, Any], api: str | None = None) -> dict[str, Any]:
     """The fields of the judge of a client (see `Judge.client`); `fields` are those that the user sets.
 
     Raises
@@ -124,6 +124,9 @@ def fields_of(client: Any, model: str, fields: Mapping[str, Any]) -> dict[str, A
         and not (provider == "anthropic" and "?" in address)
         and not _is_wrapped(client, provider)
     )
+    if api is not None and (api != "decisions" or holder.calls or provider != "openai"):
+        fact = f"Judge.client got api={api!r}, which takes 'decisions' for a client of openai with the HTTP client"
+        raise ConfigError(f"{fact} that its package makes; for another one, write ek.Judge('decisions', MODEL, …)")
     if own_address is not None and not holder.calls:
         raise ConfigError(
             f"base_url is read off the client ({server}); pass a client with another base_url, or write "
@@ -144,6 +147,7 @@ def fields_of(client: Any, model: str, fields: Mapping[str, Any]) -> dict[str, A
         "headers_env": _headers_variable(holder, host),
         **({} if package_class is None else _time_limit(client, provider)),
     }
+    holder.provider = of_client["provider"] = api or provider
     return {**of_client, **fields, "base_url": url, "ask": holder}
 
 

@@ -112,7 +112,7 @@ def with_logprobs(params: Mapping[str, Any], provider: str, score: str | None, w
     ConfigError
         If the provider gives none, or the parameters say otherwise.
     """
-    if score is None:
+    if score is None or PROVIDERS[provider].decides:
         return params
     if not PROVIDERS[provider].logprobs:
         fact = f"{who} gives no log-probabilities, so score={score!r} cannot be read; omit score= and set samples=, or"

@@ -56,9 +56,10 @@ class Judge:
         Host of `base_url` without port, ``local`` for loopback and for models in this process, ``litellm`` for
         ``litellm`` without `base_url`, unless you set it. Part of the reply key.
     temperature
-        Sampling temperature, ≥ 0 (default 1.0), or None: not sent. At 0, more than one sample has no use.
+        Sampling temperature, ≥ 0 (default 1.0), or None: not sent. At 0, more than one sample has no use. Decision
+        models take none.
     max_tokens
-        Longest reply in tokens, ≥ 1, or None: not sent (``anthropic`` needs one).
+        Longest reply in tokens, ≥ 1, or None: not sent (``anthropic`` needs one). Decision models take none.
     weight
         Relative weight in a jury: 0, or from 1e-9 to 1e9; 0 removes the judge from scores.
     template
@@ -80,7 +81,8 @@ class Judge:
         Every other parameter of the request (``top_p``, ``seed``, ``reasoning_effort`` …).
     score
         How a score is read: None, the code in the text; ``expected`` or ``mode``, the mean or the most probable code by
-        the tokens' log-probabilities, which adds ``logprobs`` and ``top_logprobs`` to `params`. Not in the reply key.
+        the tokens' log-probabilities, which adds ``logprobs`` and ``top_logprobs`` to `params`. Decision models state
+        the probabilities; for them, ``expected`` is the default. Not in the reply key.
     ask
         For the provider ``function``: the Python function, or its import path ``module:function``.
         Not part of the reply key: see `Judge.function`. For a judge of `Judge.client`: the client.
@@ -130,6 +132,8 @@ class Judge:
                 put(self, name, float(getattr(self, name)))
         if self.price is not None:
             put(self, "price", tuple(map(float, self.price)))
+        if self.decides:
+            self._check_decider(who)
         self._check_params(who)
         self._check_addresses(who)
         host = self._host
@@ -173,6 +177,18 @@ class Judge:
             raise ConfigError(text)
         elif self.base_url or self.api_key_env:
             raise ConfigError(f"{who} calls a Python function and takes neither base_url nor api_key_env; omit them")
+
+    def _check_decider(self, who: str) -> None:
+        """Set what decision models do not take to None; ConfigError for a value other than the default."""
+        fields, allowed = type(self).__dataclass_fields__, PROVIDERS[self.provider].body_params or ()
+        for name in _FIELD_PARAMS:
+            if getattr(self, name) not in (None, fields[name].default):
+                raise ConfigError(f"{who} takes no {name}: a decision model writes no text; omit {name}=")
+            object.__setattr__(self, name, None)
+        if unknown := [name for name in self.params if name not in allowed]:
+            fact = f"params of {who} must not contain {listed(unknown)}, which decision models do not take"
+            raise ConfigError(f"{fact}; allowed: {', '.join(allowed) or 'none'}")
+        object.__setattr__(self, "score", self.score or "expected")
 
     def _check_params(self, who: str) -> None:
         own = [name for name in self.params if name in _FIELD_PARAMS]
@@ -277,7 +293,7 @@ class Judge:
         return made if ask is None else made(ask)
 
     @classmethod
-    def client(cls, client: Any, model: str, **fields: Any) -> Judge:
+    def client(cls, client: Any, model: str, *, api: str | None = None, **fields: Any) -> Judge:
         """A judge that is asked as a client of openai or anthropic asks, with its key.
 
         Address, key (or the function that returns one), headers, query, organisation and time limit are read off the
@@ -292,6 +308,8 @@ class Judge:
             or an object of their shape (``chat.completions.create`` or ``messages.create``).
         model
             The model's name as the service knows it; for Azure the deployment.
+        api
+            ``decisions``: the model is a decision model, which a client of openai calls by ``client.decisions``.
         **fields
             Further fields of a judge. `api_key_env` and `headers_env` name the variables that hold key and headers in
             other processes, where the judge is asked by its address; by default those that hold them here, or names
@@ -307,9 +325,14 @@ class Judge:
         ConfigError
             For what is no client, or a client that states no address.
         """
-        judge = cls(**fields_of(client, model, fields))
+        judge = cls(**fields_of(client, model, fields, api))
         judge.ask.base_url = judge.base_url  # type: ignore[union-attr]
         return judge
+
+    @property
+    def decides(self) -> bool:
+        """Whether its model returns probabilities of answers to questions, and no text."""
+        return PROVIDERS[self.provider].decides
 
     @property
     def given(self) -> GivenClient | None:

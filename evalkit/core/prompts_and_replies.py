@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -99,9 +100,10 @@ class Prompt:
     messages
         The chat messages, in order: dicts that every client of a chat service takes as they are.
     form
-        Required form of the reply: ``json``, ``tagged``, ``number``, ``label`` or ``regex:PATTERN``.
+        Required form of the reply: ``json``, ``tagged``, ``number``, ``label``, ``decision`` or ``regex:PATTERN``.
     schema
-        JSON schema of the reply if `form` is ``json``, else None.
+        JSON schema of the reply if `form` is ``json``; the type and possible answers of the question if it is
+        ``decision``, whose `messages` are the question and the content; else None.
     rubric, rubric_version, criterion, template
         Origin of the prompt; `template` is ``name@version``.
     level, codes, inputs, texts
@@ -153,7 +155,10 @@ class Prompt:
         return sum(len(_RUNS.sub(r"\1", message.content)) for message in self.messages) > most
 
     def __str__(self) -> str:
-        return "\n\n".join(f"[{message.role}]\n{message.content}" for message in self.messages)
+        parts = [(message.role, message.content) for message in self.messages]
+        if self.form == "decision":
+            parts.append(("answers", json.dumps(self.schema, ensure_ascii=False)))
+        return "\n\n".join(f"[{name}]\n{text}" for name, text in parts)
 
     def _repr_html_(self) -> str:
         return html_text(str(self))

@@ -30,6 +30,10 @@ class Provider(NamedTuple):
         Its id in genai-prices.
     in_lighteval
         Whether it is a `judge_backend` of a scoring config.
+    decides
+        Whether its models return probabilities of answers to questions, and no text.
+    body_params
+        The only parameters of a request that it takes; None: any.
     """
 
     meaning: str
@@ -44,6 +48,8 @@ class Provider(NamedTuple):
     batch_share: float = 1.0
     price_list: str | None = None
     in_lighteval: bool = True
+    decides: bool = False
+    body_params: tuple[str, ...] | None = None
 
 
 PROVIDERS: dict[str, Provider] = {
@@ -63,6 +69,11 @@ PROVIDERS: dict[str, Provider] = {
     "inference-providers": Provider(
         "Hugging Face Inference Providers", "router.huggingface.co", "HF_TOKEN",
         address="https://router.huggingface.co/v1", packages=("huggingface_hub",), seeds=True,
+    ),
+    "decisions": Provider(
+        "decision models at OpenAI, or any server that speaks its POST /v1/decisions (base_url)", "api.openai.com",
+        "OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1", price_list="openai-decisions", decides=True,
+        body_params=("prompt_cache_key", "prompt_cache_options", "safety_identifier"),
     ),
     "transformers": Provider("a model that evalkit loads, by transformers", packages=("torch", "transformers")),
     "vllm": Provider("a model that evalkit loads, by vLLM", packages=("vllm",)),

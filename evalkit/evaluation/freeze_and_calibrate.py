@@ -262,8 +262,9 @@ def _profile(name: str, rubric: Rubric, spec: Spec, rules: Rules, calibration: d
                 "script, so no other process can import it; define the function in a module"
             )
         label = builder.template.label
-        judges.append(judge.replace(template=label) if judge.template else judge)
-        common |= set() if judge.template else {label}
+        has_own = judge.template is not None or judge.decides
+        judges.append(judge.replace(template=label) if has_own else judge)
+        common |= set() if has_own else {label}
     of_rubric = {"rubric": f"{rubric.id}@{rubric.version}", "rubric_hash": rubric.content_hash}
     settings: dict[str, Any] = {"judges": judges, "template": common.pop() if len(common) == 1 else None}
     settings |= {"samples": spec.samples, "criteria_per_call": spec.criteria_per_call, "calibration": calibration}

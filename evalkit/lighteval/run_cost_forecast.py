@@ -115,9 +115,9 @@ class RunPlan:
         for task in self.tasks:
             for judge in task.judges if task.calls else ():
                 price = price_of(judge)
-                if price is None or judge.max_tokens is None:
+                if price is None or (judge.max_tokens is None and price[1]):
                     return None
-                usd += (task.calls or 0) / len(task.judges) * judge.max_tokens * price[1] / 1e6
+                usd += (task.calls or 0) / len(task.judges) * (judge.max_tokens or 0) * price[1] / 1e6
         return usd
 
     def lines(self) -> list[str]:

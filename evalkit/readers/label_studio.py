@@ -14,6 +14,7 @@ from evalkit.readers.records import LABELS, Reader
 
 _ANSWERS = {"choices": "choices", "rating": "rating", "number": "number", "pairwise": "selected"}
 """The kind of a question that gives one label -> the field of its value that has it."""
+_NAMES_OF_PEOPLE = ("email", "username", "id")
 _SIDES = {"left": "A", "right": "B"}
 
 
@@ -26,7 +27,7 @@ def _is_export(rows: Any) -> bool:
 def _read(rows: Any) -> list[Any]:
     answers, n_unseen = list[dict[str, Any]](), 0
     for task in rows:
-        submitted = [annotation for annotation in task["annotations"] if not annotation.get("was_cancelled")]
+        submitted = [annotation for annotation in task["annotations"] if not _is_skipped(annotation)]
         of_people = [entry for entry in submitted if entry.get("parent_prediction") is None or entry.get("lead_time")]
         n_unseen += len(submitted) - len(of_people)
         if sum(_person(annotation) is None for annotation in of_people) > 1:
@@ -43,12 +44,17 @@ def _read(rows: Any) -> list[Any]:
     return answers
 
 
+def _is_skipped(annotation: Mapping[str, Any]) -> bool:
+    """Whether the person pressed *Skip*: `was_cancelled`, in older exports `skipped`."""
+    return bool(annotation.get("was_cancelled") or annotation.get("skipped"))
+
+
 def _person(annotation: Mapping[str, Any]) -> Any:
-    """Who annotated: the person whom `write_label_studio` noted, else an email address or a number."""
+    """Who annotated: the person whom `write_label_studio` noted, else an email address, a username or a number."""
     notes = [result.get("meta") or {} for result in annotation["result"]]
     by_name = next((note["annotator"] for note in notes if "annotator" in note), None)
     who = annotation.get("completed_by") if by_name is None else by_name
-    return who.get("email") or who.get("id") if isinstance(who, Mapping) else who
+    return next((who[name] for name in _NAMES_OF_PEOPLE if who.get(name)), None) if isinstance(who, Mapping) else who
 
 
 def _answers(annotation: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

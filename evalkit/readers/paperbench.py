@@ -25,6 +25,10 @@ def _nodes(node: Any, parent: str | None, level: int) -> Iterator[dict[str, Any]
         raise InputError(f"a node of a PaperBench rubric is a mapping with id and the list {_BELOW}, got {node!r:.60}")
     if level > _DEEPEST:
         raise InputError(f"its tree has over {_DEEPEST} levels")
+    if (stated := node.get("parent", parent)) != parent:
+        raise InputError(
+            f"the node {node['id']!r} has the parent {stated!r}, but stands below {parent!r}; drop one of them"
+        )
     yield renamed(node, _NAMES, _UNUSED) | ({} if parent is None else {"parent": parent})
     for child in below:
         yield from _nodes(child, node["id"], level + 1)

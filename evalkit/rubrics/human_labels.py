@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -45,21 +44,8 @@ NO_RUBRIC = "table"
 _OF_ITEMS = "labels are of items, whoever judges them; choose the rows that count, and pass labels.drop(columns={!r})"
 _ONE_OF_BOTH = "pass the rows of one in both tables, and then labels.drop(columns={!r})"
 
-_GOOD = "yes y true t pass passed ok okay okey correct accept accepted approve approved valid да верно ✓ ✔ ✅ 👍"
-_BAD = "no n false f fail failed nok incorrect wrong reject rejected invalid нет неверно ✗ ✘ ❌ 👎"
-_BAD_PHRASES = "not ok, not okay, not correct, not accepted, not approved, not valid, не верно"
-_UNSURE = "unsure unclear undecided unknown uncertain skip skipped ignore ignored idk dunno none na ? ??"
-_UNSURE_PHRASES = "not sure, do not know, don't know, dont know, can't tell, cannot tell, n/a, не знаю, ???"
-VERDICT_WORDS: dict[str, bool | None] = {
-    **dict.fromkeys(_GOOD.split(), True),
-    **dict.fromkeys([*_BAD.split(), *_BAD_PHRASES.split(", ")], False),
-    **dict.fromkeys([*_UNSURE.split(), *_UNSURE_PHRASES.split(", ")], None),
-}
-"""A word by which people say pass (True), fail (False) or that they did not decide (None); in lower case."""
-
 _LONGEST = 200  # of the words of a level
 _MOST_CRITERIA = 20  # in a message
-_SIDE = re.compile(r"(?:model|answer|response|output|completion|assistant)[ _]([ab])")
 
 
 def extract_labels(
@@ -79,9 +65,8 @@ def extract_labels(
         For each criterion the column, or the columns, one per annotator: ``{"faithfulness": ["ann1", "ann2"]}``.
     rubric
         Optional: a Rubric, a Profile or the name of one. Each label is checked against the criterion's scale; allowed
-        are codes, level names (the descriptions) and, where the criterion has a pass rule, booleans and words such as
-        ok, not ok, accept and reject; unsure, ``?`` and the like are no label. On a scale of A and B, ``model_a`` and
-        ``response_b`` count as A and B.
+        are codes, level names (the descriptions) and, where the criterion has a pass rule, booleans. For other words,
+        say which they are: ``items.replace({"ann1": {"ok": "true", "not ok": "false", "unsure": ""}})``.
     item_id
         The column that holds the ids.
 
@@ -89,8 +74,7 @@ def extract_labels(
     -------
     pandas.DataFrame
         Columns `item_id`, `criterion`, `annotator` (the column's name), `label` (text: the code;
-        ``true`` or ``false`` for booleans and for these words, as a CSV file has them). Missing and
-        blank labels have no row.
+        ``true`` or ``false`` for booleans, as a CSV file has them). Missing and blank labels have no row.
 
     Raises
     ------
@@ -120,8 +104,7 @@ def extract_labels(
             scale = None if scales is None else scales.criterion(criterion).scale
             for key, value in zip(frame["item_id"], frame[name].tolist(), strict=True):
                 if not is_missing(value) and str(value).strip():
-                    label = label_of(value, scale, f"item {key!r}, column {name!r}")
-                    rows += [(key, criterion, name, label)] if label else []
+                    rows.append((key, criterion, name, label_of(value, scale, f"item {key!r}, column {name!r}")))
     return check(pd.DataFrame(rows, columns=columns_of("labels"), dtype=object), "labels")
 
 
@@ -457,25 +440,18 @@ def _says(rows: pd.DataFrame, key: str) -> str:
 
 
 def label_text(value: Any, scale: Scale | None) -> str | None:
-    """A label as text, or None if it is not on the scale; empty if the person did not decide, as in *unsure*.
+    """A label as text, or None if it is not on the scale.
 
-    On a scale of A and B, ``model_a`` and ``response_b`` are read as A and B. On one with a pass rule, words such as
-    *ok* and *not ok* (see `VERDICT_WORDS`) are ``true`` and ``false``.
+    On it are its codes, the words of its levels and, if it has a pass rule, ``true`` and ``false``.
     """
     text = str(value).strip()
-    word = text.casefold() if text.casefold() in ("true", "false") else None
     if scale is None:
-        return word or text
+        return boolean_text(text) or text
     code = scale.by_value(value)
-    if code is None and word:
-        return word if scale.has_rule else None
+    code = scale.named(text) if code is None else code
     if code is None:
-        code = scale.named(text)
-    if code is None and (side := _SIDE.fullmatch(text.casefold())) and {"A", "B"} <= {*scale.codes}:
-        code = side[1].upper()
-    if code is None and scale.has_rule:
-        return verdict_word(text)
-    return None if code is None else str(code)
+        return boolean_text(text) if scale.has_rule else None
+    return str(code)
 
 
 def label_of(value: Any, scale: Scale | None, where: str) -> str:
@@ -486,25 +462,29 @@ def label_of(value: Any, scale: Scale | None, where: str) -> str:
     if label is not None or scale is None:
         return str(label)
     text = str(value).strip()
-    if text.casefold() in ("true", "false"):
+    if boolean_text(text):
         raise InputError(f"{where}: a boolean label needs a criterion with a pass rule; use a code or a level name")
     allowed = ", ".join(scale.labels)
     if scale.level == "interval":
         allowed = f"any number from {scale.lowest:g} to {scale.highest:g}"
-    allowed += ", true, false, ok, not ok" if scale.has_rule else ""
-    raise InputError(f"{where}: label {text!r} is not on the scale; allowed: {allowed}")
+    raise InputError(f"{where}: label {text!r} is not on the scale; {allowed_labels(allowed, scale, text)}")
 
 
-def verdict_word(value: object) -> str | None:
-    """``true`` or ``false``, or an empty text where the person did not decide; None for any other value.
+def allowed_labels(allowed: str, scale: Scale, text: object) -> str:
+    """What labels may be, for an error about `text`, and how words of one's own become such labels."""
+    verdicts = ", true, false" if scale.has_rule else ""
+    example = "true" if scale.has_rule else next(iter(scale.labels), "1")
+    advice = f"replace your words in the column of labels, as in column.replace({{{text!r}: {example!r}}})"
+    return f"allowed: {allowed}{verdicts}; {advice}"
 
-    Case, ``_`` and ``-`` for a space, and a full stop at the end do not matter.
+
+def boolean_text(text: str) -> str | None:
+    """``true`` or ``false`` for a boolean as text; None for any other text.
 
     Examples
     --------
-    >>> [verdict_word(word) for word in ("OK", "Not_OK", "unsure", "?", "good", True)]
-    ['true', 'false', '', '', None, 'true']
+    >>> [boolean_text(text) for text in ("True", "false", "ok")]
+    ['true', 'false', None]
     """
-    text = re.sub(r"[\s_-]+", " ", str(value).replace("\N{VARIATION SELECTOR-16}", "")).strip(" .!").casefold()
-    word = text.replace("’", "'")
-    return {True: "true", False: "false", None: ""}[VERDICT_WORDS[word]] if word in VERDICT_WORDS else None
+    word = text.strip().casefold()
+    return word if word in ("true", "false") else None

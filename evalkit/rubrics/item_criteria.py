@@ -20,7 +20,7 @@ import pandas as pd
 from evalkit.core.strict_json import DuplicateKeyError, without_duplicates
 from evalkit.errors import ConfigError, EvalkitError, InputError, counted, guess, listed
 from evalkit.readers.finding import find, names
-from evalkit.readers.records import CRITERIA, renamed
+from evalkit.readers.records import CRITERIA, Reader, renamed
 from evalkit.rubrics.given_scales import scale_of
 from evalkit.rubrics.rubric import OWN_CRITERIA, REQUIREMENT, Rubric
 from evalkit.rubrics.scales import Scale
@@ -147,8 +147,19 @@ class CriteriaForm:
         """The criteria of a cell, unchecked: mappings with `FIELDS`, and whatever nothing read."""
         value = _value(cell)
         if isinstance(self.fields, str) and value is not None:
-            value = find(self.fields, CRITERIA).read(renamed(value, {}, self.ignore))
+            value = _read_by(find(self.fields, CRITERIA), renamed(value, {}, self.ignore))
         return [renamed(entry, self._names_of_theirs(), self.ignore) for entry in _entries(value)]
+
+
+def _read_by(reader: Reader, cell: Any) -> Any:
+    """What a reader makes of a cell; its own errors, of a form that it does not expect, become one that names it."""
+    try:
+        return reader.read(cell)
+    except EvalkitError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
+        fact = f"the reader {reader.name!r} cannot read these criteria ({problem!r}): {str(cell)[:60]!r}"
+        raise InputError(f"{fact}; name the reader of their form, or their fields: {_ADVICE}") from problem
 
 
 _OWN_FORM = CriteriaForm()

@@ -211,9 +211,9 @@ def _table(answers: Iterable[_Row], rubric: Rubric | None, criterion_of: _Wanted
         of_whom = f"{where}: item {key[0]!r}, {row['criterion']!r} by {key[2]!r}"
         value = _single(row, of_whom)
         scale = None if rubric is None else rubric.criterion(key[1]).scale
-        if not is_missing(value) and str(value).strip() and (label := label_of(value, scale, of_whom)):
+        if not is_missing(value) and str(value).strip():
             more = {name: row[name] for name in OF_LOG if name in row}
-            rows.append(dict(zip(LABEL_KEY, key, strict=True)) | {"label": label} | more)
+            rows.append(dict(zip(LABEL_KEY, key, strict=True)) | {"label": label_of(value, scale, of_whom)} | more)
     return check(pd.DataFrame(rows, columns=None if rows else columns_of("labels"), dtype=object), "labels")
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Message, Prompt
 from evalkit.core.reply_keys import digest
 from evalkit.errors import RubricError, guess, listed
+from evalkit.rubrics.decision_questions import FORM, answers_of
 from evalkit.rubrics.files import file_versions, read_text, rubric_folders
 from evalkit.tables.items import canonical_text
 from evalkit.tables.message_files import is_unseen
@@ -41,6 +42,7 @@ _TOGETHER = {
     "pairwise": "together@v1",
     "requirement": "requirements@v1",
 }  # for several criteria in one prompt
+_OF_REQUIREMENT = ("requirement", "decision_requirement")
 _MARK = secrets.token_hex(16)  # around the name of an input whose fenced text goes there
 
 
@@ -235,6 +237,11 @@ def load_template(name: str) -> Template:
     return Template.of(match[1], f"v{number}", read_text(versions[number]))
 
 
+def decision_template(rubric: Rubric) -> str:
+    """The name of evalkit's own template that asks decision models about a rubric."""
+    return "decision_requirement" if rubric.has_requirements else "decision"
+
+
 def list_templates() -> list[str]:
     """All templates that can be loaded, as ``name@version``."""
     names = {path.name for folder in rubric_folders() for path in folder.glob("templates/*")}
@@ -319,7 +326,7 @@ class PromptBuilder:
             When the template can show only one criterion, or requires another form than ``json``.
         """
         template, loop = self.template, "requirements" if self.has_requirements else "rubric.criteria"
-        if loop in template.source and template.form == "json":
+        if template.form == FORM or (loop in template.source and template.form == "json"):
             return self
         if template.name not in _TOGETHER:
             raise RubricError(
@@ -331,6 +338,9 @@ class PromptBuilder:
 
     def prompt_together(self, criteria: Sequence[Criterion], inputs: Mapping[str, Any]) -> Prompt:
         """The prompt for several criteria and one item's inputs: one JSON object with an object for each criterion."""
+        if self.template.form == FORM:
+            prompts = {criterion.name: self.prompt(criterion, inputs) for criterion in criteria}
+            return _one_request(prompts, (self, (*criteria,)))
         prompt = self.together.prompt(criteria[0], inputs, criteria[1:])
         schemas = {criterion.name: reply_schema(criterion) for criterion in criteria}
         parts = tuple(
@@ -355,7 +365,8 @@ class PromptBuilder:
     def has_requirements(self) -> bool:
         """Whether items bring their criteria, and the template shows one or several of them as part of the task."""
         template = self.template
-        return self.rubric.has_requirements and ("requirements" in template.source or template.name == "requirement")
+        shows_one = template.name in _OF_REQUIREMENT
+        return self.rubric.has_requirements and ("requirements" in template.source or shows_one)
 
     @property
     def shown_inputs(self) -> tuple[str, ...]:
@@ -371,6 +382,8 @@ class PromptBuilder:
         `inputs` are those of the item with each of the criteria; they differ in `requirement` alone.
         """
         builder, criterion = self.together, self.rubric.criteria[0]
+        if self.template.form == FORM:
+            return _one_request({str(n): self.prompt(criterion, fields) for n, fields in enumerate(inputs, 1)}, None)
         item_inputs = {name: value for name, value in inputs[0].items() if name != "requirement"}
         prompt = builder.prompt(criterion, item_inputs | {"requirements": [fields["requirement"] for fields in inputs]})
         answer = reply_schema(criterion)
@@ -397,10 +410,13 @@ class PromptBuilder:
         messages = [Message("user", "\n\n".join(parts))]
         if blocks.get("system"):
             messages.insert(0, Message("system", blocks["system"]))
+        schema = reply_schema(criterion) if self.template.form == "json" else None
+        if self.template.form == FORM:
+            messages, schema = self._apart(blocks), answers_of(criterion.scale)
         return Prompt(
             messages=tuple(messages),
             form=self.template.form,
-            schema=reply_schema(criterion) if self.template.form == "json" else None,
+            schema=schema,
             rubric=self.rubric.id,
             rubric_version=self.rubric.label,
             criterion=criterion.name,
@@ -411,6 +427,13 @@ class PromptBuilder:
             texts=criterion.scale.texts,
             origin=(self, (criterion, *others)),
         )
+
+    def _apart(self, blocks: Mapping[str, str]) -> list[Message]:
+        """The question and the content: neither is part of the other."""
+        if not blocks.get("task") or not blocks.get("item"):
+            fact = f"template {self.template.label} has the form {FORM!r}, but lacks a text in its block"
+            raise RubricError(f"{fact} 'task' (the question) or 'item' (the fenced inputs)")
+        return [Message("system", blocks["task"]), Message("user", blocks["item"])]
 
     def _blocks(
         self, criterion: Criterion, inputs: Mapping[str, Any], others: Sequence[Criterion] = ()
@@ -459,6 +482,15 @@ class PromptBuilder:
             parts.append(f"Example {number}:\n\n{item}\n\nPeople's answer to example {number}: {example['label']}")
         parts.append("End of the examples. Now the item to judge.")
         return "\n\n".join(parts)
+
+
+def _one_request(prompts: Mapping[str, Prompt], origin: tuple[Any, tuple[Any, ...]] | None) -> Prompt:
+    """Several questions of decision models about one content, by the names of their criteria, as one request."""
+    together = tuple(replace(prompt, criterion=name, origin=origin) for name, prompt in prompts.items())
+    questions = [prompt.messages[0] for prompt in together]
+    schema = {name: prompt.schema for name, prompt in prompts.items()}
+    messages = *questions, together[0].messages[-1]
+    return replace(together[0], messages=messages, schema=schema, criterion=", ".join(prompts), together=together)
 
 
 def reply_schema(criterion: Criterion) -> dict[str, Any]:

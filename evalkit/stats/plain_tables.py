@@ -23,7 +23,7 @@ from evalkit.rubrics.given_scales import Known, cell_of, known, open_scale, same
 from evalkit.rubrics.human_labels import NO_RUBRIC
 from evalkit.rubrics.row_scales import MEANS, NO_ENDS, PAIR_SCORES, Measures, answer_norms, measures, rule_verdicts
 from evalkit.rubrics.scales import code_text, has_thousands, number
-from evalkit.stats.result_tables import CRITERION_KEY, GAVE_NONE
+from evalkit.stats.result_tables import CRITERION_KEY, GAVE_NONE, verdict_codes
 from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Objects, factorized, group
 from evalkit.tables.items import is_missing
@@ -224,7 +224,7 @@ def _text_keys(frame: pd.DataFrame, *, plain: bool) -> tuple[pd.DataFrame, Keys]
         column = frame[key]
         kind = "text" if key in ("item_id", "system_id") else "category"
         if plain:
-            _refuse_alike(column, key)
+            refuse_alike(column, key)
         if isinstance(column.dtype, pd.StringDtype):
             if (plain or kind == "text") and (kind == "category" or str(column.dtype) != "str"):
                 keys.values[key] = (None, None, column.dtype)
@@ -249,8 +249,8 @@ def _text_keys(frame: pd.DataFrame, *, plain: bool) -> tuple[pd.DataFrame, Keys]
     return (frame.assign(**texts) if texts else frame), keys
 
 
-def _refuse_alike(column: pd.Series, key: str) -> None:
-    """InputError for texts that are one number, as "1" and "1.0" are."""
+def refuse_alike(column: pd.Series, key: str) -> None:
+    """InputError for texts that are one number, as "1" and "1.0" are, and for cells that are lists."""
     texts = {text for text in factorized(column, key)[1] if isinstance(text, str)}
     alike = next((text for text in texts if _WHOLE.fullmatch(text) and text.partition(".")[0] in texts), None)
     if alike is not None:
@@ -514,6 +514,19 @@ class _Answers:
         advice = "use one kind of values: clear a cell (NaN is unscored), correct it, or say what it means"
         raise InputError(f"{fact}; {advice}: ek.import_judgments(table, rubric, codes={{…}})")
 
+    def refuse_verdicts(self, apart: Flags) -> None:
+        """InputError for verdicts that are not those of the scores."""
+        if apart.any():
+            row, n_rows = self.frame.index[int(apart.argmax())], counted(int(apart.sum()), "such row")
+            cells = f"the score {self.score[int(apart.argmax())]:g} and the verdict {self.frame['passed'][row]!r}"
+            advice = (
+                "drop the verdicts, as in table.drop(columns='passed') or, if they do not follow from the score, say"
+            )
+            raise InputError(
+                f"{self._row(row)} has {cells}, which is not what the pass rule gives ({n_rows}); {advice} so: "
+                "table.assign(method='own')"
+            )
+
     def _row(self, row: Any) -> str:
         cells = self.frame.loc[row]
         keys = [f"{key.removesuffix('_id')} {cells[key]!s}" for key in ("item_id", "judge", "sample") if key in cells]
@@ -737,5 +750,10 @@ def _passed(answers: _Answers, frame: pd.DataFrame, measured: Measures, name: st
     if name != "judgments":  # no verdict comes from a mean
         n_answers = frame.get("n_samples", frame.get("n_judges", pd.Series(1, frame.index)))
         verdicts[(np.asarray(n_answers, dtype=float) > 1) | means] = -1
+    if name != "judgments" and not {"n_scored", "method"} & {
+        *frame.columns
+    }:  # of no vote, so they follow from the score
+        apart = (verdicts >= 0) & (verdict_codes(verdicts_given) == 1 - verdicts) & ~answers.kept
+        answers.refuse_verdicts(apart)
     by_rule = BooleanArray(verdicts == 1, verdicts < 0)
     return verdicts_given.where(verdicts_given.notna() | answers.kept, pd.Series(by_rule, frame.index))

@@ -28,6 +28,7 @@ from evalkit.stats.plain_tables import (
     key_text,
     names_in,
     own_rows,
+    refuse_alike,
     refuse_twice,
     with_index,
 )
@@ -117,6 +118,7 @@ def take_rows_by(
     if not by or "item_id" not in source:
         return take_rows(source, name, **options)
     refuse_twice(source, name, *by)
+    refuse_alike(source["item_id"], "item_id")
     ids = source["item_id"].map(key_text, na_action="ignore").astype("str")
     apart = ids
     for column in by:

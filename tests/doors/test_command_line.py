@@ -67,16 +67,30 @@ def test_text_in_any_terminal(here: Path) -> None:
     assert {"pollux"} <= {row["id"] for row in json.loads(done.stdout)}, "data is UTF-8 whatever the terminal says"
 
 
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-def test_files_and_cache_of_any_name_where_the_locale_is_ascii(here: Path, ending: str) -> None:
+# several commands in one process
+IN_TURN = """
+import sys
+from evalkit.cli import main
+for words in " ".join(sys.argv[1:]).split(" then "):
+    if code := main(words.split()):
+        sys.exit(code)
+"""
+
+
+def test_files_and_cache_of_any_name_where_the_locale_is_ascii(here: Path) -> None:
     (here / "кэш").mkdir()
     (here / "items.jsonl").rename(here / "вопросы.jsonl")
     ascii_only = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C", "EVALKIT_CACHE": str(here / "кэш")}
-    done = evalkit("judge", "вопросы.jsonl", *FAKE, "-o", f"суждения.{ending}", folder=here, **ascii_only)
+    words = []
+    for ending in ("csv", "jsonl", "parquet"):
+        words += ["judge", "вопросы.jsonl", *FAKE, "--quiet", "-o", f"суждения.{ending}", "then"]
+        words += ["evaluate", "--judgments", f"суждения.{ending}", "--json", "then"]
+    done = subprocess.run(
+        [sys.executable, "-c", IN_TURN, *words, "cache", "stats"],
+        cwd=here, env=environment(**ascii_only), capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    done = evalkit("evaluate", "--judgments", f"суждения.{ending}", "--json", folder=here, **ascii_only)
-    assert json.loads(done.stdout)["n_items"] == len(ITEMS), done.stderr
-    assert evalkit("cache", "stats", folder=here, **ascii_only).returncode == 0
+    assert done.stdout.splitlines().count(f'  "n_items": {len(ITEMS)},') == 3, done.stdout + done.stderr
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="needs pipes that can break")
@@ -233,9 +247,3 @@ def test_a_cache_that_cannot_be_written(here: Path) -> None:
         assert "cannot be written" in found["problems"][0]
     finally:
         (here / "cache").chmod(0o755)
-
-
-def test_a_demo_command_is_there(here: Path) -> None:
-    done = evalkit("demo", folder=here, COLUMNS="100")
-    assert done.returncode == 0, done.stderr
-    assert "evalkit" in done.stdout

@@ -64,12 +64,14 @@ def test_twice_the_second_time_from_a_locked_folder(tmp_path):
     assert list(folder.iterdir()) == []
 
 
-def test_a_narrow_terminal_is_kept_to_and_no_prompt_is_cut(tmp_path):
+def test_a_narrow_terminal_is_kept_to_and_no_prompt_is_cut(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path))
     whole = "You pay the return postage yourself unless the tent is faulty."
     for width in (80, 100):
-        done = ran(tmp_path, COLUMNS=str(width))
-        assert done.returncode == 0, done.stderr
-        steps, _, _ = done.stdout.partition("── Next steps")  # below stand commands to copy: they are not broken
+        monkeypatch.setenv("COLUMNS", str(width))
+        demo.run()
+        # below stand commands to copy: they are not broken
+        steps, _, _ = capsys.readouterr().out.partition("── Next steps")
         assert max(map(len, steps.splitlines())) <= width
         prompt = steps.partition("── 1.")[2].partition("── 2.")[0]
         assert whole in " ".join(line.strip().removeprefix("│").strip() for line in prompt.splitlines())

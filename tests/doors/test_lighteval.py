@@ -230,9 +230,10 @@ def test_from_python_with_a_profile_and_read_back_as_tables(parts, tmp_path, mon
     assert (tmp_path / "run" / "run.log").stat().st_size > 0
 
 
-def test_a_run_from_python_that_fails_says_why_and_where_its_log_is(parts, tmp_path, monkeypatch):
+def test_a_run_from_python_that_fails_says_why_and_where_its_log_is(parts, tmp_path, monkeypatch, warm_lighteval):
     from evalkit.errors import LightevalError
 
+    monkeypatch.setattr("evalkit.lighteval.lighteval_run.LIGHTEVAL", warm_lighteval.command("lighteval"))
     for name, value in environ_of(tmp_path).items():
         monkeypatch.setenv(name, value)
     with pytest.raises(LightevalError, match="no judge is named") as problem:

@@ -105,7 +105,6 @@ class Place:
         *,
         config: Mapping[str, Any] | None = None,
         environ: Mapping[str, str] | None = None,
-        cold: bool = False,
     ) -> Run:
         file = self.folder / "config.json"
         file.write_text(json.dumps({**self.config, **(config or {})}))
@@ -113,8 +112,7 @@ class Place:
         with self._monkeypatch.context() as patch:
             for name, value in {**self.environ, **(environ or {})}.items():
                 patch.setenv(name, value)
-            if not cold:
-                patch.setitem(Runner.__init__.__kwdefaults__, "command", self._lighteval.command("lighteval"))
+            patch.setitem(Runner.__init__.__kwdefaults__, "command", self._lighteval.command("lighteval"))
             patch.chdir(self.folder)
             code = main([*words, "--scoring-mode", "judge", "--scoring-config", str(file)])
         found = Runner(self.registry).run("last")
@@ -143,7 +141,7 @@ def named(before: Run, after: Run) -> list[str]:
 def test_what_differs_is_named_and_nothing_else(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    base = place.run(cold=True)
+    base = place.run()
     assert base.not_known == ()
     assert {one.receipt_state for one in base.tasks} == {"consumed"}
     assert named(base, place.run()) == [], "the same command again"
@@ -223,21 +221,21 @@ def test_a_copy_of_a_plugin_is_the_same_plugin(place: Place) -> None:
     assert set(board["group"]) == {1}, "the same content is scored alike"
 
 
-def test_another_checkpoint_and_another_commit_on_the_hub_are_named(place: Place) -> None:
+def test_another_checkpoint_and_another_commit_on_the_hub_are_named(place: Place, warm_lighteval: WarmProcess) -> None:
     import torch
     import transformers
 
     folder = Path(make_llama(place.folder / "checkpoint-last"))
-    hub = place.folder / "hf" / "hub" / "models--org--tiny"
+    hub = warm_lighteval.hub / "models--org--tiny"
     commits = ["1" * 40, "2" * 40]
     for commit in commits:
         shutil.copytree(folder, hub / "snapshots" / commit)
     (hub / "refs").mkdir()
     (hub / "refs" / "main").write_text(commits[0])
     local, remote = f"model_name={folder},max_length=512", "model_name=org/tiny,max_length=512"
-    checkpoint, by_hub = place.run(local, "accelerate"), place.run(remote, "accelerate", cold=True)
+    checkpoint, by_hub = place.run(local, "accelerate"), place.run(remote, "accelerate")
     (hub / "refs" / "main").write_text(commits[1])
-    moved = place.run(remote, "accelerate", cold=True)  # the hub's folder is read once at the start
+    moved = place.run(remote, "accelerate")
     model: Any = transformers.LlamaForCausalLM.from_pretrained(folder)
     with torch.no_grad():
         model.model.norm.weight.mul_(1.5)

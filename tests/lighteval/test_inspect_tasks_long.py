@@ -333,17 +333,17 @@ def test_what_cannot_run_is_told_in_one_message_before_a_model_is_asked(
     assert not candidate.asked
 
 
-def test_other_weights_in_the_same_folder_are_asked_and_the_facts_are_noted(folder: Path) -> None:
+def test_other_weights_in_the_same_folder_are_asked_and_the_facts_are_noted(
+    folder: Path, warm_lighteval: WarmProcess
+) -> None:
     pytest.importorskip("transformers")
     words = ["hf/llama", "own:two", "--custom-tasks", "tasks.py", "--max-samples", "3", "--max-tokens", "4"]
 
     def stored(logs: str, *more: str) -> tuple[int, int]:
         """The answers in Inspect's cache, and the finished tasks in the folder of logs, after a run."""
-        done = subprocess.run(
-            [sys.executable, "-m", "evalkit", "lighteval", "eval", *words, *more, "--display=none", "--log-dir", logs],
-            cwd=folder, env=environment(**settings(folder, "http://127.0.0.1:9/v1")), capture_output=True, text=True,
-            timeout=400, check=False,
-        )  # fmt: skip
+        given = ["lighteval", "eval", *words, *more, "--display=none", "--log-dir", logs]
+        environ = environment(**settings(folder, "http://127.0.0.1:9/v1"))
+        done = warm_lighteval(*given, folder=folder, environ=environ, timeout_s=400)
         assert done.returncode == 0, done.stderr[-3000:]
         return sum(path.is_file() for path in (folder / "a").rglob("*")), len(list((folder / logs).glob("*.eval")))
 

@@ -55,9 +55,17 @@ def label_studio(draw: random.Random) -> tuple[list[dict[str, Any]], Truth, set[
                     truth[str(number), question, who] = label
                 name = "choices" if kind == "region" else kind
                 results.append({"from_name": question, "type": name, "value": value, "origin": "manual"})
-            by: Any = draw.choice([who, {"id": 3, "email": who}]) if "@" in who else int(who)
+            by: Any = (
+                draw.choice([who, {"id": 3, "email": who}, {"id": 3, "username": who}]) if "@" in who else int(who)
+            )
             annotation = {"completed_by": by, "result": results, "lead_time": 2.0, word(draw) + "_": anything(draw)}
-            how = {} if counts else draw.choice([{"was_cancelled": True}, {"parent_prediction": 4, "lead_time": None}])
+            how = (
+                {}
+                if counts
+                else draw.choice(
+                    [{"was_cancelled": True}, {"skipped": True}, {"parent_prediction": 4, "lead_time": None}]
+                )
+            )
             annotations.append(annotation | how)
         tasks.append({"id": number, "data": {"text": word(draw)}, "annotations": annotations,
                       "predictions": [{"result": [{"from_name": q, "type": "choices", "value": {"choices": ["x"]}}

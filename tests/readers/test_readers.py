@@ -108,6 +108,17 @@ def test_signs_that_a_reader_cannot_know_are_refused() -> None:
         criteria_in([{"criterion": "a", "tags": ["axis:a", "axis:b"]}], CriteriaForm(fields="healthbench"))
 
 
+def test_a_parent_that_the_tree_does_not_give_is_refused() -> None:
+    tree = {"id": "root", "requirements": "All", "sub_tasks": [{"id": "x", "requirements": "X", "parent": "root"}]}
+    for own, allowed in (("root", True), ("elsewhere", False)):
+        tree["sub_tasks"][0]["parent"] = own
+        if allowed:
+            assert [one.id for one in criteria_in(tree, CriteriaForm(fields="paperbench"))] == ["x"]
+        else:
+            with pytest.raises(InputError, match="'x' has the parent 'elsewhere', but stands below 'root'"):
+                criteria_in(tree, CriteriaForm(fields="paperbench"))
+
+
 def test_two_fields_of_one_meaning_are_refused() -> None:
     with pytest.raises(InputError, match="the fields 'title', 'text' both give 'text'"):
         renamed({"title": "a", "text": "b"}, {"title": "text"})
@@ -142,6 +153,11 @@ def test_a_reader_of_another_package_works_by_its_name(tmp_path: Path, monkeypat
     items = [{"item_id": 1, "answer": "a", "tests": {"graders": [{"label": "Says A", "worth": -3}]}}]
     rows = ek.explode_criteria(items, "tests", fields="graders")
     assert rows[["requirement", "points"]].values.tolist() == [["Says A", -3.0]]
+    for cell in ({"tests": []}, [3], {"graders": 4}):  # KeyError, TypeError, TypeError in the reader
+        with pytest.raises(
+            InputError, match=r"item '1': the reader 'graders' cannot read these criteria \((Key|Type)Error"
+        ):
+            ek.explode_criteria([{"item_id": 1, "tests": cell}], "tests", fields="graders")
     form = {"column": "tests", "fields": "graders"}
     judgments = ek.judge(items, "requirement", "fake:strict", inputs={"criteria": form}, samples=1, progress=False)
     assert judgments["item_id"].tolist() == ["1#1"]

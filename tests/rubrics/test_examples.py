@@ -175,7 +175,7 @@ def test_pairs_and_reasoning_templates_show_examples():
     assert "People's answer to example 1: B" in prompt
     asked = {"question": "q?", "answer": "x", "context": "c", "reference": "r"}
     for name in ek.rubrics.list_templates():
-        if name.startswith(("pollux", "pair", "requirement")):
+        if name.startswith(("pollux", "pair", "requirement", "decision")):
             continue
         wide = ek.Rubric(id="tone", inputs=[*asked], criteria=CRITERIA)
         table = pd.DataFrame([asked | {"criterion": "polite", "label": 1, "answer": "before"}])

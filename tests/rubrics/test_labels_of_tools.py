@@ -225,7 +225,7 @@ def test_the_log_and_plain_tables_are_read_too(tmp_path: Path) -> None:
     assert as_truth(table) == {("a", "tone", "me"): "3", ("b", "tone", "me"): "2", ("d", "tone", "me"): "3"}
     assert {"source", "probability", "blind", "round", "text_hash"} <= {*table.columns}
     (tmp_path / "plain.csv").write_text(
-        "item_id,criterion,annotator,label\na,tone,Ana,kind\nb,tone,Ana,OK\nc,tone,Ana,?\n"
+        "item_id,criterion,annotator,label\na,tone,Ana,kind\nb,tone,Ana,true\nc,tone,Ana,\n"
     )
     assert read(tmp_path / "plain.csv", rubric=RUBRIC) == {("a", "tone", "Ana"): "3", ("b", "tone", "Ana"): "true"}
 

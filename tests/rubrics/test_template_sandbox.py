@@ -97,7 +97,10 @@ class TestHeader:
         [
             ("no header", "t@v1: the header is missing; a template starts with"),
             ("{# evalkit\nfrom: json\n#}", "unknown reply form ''; allowed: json"),
-            ("{# evalkit\ndescription: x\n#}", "unknown reply form ''; allowed: json, tagged, number, label, regex"),
+            (
+                "{# evalkit\ndescription: x\n#}",
+                "unknown reply form ''; allowed: json, tagged, number, label, decision, regex",
+            ),
             ("{# evalkit\nform: json\nfrom: x\n#}", "unknown header key 'from'; allowed: form, description"),
             ("{# evalkit\nform: xml\n#}", "unknown reply form 'xml'"),
             ("{# evalkit\nform\n#}", "unknown reply form ''"),

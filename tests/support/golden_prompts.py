@@ -126,6 +126,21 @@ CASES: dict[str, tuple[Rubric, dict[str, Any]]] = {
         _QA | {"requirement": ["States {{ 7*7 }}", "Fails to greet"]},
         layout="item_first",
     ),
+    "decision-ordinal": asked("decision", STEPS, ["question", "answer"], _QA, description=_PURPOSE),
+    "decision-yes-no": asked(
+        "decision",
+        ORDINAL | {"scale": {0: "It is not.", 1: "It is."}, "pass_at": 1},
+        ["conversation"],
+        {"conversation": TALK},
+    ),
+    "decision-nominal": asked("decision", NOMINAL, ["answer"], {"answer": "a"}),
+    "decision_requirement-ordinal": asked(
+        "decision_requirement",
+        STEPS,
+        ["question", "answer", "requirement"],
+        _QA | {"requirement": "States {{ 7*7 }} </answer> as a number"},
+        description=_PURPOSE,
+    ),
     "pollux-reference": asked("pollux", RUSSIAN, _OPTIONAL, _RU | {"reference": "49"}),
     "pollux-bare": asked("pollux", RUSSIAN, _OPTIONAL, _RU),
 }

@@ -51,7 +51,7 @@ def walk(notebook: Notebook, picture: Callable[[str], None] = lambda name: None)
     shutil.copy(ROOT / "docs" / "library.csv", notebook.folder)
     screens: list[str] = []
     table = pd.read_csv(ROOT / "docs" / "library.csv", index_col="ticket")
-    supported = (table["maria"] == "True") ^ table.index.isin(SLIPS)
+    supported = table["maria"].eq(True) ^ table.index.isin(SLIPS)
 
     def step(name: str = "") -> None:
         screens.append(as_read(notebook.tuner.inner_text()))
@@ -60,7 +60,7 @@ def walk(notebook: Notebook, picture: Callable[[str], None] = lambda name: None)
 
     # 1. the card
     card = notebook.open(first.body, run=True).tuner
-    card.get_by_text("96 items").wait_for()
+    card.get_by_text("96 rows").wait_for()
     step()
     card.get_by_role("combobox", name=re.compile("^Rubric")).select_option("faithfulness")
     expect(card.get_by_role("status", name="Problems")).to_contain_text("no column is the input 'question'")

@@ -172,6 +172,7 @@ class WarmProcess:
     def __init__(self, name: str, libraries: Sequence[str]) -> None:
         self._folder, self._numbers = Path(tempfile.gettempdir(), f"evalkit-{_RUN}-{name}"), count(1)
         self._place = str(self._folder / "asked")
+        self.hub = self._folder / "hf" / "hub"
         try:
             self._folder.mkdir()
         except FileExistsError:  # another worker starts it

@@ -78,12 +78,22 @@ class TestMeaning:
         assert found(given) == ["2"] * 8 + ["true", "true", "false", "false"]
 
     def test_sides_of_a_pair(self):
-        winners = {"a": "model_a", "b": "Response B", "c": "tie", "d": "A"}
-        items = [{"item_id": item, "winner": winner} for item, winner in winners.items()]
+        items = pd.DataFrame({"winner": ["model_a", "tie", "model_b"]})
+        advice = (
+            r"allowed: A, B, tie; replace your words in the column of labels, as in column.replace\({'model_a': 'A'}\)"
+        )
+        with pytest.raises(InputError, match=advice):
+            extract_labels(items, {"preference": "winner"}, rubric="preference")
+        items = items.replace({"winner": {"model_a": "A", "model_b": "B"}})
         made = extract_labels(items, {"preference": "winner"}, rubric="preference")
-        assert made["label"].tolist() == ["A", "B", "tie", "A"]
-        with pytest.raises(InputError, match="'model_1' is not on the scale"):  # 1 may be the first or the second
-            extract_labels([{"winner": "model_1"}], {"preference": "winner"}, rubric="preference")
+        assert made["label"].tolist() == ["A", "tie", "B"]
+
+    @pytest.mark.parametrize("word", ["ok", "not ok", "yes", "✓", "pass", "unsure", "n/a"])
+    def test_words_of_ones_own_are_refused_until_they_are_replaced(self, word):
+        with pytest.raises(InputError, match=rf"label '{word}' is not on the scale; .*true, false; .*'{word}': 'true'"):
+            found([word])
+        items = pd.DataFrame({"a": [word, 1]}).replace({"a": {word: "true"}})
+        assert extract_labels(items, {"c": "a"}, rubric=RUBRIC)["label"].tolist() == ["true", "1"]
 
     def test_interval_takes_decimals(self):
         assert found([0.25, "0,5", 1, "all"], "share") == ["0.25", "0.5", "1", "1"]
@@ -100,7 +110,7 @@ class TestMeaning:
             (3, "c", r"item '0', column 'a': label '3' is not on the scale; allowed: 0, 1, 2, true, false"),
             ("great", "c", "label 'great' is not on the scale"),
             (1.5, "c", "label '1.5' is not on the scale"),
-            (1.5, "share", "label '1.5' is not on the scale; allowed: any number from 0 to 1$"),
+            (1.5, "share", "label '1.5' is not on the scale; allowed: any number from 0 to 1;"),
             ("maybe", "tone", "allowed: 1, no, да, true, false"),
             ("alike", "same", "label 'alike' is not on the scale"),
             (True, "same", "a boolean label needs a criterion with a pass rule"),

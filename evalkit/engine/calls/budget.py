@@ -111,7 +111,7 @@ class Budget:
         """Raise ConfigError, before any call, if the budget cannot be enforced for a judge."""
         if self._options.budget_usd is None:
             return
-        if price_of(judge) is None:
+        if (price := price_of(judge)) is None:
             raise ConfigError(
                 f"the price of judge '{judge.name}' is unknown, so budget_usd cannot be enforced; pass price= to the "
                 "Judge (US$ per million prompt tokens, US$ per million completion tokens), set price: in its "
@@ -123,7 +123,7 @@ class Budget:
                     f"params of judge '{judge.name}': with budget_usd, {name} must be a whole number, got "
                     f"{judge.params[name]!r}"
                 )
-        if judge.max_tokens is None:
+        if judge.max_tokens is None and price[1]:
             raise ConfigError(
                 f"judge '{judge.name}' has max_tokens=None, so budget_usd cannot be enforced; set max_tokens"
             )

@@ -28,6 +28,7 @@ _SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 _QUESTION = 'Is 2 + 2 equal to 4? Reply with a JSON object: {"score": 1} for yes, {"score": 0} for no.'
+_DECISION = "Is this number equal to 2 + 2?"
 _ADDRESSES = {name: provider.address for name, provider in PROVIDERS.items() if provider.address}
 _NOT_HANDLED = (500, 501)  # so some servers end with a parameter that they do not handle
 _TRIES = 8  # each refusal names one parameter to leave out, or the one that is tried is left out
@@ -130,7 +131,7 @@ class _Check:
     """The requests of one check; parameters that the model refuses are left out of the following ones."""
 
     def __init__(self, judge: Judge, report: ServerReport) -> None:
-        self._judge = judge.replace(max_tokens=min(judge.max_tokens or 64, 64))
+        self._judge = judge if judge.decides else judge.replace(max_tokens=min(judge.max_tokens or 64, 64))
         self._report = report
         self._client: Any = None
         self._adapt: dict[str, str | int | None] = {}
@@ -143,9 +144,10 @@ class _Check:
             if self._judge.provider == "openai" and not getattr(self._judge.given, "calls", False):
                 await self._list_models()
             started = time.perf_counter()
-            report.n = await self._try("n", n=2)
-            if report.answers:
-                report.seconds = time.perf_counter() - started
+            works = await self._try("n", n=1 if self._judge.decides else 2)
+            report.n = "not tried" if self._judge.decides else works
+            report.seconds = time.perf_counter() - started if report.answers else None
+            if report.answers and not self._judge.decides:
                 report.json_schema = await self._try("response_format", schema=_SCHEMA)
         except ProviderError as problem:
             report.problems.append(problem.detail)
@@ -168,7 +170,10 @@ class _Check:
         """Send a request that uses a parameter; whether the parameter works."""
         report, judge = self._report, self._judge
         form = "number" if schema is None else "json"
-        messages = (Message("user", _QUESTION),)
+        messages: tuple[Message, ...] = (Message("user", _QUESTION),)
+        if judge.decides:
+            form, schema = "decision", {"type": "predicate"}
+            messages = Message("system", _DECISION), Message("user", "4")
         prompt = Prompt(messages, form, schema, "doctor", "v1", "doctor", "doctor@v1", "ordinal", (0, 1), {})
         parts = KeyParts(
             judge.provider, judge.service, judge.model, "doctor", "v1", "", "", judge.temperature, None, {}
@@ -203,7 +208,8 @@ class _Check:
             else:
                 report.n_calls += 1
                 report.reachable = report.answers = True
-                followed: Works = "works" if schema is None or _follows_schema(replies[0]) else "ignored"
+                is_followed = schema is None or judge.decides or _follows_schema(replies[0])
+                followed: Works = "works" if is_followed else "ignored"
                 if parameter not in self._adapt:
                     return followed if len(replies) == n else "ignored"
                 if schema is not None:

@@ -334,12 +334,13 @@ def _prices(
         shared = request.parts.rubric_hash, request.parts.template_hash, request.parts.input_hash
         request.source = rendered.get(shared, request.source)
         rendered[shared] = request.prompt
-    expected_usd, n_past = expected_price([*work.requests(cached), *requests], store, price)
+    usual = price_of(judge, short=True) or price
+    expected_usd, n_past = expected_price([*work.requests(cached), *requests], store, usual)
     usd = sum(map(expected_usd, requests))
     in_batches = usd * batch_share(judge) if has_batches(judge) else np.nan
     new = missing if repairs else []
     repairs_usd, repairs_at_most = _prices_of_repairs(work, store, at, new, to_repair, price)
-    if judge.max_tokens is None:
+    if judge.max_tokens is None and price[1]:
         return usd, np.nan, in_batches, repairs_usd, np.nan, n_past
     usd_at_most = sum(upper_bound(request, 1, price) * len(request.samples) for request in requests)
     return usd, usd_at_most, in_batches, repairs_usd, repairs_at_most, n_past

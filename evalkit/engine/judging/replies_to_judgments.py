@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from evalkit.core.lists_of_choices import REASONS
+from evalkit.core.lists_of_choices import REASONS, ScoreReading
 from evalkit.core.prompts_and_replies import MOST_TOKENS
 from evalkit.engine.judging.repair_request import UNREAD
 from evalkit.engine.judging.scores_from_logprobs import COLUMNS, Verdict, read_score
@@ -20,6 +21,7 @@ from evalkit.engine.judging.who_answered import id_number, remark_notes, remarks
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import EvalkitWarning, listed
 from evalkit.rubrics import Scale
+from evalkit.rubrics.decision_questions import FORM
 from evalkit.rubrics.parsing.reply_cleanup import broke_off, is_cut
 from evalkit.rubrics.scales import code_text
 from evalkit.tables.schemas import table
@@ -32,6 +34,7 @@ _FLIP = {"A": "B", "B": "A"}
 _REMEMBERED = 10_000
 
 # a Verdict is: score, score on 0-1, label, passed (-1: no rule), error (-1: scored)
+Decided = tuple[Verdict, tuple[float, ...]]
 UNSCORED: dict[str, Verdict] = {reason: (math.nan, math.nan, None, -1, number) for number, reason in enumerate(REASONS)}
 
 
@@ -50,14 +53,24 @@ class CodeReader:
     ) -> None:
         self.own = own  # a prompt builder's own reader, which also gets the inputs
         from evalkit.rubrics.parsing import parser_for
+        from evalkit.rubrics.parsing.decision_answers import DecisionParser
 
         self.parse: Callable[[str | None, str | None, str | None], Parsed] = parser_for(form, scale, name, inputs)
-        if len(group) > 1:
+        if isinstance(self.parse, DecisionParser):
+            self.parse = replace(self.parse, group=tuple(group))
+        elif len(group) > 1:
             from evalkit.rubrics.parsing.several_criteria import parser_of_group
 
             self.parse = parser_of_group(scale, name, tuple(group), inputs)
         self.scale, self._pairwise = scale, pairwise
         self.verdict = lru_cache(_REMEMBERED)(self._verdict)
+
+    def decided(self, text: str | None, reading: ScoreReading | None, *, flip: bool) -> Decided | None:
+        """The verdict by the probabilities of a readable reply, and its columns; None if the form has none."""
+        shares = getattr(self.parse, "shares", None)
+        if shares is None:
+            return None
+        return read_score(shares(text), reading or "expected", lambda code: self.verdict(code, flip), is_first=True)
 
     def _verdict(self, code: Any, flip: bool) -> Verdict:
         """Score, label and pass of a code; `flip` maps a swapped answer back."""
@@ -121,11 +134,16 @@ class Columns(VerdictColumns):
                         form, scale, criterion.name, pairwise, reply_reader, group, spec.rubric.input_names
                     )
                 self._readers.append(readers[key])
-        self._numbered: dict[tuple[int, int], CodeReader] = {}  # by place and size of a bundle of requirements
+        # by place and size of a bundle of requirements, and the form of the reply
+        self._numbered: dict[tuple[int, int, str], CodeReader] = {}
         n = worklist.n_rows
         super().__init__(n)
         # by row, if a judge reads distributions: NaN where there is none
-        self._distributions = np.full((n, len(COLUMNS)), np.nan) if any(judge.score for judge in spec.judges) else None
+        is_distributed = any(
+            judge.score or builder.template.form == FORM
+            for judge, builder in zip(spec.judges, spec.prompt_builders, strict=True)
+        )
+        self._distributions = np.full((n, len(COLUMNS)), np.nan) if is_distributed else None
         self.unread: dict[int, str] = {}  # by row the text of a reply that a repair may be asked for
         self._repairs: dict[int, tuple[str, str, float, bool]] = {}  # by row: key, source, US$, whether it gave a score
         self.broke_off: set[int] = set()  # rows without a score because their reply broke off: no limit cut it
@@ -244,12 +262,13 @@ class Columns(VerdictColumns):
         if len(bundle) == 1:
             return reader
         number, n = bundle.index(self._worklist.place(row)[0]), len(bundle)
-        if (number, n) not in self._numbered:
+        form = FORM if hasattr(reader.parse, "shares") else "json"
+        if (number, n, form) not in self._numbered:
             names = [str(digit) for digit in range(1, n + 1)]
-            self._numbered[number, n] = CodeReader(
-                "json", reader.scale, names[number], False, None, names, self._worklist.spec.rubric.input_names
+            self._numbered[number, n, form] = CodeReader(
+                form, reader.scale, names[number], False, None, names, self._worklist.spec.rubric.input_names
             )
-        return self._numbered[number, n]
+        return self._numbered[number, n, form]
 
     def _distributed(
         self, row: int, reply: dict[str, Any], parsed: Parsed, reader: CodeReader, *, flip: bool
@@ -259,6 +278,10 @@ class Columns(VerdictColumns):
         assert distributions is not None
         distributions[row] = np.nan
         reading = self._worklist.spec.judges[self._worklist.place(row)[2]].score
+        decided = reader.decided(reply.get("text"), reading, flip=flip) if reader.own is None else None
+        if decided is not None:
+            verdict, distributions[row] = decided
+            return verdict
         if reading is None or reader.own is not None:
             return None
         from evalkit.rubrics.parsing.verdict_logprobs import read_distribution

@@ -284,7 +284,10 @@ def _asked_alone(
     lost = {
         row
         for row in range(worklist.n_rows)
-        if row not in missing and columns.error(row) in _LEFT_OUT and len(worklist.bundle_of(row)) > 1
+        if row not in missing
+        and columns.error(row) in _LEFT_OUT
+        and len(worklist.bundle_of(row)) > 1
+        and not worklist.spec.judges[worklist.place(row)[2]].decides  # an answer is that question's alone
     }
     worklist.alone.update(lost)
     stored_alone = stored.of_rows(lost)

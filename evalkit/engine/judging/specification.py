@@ -29,13 +29,15 @@ from evalkit.engine.request import TOKENS_PER_CRITERION
 from evalkit.errors import ConfigError, EvalkitWarning, guess, listed
 from evalkit.rubrics import Profile, Rubric
 from evalkit.rubrics.criteria import groups_of
+from evalkit.rubrics.decision_questions import FORM, MOST_QUESTIONS, check_askable
 from evalkit.rubrics.inputs import check_question
 from evalkit.rubrics.item_criteria import CriteriaForm
 from evalkit.rubrics.profiles import RubricLike, load_rubric_or_profile
-from evalkit.rubrics.prompt_builder import PromptBuilder, Template
+from evalkit.rubrics.prompt_builder import PromptBuilder, Template, decision_template
 from evalkit.rubrics.rubric import OWN_CRITERIA
 
 DEFAULT_SAMPLES = 3
+"""Samples by default, unless all judges are decision models, which draw nothing: then 1."""
 _DEFAULTS = {"samples": DEFAULT_SAMPLES, "criteria_per_call": 1} | asdict(Rules())
 
 _NAMES = ("judges", "template", "samples", "criteria_per_call", *RULE_NAMES)
@@ -93,7 +95,12 @@ class Spec:
         The rubric's list is divided at fixed places, so a change of one criterion concerns only its own group.
         """
         criteria = self.rubric.criteria
-        return groups_of(criteria, len(criteria) if isinstance(self.criteria_per_call, str) else self.criteria_per_call)
+        return groups_of(criteria, self.per_call(len(criteria)))
+
+    def per_call(self, n: int) -> int:
+        """How many of `n` criteria one reply judges at most."""
+        size = n if isinstance(self.criteria_per_call, str) else self.criteria_per_call
+        return min(size, MOST_QUESTIONS) if any(judge.decides for judge in self.judges) else size
 
     @property
     def per_item(self) -> bool:
@@ -209,7 +216,12 @@ class Spec:
             When something is unknown, missing or contradictory.
         """
         settings = Settings.of(("rubric", {"template": rubric.template}), ("default", _DEFAULTS), start=settings)
-        judges, prompt_builders = _panel(settings.get("judges"), settings["template"], rubric, templates or {})
+        of_rubric = settings.source("template") in ("rubric", profile and profile.label)
+        judges, prompt_builders = _panel(
+            settings.get("judges"), settings["template"], rubric, templates or {}, of_rubric=of_rubric
+        )
+        if settings.source("samples") == "default" and all(judge.decides for judge in judges):
+            settings = settings.changed("samples", 1)
         samples = check_samples(settings["samples"])
         rules = Rules(**{name: settings[name] for name in RULE_NAMES if name in settings})
         settings.update({name: getattr(rules, name) for name in RULE_NAMES if name in settings})
@@ -255,7 +267,7 @@ class Spec:
             _warn_of_short_replies(judges, size)
             for judge, builder in zip(judges, prompt_builders, strict=True):
                 builder.together.template.check(builder.together.shown_inputs)
-                if judge.score or builder.reply_reader is not None:
+                if (judge.score and builder.template.form != FORM) or builder.reply_reader is not None:
                     fact = f"judge '{judge.name}' has score= or its own function that reads replies, so a reply has one"
                     raise ConfigError(
                         f"{fact} verdict, and criteria_per_call={per_call!r} is not possible; set it to 1"
@@ -319,9 +331,12 @@ def named_by(profile: Profile | None, source: str | None = None) -> list[Place]:
 
 
 def _panel(
-    judges: Any, template: str, rubric: Rubric, templates: Mapping[str, Template]
+    judges: Any, template: str, rubric: Rubric, templates: Mapping[str, Template], *, of_rubric: bool
 ) -> tuple[tuple[Judge, ...], tuple[PromptBuilder, ...]]:
-    """The judges, each with the builder of its prompts; their names and identities are unique."""
+    """The judges, each with the builder of its prompts; their names and identities are unique.
+
+    A decision model that names no template gets evalkit's own for it, if `template` is the rubric's or the profile's.
+    """
     if isinstance(judges, (str, Judge, Mapping)) or not isinstance(judges, Iterable):
         judges = [] if judges is None else [judges]
     panel = tuple(judge if isinstance(judge, Judge) else Judge.of(judge) for judge in judges)
@@ -330,10 +345,13 @@ def _panel(
         raise ConfigError(f"no judge is named; {advice}")
     builders: dict[str, PromptBuilder] = {}
     identities: dict[Any, str] = {}
-    for judge in panel:
-        name = judge.template or template
+    names = [
+        judge.template or (decision_template(rubric) if judge.decides and of_rubric else template) for judge in panel
+    ]
+    for judge, name in zip(panel, names, strict=True):
         if name not in builders:
             builders[name] = PromptBuilder.of(rubric, templates.get(name, name))
+        _check_form(judge, builders[name], rubric)
         identity = (judge.provider, judge.service, judge.model, judge.temperature, judge.max_tokens, judge.params,
                     builders[name].template.hash)  # fmt: skip
         if identity in identities:
@@ -343,4 +361,18 @@ def _panel(
         if judge.name in identities.values():
             raise ConfigError(f"two judges are called {judge.name!r}; give one of them another name=")
         identities[identity] = judge.name
-    return panel, tuple(builders[judge.template or template] for judge in panel)
+    return panel, tuple(builders[name] for name in names)
+
+
+def _check_form(judge: Judge, builder: PromptBuilder, rubric: Rubric) -> None:
+    """Raise unless a judge answers in the form of its template, and a decision model can be asked the rubric."""
+    is_decision = builder.template.form == FORM
+    if is_decision != judge.decides and judge.provider != "function":
+        fact = f"template {builder.template.label} has the form {builder.template.form!r}"
+        advice = (
+            f"omit template=, or set template={decision_template(rubric)!r} of this judge" if judge.decides else
+            "which only decision models answer in; choose another template"
+        )  # fmt: skip
+        raise ConfigError(f"judge '{judge.name}': {fact}; {advice}")
+    if is_decision:
+        check_askable(rubric.criteria, judge.name)

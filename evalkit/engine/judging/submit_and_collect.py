@@ -104,6 +104,8 @@ def submit(
     if is_none(judges):
         raise ConfigError("judges='none' makes no calls, so there is nothing to send; name judges, or omit judges=")
     for judge in spec.judges:
+        if judge.decides:
+            raise ConfigError(f"judge '{judge.name}' is a decision model, and these take no batches; call ek.judge")
         if to is None:
             service_of(judge)
             check_ready(judge)

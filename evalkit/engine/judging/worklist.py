@@ -150,7 +150,7 @@ class Worklist:
                 shared = digest({name: value for name, value in inputs.items() if name != REQUIREMENT})
                 together.setdefault((of_item[number], shared), []).append(number)
         for numbers in together.values():
-            size = self.spec.criteria_per_call if isinstance(self.spec.criteria_per_call, int) else len(numbers)
+            size = self.spec.per_call(len(numbers))
             for first in range(0, len(numbers), size):
                 bundle = tuple(numbers[first : first + size])
                 for number in bundle:

@@ -18,7 +18,7 @@ from evalkit.errors import ConfigError, listed
 
 BatchState = Literal["running", "ended"]
 
-_SHARES = {provider.host: provider.batch_share for provider in PROVIDERS.values()}
+_SHARES = {provider.host: provider.batch_share for provider in PROVIDERS.values() if provider.batches}
 
 
 @dataclass(frozen=True, slots=True)

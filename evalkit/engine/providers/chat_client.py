@@ -70,17 +70,14 @@ class ChatClient:
 
     async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
         """Request `n` replies at once; a `ProviderError` says why there are none."""
-        body, sent = request_body(request, n, adapt or {})
+        body, sent = self.body(request, n, adapt or {})
         started = time.perf_counter()
         try:
             answer = await self.answer(request, body)
             latency = time.perf_counter() - started
             if not 200 <= answer.status < 300:
-                raise problem_of(answer, request.judge, body, key_of(request.judge))
-            replies = replies_of(
-                answer, n, price=self.price(request.judge), latency_s=latency, sent=sent,
-                secret=key_of(request.judge), judge=request.judge, body=body,
-            )  # fmt: skip
+                raise self.problem(answer, request, body)
+            replies = self.replies(answer, request, n, latency_s=latency, sent=sent, body=body)
             counts = [reply.prompt_tokens for reply in replies]
             total = None if None in counts else sum(count or 0 for count in counts)
             if total and request.prompt.is_cut_at(total):
@@ -96,6 +93,24 @@ class ChatClient:
         except Exception as error:  # an answer that cannot be read, in whatever way, costs this call alone
             detail = f"the answer could not be read ({type(error).__name__})"
             raise ProviderError("malformed", detail, maybe_paid=True) from error
+
+    def body(self, request: Request, n: int, adapt: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """What to send, and what of it is otherwise than asked for."""
+        return request_body(request, n, adapt)
+
+    def problem(self, answer: Answer, request: Request, body: Mapping[str, Any]) -> ProviderError:
+        """The error of an answer with an error status."""
+        return problem_of(answer, request.judge, body, key_of(request.judge))
+
+    def replies(
+        self, answer: Answer, request: Request, n: int, *, latency_s: float, sent: Any, body: Mapping[str, Any]
+    ) -> list[Reply]:
+        """The replies in a good answer."""
+        judge = request.judge
+        return replies_of(
+            answer, n, price=self.price(judge), latency_s=latency_s, sent=sent, secret=key_of(judge), judge=judge,
+            body=body,
+        )  # fmt: skip
 
     def price(self, judge: Judge) -> Callable[[Tokens], float | None] | None:
         """The cost of a call's tokens; None where the answer comes with its cost."""

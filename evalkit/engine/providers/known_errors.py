@@ -130,6 +130,8 @@ KNOWN_ERRORS = (
     KnownError("Kong", "rate_limited", "docs", text="api rate limit exceeded"),
     # one request that is larger than all of a limit: waiting cannot help
     KnownError("OpenAI, Groq", "client_error", "vanna-flask#11", text="request too large for"),
+    # a model or server that does not do what is asked, ever, in an error of the server
+    KnownError("llama.cpp", "client_error", "its source", "not_supported_error"),
     # it names max_tokens, but the thinking of one reply was longer
     KnownError("OpenAI", "client_error", "not looked up", text="max_tokens or model output limit was reached"),
     # parameters that are refused by another name than the one that is sent, or with another status than 400 or 422

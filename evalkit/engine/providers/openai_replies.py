@@ -135,6 +135,17 @@ def _without_choices(
     return ProviderError("malformed", detail, status=answer.status, maybe_paid=True)
 
 
+def unexpected_answer(answer: Answer, judge: Judge, secret: Secret, wanted: str) -> ProviderError:
+    """The error that a good answer without what was `wanted` states; else ``malformed``."""
+    parsed = json_of(answer.content)
+    if isinstance(parsed, dict) and (parsed.get("error") or parsed.get("errors")):
+        return _from_body(parsed, answer, judge, {"messages": []}, secret)
+    detail = _not_json(answer, secret)
+    if isinstance(parsed, dict):
+        detail = f"the answer contains no {wanted}: {_cut(answer.content, secret)}"
+    return ProviderError("malformed", detail, status=answer.status, maybe_paid=True)
+
+
 def _contradiction(content: bytes, choices: Sequence[Any], n: int) -> str | None:
     """What makes it unknown which of two replies was meant: an equal key twice, or an equal index."""
     by_index = {choice.get("index"): choice for choice in choices[:n] if isinstance(choice, dict)}

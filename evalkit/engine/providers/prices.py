@@ -21,14 +21,16 @@ _APART = _CACHED | _WRITTEN
 _TICKS_PER_USD = 1e10
 # no tier, and the documented names of the standard one: of OpenAI, Anthropic and Groq; "auto" asks for none
 _STANDARD_TIERS = (None, "", "auto", "default", "standard", "standard_only", "on_demand")
-_LISTS = {provider.host: provider.price_list for provider in PROVIDERS.values() if provider.price_list}
+_CHAT = [provider for provider in PROVIDERS.values() if provider.price_list and not provider.decides]
+_LISTS = {provider.host: provider.price_list for provider in _CHAT}
 
 
-def price_of(judge: Judge) -> tuple[float, float] | None:
+def price_of(judge: Judge, *, short: bool = False) -> tuple[float, float] | None:
     """US$ per million prompt tokens and per million completion tokens; None if unknown.
 
-    ``fake`` costs nothing. If a model's price depends on the length of the prompt, the highest price counts. The list
-    has prices of the standard service tier alone.
+    ``fake`` costs nothing. If a model's price depends on the length of the prompt, the highest price counts, or the one
+    of `short` prompts. The list has prices of the standard service tier alone, and none for the output of decision
+    models, which is free.
 
     Examples
     --------
@@ -43,7 +45,10 @@ def price_of(judge: Judge) -> tuple[float, float] | None:
         return 0.0, 0.0
     if judge.service == "local" or not _has_price(judge, None):
         return None
-    return _listed(judge.service, judge.base_url, judge.model)
+    price = _model_price(judge)
+    prompt, completion = (None, None) if price is None else (price.input_mtok, price.output_mtok)
+    usd = _usd(prompt, short=short), 0.0 if judge.decides else _usd(completion, short=short)
+    return None if usd[0] is None or usd[1] is None else (usd[0], usd[1])
 
 
 def cost_of_call(judge: Judge, tokens: Tokens) -> float | None:
@@ -71,8 +76,9 @@ def cost_of_call(judge: Judge, tokens: Tokens) -> float | None:
     ):
         return None
     if judge.price is None and judge.provider != "fake":
-        price = None if judge.service == "local" else _model_price(judge.service, judge.base_url, judge.model)
-        return None if price is None else _listed_cost(price, tokens)
+        price = None if judge.service == "local" else _model_price(judge)
+        is_known = price is not None and price_of(judge) is not None
+        return _listed_cost(price, tokens) if is_known else None
     if not tokens.cached and not tokens.written:
         return cost_of(price_of(judge), tokens.prompt, tokens.completion)
     if judge.price is None or len(judge.price) < 3 or tokens.written:
@@ -97,8 +103,6 @@ def _listed_cost(price: Any, tokens: Tokens) -> float | None:
     import genai_prices
 
     flat = price.input_mtok, price.output_mtok
-    if _highest(flat[0]) is None or _highest(flat[1]) is None:
-        return None
     if all(isinstance(usd, Decimal) for usd in flat) and not tokens.cached and not tokens.written:  # much faster
         return cost_of((float(flat[0]), float(flat[1])), tokens.prompt, tokens.completion)
     usage = genai_prices.Usage(
@@ -111,28 +115,31 @@ def _listed_cost(price: Any, tokens: Tokens) -> float | None:
         return None
 
 
-def _listed(service: str, base_url: str | None, model: str) -> tuple[float, float] | None:
-    price = _model_price(service, base_url, model)
-    prompt, completion = (None, None) if price is None else (_highest(price.input_mtok), _highest(price.output_mtok))
-    return None if prompt is None or completion is None else (prompt, completion)
+def _model_price(judge: Judge) -> Any:
+    """The record of a judge's model; of a decision model only one without a price of output: others are of chats."""
+    provider = PROVIDERS[judge.provider]
+    is_own_host = provider.decides and judge.service == provider.host
+    price = _record(provider.price_list if is_own_host else _LISTS.get(judge.service), judge.base_url, judge.model)
+    return None if provider.decides and price is not None and price.output_mtok is not None else price
 
 
 @lru_cache(maxsize=512)
-def _model_price(service: str, base_url: str | None, model: str) -> Any:
+def _record(price_list: str | None, base_url: str | None, model: str) -> Any:
     import genai_prices
 
     usage = genai_prices.Usage(input_tokens=1, output_tokens=1)
-    where: Any = {"provider_id": _LISTS[service]} if service in _LISTS else {"provider_api_url": base_url or ""}
+    where: Any = {"provider_id": price_list} if price_list else {"provider_api_url": base_url or ""}
     try:
         return genai_prices.calc_price(usage, model, **where).model_price
     except LookupError:
         return None
 
 
-def _highest(price: object) -> float | None:
+def _usd(price: object, *, short: bool) -> float | None:
     if isinstance(price, Decimal):
         return float(price)
     base, tiers = getattr(price, "base", None), getattr(price, "tiers", ())
+    tiers = () if short else tiers
     prices = [float(value) for value in (base, *(tier.price for tier in tiers)) if value is not None]
     return max(prices, default=None)
 
@@ -185,14 +192,17 @@ def tokens_of(usage: Any, tier: Any = None, *, has_text: bool = False) -> Tokens
     Tokens(prompt=35, completion=74, cached=0, written=0, tier=None)
     >>> tokens_of({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 8}}).cached
     8
+    >>> tokens_of({"input_tokens": 211, "output_tokens": 0})[:2]
+    (211, 0)
     >>> tokens_of({"prompt_tokens": 0, "completion_tokens": 0}, has_text=True).prompt is None
     True
     """
     if not isinstance(usage, dict):
         return Tokens(None, None)
     get = usage.get
-    prompt, completion, total = map(token_count, (get("prompt_tokens"), get("completion_tokens"), get("total_tokens")))
-    details = usage.get("prompt_tokens_details")
+    sides = get("prompt_tokens", get("input_tokens")), get("completion_tokens", get("output_tokens"))
+    prompt, completion, total = map(token_count, (*sides, get("total_tokens")))
+    details = usage.get("prompt_tokens_details", get("input_tokens_details"))
     tables = [table for table in (usage, details) if isinstance(table, dict) and not _APART.isdisjoint(table)]
     cached, written = (
         max([token_count(table[name]) or 0 for table in tables for name in names.intersection(table)], default=0)

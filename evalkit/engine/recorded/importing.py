@@ -242,7 +242,9 @@ def _verdicts(
             code, reason, explanation = parsed.code, str(parsed.error or "") or None, parsed.explanation or None
         else:
             code, reason = coders[name](values, index)
-        verdicts.append(readers[name].verdict(code, flip) if reason is None else UNSCORED[reason])
+        verdict = readers[name].verdict(code, flip) if reason is None else UNSCORED[reason]
+        decided = readers[name].decided(reply, None, flip=flip) if reply is not None and reason is None else None
+        verdicts.append(decided[0] if decided else verdict)
         explanations.append(explanation)
         replies.append(reply)
     if verdicts:

@@ -152,6 +152,8 @@ def highest_prices(
 
 def _helper(judge: JudgeLike) -> Judge:
     helper = Judge.of(judge)
+    if helper.decides:
+        raise ConfigError(f"judge '{helper.name}' is a decision model and writes no text; name a chat model")
     if helper.max_tokens is not None and helper.max_tokens < _MAX_TOKENS:
         helper = helper.replace(max_tokens=_MAX_TOKENS, name=helper.name)
     return helper

@@ -39,8 +39,11 @@ def judge_and_options(
     options = without_nulls(options or {})
     provider = "openai" if backend == "tgi" or (backend == "vllm" and url) else backend
     is_local = provider in _IN_PROCESS
+    if provider in PROVIDERS and PROVIDERS[provider].decides:
+        raise ConfigError(f"judge_backend {backend!r}: POLLUX asks for a text, and decision models write none")
     if backend not in BACKENDS:
-        raise ConfigError(f"unknown judge_backend {backend!r}; allowed: {', '.join(BACKENDS)}")
+        allowed = [name for name in BACKENDS if name not in PROVIDERS or not PROVIDERS[name].decides]
+        raise ConfigError(f"unknown judge_backend {backend!r}; allowed: {', '.join(allowed)}")
     if backend == "tgi" and not url:
         raise ConfigError("judge_backend 'tgi' needs url, the root of its OpenAI-compatible server")
     if is_local and (url or response_format is not None):

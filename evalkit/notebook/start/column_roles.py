@@ -10,7 +10,6 @@ from typing import Any
 from evalkit.errors import counted
 from evalkit.notebook.start.table_columns import MOST_LABELS, Column
 from evalkit.rubrics import Rubric, load_rubric
-from evalkit.rubrics.human_labels import verdict_word
 from evalkit.rubrics.rubric import OWN_CRITERIA
 from evalkit.rubrics.scales import number
 from evalkit.stats.intervals import FEW_CLUSTERS
@@ -264,14 +263,10 @@ def _word_scale(labels: Iterable[Column]) -> dict[str, Any]:
     words = {text.casefold(): text for text in texts}
     if not 1 < len(words) <= MOST_LABELS or any(len(text.splitlines()) > 1 for text in texts):
         return {}
-    verdicts = {text: verdict_word(text) for text in words.values()}
-    if None in verdicts.values() or "true" not in verdicts.values():
-        return {"level": "nominal", "scale": {text: text for text in words.values()}}
-    meanings = {"true": "Fully.", "false": "Not fully."}  # and those who are unsure give no label
-    levels = {text: meanings[word] for text, word in verdicts.items() if word}
-    if len(levels) < 2:
-        return {}
-    return {"level": "nominal", "scale": levels, "pass_if": [text for text in levels if verdicts[text] == "true"]}
+    if {*words} == {"true", "false"}:
+        levels = {words["true"]: "Fully.", words["false"]: "Not fully."}
+        return {"level": "nominal", "scale": levels, "pass_if": [words["true"]]}
+    return {"level": "nominal", "scale": {text: text for text in words.values()}}
 
 
 def _number_scale(labels: Iterable[Column]) -> dict[str, Any]:

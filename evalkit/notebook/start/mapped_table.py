@@ -147,7 +147,7 @@ def label_problems(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Ru
 
 
 def role_remarks(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rubric, index: pd.Index) -> Iterator[str]:
-    """What the person should know of ids (the `index` without a column) and groups, and of words read as labels."""
+    """What the person should know of ids (the `index` without a column), groups and labels."""
     unused = [one for name, one in columns.items() if not roles.roles[name]]
     if roles.column("id") is None:
         ids = [column.name for column in id_candidates(unused, rubric)]
@@ -162,12 +162,6 @@ def role_remarks(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rubr
         which = f"these columns may say which items belong together: {names}. Use one of them as 'group'"
         yield f"{which}; without a group, intervals treat all items as independent"
     yield from _labels_to_choose(unused, roles, rubric)
-    meanings = {"true": "True", "false": "False", "": "no label"}
-    for criterion, labelled in roles.labels.items():
-        for name in labelled:
-            if words := columns[name].words_read(rubric.criterion(criterion).scale):
-                pairs = ", ".join(f"{word} as {meanings[text]}" for word, text in words.items())
-                yield f"labels in {name!r} are read as pass (True) or fail (False) of {criterion!r}: {pairs}"
 
 
 def _labels_to_choose(unused: Sequence[Column], roles: ColumnRoles, rubric: Rubric) -> Iterator[str]:

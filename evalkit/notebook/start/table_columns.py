@@ -13,7 +13,7 @@ import numpy as np
 
 from evalkit.errors import InputError
 from evalkit.rubrics import Scale
-from evalkit.rubrics.human_labels import label_text, verdict_word
+from evalkit.rubrics.human_labels import label_text
 from evalkit.rubrics.item_criteria import criteria_in
 from evalkit.rubrics.scales import number
 from evalkit.tables.items import is_missing
@@ -104,7 +104,7 @@ class Column:
         return n_blocks == len(self.distinct)
 
     def fits(self, scale: Scale, most_off: float = 0.0) -> bool:
-        """Whether its values are labels on a scale, but for this share; *unsure* is no label, and does not count."""
+        """Whether its values are labels on a scale, but for this share."""
         n_off, n_given = self.off_scale(scale).total() if self.values else 0, len(self.texts) - self.n_empty
         return any(label_text(value, scale) for value in self.values) and n_off <= most_off * n_given
 
@@ -112,12 +112,6 @@ class Column:
         """Its labels that are not on a scale, without blanks around them, and how often they stand there."""
         off = {text for text, cell in self.distinct.items() if text.strip() and label_text(cell, scale) is None}
         return Counter(text.strip() for text in self.texts if text in off)
-
-    def words_read(self, scale: Scale) -> dict[str, str]:
-        """The words among its values that are read as a verdict, or as no label (an empty text) -> that."""
-        texts = {str(value).strip(): label_text(value, scale) for value in self.values if isinstance(value, str)}
-        verdicts = ((word, text) for word, text in texts.items() if text is not None and text != word.casefold())
-        return {word: text for word, text in verdicts if text == verdict_word(word)}
 
 
 def plain_value(text: str) -> str | float:

@@ -16,7 +16,9 @@ import orjson
 from evalkit.core.lists_of_choices import REASONS
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.errors import RubricError
+from evalkit.rubrics.decision_questions import FORM
 from evalkit.rubrics.parsing.answer_lines import read_lines
+from evalkit.rubrics.parsing.decision_answers import DecisionParser
 from evalkit.rubrics.parsing.json_answers import folded, read_object, read_whole
 from evalkit.rubrics.parsing.mask_quotations import unfenced
 from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_refusal, is_withheld, plain, take_apart
@@ -26,7 +28,7 @@ from evalkit.rubrics.scales import Code, Scale
 
 __all__ = ["FORMS", "Form", "Parsed", "Parser", "check_form", "parse_reply", "parser_for"]
 
-FORMS = ("json", "tagged", "number", "label", "regex:PATTERN")
+FORMS = ("json", "tagged", "number", "label", FORM, "regex:PATTERN")
 """The forms of a reply that a template may require."""
 
 Form = str | re.Pattern[str] | Mapping[str | re.Pattern[str], Any]
@@ -65,7 +67,7 @@ def check_form(form: str) -> None:
     >>> check_form(r"regex:Verdict: (\d)")
     >>> check_form("xml")
     Traceback (most recent call last):
-    evalkit.errors.RubricError: unknown reply form 'xml'; allowed: json, tagged, number, label, regex:PATTERN
+    evalkit.errors.RubricError: unknown reply form 'xml'; allowed: json, tagged, number, label, decision, regex:PATTERN
     """
     if isinstance(form, str) and form.startswith("regex:"):
         _pattern(form)
@@ -154,6 +156,8 @@ def parser_for(form: Form, scale: Scale, criterion: str = "", inputs: Collection
     >>> parse("Yes, it is.").code, parse("yes and no").error, parse("I am unsure.").error, parse("Hm.").error
     (2, 'ambiguous', 'abstained', 'unreadable')
     """
+    if form == FORM:
+        return DecisionParser(scale, criterion)
     names = frozenset(map(folded, inputs)) - {"score", "label", folded(criterion)}
     if isinstance(form, Mapping):
         return _prepared(_named(form, scale), scale, criterion, names)

@@ -13,7 +13,7 @@ import pandas as pd
 from evalkit.core.lists_of_choices import Reference
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.human_labels import TEXT_HASH, LabelsLike, as_labels, of_judged, verdict_word
+from evalkit.rubrics.human_labels import TEXT_HASH, LabelsLike, allowed_labels, as_labels, boolean_text, of_judged
 from evalkit.rubrics.scales import Scale, code_text, has_thousands, number
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.plain_tables import refuse_twice, with_index
@@ -25,7 +25,6 @@ LOST_IDS = "labels of no item"
 """In the `attrs` of an evaluation's labels: notes on those that were left out."""
 
 _UNCHECKED = "not checked whether the texts are those that people labelled: pass the evaluation, not its tables"
-_OF_VERDICTS = "{} in the labels: read as verdicts, as the table lacks the words of the levels; pass scale= with them"
 
 
 class HasVotes(Protocol):
@@ -144,9 +143,8 @@ class Reading:
 def read_label(text: str, scale: Scale) -> Reading | None:
     """What a label means on a scale, or None if it means nothing there.
 
-    Codes are codes. ``true`` and ``false``, and words such as *ok*, are verdicts, if the criterion has a pass rule;
-    *unsure* is none (see `VERDICT_WORDS`). On ordinal scales a number between the codes is a mean of people's codes: a
-    score without label and verdict.
+    Codes are codes. ``true`` and ``false`` are verdicts, if the criterion has a pass rule. On ordinal scales a number
+    between the codes is a mean of people's codes: a score without label and verdict.
     """
     if scale.level != "nominal" and has_thousands(text):
         return None
@@ -154,13 +152,12 @@ def read_label(text: str, scale: Scale) -> Reading | None:
     code = scale.named(text) if code is None else code
     if code is not None:
         return Reading(code_text(code), scale.score(code), scale.passed(code))
-    verdict = verdict_word(text)
+    verdict = boolean_text(text)
     if verdict is not None and scale.has_rule:
-        passed = {"true": True, "false": False}.get(verdict)
         # of 0 and 1, True is 1 and False is 0, as in a column of booleans
-        is_code = text.strip().casefold() in ("true", "false") and scale.codes == (0, 1) and scale.passed(1)
-        return Reading(None, float(passed is True) if is_code and not scale.passed(0) else np.nan, passed)
-    if verdict is not None and text.strip().casefold() in ("true", "false") and scale.codes == (0, 1):
+        is_code = scale.codes == (0, 1) and scale.passed(1) and not scale.passed(0)
+        return Reading(None, float(verdict == "true") if is_code else np.nan, verdict == "true")
+    if verdict is not None and scale.codes == (0, 1):
         return read_label(str(int(verdict == "true")), scale)
     value = number(text) if scale.level == "ordinal" else None
     return None if value is None or not scale.lowest <= value <= scale.highest else Reading(None, float(value), None)
@@ -174,7 +171,7 @@ def _allowed(scale: Scale) -> str:
         text += ", a number between them (a mean)"
     elif scale.level == "interval":
         text = f"any number from {code_text(scale.codes[0])} to {code_text(scale.codes[-1])}"
-    return f"{text}, true, false, ok, not ok" if scale.has_rule else text
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,9 +249,6 @@ def annotators_of(
     text, texts = pd.factorize(labels["label"].astype("str"))
     readings = [read_label(str(value), scale) for value in texts]
     _refuse_unknown(texts, readings, scale, what)
-    words = [text for text in texts if verdict_word(text) and text.casefold() not in ("true", "false")]
-    if words and scale.has_rule and len(scale) > 2 and not any(scale.texts) and (notes := ID_NOTES.get()) is not None:
-        notes[_OF_VERDICTS.format(listed(sorted(words)))] = None
     scores = np.array([reading.score for reading in readings if reading is not None] or [np.nan])
     verdicts = scale.has_rule if verdicts is None else verdicts
     codes = np.array([_kind(reading, kinds, verdicts=verdicts) for reading in readings if reading is not None] or [-1])
@@ -267,13 +261,13 @@ def annotators_of(
 def _refuse_unknown(texts: Iterable[object], readings: Iterable[object], scale: Scale, criterion: str) -> None:
     if unknown := [text for text, reading in zip(texts, readings, strict=True) if reading is None]:
         fact = f"labels of criterion {criterion!r} are not on its scale: {listed(unknown)}"
-        raise InputError(f"{fact}; allowed: {_allowed(scale)}")
+        raise InputError(f"{fact}; {allowed_labels(_allowed(scale), scale, unknown[0])}")
 
 
 def with_codes(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
-    """A labels table of the rubric's criteria, with codes in place of names of levels, ``true`` and ``false`` of words.
+    """A labels table of the rubric's criteria, with codes in place of names of levels.
 
-    Missing labels, and those of people who were unsure, have no row.
+    Missing labels have no row.
 
     Raises
     ------
@@ -289,17 +283,16 @@ def with_codes(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
         code_of = {text: _one_notation(text, scale) for text in texts}
         _refuse_unknown(texts, code_of.values(), scale, criterion.name)
         codes[rows] = [code_text(code) for code in codes[rows].map(code_of)]
-    return check(people.assign(label=codes)[(codes != "").to_numpy()], "labels")
+    return check(people.assign(label=codes), "labels")
 
 
 def _one_notation(text: str, scale: Scale) -> Any:
-    """A label as a code, ``true`` or ``false``; empty if the person was unsure, None if it is not on the scale."""
+    """A label as a code, ``true`` or ``false``; None if it is not on the scale."""
     code = scale.named(text) if scale.by_value(text) is None else None
     reading = None if code is not None else read_label(text, scale)
     if reading is None:
         return code
-    is_word = reading.label is None and (np.isnan(reading.score) or reading.passed is not None)
-    return verdict_word(text) if is_word else text
+    return boolean_text(text) if reading.label is None and reading.passed is not None else text
 
 
 def are_verdicts(labels: pd.DataFrame, scale: Scale) -> bool:

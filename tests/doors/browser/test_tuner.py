@@ -268,7 +268,6 @@ def test_faults_are_told_and_texts_of_others_do_nothing(notebook):
     assert notebook.page.console_errors == []
 
 
-@pytest.mark.usefixtures("each_kernel")
 def test_everything_can_be_done_by_keyboard_and_has_a_name(notebook):
     from playwright.sync_api import expect
 
@@ -376,7 +375,6 @@ def test_nothing_is_wider_than_the_page_and_dark_is_dark(notebook):
     assert light[0] > 600 > 200 > light[1]
 
 
-@pytest.mark.usefixtures("each_kernel")
 def test_judgments_are_browsed(notebook):
     from playwright.sync_api import expect
 
@@ -805,7 +803,6 @@ tuner = ek.RubricTuner(items, "faithfulness", ["fake:strict", "fake:lenient"], l
 tuner"""
 
 
-@pytest.mark.usefixtures("each_kernel")
 def test_edits_are_suggested_and_tried(notebook):
     from playwright.sync_api import expect
 

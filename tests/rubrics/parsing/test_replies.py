@@ -386,7 +386,7 @@ def test_spaces_around_a_pattern_are_not_part_of_it(pattern: str, around: tuple[
 @pytest.mark.parametrize(
     ("form", "words"),
     [
-        ("xml", "allowed: json, tagged, number, label, regex:PATTERN"),
+        ("xml", "allowed: json, tagged, number, label, decision, regex:PATTERN"),
         ("", "allowed: "),
         ("regex:(", "not a valid regular expression"),
         (r"regex:\d", "0 groups"),

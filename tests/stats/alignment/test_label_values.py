@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import evalkit as ek
-from evalkit.rubrics.human_labels import VERDICT_WORDS
+from evalkit.errors import InputError
 
-WORDS = [*VERDICT_WORDS, "great", "poor", "so so"]
+WORDS = ["yes", "no", "pass", "fail", "ok", "true", "unsure", "great", "poor", "so so"]
 CASES = [random.Random(seed).sample(sorted(WORDS), 3) for seed in range(3)] + [["no", "ok", "great"]]
 
 
@@ -48,10 +48,10 @@ def test_a_word_of_the_scale_is_its_level_at_every_door(words, pass_at):
     assert ek.corpus_estimate(votes, labels, scale=of_levels, figure="passed")["human"].item() == pytest.approx(share)
 
 
-def test_words_of_verdicts_are_noted_where_the_levels_have_no_words():
-    votes, labels, _ = judged(["no", "ok", "great"])
-    labels = labels[labels["label"] != "great"]
-    for scale, noted in (([0, 1, 2], True), ([0, 1], False), ({0: "no", 1: "ok", 2: "great"}, False)):
-        on = votes[votes["score"] < len(scale)]
-        found = ek.align(on, labels, scale=ek.Scale.of(scale, pass_at=1))
-        assert found["notes"].str.contains("'no', 'ok' in the labels: read as verdicts").fillna(False).item() == noted
+def test_words_that_are_no_level_are_refused_with_the_line_that_works():
+    votes, labels, _ = judged(["no", "ok"])
+    for scale, target in (([0, 1, 2], "true"), ({0: "poor", 1: "so so", 2: "great"}, "true")):
+        with pytest.raises(InputError, match=rf"column.replace\({{'(no|ok)': '{target}'}}\)"):
+            ek.align(votes, labels, scale=ek.Scale.of(scale, pass_at=1))
+    labels = labels.replace({"label": {"no": "false", "ok": "true"}})
+    assert ek.align(votes, labels, scale=ek.Scale.of([0, 1, 2], pass_at=1))["accuracy"].item() == 1

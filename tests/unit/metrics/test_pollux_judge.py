@@ -597,6 +597,7 @@ def test_back_ends(backend: str, url: str | None, provider: str) -> None:
             "allowed: openai, anthropic, litellm, inference-providers, transformers, vllm, tgi",
         ),
         ({"judge_backend": "tgi"}, "needs url"),
+        ({"judge_backend": "decisions"}, "POLLUX asks for a text"),
         ({"judge_backend": "transformers", "url": "http://127.0.0.1:1/v1"}, "takes no url"),
         ({"judge_backend": "fake", "judge_model_name": "nobody"}, "nobody"),
         ({"judge_backend": "transformers", "response_format": {"type": "text"}}, "takes no response_format"),
@@ -620,7 +621,7 @@ def test_back_ends(backend: str, url: str | None, provider: str) -> None:
         ({"backend_options": {"params": {"api_key": SECRET}}}, "contains an API key"),
         ({"backend_options": {"params": {"messages": []}}}, "messages"),
     ],
-    ids=range(24),
+    ids=range(25),
 )
 def test_wrong_arguments_are_refused_where_the_metric_is_made(fields: dict[str, Any], said: str) -> None:
     given = {"criteria_name": NAME, "rubrics": RUBRICS, "judge_model_name": "m", "api_key": SECRET, **fields}
