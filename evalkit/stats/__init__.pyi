@@ -1,5 +1,6 @@
 from .aggregation.aggregating import aggregate as aggregate
 from .aggregation.best_and_worst_runs import at_k as at_k
+from .aggregation.best_and_worst_runs import pass_at_k as pass_at_k
 from .aggregation.combining_criteria import combine as combine
 from .aggregation.item_points import points as points
 from .aggregation.summaries import summarize as summarize

@@ -59,14 +59,70 @@ def at_k(
     >>> at_k(runs, [1, 2])[["k", "worst", "best"]].round(3).values.tolist()
     [[1.0, 0.833, 0.833], [2.0, 0.667, 1.0]]
     """
+    return _by_size(scores, k, of, by, "at_k")
+
+
+def pass_at_k(
+    scores: pd.DataFrame, k: int | Sequence[int], *, of: str = "group_id", by: str | Sequence[str] | None = None
+) -> pd.DataFrame:
+    """pass^k and pass@k: the chance that k tries at one task all pass, and that at least one does.
+
+    Parameters
+    ----------
+    scores
+        One row per run of a task, with `passed` (true, false, or missing where it is not known) and the column `of`.
+    k, of, by
+        As for `at_k`.
+
+    Returns
+    -------
+    DataFrame
+        One row per `by` and k: ``pass^k`` and ``pass@k``, the means over tasks of C(c, k)/C(n, k) and
+        1 − C(n − c, k)/C(n, k) of n runs of which c passed (unbiased; Yao et al. 2024, Chen et al. 2021), with their
+        95 % intervals by task, Wilson's with (1/2T)² added to SE² of the T tasks: with under ten tasks they are .4 to
+        .7 wide; `n_prompts` (tasks that count), `n_short`, `n_runs`, `notes` as from `at_k`.
+
+    Raises
+    ------
+    InputError
+        When a column is missing.
+    ConfigError
+        When k is not a whole number ≥ 1.
+
+    Examples
+    --------
+    >>> runs = pd.DataFrame({"group_id": list("aaabbb"), "passed": [False, True, True, True, True, True]})
+    >>> pass_at_k(runs, [1, 2])[["k", "pass^k", "pass@k"]].round(3).values.tolist()
+    [[1.0, 0.833, 0.833], [2.0, 0.667, 1.0]]
+    """
+    if "passed" not in scores.columns:
+        raise InputError(f"pass_at_k needs the column 'passed'; the table has {listed(scores.columns, most=30)}")
+    passed = scores["passed"].astype("boolean").astype("Float64")
+    frame = scores.drop(columns=["level", "scale"], errors="ignore").assign(
+        score=passed.to_numpy(np.float64, na_value=np.nan)
+    )
+    table = _by_size(frame, k, of, by, "pass_at_k", (0.0, 1.0))
+    names = {"worst": "pass^k", "best": "pass@k"}
+    return table.rename(columns={old + end: new + end for old, new in names.items() for end in ("", "_low", "_high")})
+
+
+def _by_size(
+    scores: pd.DataFrame,
+    k: int | Sequence[int],
+    of: str,
+    by: str | Sequence[str] | None,
+    name: str,
+    ends: Bounds | None = None,
+) -> pd.DataFrame:
+    """The table of `at_k`; `ends` are those of the scale, where they are known."""
     check_whole_numbers("k", k)
     sizes = [k] if isinstance(k, (int, np.integer)) else list(k)
     by = [by] if isinstance(by, str) else list(by or [])
-    if lost := [name for name in (of, "score", *by) if name not in scores.columns]:
-        raise InputError(f"at_k needs the columns {listed(lost)}; the table has {listed(scores.columns, most=30)}")
+    if lost := [column for column in (of, "score", *by) if column not in scores.columns]:
+        raise InputError(f"{name} needs the columns {listed(lost)}; the table has {listed(scores.columns, most=30)}")
     frame = scores.reset_index(drop=True)
     if of != "item_id" and "item_id" in frame and frame.duplicated(["item_id", *by]).any():
-        fact = "at_k takes one row per run, and the table has an item_id twice"
+        fact = f"{name} takes one row per run, and the table has an item_id twice"
         advice = "name in by= what differs (axis, judge, rubric_version)"
         raise InputError(f"{fact}: {advice}, or pass of='item_id' if runs of one prompt share their item_id")
     figures, heads = [], []
@@ -78,14 +134,14 @@ def at_k(
         runs = [np.sort(score[places][~np.isnan(score[places])]) for places in prompts.rows()]
         scales = _scales(runs_of_part)
         is_low_better = len(scales) > 0 and all(scale.better == "low" for scale in scales)
-        bounds = _bounds(scales, score)
+        bounds = ends or _bounds(scales, score)
         for size in sizes:
             lowest = np.array([_expected_lowest(run, size) for run in runs if len(run) >= size])
             highest = np.array([-_expected_lowest(-run[::-1], size) for run in runs if len(run) >= size])
             worst, best = (highest, lowest) if is_low_better else (lowest, highest)
             row = _extreme_figures(worst, best, len(runs), bounds)
             figures.append(row | {"k": size, "n_runs": int(sum(map(len, runs)))})
-            heads.append([runs_of_part[name].iloc[0] for name in by])
+            heads.append([runs_of_part[column].iloc[0] for column in by])
     by_size = result_table(figures, "int64: k; number: worst± best±; count: n_prompts n_short n_runs; text: notes")
     return pd.concat([pd.DataFrame(heads, columns=by), by_size], axis=1) if by else by_size
 

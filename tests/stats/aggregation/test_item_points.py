@@ -21,7 +21,7 @@ import pytest
 
 import evalkit as ek
 from evalkit.errors import InputError
-from evalkit.stats import at_k
+from evalkit.stats import at_k, pass_at_k
 from evalkit.stats.intervals import mean_interval, wilson
 from evalkit.tables import schemas
 
@@ -382,6 +382,9 @@ def test_published_figures_come_out_to_their_digits() -> None:
     for _, row in at_k(runs, [1, 2, 4, 8, 16], by="system_id").iterrows():
         expected = reference["worst_at_k"][row["system_id"]][f"worst_at_{row['k']}"]
         assert row["worst"] == pytest.approx(expected, abs=1e-12)
+    tries = read("tau_airline")
+    for _, row in pass_at_k(tries.assign(passed=tries["reward"] == 1), [1, 2, 3, 4]).iterrows():
+        assert row["pass^k"] == pytest.approx(reference["tau"]["part"][f"pass^{row['k']}"], abs=1e-12)
 
 
 def through(rows: pd.DataFrame, *, quoted: bool) -> pd.DataFrame:
@@ -478,3 +481,21 @@ def test_points_that_were_edited_are_refused() -> None:
             for function in (ek.summarize, lambda edited, made=made: ek.compare(made, edited)):
                 with pytest.raises(InputError, match="score is not points / possible"):
                     function(made.assign(score=wrong))
+
+
+def test_pass_k_is_the_share_of_choices_of_k_runs_that_all_or_any_pass() -> None:
+    # of 4 runs 2, 4 and 0 pass: C(2, 2)/C(4, 2) = 1/6, 1, 0; any of two: 1 - C(2, 2)/C(4, 2) = 5/6, 1, 0
+    runs = pd.DataFrame(
+        {"group_id": list("aaaabbbbcccc"), "passed": [True] * 2 + [False] * 2 + [True] * 4 + [False] * 4}
+    )
+    row = pass_at_k(runs.sample(frac=1, random_state=0), 2).iloc[0]
+    assert (row["pass^k"], row["pass@k"]) == pytest.approx(((1 / 6 + 1) / 3, (5 / 6 + 1) / 3))
+    assert 0 <= row["pass^k_low"] < row["pass^k"] < row["pass^k_high"] <= 1
+    # all alike: Wilson's interval of 3 tasks, of which none passes: z²/(n + z²) = 3.8415/6.8415
+    none = pass_at_k(runs.assign(passed=False), 2).iloc[0]
+    assert (none["pass^k"], none["pass^k_low"], none["pass^k_high"]) == pytest.approx((0, 0, 0.5615), abs=1e-4)
+    unknown = runs.assign(passed=runs["passed"].astype("boolean").mask(runs["group_id"] == "a"))
+    short = pass_at_k(unknown, 2).iloc[0]
+    assert (short["pass^k"], short["n_prompts"], short["n_short"]) == pytest.approx((0.5, 2, 1))
+    with pytest.raises(InputError, match="pass_at_k needs the column 'passed'"):
+        pass_at_k(runs.drop(columns="passed"), 2)
