@@ -45,7 +45,11 @@ def price_of(judge: Judge, *, short: bool = False) -> tuple[float, float] | None
         return 0.0, 0.0
     if judge.service == "local" or not _has_price(judge, None):
         return None
-    price = _model_price(judge)
+    return _listed(judge, _model_price(judge), short=short)
+
+
+def _listed(judge: Judge, price: Any, *, short: bool = False) -> tuple[float, float] | None:
+    """US$ per million tokens in the record of a price; None if it lacks one."""
     prompt, completion = (None, None) if price is None else (price.input_mtok, price.output_mtok)
     usd = _usd(prompt, short=short), 0.0 if judge.decides else _usd(completion, short=short)
     return None if usd[0] is None or usd[1] is None else (usd[0], usd[1])
@@ -77,8 +81,7 @@ def cost_of_call(judge: Judge, tokens: Tokens) -> float | None:
         return None
     if judge.price is None and judge.provider != "fake":
         price = None if judge.service == "local" else _model_price(judge)
-        is_known = price is not None and price_of(judge) is not None
-        return _listed_cost(price, tokens) if is_known else None
+        return None if _listed(judge, price) is None else _listed_cost(price, tokens)
     if not tokens.cached and not tokens.written:
         return cost_of(price_of(judge), tokens.prompt, tokens.completion)
     if judge.price is None or len(judge.price) < 3 or tokens.written:
